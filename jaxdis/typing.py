@@ -1,0 +1,164 @@
+"""The words of the library as types. Axis letters are the same everywhere:
+
+====  =====================================
+m     members (representations) of a zoo
+n     samples
+d     codes (latent coordinates)
+k     ground-truth factors
+b     bins
+v     values of a factor
+====  =====================================
+
+A relation is ``[d, k]``: codes are rows, factors are columns. Matrices hold nats.
+"""
+
+import dataclasses
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Num
+
+Codes = Float[Array, "n d"]
+Weights = Float[Array, " n"]
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Factors:
+    """Ground-truth factors of ``n`` samples, with what must be known before compilation riding as static metadata.
+
+    Attributes:
+      values: ``[n, k]``; int32 when every factor is discrete, float32 when at least one is continuous (class numbers
+        are then stored as whole floats; read them through :meth:`discrete`).
+      sizes: number of values of each factor; ``None`` marks a continuous factor.
+      names: one name a factor.
+
+    Build it with :meth:`of`, which checks; the constructor is for traced code and does not.
+    """
+
+    values: Num[Array, "n k"]
+    sizes: tuple[int | None, ...] = dataclasses.field(metadata={"static": True})
+    names: tuple[str, ...] = dataclasses.field(metadata={"static": True})
+
+    @classmethod
+    def of(cls, values, sizes=None, names=None) -> "Factors":
+        """Check and wrap an array of factors.
+
+        Args:
+          values: ``[n, k]`` (or ``[n]`` for one factor), NumPy, JAX or DLPack. Discrete factors hold whole numbers from
+            0 to size − 1.
+          sizes: ``k`` numbers of values, ``None`` for a continuous factor; inferred as maximum + 1 when not given.
+          names: ``k`` distinct names; ``factor_0``, ``factor_1``, … when not given.
+
+        Raises:
+          ValueError: naming the argument, what came and what is needed.
+        """
+        array = as_numpy(values, "factors")
+        array = array[:, None] if array.ndim == 1 else array
+        if array.ndim != 2:
+            raise ValueError(f"factors: needs shape [n, k] (samples, factors), got {array.shape}")
+        if array.shape[0] < 2:
+            raise ValueError(f"factors: needs at least 2 samples, got {array.shape[0]}")
+        if array.shape[1] < 1:
+            raise ValueError(f"factors: needs at least 1 factor (column), got shape {array.shape}")
+        if array.dtype.kind not in "iubf":
+            raise ValueError(f"factors: needs whole or real numbers, got dtype {array.dtype}")
+        k = array.shape[1]
+        names = _checked_names(names, k)
+        if sizes is not None and len(sizes) != k:
+            raise ValueError(f"sizes: needs {k} entries, one a factor (column of factors), got {len(sizes)}")
+        sizes = tuple(
+            _checked_size(array[:, j], names[j], None if sizes is None else sizes[j], inferred=sizes is None)
+            for j in range(k)
+        )
+        dtype = np.float32 if None in sizes else np.int32
+        return cls(jnp.asarray(array.astype(dtype)), sizes, names)
+
+    @property
+    def num_samples(self) -> int:
+        return self.values.shape[0]
+
+    @property
+    def num_factors(self) -> int:
+        return len(self.sizes)
+
+    def discrete(self) -> Int[Array, "n j"]:
+        """The discrete factors alone, as int32 class numbers ``[n, j]``, in their order."""
+        columns = [j for j, size in enumerate(self.sizes) if size is not None]
+        return self.values[:, np.array(columns, int)].astype(jnp.int32)
+
+    def take(self, rows: Int[Array, " r"]) -> "Factors":
+        """The same factors at the given samples."""
+        return dataclasses.replace(self, values=self.values[rows])
+
+
+class Sample(NamedTuple):
+    """What a relation reads of one member.
+
+    ``codes [n, d]``; ``factors``; ``weights [n]`` ≥ 0 or None (all one); ``variances [n, d]`` of the posterior or None
+    (the code is its mean).
+    """
+
+    codes: Float[Array, "n d"]
+    factors: Factors
+    weights: Float[Array, " n"] | None = None
+    variances: Float[Array, "n d"] | None = None
+
+
+def as_numpy(array, name: str) -> np.ndarray:
+    """A NumPy view (copied only where it must be) of a NumPy, JAX or DLPack array, or of nested lists of numbers."""
+    if isinstance(array, np.ndarray | jax.Array):
+        return np.asarray(array)
+    if hasattr(array, "__dlpack__"):
+        array = array.detach() if hasattr(array, "detach") else array
+        try:
+            return np.from_dlpack(array)
+        except (BufferError, RuntimeError):  # on an accelerator: through JAX
+            return np.asarray(jnp.from_dlpack(array))
+    try:
+        converted = np.asarray(array)
+    except ValueError as error:
+        raise ValueError(f"{name}: needs an array of numbers, got {type(array).__name__} ({error})") from None
+    if converted.dtype == object:
+        raise ValueError(f"{name}: needs an array of numbers, got {type(array).__name__} of Python objects")
+    return converted
+
+
+def _checked_names(names, k: int) -> tuple[str, ...]:
+    if names is None:
+        return tuple(f"factor_{j}" for j in range(k))
+    names = tuple(str(name) for name in names)
+    if len(names) != k:
+        raise ValueError(f"names: needs {k} entries, one a factor (column of factors), got {len(names)}")
+    if len(set(names)) != k:
+        raise ValueError(f"names: needs distinct names, got {names}")
+    return names
+
+
+def _checked_size(column: np.ndarray, name: str, size: int | None, *, inferred: bool) -> int | None:
+    """The size of one factor, after checking its values against it."""
+    if not np.isfinite(column).all():
+        raise ValueError(f"factors: needs finite values, got {int((~np.isfinite(column)).sum())} others in {name!r}")
+    if size is None and not inferred:
+        return None
+    whole = column.dtype.kind in "iub" or (column == np.round(column)).all()
+    if not whole:
+        raise ValueError(
+            f"factors: factor {name!r} holds values that are not whole numbers (such as {column[column != np.round(column)][0]:g}); "
+            "a discrete factor needs class numbers 0, 1, …; mark a continuous one by None in sizes"
+        )
+    low, high = int(column.min()), int(column.max())
+    if low < 0:
+        raise ValueError(f"factors: needs class numbers from 0 upwards, got {low} in factor {name!r}")
+    if inferred:
+        return high + 1
+    if int(size) != size or size < 1:
+        raise ValueError(f"sizes: needs whole numbers of at least 1 or None, got {size} for factor {name!r}")
+    if high >= size:
+        raise ValueError(f"factors: factor {name!r} of size {size} needs values from 0 to {size - 1}, got {high}")
+    return int(size)
+
+
+__all__ = ["Array", "Bool", "Codes", "Factors", "Float", "Int", "Num", "Sample", "Weights", "as_numpy"]
