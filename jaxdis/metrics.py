@@ -3,7 +3,7 @@
 import dataclasses
 import zlib
 from collections.abc import Hashable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 
@@ -17,8 +17,8 @@ from jaxdis.typing import Sample
 class Blend:
     """A metric that is a score of a relation. ``relation`` and ``score`` are table names or specs."""
 
-    relation: Spec
-    score: Spec
+    relation: Spec | str
+    score: Spec | str
     lower_is_better: bool = False
 
     def __post_init__(self):
@@ -56,7 +56,7 @@ class Blend:
     def needs(self, argument: str) -> bool:
         return self.relation.takes(argument)
 
-    def measure(self, key, sample: Sample, test: Sample | None, active, relations: dict[Spec, Relation]) -> NamedTuple:
+    def measure(self, key, sample: Sample, test: Sample | None, active, relations: dict[Spec, Relation]) -> tuple:
         """Score one member; the relation is taken from ``relations``, or computed and left there for the next score."""
         if self.relation not in relations:
             relations[self.relation] = apply(self.relation, key, sample, test, active)
@@ -87,7 +87,7 @@ class Direct:
     def needs(self, argument: str) -> bool:
         return self.function.takes(argument)
 
-    def measure(self, key, sample: Sample, test: Sample | None, active, relations) -> NamedTuple:
+    def measure(self, key, sample: Sample, test: Sample | None, active, relations) -> tuple:
         return apply(self.function, key, sample, test, active)
 
 

@@ -92,9 +92,8 @@ def modularity(relation: Relation) -> CodeScore:
     still carries a trace of a factor counts in full: mask it (``active``).
     """
     reading = read(relation)
-    squares = reading.strength**2
-    best = squares.max(axis=1)
-    others = squares.sum(axis=1) - best
+    best = reading.strength.max(axis=1) ** 2
+    others = (_without_largest(reading.strength) ** 2).sum(axis=1)
     share = safe_divide(others, best * jnp.maximum(reading.num_factors - 1, 1.0))
     per_code = jnp.where(best > 0, 1 - share, jnp.where(jnp.isnan(best), jnp.nan, 0.0))
     return CodeScore(mean_over_codes(per_code, reading), per_code)
@@ -171,9 +170,13 @@ def _top_codes(strength, per_code, top_k: int):
 
 
 def _exclusive(rows, length):
-    best = rows.max(axis=1)
-    rest = jnp.maximum((rows**2).sum(axis=1) - best**2, 0.0)
-    return best - jnp.sqrt(rest / jnp.maximum(length - 1, 1.0))
+    rest = (_without_largest(rows) ** 2).sum(axis=1)  # summed without the largest: a difference would cancel
+    return rows.max(axis=1) - jnp.sqrt(rest / jnp.maximum(length - 1, 1.0))
+
+
+def _without_largest(rows):
+    """Each row with its (first) largest entry set to 0."""
+    return jnp.where(jnp.arange(rows.shape[1])[None, :] == jnp.argmax(rows, axis=1)[:, None], 0.0, rows)
 
 
 def _concentrated(rows, length):

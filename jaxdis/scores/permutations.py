@@ -102,11 +102,12 @@ def independent_groups(relation: Relation) -> IndependentGroups:
 
     Reference: Locatello et al. 2020, §6.1.2.
     """
-    strength = read(relation).strength
-    d, k = strength.shape
-    flat = strength.reshape(-1)
-    order = jnp.argsort(-flat, stable=True)
-    threshold = flat[order]
+    reading = read(relation)
+    d, k = reading.strength.shape
+    flat = reading.strength.reshape(-1)
+    counted = jnp.broadcast_to(reading.valid[None, :], (d, k)).reshape(-1)
+    order = jnp.lexsort((-flat, ~counted))  # a one-valued factor's entries come last and add no area
+    threshold = jnp.maximum(flat[order], jnp.where(counted, flat, jnp.inf).min())
     (labels, clusters, sizes, groups, seen, merges), (per_edge, found, pairs, merged_sizes) = jax.lax.scan(
         lambda state, edge: _add_edge(state, edge, k),
         (
@@ -117,7 +118,7 @@ def independent_groups(relation: Relation) -> IndependentGroups:
             jnp.zeros(k + d, bool),
             jnp.int32(0),
         ),
-        (order // k, order % k, threshold),
+        (order // k, order % k, (threshold > 0) & counted[order]),
     )
     # Edges of one strength appear together: read the counts after the last of them.
     last = (threshold[None, :] >= threshold[:, None]).sum(axis=1) - 1
@@ -142,7 +143,7 @@ def independent_groups(relation: Relation) -> IndependentGroups:
 def _add_edge(state, edge, num_factors):
     """Join code and factor; count the groups; note a merge when both sides already hold factors."""
     labels, clusters, sizes, groups, seen, merges = state
-    code, factor, strength = edge
+    code, factor, drawn = edge
     node = num_factors + code
     a, b = labels[factor], labels[node]
     keep, gone = jnp.minimum(a, b), jnp.maximum(a, b)
@@ -155,7 +156,6 @@ def _add_edge(state, edge, num_factors):
     holder = jnp.where(sizes[keep] > 0, clusters[keep], clusters[gone])
     clusters = clusters.at[keep].set(jnp.where(merge, num_factors + merges, holder))
     sizes = sizes.at[keep].set(size)
-    drawn = strength > 0
     fresh = (~seen[factor]).astype(jnp.int32) + (~seen[node]).astype(jnp.int32)
     # Two new nodes make a group, one joins a group, none may unite two.
     change = jnp.where(fresh == 2, 1, jnp.where((fresh == 0) & joins, -1, 0))
