@@ -17,7 +17,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 AXIS = "zoo"
 # Inputs that are on the devices at one time. Small enough that a zoo streams through in bounded memory, large enough
 # that the cost of starting a program vanishes.
-CHUNK_BYTES = 32 << 20
+CHUNK_BYTES = 16 << 20
 # Temporaries of the members that run at one time on one accelerator.
 BATCH_BYTES = 4 << 30
 MAX_BATCH = 256

@@ -52,7 +52,7 @@ def evaluate(
     metrics: str | Sequence[str] | Mapping[str, Metric] = "all",
     key: jax.Array | None = None,
     *,
-    test: tuple | None = None,
+    test=None,
     weights=None,
     variances=None,
     active=None,

@@ -10,18 +10,18 @@ import numpy as np
 
 
 @dataclasses.dataclass(frozen=True)
-class Scores(Mapping[str, np.ndarray]):
+class Scores(Mapping[str, np.ndarray | np.generic]):
     """A mapping from column names to numbers: ``[]`` for one representation, ``[m]`` for a zoo.
 
     A metric with one headline number is the column of its own name; one with several is a column for each,
     ``metric.field``. Per-code and per-factor arrays are not columns: :meth:`part` gives them.
     """
 
-    columns: dict[str, np.ndarray]
+    columns: dict[str, np.ndarray | np.generic]
     parts: dict[str, np.ndarray]
     factor_names: tuple[str, ...] = ()
 
-    def __getitem__(self, name: str) -> np.ndarray:
+    def __getitem__(self, name: str) -> np.ndarray | np.generic:
         if name not in self.columns:
             raise KeyError(f"no column {name!r}; the columns are {list(self.columns)}")
         return self.columns[name]

@@ -38,7 +38,7 @@ class Factors:
     Build it with :meth:`of`, which checks; the constructor is for traced code and does not.
     """
 
-    values: Num[Array, "n k"]
+    values: Num[Array, "... n k"]  # a leading axis appears only between transformations
     sizes: tuple[int | None, ...] = dataclasses.field(metadata={"static": True})
     names: tuple[str, ...] = dataclasses.field(metadata={"static": True})
 

@@ -24,11 +24,11 @@ class Relation:
       capacity: the largest ``code_ceiling`` that the estimator can return (the log of its number of bins).
     """
 
-    strength: Float[Array, "d k"]
-    ceiling: Float[Array, " k"]
-    fit: Float[Array, " k"] | None
-    code_ceiling: Float[Array, " d"]
-    active: Bool[Array, " d"]
+    strength: Float[Array, "... d k"]
+    ceiling: Float[Array, "... k"]
+    fit: Float[Array, "... k"] | None
+    code_ceiling: Float[Array, "... d"]
+    active: Bool[Array, "... d"]
     capacity: float = dataclasses.field(default=math.nan, metadata={"static": True})
 
     @classmethod
