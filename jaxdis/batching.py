@@ -48,15 +48,18 @@ def map_members(
     devices = tuple(jax.devices()) if devices is None else tuple(devices)
     count = jax.tree.leaves(members)[0].shape[0]
     devices = devices[: max(1, min(len(devices), count))]
-    mesh = Mesh(np.array(devices), (AXIS,))
-    split = NamedSharding(mesh, PartitionSpec(AXIS))
-    shared = jax.device_put(shared, NamedSharding(mesh, PartitionSpec()))
+    # One device that is the default needs no mesh: the program takes host arrays as they are and starts faster.
+    mesh = None if devices == tuple(jax.devices()[:1]) else Mesh(np.array(devices), (AXIS,))
+    if mesh is not None:
+        shared = jax.device_put(shared, NamedSharding(mesh, PartitionSpec()))
     size = chunk_size(count, members, len(devices), chunk_bytes)
     if batch_size is None:
         batch_size = choose_batch_size(function, static, members, shared, size // len(devices), devices[0].platform)
     finished, pending, done = [], None, 0
     for rows in chunks(count, size):
-        chunk = jax.device_put(jax.tree.map(lambda leaf, rows=rows: _take(leaf, rows), members), split)
+        chunk = jax.tree.map(lambda leaf, rows=rows: _take(leaf, rows), members)
+        if mesh is not None:
+            chunk = jax.device_put(chunk, NamedSharding(mesh, PartitionSpec(AXIS)))
         running = _run(function, static, mesh, batch_size, chunk, shared)
         if pending is not None:  # fetch a chunk while the next one runs
             finished.append(jax.tree.map(np.asarray, pending))
@@ -76,6 +79,8 @@ def _run(function, static, mesh, batch_size, chunk, shared):
         one = functools.partial(_call, function, static, shared)
         return jax.lax.map(one, members, batch_size=batch_size if batch_size > 1 else None)
 
+    if mesh is None:
+        return share(chunk, shared)
     specs = (PartitionSpec(AXIS), PartitionSpec())
     return jax.shard_map(share, mesh=mesh, in_specs=specs, out_specs=PartitionSpec(AXIS), check_vma=False)(
         chunk, shared

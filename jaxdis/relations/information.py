@@ -135,27 +135,12 @@ def mutual_information_sampled(
     (100 bins on [−4, 4]; RMIG and JEMMIG). Their script mixes soft marginals with a hard joint; here both are soft.
     """
     classes, sizes = factor_classes(factors, 20, weights=weights)
-    hot = jnp.concatenate([jax.nn.one_hot(classes[:, j], size) for j, size in enumerate(sizes)], axis=1)
-    hot = hot if weights is None else hot * weights[:, None]
     width = 2 * limit / bins
-    centres = -limit + width * (jnp.arange(bins, dtype=codes.dtype) + 0.5)
-    safe = jnp.nan_to_num(codes)
-
-    def one_code(mean_and_variance):
-        mean, variance = mean_and_variance
-        nearest = jnp.clip(jnp.floor((mean + limit) / width), 0, bins - 1).astype(jnp.int32)
-        spread = hard = jax.nn.one_hot(nearest, bins)
-        if variances is not None:
-            variance = jnp.maximum(variance, 1e-20)[:, None]
-            square = (centres[None, :] - mean[:, None]) ** 2
-            density = jnp.exp(-0.5 * square / variance) / jnp.sqrt(2 * jnp.pi * variance)
-            soft = density / jnp.maximum(density.sum(axis=1, keepdims=True), 1e-30)
-            spread = jnp.where(density.max(axis=1, keepdims=True) < 1e-5, hard, soft)
-        return jnp.einsum("nb,ns->bs", spread, hot, precision=jax.lax.Precision.HIGHEST)
-
-    # One code at a time: its [n, bins] table is the largest array here.
-    spreads = safe if variances is None else jnp.nan_to_num(variances)
-    table = jax.lax.map(one_code, (safe.T, spreads.T))
+    nearest = jnp.clip(jnp.floor((jnp.nan_to_num(codes) + limit) / width), 0, bins - 1).astype(jnp.int32)
+    if variances is None:
+        table = joint_tables(nearest, bins, classes, sizes, weights=weights)
+    else:
+        table = _soft_tables(codes, variances, nearest, bins, limit, classes, sizes, weights)
     strength, ceiling, code_ceiling = information_of_tables(table, sizes, "none")
     return Relation.of(
         strength,
@@ -165,6 +150,27 @@ def mutual_information_sampled(
         finite=finite_codes(codes) if variances is None else finite_codes(codes) & finite_codes(variances),
         capacity=math.log(bins),
     )
+
+
+def _soft_tables(codes, variances, nearest, bins, limit, classes, sizes, weights) -> Float[Array, "d b s"]:
+    """Joint tables in which each sample is spread over the bins by its posterior."""
+    hot = jnp.concatenate([jax.nn.one_hot(classes[:, j], size) for j, size in enumerate(sizes)], axis=1)
+    hot = hot if weights is None else hot * weights[:, None]
+    centres = -limit + 2 * limit / bins * (jnp.arange(bins, dtype=codes.dtype) + 0.5)
+
+    def one_code(code):
+        mean, variance, bin_of_mean = code
+        variance = jnp.maximum(variance, 1e-20)[:, None]
+        square = (centres[None, :] - mean[:, None]) ** 2
+        density = jnp.exp(-0.5 * square / variance) / jnp.sqrt(2 * jnp.pi * variance)
+        soft = density / jnp.maximum(density.sum(axis=1, keepdims=True), 1e-30)
+        narrow = density.max(axis=1, keepdims=True) < 1e-5
+        spread = jnp.where(narrow, jax.nn.one_hot(bin_of_mean, bins), soft)
+        return jnp.einsum("nb,ns->bs", spread, hot, precision=jax.lax.Precision.HIGHEST)
+
+    # One code at a time: its [n, bins] table is the largest array here.
+    finite = (jnp.nan_to_num(codes).T, jnp.nan_to_num(variances).T, nearest.T)
+    return jax.lax.map(one_code, finite)
 
 
 def information_of_tables(table: Float[Array, "d b s"], sizes: tuple[int, ...], correction: Correction = "none"):
