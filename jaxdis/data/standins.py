@@ -160,7 +160,7 @@ def _arm(factors: Int[Array, "7"]) -> Float[Array, "64 64 3"]:
     )
     colours = jnp.stack([jnp.full(3, 0.55), jnp.full(3, 0.4), jnp.asarray(_TIP_COLOURS)[colour]])
     eye = jnp.stack([jnp.float32(2.3), jnp.float32(-1.5), 1.5 - 0.55 * camera.astype(jnp.float32)])
-    hit = solids.cast(eye, look_at(eye, np.array([0.25, 0, 0.2], np.float32), _FIELD_OF_VIEW, 64), scene)
+    hit = solids.cast(eye, look_at(eye, np.array([0.25, 0, 0.2], np.float32), np.radians(30), 64), scene)
     return solids.shaded(*hit, colours, jnp.array([0.5, -0.7, 1.0], jnp.float32), jnp.asarray(_GROUNDS)[ground])
 
 
