@@ -67,7 +67,7 @@ def _fault(path: Path, wanted: dict) -> str | None:
     try:
         found = json.loads(path.with_suffix(".json").read_text())
         array = open_array(path)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, EOFError) as error:
         return f"cannot be read ({error})"
     for what, value in wanted.items():
         if found.get(what) != value:
@@ -101,7 +101,7 @@ def identity(*paths: Path) -> str:
     return " ".join(f"{path.resolve()} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in paths)
 
 
-def open_array(path: str) -> np.memmap:
+def open_array(path: str | Path) -> np.memmap:
     """An array on disk, memory-mapped read-only."""
     return np.load(path, mmap_mode="r", allow_pickle=False)
 

@@ -2,7 +2,7 @@
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Shaped
 
 
 def look_at(
@@ -22,6 +22,6 @@ def look_at(
     return spread(forward, 3) + across - down
 
 
-def spread(vector: Float[Array, "c"], rank: int) -> Float[Array, "... c"]:
+def spread(vector: Shaped[Array, " c"], rank: int) -> Shaped[Array, "... c"]:
     """The vector with leading axes of length 1, so that it meets a field of vectors."""
     return jnp.reshape(vector, (1,) * (rank - 1) + vector.shape)

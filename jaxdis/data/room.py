@@ -43,7 +43,7 @@ def camera(azimuth: Float[Array, ""], side: int) -> tuple[Float[Array, "3"], Flo
     """Camera position, turned by ``azimuth`` radians about the object, and the rays of its side × side pixels."""
     place = CAMERA_DISTANCE * jnp.sin(azimuth), -CAMERA_DISTANCE * jnp.cos(azimuth), jnp.float32(CAMERA_HEIGHT)
     eye = jnp.stack(place)
-    target = np.array([0, 0, LOOK_AT_HEIGHT], np.float32)
+    target = jnp.array([0, 0, LOOK_AT_HEIGHT], jnp.float32)
     return eye, look_at(eye, target, VERTICAL_FIELD_OF_VIEW, side)
 
 
@@ -116,7 +116,7 @@ def _side(start, rays, half, radius):
     at = (-b - jnp.sqrt(jnp.maximum(root, 0))) / jnp.maximum(a, 1e-12)
     point = start + at[..., None] * rays
     hit = (root > 0) & (at > 0) & (jnp.abs(point[..., 2]) <= half)
-    return jnp.where(hit, at, _FAR), point * spread(np.array([1, 1, 0], np.float32), rays.ndim) / jnp.maximum(
+    return jnp.where(hit, at, _FAR), point * spread(jnp.array([1, 1, 0], jnp.float32), rays.ndim) / jnp.maximum(
         radius, 1e-6
     )
 

@@ -68,7 +68,7 @@ def _car(factors: Int[Array, "3"]) -> Float[Array, "64 64 3"]:
     colours = jnp.concatenate([paint[None], 0.75 * paint[None], jnp.full((4, 3), 0.12)])
     angle = azimuth.astype(jnp.float32) * np.float32(2 * np.pi / 24)
     eye = _turntable_eye(np.float32(0.15) + elevation.astype(jnp.float32) * np.float32(0.2), angle, 3.4)
-    hit = solids.cast(eye, look_at(eye, np.zeros(3, np.float32), _FIELD_OF_VIEW, 64), scene)
+    hit = solids.cast(eye, look_at(eye, jnp.zeros(3), _FIELD_OF_VIEW, 64), scene)
     return solids.shaded(*hit, colours, jnp.asarray(_LAMP), jnp.ones(3))
 
 
@@ -118,7 +118,7 @@ def _toy(factors: Int[Array, "5"]) -> Float[Array, "64 64 1"]:
     eye = _turntable_eye(height, azimuth.astype(jnp.float32) * np.float32(np.pi / 9), 3.2)
     lamp_angle = lighting.astype(jnp.float32) * np.float32(np.pi / 3)
     lamp = jnp.stack([jnp.cos(lamp_angle), jnp.sin(lamp_angle), jnp.float32(0.7)])
-    hit = solids.cast(eye, look_at(eye, np.zeros(3, np.float32), _FIELD_OF_VIEW, 64), scene)
+    hit = solids.cast(eye, look_at(eye, jnp.zeros(3), _FIELD_OF_VIEW, 64), scene)
     return solids.shaded(*hit, jnp.full((6, 3), 1.0) * shade, lamp, jnp.full(3, 0.75))[..., :1]
 
 
@@ -160,7 +160,7 @@ def _arm(factors: Int[Array, "7"]) -> Float[Array, "64 64 3"]:
     )
     colours = jnp.stack([jnp.full(3, 0.55), jnp.full(3, 0.4), jnp.asarray(_TIP_COLOURS)[colour]])
     eye = jnp.stack([jnp.float32(2.3), jnp.float32(-1.5), 1.5 - 0.55 * camera.astype(jnp.float32)])
-    hit = solids.cast(eye, look_at(eye, np.array([0.25, 0, 0.2], np.float32), np.radians(30), 64), scene)
+    hit = solids.cast(eye, look_at(eye, jnp.array([0.25, 0, 0.2], jnp.float32), np.radians(30), 64), scene)
     return solids.shaded(*hit, colours, jnp.array([0.5, -0.7, 1.0], jnp.float32), jnp.asarray(_GROUNDS)[ground])
 
 

@@ -17,7 +17,7 @@ WHERE = "http://www.scottreed.info/files/nips2015-analogy-data.tar.gz"
 SPACE = FactorSpace.of(elevation=4, azimuth=24, object_type=183)
 
 
-def images(source: str | Path, space: FactorSpace = SPACE) -> np.memmap:
+def images(source: str | Path, space: FactorSpace | None = None) -> np.memmap:
     """The lattice ``[cells, 64, 64, 3]`` uint8, memory-mapped from the cache.
 
     ``source`` is nips2015-analogy-data.tar.gz or the folder it unpacks to. The object type is the position in
@@ -28,6 +28,7 @@ def images(source: str | Path, space: FactorSpace = SPACE) -> np.memmap:
     Raises:
       FileNotFoundError: when nothing is there. ValueError: when a check fails.
     """
+    space = space or SPACE
     path = containers.existing(source, what="nips2015-analogy-data.tar.gz", where=WHERE, md5=MD5)
     parts = sorted((path / _listing_of(path)).parent.iterdir()) if path.is_dir() else [path]
     origin = lattice.identity(*parts)

@@ -22,7 +22,7 @@ def values(path: Path, found: np.ndarray, space: FactorSpace) -> None:
 def classes(path: Path, found: np.ndarray, space: FactorSpace) -> None:
     """Class numbers, row by row those of the lattice in its order."""
     needed = np.stack(np.unravel_index(np.arange(space.num_lattice), space.sizes), -1)
-    _rows_equal(path, found, needed, "class numbers", 0)
+    _rows_equal(path, found, needed, "class numbers", 0.0)
 
 
 def _rows_equal(path: Path, found: np.ndarray, needed: np.ndarray, what: str, tolerance: float) -> None:

@@ -13,7 +13,7 @@ WHERE = "https://github.com/google-deepmind/dsprites-dataset"
 _STEP = 2**13
 
 
-def words(source: str | Path, space: FactorSpace = sprites.SPACE) -> np.memmap:
+def words(source: str | Path, space: FactorSpace | None = None) -> np.memmap:
     """The file's lattice as words ``[cells, 64, 2]`` (see :func:`jaxdis.data.sprites.rows`), memory-mapped from the cache.
 
     Checks: image shape and dtype, class numbers and values in lattice order, pixels of 0 and 1 only, and that
@@ -22,6 +22,7 @@ def words(source: str | Path, space: FactorSpace = sprites.SPACE) -> np.memmap:
     Raises:
       FileNotFoundError: when nothing is there. ValueError: when a check fails.
     """
+    space = space or sprites.SPACE
     what = "dsprites_ndarray_co1sh3sc6or40x32y32_64x64 as .npz or .hdf5"
     path = containers.existing(source, what=what, where=WHERE, md5=MD5)
     origin = lattice.identity(path)

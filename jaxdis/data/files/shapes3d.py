@@ -14,7 +14,7 @@ WHERE = "https://github.com/google-deepmind/3d-shapes"
 _STEP = 2**11
 
 
-def images(source: str | Path, space: FactorSpace = SPACE) -> np.memmap:
+def images(source: str | Path, space: FactorSpace | None = None) -> np.memmap:
     """The file's lattice ``[cells, 64, 64, 3]`` uint8, memory-mapped from the cache (5.9 GB on disk).
 
     Checks: image shape and dtype, labels in lattice order, the colour of the sky in the first pixel.
@@ -22,6 +22,7 @@ def images(source: str | Path, space: FactorSpace = SPACE) -> np.memmap:
     Raises:
       FileNotFoundError: when nothing is there. ValueError: when a check fails.
     """
+    space = space or SPACE
     path = containers.existing(source, what="3dshapes.h5", where=WHERE, md5=MD5)
     origin = lattice.identity(path)
     name = lattice.name_of("shapes3d-file", origin)

@@ -53,7 +53,7 @@ def matrix_path(folder: Path, half: str, part: str) -> Path:
     return containers.existing(path, what=f"{plain.name} or {zipped.name}", where=WHERE)
 
 
-def images(source: str | Path, space: FactorSpace = FULL_SPACE) -> np.memmap:
+def images(source: str | Path, space: FactorSpace | None = None) -> np.memmap:
     """First-camera images ``[cells, 64, 64, 1]`` uint8 of training and testing toys together, from the cache.
 
     ``source`` is the folder of the six matrices. Images are shrunk from 96 × 96 (Lanczos).
@@ -64,6 +64,7 @@ def images(source: str | Path, space: FactorSpace = FULL_SPACE) -> np.memmap:
     Raises:
       FileNotFoundError: naming the missing matrix. ValueError: when a check fails.
     """
+    space = space or FULL_SPACE
     folder = containers.existing(source, what="the folder of the six SmallNORB matrices", where=WHERE)
     paths = {half: [matrix_path(folder, half, part) for part in PARTS] for half in (TRAINING, TESTING)}
     origin = lattice.identity(*(path for half in paths.values() for path in half))
