@@ -1,0 +1,167 @@
+"""One update of one member: a pure function, the same for every objective."""
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from jaxdis.models import adversary, pieces
+from jaxdis.models.config import Config, objective_of
+from jaxdis.models.distributions import negative_log_likelihood, sample
+from jaxdis.models.objectives import Terms, divergence
+from jaxdis.models.precision import InPrecision
+from jaxdis.models.source import Source
+from jaxdis.typing import Array, Float
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """A config with what does not change its numbers beyond rounding: images per micro-batch (None: the whole batch)."""
+
+    config: Config
+    piece: int | None = None
+
+
+class State(NamedTuple):
+    """Everything that training carries from one update to the next, for one member.
+
+    ``judge`` and ``judge_moments`` are the discriminator's, ``()`` without one. ``step``: updates done. ``stopped``: the
+    update that gave a number which is not finite and was not made, or −1.
+    """
+
+    params: Any
+    moments: Any
+    judge: Any
+    judge_moments: Any
+    step: Array
+    stopped: Array
+
+
+class Losses(NamedTuple):
+    """One update's report, in nats: the loss, its reconstruction, the KL and the discriminator's loss (0 without one)."""
+
+    loss: Array
+    reconstruction: Array
+    kl: Array
+    discriminator: Array
+
+
+def begin(program: Program, key) -> State:
+    """A fresh member. Of the member's key, ``fold_in(key, 2³¹ − 1)`` draws the parameters; updates fold in their number."""
+    config = program.config
+    params_key, judge_key = jax.random.split(jax.random.fold_in(key, 2**31 - 1))
+    params = config.network.init(params_key)
+    judge = judge_moments = ()
+    if objective_of(config).adversarial:
+        num_codes = jax.eval_shape(config.network.encode, params, _blank(config))[0].shape[1]
+        judge = config.adversary.network.init(judge_key, num_codes)
+        judge_moments = optimiser(config.adversary.optimiser).init(judge)
+    moments = optimiser(config.optimiser).init(params)
+    return State(params, moments, judge, judge_moments, jnp.zeros((), jnp.int32), jnp.full((), -1, jnp.int32))
+
+
+def update(program: Program, state: State, key, hyperparameters, source: Source) -> tuple[State, Losses]:
+    """One update, or none if it would bring in a number that is not finite (then, and ever after, for this member alone).
+
+    Args:
+      program: static.
+      state: the member's.
+      key: the member's; the update's own key is ``fold_in(key, step)``.
+      hyperparameters: NamedTuple of scalars of the member's objective.
+      source: images.
+    """
+    config = program.config
+    data_key, noise_key, judge_key = jax.random.split(jax.random.fold_in(key, state.step), 3)
+    adversarial = objective_of(config).adversarial
+    split = adversarial and config.adversary.order == "split_batch"
+    images = source.images(data_key, config.batch_size * (2 if split else 1))
+    first, second = (images[: config.batch_size], images[config.batch_size :]) if split else (images, images)
+
+    def loss(params):
+        return autoencoder_loss(program, params, state, noise_key, hyperparameters, first, source.num_data)
+
+    gradients, (losses, codes) = jax.grad(loss, has_aux=True)(state.params)
+    params, moments = _descend(config.optimiser, state.params, state.moments, gradients, hyperparameters.learning_rate)
+    sound = jnp.isfinite(losses.loss) & _all_finite(gradients)
+    new = state._replace(params=params, moments=moments, step=state.step + 1)
+    if adversarial:
+        judge_loss, judge_gradients = adversary.gradients(program, state, params, judge_key, codes, second)
+        judge, judge_moments = _descend(
+            config.adversary.optimiser,
+            state.judge,
+            state.judge_moments,
+            judge_gradients,
+            hyperparameters.discriminator_learning_rate,
+        )
+        sound &= jnp.isfinite(judge_loss) & _all_finite(judge_gradients)
+        new = new._replace(judge=judge, judge_moments=judge_moments)
+        losses = losses._replace(discriminator=judge_loss)
+    goes_on = sound & (state.stopped < 0)
+    new = jax.tree.map(lambda after, before: jnp.where(goes_on, after, before), new, state)
+    stopped = jnp.where((state.stopped < 0) & ~sound, state.step, state.stopped)
+    return new._replace(stopped=stopped), losses
+
+
+def run_block(program: Program, state: State, key, hyperparameters, source: Source, count) -> tuple[State, Losses]:
+    """``count`` updates (traced, so that a short last block is the same program) of one member, and their mean losses."""
+
+    def one_more(_, carry):
+        state, total = carry
+        state, losses = update(program, state, key, hyperparameters, source)
+        return state, jax.tree.map(jnp.add, total, losses)
+
+    nothing = Losses(*(jnp.zeros(()) for _ in Losses._fields))
+    state, total = jax.lax.fori_loop(0, count, one_more, (state, nothing))
+    return state, jax.tree.map(lambda leaf: leaf / jnp.float32(count), total)
+
+
+def autoencoder_loss(
+    program: Program, params, state: State, noise_key, hyperparameters, images: Float[Array, "n h w c"], num_data: int
+):
+    """What encoder and decoder minimise on one batch.
+
+    Returns:
+      The loss, and ``(Losses, codes [n, d])``.
+    """
+    config = program.config
+    objective = objective_of(config)
+    network = InPrecision(config.network, config.precision)
+    n = images.shape[0]
+    mean, log_variance = pieces.encode(network, params, images, program.piece)
+    codes = sample(noise_key, mean, log_variance)
+
+    def likelihood(logits, images):
+        return negative_log_likelihood(logits, images, config.reconstruction, config.subtract_entropy)
+
+    reconstruction = pieces.decoded_loss(network, params, codes, images, likelihood, program.piece) / n
+    judged = None
+    if objective.adversarial:
+        judged = config.adversary.network.logits(jax.lax.stop_gradient(state.judge), codes)
+    terms = Terms(reconstruction, mean, log_variance, codes, state.step, judged, num_data, config.estimator)
+    loss = objective.loss(terms, hyperparameters)
+    losses = Losses(loss, reconstruction, divergence(terms), jnp.zeros(()))
+    if objective.adversarial and config.adversary.encoder_sees_discriminator:
+        loss = loss + adversary.joint_loss(config.adversary, judged)
+    return loss, (losses, codes)
+
+
+def optimiser(adam) -> optax.GradientTransformation:
+    """Adam's direction; the step length is the member's own learning rate."""
+    return optax.scale_by_adam(adam.b1, adam.b2, adam.epsilon)
+
+
+def _descend(adam, params, moments, gradients, learning_rate):
+    with jax.numpy_dtype_promotion("standard"):  # optax raises a float to the power of an int32 count
+        directions, moments = optimiser(adam).update(gradients, moments)
+    return jax.tree.map(lambda leaf, direction: leaf - learning_rate * direction, params, directions), moments
+
+
+def _all_finite(tree) -> Array:
+    """Whether a sum of squares is finite (one pass, and an overflowing square is as good a reason to stop)."""
+    return jnp.isfinite(sum(jnp.square(leaf).sum() for leaf in jax.tree.leaves(tree)))
+
+
+def _blank(config: Config) -> Array:
+    return jnp.zeros((1, *config.network.image_shape))
