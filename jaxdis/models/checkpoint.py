@@ -56,7 +56,7 @@ class Checkpoints:
         curves = {f"losses/{name}": np.stack(field) for name, field in _columns(losses).items()}
         arrays = {f"state/{name}": leaf for name, leaf in named_leaves(state).items()} | curves
         write(self._path(done), {"identity": self._identity, "done": done}, arrays)
-        for path in self._paths()[_KEPT:]:
+        for path in _paths(self._directory)[_KEPT:]:
             path.unlink()
 
     def last(self, shapes: State) -> tuple[State, list[Losses], int] | None:
@@ -68,7 +68,7 @@ class Checkpoints:
         Returns:
           state, losses and updates done, as :meth:`save` takes them; None if there is none.
         """
-        for path in self._paths():
+        for path in _paths(self._directory):
             try:
                 return self._read(path, shapes)
             except DamagedFile as error:
@@ -87,13 +87,18 @@ class Checkpoints:
     def _path(self, done: int) -> Path:
         return self._directory / "checkpoints" / f"step_{done:09d}.npz"
 
-    def _paths(self) -> list[Path]:
-        """Newest first."""
-        return (
-            []
-            if self._directory is None
-            else sorted((self._directory / "checkpoints").glob("step_*.npz"), reverse=True)
-        )
+
+def saved_updates(directory: str | Path) -> int:
+    """Updates done according to the newest checkpoint's name, 0 without any."""
+    paths = _paths(Path(directory))
+    return int(paths[0].stem.removeprefix("step_")) if paths else 0
+
+
+def _paths(directory: Path | None) -> list[Path]:
+    """Checkpoints, newest first."""
+    if directory is None:
+        return []
+    return sorted((directory / "checkpoints").glob("step_*.npz"), reverse=True)
 
 
 def _columns(losses: list[Losses]) -> dict[str, tuple]:

@@ -98,9 +98,9 @@ class _FromArray:
 
 def unit_images(images: Array) -> Array:
     """float32 in [0, 1] from float, boolean or uint8 (0…255) images."""
-    if images.dtype == jnp.uint8:
-        return images.astype(jnp.float32) * np.float32(1 / 255)
-    return images.astype(jnp.float32)
+    flat = images.reshape(images.shape[0], -1)  # a last axis of length 1 would not be vectorised on CPU
+    scale = np.float32(1 / 255 if images.dtype == jnp.uint8 else 1)
+    return (flat.astype(jnp.float32) * scale).reshape(images.shape)
 
 
 def checked_images(images, name: str, image_shape: tuple[int, int, int] | None = None) -> np.ndarray:

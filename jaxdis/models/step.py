@@ -83,25 +83,35 @@ def update(program: Program, state: State, key, hyperparameters, source: Source)
         return autoencoder_loss(program, params, state, noise_key, hyperparameters, first, source.num_data)
 
     gradients, (losses, codes) = jax.grad(loss, has_aux=True)(state.params)
-    params, moments = _descend(config.optimiser, state.params, state.moments, gradients, hyperparameters.learning_rate)
+
+    def descend(state: State) -> tuple[State, Array]:
+        rate = hyperparameters.learning_rate
+        params, moments = _descend(config.optimiser, state.params, state.moments, gradients, rate)
+        new = state._replace(params=params, moments=moments, step=state.step + 1)
+        return _judge(program, new, state, judge_key, hyperparameters, codes, second) if adversarial else (new, nothing)
+
+    nothing = jnp.zeros(())
     sound = jnp.isfinite(losses.loss) & _all_finite(gradients)
-    new = state._replace(params=params, moments=moments, step=state.step + 1)
-    if adversarial:
-        judge_loss, judge_gradients = adversary.gradients(program, state, params, judge_key, codes, second)
-        judge, judge_moments = _descend(
-            config.adversary.optimiser,
-            state.judge,
-            state.judge_moments,
-            judge_gradients,
-            hyperparameters.discriminator_learning_rate,
-        )
-        sound &= jnp.isfinite(judge_loss) & _all_finite(judge_gradients)
-        new = new._replace(judge=judge, judge_moments=judge_moments)
-        losses = losses._replace(discriminator=judge_loss)
-    goes_on = sound & (state.stopped < 0)
-    new = jax.tree.map(lambda after, before: jnp.where(goes_on, after, before), new, state)
-    stopped = jnp.where((state.stopped < 0) & ~sound, state.step, state.stopped)
-    return new._replace(stopped=stopped), losses
+    # A condition, not a selection: on CPU it leaves the parameters in place.
+    state, judge_loss = jax.lax.cond(
+        sound & (state.stopped < 0),
+        descend,
+        lambda state: (state._replace(stopped=jnp.where(state.stopped < 0, state.step, state.stopped)), nothing),
+        state,
+    )
+    return state, losses._replace(discriminator=judge_loss)
+
+
+def _judge(program: Program, new: State, old: State, key, hyperparameters, codes, images) -> tuple[State, Array]:
+    """The discriminator's update. One that is not finite takes the autoencoder's back with it."""
+    settings = program.config.adversary
+    loss, gradients = adversary.gradients(program, old, new.params, key, codes, images)
+    rate = hyperparameters.discriminator_learning_rate
+    judge, moments = _descend(settings.optimiser, old.judge, old.judge_moments, gradients, rate)
+    sound = jnp.isfinite(loss) & _all_finite(gradients)
+    new = new._replace(judge=judge, judge_moments=moments)
+    stopped = old._replace(stopped=old.step)
+    return jax.lax.cond(sound, lambda: new, lambda: stopped), loss
 
 
 def run_block(program: Program, state: State, key, hyperparameters, source: Source, count) -> tuple[State, Losses]:
