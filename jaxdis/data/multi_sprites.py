@@ -1,0 +1,94 @@
+"""Multi-dSprites: up to five coloured sprites that hide one another, with instance masks and factors for each object.
+
+The generator follows Dang-Nhu 2022, appendix C.3 and table 7 (the generator of Engelcke et al. 2020): background and object
+colours from {0, 63, 127, 191, 255}³, repeats allowed, so an object may be invisible; objects are painted in order, the
+later hides the earlier.
+"""
+
+import functools
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int, UInt8
+
+from jaxdis.data import sprites
+from jaxdis.data.factors import FactorSpace
+
+COLOURS = (0, 63, 127, 191, 255)
+MOST_OBJECTS = 5
+OBJECT_FACTORS = ("red", "green", "blue", *sprites.SPACE.names)
+# Steps each way in Algorithm 2 (table 7); the shape is free. The background follows the objects' colours.
+_STEPS = {"red": 1, "green": 1, "blue": 1, "scale": 1, "orientation": 3, "x": 2, "y": 2}
+
+
+class Parts(NamedTuple):
+    """Scene factors taken apart: ``count [...]`` of objects, ``background [..., 3]``, ``objects [..., o, 8]`` in the order
+    of ``OBJECT_FACTORS``, ``present [..., o]``."""
+
+    count: Int[Array, "..."]
+    background: Int[Array, "... 3"]
+    objects: Int[Array, "... o 8"]
+    present: Bool[Array, "... o"]
+
+
+class Scene(NamedTuple):
+    """``images [n, 64, 64, 3]`` in 0…255 and ``masks [n, 64, 64]``: 0 for the background, i for object i (from 1)."""
+
+    images: UInt8[Array, "n 64 64 3"]
+    masks: UInt8[Array, "n 64 64"]
+
+
+def space(max_objects: int = 4, min_objects: int = 1) -> FactorSpace:
+    """Factors ``num_objects``, ``background_*`` and ``object_i_*``; those of absent objects are drawn, and unseen.
+
+    Restrict the number of objects by ``space.only({"num_objects": number - min_objects})``.
+    """
+    if not 1 <= min_objects <= max_objects <= MOST_OBJECTS:
+        raise ValueError(
+            f"max_objects: needs 1 ≤ min_objects ≤ max_objects ≤ {MOST_OBJECTS}, got {min_objects} and {max_objects}"
+        )
+    columns = {"num_objects": tuple(range(min_objects, max_objects + 1))}
+    columns |= {f"background_{channel}": COLOURS for channel in OBJECT_FACTORS[:3]}
+    values = (COLOURS, COLOURS, COLOURS, *sprites.SPACE.values)
+    for number in range(1, max_objects + 1):
+        columns |= {f"object_{number}_{name}": row for name, row in zip(OBJECT_FACTORS, values, strict=True)}
+    return FactorSpace.of(**columns)
+
+
+def steps(of: FactorSpace) -> dict[str, int]:
+    """The ``radius`` of :meth:`FactorSpace.local_group` that table 7 gives: a dict from each bounded factor to its steps."""
+    return {name: _STEPS[name.split("_")[-1]] for name in of.names if name.split("_")[-1] in _STEPS}
+
+
+def parts(factors: Int[Array, "... k"], min_objects: int = 1) -> Parts:
+    """Takes scene factors apart; the number of object slots follows from k = 4 + 8 o."""
+    slots = (factors.shape[-1] - 4) // len(OBJECT_FACTORS)
+    objects = factors[..., 4:].reshape(*factors.shape[:-1], slots, len(OBJECT_FACTORS))
+    count = factors[..., 0] + min_objects
+    number = np.arange(slots, dtype=np.int32).reshape((1,) * count.ndim + (slots,))
+    return Parts(count, factors[..., 1:4], objects, number < count[..., None])
+
+
+def scene(factors: Int[Array, "n k"], min_objects: int = 1, tables: tuple[Array, ...] = ()) -> Scene:
+    """Images with instance masks of a batch of scenes; ``tables`` is that of :func:`jaxdis.data.sprites.gathered_rows`."""
+    cut = parts(factors, min_objects)
+    n, slots = cut.present.shape
+    words = sprites.gathered_rows(tables, cut.objects[..., 3:].reshape(n * slots, -1)).reshape(n, slots, 64, 2)
+    words = jnp.where(cut.present[..., None, None], words, 0)
+    palette = jnp.array(COLOURS, jnp.uint8)
+    later = functools.reduce(jnp.bitwise_or, [words[:, i] for i in range(slots)])
+    images = sprites.unpack(~later).astype(jnp.uint8)[..., None] * palette[cut.background][:, None, None]
+    masks = jnp.zeros((n, 64, 64), jnp.uint8)
+    hidden = jnp.zeros_like(words[:, 0])
+    for i in reversed(range(slots)):
+        visible = sprites.unpack(words[:, i] & ~hidden).astype(jnp.uint8)
+        images += visible[..., None] * palette[cut.objects[:, i, :3]][:, None, None]
+        masks += visible * np.uint8(i + 1)
+        hidden |= words[:, i]
+    return Scene(images, masks)
+
+
+def draw_from_one(tables: tuple[Array, ...], factors: Int[Array, "n k"], key=None) -> UInt8[Array, "n 64 64 3"]:
+    """Images of scenes with at least one object."""
+    return scene(factors, 1, tables).images

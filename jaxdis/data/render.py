@@ -1,0 +1,70 @@
+"""What every data set hands out beside its factors: a pure function from factors to images."""
+
+import dataclasses
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Key, UInt8
+
+Images = Float[Array, "... height width channels"] | UInt8[Array, "... height width channels"]
+
+DTYPES = ("float32", "uint8")
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Render:
+    """``render(factors [..., k], key=None) → images [..., height, width, channels]``; pure, may be jitted and vmapped.
+
+    Images are float32 in [0, 1] or uint8 in 0…255, as the data set was asked. Class numbers outside the lattice are
+    clipped to its edge. Only a render that ``draws_noise`` reads the key, and it needs one.
+
+    It is a pytree: a render that gathers from large ``tables`` is best passed to a jitted function as an argument,
+    since a closure would compile the tables into the program. One without tables is hashable and may be static.
+
+    Attributes:
+      tables: arrays the images are gathered from; ``()`` for a formula.
+      draw: ``(tables, factors [n, k], key) → images [n, height, width, channels]``, float32 in [0, 1] or uint8.
+      sizes: the lattice.
+      shape: (height, width, channels).
+      dtype: "float32" or "uint8".
+      source: "procedural" or "file:<name>".
+    """
+
+    tables: tuple[Array, ...]
+    draw: Callable = dataclasses.field(metadata={"static": True})
+    sizes: tuple[int, ...] = dataclasses.field(metadata={"static": True})
+    shape: tuple[int, int, int] = dataclasses.field(default=(64, 64, 1), metadata={"static": True})
+    dtype: str = dataclasses.field(default="float32", metadata={"static": True})
+    draws_noise: bool = dataclasses.field(default=False, metadata={"static": True})
+    source: str = dataclasses.field(default="procedural", metadata={"static": True})
+
+    def __call__(self, factors: Int[Array, "... k"], key: Key[Array, ""] | None = None) -> Images:
+        factors = jnp.asarray(factors)
+        if factors.ndim < 1 or factors.shape[-1] != len(self.sizes):
+            raise ValueError(f"factors: needs shape [..., {len(self.sizes)}], got {factors.shape}")
+        if self.draws_noise and key is None:
+            raise ValueError("key: this data set draws noise for every image and needs a key, got None")
+        rows = factors.reshape(-1, len(self.sizes)).astype(jnp.int32)
+        rows = jnp.clip(rows, 0, np.array([self.sizes], np.int32) - 1)
+        images = as_dtype(self.draw(self.tables, rows, key), self.dtype)
+        return images.reshape(*factors.shape[:-1], *self.shape)
+
+
+def checked_dtype(dtype) -> str:
+    """ "float32" or "uint8", from a name or a dtype."""
+    name = dtype if isinstance(dtype, str) else np.dtype(dtype).name
+    if name not in DTYPES:
+        raise ValueError(f"dtype: needs one of {', '.join(DTYPES)}, got {dtype!r}")
+    return name
+
+
+def as_dtype(images: Array, dtype: str) -> Array:
+    """float32 in [0, 1] ↔ uint8 in 0…255."""
+    if images.dtype == dtype:
+        return images
+    if dtype == "uint8":
+        return jnp.round(images * np.float32(255)).astype(jnp.uint8)
+    return images.astype(jnp.float32) * np.float32(1 / 255)

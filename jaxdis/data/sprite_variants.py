@@ -1,0 +1,95 @@
+"""dSprites in colour, on noise and on a painting: the harder relatives of Locatello et al. 2019, section 4.
+
+Each draws its disturbance anew for every image, so a render needs a key and the factors alone do not fix the pixels.
+"""
+
+import logging
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Key
+
+from jaxdis.data import lattice
+from jaxdis.data.sprites import gathered_rows, unpack
+
+logger = logging.getLogger(__name__)
+
+# The box the painting is shrunk to fit, (width, height), as disentanglement_lib does.
+_PAINTING_BOX = (350, 274)
+
+
+def _sprites(tables, factors) -> Float[Array, "n 64 64 1"]:
+    return unpack(gathered_rows(tables, factors)).astype(jnp.float32)[..., None]
+
+
+def draw_coloured(
+    tables: tuple[Array, ...], factors: Int[Array, "n 5"], key: Key[Array, ""]
+) -> Float[Array, "n 64 64 3"]:
+    """The sprite in one colour from U(0.5, 1)³ an image, on black."""
+    colour = jax.random.uniform(key, (len(factors), 1, 1, 3), minval=0.5, maxval=1.0)
+    return _sprites(tables, factors) * colour
+
+
+def draw_noisy(tables: tuple[Array, ...], factors: Int[Array, "n 5"], key: Key[Array, ""]) -> Float[Array, "n 64 64 3"]:
+    """The white sprite on U(0, 1) noise, independent in every pixel and channel."""
+    noise = jax.random.uniform(key, (len(factors), 64, 64, 3))
+    return jnp.minimum(_sprites(tables, factors) + noise, 1)
+
+
+def draw_painted(
+    tables: tuple[Array, ...], factors: Int[Array, "n 5"], key: Key[Array, ""]
+) -> Float[Array, "n 64 64 3"]:
+    """The inverse of a random piece of the painting inside the sprite, the piece itself outside.
+
+    The background is the mean of a 64 × 64 piece of the painting (``tables[-1] [height, width, 3]``, in [0, 1]; the last
+    row and column of positions are never drawn, as in disentanglement_lib) and of one colour from U(0, 1)³.
+    """
+    painting = tables[-1]
+    corner_key, colour_key = jax.random.split(key)
+    room = np.array([painting.shape[:2]], np.int32) - 64
+    corner = jax.random.randint(corner_key, (len(factors), 2), 0, jnp.broadcast_to(room, (len(factors), 2)))
+    piece = jax.vmap(lambda at: jax.lax.dynamic_slice(painting, (at[0], at[1], 0), (64, 64, 3)))(corner)
+    background = (piece + jax.random.uniform(colour_key, (len(factors), 1, 1, 3))) / 2
+    return jnp.where(_sprites(tables[:-1], factors) > 0, 1 - background, background)
+
+
+def load_painting(path: str | Path | None) -> np.ndarray:
+    """The painting as float32 [height, width, 3] in [0, 1], shrunk to fit 350 × 274 pixels.
+
+    Raises:
+      FileNotFoundError: saying which picture to put where.
+      ValueError: for a picture that leaves no room for a 64 × 64 piece.
+    """
+    default = lattice.directory() / "the_scream.jpg"
+    path = Path(path) if path is not None else default
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"painting: scream_dsprites needs a photograph of Edvard Munch's The Scream (Wikimedia Commons, "
+            f"The_Scream.jpg, public domain) and found none at {path}; pass painting=<file> or save it as {default}"
+        )
+    from PIL import Image
+
+    with Image.open(path) as picture:
+        picture = picture.convert("RGB")
+        picture.thumbnail(_PAINTING_BOX, Image.Resampling.LANCZOS)
+        return checked_painting(np.asarray(picture, np.float32) / 255)
+
+
+def checked_painting(painting: np.ndarray) -> np.ndarray:
+    """The painting, if it is float32 [height, width, 3] in [0, 1] with more than 64 pixels each way."""
+    painting = np.asarray(painting, np.float32)
+    if painting.ndim != 3 or painting.shape[2] != 3 or min(painting.shape[:2]) <= 64:
+        raise ValueError(f"painting: needs [height, width, 3] with more than 64 pixels each way, got {painting.shape}")
+    if not (painting.min() >= 0 and painting.max() <= 1):
+        raise ValueError(f"painting: needs values in [0, 1], got {painting.min():g} to {painting.max():g}")
+    return painting
+
+
+def synthetic_painting(height: int = 274, width: int = 221) -> np.ndarray:
+    """A swirl of colours that stands in for the painting in tests and demonstrations; it is not The Scream."""
+    y, x = np.mgrid[0:height, 0:width] / 40
+    phase = np.array([0.0, 2.0, 4.0])
+    waves = np.sin(x[..., None] + 2 * np.sin(y[..., None] + phase) + phase)
+    return (0.5 + 0.5 * waves).astype(np.float32)
