@@ -49,7 +49,7 @@ def joint_loss(settings: Adversary, logits: Float[Array, "n 2"]) -> Float[Array,
 
 
 def permute(key, codes: Float[Array, "n d"]) -> Float[Array, "n d"]:
-    """Each coordinate permuted over the batch on its own: draws from the product of marginals (Kim & Mnih 2018, alg. 1)."""
+    """Each coordinate permuted over the batch: draws from the product of marginals (Kim & Mnih 2018, algorithm 1)."""
     order = jnp.argsort(jax.random.uniform(key, codes.shape), axis=0)
     return jnp.take_along_axis(codes, order, axis=0)
 

@@ -86,7 +86,7 @@ def with_leaves(template, arrays: dict[str, np.ndarray], what: str):
 
 
 class _replacing:
-    """Open a temporary file beside ``path``; on leaving without an error, flush it to disk and rename it over ``path``."""
+    """Open a temporary file beside ``path``; without an error, flush it to disk and rename it over ``path``."""
 
     def __init__(self, path: Path):
         self._path = path

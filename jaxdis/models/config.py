@@ -29,7 +29,7 @@ class Adversary:
         Julka et al. 2024).
       encoder_sees_discriminator: with ``split_batch``, let the encoder also descend on the discriminator's loss of the
         joint, as the code behind Mahon et al. (2024) does because its codes are not detached.
-      clip: keep the probabilities in the discriminator's loss within [1e-6, 1 − 1e-6] (Locatello et al. 2020, released code).
+      clip: keep the discriminator's probabilities within [1e-6, 1 − 1e-6] in its loss (code of Locatello et al. 2020).
     """
 
     order: Literal["simultaneous", "split_batch", "sequential"] = "simultaneous"

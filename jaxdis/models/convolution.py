@@ -2,8 +2,8 @@
 
 XLA's CPU backend runs the gradient of an ordinary convolution at a few GFLOP/s, and on an accelerator a convolution
 vmapped over its *weights* (a zoo) becomes a grouped convolution, which is as slow. Written as a product of patches with
-a flattened kernel, both become (batched) matrix products. Kernels keep the ordinary layout ``[size, size, in, out]``, so
-the two forms share their parameters.
+a flattened kernel, both become (batched) matrix products. Kernels keep the ordinary layout ``[size, size, in, out]``,
+so the two forms share their parameters.
 """
 
 import jax.numpy as jnp

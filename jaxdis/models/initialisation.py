@@ -19,15 +19,15 @@ def draw(key, shapes, scheme: Initialisation):
       shapes: nested dicts whose leaves have a ``shape``; kernels are ``[…, in, out]``.
       scheme: ``glorot``: uniform ±√(6 / (fan_in + fan_out)), zero biases (Locatello et al. 2020, released code).
         ``torch``: PyTorch's default, uniform ±1/√fan_in, biases too (Julka et al. 2024). ``kaiming``: uniform
-        ±√(6 / fan_in), biases as ``torch`` (the code behind Mahon et al. 2024). PyTorch takes the fan-in of a transposed
-        convolution from its *output* channels; so do the last two for layers whose name begins with ``transposed``.
+        ±√(6 / fan_in), biases as ``torch`` (the code behind Mahon et al. 2024). PyTorch takes the fan-in of a
+        transposed convolution from its *output* channels; so do the last two for layers named ``transposed…``.
 
     Returns:
       The tree, float32.
     """
     if scheme not in ("glorot", "kaiming", "torch"):
         raise ValueError(f"initialisation: needs 'glorot', 'kaiming' or 'torch', got {scheme!r}")
-    layers = {path: layer for path, layer in _layers(shapes)}
+    layers = dict(_layers(shapes))
     drawn = [_layer(jax.random.fold_in(key, i), path, layer, scheme) for i, (path, layer) in enumerate(layers.items())]
     tree: dict = {}
     for path, layer in zip(layers, drawn, strict=True):

@@ -113,8 +113,8 @@ def locatello(kernel: Literal["code", "paper"] = "code", **changes) -> Convoluti
 def burgess(**changes) -> Convolutional:
     """The network of Burgess et al. (2018), as Mahon et al. (2024) use it: 502 005 parameters on one channel.
 
-    Their code puts a sigmoid on the decoder and takes the cross-entropy of probabilities; here the decoder gives logits,
-    the same function with fewer overflows.
+    Their code puts a sigmoid on the decoder and takes the cross-entropy of probabilities; here the decoder gives
+    logits, the same function with fewer overflows.
     """
     settings = {
         "channels": (32, 32, 32, 32),
@@ -130,9 +130,9 @@ def burgess(**changes) -> Convolutional:
 
 @dataclasses.dataclass(frozen=True)
 class Discriminator:
-    """FactorVAE's discriminator (Locatello et al. 2020, Table 4b): ``layers`` × [dense ``width``, leaky ReLU 0.2], dense 2.
+    """FactorVAE's discriminator: ``layers`` × [dense ``width``, leaky ReLU 0.2], dense 2.
 
-    Class 0 is the joint, class 1 the product of marginals.
+    Locatello et al. (2020), Table 4b. Class 0 is the joint, class 1 the product of marginals.
     """
 
     layers: int = 6
@@ -150,7 +150,7 @@ class Discriminator:
 
 @functools.cache
 def module(network: Mlp | Convolutional) -> nn.Module:
-    """The linen module of a network, with methods ``encode`` and ``decode``: ``module(net).apply({"params": params}, …)``."""
+    """The linen module of a network: ``module(net).apply({"params": params}, images, method="encode")``, or decode."""
     if network.image_shape is None:
         raise ValueError("image_shape: the network needs (height, width, channels), got None; give it or train on data")
     return _PlainPair(network) if isinstance(network, Mlp) else _ConvolutionalPair(network)

@@ -51,7 +51,7 @@ class Terms:
 
 
 class Hyperparameters(NamedTuple):
-    """Every number of the shared losses; scalars for one member, ``[m]`` for a zoo. Traced: changing one recompiles nothing.
+    """Every number of the shared losses; scalars for one member, ``[m]`` for a zoo. Traced: none is compiled in.
 
     With ``a(t) = min(1, (t + 1) / warmup_steps)`` and the covariances of :func:`covariances`, :func:`regularised` is
 

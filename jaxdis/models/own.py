@@ -1,7 +1,7 @@
 """A user's own model: three pure functions.
 
-Any hashable object with ``init(key) → params``, ``encode(params, images [n, h, w, c]) → (mean, log_variance) [n, d]`` and
-``decode(params, codes [n, d]) → logits [n, h, w, c]`` is a network. Plain functions become one through :class:`Own`:
+Any hashable object with ``init(key) → params``, ``encode(params, images [n, h, w, c]) → (mean, log_variance) [n, d]``
+and ``decode(params, codes [n, d]) → logits [n, h, w, c]`` is a network. Plain functions become one by :class:`Own`:
 
     def init(key): return {"in": jax.random.normal(key, (256, 8)) * 0.1, "out": jnp.zeros((4, 256))}
     def encode(params, images): return jnp.split(images.reshape(-1, 256) @ params["in"], 2, axis=1)

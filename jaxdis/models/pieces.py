@@ -13,7 +13,7 @@ from jaxdis.typing import Array
 
 
 def encode(network, params, images: Array, piece: int | None):
-    """``network.encode`` on ``piece`` images at a time; the backward pass runs each piece again instead of keeping it."""
+    """``network.encode``, ``piece`` images at a time; the backward pass runs each piece again instead of keeping it."""
     n = images.shape[0]
     if piece is None or piece >= n:
         return tuple(network.encode(params, images))

@@ -1,13 +1,12 @@
 """The training runs of three papers, as values: what to train, and which members.
 
-Step counts are an argument throughout; the papers' own are the defaults. Where a paper and its released code differ, the
-choice is an argument and its default is named.
+Step counts are an argument throughout; the papers' own are the defaults. Where a paper and its released code differ,
+the choice is an argument and its default is named.
 """
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-import jax
 import numpy as np
 
 from jaxdis.models.config import Adversary, Config
@@ -80,9 +79,9 @@ def mahon2024(
 ) -> tuple[Preset, ...]:
     """β-VAE, β-TCVAE and FactorVAE of Mahon et al. (2024), "all default parameters as specified in the code".
 
-    That is ambiguous between the code's ``Custom`` and ``dsprites`` sections; only the first exists for all data sets and
-    is the default. The step count is 100 epochs of dSprites; FactorVAE doubles both epochs and batch, so that its number
-    of updates is the same. β-TCVAE is trained by its parts (:func:`~jaxdis.models.objectives.beta_tc_parts`) with the
+    That is ambiguous between the code's ``Custom`` and ``dsprites`` sections; only the first exists for all data sets
+    and is the default. The step count is 100 epochs of dSprites; FactorVAE doubles both epochs and batch, so that its
+    number of updates is the same. β-TCVAE is trained by its parts (:func:`~jaxdis.models.objectives.beta_tc_parts`) with the
     estimator ``mss_yann``.
 
     Args:
@@ -130,7 +129,5 @@ def _by_parts(row, like: Members) -> Members:
     """Members with the seeds of others and one row of hyperparameters."""
     m = len(like.labels)
     columns = type(row)(*(np.full(m, value, np.float32) for value in row))
-    labels = tuple(
-        {"objective": "beta_tc", "beta": float(row.total_correlation), "seed": s["seed"]} for s in like.labels
-    )
-    return Members(jax.numpy.asarray(like.keys), columns, labels)
+    named = {"objective": "beta_tc", "beta": float(row.total_correlation)}
+    return Members(like.keys, columns, tuple({**named, "seed": label["seed"]} for label in like.labels))

@@ -18,8 +18,8 @@ from jaxdis.typing import Array, Float, as_numpy
 class Source:
     """Independent images with replacement, from a renderer or an array.
 
-    A pytree, passed to programs as an argument: large tables and image arrays are not compiled into them, and two sources
-    of the same kind share one program.
+    A pytree, passed to programs as an argument: large tables and image arrays are not compiled into them, and two
+    sources of the same kind share one program.
 
     Attributes:
       arrays: the renderer's tables or the images.

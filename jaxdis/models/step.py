@@ -18,7 +18,7 @@ from jaxdis.typing import Array, Float
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """A config with what does not change its numbers beyond rounding: images per micro-batch (None: the whole batch)."""
+    """A config with what changes its numbers by rounding alone: images per micro-batch (None: the whole batch)."""
 
     config: Config
     piece: int | None = None
@@ -27,8 +27,8 @@ class Program:
 class State(NamedTuple):
     """Everything that training carries from one update to the next, for one member.
 
-    ``judge`` and ``judge_moments`` are the discriminator's, ``()`` without one. ``step``: updates done. ``stopped``: the
-    update that gave a number which is not finite and was not made, or −1.
+    ``judge`` and ``judge_moments`` are the discriminator's, ``()`` without one. ``step``: updates done. ``stopped``:
+    the update that gave a number which is not finite and was not made, or −1.
     """
 
     params: Any
@@ -40,7 +40,7 @@ class State(NamedTuple):
 
 
 class Losses(NamedTuple):
-    """One update's report, in nats: the loss, its reconstruction, the KL and the discriminator's loss (0 without one)."""
+    """One update's report, nats: the loss, its reconstruction, the KL and the discriminator's loss (0 without one)."""
 
     loss: Array
     reconstruction: Array
@@ -49,7 +49,7 @@ class Losses(NamedTuple):
 
 
 def begin(program: Program, key) -> State:
-    """A fresh member. Of the member's key, ``fold_in(key, 2³¹ − 1)`` draws the parameters; updates fold in their number."""
+    """A fresh member. ``fold_in(key, 2³¹ − 1)`` of its key draws the parameters; updates fold in their number."""
     config = program.config
     params_key, judge_key = jax.random.split(jax.random.fold_in(key, 2**31 - 1))
     params = config.network.init(params_key)
@@ -63,7 +63,7 @@ def begin(program: Program, key) -> State:
 
 
 def update(program: Program, state: State, key, hyperparameters, source: Source) -> tuple[State, Losses]:
-    """One update, or none if it would bring in a number that is not finite (then, and ever after, for this member alone).
+    """One update; none, now and ever after, if it would bring a number that is not finite into this member.
 
     Args:
       program: static.
@@ -115,7 +115,7 @@ def _judge(program: Program, new: State, old: State, key, hyperparameters, codes
 
 
 def run_block(program: Program, state: State, key, hyperparameters, source: Source, count) -> tuple[State, Losses]:
-    """``count`` updates (traced, so that a short last block is the same program) of one member, and their mean losses."""
+    """``count`` updates of one member and their mean losses; traced, so that a short last block is the same program."""
 
     def one_more(_, carry):
         state, total = carry

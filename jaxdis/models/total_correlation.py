@@ -48,8 +48,8 @@ def decompose(
           1/N for the sample's own posterior, (N−M)/(NM) for one other (the next in the batch), 1/M for the rest,
           M = n − 1.
         * ``mws``: minibatch weighted sampling, weight 1/(N·n) throughout (ibid., C.1).
-        * ``locatello``: no weights at all (the code of Locatello et al. 2020); total correlation smaller than ``mws`` by
-          (d−1)·log(N·n).
+        * ``locatello``: no weights at all (the code of Locatello et al. 2020); total correlation smaller than ``mws``
+          by (d−1)·log(N·n).
         * ``mss_chen``: the weights in the code released with Chen et al. (2018), whose stride marks a column instead of
           the diagonal.
         * ``mss_yann``: the same, with the log-weight added in every coordinate before the sum, so that the joint counts
@@ -77,8 +77,8 @@ def _log_weights(n: int, num_data: int, estimator: Estimator) -> np.ndarray:
         return np.full((n, n), -math.log(num_data * n), np.float32)
     if n < 2 or num_data < n:
         raise ValueError(
-            f"estimator: {estimator} needs a batch of at least 2 and a data set no smaller than the batch, got a batch of "
-            f"{n} and {num_data} data"
+            f"estimator: {estimator} needs a batch of at least 2 and a data set no smaller than the batch, got a batch "
+            f"of {n} and {num_data} data"
         )
     rest = n - 1
     # A batch as large as the data set gives the strange posterior 1/N like everybody's; below it (N−M)/(NM) > 1/N.

@@ -1,8 +1,8 @@
 """Training a zoo: every member in one program, over steps, members and devices.
 
-``make_train(config)`` is the pure form, ``train(key, hyperparameters)`` of one member, and a zoo is ``vmap`` of it. The
-function :func:`train` runs the same updates block by block from the host, so that there is something to see, to save and
-to carry on from.
+``make_train(config)`` is the pure form, ``train(key, hyperparameters)`` of one member, and a zoo is ``vmap`` of it.
+The function :func:`train` runs the same updates block by block from the host, so that there is something to see, to
+save and to carry on from.
 """
 
 import dataclasses
@@ -29,7 +29,7 @@ from jaxdis.typing import Array
 
 
 class Trained(NamedTuple):
-    """One member after training: its parameters, :class:`Losses` of ``[blocks]`` (means over blocks), and where it stopped."""
+    """One member after training: parameters, :class:`Losses` of ``[blocks]`` (means over blocks), where it stopped."""
 
     params: Any
     losses: Losses
@@ -90,12 +90,12 @@ def train(
       data: ``(space, render)``, an array of images ``[n, h, w, c]`` or None, which looks ``config.data`` up in
         ``jaxdis.data``.
       labels: ``m`` dicts that say what each member is, for ``Zoo.select`` and tables; None: from the hyperparameters.
-      directory: keep checkpoints here and carry on from the last good one; a run that was stopped and is run again gives
-        the same bits as one that was not, on the same backend with the same arguments.
+      directory: keep checkpoints here and carry on from the last good one; a run that was stopped and is run again
+        gives the same bits as one that was not, on the same backend with the same arguments.
       log_every: updates that one entry of ``Zoo.losses`` is the mean of.
       checkpoint_every: updates between checkpoints, rounded up to a multiple of ``log_every``.
-      execution: how the members of one device run: one after another (``map``, faster on CPU), together (``vmap``, faster
-        on accelerators), or by backend.
+      execution: how the members of one device run: one after another (``map``, faster on CPU), together (``vmap``,
+        faster on accelerators), or by backend.
       members_at_once: how many run together under ``vmap``; None: as many as memory is estimated to hold.
       micro_batch: images at a time, a divisor of the batch size; None: 4 for convolutions on CPU, else the whole batch.
       devices: over which members are spread; None: all of the default backend.

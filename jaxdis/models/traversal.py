@@ -16,8 +16,8 @@ def traversals(
       images: ``[n, h, w, c]`` to start from.
       values: ``[t]`` values that the code takes; None: ``num_values`` evenly from −reach to reach.
       num_values, reach: see ``values``.
-      relative: values are standard deviations of the code over ``images``, about its mean over them (useful for codes that
-        are far from the prior); needs several images.
+      relative: values are standard deviations of the code over ``images``, about its mean over them (useful for codes
+        that are far from the prior); needs several images.
 
     Returns:
       ``[m, n, d, t, h, w, c]`` float32 in [0, 1].

@@ -87,7 +87,7 @@ class Zoo:
         return self.decode(self.encode(images, batch_size=batch_size).mean, batch_size=batch_size)
 
     def export(self, member: int) -> dict:
-        """One member as a flax variables tree, ``{"params": …}``, for ``jaxdis.models.networks.module(zoo.config.network)``.
+        """One member as a flax variables tree, ``{"params": …}``, for ``networks.module(zoo.config.network).apply``.
 
         Kernels have flax's own layout: a member trained with ``compute="matmul"`` is valid under ``"conv"`` too.
         """
