@@ -1,7 +1,7 @@
 """Posteriors → codes: mean or sample, which codes are active, and how well the members explain images."""
 
 import functools
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +23,7 @@ class Evidence(NamedTuple):
     elbo: np.ndarray
 
 
-def of(posterior: Posterior, kind: Literal["mean", "sample"] = "mean", key=None) -> np.ndarray:
+def of(posterior: Posterior, kind: str = "mean", key=None) -> np.ndarray:
     """Codes ``[m, n, d]`` (or ``[n, d]``) of posteriors.
 
     ``mean`` is the representation of Locatello et al. (2020) and the default everywhere; ``sample`` draws one code from
@@ -46,7 +46,7 @@ def sample(key, mean: Float[Array, "... d"], variance: Float[Array, "... d"]) ->
     return mean + jnp.sqrt(variance) * jax.random.normal(key, mean.shape)
 
 
-def encode(zoo: Zoo, images, *, kind: Literal["mean", "sample"] = "mean", key=None, render=None, batch_size=None):
+def encode(zoo: Zoo, images, *, kind: str = "mean", key=None, render=None, batch_size=None):
     """Codes ``[m, n, d]`` of images ``[n, h, w, c]`` (or of factors with a ``render``), some images at a time."""
     return of(zoo.encode(images, render=render, batch_size=batch_size), kind, key)
 
@@ -59,9 +59,7 @@ def divergence(posterior: Posterior) -> np.ndarray:
     return 0.5 * (np.square(mean) + variance - np.log(floor) - 1).mean(-2)
 
 
-def active(
-    posterior: Posterior, by: Literal["deviation", "divergence"] = "deviation", threshold: float | None = None
-) -> np.ndarray:
+def active(posterior: Posterior, by: str = "deviation", threshold: float | None = None) -> np.ndarray:
     """Which codes carry information, bool ``[m, d]`` (or ``[d]``).
 
     ``deviation``: the standard deviation over samples of the posterior mean exceeds ``threshold``, 0.1 by default

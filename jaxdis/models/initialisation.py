@@ -11,7 +11,7 @@ from jaxdis.typing import Array
 Initialisation = Literal["glorot", "kaiming", "torch"]
 
 
-def draw(key, shapes, scheme: Initialisation):
+def draw(key, shapes, scheme: str):
     """Fill a parameter tree of layers ``{"kernel", "bias"}``.
 
     Args:
@@ -38,7 +38,7 @@ def draw(key, shapes, scheme: Initialisation):
     return tree
 
 
-def _layer(key, path: tuple[str, ...], layer, scheme: Initialisation) -> dict[str, Array]:
+def _layer(key, path: tuple[str, ...], layer, scheme: str) -> dict[str, Array]:
     kernel, bias = layer["kernel"].shape, layer["bias"].shape
     field = math.prod(kernel[:-2])
     fan_in, fan_out = field * kernel[-2], field * kernel[-1]

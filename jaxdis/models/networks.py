@@ -98,7 +98,7 @@ class Convolutional:
         return module(self).apply({"params": params}, codes, method="decode")
 
 
-def locatello(kernel: Literal["code", "paper"] = "code", **changes) -> Convolutional:
+def locatello(kernel: str = "code", **changes) -> Convolutional:
     """The network of Locatello et al. (2020).
 
     Table 2 prints 4 × 4 kernels throughout; the released code, and so the released models, have 2 × 2 kernels in the

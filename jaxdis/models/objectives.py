@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxdis.models.total_correlation import Estimator, decompose
+from jaxdis.models.total_correlation import Estimator, decompose, estimable
 from jaxdis.typing import Array, Float
 
 
@@ -198,7 +198,8 @@ def regularised(terms: Terms, hyperparameters: Hyperparameters) -> Float[Array, 
     """The loss of the five objectives without a discriminator; see :class:`Hyperparameters` for the formula.
 
     The three parts of the KL are computed only for members that weigh one of them (under ``lax.map``; ``vmap`` computes
-    them for all).
+    them for all). Where the estimator has no weights for the batch (data sets smaller than it), the loss of such a
+    member is NaN; ``train`` refuses it beforehand.
     """
     h = hyperparameters
     step = terms.step.astype(jnp.float32)
@@ -234,11 +235,13 @@ def _parts_penalty(terms: Terms, h: Hyperparameters, warmth: Array) -> Array:
             + warmth * h.dimension_wise_kl * parts.dimension_wise_kl
         )
 
+    if not estimable(terms.codes.shape[0], terms.num_data, terms.estimator):
+        weighed = lambda terms: jnp.full_like(terms.reconstruction, jnp.nan)  # noqa: E731
     wanted = (h.mutual_information != 0) | (h.total_correlation != 0) | (h.dimension_wise_kl != 0)
     return jax.lax.cond(wanted, weighed, lambda terms: jnp.zeros_like(terms.reconstruction), terms)
 
 
-def _identity_penalty(covariance: Array, off_diagonal: Array, diagonal: Array) -> Array:
+def _identity_penalty(covariance: Float[Array, "d d"], off_diagonal, diagonal) -> Array:
     on = jnp.diagonal(covariance)
     off = jnp.square(covariance).sum() - jnp.square(on).sum()
     return off_diagonal * off + diagonal * jnp.square(on - 1).sum()

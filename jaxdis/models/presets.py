@@ -5,7 +5,7 @@ the choice is an argument and its default is named.
 """
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -37,7 +37,7 @@ def locatello2020(
     *,
     seeds: int | Sequence[int] = 50,
     steps: int = 300_000,
-    kernel: Literal["code", "paper"] = "code",
+    kernel: str = "code",
     literal_steps: bool = False,
     strengths: dict | None = None,
 ) -> tuple[Preset, Preset]:
@@ -74,15 +74,15 @@ def mahon2024(
     *,
     seeds: int | Sequence[int] = 5,
     steps: int = 1_152_000,
-    variant: Literal["yann_custom", "yann_dsprites"] = "yann_custom",
+    variant: str = "yann_custom",
     literal: bool = True,
 ) -> tuple[Preset, ...]:
     """β-VAE, β-TCVAE and FactorVAE of Mahon et al. (2024), "all default parameters as specified in the code".
 
     That is ambiguous between the code's ``Custom`` and ``dsprites`` sections; only the first exists for all data sets
     and is the default. The step count is 100 epochs of dSprites; FactorVAE doubles both epochs and batch, so that its
-    number of updates is the same. β-TCVAE is trained by its parts (:func:`~jaxdis.models.objectives.beta_tc_parts`) with the
-    estimator ``mss_yann``.
+    number of updates is the same. β-TCVAE is trained by its parts, :func:`~jaxdis.models.objectives.beta_tc_parts`,
+    with the estimator ``mss_yann``.
 
     Args:
       literal: FactorVAE as the code runs: the encoder also descends on the discriminator's loss, and five hidden layers
@@ -113,8 +113,8 @@ def mahon2024(
 def julka2024(data: str = "shapes3d", *, seeds: int | Sequence[int] = 5, steps: int = 864_000) -> tuple[Preset, Preset]:
     """β-VAE (β of 2 to 5) and FactorVAE (γ of 2 to 10) of Julka et al. (2024), appendix.
 
-    4 × 4 kernels throughout, PyTorch's default initialisation, batch 64, Adam at 1e-4, 128 epochs of 432 000 images; the
-    discriminator is updated after the autoencoder, on fresh codes. The text speaks of 5 seeds, the appendix of 10.
+    4 × 4 kernels throughout, PyTorch's default initialisation, batch 64, Adam at 1e-4, 128 epochs of 432 000 images;
+    the discriminator is updated after the autoencoder, on fresh codes. The text speaks of 5 seeds, the appendix of 10.
     """
     network = locatello("paper", initialisation="torch")
     adversary = Adversary(order="sequential", clip=False, network=Discriminator(initialisation="torch"))

@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -40,7 +39,7 @@ class Spread:
         program: Program,
         devices: tuple[jax.Device, ...],
         key_impl: str,
-        execution: Literal["auto", "map", "vmap"] = "auto",
+        execution: str = "auto",
         members_at_once: int | None = None,
     ) -> "Spread":
         """Resolve the choices that a user leaves open; ``at_once`` None is settled by memory, in :class:`Runner`."""

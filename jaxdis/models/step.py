@@ -23,6 +23,11 @@ class Program:
     config: Config
     piece: int | None = None
 
+    @classmethod
+    def of(cls, config: Config, piece: int | None = None) -> "Program":
+        """A program does not know for how long it will run nor what its data are called: those compile nothing new."""
+        return cls(dataclasses.replace(config, steps=1, data=""), piece)
+
 
 class State(NamedTuple):
     """Everything that training carries from one update to the next, for one member.

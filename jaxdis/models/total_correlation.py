@@ -69,13 +69,18 @@ def decompose(
     return Decomposition(own - joint, joint - marginals, marginals - prior)
 
 
+def estimable(n: int, num_data: int, estimator: Estimator) -> bool:
+    """Whether a batch of ``n`` from ``num_data`` data gives the estimator weights: the stratified ones need n ≤ N."""
+    return estimator in ("locatello", "mws") or 2 <= n <= num_data
+
+
 def _log_weights(n: int, num_data: int, estimator: Estimator) -> np.ndarray:
     """``[j, i]``: the logarithm of the weight of sample ``i``'s posterior in ``q(z_j)``."""
     if estimator == "locatello":
         return np.zeros((n, n), np.float32)
     if estimator == "mws":
         return np.full((n, n), -math.log(num_data * n), np.float32)
-    if n < 2 or num_data < n:
+    if not estimable(n, num_data, estimator):
         raise ValueError(
             f"estimator: {estimator} needs a batch of at least 2 and a data set no smaller than the batch, got a batch "
             f"of {n} and {num_data} data"

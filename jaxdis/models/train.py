@@ -9,7 +9,7 @@ import dataclasses
 import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +24,7 @@ from jaxdis.models.progress import Progress
 from jaxdis.models.source import Source, as_source, fingerprint
 from jaxdis.models.spread import Runner, Spread, default_piece
 from jaxdis.models.step import Losses, Program, begin, run_block
+from jaxdis.models.total_correlation import estimable
 from jaxdis.models.zoo import Zoo
 from jaxdis.typing import Array
 
@@ -47,7 +48,7 @@ def make_train(config: Config, data=None, *, log_every: int = 100, micro_batch: 
     """
     source = resolved_source(config, data)
     config = resolved_config(config, source)
-    program = Program(config, checked_piece(micro_batch, config.batch_size))
+    program = Program.of(config, checked_piece(micro_batch, config.batch_size))
     starts = np.arange(0, config.steps, log_every, dtype=np.int32)
 
     def train_one(key, hyperparameters) -> Trained:
@@ -73,7 +74,7 @@ def train(
     directory: str | Path | None = None,
     log_every: int = 100,
     checkpoint_every: int = 1000,
-    execution: Literal["auto", "map", "vmap"] = "auto",
+    execution: str = "auto",
     members_at_once: int | None = None,
     micro_batch: int | None = None,
     devices: Sequence[jax.Device] | None = None,
@@ -94,8 +95,8 @@ def train(
         gives the same bits as one that was not, on the same backend with the same arguments.
       log_every: updates that one entry of ``Zoo.losses`` is the mean of.
       checkpoint_every: updates between checkpoints, rounded up to a multiple of ``log_every``.
-      execution: how the members of one device run: one after another (``map``, faster on CPU), together (``vmap``,
-        faster on accelerators), or by backend.
+      execution: how the members of one device run: ``map``, one after another (faster on CPU), ``vmap``, together
+        (faster on accelerators), or ``auto``, by backend.
       members_at_once: how many run together under ``vmap``; None: as many as memory is estimated to hold.
       micro_batch: images at a time, a divisor of the batch size; None: 4 for convolutions on CPU, else the whole batch.
       devices: over which members are spread; None: all of the default backend.
@@ -111,12 +112,13 @@ def train(
     source = resolved_source(config, data)
     config = resolved_config(config, source)
     keys, hyperparameters, labels = checked_members(config, keys, hyperparameters, labels)
+    _check_estimator(config, source, hyperparameters)
     for name, value in (("log_every", log_every), ("checkpoint_every", checkpoint_every)):
         if value < 1:
             raise ValueError(f"{name}: needs at least 1, got {value}")
     devices = tuple(devices or jax.devices())
     piece = default_piece(config, devices[0].platform) if micro_batch is None else micro_batch
-    program = Program(config, checked_piece(piece, config.batch_size))
+    program = Program.of(config, checked_piece(piece, config.batch_size))
     key_data = np.asarray(jax.random.key_data(keys))
     checkpoints = Checkpoints.of(directory, _identity(config, source, key_data, hyperparameters, log_every))
     spread = Spread.over(program, devices, str(jax.random.key_impl(keys)), execution, members_at_once)
@@ -164,6 +166,16 @@ def resolved_config(config: Config, source: Source) -> Config:
     if tuple(needed) != tuple(source.image_shape):
         raise ValueError(f"data: the network needs images of shape {tuple(needed)}, got {tuple(source.image_shape)}")
     return config
+
+
+def _check_estimator(config: Config, source: Source, hyperparameters) -> None:
+    weighed = ("mutual_information", "total_correlation", "dimension_wise_kl")
+    wanted = any(np.any(getattr(hyperparameters, name, 0) != 0) for name in weighed)
+    if wanted and not estimable(config.batch_size, source.num_data, config.estimator):
+        raise ValueError(
+            f"batch_size: {config.estimator} needs at least 2 and no more than the {source.num_data} images there are, "
+            f"got {config.batch_size}"
+        )
 
 
 def _identity(config: Config, source: Source, key_data, hyperparameters, log_every: int) -> dict:
