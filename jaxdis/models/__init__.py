@@ -1,0 +1,34 @@
+"""Images → posteriors: networks, objectives, and zoos trained in one program."""
+
+from jaxdis.models.config import Adam, Adversary, Config
+from jaxdis.models.members import Members, members
+from jaxdis.models.networks import Convolutional, Discriminator, Mlp, burgess, locatello
+from jaxdis.models.objectives import OBJECTIVES, Hyperparameters, Objective, Terms
+from jaxdis.models.own import Own
+from jaxdis.models.posterior import Posterior
+from jaxdis.models.train import make_train, train
+from jaxdis.models.zoo import Zoo, concatenate, load
+
+__all__ = [
+    "Adam",
+    "Adversary",
+    "Config",
+    "Convolutional",
+    "Discriminator",
+    "Hyperparameters",
+    "Members",
+    "Mlp",
+    "OBJECTIVES",
+    "Objective",
+    "Own",
+    "Posterior",
+    "Terms",
+    "Zoo",
+    "burgess",
+    "concatenate",
+    "load",
+    "locatello",
+    "make_train",
+    "members",
+    "train",
+]

@@ -1,0 +1,122 @@
+"""Posteriors → codes: mean or sample, which codes are active, and how well the members explain images."""
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxdis.models.distributions import negative_log_likelihood
+from jaxdis.models.posterior import Posterior
+from jaxdis.models.precision import InPrecision
+from jaxdis.models.source import checked_images, unit_images
+from jaxdis.models.zoo import Zoo
+from jaxdis.typing import Array, Float
+
+
+class Evidence(NamedTuple):
+    """Means over images, nats, ``[m]``: ``elbo = −reconstruction − kl``."""
+
+    reconstruction: np.ndarray
+    kl: np.ndarray
+    elbo: np.ndarray
+
+
+def of(posterior: Posterior, kind: str = "mean", key=None) -> np.ndarray:
+    """Codes ``[m, n, d]`` (or ``[n, d]``) of posteriors.
+
+    ``mean`` is the representation of Locatello et al. (2020) and the default everywhere; ``sample`` draws one code from
+    each posterior, which their study of total correlation uses beside it, and needs a ``key``.
+
+    Raises:
+      ValueError: for another kind, or a sample without a key.
+    """
+    if kind == "mean":
+        return np.asarray(posterior.mean)
+    if kind != "sample":
+        raise ValueError(f"kind: needs 'mean' or 'sample', got {kind!r}")
+    if key is None:
+        raise ValueError("key: sampling codes needs a typed key, got None")
+    return np.asarray(sample(key, jnp.asarray(posterior.mean), jnp.asarray(posterior.variance)))
+
+
+def sample(key, mean: Float[Array, "... d"], variance: Float[Array, "... d"]) -> Float[Array, "... d"]:
+    """One draw from diagonal Gaussians; pure."""
+    return mean + jnp.sqrt(variance) * jax.random.normal(key, mean.shape)
+
+
+def encode(zoo: Zoo, images, *, kind: str = "mean", key=None, render=None, batch_size=None):
+    """Codes ``[m, n, d]`` of images ``[n, h, w, c]`` (or of factors with a ``render``), some images at a time."""
+    return of(zoo.encode(images, render=render, batch_size=batch_size), kind, key)
+
+
+def divergence(posterior: Posterior) -> np.ndarray:
+    """KL(q(z_d|x) ‖ N(0, 1)) of each code, mean over samples, nats: ``[m, d]`` (or ``[d]``)."""
+    mean, variance = np.asarray(posterior.mean), np.asarray(posterior.variance)
+    # A variance that underflowed to 0 has a divergence without bound; the smallest float keeps it finite and huge.
+    floor = np.maximum(variance, np.finfo(np.float32).tiny)
+    return 0.5 * (np.square(mean) + variance - np.log(floor) - 1).mean(-2)
+
+
+def active(posterior: Posterior, by: str = "deviation", threshold: float | None = None) -> np.ndarray:
+    """Which codes carry information, bool ``[m, d]`` (or ``[d]``).
+
+    ``deviation``: the standard deviation over samples of the posterior mean exceeds ``threshold``, 0.1 by default
+    (variance above 0.01, Burda et al. 2016, section 5.2). ``divergence``: the mean KL from the prior exceeds
+    ``threshold`` nats, 0.1 by default.
+
+    Raises:
+      ValueError: for another criterion.
+    """
+    if by not in ("deviation", "divergence"):
+        raise ValueError(f"by: needs 'deviation' or 'divergence', got {by!r}")
+    measure = np.asarray(posterior.mean).std(-2) if by == "deviation" else divergence(posterior)
+    return measure > (0.1 if threshold is None else threshold)
+
+
+def evidence(zoo: Zoo, images, key, *, batch_size: int = 256) -> Evidence:
+    """Reconstruction error, KL and ELBO of images under every member, one code drawn for each image.
+
+    Args:
+      zoo: ``m`` members.
+      images: ``[n, h, w, c]``.
+      key: the code of image i under member j is drawn with ``fold_in(fold_in(key, i), j)``, so that batches do not
+        matter.
+      batch_size: images at a time.
+
+    Raises:
+      ValueError: for images that do not suit the zoo.
+    """
+    rows = checked_images(images, "images", zoo.config.network.image_shape)
+    config = zoo.config
+    networks = InPrecision(config.network, config.precision)
+    total = np.zeros((2, len(zoo)))
+    for start in range(0, len(rows), batch_size):
+        part = rows[start : start + batch_size]
+        # Fill the last chunk up, so that one program serves them all; weight 0 leaves the filling out.
+        weights = (np.arange(batch_size) < len(part)).astype(np.float32)
+        part = np.concatenate([part, np.repeat(part[:1], batch_size - len(part), axis=0)])
+        total += np.asarray(_evidence(networks, config.reconstruction, zoo.params, part, weights, key, np.int32(start)))
+    reconstruction, kl = total / len(rows)
+    return Evidence(reconstruction, kl, -reconstruction - kl)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _evidence(networks: InPrecision, reconstruction: str, params, rows, weights, key, start) -> Array:
+    images = unit_images(jnp.asarray(rows))
+    numbers = start + jnp.arange(images.shape[0], dtype=jnp.int32)
+
+    def one(member):
+        params, number = member
+        mean, log_variance = networks.encode(params, images)
+        keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.fold_in(key, i), number))(numbers)
+        noise = jax.vmap(lambda key: jax.random.normal(key, mean.shape[1:]))(keys)
+        logits = networks.decode(params, mean + jnp.exp(0.5 * log_variance) * noise)
+        likelihood = functools.partial(negative_log_likelihood, reconstruction=reconstruction)
+        errors = jax.vmap(lambda logits, image: likelihood(logits[None], image[None]))(logits, images)
+        kl = 0.5 * (jnp.square(mean) + jnp.exp(log_variance) - log_variance - 1).sum(1)
+        return jnp.stack([errors @ weights, kl @ weights])
+
+    m = jax.tree.leaves(params)[0].shape[0]
+    return jax.lax.map(one, (params, jnp.arange(m, dtype=jnp.int32))).T

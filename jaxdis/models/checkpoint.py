@@ -1,0 +1,110 @@
+"""Checkpoints of a run: the whole state of all members, every so many updates, the last two kept."""
+
+import json
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+from jaxdis.models.archive import DamagedFile, named_leaves, read, with_leaves, write, write_json
+from jaxdis.models.step import Losses, State
+
+_KEPT = 2
+
+
+class Checkpoints:
+    """The checkpoints of one run in one directory, or nowhere (``directory`` None: nothing is kept)."""
+
+    def __init__(self, directory: Path | None, identity: dict):
+        self._directory = directory
+        self._identity = identity
+
+    @classmethod
+    def of(cls, directory: str | Path | None, identity: dict) -> "Checkpoints":
+        """Open or begin a run directory.
+
+        Raises:
+          ValueError: if the directory holds a run with another identity; its ``run.json`` says which.
+        """
+        if directory is None:
+            return cls(None, identity)
+        directory = Path(directory)
+        directory.mkdir(parents=True, exist_ok=True)
+        record = directory / "run.json"
+        if not record.exists():
+            write_json(record, identity)
+        stored = json.loads(record.read_text())
+        identity = json.loads(json.dumps(identity))
+        if stored != identity:
+            odd = sorted(name for name in {*stored, *identity} if stored.get(name) != identity.get(name))
+            raise ValueError(
+                f"directory: {directory} holds another run; {', '.join(odd)} differ (stored "
+                f"{_short(stored.get(odd[0]))}, asked {_short(identity.get(odd[0]))}). Choose another directory"
+            )
+        return cls(directory, identity)
+
+    def save(self, state: State, losses: list[Losses], done: int) -> None:
+        """Write one checkpoint and let the older ones go.
+
+        Args:
+          state: leaves ``[m, …]`` on the host.
+          losses: one entry a block, fields ``[m]``.
+          done: updates done.
+        """
+        if self._directory is None:
+            return
+        curves = {f"losses/{name}": np.stack(field) for name, field in _columns(losses).items()}
+        arrays = {f"state/{name}": leaf for name, leaf in named_leaves(state).items()} | curves
+        write(self._path(done), {"identity": self._identity, "done": done}, arrays)
+        for path in _paths(self._directory)[_KEPT:]:
+            path.unlink()
+
+    def last(self, shapes: State) -> tuple[State, list[Losses], int] | None:
+        """The newest checkpoint that is whole and of this run; damaged and foreign ones are passed over with a warning.
+
+        Args:
+          shapes: shapes and dtypes that the state must have.
+
+        Returns:
+          state, losses and updates done, as :meth:`save` takes them; None if there is none.
+        """
+        for path in _paths(self._directory):
+            try:
+                return self._read(path, shapes)
+            except DamagedFile as error:
+                warnings.warn(f"checkpoint passed over: {error}", stacklevel=3)
+        return None
+
+    def _read(self, path: Path, shapes: State):
+        header, arrays = read(path)
+        if header.get("identity") != json.loads(json.dumps(self._identity)):
+            raise DamagedFile(f"{path}: belongs to another run")
+        state = {name.removeprefix("state/"): a for name, a in arrays.items() if name.startswith("state/")}
+        curves = [arrays[f"losses/{name}"] for name in Losses._fields]
+        losses = [Losses(*block) for block in zip(*curves, strict=True)]
+        return with_leaves(shapes, state, str(path)), losses, int(header["done"])
+
+    def _path(self, done: int) -> Path:
+        return self._directory / "checkpoints" / f"step_{done:09d}.npz"
+
+
+def saved_updates(directory: str | Path) -> int:
+    """Updates done according to the newest checkpoint's name, 0 without any."""
+    paths = _paths(Path(directory))
+    return int(paths[0].stem.removeprefix("step_")) if paths else 0
+
+
+def _paths(directory: Path | None) -> list[Path]:
+    """Checkpoints, newest first."""
+    if directory is None:
+        return []
+    return sorted((directory / "checkpoints").glob("step_*.npz"), reverse=True)
+
+
+def _columns(losses: list[Losses]) -> dict[str, tuple]:
+    return dict(zip(Losses._fields, zip(*losses, strict=True), strict=True))
+
+
+def _short(value) -> str:
+    text = json.dumps(value)
+    return text if len(text) < 200 else text[:200] + "…"

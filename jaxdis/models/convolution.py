@@ -1,0 +1,93 @@
+"""Stride-2 convolutions and their transposes as patches and one matrix product.
+
+XLA's CPU backend runs the gradient of an ordinary convolution at a few GFLOP/s, and on an accelerator a convolution
+vmapped over its *weights* (a zoo) becomes a grouped convolution, which is as slow. Written as a product of patches with
+a flattened kernel, both become (batched) matrix products. Kernels keep the ordinary layout ``[size, size, in, out]``,
+so the two forms share their parameters.
+"""
+
+import jax.numpy as jnp
+from jax import lax
+
+from jaxdis.typing import Array, Float
+
+
+def convolve(images: Float[Array, "n h w c"], kernel: Float[Array, "s s c o"]) -> Float[Array, "n y x o"]:
+    """Cross-correlation of stride 2 and SAME padding, kernel size 2 or 4.
+
+    Args:
+      images: ``[n, h, w, c]``, any height and width.
+      kernel: ``[size, size, c, o]``, size 2 or 4.
+
+    Returns:
+      ``[n, ⌈h/2⌉, ⌈w/2⌉, o]``; equals ``flax.linen.Conv(o, (size, size), strides=2)`` without bias.
+    """
+    size = kernel.shape[0]
+    if size not in (2, 4):
+        raise ValueError(f"kernel: needs size 2 or 4 for a convolution by patches, got {size}")
+    images = _even(images)
+    if size == 4:
+        blocks = space_to_depth(jnp.pad(images, ((0, 0), (1, 1), (1, 1), (0, 0))))
+        patches = _windows(blocks)
+    else:
+        patches = space_to_depth(images)
+    return _product(patches, _flat_kernel(kernel))
+
+
+def convolve_transposed(images: Float[Array, "n h w c"], kernel: Float[Array, "s s c o"]) -> Float[Array, "n y x o"]:
+    """Transposed convolution of stride 2, kernel size 4 and SAME padding: twice the height and width.
+
+    Output block ``i`` (rows ``2i−1`` and ``2i``) reads input rows ``i−1`` and ``i`` alone, so the whole is a product of
+    2 × 2 windows with a kernel ``[4·c, 4·o]``, a depth-to-space and a crop of one pixel on each side.
+
+    Returns:
+      ``[n, 2h, 2w, o]``; equals ``flax.linen.ConvTranspose(o, (4, 4), strides=(2, 2))`` without bias.
+    """
+    if kernel.shape[0] != 4:
+        raise ValueError(f"kernel: needs size 4 for a transposed convolution by patches, got {kernel.shape[0]}")
+    n, h, w, c = images.shape
+    o = kernel.shape[-1]
+    windows = _windows(jnp.pad(images, ((0, 0), (1, 1), (1, 1), (0, 0))))
+    # Output row 2i−1+δ meets input row i−1+Y through kernel row 2Y+1−δ: split the rows in (Y, 1−δ) and turn the latter.
+    parts = kernel.reshape(2, 2, 2, 2, c, o)[:, ::-1, :, ::-1]
+    flat = parts.transpose(1, 3, 5, 0, 2, 4).reshape(4 * o, 4 * c)
+    blocks = _product(windows, flat).reshape(n, h + 1, w + 1, 2, 2, o)
+    grid = blocks.transpose(0, 1, 3, 2, 4, 5).reshape(n, 2 * h + 2, 2 * w + 2, o)
+    return grid[:, 1:-1, 1:-1]
+
+
+def space_to_depth(images: Float[Array, "n h w c"]) -> Float[Array, "n y x e"]:
+    """Blocks of 2 × 2 pixels as channels, in the order (row, column, channel): ``[n, h/2, w/2, 4c]``."""
+    n, h, w, c = images.shape
+    blocks = images.reshape(n, h // 2, 2, w // 2, 2, c).transpose(0, 1, 3, 2, 4, 5)
+    return blocks.reshape(n, h // 2, w // 2, 4 * c)
+
+
+def _windows(images: Float[Array, "n h w c"]) -> Float[Array, "n y x e"]:
+    """Every window of 2 × 2 positions as channels, in the order (row, column, channel): ``[n, h−1, w−1, 4c]``."""
+    corners = (images[:, :-1, :-1], images[:, :-1, 1:], images[:, 1:, :-1], images[:, 1:, 1:])
+    return jnp.concatenate(corners, axis=-1)
+
+
+def _even(images: Float[Array, "n h w c"]) -> Float[Array, "n y x c"]:
+    """SAME padding of an odd side is that of an even one with a row of zeros at its end."""
+    h, w = images.shape[1:3]
+    if h % 2 == 0 and w % 2 == 0:
+        return images
+    return jnp.pad(images, ((0, 0), (0, h % 2), (0, w % 2), (0, 0)))
+
+
+def _flat_kernel(kernel: Float[Array, "s s c o"]) -> Float[Array, "o e"]:
+    """The kernel as ``[o, size²·c]`` in the order of the patches: (block row, block column, row, column, channel)."""
+    size, _, c, o = kernel.shape
+    half = size // 2
+    return kernel.reshape(half, 2, half, 2, c, o).transpose(5, 0, 2, 1, 3, 4).reshape(o, size * size * c)
+
+
+def _product(patches: Float[Array, "n y x e"], flat: Float[Array, "o e"]) -> Float[Array, "n y x o"]:
+    """Patches times kernel. The kernel is out-major, so that its gradient is a product of wide rows (five times faster
+    on CPU for few output channels)."""
+    n, y, x, e = patches.shape
+    rows = patches.reshape(n * y * x, e)
+    product = lax.dot_general(rows, flat, (((1,), (1,)), ((), ())))
+    return product.reshape(n, y, x, flat.shape[0])

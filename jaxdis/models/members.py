@@ -1,0 +1,104 @@
+"""Which members a zoo has: a key, hyperparameters and a label for each."""
+
+import inspect
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxdis.models.config import Config
+from jaxdis.models.objectives import OBJECTIVES
+from jaxdis.typing import Array
+
+
+class Members(NamedTuple):
+    """``keys [m]``, ``hyperparameters`` with leaves ``[m]``, and ``m`` labels: ``{"objective", settings…, "seed"}``."""
+
+    keys: Array
+    hyperparameters: NamedTuple
+    labels: tuple[dict, ...]
+
+
+def members(sweep: Mapping[str, Mapping], seeds: int | Sequence[int] = 1) -> Members:
+    """Every combination of objective, settings and seed.
+
+    Args:
+      sweep: objective → settings, each a number or a sequence of numbers, such as ``{"beta": {"beta": [1, 4, 16]},
+        "dip_i": {}}``; all combinations of sequences are taken. Objectives must share one loss to train together.
+      seeds: how many (0, 1, …) or which. A seed's key is ``jax.random.key(seed)`` under every setting, as in Locatello
+        et al. (2020).
+
+    Returns:
+      Members in the order of objectives, then settings, then seeds.
+
+    Raises:
+      ValueError: for an unknown objective or setting, or no members.
+    """
+    seeds = tuple(range(seeds)) if isinstance(seeds, int) else tuple(int(seed) for seed in seeds)
+    cells = [(name, setting) for name, settings in sweep.items() for setting in _combinations(name, settings)]
+    if not cells or not seeds:
+        raise ValueError(
+            f"members: needs at least one objective and one seed, got {len(cells)} cells, {len(seeds)} seeds"
+        )
+    rows, labels = [], []
+    for (name, setting), seed in itertools.product(cells, seeds):
+        rows.append(OBJECTIVES[name].settings(**setting))
+        labels.append({"objective": name, **setting, "seed": seed})
+    if len({type(row) for row in rows}) > 1:
+        raise ValueError(f"sweep: needs objectives with the same hyperparameters, got {', '.join(sweep)}")
+    stacked = type(rows[0])(*(np.array(column, np.float32) for column in zip(*rows, strict=True)))
+    keys = jnp.stack([jax.random.key(label["seed"]) for label in labels])
+    return Members(keys, stacked, tuple(labels))
+
+
+def checked_members(config: Config, keys, hyperparameters, labels):
+    """Keys ``[m]``, hyperparameters as float32 ``[m]`` each, and ``m`` labels, after checking all of them.
+
+    Raises:
+      ValueError: naming the argument, what came and what is needed.
+    """
+    keys = jnp.asarray(keys)
+    if not jnp.issubdtype(keys.dtype, jax.dtypes.prng_key):
+        raise ValueError(f"keys: needs typed keys (jax.random.key), got dtype {keys.dtype}")
+    keys = keys.reshape(1) if keys.ndim == 0 else keys
+    if keys.ndim != 1 or not len(keys):
+        raise ValueError(f"keys: needs shape [m], one key a member, got {keys.shape}")
+    if not hasattr(hyperparameters, "_fields") or "learning_rate" not in hyperparameters._fields:
+        raise ValueError(
+            "hyperparameters: needs what OBJECTIVES[name].settings(…) gives, a NamedTuple with a learning_rate, got "
+            f"{type(hyperparameters).__name__}"
+        )
+    m = len(keys)
+    columns = {
+        name: _column(name, value, m) for name, value in zip(hyperparameters._fields, hyperparameters, strict=True)
+    }
+    hyperparameters = type(hyperparameters)(**columns)
+    if labels is None:
+        name = config.objective if isinstance(config.objective, str) else "+".join(config.objective)
+        labels = [{"objective": name, **{n: float(c[i]) for n, c in columns.items()}} for i in range(m)]
+    if len(labels) != m:
+        raise ValueError(f"labels: needs {m} entries, one a member, got {len(labels)}")
+    return keys, hyperparameters, tuple(dict(label) for label in labels)
+
+
+def _combinations(name: str, settings: Mapping):
+    if name not in OBJECTIVES:
+        raise ValueError(f"objective: needs one of {', '.join(OBJECTIVES)}, got {name!r}")
+    allowed = inspect.signature(OBJECTIVES[name].settings).parameters
+    unknown = [setting for setting in settings if setting not in allowed]
+    if unknown:
+        raise ValueError(f"{name}: needs settings among {', '.join(allowed)}, got {', '.join(unknown)}")
+    values = [tuple(float(v) for v in np.atleast_1d(np.asarray(value))) for value in settings.values()]
+    return [dict(zip(settings, chosen, strict=True)) for chosen in itertools.product(*values)]
+
+
+def _column(name: str, value, m: int) -> np.ndarray:
+    array = np.asarray(value, np.float32)
+    if array.shape not in ((), (m,)):
+        raise ValueError(f"hyperparameters: {name} needs a number or shape [{m}], one a member, got {array.shape}")
+    if not np.isfinite(array).all():
+        raise ValueError(f"hyperparameters: {name} needs finite numbers, got {array}")
+    return np.broadcast_to(array, (m,)).copy()

@@ -1,0 +1,69 @@
+"""A user's own model: three pure functions.
+
+Any hashable object with ``init(key) → params``, ``encode(params, images [n, h, w, c]) → (mean, log_variance) [n, d]``
+and ``decode(params, codes [n, d]) → logits [n, h, w, c]`` is a network. Plain functions become one by :class:`Own`:
+
+    def init(key): return {"in": jax.random.normal(key, (256, 8)) * 0.1, "out": jnp.zeros((4, 256))}
+    def encode(params, images): return jnp.split(images.reshape(-1, 256) @ params["in"], 2, axis=1)
+    def decode(params, codes): return (codes @ params["out"]).reshape(-1, 16, 16, 1)
+
+    config = jaxdis.models.Config(network=Own(init, encode, decode, name="linear"))
+
+A flax nnx module is split once into its graph, which is static, and its state, which is the parameters:
+
+    graph = nnx.split(Autoencoder(nnx.Rngs(0)))[0]
+
+    def init(key): return nnx.to_pure_dict(nnx.split(Autoencoder(nnx.Rngs(key)))[1])
+    def encode(params, images): return nnx.merge(graph, params).encode(images)
+    def decode(params, codes): return nnx.merge(graph, params).decode(codes)
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Own:
+    """Three functions as a network.
+
+    Attributes:
+      init, encode, decode: see the module's docstring. They are the compilation's key, so write them once, at module
+        level; a function made anew on each call compiles anew.
+      name: what a run directory remembers of them. Functions cannot be stored: ``jaxdis.models.load(path, network=…)``
+        needs them again.
+      image_shape: ``(height, width, channels)``; None: from the data.
+    """
+
+    init: Callable[..., Any]
+    encode: Callable[..., Any]
+    decode: Callable[..., Any]
+    name: str = "own"
+    image_shape: tuple[int, int, int] | None = None
+
+    def description(self) -> dict:
+        return {"type": "Own", "name": self.name, "image_shape": list(self.image_shape or ())}
+
+
+def as_network(network):
+    """The network itself where it can carry an image shape, else its three functions as :class:`Own`.
+
+    Raises:
+      ValueError: if one of the three is missing, or the object cannot be hashed.
+    """
+    missing = [name for name in ("init", "encode", "decode") if not callable(getattr(network, name, None))]
+    if missing:
+        raise ValueError(
+            f"network: needs functions init, encode and decode, {type(network).__name__} lacks {', '.join(missing)}"
+        )
+    try:
+        hash(network)
+    except TypeError:
+        raise ValueError(
+            f"network: needs a hashable value, such as a frozen dataclass, got {type(network).__name__}"
+        ) from None
+    if dataclasses.is_dataclass(network) and hasattr(network, "image_shape"):
+        return network
+    name = getattr(network, "name", type(network).__name__)
+    shape = getattr(network, "image_shape", None)
+    return Own(network.init, network.encode, network.decode, str(name), None if shape is None else tuple(shape))

@@ -1,0 +1,132 @@
+"""Encoding and decoding for a whole zoo, some images at a time."""
+
+import dataclasses
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxdis.models.config import Config
+from jaxdis.models.distributions import expected_images
+from jaxdis.models.precision import InPrecision
+from jaxdis.models.source import checked_images, unit_images
+from jaxdis.typing import as_numpy
+
+# One program serves any number of images: chunks are padded to this size.
+_CHUNK = 256
+
+
+class Posterior(NamedTuple):
+    """Diagonal Gaussian posteriors: ``mean`` and ``variance``, ``[m, n, d]`` float32 (``[n, d]`` for one member)."""
+
+    mean: np.ndarray
+    variance: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class _Networks:
+    """What the programs below are compiled for."""
+
+    network: Any
+    precision: str
+    reconstruction: str
+
+    @classmethod
+    def of(cls, config: Config) -> "_Networks":
+        return cls(config.network, config.precision, config.reconstruction)
+
+    def apply(self) -> InPrecision:
+        return InPrecision(self.network, self.precision)
+
+
+def encode(config: Config, params, images, *, render=None, batch_size: int | None = None) -> Posterior:
+    """Posteriors of images under every member.
+
+    Args:
+      config: of the zoo.
+      params: leaves ``[m, …]``.
+      images: ``[n, h, w, c]``, uint8 or real in [0, 1]; with ``render``, factors ``[n, k]``.
+      render: ``factors → images``, pure: images are then made inside the program and never held together.
+      batch_size: images at a time; None: 256.
+
+    Raises:
+      ValueError: for images that are not such, or of another shape than the networks'.
+    """
+    if render is None:
+        rows = checked_images(images, "images", config.network.image_shape)
+    else:
+        rows = as_numpy(images, "factors").astype(np.int32)
+    networks = _Networks.of(config)
+    render_arrays, render_static = _split_render(render)
+    size = _checked_batch(batch_size)
+    parts = [
+        [np.asarray(leaf)[:, :count] for leaf in _encode(networks, render_static, params, render_arrays, part)]
+        for part, count in _chunks(rows, size)
+    ]
+    mean, log_variance = (np.concatenate(column, axis=1) for column in zip(*parts, strict=True))
+    return Posterior(mean, np.exp(log_variance))
+
+
+def decode(config: Config, params, codes, *, batch_size: int | None = None) -> np.ndarray:
+    """Expected images ``[m, n, h, w, c]`` in [0, 1].
+
+    Args:
+      codes: ``[m, n, d]``, or ``[n, d]`` for every member.
+
+    Raises:
+      ValueError: for codes of another shape.
+    """
+    codes = as_numpy(codes, "codes").astype(np.float32)
+    m = jax.tree.leaves(params)[0].shape[0]
+    codes = np.broadcast_to(codes, (m, *codes.shape)) if codes.ndim == 2 else codes
+    if codes.ndim != 3 or codes.shape[0] != m:
+        raise ValueError(f"codes: needs shape [n, d] or [{m}, n, d], got {codes.shape}")
+    networks = _Networks.of(config)
+    parts = [
+        np.asarray(_decode(networks, params, np.swapaxes(part, 0, 1)))[:, :count]
+        for part, count in _chunks(np.swapaxes(codes, 0, 1), _checked_batch(batch_size))
+    ]
+    return np.concatenate(parts, axis=1)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _encode(networks: _Networks, render_static, params, render_arrays, rows):
+    render = render_static if render_static is not None else render_arrays
+    images = unit_images(rows if render is None else render(rows))
+    return jax.lax.map(lambda member: tuple(networks.apply().encode(member, images)), params)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _decode(networks: _Networks, params, codes):
+    def one(member):
+        params, codes = member
+        return expected_images(networks.apply().decode(params, codes), networks.reconstruction)
+
+    return jax.lax.map(one, (params, jnp.asarray(codes)))
+
+
+def _chunks(rows: np.ndarray, size: int):
+    """Chunks of one size, the last filled up with its first row, and how many rows of each count."""
+    if not len(rows):
+        raise ValueError("images: needs at least one, got none")
+    size = min(size, len(rows))
+    for start in range(0, len(rows), size):
+        part = rows[start : start + size]
+        count = len(part)
+        yield np.concatenate([part, np.repeat(part[:1], size - count, axis=0)]) if count < size else part, count
+
+
+def _split_render(render):
+    """A renderer that is a pytree of arrays goes in as an argument, another as a static value."""
+    if render is None:
+        return None, None
+    is_pytree = all(hasattr(leaf, "dtype") for leaf in jax.tree.leaves(render))
+    return (render, None) if is_pytree else (None, render)
+
+
+def _checked_batch(batch_size: int | None) -> int:
+    if batch_size is not None and batch_size < 1:
+        raise ValueError(f"batch_size: needs at least 1, got {batch_size}")
+    return batch_size or _CHUNK

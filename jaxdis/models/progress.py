@@ -1,0 +1,35 @@
+"""A progress bar with losses."""
+
+import numpy as np
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+
+
+class Progress:
+    """A context that draws a bar of updates, with the members' median loss; silent unless ``shown``."""
+
+    def __init__(self, steps: int, done: int = 0, *, shown: bool):
+        columns = (TextColumn("training"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        self._bar = Bar(*columns, TextColumn("{task.fields[losses]}"), disable=not shown)
+        self._task = self._bar.add_task("training", total=steps, completed=done, losses="")
+
+    def __enter__(self) -> "Progress":
+        self._bar.start()
+        return self
+
+    def __exit__(self, *exception) -> None:
+        self._bar.stop()
+
+    def show(self, done: int, losses) -> None:
+        """Update the bar after a block; ``losses`` has fields ``[m]``."""
+        self._bar.update(self._task, completed=done, losses=summary(losses))
+
+
+def summary(losses) -> str:
+    """``loss 61.2 (reconstruction 40.1, KL 21.1)``: medians over the members that still train, and how many do not."""
+    going = np.isfinite(losses.loss)
+    if not going.any():
+        return "no member has a finite loss"
+    loss, reconstruction, kl = (np.median(field[going]) for field in (losses.loss, losses.reconstruction, losses.kl))
+    stopped = f", {(~going).sum()} stopped" if (~going).any() else ""
+    return f"loss {loss:.4g} (reconstruction {reconstruction:.4g}, KL {kl:.4g}{stopped})"

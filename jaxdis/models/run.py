@@ -1,0 +1,59 @@
+"""Training into one directory, for the command line: run it again and it carries on, or says that it is complete."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from jaxdis.models.checkpoint import saved_updates
+from jaxdis.models.config import Config
+from jaxdis.models.members import members
+from jaxdis.models.train import train
+from jaxdis.models.zoo import Zoo
+
+
+class Finished(NamedTuple):
+    """The zoo, and one sentence that says what was done (trained, carried on, or already complete)."""
+
+    zoo: Zoo
+    message: str
+
+
+def train_to_directory(
+    config: Config, hyper: Mapping, seeds: int | Sequence[int], out: str | Path, *, progress: bool = True, **arguments
+) -> Finished:
+    """Train every combination of settings and seeds into ``out``: ``run.json``, ``checkpoints/`` and ``zoo.npz``.
+
+    Args:
+      config: what to train; ``config.objective`` may name several objectives that share one loss.
+      hyper: settings of the objective by the names of its paper, such as ``{"beta": [1, 4]}``; for several objectives,
+        objective → settings.
+      seeds: how many (0, 1, …) or which.
+      out: the run's own directory.
+      progress: draw a progress bar.
+      arguments: passed on to :func:`jaxdis.models.train`.
+
+    Raises:
+      ValueError: if ``out`` holds a run with another config, data, members or seeds, naming what differs.
+    """
+    sweep = {config.objective: hyper} if isinstance(config.objective, str) else hyper
+    keys, hyperparameters, labels = members(sweep, seeds)
+    out = Path(out)
+    before = saved_updates(out)
+    zoo = train(config, keys, hyperparameters, labels=labels, directory=out, progress=progress, **arguments)
+    file = out / "zoo.npz"
+    if before < config.steps or not file.exists():
+        zoo.save(file)
+    return Finished(zoo, f"{_what(before, config.steps)}: {len(zoo)} members in {file}{_stopped(zoo)}")
+
+
+def _what(before: int, steps: int) -> str:
+    if before >= steps:
+        return f"already complete, {steps} updates"
+    return f"carried on from update {before} to {steps}" if before else f"trained for {steps} updates"
+
+
+def _stopped(zoo: Zoo) -> str:
+    rows = [i for i, step in enumerate(zoo.stopped) if step >= 0]
+    if not rows:
+        return ""
+    return "; stopped by a number that is not finite: " + ", ".join(f"{i} at update {zoo.stopped[i]}" for i in rows)

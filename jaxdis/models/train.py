@@ -1,0 +1,192 @@
+"""Training a zoo: every member in one program, over steps, members and devices.
+
+``make_train(config)`` is the pure form, ``train(key, hyperparameters)`` of one member, and a zoo is ``vmap`` of it.
+The function :func:`train` runs the same updates block by block from the host, so that there is something to see, to
+save and to carry on from.
+"""
+
+import dataclasses
+import hashlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxdis.models.checkpoint import Checkpoints
+from jaxdis.models.config import Config, describe, objective_of
+from jaxdis.models.members import checked_members
+from jaxdis.models.own import as_network
+from jaxdis.models.pieces import checked_piece
+from jaxdis.models.progress import Progress
+from jaxdis.models.source import Source, as_source, fingerprint
+from jaxdis.models.spread import Runner, Spread, default_piece
+from jaxdis.models.step import Losses, Program, begin, run_block
+from jaxdis.models.total_correlation import estimable
+from jaxdis.models.zoo import Zoo
+from jaxdis.typing import Array
+
+
+class Trained(NamedTuple):
+    """One member after training: parameters, :class:`Losses` of ``[blocks]`` (means over blocks), where it stopped."""
+
+    params: Any
+    losses: Losses
+    stopped: Array
+
+
+def make_train(config: Config, data=None, *, log_every: int = 100, micro_batch: int | None = None) -> Callable:
+    """``train(key, hyperparameters) → Trained``: pure in both, so it may be jitted, vmapped and sharded.
+
+    Args:
+      config: what to train.
+      data: see :func:`train`. A renderer's tables or an image array become constants of the program.
+      log_every: updates that one entry of the losses is the mean of; the last block may be shorter.
+      micro_batch: images at a time, a divisor of the batch size; None: the whole batch.
+    """
+    source = resolved_source(config, data)
+    config = resolved_config(config, source)
+    program = Program.of(config, checked_piece(micro_batch, config.batch_size))
+    starts = np.arange(0, config.steps, log_every, dtype=np.int32)
+
+    def train_one(key, hyperparameters) -> Trained:
+        hyperparameters = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), hyperparameters)
+
+        def one_block(state, start):
+            count = jnp.minimum(config.steps - start, log_every)
+            return run_block(program, state, key, hyperparameters, source, count)
+
+        state, losses = jax.lax.scan(one_block, begin(program, key), jnp.asarray(starts))
+        return Trained(state.params, losses, state.stopped)
+
+    return train_one
+
+
+def train(
+    config: Config,
+    keys,
+    hyperparameters,
+    *,
+    data=None,
+    labels: Sequence[dict] | None = None,
+    directory: str | Path | None = None,
+    log_every: int = 100,
+    checkpoint_every: int = 1000,
+    execution: str = "auto",
+    members_at_once: int | None = None,
+    micro_batch: int | None = None,
+    devices: Sequence[jax.Device] | None = None,
+    progress: bool = False,
+) -> Zoo:
+    """Train a zoo.
+
+    Args:
+      config: what all members share; hashable. Members trained apart with the same config, key and hyperparameters are
+        equal up to rounding, whatever the grouping, the devices and the arguments below.
+      keys: ``[m]`` typed keys (``jax.random.key``), one a member; initialisation, noise and data order follow from it.
+      hyperparameters: what ``OBJECTIVES[name].settings(…)`` gives, scalars (shared) or ``[m]``; see
+        :func:`jaxdis.models.members` for grids.
+      data: ``(space, render)``, an array of images ``[n, h, w, c]`` or None, which looks ``config.data`` up in
+        ``jaxdis.data``.
+      labels: ``m`` dicts that say what each member is, for ``Zoo.select`` and tables; None: from the hyperparameters.
+      directory: keep checkpoints here and carry on from the last good one; a run that was stopped and is run again
+        gives the same bits as one that was not, on the same backend with the same arguments.
+      log_every: updates that one entry of ``Zoo.losses`` is the mean of.
+      checkpoint_every: updates between checkpoints, rounded up to a multiple of ``log_every``.
+      execution: how the members of one device run: ``map``, one after another (faster on CPU), ``vmap``, together
+        (faster on accelerators), or ``auto``, by backend.
+      members_at_once: how many run together under ``vmap``; None: as many as memory is estimated to hold.
+      micro_batch: images at a time, a divisor of the batch size; None: 4 for convolutions on CPU, else the whole batch.
+      devices: over which members are spread; None: all of the default backend.
+      progress: draw a progress bar with losses on the terminal.
+
+    Returns:
+      :class:`~jaxdis.models.zoo.Zoo`. A member whose update gave a number that is not finite keeps its parameters from
+      before it and says so in ``Zoo.stopped``; the others are not touched.
+
+    Raises:
+      ValueError: naming the argument, what came and what is needed; also for a directory that belongs to another run.
+    """
+    source = resolved_source(config, data)
+    config = resolved_config(config, source)
+    keys, hyperparameters, labels = checked_members(config, keys, hyperparameters, labels)
+    _check_estimator(config, source, hyperparameters)
+    for name, value in (("log_every", log_every), ("checkpoint_every", checkpoint_every)):
+        if value < 1:
+            raise ValueError(f"{name}: needs at least 1, got {value}")
+    devices = tuple(devices or jax.devices())
+    piece = default_piece(config, devices[0].platform) if micro_batch is None else micro_batch
+    program = Program.of(config, checked_piece(piece, config.batch_size))
+    key_data = np.asarray(jax.random.key_data(keys))
+    checkpoints = Checkpoints.of(directory, _identity(config, source, key_data, hyperparameters, log_every))
+    spread = Spread.over(program, devices, str(jax.random.key_impl(keys)), execution, members_at_once)
+    runner = Runner(spread, key_data, hyperparameters, source)
+
+    state, losses, done = checkpoints.last(runner.shapes()) or (None, [], 0)
+    state = runner.begin() if state is None else runner.placed(state)
+    blocks_between_saves = -(-checkpoint_every // log_every)
+    with Progress(config.steps, done, shown=progress) as bar:
+        while done < config.steps:
+            count = min(log_every, config.steps - done)
+            state, block = runner.advance(state, count)
+            done += count
+            losses.append(block)
+            if done == config.steps or len(losses) % blocks_between_saves == 0:
+                checkpoints.save(runner.gathered(state), losses, done)
+            bar.show(done, block)
+    trained = runner.gathered(state)
+    curves = Losses(*(np.stack(field, axis=1) for field in zip(*losses, strict=True)))
+    return Zoo(config, trained.params, hyperparameters, curves, trained.stopped, labels, log_every)
+
+
+def resolved_source(config: Config, data=None) -> Source:
+    """The source that ``data`` or, for None, the config's data set name gives."""
+    if data is not None:
+        return as_source(data)
+    from jaxdis import data as sets  # only here: training on one's own images needs none of it
+
+    make = getattr(sets, config.data, None)
+    if not callable(make) or config.data.startswith("_"):
+        raise ValueError(
+            f"data: needs the name of a data set in jaxdis.data, or data passed to train, got {config.data!r}"
+        )
+    return as_source(make())
+
+
+def resolved_config(config: Config, source: Source) -> Config:
+    """The config whose network knows its image shape."""
+    objective_of(config)
+    network = as_network(config.network)
+    config = dataclasses.replace(config, network=network)
+    needed = network.image_shape
+    if needed is None:
+        return dataclasses.replace(config, network=dataclasses.replace(network, image_shape=tuple(source.image_shape)))
+    if tuple(needed) != tuple(source.image_shape):
+        raise ValueError(f"data: the network needs images of shape {tuple(needed)}, got {tuple(source.image_shape)}")
+    return config
+
+
+def _check_estimator(config: Config, source: Source, hyperparameters) -> None:
+    weighed = ("mutual_information", "total_correlation", "dimension_wise_kl")
+    wanted = any(np.any(getattr(hyperparameters, name, 0) != 0) for name in weighed)
+    if wanted and not estimable(config.batch_size, source.num_data, config.estimator):
+        raise ValueError(
+            f"batch_size: {config.estimator} needs at least 2 and no more than the {source.num_data} images there are, "
+            f"got {config.batch_size}"
+        )
+
+
+def _identity(config: Config, source: Source, key_data, hyperparameters, log_every: int) -> dict:
+    """What a checkpoint must agree with to be carried on from."""
+    numbers = hashlib.sha256()
+    for leaf in jax.tree.leaves((key_data, hyperparameters)):
+        numbers.update(np.ascontiguousarray(leaf).data)
+    return {
+        "config": describe(config),
+        "data": fingerprint(source),
+        "members": len(key_data),
+        "numbers": numbers.hexdigest()[:16],
+        "log_every": log_every,
+    }

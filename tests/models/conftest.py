@@ -1,0 +1,36 @@
+"""Tiny data and networks shared by the tests of models."""
+
+import jax
+import numpy as np
+import pytest
+
+from jaxdis import models
+
+SMALL = models.Mlp(hidden=(16,), num_codes=3)
+
+
+@pytest.fixture(scope="session")
+def images() -> np.ndarray:
+    """Forty 8 × 8 images of a bright square whose place and side are its factors."""
+    rng = np.random.default_rng(0)
+    made = np.zeros((40, 8, 8, 1), np.float32)
+    for image in made:
+        row, column, side = rng.integers(0, 5), rng.integers(0, 5), rng.integers(2, 4)
+        image[row : row + side, column : column + side] = 1
+    return made
+
+
+@pytest.fixture
+def config() -> models.Config:
+    return models.Config(data="squares", network=SMALL, steps=12, batch_size=8)
+
+
+@pytest.fixture
+def members() -> models.Members:
+    return models.members({"beta": {"beta": [1.0, 4.0]}}, seeds=2)
+
+
+def largest_difference(left, right) -> float:
+    """Over all leaves, relative to 1 + the leaf."""
+    differences = jax.tree.map(lambda a, b: float(np.max(np.abs(np.asarray(a) - b) / (1 + np.abs(b)))), left, right)
+    return max(jax.tree.leaves(differences))

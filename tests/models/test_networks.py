@@ -1,0 +1,133 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxdis.models import convolution, initialisation, networks
+from tests.models.conftest import largest_difference
+
+SMALL = {
+    "channels": (4, 4, 6, 6),
+    "decoder_channels": (6, 6, 4, 4),
+    "hidden": (8,),
+    "decoder_hidden": (8,),
+    "num_codes": 3,
+}
+
+
+@pytest.mark.parametrize("size", [2, 4])
+@pytest.mark.parametrize("shape", [(6, 6, 1), (8, 12, 3), (7, 5, 2)])
+def test_convolution_by_patches_equals_the_ordinary_one(size, shape):
+    images = jax.random.normal(jax.random.key(0), (2, *shape))
+    kernel = jax.random.normal(jax.random.key(1), (size, size, shape[-1], 5))
+    layout = ("NHWC", "HWIO", "NHWC")
+    wanted = jax.lax.conv_general_dilated(images, kernel, (2, 2), "SAME", dimension_numbers=layout)
+    np.testing.assert_allclose(convolution.convolve(images, kernel), wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (3, 5, 4)])
+def test_transposed_convolution_by_patches_equals_the_ordinary_one(shape):
+    images = jax.random.normal(jax.random.key(0), (2, *shape))
+    kernel = jax.random.normal(jax.random.key(1), (4, 4, shape[-1], 3))
+    wanted = jax.lax.conv_transpose(images, kernel, (2, 2), "SAME")
+    np.testing.assert_allclose(convolution.convolve_transposed(images, kernel), wanted, atol=1e-5)
+
+
+def test_other_kernel_sizes_are_refused():
+    with pytest.raises(ValueError, match="size 2 or 4"):
+        convolution.convolve(jnp.zeros((1, 4, 4, 1)), jnp.zeros((3, 3, 1, 1)))
+    with pytest.raises(ValueError, match="size 4"):
+        convolution.convolve_transposed(jnp.zeros((1, 4, 4, 1)), jnp.zeros((2, 2, 1, 1)))
+
+
+@pytest.mark.parametrize("image_shape", [(16, 16, 1), (20, 33, 3)])
+@pytest.mark.parametrize("make", [networks.locatello, networks.burgess])
+def test_matmul_and_conv_give_the_same_values_and_gradients(make, image_shape):
+    images = jax.random.uniform(jax.random.key(0), (3, *image_shape))
+
+    def loss(params, network):
+        mean, log_variance = network.encode(params, images)
+        return jnp.square(network.decode(params, mean) - images).mean() + jnp.square(log_variance).mean()
+
+    by_matmul, by_conv = (make(image_shape=image_shape, compute=compute, **SMALL) for compute in ("matmul", "conv"))
+    params = by_matmul.init(jax.random.key(1))
+    assert jax.tree.structure(params) == jax.tree.structure(by_conv.init(jax.random.key(1)))
+    left, right = (jax.value_and_grad(loss)(params, network) for network in (by_matmul, by_conv))
+    assert largest_difference(left, right) < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("network", "parameters"),
+    [
+        (networks.locatello("code", image_shape=(64, 64, 1)), 690_517),
+        (networks.locatello("code", image_shape=(64, 64, 3)), 692_567),
+        (networks.locatello("paper", image_shape=(64, 64, 1)), 764_245),
+        (networks.locatello("paper", image_shape=(64, 64, 3)), 766_295),
+        (networks.burgess(image_shape=(64, 64, 1)), 502_005),
+        (networks.burgess(image_shape=(64, 64, 3)), 504_055),
+    ],
+)
+def test_published_parameter_counts(network, parameters):
+    assert networks.num_parameters(jax.eval_shape(network.init, jax.random.key(0))) == parameters
+
+
+@pytest.mark.parametrize(("layers", "parameters"), [(6, 5_018_002), (5, 4_017_002)])
+def test_discriminator_parameter_counts(layers, parameters):
+    shapes = jax.eval_shape(lambda key: networks.Discriminator(layers).init(key, 10), jax.random.key(0))
+    assert networks.num_parameters(shapes) == parameters
+
+
+@pytest.mark.parametrize("image_shape", [(64, 64, 1), (33, 20, 3), (5, 7, 2)])
+@pytest.mark.parametrize("make", [networks.Mlp, networks.Convolutional])
+def test_any_image_size(make, image_shape):
+    network = make(image_shape=image_shape, hidden=(8,))
+    params = network.init(jax.random.key(0))
+    mean, log_variance = network.encode(params, jnp.ones((2, *image_shape)))
+    assert mean.shape == log_variance.shape == (2, 10)
+    assert network.decode(params, mean).shape == (2, *image_shape)
+
+
+def test_interleaved_outputs_are_the_same_columns_in_another_order():
+    plain, interleaved = (networks.burgess(image_shape=(16, 16, 1), interleaved=i, **SMALL) for i in (False, True))
+    params = plain.init(jax.random.key(0))
+    images = jax.random.uniform(jax.random.key(1), (2, 16, 16, 1))
+    whole = np.concatenate(plain.encode(params, images), axis=1)
+    mean, log_variance = interleaved.encode(params, images)
+    np.testing.assert_array_equal(mean, whole[:, 0::2])
+    np.testing.assert_array_equal(log_variance, whole[:, 1::2])
+
+
+@pytest.mark.parametrize(
+    ("scheme", "bounds", "bias_bound"),
+    [
+        ("glorot", {"encoder_0": (6 / (12 + 40)) ** 0.5, "transposed_0": (6 / (16 * 12)) ** 0.5}, 0),
+        ("torch", {"encoder_0": 12**-0.5, "transposed_0": (16 * 8) ** -0.5}, 12**-0.5),
+        ("kaiming", {"encoder_0": (6 / 12) ** 0.5, "transposed_0": (6 / (16 * 8)) ** 0.5}, 12**-0.5),
+    ],
+)
+def test_initialisation_bounds(scheme, bounds, bias_bound):
+    shape = jax.ShapeDtypeStruct
+    shapes = {
+        "encoder_0": {"kernel": shape((12, 40), jnp.float32), "bias": shape((40,), jnp.float32)},
+        "transposed_0": {"kernel": shape((4, 4, 4, 8), jnp.float32), "bias": shape((8,), jnp.float32)},
+    }
+    drawn = initialisation.draw(jax.random.key(0), shapes, scheme)
+    for name, bound in bounds.items():
+        largest = float(jnp.abs(drawn[name]["kernel"]).max())
+        assert 0.95 * bound < largest <= bound
+    assert float(jnp.abs(drawn["encoder_0"]["bias"]).max()) <= bias_bound
+    assert (float(jnp.abs(drawn["encoder_0"]["bias"]).max()) > 0) == (bias_bound > 0)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: networks.locatello("printed"),
+        lambda: networks.Convolutional(kernels=(4, 4)),
+        lambda: networks.Mlp().init(jax.random.key(0)),
+        lambda: initialisation.draw(jax.random.key(0), {}, "normal"),
+    ],
+)
+def test_bad_networks_are_refused(make):
+    with pytest.raises(ValueError, match="kernel|image_shape|initialisation"):
+        make()

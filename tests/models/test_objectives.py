@@ -1,0 +1,185 @@
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxdis import models
+from jaxdis.models import objectives, step
+from jaxdis.models.own import Own
+from jaxdis.models.source import as_source
+from tests.models import reference
+
+N, D, PIXELS = 6, 3, 16
+
+
+def init(key):
+    shapes = {"mean": (PIXELS, D), "log_variance": (PIXELS, D), "out": (D, PIXELS)}
+    keys = jax.random.split(key, 6)
+    params = {name: 0.3 * jax.random.normal(k, shape) for k, (name, shape) in zip(keys, shapes.items(), strict=False)}
+    biases = {f"{name}_bias": 0.1 * jax.random.normal(keys[3], shape[1:]) for name, shape in shapes.items()}
+    return params | biases
+
+
+def encode(params, images):
+    x = images.reshape(images.shape[0], -1)
+    return x @ params["mean"] + params["mean_bias"][None], x @ params["log_variance"] + params["log_variance_bias"][
+        None
+    ]
+
+
+def decode(params, codes):
+    return (codes @ params["out"] + params["out_bias"][None]).reshape(-1, 4, 4, 1)
+
+
+LINEAR = Own(init, encode, decode, image_shape=(4, 4, 1))
+SETTINGS = {
+    "beta": {"beta": 3.0},
+    "annealed": {"capacity": 20.0, "gamma": 50.0, "capacity_steps": 100.0},
+    "factor": {"gamma": 7.0},
+    "beta_tc": {"beta": 5.0},
+    "dip_i": {"lambda_off_diagonal": 4.0},
+    "dip_ii": {"lambda_off_diagonal": 4.0},
+}
+
+
+def fixed():
+    """Parameters, images in [0, 1] and the key of the noise."""
+    images = jax.random.uniform(jax.random.key(1), (N, 4, 4, 1))
+    return init(jax.random.key(0)), images, jax.random.key(2)
+
+
+def program(objective: str, estimator="mss", **changes) -> step.Program:
+    return step.Program(
+        models.Config(objective=objective, network=LINEAR, batch_size=N, estimator=estimator, **changes)
+    )
+
+
+def value_and_gradient(objective: str, settings: dict, *, at_step: int = 0, estimator="mss", judge=()):
+    params, images, key = fixed()
+    prog = program(objective, estimator, adversary=models.Adversary(network=models.Discriminator(2, 5)))
+    state = step.State(params, (), judge, (), jnp.int32(at_step), jnp.int32(-1))
+    hyper = models.OBJECTIVES[objective].settings(**settings)
+    return jax.value_and_grad(
+        lambda p: step.autoencoder_loss(prog, p, state, key, hyper, images, 40)[0],
+    )(params)
+
+
+def expected(objective: str, settings: dict, *, at_step: int = 0, estimator="mss", ratio=None):
+    params, images, key = fixed()
+    noise = np.float64(jax.random.normal(key, (N, D)))
+    params = {name: np.float64(value) for name, value in params.items()}
+
+    def of(params):
+        return reference.loss(
+            objective, settings, params, np.float64(images), noise, step=at_step, estimator=estimator, ratio=ratio
+        )
+
+    return of(params), reference.gradient(of, params)
+
+
+def agree(got, wanted):
+    np.testing.assert_allclose(got[0], wanted[0], rtol=2e-6)
+    for name, gradient in wanted[1].items():
+        scale = np.abs(gradient).max()
+        np.testing.assert_allclose(got[1][name], gradient, rtol=2e-4, atol=2e-5 * scale)
+
+
+@pytest.mark.parametrize("objective", [name for name in models.OBJECTIVES if name != "factor"])
+def test_value_and_gradient_against_float64(objective):
+    settings = SETTINGS[objective]
+    agree(value_and_gradient(objective, settings, at_step=30), expected(objective, settings, at_step=30))
+
+
+@pytest.mark.parametrize("estimator", ["locatello", "mws", "mss_chen", "mss_yann"])
+def test_total_correlation_in_the_loss_against_float64(estimator):
+    settings = SETTINGS["beta_tc"]
+    agree(
+        value_and_gradient("beta_tc", settings, estimator=estimator),
+        expected("beta_tc", settings, estimator=estimator),
+    )
+
+
+def test_factor_against_float64():
+    judge = models.Discriminator(2, 5).init(jax.random.key(3), D)
+    layers = [jax.tree.map(np.float64, judge[name]) for name in sorted(judge)]
+
+    def ratio(codes):
+        hidden = codes
+        for layer in layers[:-1]:
+            hidden = hidden @ layer["kernel"] + layer["bias"]
+            hidden = np.where(hidden > 0, hidden, 0.2 * hidden)
+        logits = hidden @ layers[-1]["kernel"] + layers[-1]["bias"]
+        return (logits[:, 0] - logits[:, 1]).mean()
+
+    got = value_and_gradient("factor", SETTINGS["factor"], judge=judge)
+    agree(got, expected("factor", SETTINGS["factor"], ratio=ratio))
+
+
+@pytest.mark.parametrize("objective", list(models.OBJECTIVES))
+def test_the_strength_changes_the_loss(objective):
+    row = models.OBJECTIVES[objective]
+    judge = models.Discriminator(2, 5).init(jax.random.key(3), D) if row.adversarial else ()
+    losses = [value_and_gradient(objective, {row.strength: s}, at_step=10**6, judge=judge)[0] for s in (2.0, 5.0)]
+    assert abs(float(losses[0] - losses[1])) > 1e-3
+
+
+def test_beta_tc_of_one_is_the_vae():
+    tc = value_and_gradient("beta_tc", {"beta": 1.0})
+    vae = value_and_gradient("beta", {"beta": 1.0})
+    assert float(tc[0]) == float(vae[0])
+    for left, right in zip(jax.tree.leaves(tc[1]), jax.tree.leaves(vae[1]), strict=True):
+        np.testing.assert_array_equal(left, right)
+
+
+def terms(**changes) -> models.Terms:
+    """KL of exactly 2 nats: one code, mean 2, variance 1."""
+    row = jnp.full((4, 1), 2.0)
+    return dataclasses.replace(models.Terms(jnp.float32(10.0), row, jnp.zeros((4, 1)), row, jnp.int32(0)), **changes)
+
+
+def test_annealing_by_hand():
+    hyper = objectives.annealed(capacity=5.0, gamma=100.0, capacity_steps=10.0)
+    # C(t) = 0.5 t up to 5: |2 − C| = 2, 1.5, 1, 0.5, 0, 0.5, …, 3, 3
+    traced = [float(objectives.regularised(terms(step=jnp.int32(t)), hyper)) for t in range(13)]
+    wanted = [10 + 100 * abs(2 - min(5.0, 0.5 * t)) for t in range(13)]
+    np.testing.assert_allclose(traced, wanted, rtol=1e-6)
+    assert traced[4] == 10
+
+
+def test_warm_up_by_hand():
+    hyper = objectives.beta(beta=3.0, warmup_steps=4.0)
+    traced = [float(objectives.regularised(terms(step=jnp.int32(t)), hyper)) for t in range(6)]
+    np.testing.assert_allclose(traced, [10 + 3 * 2 * a for a in (0.25, 0.5, 0.75, 1, 1, 1)], rtol=1e-6)
+
+
+def test_parts_of_one_weight_are_the_kl_whatever_the_estimator():
+    mean = jax.random.normal(jax.random.key(0), (8, 3))
+    whole = terms(mean=mean, log_variance=0.1 * mean, codes=mean + 0.5, num_data=100)
+    sums = [
+        float(objectives.regularised(dataclasses.replace(whole, estimator=name), objectives.beta_tc_parts(beta=1.0)))
+        for name in ("mss", "mws", "locatello", "mss_chen", "mss_yann")
+    ]
+    np.testing.assert_allclose(sums, sums[0], rtol=1e-5)
+
+
+def test_terms_that_overflow_do_not_leak_through_a_zero_weight():
+    wild = terms(log_variance=jnp.full((4, 1), -80.0), codes=jnp.full((4, 1), 1e10))
+    assert np.isfinite(float(objectives.regularised(wild, objectives.beta())))
+
+
+def test_a_users_objective_is_one_function_and_one_row(images, monkeypatch):
+    def quadratic(terms, hyperparameters):
+        return terms.reconstruction + hyperparameters.kl * objectives.divergence(terms) ** 2
+
+    monkeypatch.setitem(models.OBJECTIVES, "quadratic", models.Objective(objectives.beta, "beta", quadratic))
+    keys, hyper, labels = models.members({"quadratic": {"beta": [0.0, 10.0]}})
+    config = models.Config(objective="quadratic", network=models.Mlp((16,), 3), steps=40, batch_size=8)
+    zoo = models.train(config, keys, hyper._replace(learning_rate=1e-2), data=images, labels=labels, log_every=40)
+    assert zoo.losses.kl[1, -1] < 0.5 * zoo.losses.kl[0, -1]
+
+
+def test_source_of_the_reference_agrees_with_the_table():
+    assert set(SETTINGS) == set(models.OBJECTIVES)
+    assert as_source(np.zeros((3, 4, 4), np.uint8)).image_shape == (4, 4, 1)

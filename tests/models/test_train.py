@@ -1,0 +1,321 @@
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxdis import models
+from jaxdis.models import adversary, distributions, pieces, step
+from jaxdis.models.source import as_source
+from jaxdis.models.spread import _advance
+from tests.models.conftest import largest_difference
+
+TINY = models.Discriminator(layers=2, width=8)
+SMALL_CONVOLUTIONS = models.Convolutional(
+    channels=(4, 4), kernels=(4, 2), hidden=(8,), decoder_hidden=(8,), decoder_channels=(4, 4), num_codes=3
+)
+
+
+def trained(config, members, images, **arguments):
+    return models.train(config, members.keys, members.hyperparameters, labels=members.labels, data=images, **arguments)
+
+
+MIXED = {
+    "beta": {"beta": 4.0},
+    "annealed": {"capacity": 5.0, "capacity_steps": 10.0},
+    "beta_tc": {"beta": 6.0},
+    "dip_i": {},
+    "dip_ii": {},
+}
+
+
+def mixed(objective: str) -> tuple[str | tuple[str, ...], models.Members]:
+    if objective == "mixed":
+        return tuple(MIXED), models.members(MIXED, seeds=1)
+    return objective, models.members({objective: {models.OBJECTIVES[objective].strength: [2.0, 8.0]}}, seeds=2)
+
+
+@pytest.mark.parametrize("objective", ["mixed", "factor"])
+@pytest.mark.parametrize("network", [models.Mlp((16,), 3), SMALL_CONVOLUTIONS])
+def test_together_apart_and_alone_agree(objective, network, config, images):
+    name, members = mixed(objective)
+    config = dataclasses.replace(config, objective=name, network=network, adversary=models.Adversary(network=TINY))
+    mapped = trained(config, members, images, execution="map")
+    together = trained(config, members, images, execution="vmap")
+    train_one = jax.jit(models.make_train(config, images))
+    for i, key in enumerate(members.keys):
+        alone = train_one(key, jax.tree.map(lambda leaf, i=i: leaf[i], members.hyperparameters))
+        for zoo in (mapped, together):
+            assert largest_difference(jax.tree.map(lambda leaf, i=i: leaf[i], zoo.params), alone.params) < 1e-5
+        np.testing.assert_allclose(mapped.losses.loss[i], alone.losses.loss, rtol=1e-5)
+
+
+def test_vmap_of_make_train_is_a_zoo(config, members, images):
+    zoo = trained(config, members, images)
+    stacked = jax.jit(jax.vmap(models.make_train(config, images)))(members.keys, members.hyperparameters)
+    assert largest_difference(stacked.params, zoo.params) < 1e-5
+
+
+def test_members_over_two_devices_are_the_members_of_one(config, members, images):
+    three = members.keys[:3], jax.tree.map(lambda leaf: leaf[:3], members.hyperparameters)
+    one = models.train(config, *three, data=images, devices=jax.devices()[:1])
+    two = models.train(config, *three, data=images, devices=jax.devices())
+    assert len(jax.devices()) == 2
+    assert len(two) == 3
+    assert largest_difference(two.params, one.params) < 1e-6
+
+
+def test_members_at_once_do_not_matter(config, members, images):
+    whole = trained(config, members, images, execution="vmap")
+    parts = trained(config, members, images, execution="vmap", members_at_once=3, devices=jax.devices()[:1])
+    assert largest_difference(parts.params, whole.params) < 1e-5
+
+
+@pytest.mark.parametrize("objective", ["beta", "beta_tc", "factor"])
+@pytest.mark.parametrize("network", [models.Mlp((16,), 3), SMALL_CONVOLUTIONS])
+def test_micro_batches_do_not_matter(objective, network, config, images):
+    name, members = mixed(objective)
+    config = dataclasses.replace(config, objective=name, network=network, adversary=models.Adversary(network=TINY))
+    whole, parts = (trained(config, members, images, micro_batch=size) for size in (8, 2))
+    assert largest_difference(parts.params, whole.params) < 1e-5
+
+
+def test_a_sweep_and_a_longer_run_compile_nothing_new(config, images):
+    counts = []
+    for strength, steps in ((1.0, 12), (7.0, 12), (3.0, 30)):
+        members = models.members({"beta": {"beta": strength}}, seeds=2)
+        trained(dataclasses.replace(config, steps=steps), members, images, log_every=8)
+        counts.append(_advance._cache_size())
+    assert counts[0] == counts[1] == counts[2]
+
+
+def test_the_same_key_gives_the_same_bits_and_another_key_other_ones(config, images):
+    first, again = (trained(config, models.members({"beta": {}}, seeds=[5]), images) for _ in range(2))
+    other = trained(config, models.members({"beta": {}}, seeds=[6]), images)
+    assert all(np.array_equal(a, b) for a, b in zip(*map(jax.tree.leaves, (first.params, again.params)), strict=True))
+    assert largest_difference(first.params, other.params) > 1e-3
+
+
+def test_losses_are_means_over_blocks(config, members, images):
+    fine, coarse = (trained(config, members, images, log_every=every) for every in (1, 5))
+    assert fine.losses.loss.shape == (4, 12)
+    assert coarse.losses.loss.shape == (4, 3)
+    wanted = np.stack(
+        [fine.losses.loss[:, :5].mean(1), fine.losses.loss[:, 5:10].mean(1), fine.losses.loss[:, 10:].mean(1)], 1
+    )
+    np.testing.assert_allclose(coarse.losses.loss, wanted, rtol=1e-5)
+
+
+def test_one_member_that_overflows_stops_alone(config, images):
+    members = models.members({"beta": {"beta": 1.0}}, seeds=4)
+    healthy = trained(config, members, images)
+    rates = np.float32([1e-4, 1e30, 1e-4, 1e-4])
+    sick = models.train(config, members.keys, members.hyperparameters._replace(learning_rate=rates), data=images)
+    assert sick.stopped.tolist() == [-1, sick.stopped[1], -1, -1]
+    assert 0 < sick.stopped[1] < config.steps
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(sick.params))
+    others = np.array([0, 2, 3])
+    assert np.array_equal(sick.losses.loss[others], healthy.losses.loss[others])
+    for left, right in zip(jax.tree.leaves(sick.params), jax.tree.leaves(healthy.params), strict=True):
+        np.testing.assert_array_equal(left[others], right[others])
+
+
+def test_bfloat16_is_near_and_keeps_float32_parameters(config, members, images):
+    config = dataclasses.replace(config, steps=60)
+    full = trained(config, members, images, log_every=60)
+    half = trained(dataclasses.replace(config, precision="bfloat16"), members, images, log_every=60)
+    assert all(leaf.dtype == np.float32 for leaf in jax.tree.leaves(half.params))
+    np.testing.assert_allclose(half.losses.loss, full.losses.loss, rtol=2e-2)
+    assert largest_difference(half.params, full.params) > 0
+
+
+def test_subtracting_the_entropy_changes_the_report_by_a_constant_and_no_parameter(config, members, images):
+    grey = 0.25 + images / 2
+    plain = trained(config, members, grey, log_every=12)
+    less = trained(dataclasses.replace(config, subtract_entropy=True), members, grey, log_every=12)
+    entropy = -64 * (0.25 * np.log(0.25) + 0.75 * np.log(0.75))
+    np.testing.assert_allclose(plain.losses.reconstruction - less.losses.reconstruction, entropy, rtol=1e-3)
+    assert largest_difference(plain.params, less.params) < 1e-6
+
+
+# ---- FactorVAE's two updates --------------------------------------------------------------------------------------
+
+
+def factor_step(order: str, images, **changes):
+    """One update by the library, and what it read: (before, after, losses, pieces to redo it by hand)."""
+    settings = models.Adversary(order=order, network=TINY, **changes)
+    config = models.Config(
+        objective="factor", network=models.Mlp((8,), 3, images.shape[1:]), batch_size=8, adversary=settings
+    )
+    program, key, source = step.Program.of(config), jax.random.key(0), as_source(images)
+    hyper = models.OBJECTIVES["factor"].settings(gamma=5.0, learning_rate=1e-2, discriminator_learning_rate=1e-2)
+    hyper = jax.tree.map(jnp.float32, hyper)
+    before = step.begin(program, key)
+    after, losses = jax.jit(lambda state: step.update(program, state, key, hyper, source))(before)
+    keys = jax.random.split(jax.random.fold_in(key, 0), 3)
+    batch = source.images(keys[0], 16 if order == "split_batch" else 8)
+    return config, before, after, losses, keys, batch
+
+
+def by_hand_adam(params, gradients, rate=1e-2):
+    """The first update of Adam is the sign of the gradient, times rate, where the gradient is far above epsilon."""
+    return jax.tree.map(lambda p, g: p - rate * g / (jnp.abs(g) + 1e-8), params, gradients)
+
+
+def codes_of(config, params, key, images):
+    mean, log_variance = config.network.encode(params, images)
+    return distributions.sample(key, mean, log_variance)
+
+
+def judge_loss(judge, joint, permuted):
+    real, fake = TINY.logits(judge, joint), TINY.logits(judge, permuted)
+    return -0.5 * jax.nn.log_softmax(real)[:, 0].mean() - 0.5 * jax.nn.log_softmax(fake)[:, 1].mean()
+
+
+@pytest.mark.parametrize("order", ["simultaneous", "split_batch", "sequential"])
+def test_the_discriminator_is_updated_in_its_order(order, images):
+    config, before, after, losses, (_, noise, judge_key), batch = factor_step(order, images)
+    permutation, fresh = jax.random.split(judge_key)
+    first, second = (batch[:8], batch[8:]) if order == "split_batch" else (batch, batch)
+    joint = codes_of(config, before.params, noise, first)
+    if order == "split_batch":
+        marginal = codes_of(config, before.params, fresh, second)
+    elif order == "sequential":
+        joint = marginal = codes_of(config, after.params, fresh, batch)
+    else:
+        marginal = joint
+    loss, gradients = jax.value_and_grad(judge_loss)(before.judge, joint, adversary.permute(permutation, marginal))
+    np.testing.assert_allclose(losses.discriminator, loss, rtol=1e-5)
+    assert largest_difference(after.judge, by_hand_adam(before.judge, gradients)) < 1e-4
+
+
+@pytest.mark.parametrize("sees", [False, True])
+def test_the_autoencoder_sees_the_discriminators_loss_only_if_asked(sees, images):
+    config, before, after, losses, (_, noise, _), batch = factor_step(
+        "split_batch", images, encoder_sees_discriminator=sees
+    )
+
+    def loss(params):
+        mean, log_variance = config.network.encode(params, batch[:8])
+        codes = distributions.sample(noise, mean, log_variance)
+        logits = config.network.decode(params, codes)
+        rec = distributions.negative_log_likelihood(logits, batch[:8]) / 8
+        kl = 0.5 * (mean**2 + jnp.exp(log_variance) - log_variance - 1).sum(1).mean()
+        judged = TINY.logits(before.judge, codes)
+        extra = -0.5 * jax.nn.log_softmax(judged)[:, 0].mean() if sees else 0.0
+        return rec + kl + 5.0 * (judged[:, 0] - judged[:, 1]).mean() + extra
+
+    gradients = jax.grad(loss)(before.params)
+    assert largest_difference(after.params, by_hand_adam(before.params, gradients)) < 1e-4
+
+
+def test_permuting_keeps_every_column_and_breaks_the_rows():
+    codes = jnp.arange(40.0).reshape(20, 2)
+    permuted = np.asarray(adversary.permute(jax.random.key(0), codes))
+    np.testing.assert_array_equal(np.sort(permuted, axis=0), codes)
+    assert not np.array_equal(np.argsort(permuted[:, 0]), np.argsort(permuted[:, 1]))
+
+
+# ---- what comes in ------------------------------------------------------------------------------------------------
+
+
+class Lattice:
+    """A space of eight cells and its renderer, as jaxdis.data gives them."""
+
+    num_cells = 8
+
+    def sample(self, key, n):
+        return jax.random.randint(key, (n, 1), 0, 8)
+
+
+LATTICE = Lattice()
+
+
+def stripes(factors):
+    lit = factors[:, 0][:, None] == jnp.arange(8, dtype=jnp.int32)[None]
+    return jnp.broadcast_to(lit[:, :, None, None], (factors.shape[0], 8, 8, 1)).astype(jnp.float32)
+
+
+def test_images_are_rendered_inside_the_program(config, members):
+    zoo = trained(config, members, (LATTICE, stripes))
+    assert zoo.config.network.image_shape == (8, 8, 1)
+    assert np.isfinite(zoo.losses.loss).all()
+
+
+def test_every_member_has_its_own_data_order_and_sees_all_images():
+    source = as_source((LATTICE, stripes))
+    first, second = (np.asarray(source.images(jax.random.key(seed), 64))[:, :, 0, 0].argmax(1) for seed in (0, 1))
+    assert not np.array_equal(first, second)
+    assert set(first) == set(range(8))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64, bool])
+def test_images_of_any_dtype_are_the_same_images(dtype, images):
+    given = (images * 255).astype(np.uint8) if dtype == np.uint8 else images.astype(dtype)
+    drawn = as_source(given).images(jax.random.key(0), 5)
+    np.testing.assert_allclose(drawn, as_source(images).images(jax.random.key(0), 5), atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"data": np.zeros((4, 8, 8, 1), np.int32)}, "data: needs uint8"),
+        ({"data": np.full((4, 8, 8, 1), 7.0)}, r"data: needs values in \[0, 1\]"),
+        ({"data": np.full((4, 8, 8, 1), np.nan)}, r"data: needs values in \[0, 1\]"),
+        ({"data": np.zeros((4, 8))}, "data: needs images of shape"),
+        ({"data": None}, "data: needs the name of a data set"),
+        (
+            {"config": {"network": models.Mlp(image_shape=(9, 9, 1))}},
+            r"data: the network needs images of shape \(9, 9, 1\)",
+        ),
+        ({"config": {"objective": "vae"}}, "objective: needs one of beta"),
+        ({"config": {"objective": ("beta", "factor")}}, "objective: a mixed zoo needs objectives that share one loss"),
+        ({"config": {"network": object()}}, "network: needs functions init, encode and decode"),
+        (
+            {"config": {"batch_size": 64}, "objective": "beta_tc"},
+            "batch_size: mss needs at least 2 and no more than the 40",
+        ),
+        ({"keys": jnp.zeros((4, 2), jnp.uint32)}, "keys: needs typed keys"),
+        ({"hyperparameters": {"beta": 4.0}}, "hyperparameters: needs what OBJECTIVES"),
+        ({"labels": [{}]}, "labels: needs 4 entries"),
+        ({"micro_batch": 3}, "micro_batch: needs a divisor of the batch size 8"),
+        ({"execution": "loop"}, "execution: needs auto, map or vmap"),
+        ({"members_at_once": 0}, "members_at_once: needs at least 1"),
+        ({"log_every": 0}, "log_every: needs at least 1"),
+    ],
+)
+def test_bad_arguments_are_refused_by_name(change, message, config, members, images):
+    change = dict(change)
+    objective = change.pop("objective", "beta")
+    members = models.members({objective: {"beta": [2.0, 4.0]}}, seeds=2)
+    arguments = {"data": images, "keys": members.keys, "hyperparameters": members.hyperparameters} | change
+    config = dataclasses.replace(config, **{"objective": objective, **arguments.pop("config", {})})
+    with pytest.raises(ValueError, match=message):
+        models.train(config, arguments.pop("keys"), arguments.pop("hyperparameters"), **arguments)
+
+
+@pytest.mark.parametrize("change", [{"steps": 0}, {"batch_size": 0}, {"estimator": "exact"}, {"precision": "half"}])
+def test_bad_configs_are_refused(change):
+    # Where annotations are checked at run time, as here, a name outside a Literal is refused by that check.
+    with pytest.raises((ValueError, TypeError), match=next(iter(change))):
+        models.Config(**change)
+
+
+@pytest.mark.parametrize("sweep", [{}, {"vae": {}}, {"beta": {"gamma": 1.0}}, {"beta": {"beta": []}}])
+def test_bad_sweeps_are_refused(sweep):
+    with pytest.raises(ValueError, match="members|objective|settings"):
+        models.members(sweep)
+
+
+def test_a_sweep_has_every_combination():
+    keys, hyper, labels = models.members({"beta": {"beta": [1, 4]}, "dip_i": {"lambda_off_diagonal": 3}}, seeds=[7, 9])
+    assert labels[1] == {"objective": "beta", "beta": 1.0, "seed": 9}
+    assert [label["seed"] for label in labels] == [7, 9] * 3
+    assert hyper.kl.tolist() == [1, 1, 4, 4, 1, 1]
+    assert hyper.mean_diagonal.tolist() == [0, 0, 0, 0, 30, 30]
+    assert keys[1] == jax.random.key(9)
+
+
+def test_the_micro_batch_of_a_whole_batch_is_no_micro_batch():
+    assert pieces.checked_piece(None, 8) is None
