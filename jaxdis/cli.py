@@ -66,28 +66,148 @@ class Score:
 
 
 @dataclasses.dataclass(frozen=True)
+class Train:
+    """Train a zoo of autoencoders: every objective × setting × seed in one program.
+
+    Run the same command again and it carries on where it stopped, or says that it is complete.
+    """
+
+    out: Path
+    """The run's own folder: run.json, checkpoints/, zoo.npz."""
+    data: str = "dsprites"
+    """A data set that can be drawn, as `jaxdis list data` shows them."""
+    objective: tuple[str, ...] = ("beta",)
+    """Rows of `jaxdis list models`; several train together when they share a loss."""
+    beta: tuple[float, ...] = ()
+    """Strengths of beta and beta_tc."""
+    gamma: tuple[float, ...] = ()
+    """Strengths of factor (and the weight of annealed's capacity)."""
+    capacity: tuple[float, ...] = ()
+    """Final capacities of annealed."""
+    lambda_off_diagonal: tuple[float, ...] = ()
+    """Strengths of dip_i and dip_ii."""
+    learning_rate: float | None = None
+    """Of all objectives; each has its paper's default."""
+    seeds: int = 1
+    """Seeds 0, 1, … of every setting."""
+    steps: int = 3000
+    """Updates of each member."""
+    network: Literal["mlp", "locatello", "burgess"] = "mlp"
+    """mlp trains in minutes on a laptop; the others are the papers' convolutions."""
+    cache: Path | None = None
+    """Folder for compiled programs."""
+
+    def run(self) -> None:
+        start(self.cache)
+        from jaxdis import models
+        from jaxdis.models.run import train_to_directory
+
+        networks = {"mlp": models.Mlp, "locatello": models.locatello, "burgess": models.burgess}
+        objective = self.objective[0] if len(self.objective) == 1 else self.objective
+        config = models.Config(data=self.data, objective=objective, network=networks[self.network](), steps=self.steps)
+        sweep = {name: self._settings(name) for name in self.objective}
+        finished = train_to_directory(
+            config, sweep[objective] if isinstance(objective, str) else sweep, self.seeds, self.out
+        )
+        console().print(finished.message, markup=False)
+
+    def _settings(self, objective: str) -> dict:
+        """The settings given that this objective has."""
+        import inspect
+
+        from jaxdis.models import OBJECTIVES
+
+        if objective not in OBJECTIVES:
+            raise ValueError(f"objective: needs one of {', '.join(OBJECTIVES)}, got {objective!r}")
+        known = inspect.signature(OBJECTIVES[objective].settings).parameters
+        given = {name: getattr(self, name) for name in ("beta", "gamma", "capacity", "lambda_off_diagonal")}
+        settings = {name: values for name, values in given.items() if values and name in known}
+        return settings if self.learning_rate is None else {**settings, "learning_rate": self.learning_rate}
+
+
+@dataclasses.dataclass(frozen=True)
+class Data:
+    """Look at a data set: a contact sheet with one row for each factor, traversed."""
+
+    action: tyro.conf.Positional[Literal["show"]]
+    """Draw the sheet."""
+    name: tyro.conf.Positional[str]
+    """As `jaxdis list data` shows it."""
+    out: Path = Path("sheet.png")
+    """The picture to write."""
+    source: Path | None = None
+    """The official file, for sets that are read."""
+    seed: int = 0
+    """Of the point from which factors are traversed."""
+    zoom: int = 2
+    """Screen pixels a pixel."""
+
+    def run(self) -> None:
+        start(None)
+        from jaxdis.data.show import save_sheet
+
+        save_sheet(self.name, self.out, self.source, self.seed, self.zoom)
+        console().print(f"wrote {self.out}", markup=False)
+
+
+@dataclasses.dataclass(frozen=True)
 class List:
     """Show what there is: each name with what it is and its options."""
 
-    what: tyro.conf.Positional[Literal["metrics", "relations", "scores"]]
+    what: tyro.conf.Positional[Literal["metrics", "relations", "scores", "models", "data"]]
     """Which table."""
 
     def run(self) -> None:
         from rich.table import Table
+        from rich.text import Text
 
-        from jaxdis.metrics import METRICS
-        from jaxdis.relations import RELATIONS
-        from jaxdis.scores import SCORES
-
-        rows = {"metrics": METRICS, "relations": RELATIONS, "scores": SCORES}[self.what]
-        table = Table("name", "what it is", "options", title=self.what)
-        for name, row in rows.items():
-            options = ", ".join(f"{knob}={value}" for knob, value in row.knobs.items() if knob != "method")
-            table.add_row(name, row.summary, options)
+        heads, rows = _listing(self.what)
+        table = Table(*heads, title=self.what)
+        for row in rows:
+            table.add_row(*map(Text, row))
         console().print(table)
 
 
-COMMANDS = {"score": Score, "list": List}
+def _listing(what: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    if what == "data":
+        from jaxdis.data import DATASETS
+
+        heads = ("name", "what it is", "factors (values)", "source", "origin and terms")
+        return heads, [
+            (
+                name,
+                row.description,
+                ", ".join(f"{factor} {size}" for factor, size in zip(row.space.names, row.space.sizes, strict=True)),
+                " or ".join(part for part in ("drawn" if row.renders else "", row.reads) if part),
+                row.origin,
+            )
+            for name, row in DATASETS.items()
+        ]
+    if what == "models":
+        import inspect
+
+        from jaxdis.models import OBJECTIVES
+
+        return ("name", "what it is", "settings"), [
+            (
+                name,
+                (inspect.getdoc(row.settings) or "").split("\n")[0],
+                ", ".join(f"{n}={p.default:g}" for n, p in inspect.signature(row.settings).parameters.items()),
+            )
+            for name, row in OBJECTIVES.items()
+        ]
+    from jaxdis.metrics import METRICS
+    from jaxdis.relations import RELATIONS
+    from jaxdis.scores import SCORES
+
+    rows = {"metrics": METRICS, "relations": RELATIONS, "scores": SCORES}[what]
+    return ("name", "what it is", "options"), [
+        (name, row.summary, ", ".join(f"{knob}={value}" for knob, value in row.knobs.items() if knob != "method"))
+        for name, row in rows.items()
+    ]
+
+
+COMMANDS = {"score": Score, "train": Train, "data": Data, "list": List}
 
 
 def main(arguments: list[str] | None = None) -> int:

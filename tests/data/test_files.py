@@ -17,7 +17,9 @@ from jaxdis.data.lattice import open_array
 SPRITES = FactorSpace.of(
     shape=(1, 2, 3), scale=(0.5, 1.0), orientation=(0, np.pi, 2 * np.pi), x=(0.0, 1.0), y=(0.0, 1.0)
 )
-ROOMS = FactorSpace.of(floor_hue=(0.0, 0.1), wall_hue=(0.0, 0.1), object_hue=(0.0,), scale=(0.75, 1.25), shape=2, orientation=(-30, 0, 30))
+ROOMS = FactorSpace.of(
+    floor_hue=(0.0, 0.1), wall_hue=(0.0, 0.1), object_hue=(0.0,), scale=(0.75, 1.25), shape=2, orientation=(-30, 0, 30)
+)
 
 
 def lattice_values(space):
