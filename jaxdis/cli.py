@@ -151,10 +151,112 @@ class Data:
 
 
 @dataclasses.dataclass(frozen=True)
+class Quickstart:
+    """The whole pipeline in minutes: draw dSprites, train a small zoo, score it, write a report for the browser.
+
+    Run the same command again and it carries on where it stopped.
+    """
+
+    out: Path = Path("jaxdis-quickstart")
+    """The study's folder: results, results.csv, report.html."""
+    seeds: int = 2
+    """Seeds of each objective and strength."""
+    steps: int = 1500
+    """Updates of each member."""
+    cache: Path | None = None
+    """Folder for compiled programs."""
+
+    def run(self) -> None:
+        start(self.cache)
+        from jaxdis.study.library import quickstart
+
+        _run_study(quickstart(seeds=self.seeds, steps=self.steps), self.out, extend=False)
+
+
+@dataclasses.dataclass(frozen=True)
+class Study:
+    """Run a study, see how far it is, write its report, or check every record.
+
+    Nothing that is finished is made again: run the same command after any failure and it carries on.
+    """
+
+    action: tyro.conf.Positional[Literal["run", "status", "report", "verify"]]
+    """run: make what is missing, then the report. verify: re-read every record; damaged ones are removed."""
+    name: tyro.conf.Positional[str]
+    """As `jaxdis list studies` shows it."""
+    out: Path
+    """The study's folder."""
+    seeds: int | None = None
+    """Of each setting; the study's own number when not given."""
+    steps: int | None = None
+    """Updates of each member; the study's own number when not given."""
+    num_samples: int | None = None
+    """Samples that are scored; the study's own number when not given."""
+    metrics: tuple[str, ...] = ("all",)
+    """Names as `jaxdis list metrics` shows them, or all."""
+    extend: bool = False
+    """Let a folder that holds a smaller version of this study grow."""
+    cache: Path | None = None
+    """Folder for compiled programs."""
+
+    def run(self) -> None:
+        start(self.cache)
+        from jaxdis.study.library import STUDIES
+        from jaxdis.study.report import write_report
+        from jaxdis.study.run import status
+        from jaxdis.study.store import Store
+
+        if self.name not in STUDIES:
+            raise ValueError(f"study: needs one of {', '.join(STUDIES)}, got {self.name!r}")
+        sizes = {name: getattr(self, name) for name in ("seeds", "steps", "num_samples")}
+        sizes = {name: size for name, size in sizes.items() if size is not None}
+        metrics = None if self.metrics == ("all",) else self.metrics
+        study = STUDIES[self.name](**sizes, metrics=metrics)
+        if self.action == "run":
+            _run_study(study, self.out, extend=self.extend)
+        elif self.action == "report":
+            console().print(f"report: {write_report(study, self.out)}", markup=False)
+        elif self.action == "status":
+            found = status(study, self.out)
+            for kind, total in found.total.items():
+                console().print(f"{kind}: {found.done[kind]} of {total}", markup=False)
+        else:
+            damaged = list(Store(self.out).verify())
+            for kind, name, reason in damaged:
+                console().print(f"removed {kind} {name}: {reason}", markup=False)
+            console().print(f"{len(damaged)} damaged records; run the study again to make them anew", markup=False)
+
+
+def _run_study(study, out: Path, *, extend: bool) -> None:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from jaxdis.study.report import write_report
+    from jaxdis.study.run import run, status
+
+    found = status(study, out)
+    columns = TextColumn("{task.description:<7}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=console(error=True)) as bar:
+        tasks = {
+            kind: bar.add_task(kind, total=total, completed=found.done[kind]) for kind, total in found.total.items()
+        }
+        seen = dict(found.done)
+
+        def progress(kind: str, done: int) -> None:
+            bar.update(tasks[kind], completed=seen[kind] + done)
+
+        run(study, out, extend=extend, progress=progress)
+        for kind, total in found.total.items():
+            bar.update(tasks[kind], completed=total)
+    report = write_report(study, out)
+    console().print(f"table:  {out / 'results.csv'}", markup=False)
+    console().print(f"report: {report.resolve().as_uri()}", markup=False)
+
+
+@dataclasses.dataclass(frozen=True)
 class List:
     """Show what there is: each name with what it is and its options."""
 
-    what: tyro.conf.Positional[Literal["metrics", "relations", "scores", "models", "data"]]
+    what: tyro.conf.Positional[Literal["metrics", "relations", "scores", "models", "data", "studies"]]
     """Which table."""
 
     def run(self) -> None:
@@ -183,6 +285,19 @@ def _listing(what: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
             )
             for name, row in DATASETS.items()
         ]
+    if what == "studies":
+        import inspect
+
+        from jaxdis.study.library import STUDIES
+
+        return ("name", "what it is", "sizes"), [
+            (
+                name,
+                (inspect.getdoc(make) or "").split("\n")[0],
+                ", ".join(f"{n}={p.default}" for n, p in inspect.signature(make).parameters.items() if n != "metrics"),
+            )
+            for name, make in STUDIES.items()
+        ]
     if what == "models":
         import inspect
 
@@ -207,7 +322,14 @@ def _listing(what: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     ]
 
 
-COMMANDS = {"score": Score, "train": Train, "data": Data, "list": List}
+COMMANDS = {
+    "quickstart": Quickstart,
+    "score": Score,
+    "train": Train,
+    "study": Study,
+    "data": Data,
+    "list": List,
+}
 
 
 def main(arguments: list[str] | None = None) -> int:

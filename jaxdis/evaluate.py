@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdis import batching
-from jaxdis.metrics import METRICS, Blend, Metric, apply
+from jaxdis.metrics import METRICS, Blend, Metric, apply, metric_seed
 from jaxdis.relations import RELATIONS, Relation
 from jaxdis.relations.relation import finite_codes
 from jaxdis.scores import SCORES
@@ -21,6 +21,7 @@ from jaxdis.typing import Factors, Sample, as_numpy
 
 # Of the samples given without a test set, the share that a metric with held-out samples trains on (2 : 1).
 TRAIN_SHARE = 2 / 3
+SPLIT_SEED = metric_seed("train and test")
 
 Plan = tuple[tuple[str, Metric], ...]
 
@@ -58,6 +59,7 @@ def evaluate(
     active=None,
     batch_size: int | None = None,
     devices: Sequence[jax.Device] | None = None,
+    numbers: Sequence[int] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Scores:
     """Score one representation, or every member of a zoo, with the metrics asked for.
@@ -76,6 +78,7 @@ def evaluate(
       active: which codes count, ``[d]`` or ``[m, d]``; all when None.
       batch_size: members at one time on one device; chosen by backend and memory when None.
       devices: chosen by ``jax.devices()`` when None.
+      numbers: ``m`` whole numbers that stand for the members in everything random; 0, 1, … when None.
       progress: called with members done and members in all after every chunk.
 
     Returns:
@@ -93,7 +96,7 @@ def evaluate(
     codes = codes[None] if single else codes
     factors = _as_factors(factors)
     check_same_samples("codes", codes, factors)
-    members, shared = _inputs(plan, codes, factors, key, test, weights, variances, active)
+    members, shared = _inputs(plan, codes, factors, key, test, weights, variances, active, numbers)
     devices = None if devices is None else tuple(devices)
     results, finite = batching.map_members(
         score_member, plan, members, shared, batch_size=batch_size, devices=devices, progress=progress
@@ -199,7 +202,7 @@ def _relate(spec: Spec, member: _Member, shared: _Shared) -> Relation:
 _apply_jitted = jax.jit(apply, static_argnums=0)
 
 
-def _inputs(plan, codes, factors, key, test, weights, variances, active) -> tuple[_Member, _Shared]:
+def _inputs(plan, codes, factors, key, test, weights, variances, active, numbers=None) -> tuple[_Member, _Shared]:
     """Everything checked and split into what differs between members and what they share."""
     m, n, d = codes.shape
     key = jax.random.key(0) if key is None else key
@@ -209,7 +212,7 @@ def _inputs(plan, codes, factors, key, test, weights, variances, active) -> tupl
     if test is not None:
         test_codes, test_factors = _check_test(test, codes, factors)
     elif any(metric.needs("test") for _, metric in plan):
-        rows = jax.random.permutation(jax.random.fold_in(key, m), n)
+        rows = jax.random.permutation(jax.random.fold_in(key, SPLIT_SEED), n)
         cut = max(1, min(n - 1, round(n * TRAIN_SHARE)))
         train_rows, test_rows = rows[:cut], rows[cut:]
     if variances is not None:
@@ -219,7 +222,10 @@ def _inputs(plan, codes, factors, key, test, weights, variances, active) -> tupl
             raise ValueError(f"variances: needs the shape of codes, {codes.shape}, got {variances.shape}")
     if active is not None:
         active = np.broadcast_to(as_numpy(active, "active").astype(bool), (m, d))
-    members = _Member(np.arange(m, dtype=np.int32), codes, variances, test_codes, active)
+    numbers = np.arange(m) if numbers is None else np.asarray(numbers)
+    if numbers.shape != (m,):
+        raise ValueError(f"numbers: needs {m} entries, one a member, got shape {numbers.shape}")
+    members = _Member(numbers.astype(np.uint32), codes, variances, test_codes, active)
     shared = _Shared(key, factors, _check_weights(weights, n), test_factors, train_rows, test_rows)
     return members, shared
 
