@@ -36,7 +36,7 @@ class Training:
     @classmethod
     def of(cls, config: Config, sweep: Mapping[str, Mapping[str, Any]], seeds: int | Sequence[int], pool=None):
         rows = tuple(
-            (name, tuple((setting, tuple(np.atleast_1d(values).tolist())) for setting, values in settings.items()))
+            (name, tuple((setting, tuple(map(float, np.atleast_1d(values)))) for setting, values in settings.items()))
             for name, settings in sweep.items()
         )
         return cls(config, rows, tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds), pool)

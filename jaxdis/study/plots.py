@@ -115,7 +115,7 @@ def image_grid(images: np.ndarray, row_labels: Sequence[str] = ()) -> bytes:
     return _png(figure)
 
 
-def _figure(width: float, height: float) -> Figure:
+def _figure(width, height) -> Figure:
     with mpl.rc_context(_STYLE):
         return Figure((width, height), layout="constrained")
 

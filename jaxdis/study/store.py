@@ -169,7 +169,7 @@ def read_json(path: Path) -> Any:
         raise StoreError(f"{path}: is damaged ({error})") from None
 
 
-def number(value: float | None) -> float:
+def number(value: float | int | str | None) -> float:
     """A stored number back as a float: null is NaN."""
     return math.nan if value is None else float(value)
 

@@ -1,0 +1,39 @@
+"""The report: whole, self-contained, and no place for a script."""
+
+import dataclasses
+import html
+import re
+
+import pytest
+
+from jaxdis.study.report import write_report
+from jaxdis.study.run import run
+from tests.study.tiny import tiny
+
+NASTY = 'x"><script>alert(1)</script>../../größe' + "y" * 300
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    out = tmp_path_factory.mktemp("report")
+    run(tiny(), out)
+    return write_report(dataclasses.replace(tiny(), title=NASTY, name=NASTY), out).read_text(encoding="utf-8")
+
+
+def test_it_holds_its_pictures_and_fetches_nothing(page):
+    assert page.count("data:image/png;base64,") >= 8
+    assert not re.search(r'(src|href)="(?!data:|#|results\.csv)', page)
+    assert "http" not in re.sub(r"base64,[A-Za-z0-9+/=]+", "", page)
+
+
+def test_text_is_escaped(page):
+    assert "<script>alert" not in page
+    assert html.escape(NASTY) in page
+    assert page.count("<script>") == 1  # its own, which sorts tables
+
+
+def test_it_has_a_table_of_contents_and_all_members(page):
+    for anchor in re.findall(r'href="#(s\d+)"', page):
+        assert f'id="{anchor}"' in page
+    members = page[page.index("All members") :]
+    assert members.count("<tr>") >= 4

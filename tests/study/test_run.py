@@ -1,0 +1,178 @@
+"""A study from nothing to its table; again after failures; the same bytes every time."""
+
+import concurrent.futures
+import contextlib
+import csv
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import jaxdis.study.run as module
+from jaxdis.study.grid import cells
+from jaxdis.study.run import run, status
+from jaxdis.study.store import Store, StoreError
+from tests.study.tiny import tiny
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    out = tmp_path_factory.mktemp("finished")
+    return out, run(tiny(), out).read_bytes()
+
+
+def test_every_member_has_a_row_with_its_settings_losses_and_scores(finished):
+    out, table = finished
+    rows = list(csv.DictReader(table.decode().splitlines()))
+    assert [row["objective"] for row in rows] == ["beta", "beta", "dip_ii"]
+    assert [row["beta"] for row in rows] == ["1", "4", ""] or [row["beta"] for row in rows] == ["1.0", "4.0", ""]
+    for row in rows:
+        assert float(row["mig"]) >= 0
+        assert float(row["final_reconstruction"]) > 0
+        assert row["stopped"] == "-1.0"
+    assert status(tiny(), out).complete
+
+
+def test_cells_have_distinct_ids_that_do_not_depend_on_the_other_cells():
+    few, many = list(cells(tiny())), list(cells(tiny(seeds=2, metrics=("mig", "med", "mcc"))))
+    assert len({member.train for member in many}) == 6
+    by_label = {str(member.label): member for member in many}
+    for member in few:
+        twin = by_label[str(member.label)]
+        assert (member.train, member.encode) == (twin.train, twin.encode)
+        assert twin.scores[:2] == member.scores
+    assert {member.train for member in cells(tiny(steps=4))}.isdisjoint(member.train for member in few)
+
+
+def test_running_again_makes_nothing(finished, monkeypatch):
+    out, table = finished
+    monkeypatch.setattr(module, "run_batch", lambda *_: pytest.fail("a finished cell ran again"))
+    assert run(tiny(), out).read_bytes() == table
+
+
+def test_a_lost_or_damaged_score_is_made_again_with_the_same_bytes(finished):
+    out, table = finished
+    store = Store(out)
+    names = sorted(store.ids("score"))
+    store.path("score", names[0]).unlink()
+    damaged = store.path("score", names[1])
+    damaged.write_text(damaged.read_text().replace('"columns"', '"colums"'))
+    assert len(list(store.verify())) == 1
+    assert run(tiny(), out).read_bytes() == table
+
+
+def test_adding_a_metric_trains_nothing(finished, monkeypatch):
+    out, _ = finished
+    monkeypatch.setattr(module.models, "train", lambda *_, **__: pytest.fail("trained again"))
+    wider = tiny(metrics=("mig", "med", "mcc"))
+    with pytest.raises(StoreError, match="holds a study that differs: metrics.mcc"):
+        run(wider, out)
+    rows = list(csv.DictReader(run(wider, out, extend=True).read_text().splitlines()))
+    assert all(float(row["mcc"]) > 0 for row in rows)
+    run(tiny(), out, extend=True)
+
+
+def test_the_table_is_derived(finished):
+    out, table = finished
+    (out / "results.csv").unlink()
+    assert run(tiny(), out).read_bytes() == table
+
+
+class Flaky(concurrent.futures.Executor):
+    """Every other batch is lost with its worker."""
+
+    def __init__(self):
+        self.calls = 0
+
+    def submit(self, function, *arguments):
+        self.calls += 1
+        future = concurrent.futures.Future()
+        if self.calls % 2:
+            future.set_exception(RuntimeError("the worker died"))
+        else:
+            future.set_result(function(*arguments))
+        return future
+
+
+def test_failed_batches_are_made_in_the_next_round(finished, tmp_path):
+    executor, table = Flaky(), None
+    # A round in which every batch is lost ends the run; the next call carries on.
+    for _ in range(8):
+        with contextlib.suppress(RuntimeError):
+            table = run(tiny(), tmp_path, executor=executor).read_bytes()
+            break
+    assert table == finished[1]
+
+
+def test_a_round_without_progress_stops(tmp_path):
+    class Dead(concurrent.futures.Executor):
+        def submit(self, *_):
+            future = concurrent.futures.Future()
+            future.set_exception(OSError("no space left on device"))
+            return future
+
+    with pytest.raises(RuntimeError, match="made no progress") as stop:
+        run(tiny(), tmp_path, executor=Dead())
+    assert "no space left" in str(stop.value.__cause__)
+
+
+PROGRAM = """
+import sys, jax
+from jaxdis import runtime
+runtime.use_cpu_devices(2); runtime.use_compilation_cache()
+jax.config.update("jax_numpy_dtype_promotion", "strict"); jax.config.update("jax_numpy_rank_promotion", "raise")
+from jaxdis.study.run import run
+from tests.study.tiny import tiny
+run(tiny(steps=3), sys.argv[1])
+"""
+
+
+def _process(out: Path) -> subprocess.Popen:
+    return subprocess.Popen([sys.executable, "-c", PROGRAM, str(out)], env={**os.environ, "PYTHONPATH": os.getcwd()})
+
+
+@pytest.mark.slow
+def test_killed_at_random_moments_the_table_is_the_same(finished, tmp_path):
+    """SIGKILL at ten random moments, each followed by a rerun of the same directory."""
+    draw = random.Random(0)
+    started = time.monotonic()
+    assert _process(tmp_path / "whole").wait() == 0
+    whole = time.monotonic() - started
+    for _ in range(10):
+        process = _process(tmp_path / "killed")
+        try:
+            process.wait(timeout=draw.uniform(0.3, 1.0) * whole)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+    assert _process(tmp_path / "killed").wait() == 0
+    assert (tmp_path / "killed/results.csv").read_bytes() == (tmp_path / "whole/results.csv").read_bytes()
+    assert (tmp_path / "whole/results.csv").read_bytes() == finished[1]
+    assert list(Store(tmp_path / "killed").verify()) == []
+
+
+@pytest.mark.slow
+def test_two_drivers_share_a_directory(finished, tmp_path):
+    first, second = _process(tmp_path), _process(tmp_path)
+    assert first.wait() == 0
+    assert second.wait() == 0
+    assert (tmp_path / "results.csv").read_bytes() == finished[1]
+    assert len(Store(tmp_path).ids("score")) == 6
+
+
+def test_a_member_alone_is_a_zoo_of_one(finished):
+    out, _ = finished
+    study = tiny()
+    member = next(iter(cells(study)))
+    zoo = module.member_zoo(Store(out), study, member)
+    assert len(zoo) == 1
+    arrays = Store(out).arrays("encode", member.encode)
+    factors, render, rows = module.samples_of("dsprites", study.sampling)
+    np.testing.assert_array_equal(arrays["factors"], factors.values)
+    np.testing.assert_allclose(zoo.encode(rows, render=render).mean[0], arrays["mean"], atol=1e-5)
