@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 import jaxdis
@@ -146,7 +147,7 @@ def _closer(study, store, member: Member, plots) -> str:
     ]
     if data != "multi_dsprites":
         space = _space(data)
-        sheet = np.asarray(render(factor_traversals(space, jax.random.key(0), 9), jax.random.key(0)))
+        sheet = np.asarray(render(jnp.asarray(factor_traversals(space, jax.random.key(0), 9)), jax.random.key(0)))
         parts += ["<h3>The data: each factor traversed</h3>", _image(plots.image_grid(sheet, space.names), "the data")]
     return "".join(parts)
 
