@@ -88,7 +88,8 @@ def evaluate(
       ValueError: naming the argument, what came and what is needed.
 
     A member with non-finite codes is reported by a warning and scores NaN where a score reads them; no other member is
-    touched. No number depends on which other members or metrics are evaluated, on ``batch_size`` or on ``devices``.
+    touched. No number depends on which other members or metrics are evaluated, nor, up to float32 rounding, on
+    ``batch_size`` and ``devices``.
     """
     plan = plan_of(metrics)
     codes = check_codes(codes, "codes")

@@ -21,6 +21,9 @@ INVARIANT_UNDER = {
     "mutual_information_sampled": "nothing",
     "correlation": "affine",
     "r2": "affine",
+    "svm_accuracy": "nothing",
+    "lasso_importance": "affine",
+    "threshold_accuracy": "increasing",
 }
 
 
@@ -84,7 +87,8 @@ def test_batched_equals_mapped(name):
 
 @pytest.mark.parametrize("name", METRICS)
 def test_one_device_equals_two(name):
-    assert_same(evaluate(*zoo(), name, devices=jax.devices()[:1]), scores_of(name))
+    """To the rounding of a matrix product, which one device alone may cut differently."""
+    assert_same(evaluate(*zoo(), name, devices=jax.devices()[:1]), scores_of(name), atol=2e-6)
 
 
 @pytest.mark.parametrize("name", METRICS)
@@ -141,10 +145,11 @@ def test_fewer_codes_than_factors_and_a_single_factor_are_legal(name):
 
 @pytest.mark.parametrize("name", METRICS)
 def test_the_order_of_codes_does_not_matter(name):
+    """To 1e-4: coordinate descent ends where its order leads, within its tolerance."""
     codes, factors = zoo()
     scores = evaluate(codes[:, :, [2, 0, 3, 1]], factors, name)
     for column, values in scores_of(name).items():
-        np.testing.assert_allclose(scores[column], values, atol=1e-5, err_msg=column)
+        np.testing.assert_allclose(scores[column], values, atol=1e-4, err_msg=column)
 
 
 @pytest.mark.parametrize("name", METRICS)
@@ -184,7 +189,7 @@ def test_relation_jitted_equals_eager(name):
         np.testing.assert_allclose(left, right, atol=2e-6)
 
 
-@pytest.mark.parametrize("name", RELATIONS)
+@pytest.mark.parametrize("name", sorted(set(RELATIONS) - {"lasso_importance"}))  # coefficients have no bound
 def test_relation_is_within_its_ceiling(name):
     codes, factors = zoo()
     relation = relate_jitted(RELATIONS[name], codes[0], factors)
@@ -195,11 +200,13 @@ def test_relation_is_within_its_ceiling(name):
 
 @pytest.mark.parametrize("name", RELATIONS)
 def test_relation_has_a_nan_row_for_a_nan_code_alone(name):
+    """And the other rows are those with that code silent."""
     codes, factors = zoo()
-    spoiled = codes[0].copy()
+    spoiled, silent = codes[0].copy(), codes[0].copy()
     spoiled[5, 2] = np.inf
+    silent[:, 2] = 0
     spoiled = relate_jitted(RELATIONS[name], spoiled, factors)
-    whole = relate_jitted(RELATIONS[name], codes[0], factors)
+    whole = relate_jitted(RELATIONS[name], silent, factors)
     assert np.isnan(spoiled.strength[2]).all()
     others = np.array([0, 1, 3])
     np.testing.assert_allclose(spoiled.strength[others], whole.strength[others], atol=2e-6)

@@ -2,6 +2,7 @@
 
 from jaxdis.relations.correlation import correlation, r2
 from jaxdis.relations.information import mutual_information, mutual_information_equal_count, mutual_information_sampled
+from jaxdis.relations.learned import lasso_importance, svm_accuracy, threshold_accuracy
 from jaxdis.relations.relation import Relation
 from jaxdis.spec import Spec
 
@@ -11,14 +12,20 @@ RELATIONS: dict[str, Spec] = {
     "mutual_information_sampled": Spec(mutual_information_sampled),
     "correlation": Spec(correlation),
     "r2": Spec(r2),
+    "svm_accuracy": Spec(svm_accuracy),
+    "lasso_importance": Spec(lasso_importance),
+    "threshold_accuracy": Spec(threshold_accuracy),
 }
 
 __all__ = [
     "RELATIONS",
     "Relation",
     "correlation",
+    "lasso_importance",
     "mutual_information",
     "mutual_information_equal_count",
     "mutual_information_sampled",
     "r2",
+    "svm_accuracy",
+    "threshold_accuracy",
 ]

@@ -8,13 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from jaxdis.arrays import safe_divide
+from jaxdis.arrays import safe_divide, sort_columns
 from jaxdis.relations.binning import (
     equal_count_bins,
     equal_width_bins,
     factor_classes,
     joint_tables,
-    sort_columns,
 )
 from jaxdis.relations.relation import Relation, finite_codes
 from jaxdis.typing import Codes, Factors, Weights

@@ -7,6 +7,7 @@ import pytest
 from sklearn.metrics import mutual_info_score
 
 from jaxdis import Factors, relate
+from jaxdis.arrays import sort_columns
 from jaxdis.data import synthetic
 from jaxdis.relations import RELATIONS, binning, information, mutual_information, mutual_information_sampled
 from tests.golden_values import arrays, numbers
@@ -94,7 +95,7 @@ def test_constant_and_one_ulp_codes_are_one_bin():
 
 def test_equal_count_dividers_are_sorted_values_at_multiples():
     codes = jnp.asarray(np.random.default_rng(0).permutation(60).astype(np.float32))[:, None]
-    ordered = binning.sort_columns(codes)
+    ordered = sort_columns(codes)
     number = np.asarray(binning.equal_count_bins(ordered, codes, 13))[:, 0]
     dividers = np.array([m * 60 // 13 for m in range(1, 13)])
     np.testing.assert_array_equal(number, np.searchsorted(dividers, np.asarray(codes)[:, 0], side="right"))
@@ -103,7 +104,7 @@ def test_equal_count_dividers_are_sorted_values_at_multiples():
 
 def test_sort_columns_orders_signs_zeros_and_infinities():
     values = np.array([3.0, -0.0, 0.0, -np.inf, 1e-30, -7.5, np.inf, -1e-30, 2.0], np.float32)
-    np.testing.assert_array_equal(binning.sort_columns(jnp.asarray(values)[:, None])[:, 0], np.sort(values))
+    np.testing.assert_array_equal(sort_columns(jnp.asarray(values)[:, None])[:, 0], np.sort(values))
 
 
 @pytest.mark.parametrize("sizes", [(2,), (3, 6, 40, 32, 32), (400, 2)])

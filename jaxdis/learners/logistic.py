@@ -1,0 +1,173 @@
+"""Multinomial logistic regression of every factor at once, to its regularised optimum, and areas under ROC curves."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from jaxdis.arrays import ordered_keys, safe_divide
+
+# Steps remembered by the quasi-Newton method, and how many it takes: the gradient then is some 1e-3 of its start.
+MEMORY = 6
+STEPS = 40
+# Beyond this a float32 exponential overflows; probabilities there are 0 or 1 to 34 digits.
+LARGEST_LOGIT = 80.0
+# The intercept of a class that does not occur: no probability, and no gradient.
+ABSENT = -60.0
+
+
+class Logistic(NamedTuple):
+    """``coefficients [d, s]`` and ``intercepts [s]``; ``s`` runs over the values of all factors."""
+
+    coefficients: Float[Array, "d s"]
+    intercepts: Float[Array, " s"]
+
+
+class Groups(NamedTuple):
+    """Which of the ``s`` columns belong to which of ``k`` factors, as the 0/1 matrix ``member [s, k]``."""
+
+    member: Float[np.ndarray, "s k"]
+    offsets: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+    @classmethod
+    def of(cls, sizes: tuple[int, ...]) -> "Groups":
+        member = np.repeat(np.eye(len(sizes), dtype=np.float32), sizes, axis=0)
+        return cls(member, tuple(int(start) for start in np.cumsum([0, *sizes[:-1]])), tuple(sizes))
+
+    def slices(self) -> list[slice]:
+        return [slice(start, start + size) for start, size in zip(self.offsets, self.sizes, strict=True)]
+
+
+def one_hot_of(classes: Int[Array, "n k"], sizes: tuple[int, ...]) -> Float[Array, "n s"]:
+    """Each factor's class as a block of 0/1 columns."""
+    return jnp.concatenate([jax.nn.one_hot(classes[:, j], size) for j, size in enumerate(sizes)], axis=1)
+
+
+def fit_logistic(
+    codes: Float[Array, "n d"],
+    classes: Int[Array, "n k"],
+    sizes: tuple[int, ...],
+    *,
+    strength: float | Float[Array, ""] = 1.0,
+    weights: Float[Array, " n"] | None = None,
+    steps: int = STEPS,
+) -> Logistic:
+    """Minimise ``strength · Σ_n w_n cross-entropy + ½ ‖W‖²`` for each factor; intercepts are free.
+
+    That is scikit-learn's ``LogisticRegression(C=strength)``. All factors are one program: logits ``[n, s]`` are a
+    single product. The method is L-BFGS with Böhning's bound on the curvature as preconditioner, a full step at a time
+    and without line search; a factor whose objective rises goes back and forgets its memory, which makes the next step
+    one of the bound's own, and that never rises.
+
+    Contract: a class that does not occur gets no probability worth naming; constant codes get coefficient 0;
+    deterministic. Agrees with the optimum to about 1e-3 in coefficients and 1e-4 in areas under the ROC curve.
+
+    Reference: Böhning 1992 (the bound); Nocedal & Wright 2006, algorithm 7.4.
+    """
+    n, d = codes.shape
+    groups = Groups.of(sizes)
+    member = jnp.asarray(groups.member)
+    hot = one_hot_of(classes, sizes)
+    weights = jnp.ones(n) if weights is None else weights
+    inputs = jnp.concatenate([codes, jnp.ones((n, 1))], axis=1)
+    # The objective divided by the strength: cross-entropy plus this much of each coefficient's square. Two classes share
+    # one vector in scikit-learn, ours are its two halves: twice the penalty makes them equal.
+    occurs = (weights @ hot) > 0
+    double = jnp.where(occurs.astype(jnp.float32) @ member == 2, 2.0, 1.0) @ member.T
+    penalty = jnp.concatenate([jnp.full(d, 1.0) / strength, jnp.zeros(1)])[:, None] * double[None, :]
+    gram = inputs.T @ (weights[:, None] * inputs)
+    ridge = 1e-6 * jnp.trace(gram) / (d + 1) + 1e-12
+    bound = 0.5 * gram + jnp.diag(penalty.min(axis=1)) + ridge * jnp.eye(d + 1)
+    factorised = jax.scipy.linalg.cho_factor(bound)
+
+    def objective(parameters):
+        logits = jnp.clip(inputs @ parameters, -LARGEST_LOGIT, LARGEST_LOGIT)
+        exponentials = jnp.exp(logits)
+        normaliser = exponentials @ member
+        likelihood = jnp.log(normaliser) - (logits * hot) @ member
+        error = exponentials * ((1 / normaliser) @ member.T) - hot
+        gradient = inputs.T @ (weights[:, None] * error) + penalty * parameters
+        value = weights @ likelihood + 0.5 * (penalty * parameters**2).sum(axis=0) @ member
+        return value, gradient
+
+    def dot(a, b):
+        return (a * b).sum(axis=0) @ member  # one inner product a factor
+
+    def spread(values):
+        return (values @ member.T)[None, :]
+
+    def direction(gradient, moves, turns, rho):
+        """The two-loop recursion, newest pair first, every factor by itself."""
+        q, alphas = gradient, []
+        for j in range(MEMORY):
+            alpha = rho[j] * dot(moves[j], q)
+            alphas.append(alpha)
+            q = q - spread(alpha) * turns[j]
+        q = jax.scipy.linalg.cho_solve(factorised, q)
+        curvature = dot(turns[0], jax.scipy.linalg.cho_solve(factorised, turns[0]))
+        scale = jnp.where(rho[0] > 0, safe_divide(dot(moves[0], turns[0]), curvature), 1.0)
+        q = spread(scale) * q
+        for j in reversed(range(MEMORY)):
+            beta = rho[j] * dot(turns[j], q)
+            q = q + moves[j] * spread(alphas[j] - beta)
+        return q
+
+    def step(_, state):
+        parameters, value, gradient, moves, turns, rho = state
+        moved = parameters - direction(gradient, moves, turns, rho)
+        new_value, new_gradient = objective(moved)
+        accepted = new_value <= value + 1e-6 * jnp.abs(value)
+        taken = spread(accepted.astype(jnp.float32)) > 0
+        move, turn = moved - parameters, new_gradient - gradient
+        curvature = dot(move, turn)
+        newest = jnp.where(curvature > 1e-12, 1 / jnp.maximum(curvature, 1e-12), 0.0)
+        rho = jnp.concatenate([newest[None], rho[:-1]]) * accepted.astype(jnp.float32)[None, :]
+        return (
+            jnp.where(taken, moved, parameters),
+            jnp.where(accepted, new_value, value),
+            jnp.where(taken, new_gradient, gradient),
+            jnp.concatenate([move[None], moves[:-1]]),
+            jnp.concatenate([turn[None], turns[:-1]]),
+            rho,
+        )
+
+    start = jnp.zeros((d + 1, sum(sizes))).at[-1].set(jnp.where(occurs, 0.0, ABSENT))
+    memory = jnp.zeros((MEMORY, *start.shape))
+    rho = jnp.zeros((MEMORY, len(sizes)))
+    fitted = jax.lax.fori_loop(0, steps, step, (start, *objective(start), memory, memory, rho))[0]
+    return Logistic(fitted[:-1], fitted[-1])
+
+
+def log_probabilities(model: Logistic, codes: Float[Array, "n d"], sizes: tuple[int, ...]) -> Float[Array, "n s"]:
+    """Log probability of every value of every factor."""
+    logits = codes @ model.coefficients + model.intercepts[None, :]
+    return jnp.concatenate([jax.nn.log_softmax(logits[:, part], axis=1) for part in Groups.of(sizes).slices()], axis=1)
+
+
+def predict(model: Logistic, codes: Float[Array, "n d"], sizes: tuple[int, ...]) -> Int[Array, "n k"]:
+    """The most probable value of every factor."""
+    logits = codes @ model.coefficients + model.intercepts[None, :]
+    best = [jnp.argmax(logits[:, part], axis=1) for part in Groups.of(sizes).slices()]
+    return jnp.stack(best, axis=1).astype(jnp.int32)
+
+
+def roc_auc(scores: Float[Array, "c n"], positive: Bool[Array, "c n"]) -> Float[Array, " c"]:
+    """Area under the ROC curve of each row, ties sharing the middle; NaN for a row of one class.
+
+    One sort of integer keys, the label in the lowest bit (so that scores are told apart to 2⁻²² of themselves).
+    """
+    keys = jax.lax.sort((ordered_keys(scores) & ~1) | positive.astype(jnp.int32), dimension=1, is_stable=True)
+    label = (keys & 1).astype(jnp.float32)
+    score = keys >> 1
+    negatives = jnp.cumsum(1 - label, axis=1)
+    edge = score[:, 1:] != score[:, :-1]
+    ones = jnp.ones((scores.shape[0], 1), bool)
+    first, last = jnp.concatenate([ones, edge], axis=1), jnp.concatenate([edge, ones], axis=1)
+    below = jax.lax.cummax(jnp.where(first, negatives - (1 - label), 0.0), axis=1)
+    within = jax.lax.cummin(jnp.where(last, negatives, jnp.inf), axis=1, reverse=True)
+    wins = (label * (below + within) / 2).sum(axis=1)
+    pairs = label.sum(axis=1) * (1 - label).sum(axis=1)
+    return jnp.where(pairs > 0, wins / jnp.maximum(pairs, 1.0), jnp.nan)

@@ -1,0 +1,144 @@
+"""Linear learners against scikit-learn's optima."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from sklearn.linear_model import Lasso, LogisticRegression, Ridge
+from sklearn.metrics import roc_auc_score
+from sklearn.svm import LinearSVC
+
+from jaxdis import Factors, relate
+from jaxdis.learners import linear, logistic, margins
+from jaxdis.relations import threshold_accuracy
+
+SIZES = (3, 2, 8)
+
+
+@pytest.fixture(scope="module")
+def samples():
+    rng = np.random.default_rng(0)
+    values = np.stack([rng.integers(0, size, 4500) for size in SIZES], axis=1)
+    codes = values @ rng.normal(size=(3, 6)) + 1.5 * rng.normal(size=(4500, 6))
+    codes = np.asarray(linear.standardised(jnp.asarray(codes, jnp.float32)))
+    return codes[:3000], values[:3000], codes[3000:], values[3000:]
+
+
+@pytest.mark.parametrize("strength", [1.0, 0.01])
+def test_logistic_regression_reaches_the_optimum(samples, strength):
+    codes, values, held_out, truth = samples
+    fit = jax.jit(lambda c, v: logistic.fit_logistic(c, v, SIZES, strength=strength))
+    model = fit(jnp.asarray(codes), jnp.asarray(values, jnp.int32))
+    chosen = np.asarray(logistic.predict(model, jnp.asarray(held_out), SIZES))
+    likelihood = np.asarray(logistic.log_probabilities(model, jnp.asarray(held_out), SIZES))
+    for j, part in enumerate(logistic.Groups.of(SIZES).slices()):
+        oracle = LogisticRegression(C=strength, tol=1e-10, max_iter=5000).fit(codes, values[:, j])
+        expected = oracle.predict_proba(held_out)
+        np.testing.assert_allclose(np.exp(likelihood[:, part]), expected, atol=1e-3)
+        assert (chosen[:, j] == truth[:, j]).mean() == pytest.approx(oracle.score(held_out, truth[:, j]), abs=2e-3)
+
+
+def test_logistic_weights_are_repetitions(samples):
+    codes, values, _, _ = samples
+    codes, values = codes[:500], values[:500]
+    weights = np.random.default_rng(1).integers(0, 3, 500)
+    rows = np.repeat(np.arange(500), weights)
+    fit = jax.jit(lambda c, v, w: logistic.fit_logistic(c, v, SIZES, weights=w))
+    weighted = fit(codes, jnp.asarray(values, jnp.int32), jnp.asarray(weights, jnp.float32))
+    repeated = fit(codes[rows], jnp.asarray(values[rows], jnp.int32), jnp.ones(len(rows)))
+    np.testing.assert_allclose(weighted.coefficients, repeated.coefficients, atol=5e-3)
+
+
+def test_a_class_that_does_not_occur_is_never_predicted(samples):
+    codes, values, held_out, _ = samples
+    model = jax.jit(lambda c, v: logistic.fit_logistic(c, v, (4,)))(codes, jnp.asarray(values[:, :1], jnp.int32))
+    assert np.asarray(logistic.predict(model, jnp.asarray(held_out), (4,))).max() == 2
+
+
+def test_separable_classes_stay_finite():
+    codes = jnp.linspace(-1, 1, 200)[:, None]
+    classes = (codes > 0).astype(jnp.int32)
+    model = jax.jit(lambda c, v: logistic.fit_logistic(c, v, (2,), strength=1e4))(codes, classes)
+    assert np.isfinite(model.coefficients).all()
+    assert (np.asarray(logistic.predict(model, codes, (2,))) == classes).all()
+
+
+def test_roc_auc_equals_sklearn_with_ties():
+    rng = np.random.default_rng(0)
+    scores = np.stack([rng.normal(size=500), rng.integers(0, 4, 500), np.ones(500)]).astype(np.float32)
+    positive = rng.random((3, 500)) < 0.3
+    found = np.asarray(jax.jit(logistic.roc_auc)(jnp.asarray(scores), jnp.asarray(positive)))
+    expected = [roc_auc_score(positive[i], scores[i]) for i in range(3)]
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    assert np.isnan(logistic.roc_auc(jnp.asarray(scores[:1]), jnp.zeros((1, 500), bool)))[0]
+
+
+@pytest.mark.parametrize("factor", [0, 1, 2])
+def test_margins_equal_liblinear(samples, factor):
+    codes, values, held_out, truth = samples
+    size = SIZES[factor]
+    classes = jnp.asarray(values[:, factor], jnp.int32)
+    fit = jax.jit(lambda c, v: margins.fit_margins(c, v, size, margins.sorted_sums(c)))
+    model = fit(jnp.asarray(codes), classes)
+    accuracy = margins.margin_accuracy(model, jnp.asarray(held_out), jnp.asarray(truth[:, factor], jnp.int32))
+    for i in range(codes.shape[1]):
+        oracle = LinearSVC(C=0.01, class_weight="balanced", tol=1e-8).fit(codes[:, i : i + 1], values[:, factor])
+        slope, intercept = np.asarray(model.slope[:, i]), np.asarray(model.intercept[:, i])
+        if size == 2:  # one machine there, two mirror images here
+            np.testing.assert_allclose(slope, [-oracle.coef_[0, 0], oracle.coef_[0, 0]], atol=1e-4)
+        else:
+            np.testing.assert_allclose(slope, oracle.coef_[:, 0], atol=1e-4)
+            np.testing.assert_allclose(intercept, oracle.intercept_, atol=1e-4)
+        assert accuracy[i] == pytest.approx(oracle.score(held_out[:, i : i + 1], truth[:, factor]), abs=7e-4)
+
+
+def test_margins_without_some_classes_weigh_those_that_occur(samples):
+    """Two of three values: the binary machine, and the third is never named."""
+    codes, values, held_out, _ = samples
+    two = values[:, 0] < 2
+    model = jax.jit(lambda c, v: margins.fit_margins(c, v, 3, margins.sorted_sums(c)))(
+        codes[two], jnp.asarray(values[two, 0], jnp.int32)
+    )
+    oracle = LinearSVC(C=0.01, class_weight="balanced", tol=1e-8).fit(codes[two][:, :1], values[two, 0])
+    assert model.slope[1, 0] == pytest.approx(oracle.coef_[0, 0], abs=1e-4)
+    assert np.isneginf(model.intercept[2]).all()
+
+
+@pytest.mark.parametrize("penalty", [0.001, 0.02, 0.5])
+def test_lasso_equals_sklearn(samples, penalty):
+    codes, values, _, _ = samples
+    targets = np.asarray(linear.standardised(jnp.asarray(values, jnp.float32)))
+    found = jax.jit(lambda x, y: linear.lasso(x, y, penalty))(codes, targets)
+    oracle = Lasso(alpha=penalty, tol=1e-12, max_iter=100_000).fit(codes.astype(float), targets.astype(float))
+    np.testing.assert_allclose(found, oracle.coef_.T, atol=1e-4)
+
+
+def test_lasso_of_constant_and_duplicate_columns_is_finite(samples):
+    codes, values, _, _ = samples
+    inputs = jnp.asarray(np.c_[codes[:, :2], np.zeros(3000), codes[:, :1]])
+    found = np.asarray(linear.lasso(inputs, linear.standardised(jnp.asarray(values, jnp.float32)), 0.02))
+    assert np.isfinite(found).all()
+    assert (found[2] == 0).all()
+
+
+def test_ridge_equals_sklearn(samples):
+    codes, values, _, _ = samples
+    found = linear.ridge(jnp.asarray(codes), jnp.asarray(values, jnp.float32), 3.0)
+    oracle = Ridge(alpha=3.0, fit_intercept=False).fit(codes, values)
+    np.testing.assert_allclose(found, oracle.coef_.T, rtol=1e-3, atol=1e-4)
+
+
+def test_sap_reads_the_squared_correlation_of_a_continuous_factor(samples):
+    codes, values, held_out, truth = samples
+    train = Factors.of(np.c_[values[:, 0], codes[:, 1]], (3, None))
+    test = Factors.of(np.c_[truth[:, 0], held_out[:, 1]], (3, None))
+    relation = relate(codes, train, "svm_accuracy", test=(held_out, test))
+    assert relation.strength[1, 1] == pytest.approx(1, abs=1e-5)
+    np.testing.assert_allclose(relation.strength[:, 1], relate(codes, train, "r2").strength[:, 1], atol=1e-6)
+
+
+def test_threshold_accuracy_by_hand():
+    codes = jnp.asarray([0.0, 1, 2, 3, 4, 5, 6, 7])[:, None]
+    factors = Factors.of([0, 0, 0, 1, 1, 1, 1, 1])
+    # Two bins of four: three zeros against one, and four ones.
+    assert threshold_accuracy(codes, factors).strength[0, 0] == pytest.approx(7 / 8)
