@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 
+from jaxdis.downstream import explicitness
 from jaxdis.relations import RELATIONS, Relation
 from jaxdis.scores import SCORES
 from jaxdis.spec import Spec
@@ -135,6 +136,7 @@ METRICS: dict[str, Metric] = {
     "rmig": Blend("mutual_information_sampled", "gap"),
     "jemmig": Blend("mutual_information_sampled", "joint_gap"),
     "mcc": Blend("correlation", "matching"),
+    "explicitness": Direct(Spec(explicitness)),
     "amari": Blend("correlation", "amari", lower_is_better=True),
     "infom": Blend("mutual_information", SCORES["concentration"].with_options(over="codes")),
     "infoc": Blend("mutual_information", SCORES["concentration"].with_options(over="factors")),

@@ -73,8 +73,8 @@ def fit_logistic(
     hot = one_hot_of(classes, sizes)
     weights = jnp.ones(n) if weights is None else weights
     inputs = jnp.concatenate([codes, jnp.ones((n, 1))], axis=1)
-    # The objective divided by the strength: cross-entropy plus this much of each coefficient's square. Two classes share
-    # one vector in scikit-learn, ours are its two halves: twice the penalty makes them equal.
+    # The objective divided by the strength: cross-entropy plus this much of each coefficient's square. Two classes
+    # share one vector in scikit-learn, ours are its two halves: twice the penalty makes them equal.
     occurs = (weights @ hot) > 0
     double = jnp.where(occurs.astype(jnp.float32) @ member == 2, 2.0, 1.0) @ member.T
     penalty = jnp.concatenate([jnp.full(d, 1.0) / strength, jnp.zeros(1)])[:, None] * double[None, :]

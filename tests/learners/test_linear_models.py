@@ -8,7 +8,7 @@ from sklearn.linear_model import Lasso, LogisticRegression, Ridge
 from sklearn.metrics import roc_auc_score
 from sklearn.svm import LinearSVC
 
-from jaxdis import Factors, relate
+from jaxdis import METRICS, Factors, evaluate, relate
 from jaxdis.learners import linear, logistic, margins
 from jaxdis.relations import threshold_accuracy
 
@@ -142,3 +142,45 @@ def test_threshold_accuracy_by_hand():
     factors = Factors.of([0, 0, 0, 1, 1, 1, 1, 1])
     # Two bins of four: three zeros against one, and four ones.
     assert threshold_accuracy(codes, factors).strength[0, 0] == pytest.approx(7 / 8)
+
+
+def reference_explicitness(codes, values, held_out, truth, ovr):
+    """Mean area over classes and factors by scikit-learn, run to convergence."""
+    means = []
+    for j, size in enumerate(SIZES):
+        if ovr:
+            fits = [LogisticRegression(tol=1e-10, max_iter=5000).fit(codes, values[:, j] == v) for v in range(size)]
+            scores = np.stack([fit.predict_proba(held_out)[:, 1] for fit in fits], axis=1)
+        else:
+            fit = LogisticRegression(tol=1e-10, max_iter=5000).fit(codes, values[:, j])
+            scores = fit.predict_proba(held_out)
+        means.append(np.mean([roc_auc_score(truth[:, j] == v, scores[:, v]) for v in range(size)]))
+    return means
+
+
+@pytest.mark.parametrize("ovr", [False, True])
+def test_explicitness_equals_sklearn(samples, ovr):
+    codes, values, held_out, truth = samples
+    metric = METRICS["explicitness"].with_options(classifier="one_vs_rest" if ovr else "multinomial")
+    test = (held_out * 3 + 2, Factors.of(truth, SIZES))
+    scores = evaluate(codes * 3 + 2, Factors.of(values, SIZES), {"e": metric}, test=test)
+    expected = reference_explicitness(codes, values, held_out, truth, ovr)
+    np.testing.assert_allclose(scores.part("e.per_factor"), expected, atol=5e-4)
+    assert scores["e"] == pytest.approx(np.mean(expected), abs=3e-4)
+
+
+def test_explicitness_counts_the_classes_that_the_test_set_holds(samples):
+    codes, values, held_out, truth = samples
+    kept = truth[:, 2] < 5
+    scores = evaluate(
+        codes, Factors.of(values, SIZES), "explicitness", test=(held_out[kept], Factors.of(truth[kept], SIZES))
+    )
+    assert 0.5 < scores.part("explicitness.per_factor")[2] <= 1
+
+
+def test_explicitness_of_independent_codes_is_chance(samples):
+    codes, values, _, _ = samples
+    rng = np.random.default_rng(7)
+    noise = rng.normal(size=(20, *codes.shape)).astype(np.float32)
+    scores = evaluate(noise, Factors.of(values, SIZES), "explicitness")["explicitness"]
+    assert abs(scores.mean() - 0.5) < 4 * scores.std() / np.sqrt(20)
