@@ -5,6 +5,7 @@ The one module that imports tensorflow_datasets. Two of its steps want TensorFlo
 """
 
 import functools
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -149,6 +150,9 @@ def prepared(name: str, folder: str | Path) -> Path:
     where = f"tensorflow-datasets (prepare it by jaxdis.data.files.tfds.prepare({name!r}, folder))"
     folder = containers.existing(folder, what=f"a prepared {name!r}", where=where)
     if (folder / "dataset_info.json").exists():
+        held = json.loads((folder / "dataset_info.json").read_text()).get("name")
+        if held != name:
+            raise ValueError(f"source: {folder} holds the set {held!r}; needs {name!r}")
         return folder
     versions = sorted((folder / name).glob("*/dataset_info.json"))
     if not versions:
