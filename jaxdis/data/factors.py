@@ -139,7 +139,7 @@ class FactorSpace:
     # ---- narrower spaces ---------------------------------------------------------------------------------------------
 
     def without(self, combination: Mapping[str, int]) -> "FactorSpace":
-        """The space whose samples never hold the combination (factor name → class number), and are uniform otherwise."""
+        """The space whose samples never hold the combination (factor name → class number); uniform otherwise."""
         return self._narrowed(excluded=(*self.excluded, self._checked(combination)))
 
     def only(self, combination: Mapping[str, int]) -> "FactorSpace":
@@ -209,9 +209,9 @@ class FactorSpace:
     ) -> Int[Array, "n k"]:
         """n cells near one random cell: a group of Algorithm 2 of Dang-Nhu 2022; ``vmap`` over keys for many groups.
 
-        ``radius`` gives steps each way for each factor, None (or no entry) for a free factor. Values come uniformly from
-        the neighbourhood cut off at the ends of the factor; ``circular`` factors go round instead. (The paper does not
-        say which; it writes ``a[i−1], a[i], a[i+1]``.)
+        ``radius`` gives steps each way for each factor, None (or no entry) for a free factor. Values come uniformly
+        from the neighbourhood cut off at the ends of the factor; ``circular`` factors go round instead. (The paper does
+        not say which; it writes ``a[i−1], a[i], a[i+1]``.)
         """
         if self.excluded or self.correlation:
             raise ValueError("local_group: needs a space without held-out combinations or correlation")

@@ -1,7 +1,7 @@
 """Shapes3D by ray casting: a room, an object in its middle, and light measured on the published pictures.
 
-The set is Burgess and Kim 2018 (3D Shapes). Geometry and light were fitted to the 50 pictures printed in its notebook; the
-faint texture of walls and floor is left out. Hues only recolour: the 480 pairs of geometry and light for each
+The set is Burgess and Kim 2018 (3D Shapes). Geometry and light were fitted to the 50 pictures printed in its notebook;
+the faint texture of walls and floor is left out. Hues only recolour: the 480 pairs of geometry and light for each
 (scale, shape, orientation) are traced once, and every image is a sum of three gathered layers.
 """
 
@@ -57,7 +57,7 @@ _LEFT_WALL = np.array([1.169, 1.04, 0.912, 0.784, 0.668], np.float32)
 _RIGHT_WALL = np.array([1.016, 0.902, 0.789, 0.675, 0.634], np.float32)
 # What the shadow leaves of the floor's light.
 _SHADOW = np.float32(0.32)
-# The object: coefficients of the polynomials of `_harmonics` in its normal, and a white gloss about the mirror direction.
+# The object: coefficients of the polynomials of `_harmonics` in its normal, and white gloss about the mirror direction.
 _OBJECT = np.array([0.781, -0.148, -0.222, 0.613, -0.043, -0.144, 0.485, 0.038, 0.05], np.float32)
 _GLOSS, _GLOSS_POWER = np.float32(0.164), np.float32(4.99)
 
@@ -144,8 +144,7 @@ def layers(geometry: Int[Array, "3"]) -> UInt8[Array, "31 64 64 3"]:
     sums = jax.vmap(jax.vmap(_pixels))(jnp.where(covers[:, None], lit[None], 0))
     coloured = jnp.moveaxis(sums[:, _LEVEL_OF_HUE], 2, -1)
     shares = jax.vmap(_pixels)(covers.astype(jnp.float32))[:, None, ..., None]
-    parts = jnp.concatenate([_bytes(coloured, shares).reshape(30, 64, 64, 3), sky(surface)[None]])
-    return parts
+    return jnp.concatenate([_bytes(coloured, shares).reshape(30, 64, 64, 3), sky(surface)[None]])
 
 
 def sky(surface: Int[Array, "h w"]) -> UInt8[Array, "64 64 3"]:

@@ -43,8 +43,8 @@ def draw_painted(
 ) -> Float[Array, "n 64 64 3"]:
     """The inverse of a random piece of the painting inside the sprite, the piece itself outside.
 
-    The background is the mean of a 64 × 64 piece of the painting (``tables[-1] [height, width, 3]``, in [0, 1]; the last
-    row and column of positions are never drawn, as in disentanglement_lib) and of one colour from U(0, 1)³.
+    The background is the mean of a 64 × 64 piece of the painting (``tables[-1] [height, width, 3]``, in [0, 1]; the
+    last row and column of positions are never drawn, as in disentanglement_lib) and of one colour from U(0, 1)³.
     """
     painting = tables[-1]
     corner_key, colour_key = jax.random.split(key)

@@ -17,7 +17,9 @@ from jaxdis.data.shapes3d import SKY_COLOUR
 SPRITES = FactorSpace.of(
     shape=(1, 2, 3), scale=(0.5, 1.0), orientation=(0, np.pi, 2 * np.pi), x=(0.0, 1.0), y=(0.0, 1.0)
 )
-ROOMS = FactorSpace.of(floor_hue=(0.0, 0.1), wall_hue=(0.0, 0.1), object_hue=(0.0,), scale=(0.75, 1.25), shape=2, orientation=(-30, 0, 30))
+ROOMS = FactorSpace.of(
+    floor_hue=(0.0, 0.1), wall_hue=(0.0, 0.1), object_hue=(0.0,), scale=(0.75, 1.25), shape=2, orientation=(-30, 0, 30)
+)
 
 
 def lattice_values(space):
@@ -112,7 +114,8 @@ def write_matrix(path, array):
     """The published format: magic, rank, at least three sizes, values; all little-endian."""
     magic = {"uint8": 507333717, "int32": 507333716}[array.dtype.name]
     sizes = list(array.shape) + [1] * (3 - array.ndim)
-    data = np.array([magic, array.ndim, *sizes], "<i4").tobytes() + array.astype(array.dtype.newbyteorder("<")).tobytes()
+    header = np.array([magic, array.ndim, *sizes], "<i4").tobytes()
+    data = header + array.astype(array.dtype.newbyteorder("<")).tobytes()
     path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
 
 
@@ -134,5 +137,3 @@ def write_toys(folder, halves, suffix):
         for part, array in parts.items():
             write_matrix(folder / f"{half}-{part}{suffix}", array)
     return folder
-
-

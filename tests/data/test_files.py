@@ -14,6 +14,7 @@ from jaxdis.data.files import dsprites, mpi3d, shapes3d
 from jaxdis.data.gather import HostGather
 from jaxdis.data.lattice import open_array
 
+
 @pytest.mark.parametrize("layout", WRITERS)
 def test_dsprites_round_trip(tmp_path, layout):
     arrays = sprite_arrays()
@@ -27,15 +28,15 @@ def swap(array, a, b):
 
 
 SPOILED_SPRITES = {
-    "an image is missing": (lambda a: a.update(imgs=a["imgs"][:-1]), r"holds uint8 images \(71, 64, 64\); needs uint8 \(72"),
+    "an image is missing": (lambda a: a.update(imgs=a["imgs"][:-1]), r"\(71, 64, 64\); needs uint8 \(72"),
     "another image size": (lambda a: a.update(imgs=a["imgs"][:, :32]), r"images \(72, 32, 64\)"),
     "another dtype": (lambda a: a.update(imgs=a["imgs"].astype(np.int16)), "holds int16 images"),
     "pixels of 255": (lambda a: a.update(imgs=a["imgs"] * 255), "pixels of 255; needs 0 and 1 only"),
     "two rows of labels swapped": (lambda a: swap(a["latents_classes"], 3, 9), "not in lattice order: row 3"),
     "labels of another lattice": (lambda a: a.update(latents_classes=a["latents_classes"][:, :-1]), "class numbers"),
     "another value": (lambda a: a["latents_values"].__setitem__((5, 2), 0.6), "row 5 holds factor values"),
-    "a value that is no number": (lambda a: a["latents_values"].__setitem__((5, 2), np.nan), "row 5 holds factor values"),
-    "a full turn that differs": (lambda a: a["imgs"].__setitem__(0, a["imgs"][1]), "1 images differ between orientations"),
+    "a value that is no number": (lambda a: a["latents_values"].__setitem__((5, 2), np.nan), "row 5 holds factor"),
+    "a full turn that differs": (lambda a: a["imgs"].__setitem__(0, a["imgs"][1]), "1 images differ between orient"),
     "no images": (lambda a: a.pop("imgs"), "needs an array 'imgs'"),
     "no labels": (lambda a: a.pop("latents_classes"), "latents.classes"),
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Cars3D and SmallNORB: small archives in their publishers' layouts, read by the real path; and spoiled ones, refused."""
+"""Cars3D and SmallNORB: small files in their layouts, read by the real path; and spoiled ones, refused."""
 
 import gzip
 import io
@@ -7,12 +7,24 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from publishers import CAR_WRITERS, CARS, TOYS, car_files, car_views, shrunk, toy_arrays, write_archive, write_matrix, write_toys
+from publishers import (
+    CAR_WRITERS,
+    CARS,
+    TOYS,
+    car_files,
+    car_views,
+    shrunk,
+    toy_arrays,
+    write_archive,
+    write_matrix,
+    write_toys,
+)
 from scipy.io import savemat
 
 import jaxdis.data
 from jaxdis.data import FactorSpace
 from jaxdis.data.files import cars3d, smallnorb
+
 
 @pytest.mark.parametrize("layout", CAR_WRITERS)
 def test_cars_are_in_the_order_of_the_list(tmp_path, monkeypatch, layout):
@@ -38,10 +50,10 @@ def other_matrix(**arrays):
 
 
 SPOILED_CARS = {
-    "a car is missing": (lambda f: f.pop("cars/car_001_mesh.mat"), "lacks 1 of the cars in cars/list.txt, the first car_001"),
+    "a car is missing": (lambda f: f.pop("cars/car_001_mesh.mat"), "lacks 1 of the cars in .*the first car_001_mesh"),
     "no list": (lambda f: f.pop("cars/list.txt"), "found no cars/list.txt"),
     "a shorter list": (lambda f: f.update({"cars/list.txt": b"car_007_mesh\n"}), "names 1 cars; needs 4"),
-    "a car listed twice": (lambda f: f.update({"cars/list.txt": ("car_007_mesh\n" * 4).encode()}), "names 1 cars; needs 4"),
+    "a car listed twice": (lambda f: f.update({"cars/list.txt": b"car_007_mesh\n" * 4}), "names 1 cars; needs 4"),
     "another size": (
         lambda f: f.update({"cars/car_020_mesh.mat": other_matrix(im=np.zeros((64, 64, 3, 3, 2), np.uint8))}),
         r"needs an array 'im', uint8 \(128, 128, 3, 3, 2\); got uint8 \(64",
@@ -51,7 +63,7 @@ SPOILED_CARS = {
     ),
     "no images": (lambda f: f.update({"cars/car_020_mesh.mat": other_matrix(mask=np.zeros(3))}), "got none"),
     "a torn car": (
-        lambda f: f.update({"cars/car_020_mesh.mat": f["cars/car_020_mesh.mat"][: len(f["cars/car_020_mesh.mat"]) // 2]}), "not a whole Matlab file"
+        lambda f: f.update({"cars/car_020_mesh.mat": f["cars/car_020_mesh.mat"][:-500]}), "not a whole Matlab file"
     ),
 }  # fmt: skip
 
@@ -77,6 +89,7 @@ def test_a_torn_archive_of_cars_is_refused(tmp_path):
 
 
 # ---- SmallNORB -------------------------------------------------------------------------------------------------------
+
 
 @pytest.mark.parametrize("suffix", [".mat", ".mat.gz"])
 def test_smallnorb_round_trip_puts_images_where_their_labels_say(tmp_path, suffix):
@@ -128,20 +141,22 @@ def with_value(at, value):
 
 SPOILED_TOYS = {
     "a cell comes twice": (
-        lambda halves: [halves[smallnorb.TESTING][part].__setitem__(1, halves[smallnorb.TESTING][part][0]) for part in ("cat", "info")],
+        lambda halves: [array.__setitem__(1, array[0]) for p, array in halves[smallnorb.TESTING].items() if p != "dat"],
         "1 are missing and 1 come more than once",
     ),
     "an image is missing": (
         lambda halves: [halves[smallnorb.TESTING].update({p: a[1:]}) for p, a in halves[smallnorb.TESTING].items()],
         "1 are missing and 0 come more than once",
     ),
-    "an instance in both halves": (change(smallnorb.TESTING, "info", with_value((slice(None), 0), 1)), "12 are missing"),
+    "an instance in both halves": (
+        change(smallnorb.TESTING, "info", with_value((slice(None), 0), 1)), "12 are missing and 12 come more than once"
+    ),
     "a category too many": (change(smallnorb.TRAINING, "cat", with_value(3, 5)), "label 5 of factor 'category'"),
     "an odd azimuth": (change(smallnorb.TRAINING, "info", with_value((4, 2), 3)), "label -1 of factor 'azimuth'"),
     "one camera": (change(smallnorb.TRAINING, "dat", lambda a: a[:, :1]), r"needs uint8 \(n, 2, 96, 96\)"),
     "images as int32": (change(smallnorb.TRAINING, "dat", lambda a: a.astype(np.int32)), "holds int32"),
     "fewer labels": (change(smallnorb.TRAINING, "cat", lambda a: a[:-1]), "needs one row an image"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("fault", SPOILED_TOYS)

@@ -51,9 +51,7 @@ def test_factor_table_and_lattice_order_are_the_official_ones():
     np.testing.assert_allclose(space.values[3], 0.75 + np.arange(8) / 14)
     assert space.values[4] == (0, 1, 2, 3)
     np.testing.assert_allclose(space.values[5], -30 + np.arange(15) * 60 / 14)
-    np.testing.assert_array_equal(
-        space.index(jnp.eye(6, dtype=jnp.int32)), np.array([48_000, 4_800, 480, 60, 15, 1])
-    )
+    np.testing.assert_array_equal(space.index(jnp.eye(6, dtype=jnp.int32)), np.array([48_000, 4_800, 480, 60, 15, 1]))
 
 
 def test_published_pictures_are_reproduced(draw):

@@ -32,9 +32,7 @@ def test_factor_table_and_lattice_order_are_the_official_ones():
     np.testing.assert_allclose(space.values[3], np.arange(32) / 31)
     np.testing.assert_allclose(space.values[4], np.arange(32) / 31)
     # The bases of the published reloading example, its colour (one value) left out.
-    np.testing.assert_array_equal(
-        space.index(jnp.eye(5, dtype=jnp.int32)), np.array([245_760, 40_960, 1_024, 32, 1])
-    )
+    np.testing.assert_array_equal(space.index(jnp.eye(5, dtype=jnp.int32)), np.array([245_760, 40_960, 1_024, 32, 1]))
 
 
 @pytest.mark.parametrize("frame", GOLDEN["bitmaps"], ids=lambda frame: str(frame["factors"]))
@@ -125,9 +123,7 @@ def test_the_packed_lattice_holds_the_same_sprites():
     sprites.build(out)
     index = np.random.default_rng(1).integers(0, len(out), 100)
     factors = sprites.SPACE.factors(jnp.asarray(index, jnp.int32))
-    np.testing.assert_array_equal(
-        sprites.draw((jnp.asarray(out),), factors), sprites.draw((), factors)
-    )
+    np.testing.assert_array_equal(sprites.draw((jnp.asarray(out),), factors), sprites.draw((), factors))
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The Cars3D archive (Reed et al. 2015): 183 Matlab files of 24 × 4 views, shrunk once to 64 × 64 as the field uses them."""
+"""The Cars3D archive (Reed et al. 2015): 183 Matlab files of 24 × 4 views, shrunk once to 64 × 64."""
 
 import io
 import tarfile

@@ -1,4 +1,4 @@
-"""The SmallNORB matrices (LeCun et al. 2004), in their own binary format, parsed here so that nothing else is needed."""
+"""The SmallNORB matrices (LeCun et al. 2004), in their own binary format."""
 
 import gzip
 import zlib
@@ -58,8 +58,8 @@ def images(source: str | Path, space: FactorSpace | None = None) -> np.memmap:
 
     ``source`` is the folder of the six matrices. Images are shrunk from 96 × 96 (Lanczos).
 
-    Checks: the headers, 96 × 96 pairs, and that every cell of category × instance × elevation × azimuth × lighting comes
-    exactly once.
+    Checks: the headers, 96 × 96 pairs, and that every cell of category × instance × elevation × azimuth × lighting
+    comes exactly once.
 
     Raises:
       FileNotFoundError: naming the missing matrix. ValueError: when a check fails.
