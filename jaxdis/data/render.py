@@ -33,7 +33,7 @@ class Render:
       source: "procedural" or "file:<name>".
     """
 
-    tables: tuple[Array, ...]
+    tables: tuple
     draw: Callable = dataclasses.field(metadata={"static": True})
     sizes: tuple[int, ...] = dataclasses.field(metadata={"static": True})
     shape: tuple[int, int, int] = dataclasses.field(default=(64, 64, 1), metadata={"static": True})
