@@ -127,7 +127,7 @@ class FactorSpace:
         """The space whose samples always hold the combination, and are uniform otherwise."""
         return self._narrowed(fixed=(*self.fixed, *self._checked(combination)))
 
-    def correlated(self, first: str | int, second: str | int, width: float) -> "FactorSpace":
+    def correlated(self, first: str | int, second: str | int, width: float | int) -> "FactorSpace":
         """The space whose samples tie two factors: p(a, b) ∝ exp(−(a − b)² / 2σ²), a and b scaled to [0, 1].
 
         σ = ``width``: 0.2 ties them strongly, a large one leaves them independent; every cell keeps a positive
@@ -138,6 +138,10 @@ class FactorSpace:
         first, second = self.position(first), self.position(second)
         if first == second or not width > 0:
             raise ValueError(f"correlated: needs two factors and a width > 0, got {first}, {second} and {width}")
+        if self.correlation is not None:
+            raise ValueError(
+                f"correlated: needs a space without correlation, got one of factors {self.correlation[:2]}"
+            )
         return self._narrowed(correlation=(first, second, float(width)))
 
     def _checked(self, combination: Mapping[str, int]) -> tuple[tuple[int, int], ...]:

@@ -222,6 +222,7 @@ def test_the_key_decides():
         (lambda: SMALL.position(3), "from 0 to 2, got 3"),
         (lambda: SMALL.correlated("x", "x", 0.1), "two factors"),
         (lambda: SMALL.correlated("x", "scale", 0.0), "width > 0"),
+        (lambda: SMALL.correlated("x", "scale", 1).correlated("x", "shape", 1), "without correlation"),
         (lambda: FactorSpace.of(a=2**16, b=2**16).index(jnp.zeros((1, 2), jnp.int32)), "fewer than 2³¹"),
         (lambda: FactorSpace.of(a=2000, b=2000).without({"a": 0, "b": 0}), "joint cells"),
         (lambda: SMALL.without({"x": 0}).local_group(jax.random.key(0), 2, {}), "without held-out"),

@@ -50,7 +50,8 @@ def _decode(path: Path, space: FactorSpace, out: np.ndarray) -> None:
     cars: dict[str, np.ndarray] = {}
     for name, data in _files(path):
         if name == "list.txt":
-            listed = [line.strip().removesuffix(".mat") for line in data.decode("utf-8").splitlines() if line.strip()]
+            lines = data.decode("utf-8", "replace").splitlines()
+            listed = [PurePosixPath(line.strip()).name.removesuffix(".mat") for line in lines if line.strip()]
         else:
             cars[name.removesuffix(".mat")] = _views(path, name, data, space)
     if listed is None:
@@ -83,7 +84,9 @@ def _files(path: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _wanted(path: PurePosixPath) -> bool:
-    return path.parent.name == "cars" and (path.name == "list.txt" or path.suffix == ".mat")
+    # Archives packed on a Mac carry a hidden twin of every file.
+    kept = path.parent.name == "cars" and not path.name.startswith(".")
+    return kept and (path.name == "list.txt" or path.suffix == ".mat")
 
 
 def _views(path: Path, name: str, data: bytes, space: FactorSpace) -> np.ndarray:

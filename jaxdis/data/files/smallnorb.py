@@ -28,7 +28,9 @@ def read_matrix(path: Path) -> np.ndarray:
       ValueError: for another magic number, or fewer or more values than the sizes say.
     """
     try:
-        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        data = path.read_bytes()
+        # Told by its first bytes: tensorflow-datasets unpacks into a file that is still called .gz.
+        data = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
     except (OSError, EOFError, zlib.error) as error:
         raise ValueError(f"source: {path} is not a whole gzip file ({error})") from None
     magic = int.from_bytes(data[:4], "little")
