@@ -98,7 +98,8 @@ def _views(path: Path, name: str, data: bytes, space: FactorSpace) -> np.ndarray
     needed = (128, 128, 3, space.sizes[1], space.sizes[0])
     try:
         held = loadmat(io.BytesIO(data), variable_names=["im"])
-    except (MatReadError, ValueError, NotImplementedError, OSError, zlib.error) as error:
+    # RuntimeError: scipy has no reader for the hdf5-based version 7.3 of the format.
+    except (MatReadError, ValueError, RuntimeError, OSError, zlib.error) as error:
         raise ValueError(f"source: {name} in {path} is not a whole Matlab file ({error})") from None
     if "im" not in held or held["im"].shape != needed or held["im"].dtype != np.uint8:
         found = f"{held['im'].dtype} {held['im'].shape}" if "im" in held else "none"
