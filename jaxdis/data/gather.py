@@ -14,7 +14,7 @@ from jaxdis.data.factors import FactorSpace
 
 @dataclasses.dataclass(frozen=True)
 class Gather:
-    """A ``draw`` for :class:`~jaxdis.data.render.Render`: row ``space.index(factors)`` of ``tables[0] [cells, h, w, c]``."""
+    """A ``draw`` for :class:`~jaxdis.data.render.Render`: rows ``space.index(factors)`` of ``tables[0]``."""
 
     space: FactorSpace
 

@@ -1,8 +1,8 @@
 """Multi-dSprites: up to five coloured sprites that hide one another, with instance masks and factors for each object.
 
-The generator follows Dang-Nhu 2022, appendix C.3 and table 7 (the generator of Engelcke et al. 2020): background and object
-colours from {0, 63, 127, 191, 255}³, repeats allowed, so an object may be invisible; objects are painted in order, the
-later hides the earlier.
+The generator follows Dang-Nhu 2022, appendix C.3 and table 7 (the generator of Engelcke et al. 2020): background and
+object colours from {0, 63, 127, 191, 255}³, repeats allowed, so an object may be invisible; objects are painted in
+order, the later hides the earlier.
 """
 
 import dataclasses
@@ -24,8 +24,8 @@ _STEPS = {"red": 1, "green": 1, "blue": 1, "scale": 1, "orientation": 3, "x": 2,
 
 
 class Parts(NamedTuple):
-    """Scene factors taken apart: ``count [...]`` of objects, ``background [..., 3]``, ``objects [..., o, 8]`` in the order
-    of ``OBJECT_FACTORS``, ``present [..., o]``."""
+    """Scene factors taken apart: ``count [...]`` of objects, ``background [..., 3]``, ``objects [..., o, 8]`` in the
+    order of ``OBJECT_FACTORS``, ``present [..., o]``."""
 
     count: Int[Array, "..."]
     background: Int[Array, "... 3"]
@@ -58,7 +58,7 @@ def space(max_objects: int = 4, min_objects: int = 1) -> FactorSpace:
 
 
 def steps(of: FactorSpace) -> dict[str, int]:
-    """The ``radius`` of :meth:`FactorSpace.local_group` that table 7 gives: a dict from each bounded factor to its steps."""
+    """The ``radius`` of :meth:`FactorSpace.local_group` that table 7 gives: bounded factor → steps each way."""
     return {name: _STEPS[name.split("_")[-1]] for name in of.names if name.split("_")[-1] in _STEPS}
 
 
@@ -72,7 +72,7 @@ def parts(factors: Int[Array, "... k"], min_objects: int = 1) -> Parts:
 
 
 def scene(factors: Int[Array, "n k"], min_objects: int = 1, tables: tuple[Array, ...] = ()) -> Scene:
-    """Images with instance masks of a batch of scenes; ``tables`` is that of :func:`jaxdis.data.sprites.gathered_rows`."""
+    """Images and instance masks of a batch of scenes; ``tables`` as in :func:`jaxdis.data.sprites.gathered_rows`."""
     cut = parts(factors, min_objects)
     n, slots = cut.present.shape
     words = sprites.gathered_rows(tables, cut.objects[..., 3:].reshape(n * slots, -1)).reshape(n, slots, 64, 2)

@@ -33,7 +33,7 @@ class Render:
       source: "procedural" or "file:<name>".
     """
 
-    tables: tuple[Array, ...]
+    tables: tuple
     draw: Callable = dataclasses.field(metadata={"static": True})
     sizes: tuple[int, ...] = dataclasses.field(metadata={"static": True})
     shape: tuple[int, int, int] = dataclasses.field(default=(64, 64, 1), metadata={"static": True})
@@ -41,7 +41,7 @@ class Render:
     draws_noise: bool = dataclasses.field(default=False, metadata={"static": True})
     source: str = dataclasses.field(default="procedural", metadata={"static": True})
 
-    def __call__(self, factors: Int[Array, "... k"], key: Key[Array, ""] | None = None) -> Images:
+    def __call__(self, factors: Int[Array | np.ndarray, "... k"], key: Key[Array, ""] | None = None) -> Images:
         factors = jnp.asarray(factors)
         if factors.ndim < 1 or factors.shape[-1] != len(self.sizes):
             raise ValueError(f"factors: needs shape [..., {len(self.sizes)}], got {factors.shape}")

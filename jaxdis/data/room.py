@@ -1,7 +1,8 @@
 """The room of Shapes3D: which surface each ray of its camera meets, where, and whether light reaches that point.
 
-Positions, sizes and angles were measured on the published pictures of the set (Burgess and Kim 2018). The unit of length
-is the way from the object to the back wall: floor at z = 0, the object on it at x = y = 0, the back wall at y = 1.
+Positions, sizes and angles were measured on the published pictures of the set (Burgess and Kim 2018). The unit of
+length is the way from the object to the back wall: floor at z = 0, the object on it at x = y = 0, the back wall at
+y = 1.
 """
 
 from typing import NamedTuple
@@ -30,8 +31,8 @@ Vector = Float[Array, "... 3"]
 
 
 class Hits(NamedTuple):
-    """What rays meet first: ``surface [...]`` (SKY, FLOOR, WALL, OBJECT), ``point`` and outward ``normal [..., 3]``, and
-    ``shadowed [...]`` where the object stands between the point and the light."""
+    """What rays meet first: ``surface [...]`` (SKY, FLOOR, WALL, OBJECT), ``point`` and outward ``normal [..., 3]``,
+    and ``shadowed [...]`` where the object stands between the point and the light."""
 
     surface: Int[Array, "..."]
     point: Vector

@@ -1,7 +1,7 @@
 """Shapes3D by ray casting: a room, an object in its middle, and light measured on the published pictures.
 
-The set is Burgess and Kim 2018 (3D Shapes). Geometry and light were fitted to the 50 pictures printed in its notebook; the
-faint texture of walls and floor is left out. Hues only recolour: the 480 pairs of geometry and light for each
+The set is Burgess and Kim 2018 (3D Shapes). Geometry and light were fitted to the 50 pictures printed in its notebook;
+the faint texture of walls and floor is left out. Hues only recolour: the 480 pairs of geometry and light for each
 (scale, shape, orientation) are traced once, and every image is a sum of three gathered layers.
 """
 
@@ -57,7 +57,7 @@ _LEFT_WALL = np.array([1.169, 1.04, 0.912, 0.784, 0.668], np.float32)
 _RIGHT_WALL = np.array([1.016, 0.902, 0.789, 0.675, 0.634], np.float32)
 # What the shadow leaves of the floor's light.
 _SHADOW = np.float32(0.32)
-# The object: coefficients of the polynomials of `_harmonics` in its normal, and a white gloss about the mirror direction.
+# The object: coefficients of the polynomials of `_harmonics` in its normal, and white gloss about the mirror direction.
 _OBJECT = np.array([0.781, -0.148, -0.222, 0.613, -0.043, -0.144, 0.485, 0.038, 0.05], np.float32)
 _GLOSS, _GLOSS_POWER = np.float32(0.164), np.float32(4.99)
 
@@ -108,26 +108,23 @@ def _interpolated_2d(values: np.ndarray, x: Float[Array, "..."], y: Float[Array,
     return near * (1 - v) + (values[i, j + 1] * (1 - u) + values[i + 1, j + 1] * u) * v
 
 
-def _lit(geometry: Int[Array, "3"]) -> tuple[Int[Array, "h w"], Float[Array, "h w"], Float[Array, "h w"]]:
-    """Surface, intensity and gloss of every sample of one (scale, shape, orientation)."""
+def samples(
+    geometry: Int[Array, "3"],
+) -> tuple[Int[Array, "s s 64 64"], Float[Array, "s s 64 64"], Float[Array, "s s 64 64"]]:
+    """Surface, intensity and gloss of every sample of one (scale, shape, orientation); samples of a pixel lead."""
     scale, shape, orientation = geometry
     azimuth = jnp.asarray(np.radians(SPACE.values[5]).astype(np.float32))[orientation]
     eye, rays = room.camera(azimuth, 64 * _SUPERSAMPLED)
+    rays = rays.reshape(64, _SUPERSAMPLED, 64, _SUPERSAMPLED, 3).transpose(1, 3, 0, 2, 4)
     hits = room.trace(eye, rays, shape, jnp.asarray(np.array(SPACE.values[3], np.float32))[scale])
     return hits.surface, *light(hits, eye)
 
 
-def _pixels(samples: Float[Array, "h w *c"]) -> Float[Array, "64 64 *c"]:
-    """The mean of the samples of each pixel."""
-    n = _SUPERSAMPLED
-    return samples.reshape(64, n, 64, n, *samples.shape[2:]).mean((1, 3))
-
-
 def _trace(factors: Int[Array, " 6"]) -> Float[Array, "64 64 3"]:
-    surface, intensity, gloss = _lit(factors[3:])
+    surface, intensity, gloss = samples(factors[3:])
     colours = jnp.concatenate([_sky_colour()[None], jnp.asarray(_PALETTE)[factors[:3]]])
     intensity = jnp.where(surface == room.SKY, 1, intensity)
-    return _pixels(jnp.clip(colours[surface] * intensity[..., None] + gloss[..., None], 0, 1))
+    return jnp.clip(colours[surface] * intensity[..., None] + gloss[..., None], 0, 1).mean((0, 1))
 
 
 def draw_traced(tables: tuple[Array, ...], factors: Int[Array, "n 6"], key=None) -> Float[Array, "n 64 64 3"]:
@@ -135,22 +132,23 @@ def draw_traced(tables: tuple[Array, ...], factors: Int[Array, "n 6"], key=None)
     return jax.lax.map(_trace, factors, batch_size=16)
 
 
-def layers(geometry: Int[Array, "3"]) -> UInt8[Array, "31 64 64 3"]:
+def layers(
+    surface: Int[Array, "s s 64 64"], intensity: Float[Array, "s s 64 64"], gloss: Float[Array, "s s 64 64"]
+) -> UInt8[Array, "31 64 64 3"]:
     """What each surface in each hue adds to the image of one (scale, shape, orientation), then what the sky adds."""
-    surface, intensity, gloss = _lit(geometry)
     # The ten hues have six different channel values between them, so light is summed over pixels for these alone.
-    lit = jnp.clip(_LEVELS[:, None, None] * intensity[None] + gloss[None], 0, 1)
-    covers = jnp.stack([surface == of for of in _SURFACES])
-    sums = jax.vmap(jax.vmap(_pixels))(jnp.where(covers[:, None], lit[None], 0))
-    coloured = jnp.moveaxis(sums[:, _LEVEL_OF_HUE], 2, -1)
-    shares = jax.vmap(_pixels)(covers.astype(jnp.float32))[:, None, ..., None]
-    parts = jnp.concatenate([_bytes(coloured, shares).reshape(30, 64, 64, 3), sky(surface)[None]])
-    return parts
+    levels = jnp.asarray(_LEVELS)[:, None, None, None, None]
+    lit = jnp.clip(levels * intensity[None] + gloss[None], 0, 1)
+    covers = jnp.stack([surface == of for of in _SURFACES])[:, None]
+    sums = jnp.where(covers, lit[None], 0).mean((2, 3))
+    coloured = jnp.stack([sums[:, _LEVEL_OF_HUE[:, channel]] for channel in range(3)], -1)
+    shares = covers.astype(jnp.float32).mean((2, 3))[..., None]
+    return jnp.concatenate([_bytes(coloured, shares).reshape(30, 64, 64, 3), sky(surface)[None]])
 
 
-def sky(surface: Int[Array, "h w"]) -> UInt8[Array, "64 64 3"]:
+def sky(surface: Int[Array, "s s 64 64"]) -> UInt8[Array, "64 64 3"]:
     """What the sky adds to an image."""
-    share = _pixels((surface == room.SKY).astype(jnp.float32))[..., None]
+    share = (surface == room.SKY).astype(jnp.float32).mean((0, 1))[..., None]
     return _bytes(share * spread(_sky_colour(), 3), share)
 
 
@@ -167,9 +165,11 @@ def _sky_colour() -> Float[Array, "3"]:
 def build_layers(out: np.ndarray) -> None:
     """Fills ``out [480 · 31, 64, 64, 3]`` uint8 with the layers of every (scale, shape, orientation)."""
     step = 16
-    render = jax.jit(lambda start: jax.lax.map(layers, _GEOMETRY.factors(start + jnp.arange(step, dtype=jnp.int32))))
+    # Two programs: in one, XLA on CPU traces the rays anew for each of the layers' sums, four times as slow.
+    lit = jax.jit(lambda start: jax.lax.map(samples, _GEOMETRY.factors(start + jnp.arange(step, dtype=jnp.int32))))
+    layered = jax.jit(lambda lit: jax.lax.map(lambda one: layers(*one), lit))
     for start in range(0, _GEOMETRY.num_lattice, step):
-        block = np.asarray(render(jnp.int32(start)))
+        block = np.asarray(layered(lit(jnp.int32(start))))
         out[31 * start : 31 * (start + step)] = block.reshape(-1, 64, 64, 3)
 
 

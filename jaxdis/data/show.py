@@ -17,7 +17,7 @@ _GREY = 128
 
 
 def traversals(space: FactorSpace, key: Key[jax.Array, ""], columns: int = _MOST_COLUMNS) -> Int[np.ndarray, "k c k"]:
-    """Factors ``[k, columns, k]``: row j starts from one random cell and runs through factor j from first to last value.
+    """Factors ``[k, columns, k]``: row j keeps one random cell but runs through factor j, first to last value.
 
     A factor of fewer values than columns shows each once; the rest of its row repeats the last.
     """
@@ -37,7 +37,7 @@ def traversals(space: FactorSpace, key: Key[jax.Array, ""], columns: int = _MOST
 def contact_sheet(
     space: FactorSpace, render: Render, key: Key[jax.Array, ""], columns: int = _MOST_COLUMNS
 ) -> UInt8[np.ndarray, "height width 3"]:
-    """A sheet of images ``uint8 [height, width, 3]``; row j traverses factor j, and grey fills a row that is shorter."""
+    """A sheet of images ``uint8 [height, width, 3]``; row j traverses factor j; grey fills shorter rows."""
     centre_key, noise_key = jax.random.split(key)
     factors = traversals(space, centre_key, columns)
     images = np.asarray(jax.jit(lambda render, *arguments: render(*arguments))(render, jnp.asarray(factors), noise_key))

@@ -1,7 +1,7 @@
 """A small ray caster for the stand-ins: convex solids with flat faces, lit by one lamp.
 
-A solid is a set of half-spaces ``n · x ≤ d``, an array ``[FACES, 4]`` of rows (n, d). A scene is ``[s, FACES, 4]`` of them
-and a colour each.
+A solid is a set of half-spaces ``n · x ≤ d``, an array ``[FACES, 4]`` of rows (n, d). A scene is ``[s, FACES, 4]`` of
+them and a colour each.
 """
 
 import jax.numpy as jnp
@@ -104,5 +104,6 @@ def shaded(
 ) -> Float[Array, "h w 3"]:
     """Matt solids under some light from everywhere and more from the direction of the lamp."""
     lamp = lamp / jnp.linalg.norm(lamp)
-    light = np.float32(0.4) + np.float32(0.6) * jnp.maximum(normal @ lamp, 0)
+    # Light wraps around, so that sides turned away from the lamp still tell where it stands.
+    light = np.float32(0.3) + np.float32(0.35) * (1 + normal @ lamp)
     return jnp.where((which >= 0)[..., None], colours[jnp.maximum(which, 0)] * light[..., None], spread(background, 3))

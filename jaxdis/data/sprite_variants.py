@@ -34,7 +34,10 @@ def draw_coloured(
 
 def draw_noisy(tables: tuple[Array, ...], factors: Int[Array, "n 5"], key: Key[Array, ""]) -> Float[Array, "n 64 64 3"]:
     """The white sprite on U(0, 1) noise, independent in every pixel and channel."""
-    noise = jax.random.uniform(key, (len(factors), 64, 64, 3))
+    # Drawing bits is all the cost: one word gives the three channels ten bits each, finer than any image is stored.
+    word = jax.random.bits(key, (len(factors), 64, 64), jnp.uint32)
+    levels = jnp.stack([(word >> shift) & 1023 for shift in (0, 10, 20)], -1)
+    noise = (levels.astype(jnp.float32) + np.float32(0.5)) / 1024
     return jnp.minimum(_sprites(tables, factors) + noise, 1)
 
 
@@ -43,8 +46,8 @@ def draw_painted(
 ) -> Float[Array, "n 64 64 3"]:
     """The inverse of a random piece of the painting inside the sprite, the piece itself outside.
 
-    The background is the mean of a 64 × 64 piece of the painting (``tables[-1] [height, width, 3]``, in [0, 1]; the last
-    row and column of positions are never drawn, as in disentanglement_lib) and of one colour from U(0, 1)³.
+    The background is the mean of a 64 × 64 piece of the painting (``tables[-1] [height, width, 3]``, in [0, 1]; the
+    last row and column of positions are never drawn, as in disentanglement_lib) and of one colour from U(0, 1)³.
     """
     painting = tables[-1]
     corner_key, colour_key = jax.random.split(key)

@@ -1,7 +1,7 @@
 """dSprites by formula: three outlines, scaled, turned and moved over 64 × 64 pixels, held as two 32-bit words a row.
 
-The set is Matthey et al. 2017 (dSprites); the pixel rule and the outlines were measured on its published frames (of 320,
-294 come out exact and none differs by more than 2 pixels). They are part of this set's version: see ``VERSION``.
+The set is Matthey et al. 2017 (dSprites); the pixel rule and the outlines were measured on its published frames (of
+320, 294 come out exact and none differs by more than 2 pixels). They are part of this set's version: see ``VERSION``.
 """
 
 import jax

@@ -52,12 +52,12 @@ def test_sample_is_uniform_over_the_lattice():
 
 
 def test_sample_is_uniform_where_the_lattice_needs_several_draws():
-    space = FactorSpace.of(a=300, b=300, c=7)
-    drawn = np.asarray(space.sample(jax.random.key(2), 50_000))
-    for column, size in enumerate(space.sizes):
-        assert_drawn_from(np.bincount(drawn[:, column], minlength=size), np.ones(size))
-    pairs = np.bincount(drawn[:, 0] // 100 * 3 + drawn[:, 1] // 100, minlength=9)
-    assert_drawn_from(pairs, np.ones(9))
+    # One draw over 1.6e9 cells would favour the lower two thirds of them by half.
+    space = FactorSpace.of(a=1170, b=1170, c=1170)
+    drawn = np.asarray(space.sample(jax.random.key(2), 50_000)) // 117
+    for column in drawn.T:
+        assert_drawn_from(np.bincount(column, minlength=10), np.ones(10))
+    assert_drawn_from(np.bincount(drawn[:, 0] * 10 + drawn[:, 1], minlength=100), np.ones(100))
 
 
 def test_without_never_yields_the_combination_and_is_uniform_elsewhere():
@@ -222,6 +222,7 @@ def test_the_key_decides():
         (lambda: SMALL.position(3), "from 0 to 2, got 3"),
         (lambda: SMALL.correlated("x", "x", 0.1), "two factors"),
         (lambda: SMALL.correlated("x", "scale", 0.0), "width > 0"),
+        (lambda: SMALL.correlated("x", "scale", 1).correlated("x", "shape", 1), "without correlation"),
         (lambda: FactorSpace.of(a=2**16, b=2**16).index(jnp.zeros((1, 2), jnp.int32)), "fewer than 2³¹"),
         (lambda: FactorSpace.of(a=2000, b=2000).without({"a": 0, "b": 0}), "joint cells"),
         (lambda: SMALL.without({"x": 0}).local_group(jax.random.key(0), 2, {}), "without held-out"),

@@ -10,7 +10,7 @@ import pytest
 
 import jaxdis.data
 from jaxdis.data import room
-from jaxdis.data.shapes3d import SKY_COLOUR, SPACE, build_layers, layers
+from jaxdis.data.shapes3d import SKY_COLOUR, SPACE, build_layers, layers, samples
 
 GOLDEN = json.loads((Path(__file__).parent.parent / "golden" / "shapes3d_blocks.json").read_text())
 SOME = np.asarray(SPACE.sample(jax.random.key(0), 6))
@@ -126,7 +126,7 @@ def test_the_object_has_the_size_of_its_solid(regions, shape):
 
 
 def test_layers_add_up_to_the_traced_image(draw):
-    geometry = jax.jit(layers)
+    geometry = jax.jit(lambda geometry: layers(*samples(geometry)))
     for factors in SOME:
         table = np.asarray(geometry(jnp.array(factors[3:]))).astype(int)
         total = table[factors[0]] + table[10 + factors[1]] + table[20 + factors[2]] + table[30]
@@ -156,4 +156,5 @@ def test_dtypes_axes_and_transforms(draw):
     assert images.shape == (2, 3, 64, 64, 3)
     assert images.dtype == np.float32
     np.testing.assert_allclose(images.reshape(6, 64, 64, 3), np.asarray(draw(jnp.array(SOME))) / 255, atol=0.51 / 255)
-    np.testing.assert_allclose(jax.jit(jax.vmap(render))(jnp.array(SOME[:2])), images[0, :2], atol=1e-6)
+    # Rounding moves the light at a knot by less than a quarter of a grey level.
+    np.testing.assert_allclose(jax.jit(jax.vmap(render))(jnp.array(SOME[:2])), images[0, :2], atol=1e-3)

@@ -1,4 +1,4 @@
-"""The Cars3D archive (Reed et al. 2015): 183 Matlab files of 24 × 4 views, shrunk once to 64 × 64 as the field uses them."""
+"""The Cars3D archive (Reed et al. 2015): 183 Matlab files of 24 × 4 views, shrunk once to 64 × 64."""
 
 import io
 import tarfile
@@ -50,7 +50,8 @@ def _decode(path: Path, space: FactorSpace, out: np.ndarray) -> None:
     cars: dict[str, np.ndarray] = {}
     for name, data in _files(path):
         if name == "list.txt":
-            listed = [line.strip().removesuffix(".mat") for line in data.decode("utf-8").splitlines() if line.strip()]
+            lines = data.decode("utf-8", "replace").splitlines()
+            listed = [PurePosixPath(line.strip()).name.removesuffix(".mat") for line in lines if line.strip()]
         else:
             cars[name.removesuffix(".mat")] = _views(path, name, data, space)
     if listed is None:
@@ -83,7 +84,9 @@ def _files(path: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _wanted(path: PurePosixPath) -> bool:
-    return path.parent.name == "cars" and (path.name == "list.txt" or path.suffix == ".mat")
+    # Archives packed on a Mac carry a hidden twin of every file.
+    kept = path.parent.name == "cars" and not path.name.startswith(".")
+    return kept and (path.name == "list.txt" or path.suffix == ".mat")
 
 
 def _views(path: Path, name: str, data: bytes, space: FactorSpace) -> np.ndarray:
@@ -95,7 +98,8 @@ def _views(path: Path, name: str, data: bytes, space: FactorSpace) -> np.ndarray
     needed = (128, 128, 3, space.sizes[1], space.sizes[0])
     try:
         held = loadmat(io.BytesIO(data), variable_names=["im"])
-    except (MatReadError, ValueError, NotImplementedError, OSError, zlib.error) as error:
+    # RuntimeError: scipy has no reader for the hdf5-based version 7.3 of the format.
+    except (MatReadError, ValueError, RuntimeError, OSError, zlib.error) as error:
         raise ValueError(f"source: {name} in {path} is not a whole Matlab file ({error})") from None
     if "im" not in held or held["im"].shape != needed or held["im"].dtype != np.uint8:
         found = f"{held['im'].dtype} {held['im'].shape}" if "im" in held else "none"

@@ -1,4 +1,4 @@
-"""What every reader asks of a file before its pixels are believed. A failed check is a ValueError that says what came."""
+"""What readers ask of a file before they believe its pixels; a failed check is a ValueError that says what came."""
 
 from pathlib import Path
 

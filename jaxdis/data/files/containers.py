@@ -1,4 +1,4 @@
-"""Arrays inside npz and hdf5 files, read a block of rows at a time, never unpickled and never whole when they are large."""
+"""Arrays inside npz and hdf5 files, read a block of rows at a time and never unpickled."""
 
 import contextlib
 import zipfile

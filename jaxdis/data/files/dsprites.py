@@ -1,4 +1,4 @@
-"""The official dSprites files, npz and hdf5, packed to bits as they are read (3.0 GB of bytes never stand in memory)."""
+"""The official dSprites files, npz and hdf5, packed to bits as they are read."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ _STEP = 2**13
 
 
 def words(source: str | Path, space: FactorSpace | None = None) -> np.memmap:
-    """The file's lattice as words ``[cells, 64, 2]`` (see :func:`jaxdis.data.sprites.rows`), memory-mapped from the cache.
+    """The file's lattice as words ``[cells, 64, 2]`` (:func:`jaxdis.data.sprites.rows`), memory-mapped from the cache.
 
     Checks: image shape and dtype, class numbers and values in lattice order, pixels of 0 and 1 only, and that
     orientations 0 and 2π show the same image. The npz's pickled ``metadata`` is not read.

@@ -19,8 +19,9 @@ MD5 = {
 _ARM = {"object_size": 2, "camera_height": 3, "background_colour": 3, "horizontal_axis": 40, "vertical_axis": 40}
 # Colours white, green, red, blue, brown, olive; shapes cone, cube, cylinder, hexagonal, pyramid, sphere.
 SPACE = FactorSpace.of(object_colour=6, object_shape=6, **_ARM)
-# "complex": colours yellow, green, olive, red; shapes cup, tennis ball, croissant, beer cup. "challenge", the files of the
-# 2019 competition, without the values held out: colours green, red, blue, brown; shapes cone, cube, hexagonal, sphere.
+# "complex": colours yellow, green, olive, red; shapes cup, tennis ball, croissant, beer cup. "challenge", the files of
+# the 2019 competition, without the held-out values: colours green, red, blue, brown; shapes cone, cube, hexagonal,
+# sphere.
 COMPLEX_SPACE = FactorSpace.of(object_colour=4, object_shape=4, **_ARM)
 
 
@@ -62,8 +63,8 @@ def checked(source: str | Path, variant: str, space: FactorSpace | None = None) 
     shape, dtype = containers.header(path, "images")
     if shape[:1] == (COMPLEX_SPACE.num_lattice,) and space.num_lattice == SPACE.num_lattice:
         raise ValueError(
-            f"source: {path} holds 460800 images, 4 colours × 4 shapes, and was opened as variant {variant!r} with 6 × 6 "
-            f"(1036800); open it with variant='complex' or 'challenge', or use the full file of {variant!r}"
+            f"source: {path} holds 460800 images, 4 colours × 4 shapes, and was opened as variant {variant!r} with "
+            f"6 × 6 (1036800); open it with variant='complex' or 'challenge', or use the full file of {variant!r}"
         )
     checks.images(path, shape, dtype, (space.num_lattice, 64, 64, 3))
     containers.mapped(path, "images")

@@ -1,4 +1,4 @@
-"""The SmallNORB matrices (LeCun et al. 2004), in their own binary format, parsed here so that nothing else is needed."""
+"""The SmallNORB matrices (LeCun et al. 2004), in their own binary format."""
 
 import gzip
 import zlib
@@ -28,7 +28,9 @@ def read_matrix(path: Path) -> np.ndarray:
       ValueError: for another magic number, or fewer or more values than the sizes say.
     """
     try:
-        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        data = path.read_bytes()
+        # Told by its first bytes: tensorflow-datasets unpacks into a file that is still called .gz.
+        data = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
     except (OSError, EOFError, zlib.error) as error:
         raise ValueError(f"source: {path} is not a whole gzip file ({error})") from None
     magic = int.from_bytes(data[:4], "little")
@@ -58,8 +60,8 @@ def images(source: str | Path, space: FactorSpace | None = None) -> np.memmap:
 
     ``source`` is the folder of the six matrices. Images are shrunk from 96 × 96 (Lanczos).
 
-    Checks: the headers, 96 × 96 pairs, and that every cell of category × instance × elevation × azimuth × lighting comes
-    exactly once.
+    Checks: the headers, 96 × 96 pairs, and that every cell of category × instance × elevation × azimuth × lighting
+    comes exactly once.
 
     Raises:
       FileNotFoundError: naming the missing matrix. ValueError: when a check fails.

@@ -1,10 +1,12 @@
 """tensorflow-datasets without TensorFlow: prepares and reads dsprites, shapes3d and smallnorb through array_record.
 
-The one module that imports tensorflow_datasets. Two of its steps want TensorFlow, and neither is needed: its image encoder
-(given a picture object instead of an array, it encodes with Pillow) and SmallNORB's reader (ours takes its place).
+The one module that imports tensorflow_datasets. Two of its steps want TensorFlow, and neither is needed: its image
+encoder (given a picture object instead of an array, it encodes with Pillow) and SmallNORB's reader (ours takes its
+place).
 """
 
 import functools
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -96,7 +98,7 @@ def prepare(name: str, folder: str | Path) -> Path:
 
 
 def _pictures(generate: Callable) -> Callable:
-    """The builder's examples with arrays of images turned into Pillow images, which tensorflow-datasets encodes itself."""
+    """The builder's examples with arrays turned into Pillow images, which tensorflow-datasets encodes itself."""
 
     @functools.wraps(generate)
     def pictures(self, *args, **kwargs):
@@ -125,10 +127,10 @@ def _smallnorb_examples(self, split_prefix, dat_path, cat_path, info_path) -> It
 
 
 def images(name: str, folder: str | Path, space: FactorSpace | None = None) -> np.memmap:
-    """The lattice of a prepared set, memory-mapped from the cache: rows in the order of ``space``, whatever the order stored.
+    """The lattice of a prepared set, memory-mapped from the cache: rows in the order of ``space``, whatever was stored.
 
-    ``folder`` is the version's own folder (the one that holds dataset_info.json), or the data folder above it. dSprites comes
-    as packed words, the others as images.
+    ``folder`` is the version's own folder (the one that holds dataset_info.json), or the data folder above it. dSprites
+    comes as packed words, the others as images.
 
     Checks: the labels place every cell exactly once; then those of the official file on its pixels.
 
@@ -149,6 +151,9 @@ def prepared(name: str, folder: str | Path) -> Path:
     where = f"tensorflow-datasets (prepare it by jaxdis.data.files.tfds.prepare({name!r}, folder))"
     folder = containers.existing(folder, what=f"a prepared {name!r}", where=where)
     if (folder / "dataset_info.json").exists():
+        held = json.loads((folder / "dataset_info.json").read_text()).get("name")
+        if held != name:
+            raise ValueError(f"source: {folder} holds the set {held!r}; needs {name!r}")
         return folder
     versions = sorted((folder / name).glob("*/dataset_info.json"))
     if not versions:

@@ -1,0 +1,131 @@
+"""How :class:`~jaxdis.data.factors.FactorSpace` draws cells: exactly, without rejection, whatever is held out.
+
+Factors that a restriction or a correlation ties together are drawn as one, from the list of their allowed joint cells;
+all others are drawn freely beside them.
+"""
+
+import functools
+import itertools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int, Key
+
+# `jax.random.randint` is exactly uniform up to this span (beyond it its product of remainders overflows), so free
+# factors are drawn as a few mixed-radix digits.
+_DIGIT = 2**16
+# The cells of tied factors are listed in a constant of the program; more than this is refused.
+_LISTED = 2**20
+
+
+class Lattice(NamedTuple):
+    """What :class:`~jaxdis.data.factors.FactorSpace` says of its cells; its attributes are described there."""
+
+    sizes: tuple[int, ...]
+    excluded: tuple[tuple[tuple[int, int], ...], ...]
+    fixed: tuple[tuple[int, int], ...]
+    correlation: tuple[int, int, float] | None
+
+
+class Listed(NamedTuple):
+    """The tied factors and their allowed joint cells.
+
+    ``positions``: r factor positions; ``cells [c, r]`` int32; ``weights [c]`` float32, or None where all are equal.
+    """
+
+    positions: tuple[int, ...]
+    cells: np.ndarray
+    weights: np.ndarray | None
+
+
+@functools.lru_cache(maxsize=256)
+def listed(lattice: Lattice) -> Listed:
+    """The tied factors of a lattice; one without restrictions has the single empty cell."""
+    named = {position for pairs in (*lattice.excluded, lattice.fixed) for position, _ in pairs}
+    positions = tuple(sorted(named | set(lattice.correlation[:2] if lattice.correlation else ())))
+    fixed = dict(lattice.fixed)
+    if len(fixed) < len(set(lattice.fixed)):
+        return Listed(positions, np.zeros((0, len(positions)), np.int32), None)
+    axes = [range(lattice.sizes[j]) if j not in fixed else (fixed[j],) for j in positions]
+    if np.prod([float(len(axis)) for axis in axes]) > _LISTED:
+        raise ValueError(f"combination: needs factors with at most {_LISTED} joint cells, got positions {positions}")
+    cells = np.array(list(itertools.product(*axes)), np.int32).reshape(-1 if axes else 1, len(positions))
+    slot = {j: number for number, j in enumerate(positions)}
+    for combination in lattice.excluded:
+        cells = cells[~np.all([cells[:, slot[j]] == value for j, value in combination], axis=0)]
+    if lattice.correlation is None:
+        return Listed(positions, cells, None)
+    first, second, width = lattice.correlation
+    a, b = (cells[:, slot[j]] / max(lattice.sizes[j] - 1, 1) for j in (first, second))
+    return Listed(positions, cells, np.exp(-((a - b) ** 2) / (2 * width**2)).astype(np.float32))
+
+
+def cells(lattice: Lattice, key: Key[Array, ""], n: int) -> Int[Array, "n k"]:
+    """n independent cells."""
+    tied = listed(lattice)
+    tied_key, free_key = jax.random.split(key)
+    rows = _pick(tied_key, jnp.ones(len(tied.cells), jnp.int32), tied.weights, (n,))
+    return _completed(lattice, free_key, jnp.asarray(tied.cells)[rows])
+
+
+def cells_given(
+    lattice: Lattice, key: Key[Array, ""], factor: Int[Array, ""], value: Int[Array, " n"]
+) -> Int[Array, "n k"]:
+    """One cell for each value, drawn given that ``factor`` takes it."""
+    tied = listed(lattice)
+    tied_key, free_key = jax.random.split(key)
+    slots = np.full(len(lattice.sizes), -1, np.int32)
+    for number, j in enumerate(tied.positions):
+        slots[j] = number
+    if len(tied.cells) == 1:
+        rows = jnp.zeros(value.shape, jnp.int32)
+    else:
+        slot = jnp.asarray(slots)[factor]
+        column = jnp.asarray(tied.cells)[:, slot]
+        match = ((slot < 0) | (column[None] == value[:, None])).astype(jnp.int32)
+        pick = jax.vmap(lambda key, row: _pick(key, row, tied.weights, ()))
+        rows = pick(jax.random.split(tied_key, value.shape[0]), match)
+    drawn = _completed(lattice, free_key, jnp.asarray(tied.cells)[rows])
+    return jnp.where(jnp.arange(len(lattice.sizes))[None] == factor, value[:, None], drawn)
+
+
+def _pick(
+    key: Key[Array, ""], match: Int[Array, " c"], weights: np.ndarray | None, shape: tuple[int, ...]
+) -> Int[Array, "..."]:
+    """Rows drawn from those that match, equally likely or by weight."""
+    if len(match) == 1:
+        return jnp.zeros(shape, jnp.int32)
+    if weights is None:
+        total = jnp.cumsum(match)
+        draw = jax.random.randint(key, shape, 0, total[-1])
+    else:
+        total = jnp.cumsum(match.astype(jnp.float32) * weights)
+        draw = jax.random.uniform(key, shape) * total[-1]
+    row = jnp.searchsorted(total, draw, side="right")
+    # A float draw may round up to the total itself; the last matching row owns that point.
+    return jnp.minimum(row, jnp.searchsorted(total, total[-1], side="left")).astype(jnp.int32)
+
+
+def _completed(lattice: Lattice, key: Key[Array, ""], tied: Int[Array, "n r"]) -> Int[Array, "n k"]:
+    """Free factors drawn uniformly, put in their columns beside the tied ones."""
+    positions = listed(lattice).positions
+    columns = {j: tied[:, slot] for slot, j in enumerate(positions)}
+    for number, digit in enumerate(_digits(lattice.sizes, positions)):
+        span = int(np.prod([lattice.sizes[j] for j in digit]))
+        rest = jax.random.randint(jax.random.fold_in(key, number), tied.shape[:1], 0, span)
+        for j in reversed(digit):
+            rest, columns[j] = jnp.divmod(rest, lattice.sizes[j])
+    return jnp.stack([columns[j] for j in range(len(lattice.sizes))], -1)
+
+
+@functools.lru_cache(maxsize=256)
+def _digits(sizes: tuple[int, ...], tied: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    """Free factors in groups whose joint number of values one exact draw can cover."""
+    groups: list[list[int]] = [[]]
+    for j in (j for j in range(len(sizes)) if j not in tied):
+        if groups[-1] and np.prod([sizes[i] for i in [*groups[-1], j]]) > _DIGIT:
+            groups.append([])
+        groups[-1].append(j)
+    return tuple(tuple(group) for group in groups if group)
