@@ -61,9 +61,11 @@ def value_and_gradient(objective: str, settings: dict, *, at_step: int = 0, esti
     prog = program(objective, estimator, adversary=models.Adversary(network=models.Discriminator(2, 5)))
     state = step.State(params, (), judge, (), jnp.int32(at_step), jnp.int32(-1))
     hyper = models.OBJECTIVES[objective].settings(**settings)
-    return jax.value_and_grad(
-        lambda p: step.autoencoder_loss(prog, p, state, key, hyper, images, 40)[0],
-    )(params)
+
+    def loss(params, judge):
+        return step.autoencoder_loss(prog, params, state._replace(judge=judge), key, hyper, images, 40)[0]
+
+    return jax.jit(jax.value_and_grad(loss))(params, judge)
 
 
 def expected(objective: str, settings: dict, *, at_step: int = 0, estimator="mss", ratio=None):
