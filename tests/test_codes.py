@@ -1,4 +1,5 @@
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -58,11 +59,11 @@ def test_the_evidence_is_the_mean_over_images_of_its_definition(zoo, images):
     got = codes.evidence(zoo, images, key)
     for j in range(len(zoo)):
         params = zoo.export(j)["params"]
-        mean, log_variance = zoo.config.network.encode(params, images)
+        mean, log_variance = zoo.config.network.encode(params, jnp.asarray(images))
         keys = [jax.random.fold_in(jax.random.fold_in(key, i), j) for i in range(len(images))]
         noise = np.stack([jax.random.normal(k, (3,)) for k in keys])
-        logits = zoo.config.network.decode(params, mean + np.exp(log_variance / 2) * noise)
-        reconstruction = distributions.negative_log_likelihood(logits, images) / len(images)
+        logits = zoo.config.network.decode(params, mean + jnp.exp(log_variance / 2) * noise)
+        reconstruction = distributions.negative_log_likelihood(logits, jnp.asarray(images)) / len(images)
         kl = 0.5 * (mean**2 + np.exp(log_variance) - log_variance - 1).sum(1).mean()
         np.testing.assert_allclose([got.reconstruction[j], got.kl[j]], [reconstruction, kl], rtol=1e-5)
     np.testing.assert_allclose(got.elbo, -got.reconstruction - got.kl)

@@ -24,6 +24,8 @@ import jax.numpy as jnp
 from jaxdis.models.total_correlation import Estimator, decompose, estimable
 from jaxdis.typing import Array, Float
 
+Number = int | float
+
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
@@ -80,7 +82,7 @@ class Hyperparameters(NamedTuple):
     warmup_steps: Any = 0.0
 
 
-def beta(*, beta: float = 4.0, learning_rate: float = 1e-4, warmup_steps: float = 0.0) -> Hyperparameters:
+def beta(*, beta: Number = 4.0, learning_rate: Number = 1e-4, warmup_steps: Number = 0.0) -> Hyperparameters:
     """β-VAE, reconstruction + β·KL (Higgins et al. 2017; Locatello et al. 2020, Table 3: β of 1, 2, 4, 6, 8, 16).
 
     ``warmup_steps`` > 0 raises the weight linearly, as the code behind Mahon et al. (2024) does over 10 000 steps.
@@ -89,7 +91,7 @@ def beta(*, beta: float = 4.0, learning_rate: float = 1e-4, warmup_steps: float 
 
 
 def annealed(
-    *, capacity: float = 25.0, gamma: float = 1000.0, capacity_steps: float = 100_000.0, learning_rate: float = 1e-4
+    *, capacity: Number = 25.0, gamma: Number = 1000.0, capacity_steps: Number = 100_000.0, learning_rate: Number = 1e-4
 ) -> Hyperparameters:
     """AnnealedVAE, reconstruction + γ·|KL − C(t)|, C rising linearly from 0 to ``capacity`` nats in ``capacity_steps``.
 
@@ -103,10 +105,10 @@ def annealed(
 
 def factor(
     *,
-    gamma: float = 10.0,
-    learning_rate: float = 1e-4,
-    discriminator_learning_rate: float = 1e-4,
-    warmup_steps: float = 0.0,
+    gamma: Number = 10.0,
+    learning_rate: Number = 1e-4,
+    discriminator_learning_rate: Number = 1e-4,
+    warmup_steps: Number = 0.0,
 ) -> Hyperparameters:
     """FactorVAE, reconstruction + KL + γ·(total correlation as a discriminator sees it).
 
@@ -121,7 +123,7 @@ def factor(
     )
 
 
-def beta_tc(*, beta: float = 6.0, learning_rate: float = 1e-4) -> Hyperparameters:
+def beta_tc(*, beta: Number = 6.0, learning_rate: Number = 1e-4) -> Hyperparameters:
     """β-TCVAE, reconstruction + KL + (β−1)·TC (Chen et al. 2018, eq. 4 with α = γ = 1); β = 1 is the plain VAE.
 
     Locatello et al. (2020), Table 3: β of 1, 2, 4, 6, 8, 10, with the estimator ``locatello``.
@@ -130,7 +132,12 @@ def beta_tc(*, beta: float = 6.0, learning_rate: float = 1e-4) -> Hyperparameter
 
 
 def beta_tc_parts(
-    *, alpha: float = 1.0, beta: float = 6.0, gamma: float = 1.0, learning_rate: float = 5e-4, warmup_steps: float = 0.0
+    *,
+    alpha: Number = 1.0,
+    beta: Number = 6.0,
+    gamma: Number = 1.0,
+    learning_rate: Number = 5e-4,
+    warmup_steps: Number = 0.0,
 ) -> Hyperparameters:
     """β-TCVAE by its three parts, reconstruction + α·I + β·TC + a(t)·γ·DWKL (Chen et al. 2018, eq. 4).
 
@@ -148,7 +155,7 @@ def beta_tc_parts(
 
 
 def dip_i(
-    *, lambda_off_diagonal: float = 10.0, diagonal_factor: float = 10.0, learning_rate: float = 1e-4
+    *, lambda_off_diagonal: Number = 10.0, diagonal_factor: Number = 10.0, learning_rate: Number = 1e-4
 ) -> Hyperparameters:
     """DIP-VAE-I: KL plus a penalty that draws the covariance of the posterior means to the identity.
 
@@ -163,7 +170,7 @@ def dip_i(
 
 
 def dip_ii(
-    *, lambda_off_diagonal: float = 10.0, diagonal_factor: float = 1.0, learning_rate: float = 1e-4
+    *, lambda_off_diagonal: Number = 10.0, diagonal_factor: Number = 1.0, learning_rate: Number = 1e-4
 ) -> Hyperparameters:
     """DIP-VAE-II: as :func:`dip_i` with the covariance of the sampled codes, E[Cov(z|x)] + Cov(E[z|x]).
 

@@ -103,16 +103,16 @@ def test_members_are_picked_by_index_slice_and_label(zoo, images):
 
 
 @pytest.mark.parametrize(
-    ("images", "message"),
+    ("wrong", "message"),
     [
         (np.zeros((2, 9, 9, 1)), r"shape \(8, 8, 1\)"),
         (np.full((2, 8, 8, 1), 255.0), r"in \[0, 1\]"),
         (np.zeros(3), "shape"),
     ],
 )
-def test_images_that_do_not_suit_are_refused(images, message, zoo):
+def test_images_that_do_not_suit_are_refused(wrong, message, zoo):
     with pytest.raises(ValueError, match=message):
-        zoo.encode(images)
+        zoo.encode(wrong)
 
 
 def test_codes_that_do_not_suit_are_refused(zoo):
