@@ -4,8 +4,8 @@
 
 Each benchmark records in ``extra_info``: milliseconds per member-update, the GFLOP/s of a 2048³ matrix product on as
 many devices in the same minute, the time that product's rate implies for the same arithmetic (the floor), and the ratio
-of the two. On a machine with an accelerator the same file measures 1, 16, 64 and 128 members at three precisions, and the
-hours that the 14 400 models of Locatello et al. (2020) would take at the rate found.
+of the two. On a machine with an accelerator the same file measures 1, 16, 64 and 128 members at three precisions, and
+the hours that the 14 400 models of Locatello et al. (2020) would take at the rate found.
 """
 
 import time
