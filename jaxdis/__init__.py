@@ -1,6 +1,36 @@
-"""jaxdis: score thousands of representations at once with every disentanglement metric; train the zoos they come from."""
+"""Score thousands of representations at once with every disentanglement metric; train the zoos they come from."""
 
+import importlib
+
+from jaxdis.evaluate import blend_table, evaluate, relate
+from jaxdis.metrics import METRICS, Blend, Direct
+from jaxdis.relations import RELATIONS, Relation
+from jaxdis.scores import SCORES
+from jaxdis.spec import Spec
+from jaxdis.table import Scores
 from jaxdis.typing import Factors, Sample
 
 __version__ = "0.1.0"
-__all__ = ["Factors", "Sample", "__version__"]
+__all__ = [
+    "METRICS",
+    "RELATIONS",
+    "SCORES",
+    "Blend",
+    "Direct",
+    "Factors",
+    "Relation",
+    "Sample",
+    "Scores",
+    "Spec",
+    "__version__",
+    "blend_table",
+    "evaluate",
+    "relate",
+]
+
+
+def __getattr__(name: str):
+    """``jaxdis.data``, ``jaxdis.models``, … on first use: scoring arrays needs none of them."""
+    if name in {"codes", "data", "learners", "models", "study"}:
+        return importlib.import_module(f"jaxdis.{name}")
+    raise AttributeError(f"module 'jaxdis' has no attribute {name!r}")

@@ -7,7 +7,7 @@ import jax
 
 
 def default_cache_directory() -> Path:
-    """Where compiled programs are kept: ``$JAXDIS_CACHE``, else ``$XDG_CACHE_HOME/jaxdis``, else ``~/.cache/jaxdis``."""
+    """Where caches live: ``$JAXDIS_CACHE``, else ``$XDG_CACHE_HOME/jaxdis``, else ``~/.cache/jaxdis``."""
     chosen = os.environ.get("JAXDIS_CACHE")
     if chosen:
         return Path(chosen)

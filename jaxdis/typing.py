@@ -38,7 +38,7 @@ class Factors:
     Build it with :meth:`of`, which checks; the constructor is for traced code and does not.
     """
 
-    values: Num[Array, "n k"]
+    values: Num[Array, "... n k"]  # a leading axis appears only between transformations
     sizes: tuple[int | None, ...] = dataclasses.field(metadata={"static": True})
     names: tuple[str, ...] = dataclasses.field(metadata={"static": True})
 
@@ -145,9 +145,10 @@ def _checked_size(column: np.ndarray, name: str, size: int | None, *, inferred: 
         return None
     whole = column.dtype.kind in "iub" or (column == np.round(column)).all()
     if not whole:
+        example = column[column != np.round(column)][0]
         raise ValueError(
-            f"factors: factor {name!r} holds values that are not whole numbers (such as {column[column != np.round(column)][0]:g}); "
-            "a discrete factor needs class numbers 0, 1, …; mark a continuous one by None in sizes"
+            f"factors: factor {name!r} holds values that are not whole numbers (such as {example:g}); a discrete "
+            "factor needs class numbers 0, 1, …; mark a continuous one by None in sizes"
         )
     low, high = int(column.min()), int(column.max())
     if low < 0:

@@ -1,7 +1,42 @@
-"""Factors → images: data sets rendered by pure functions, and the official files behind the same interface."""
+"""Factors → images: data sets rendered by pure functions, and the official files behind the same interface.
 
-from jaxdis.data.catalogue import dsprites
+>>> space, render = jaxdis.data.dsprites()
+>>> images = render(space.sample(jax.random.key(0), 64))  # [64, 64, 64, 1], float32 in [0, 1]
+"""
+
+from jaxdis.data.catalogue import (
+    cars3d,
+    color_dsprites,
+    dsprites,
+    mpi3d,
+    multi_dsprites,
+    noisy_dsprites,
+    scream_dsprites,
+    shapes3d,
+    smallnorb,
+    standin_arm,
+    standin_grey_turntable,
+    standin_turntable,
+)
 from jaxdis.data.factors import FactorSpace
 from jaxdis.data.render import Render
+from jaxdis.data.table import DATASETS, DataSet
 
-__all__ = ["FactorSpace", "Render", "dsprites"]
+__all__ = [
+    "DATASETS",
+    "DataSet",
+    "FactorSpace",
+    "Render",
+    "cars3d",
+    "color_dsprites",
+    "dsprites",
+    "mpi3d",
+    "multi_dsprites",
+    "noisy_dsprites",
+    "scream_dsprites",
+    "shapes3d",
+    "smallnorb",
+    "standin_arm",
+    "standin_grey_turntable",
+    "standin_turntable",
+]

@@ -1,37 +1,199 @@
-"""One function a data set, each returning (space, render), and the table of them all."""
+"""One function a data set, each returning (space, render)."""
 
 import dataclasses
-from collections.abc import Callable
 from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdis.data import lattice, multi_sprites, sprite_variants, sprites
+from jaxdis.data import lattice, multi_sprites, sprite_variants, sprites, standins
 from jaxdis.data.factors import FactorSpace
+from jaxdis.data.gather import Gather, HiddenGather, HostGather
 from jaxdis.data.render import Render, checked_dtype
+from jaxdis.data.shapes3d import LAYERS_NAME, LAYERS_SHAPE, build_layers, draw_layered, draw_traced
+from jaxdis.data.shapes3d import SPACE as SHAPES3D_SPACE
+
+Pair = tuple[FactorSpace, Render]
 
 
-def _packed(source, cached: bool) -> tuple[tuple, str]:
-    """The packed lattice of sprites as tables (none: draw by the formula) and where the images come from."""
-    if source is not None:
-        raise ValueError("source")
-    if not cached:
-        return (), "procedural"
-    shape = (sprites.SPACE.num_lattice, 64, 2)
-    words = lattice.cached(f"dsprites-{sprites.VERSION}", shape, np.uint32, sprites.build)
-    return (lattice.on_device(words),), "procedural"
-
-
-def dsprites(source: str | Path | None = None, cached: bool = False, dtype="float32") -> tuple[FactorSpace, Render]:
+def dsprites(source: str | Path | None = None, *, cached: bool = False, dtype="float32") -> Pair:
     """dSprites (Matthey et al. 2017): a white square, ellipse or heart on black, [64, 64, 1].
 
     Args:
-      source: the official npz or hdf5 file, or a prepared tensorflow-datasets folder; None draws by formula.
-      cached: gather from the packed lattice (377 MB in memory and on disk, built once) instead of drawing each image.
+      source: the official npz or hdf5 file, or a folder of tensorflow-datasets with a prepared ``dsprites``; None draws
+        by formula.
+      cached: gather from the packed lattice (377 MB in memory and on disk, built once in seconds) instead of drawing.
       dtype: "float32" in [0, 1] or "uint8" in 0…255.
     """
-    tables, origin = _packed(source, cached)
-    return sprites.SPACE, Render(
-        tables, sprites.draw, sprites.SPACE.sizes, (64, 64, 1), checked_dtype(dtype), False, origin
-    )
+    return _of_sprites(sprites.draw, sprites.SPACE, 1, False, source, cached, dtype)
+
+
+def color_dsprites(source: str | Path | None = None, *, cached: bool = False, dtype="float32") -> Pair:
+    """Color-dSprites (Locatello et al. 2019): the sprite in a random colour, [64, 64, 3]; arguments as
+    :func:`dsprites`."""
+    return _of_sprites(sprite_variants.draw_coloured, sprites.SPACE, 3, True, source, cached, dtype)
+
+
+def noisy_dsprites(source: str | Path | None = None, *, cached: bool = False, dtype="float32") -> Pair:
+    """Noisy-dSprites (Locatello et al. 2019): the sprite on noise, [64, 64, 3]; arguments as :func:`dsprites`."""
+    return _of_sprites(sprite_variants.draw_noisy, sprites.SPACE, 3, True, source, cached, dtype)
+
+
+def scream_dsprites(painting=None, source: str | Path | None = None, *, cached: bool = False, dtype="float32") -> Pair:
+    """Scream-dSprites (Locatello et al. 2019): the sprite as a negative on a piece of a painting, [64, 64, 3].
+
+    ``painting`` is a picture file of The Scream, or an array float32 [height, width, 3] in [0, 1]; None takes
+    ``the_scream.jpg`` of the cache folder. The other arguments are those of :func:`dsprites`.
+
+    Raises:
+      FileNotFoundError: without the painting, saying what to put where.
+    """
+    given = isinstance(painting, np.ndarray)
+    picture = sprite_variants.checked_painting(painting) if given else sprite_variants.load_painting(painting)
+    space, render = _of_sprites(sprite_variants.draw_painted, sprites.SPACE, 3, True, source, cached, dtype)
+    return space, dataclasses.replace(render, tables=(*render.tables, jnp.asarray(picture)))
+
+
+def multi_dsprites(
+    max_objects: int = 4,
+    min_objects: int = 1,
+    source: str | Path | None = None,
+    *,
+    cached: bool = False,
+    dtype="float32",
+) -> Pair:
+    """Multi-dSprites (Dang-Nhu 2022): 1 to 5 coloured sprites hiding one another on a coloured ground, [64, 64, 3].
+
+    Masks and factors object by object: :func:`jaxdis.data.multi_sprites.scene` and ``parts``. The other arguments are
+    those of :func:`dsprites`.
+    """
+    space = multi_sprites.space(max_objects, min_objects)
+    return _of_sprites(multi_sprites.Painter(min_objects), space, 3, False, source, cached, dtype)
+
+
+def shapes3d(source: str | Path | None = None, *, cached: bool = True, resident: bool = False, dtype="float32") -> Pair:
+    """Shapes3D (Burgess and Kim 2018): an object in a room, six factors, [64, 64, 3].
+
+    Args:
+      source: the official hdf5 file, or a folder of tensorflow-datasets with a prepared ``shapes3d``; None renders.
+      cached: gather from traced layers (183 MB in memory and on disk, built once in seconds) instead of tracing each
+        image; of no effect with a ``source``.
+      resident: copy all images of ``source`` to the device (5.9 GB) instead of leaving them on disk.
+      dtype: "float32" in [0, 1] or "uint8" in 0…255.
+    """
+    space, dtype = SHAPES3D_SPACE, checked_dtype(dtype)
+    if source is not None:
+        return space, _from_disk(*_shapes3d_images(Path(source)), space, dtype, Path(source).name, resident)
+    if not cached:
+        return space, Render((), draw_traced, space.sizes, (64, 64, 3), dtype)
+    layers = lattice.cached(LAYERS_NAME, LAYERS_SHAPE, np.uint8, build_layers)
+    return space, Render((lattice.on_device(layers),), draw_layered, space.sizes, (64, 64, 3), dtype)
+
+
+def mpi3d(source: str | Path, variant: str = "toy", *, resident: bool = False, dtype="float32") -> Pair:
+    """MPI3D (Gondal et al. 2019): a robot arm, seven factors, [64, 64, 3], read in place from the official npz.
+
+    ``variant`` is "toy", "realistic", "real" (1 036 800 images each), "complex" or "challenge" (460 800; the second is
+    any file of the 2019 competition). ``resident`` copies all images to the device (12.7 GB) instead of leaving them on
+    disk.
+    """
+    from jaxdis.data.files import mpi3d as files
+
+    space, path = files.space_of(variant), files.checked(source, variant)
+    return space, _from_disk(files.open_images, path, space, checked_dtype(dtype), path.name, resident)
+
+
+def cars3d(source: str | Path, *, dtype="float32") -> Pair:
+    """Cars3D (Reed et al. 2015): 183 cars from 4 × 24 sides, [64, 64, 3], from the official archive or its folder."""
+    from jaxdis.data.files import cars3d as files
+
+    space, tables = files.SPACE, (lattice.on_device(files.images(source)),)
+    return space, _gathered(tables, Gather(space), space, (64, 64, 3), dtype, False, Path(source).name)
+
+
+def smallnorb(source: str | Path, *, dtype="float32") -> Pair:
+    """SmallNORB (LeCun et al. 2004): toys under a turning camera and lamp, four factors, [64, 64, 1].
+
+    ``source`` is the folder of the six official matrices, or a folder of tensorflow-datasets with a prepared
+    ``smallnorb``. Which of the ten toys of a category is seen is no factor: it is drawn for every image, from the key.
+    """
+    from jaxdis.data.files import smallnorb as files
+
+    folder = Path(source)
+    if (folder / "dataset_info.json").exists() or (folder / "smallnorb").is_dir():
+        from jaxdis.data.files import tfds
+
+        images = tfds.images("smallnorb", folder)
+    else:
+        images = files.images(folder)
+    draw = HiddenGather(files.FULL_SPACE, "instance")
+    tables = (lattice.on_device(images),)
+    return files.SPACE, _gathered(tables, draw, files.SPACE, (64, 64, 1), dtype, True, folder.name)
+
+
+def standin_turntable(*, dtype="float32") -> Pair:
+    """NOT Cars3D: 183 box cars from 4 × 24 sides, [64, 64, 3], with its factors and sizes."""
+    return _standin(standins.TURNTABLE_SPACE, standins.draw_turntable, 3, False, dtype)
+
+
+def standin_grey_turntable(*, dtype="float32") -> Pair:
+    """NOT SmallNORB: grey toys of boxes, [64, 64, 1], with its factors and sizes and a hidden instance of ten."""
+    return _standin(standins.GREY_TURNTABLE_SPACE, standins.draw_grey_turntable, 1, True, dtype)
+
+
+def standin_arm(*, dtype="float32") -> Pair:
+    """NOT MPI3D: an arm of one link with an object at its tip, [64, 64, 3], with its factors and sizes."""
+    return _standin(standins.ARM_SPACE, standins.draw_arm, 3, False, dtype)
+
+
+def _standin(space, draw, channels, draws_noise, dtype) -> Pair:
+    return space, Render((), draw, space.sizes, (64, 64, channels), checked_dtype(dtype), draws_noise)
+
+
+def _gathered(tables, draw, space, shape, dtype, draws_noise, name) -> Render:
+    return Render(tables, draw, space.sizes, shape, checked_dtype(dtype), draws_noise, f"file:{name}")
+
+
+def _from_disk(open_images, path, space, dtype, name, resident) -> Render:
+    """A lattice of colour images that stays on disk, or is copied whole to the device."""
+    if resident:
+        tables = (lattice.on_device(open_images(str(path))),)
+        return _gathered(tables, Gather(space), space, (64, 64, 3), dtype, False, name)
+    draw = HostGather(open_images, str(path), space.sizes, (64, 64, 3))
+    return _gathered((), draw, space, (64, 64, 3), dtype, False, name)
+
+
+def _shapes3d_images(source: Path) -> tuple:
+    """How to open the decoded lattice, and where it is."""
+    if source.is_dir():
+        from jaxdis.data.files import tfds
+
+        images = tfds.images("shapes3d", source)
+    else:
+        from jaxdis.data.files import shapes3d as files
+
+        images = files.images(source)
+    return lattice.open_array, images.filename
+
+
+def _of_sprites(draw, space, channels, draws_noise, source, cached, dtype) -> Pair:
+    """A set drawn from dSprites: by its formula, from its packed lattice, or from its official file."""
+    tables, name = (), "procedural"
+    if source is not None:
+        tables, name = (lattice.on_device(_dsprites_words(Path(source))),), f"file:{Path(source).name}"
+    elif cached:
+        shape = (sprites.SPACE.num_lattice, 64, 2)
+        words = lattice.cached(f"dsprites-{sprites.VERSION}", shape, np.uint32, sprites.build)
+        tables = (lattice.on_device(words),)
+    render = Render(tables, draw, space.sizes, (64, 64, channels), checked_dtype(dtype), draws_noise, name)
+    return space, render
+
+
+def _dsprites_words(source: Path) -> np.ndarray:
+    if source.is_dir():
+        from jaxdis.data.files import tfds
+
+        return tfds.images("dsprites", source)
+    from jaxdis.data.files import dsprites as files
+
+    return files.words(source)

@@ -121,7 +121,7 @@ class FactorSpace:
         return keep
 
     def cells(self) -> np.ndarray:
-        """Lattice indices of all allowed cells, ascending, int32 on the host (the test set of a held-out combination)."""
+        """Lattice indices of all allowed cells on the host, ascending int32: the test set of a held-out combination."""
         everything = np.arange(self.num_lattice, dtype=np.int32)
         strides, sizes = self._strides(), np.array(self.sizes, np.int32)
         column = {j: everything // strides[j] % sizes[j] for j in _listed(self).positions}

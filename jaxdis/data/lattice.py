@@ -1,7 +1,6 @@
 """Rendered or decoded lattices on disk: built once, memory-mapped, checked, replaced when they are not whole."""
 
-import dataclasses
-import functools
+import hashlib
 import json
 import logging
 import os
@@ -34,12 +33,12 @@ def cached(
     under its name only when it is complete. ``origin`` says what it was built from; a file of another origin, shape,
     dtype or checksum is rebuilt, with a warning in the log that says why.
     """
-    path = directory() / f"{name}.npy"
+    path = path_of(name)
     wanted = {"shape": list(shape), "dtype": np.dtype(dtype).name, "origin": origin}
     if path.exists():
         fault = _fault(path, wanted)
         if fault is None:
-            return np.load(path, mmap_mode="r", allow_pickle=False)
+            return open_array(path)
         logger.warning("%s: %s; building it again", path, fault)
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{name}-", suffix=".npy")
@@ -52,22 +51,23 @@ def cached(
         del out
         with open(temporary, "rb") as file:
             os.fsync(file.fileno())
-        # The description first: a lattice without one, or with another's, is rebuilt; never read.
+        # The description goes first: between the two steps the old array has a wrong checksum, and would be rebuilt.
         description = Path(temporary).with_suffix(".json")
         description.write_text(json.dumps(wanted))
         os.replace(description, path.with_suffix(".json"))
+        os.chmod(temporary, 0o644)
         os.replace(temporary, path)
     finally:
         Path(temporary).unlink(missing_ok=True)
-    return np.load(path, mmap_mode="r", allow_pickle=False)
+    return open_array(path)
 
 
 def _fault(path: Path, wanted: dict) -> str | None:
     """Why the file cannot be used, or None."""
     try:
         found = json.loads(path.with_suffix(".json").read_text())
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError) as error:
+        array = open_array(path)
+    except (OSError, ValueError, EOFError) as error:
         return f"cannot be read ({error})"
     for what, value in wanted.items():
         if found.get(what) != value:
@@ -80,48 +80,32 @@ def _fault(path: Path, wanted: dict) -> str | None:
 
 
 def _crc32(array: np.ndarray) -> int:
-    # An ndarray view: slicing a memmap makes a Python object a slice, and the buffer protocol refuses none of them.
     flat, value = np.asarray(array).reshape(-1).view(np.uint8), 0
     for start in range(0, flat.size, _CHUNK):
         value = zlib.crc32(flat[start : start + _CHUNK], value)
     return value
 
 
-def identity(path: Path) -> str:
-    """What tells one version of a file from another without reading it: resolved path, size and time of change."""
-    stat = path.stat()
-    return f"{path.resolve()} {stat.st_size} {stat.st_mtime_ns}"
+def path_of(name: str) -> Path:
+    """The file of the array ``name``."""
+    return directory() / f"{name}.npy"
+
+
+def name_of(prefix: str, origin: str) -> str:
+    """A name for what is decoded from a file of this origin."""
+    return f"{prefix}-{hashlib.sha256(origin.encode()).hexdigest()[:12]}"
+
+
+def identity(*paths: Path) -> str:
+    """What tells one version of files from another without reading them: resolved paths, sizes and times of change."""
+    return " ".join(f"{path.resolve()} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in paths)
+
+
+def open_array(path: str | Path) -> np.memmap:
+    """An array on disk, memory-mapped read-only."""
+    return np.load(path, mmap_mode="r", allow_pickle=False)
 
 
 def on_device(array: np.ndarray) -> jax.Array:
-    """The array copied to the default device, a piece at a time where that saves memory."""
+    """The array copied to the default device."""
     return jnp.asarray(np.asarray(array))
-
-
-@dataclasses.dataclass(frozen=True)
-class HostGather:
-    """A ``draw`` for :class:`~jaxdis.data.render.Render` that reads images from a memory-mapped file, row by row.
-
-    Outside ``jit`` it indexes the file; inside, through a host callback, so a lattice larger than memory can be trained
-    on. ``open`` is a module-level function ``path → array [cells, height, width, channels]`` uint8.
-    """
-
-    open: Callable
-    path: str
-    sizes: tuple[int, ...]
-    shape: tuple[int, int, int]
-
-    def __call__(self, tables, factors, key):
-        if not isinstance(factors, jax.core.Tracer):
-            return jnp.asarray(self._read(np.asarray(factors)))
-        result = jax.ShapeDtypeStruct((factors.shape[0], *self.shape), jnp.uint8)
-        return jax.pure_callback(self._read, result, factors, vmap_method="sequential")
-
-    def _read(self, factors) -> np.ndarray:
-        rows = np.ravel_multi_index(tuple(np.asarray(factors).T), self.sizes)
-        return np.ascontiguousarray(_opened(self.open, self.path)[rows]).reshape(-1, *self.shape)
-
-
-@functools.lru_cache(maxsize=32)
-def _opened(open_file: Callable, path: str) -> np.ndarray:
-    return open_file(path)

@@ -5,6 +5,7 @@ colours from {0, 63, 127, 191, 255}³, repeats allowed, so an object may be invi
 later hides the earlier.
 """
 
+import dataclasses
 import functools
 from typing import NamedTuple
 
@@ -89,6 +90,11 @@ def scene(factors: Int[Array, "n k"], min_objects: int = 1, tables: tuple[Array,
     return Scene(images, masks)
 
 
-def draw_from_one(tables: tuple[Array, ...], factors: Int[Array, "n k"], key=None) -> UInt8[Array, "n 64 64 3"]:
-    """Images of scenes with at least one object."""
-    return scene(factors, 1, tables).images
+@dataclasses.dataclass(frozen=True)
+class Painter:
+    """The ``draw`` of scenes with at least ``min_objects`` objects."""
+
+    min_objects: int = 1
+
+    def __call__(self, tables: tuple[Array, ...], factors: Int[Array, "n k"], key=None) -> UInt8[Array, "n 64 64 3"]:
+        return scene(factors, self.min_objects, tables).images

@@ -1,0 +1,131 @@
+"""Arrays inside npz and hdf5 files, read a block of rows at a time, never unpickled and never whole when they are large."""
+
+import contextlib
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+
+def existing(source: str | Path, *, what: str, where: str, md5: str | None = None) -> Path:
+    """The path, if something is there.
+
+    Raises:
+      FileNotFoundError: naming the file, where its publisher offers it and its checksum.
+    """
+    path = Path(source)
+    if not path.exists():
+        digest = f" (md5 {md5})" if md5 else ""
+        raise FileNotFoundError(f"source: found nothing at {path}; needs {what}{digest}, published at {where}")
+    return path
+
+
+def is_hdf5(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(8) == b"\x89HDF\r\n\x1a\n"
+
+
+def header(path: Path, name: str) -> tuple[tuple[int, ...], np.dtype]:
+    """Shape and dtype of one array, without reading it."""
+    if is_hdf5(path):
+        with _hdf5(path, name) as array:
+            return array.shape, array.dtype
+    with _member(path, name) as file:
+        return _npy_header(file, path, name)
+
+
+def blocks(path: Path, name: str, step: int) -> Iterator[np.ndarray]:
+    """Consecutive rows of one array, ``step`` at a time (the last block may be shorter)."""
+    if is_hdf5(path):
+        with _hdf5(path, name) as array:
+            for start in range(0, array.shape[0], step):
+                yield array[start : start + step]
+        return
+    with _member(path, name) as file:
+        shape, dtype = _npy_header(file, path, name)
+        size = int(np.prod(shape[1:])) * dtype.itemsize
+        for start in range(0, shape[0], step):
+            count = min(step, shape[0] - start)
+            data = file.read(count * size)
+            if len(data) != count * size:
+                raise ValueError(f"source: {path} ends inside {name!r}; the file is truncated, copy it again")
+            yield np.frombuffer(data, dtype).reshape(count, *shape[1:])
+
+
+def whole(path: Path, name: str) -> np.ndarray:
+    """One small array, read whole."""
+    return np.concatenate(list(blocks(path, name, 2**16)))
+
+
+def mapped(path: Path, name: str) -> np.ndarray | None:
+    """One array of an uncompressed npz, memory-mapped at its offset in the file; None where it is compressed."""
+    with _zip(path) as archive:
+        info = _info(archive, path, name)
+        if info.compress_type != zipfile.ZIP_STORED:
+            return None
+    with _member(path, name) as file:
+        shape, dtype = _npy_header(file, path, name)
+        skipped = file.tell()
+    with path.open("rb") as file:
+        # The local header repeats the name and has an extra field of its own; its length is only found here.
+        file.seek(info.header_offset)
+        local = file.read(30)
+    start = info.header_offset + 30 + int.from_bytes(local[26:28], "little") + int.from_bytes(local[28:30], "little")
+    needed = start + skipped + int(np.prod([float(s) for s in shape])) * dtype.itemsize
+    if needed > path.stat().st_size:
+        raise ValueError(f"source: {path} ends inside {name!r}; the file is truncated, copy it again")
+    return np.memmap(path, dtype, "r", start + skipped, shape)
+
+
+@contextlib.contextmanager
+def _hdf5(path: Path, name: str):
+    import h5py
+
+    try:
+        file = h5py.File(path, "r")
+    except OSError as error:
+        raise ValueError(f"source: {path} is not a whole hdf5 file ({error})") from None
+    with file:
+        if name not in file or not isinstance(file[name], h5py.Dataset):
+            raise ValueError(f"source: {path} holds {', '.join(file)}; needs an array {name!r}")
+        if file[name].dtype.hasobject:
+            raise ValueError(f"source: {name!r} in {path} holds Python objects, which are never read")
+        yield file[name]
+
+
+def _zip(path: Path) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(path)
+    except (zipfile.BadZipFile, OSError) as error:
+        raise ValueError(f"source: {path} is neither a whole npz nor an hdf5 file ({error})") from None
+
+
+def _info(archive: zipfile.ZipFile, path: Path, name: str) -> zipfile.ZipInfo:
+    if f"{name}.npy" not in archive.namelist():
+        held = ", ".join(n.removesuffix(".npy") for n in archive.namelist())
+        raise ValueError(f"source: {path} holds {held or 'nothing'}; needs an array {name!r}")
+    return archive.getinfo(f"{name}.npy")
+
+
+@contextlib.contextmanager
+def _member(path: Path, name: str):
+    with _zip(path) as archive, archive.open(_info(archive, path, name)) as file:
+        try:
+            yield file
+        except (zipfile.BadZipFile, EOFError) as error:
+            raise ValueError(f"source: {name!r} in {path} is damaged ({error}); copy the file again") from None
+
+
+def _npy_header(file, path: Path, name: str) -> tuple[tuple[int, ...], np.dtype]:
+    try:
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, fortran, dtype = read(file)
+    except ValueError as error:
+        raise ValueError(f"source: {name!r} in {path} is not a NumPy array ({error})") from None
+    if dtype.hasobject:
+        raise ValueError(f"source: {name!r} in {path} holds Python objects, which are never unpickled")
+    if fortran:
+        raise ValueError(f"source: {name!r} in {path} is stored column by column; needs row by row (C order)")
+    return shape, dtype

@@ -1,0 +1,180 @@
+"""tensorflow-datasets without TensorFlow: prepares and reads dsprites, shapes3d and smallnorb through array_record.
+
+The one module that imports tensorflow_datasets. Two of its steps want TensorFlow, and neither is needed: its image encoder
+(given a picture object instead of an array, it encodes with Pillow) and SmallNORB's reader (ours takes its place).
+"""
+
+import functools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from jaxdis.data import lattice, sprites
+from jaxdis.data.factors import FactorSpace
+from jaxdis.data.files import checks, containers, smallnorb
+from jaxdis.data.files.dsprites import full_circle
+from jaxdis.data.files.shapes3d import sky
+from jaxdis.data.shapes3d import SPACE as SHAPES3D_SPACE
+
+
+class Set(NamedTuple):
+    """How one set of tensorflow-datasets maps onto a lattice: its splits, the label features in lattice order, and
+    ``convert(images [n, h, w, c]) → rows`` of the cached array of shape ``row`` and type ``dtype``."""
+
+    space: FactorSpace
+    splits: tuple[str, ...]
+    labels: tuple[str, ...]
+    row: tuple[int, ...]
+    dtype: type
+    convert: Callable[[Path, np.ndarray], np.ndarray]
+
+
+def _packed(path: Path, images: np.ndarray) -> np.ndarray:
+    if images.max() > 1:
+        raise ValueError(f"source: {path} holds pixels of {images.max()}; needs 0 and 1 only")
+    return sprites.pack(images[..., 0])
+
+
+def _with_sky(path: Path, images: np.ndarray) -> np.ndarray:
+    sky(path, images)
+    return images
+
+
+def _shrunk(path: Path, images: np.ndarray) -> np.ndarray:
+    return np.stack([smallnorb.shrunk(image[..., 0]) for image in images])
+
+
+SETS = {
+    "dsprites": Set(
+        sprites.SPACE,
+        ("train",),
+        ("label_shape", "label_scale", "label_orientation", "label_x_position", "label_y_position"),
+        (64, 2),
+        np.uint32,
+        _packed,
+    ),
+    "shapes3d": Set(
+        SHAPES3D_SPACE,
+        ("train",),
+        ("label_floor_hue", "label_wall_hue", "label_object_hue", "label_scale", "label_shape", "label_orientation"),
+        (64, 64, 3),
+        np.uint8,
+        _with_sky,
+    ),
+    "smallnorb": Set(
+        smallnorb.FULL_SPACE,
+        ("train", "test"),
+        ("label_category", "instance", "label_elevation", "label_azimuth", "label_lighting"),
+        (64, 64, 1),
+        np.uint8,
+        _shrunk,
+    ),
+}
+
+
+def prepare(name: str, folder: str | Path) -> Path:
+    """Downloads and prepares a set as array_record files under ``folder``; returns the folder of the prepared version.
+
+    A set that is already prepared there is left as it is.
+    """
+    import tensorflow_datasets as tfds
+    from tensorflow_datasets.core import registered
+
+    _known(name)
+    stock = tfds.builder_cls(name)
+    with registered.skip_registration():
+        methods = {"_generate_examples": _pictures(stock._generate_examples), "name": name}
+        if name == "smallnorb":
+            methods["_generate_examples"] = _pictures(_smallnorb_examples)
+        # The stock class finds its metadata beside its own module.
+        builder_class = type(stock)("Builder", (stock,), {**methods, "__module__": stock.__module__})
+    builder = builder_class(data_dir=str(folder), file_format="array_record")
+    builder.download_and_prepare()
+    return Path(builder.data_path)
+
+
+def _pictures(generate: Callable) -> Callable:
+    """The builder's examples with arrays of images turned into Pillow images, which tensorflow-datasets encodes itself."""
+
+    @functools.wraps(generate)
+    def pictures(self, *args, **kwargs):
+        from PIL import Image
+
+        for key, example in generate(self, *args, **kwargs):
+            for feature in ("image", "image2"):
+                if feature in example:
+                    pixels = np.asarray(example[feature])
+                    example[feature] = Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels)
+            yield key, example
+
+    return pictures
+
+
+def _smallnorb_examples(self, split_prefix, dat_path, cat_path, info_path) -> Iterator[tuple[int, dict]]:
+    """What the stock builder yields, from our own reader of the matrices."""
+    dat, cat, info = (smallnorb.read_matrix(Path(path)) for path in (dat_path, cat_path, info_path))
+    labels = smallnorb.lattice_labels(cat, info)
+    names = SETS["smallnorb"].labels
+    for number, (pair, row) in enumerate(zip(dat, labels, strict=True)):
+        example = dict(zip(names, row.tolist(), strict=True))
+        if self.version > "2.0.0":
+            example["id"] = f"{split_prefix}{number:05d}"
+        yield number, example | {"image": pair[0][..., None], "image2": pair[1][..., None]}
+
+
+def images(name: str, folder: str | Path, space: FactorSpace | None = None) -> np.memmap:
+    """The lattice of a prepared set, memory-mapped from the cache: rows in the order of ``space``, whatever the order stored.
+
+    ``folder`` is the version's own folder (the one that holds dataset_info.json), or the data folder above it. dSprites comes
+    as packed words, the others as images.
+
+    Checks: the labels place every cell exactly once; then those of the official file on its pixels.
+
+    Raises:
+      FileNotFoundError: when no prepared set is there. ValueError: when a check fails.
+    """
+    chosen = _known(name)
+    space = space or chosen.space
+    path = prepared(name, folder)
+    origin = lattice.identity(path / "dataset_info.json")
+    shape = (space.num_lattice, *chosen.row)
+    build = functools.partial(_decode, path, name, space)
+    return lattice.cached(lattice.name_of(f"{name}-tfds", origin), shape, chosen.dtype, build, origin)
+
+
+def prepared(name: str, folder: str | Path) -> Path:
+    """The newest prepared version's folder."""
+    where = f"tensorflow-datasets (prepare it by jaxdis.data.files.tfds.prepare({name!r}, folder))"
+    folder = containers.existing(folder, what=f"a prepared {name!r}", where=where)
+    if (folder / "dataset_info.json").exists():
+        return folder
+    versions = sorted((folder / name).glob("*/dataset_info.json"))
+    if not versions:
+        raise FileNotFoundError(f"source: found no {name}/<version>/dataset_info.json under {folder}; needs {where}")
+    return versions[-1].parent
+
+
+def _decode(path: Path, name: str, space: FactorSpace, out: np.ndarray) -> None:
+    import tensorflow_datasets as tfds
+
+    chosen = SETS[name]
+    builder = tfds.builder_from_directory(path)
+    labels = []
+    for split in chosen.splits:
+        source = builder.as_data_source(split=split)
+        for number in range(len(source)):
+            example = source[number]
+            row = np.array([[example[label] for label in chosen.labels]], np.int64)
+            labels.append(row)
+            out[checks.cell(path, row, space)] = chosen.convert(path, example["image"][None])
+    checks.placed(path, np.concatenate(labels), space)
+    if name == "dsprites":
+        full_circle(path, out, space)
+
+
+def _known(name: str) -> Set:
+    if name not in SETS:
+        raise ValueError(f"name: needs one of {', '.join(SETS)}, got {name!r}")
+    return SETS[name]

@@ -1,0 +1,71 @@
+"""Drawing by look-up: images taken from a lattice on the device, or from one that stays on disk."""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int, Key, UInt8
+
+from jaxdis.data.factors import FactorSpace
+
+
+@dataclasses.dataclass(frozen=True)
+class Gather:
+    """A ``draw`` for :class:`~jaxdis.data.render.Render`: row ``space.index(factors)`` of ``tables[0] [cells, h, w, c]``."""
+
+    space: FactorSpace
+
+    def __call__(self, tables: tuple[Array, ...], factors: Int[Array, "n k"], key=None) -> UInt8[Array, "n h w c"]:
+        return tables[0][self.space.index(factors)]
+
+
+@dataclasses.dataclass(frozen=True)
+class HiddenGather:
+    """The same over a space with one factor more, ``hidden``, whose value is drawn uniformly for each image."""
+
+    space: FactorSpace
+    hidden: str
+
+    def __call__(
+        self, tables: tuple[Array, ...], factors: Int[Array, "n k"], key: Key[Array, ""]
+    ) -> UInt8[Array, "n h w c"]:
+        return tables[0][self.space.index(with_hidden(self.space, self.hidden, factors, key))]
+
+
+def with_hidden(space: FactorSpace, hidden: str, factors: Int[Array, "n k"], key: Key[Array, ""]) -> Array:
+    """Factors ``[n, k + 1]`` of ``space``, its factor ``hidden`` drawn uniformly."""
+    column = space.position(hidden)
+    drawn = jax.random.randint(key, (len(factors), 1), 0, space.sizes[column])
+    return jnp.concatenate([factors[:, :column], drawn, factors[:, column:]], 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class HostGather:
+    """A ``draw`` that reads images from a memory-mapped file, so that a lattice larger than memory can be used.
+
+    Outside ``jit`` it indexes the file; inside, through a host callback. ``open`` is a module-level function
+    ``path → array [cells, height, width, channels]`` uint8.
+    """
+
+    open: Callable[[str], np.ndarray]
+    path: str
+    sizes: tuple[int, ...]
+    shape: tuple[int, int, int]
+
+    def __call__(self, tables: tuple[Array, ...], factors: Int[Array, "n k"], key=None) -> UInt8[Array, "n h w c"]:
+        if not isinstance(factors, jax.core.Tracer):
+            return jnp.asarray(self._read(factors))
+        result = jax.ShapeDtypeStruct((factors.shape[0], *self.shape), jnp.uint8)
+        return jax.pure_callback(self._read, result, factors, vmap_method="sequential")
+
+    def _read(self, factors) -> np.ndarray:
+        rows = np.ravel_multi_index(tuple(np.asarray(factors).T), self.sizes)
+        return np.ascontiguousarray(_opened(self.open, self.path)[rows])
+
+
+@functools.lru_cache(maxsize=32)
+def _opened(open_file: Callable[[str], np.ndarray], path: str) -> np.ndarray:
+    return open_file(path)

@@ -1,0 +1,78 @@
+"""Contact sheets: one row a factor, that factor traversed, all others held."""
+
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Int, Key, UInt8
+
+from jaxdis.data.factors import FactorSpace
+from jaxdis.data.render import Render
+from jaxdis.data.table import DATASETS
+
+_MOST_COLUMNS = 12
+_GAP = 2
+_GREY = 128
+
+
+def traversals(space: FactorSpace, key: Key[jax.Array, ""], columns: int = _MOST_COLUMNS) -> Int[np.ndarray, "k c k"]:
+    """Factors ``[k, columns, k]``: row j starts from one random cell and runs through factor j from first to last value.
+
+    A factor of fewer values than columns shows each once; the rest of its row repeats the last.
+    """
+    centre = np.asarray(space.sample(key, 1))[0].copy()
+    if "num_objects" in space.names:
+        # Else the rows of objects that are not there would show nothing.
+        centre[space.position("num_objects")] = space.sizes[space.position("num_objects")] - 1
+    rows = np.tile(centre, (space.num_factors, columns, 1))
+    for j, size in enumerate(space.sizes):
+        if size > columns:
+            rows[j, :, j] = np.round(np.linspace(0, size - 1, columns))
+        else:
+            rows[j, :, j] = np.minimum(np.arange(columns), size - 1)
+    return rows
+
+
+def contact_sheet(
+    space: FactorSpace, render: Render, key: Key[jax.Array, ""], columns: int = _MOST_COLUMNS
+) -> UInt8[np.ndarray, "height width 3"]:
+    """A sheet of images ``uint8 [height, width, 3]``; row j traverses factor j, and grey fills a row that is shorter."""
+    centre_key, noise_key = jax.random.split(key)
+    factors = traversals(space, centre_key, columns)
+    images = np.asarray(jax.jit(lambda render, *arguments: render(*arguments))(render, jnp.asarray(factors), noise_key))
+    if images.dtype != np.uint8:
+        images = np.round(images * 255).astype(np.uint8)
+    height, width, _ = render.shape
+    images = np.broadcast_to(images, (*images.shape[:-1], 3))
+    sheet = np.full((_GAP + len(images) * (height + _GAP), _GAP + columns * (width + _GAP), 3), _GREY, np.uint8)
+    for j, size in enumerate(space.sizes):
+        for column in range(min(size, columns)):
+            top, left = _GAP + j * (height + _GAP), _GAP + column * (width + _GAP)
+            sheet[top : top + height, left : left + width] = images[j, column]
+    return sheet
+
+
+def write_png(sheet: UInt8[np.ndarray, "height width 3"], path: str | Path, zoom: int = 1) -> None:
+    """Writes a picture, each pixel ``zoom`` times as large. Needs Pillow (the extra ``data``)."""
+    from PIL import Image
+
+    Image.fromarray(sheet.repeat(zoom, 0).repeat(zoom, 1)).save(path, format="PNG")
+
+
+def save_sheet(name: str, path: str | Path, source: str | Path | None = None, seed: int = 0, zoom: int = 1) -> None:
+    """Draws the contact sheet of a data set of ``DATASETS`` into a PNG file.
+
+    Raises:
+      ValueError: for an unknown name, or a set that needs its file.
+      FileNotFoundError: when ``source`` is not there.
+    """
+    if name not in DATASETS:
+        raise ValueError(f"name: needs one of {', '.join(DATASETS)}, got {name!r}")
+    chosen = DATASETS[name]
+    if source is not None and not chosen.reads:
+        raise ValueError(f"source: {name} is drawn and reads no file, got {source}")
+    if source is None and not chosen.renders and name != "scream_dsprites":
+        raise ValueError(f"source: {name} cannot be drawn; needs its file ({chosen.reads}; {chosen.origin})")
+    space, render = chosen.make() if source is None else chosen.make(source=source)
+    write_png(contact_sheet(space, render, jax.random.key(seed)), path, zoom)

@@ -1,0 +1,163 @@
+"""Factors → codes with known truth: the representations on which a metric must say what everybody knows.
+
+Every function is pure, has static shapes and returns ``(codes, factors)``, so that many seeds are one ``vmap``.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from jaxdis.typing import Factors
+
+CASES = ("000", "001", "010", "011", "100", "101", "110", "111")
+
+Representation = tuple[Float[Array, "n d"], Factors]
+
+
+def calibration(case: str, key: PRNGKeyArray, num_samples: int = 50_000, *, copies: int = 1) -> Representation:
+    """One of the eight boundary cases of Julka et al. 2024, Tables II and V: modular? compact? explicit?
+
+    Three binary digits: is each code about one factor, is each factor in one code, is everything told. Factors take 9
+    values, uniform and independent. First digit 0: a code holds two factors; second digit 0: a factor is spread over
+    two codes; third digit 0: the first six values of every factor are told as one.
+
+    =====  ======  ======  =====================================================
+    case   codes   factors what each code holds
+    =====  ======  ======  =====================================================
+    000/1  2       2       the pair of factors in a random permutation of 81 cells, split in two
+    010/1  2       3       c1 = 9 z1 + z2; c2 = z3
+    100/1  3       2       c1, c2 = base-3 digits of z1; c3 = z2
+    110/1  2       2       c1 = z1; c2 = z2
+    =====  ======  ======  =====================================================
+
+    Args:
+      copies: independent copies side by side, for larger ``d`` and ``k``.
+
+    Returns:
+      codes ``[n, d]`` float32 and Factors of size 9.
+    """
+    if case not in CASES:
+        raise ValueError(f"case: needs one of {', '.join(CASES)}, got {case!r}")
+    parts = [_case(case, part, num_samples) for part in jax.random.split(key, copies)]
+    codes = jnp.concatenate([codes for codes, _ in parts], axis=1)
+    values = jnp.concatenate([values for _, values in parts], axis=1)
+    return codes.astype(jnp.float32), _discrete(values, 9)
+
+
+def _case(case: str, key, num_samples: int):
+    modular, compact, explicit = (digit == "1" for digit in case)
+    draw, shuffle = jax.random.split(key)
+    k = 3 if compact and not modular else 2
+    values = jax.random.randint(draw, (num_samples, k), 0, 9)
+    told = values if explicit else jnp.where(values >= 6, values, 0)
+    first, second = told[:, 0], told[:, 1]
+    if modular and compact:
+        codes = [first, second]
+    elif modular:
+        codes = [first // 3, first % 3, second]
+    elif compact:
+        codes = [9 * first + second, told[:, 2]]
+    else:
+        cell = jax.random.permutation(shuffle, 81)[9 * first + second]
+        codes = [cell // 9, cell % 9]
+    return jnp.stack(codes, axis=1), values
+
+
+def warp(alpha: float, key: PRNGKeyArray, num_samples: int = 20_000, *, num_factors: int = 6) -> Representation:
+    """Each code an increasing function of its own factor that steepens with ``alpha``: Julka et al. 2024, §IV-B.
+
+    ``c = 1000^(1/4 − α) tan(ω (z − 1/2)) + 1/2`` with ``ω = 2 arctan(1000^(α − 1/4) / 2)`` and ``z ~ U[0, 1]``, so that
+    ``c`` runs from 0 to 1 for every ``α`` in [0, 1]. (The formula is misprinted in the paper; this is the one that its
+    experiments ran.) Codes and factors are continuous, ``[n, num_factors]``.
+    """
+    values = jax.random.uniform(key, (num_samples, num_factors))
+    steepness = 1000.0 ** (alpha - 0.25)
+    codes = jnp.tan(2 * jnp.arctan(steepness / 2) * (values - 0.5)) / steepness + 0.5
+    return codes, _continuous(values)
+
+
+def rotation(alpha: float, key: PRNGKeyArray, num_samples: int = 20_000, *, num_factors: int = 6) -> Representation:
+    """Each code a mixture ``(1 − α) z_i + α z_(i−1)`` of its own factor and its neighbour's: Julka et al. 2024, §IV-C.
+
+    ``c = z R`` with ``R = (1 − α) I + α P``, ``P`` the cyclic shift; ``z ~ U[0, 1]``. Modular and compact at ``α = 0``,
+    least so at ``α = 1/2``. Codes and factors are continuous, ``[n, num_factors]``.
+    """
+    values = jax.random.uniform(key, (num_samples, num_factors))
+    return (1 - alpha) * values + alpha * jnp.roll(values, 1, axis=1), _continuous(values)
+
+
+def noise(alpha: float, key: PRNGKeyArray, num_samples: int = 20_000, *, num_factors: int = 6) -> Representation:
+    """Each code its own factor drowned in noise: ``(1 − α) z + α u`` with ``z, u ~ U[0, 1]``: Julka et al. 2024, §IV-D.
+
+    Modular and compact for every ``α < 1``; at ``α = 1`` nothing is told. Codes and factors ``[n, num_factors]``.
+    """
+    draw, disturb = jax.random.split(key)
+    values = jax.random.uniform(draw, (num_samples, num_factors))
+    return (1 - alpha) * values + alpha * jax.random.uniform(disturb, values.shape), _continuous(values)
+
+
+def toy_model(name: str) -> Representation:
+    """The toy models of Mahon et al. 2024, Table 1, as exact populations of 80 equally likely samples.
+
+    Two binary factors, two binary codes. The first code agrees with each factor in 75 % (with both when they are equal,
+    with either half the time when they differ). The second is a coin in ``"M1"``; in ``"M2"`` it agrees with the first
+    factor in 70 %.
+    """
+    if name not in ("M1", "M2"):
+        raise ValueError(f"name: needs 'M1' or 'M2', got {name!r}")
+    agreeing = {"M1": 5, "M2": 7}[name]
+    rows = []
+    for a, b in np.ndindex(2, 2):
+        for first in [a] * 10 + [b] * 10:
+            # 20 samples a cell; the second code splits each of the two halves 5 : 5 or 7 : 3.
+            rows.append((a, b, first))
+    table = np.array(rows)
+    second = np.where(np.arange(len(table)) % 10 < agreeing, table[:, 0], 1 - table[:, 0])
+    codes = np.stack([table[:, 2], second], axis=1)
+    return jnp.asarray(codes, jnp.float32), _discrete(jnp.asarray(table[:, :2]), 2)
+
+
+def xor() -> Representation:
+    """Three binary factors, the first two each the exclusive or of two codes; the third is a code; the fourth is noise.
+
+    The exact population of 16 samples. ``z1 = c1 ⊕ c2``, ``z2 = c2 ⊕ c3``, ``z3 = c3``: no single code says anything of
+    the first two factors, and all codes together say everything.
+    """
+    bits = np.indices((2, 2, 2, 2)).reshape(4, -1).T
+    values = np.stack([bits[:, 0] ^ bits[:, 1], bits[:, 1] ^ bits[:, 2], bits[:, 2]], axis=1)
+    return jnp.asarray(bits, jnp.float32), _discrete(jnp.asarray(values), 2)
+
+
+def distributed(
+    num_factors: int = 4, num_values: int = 3, key: PRNGKeyArray | None = None, num_samples: int | None = None
+) -> Representation:
+    """Mahon et al. 2024, Theorem 3.1: every factor is the sum of halves of two codes, so that no code tells of any.
+
+    Code ``i`` holds two digits, ``c_i = (v a_i + b_i + 1/2) / v²``; ``z_i = a_i + b_(i+1) mod v``. The exact population
+    of ``v^(2k)`` samples, or ``num_samples`` draws from it with ``key``. Codes ``[n, k]``, factors of size ``v``.
+    """
+    if (key is None) != (num_samples is None):
+        raise ValueError("key, num_samples: give both to draw samples, or neither for the exact population")
+    if key is None:
+        if num_values ** (2 * num_factors) > 1 << 24:
+            raise ValueError(
+                f"num_factors, num_values: the exact population has {num_values}^{2 * num_factors} samples; "
+                "give key and num_samples to draw from it"
+            )
+        digits = jnp.asarray(np.indices((num_values,) * (2 * num_factors)).reshape(2 * num_factors, -1).T, jnp.int32)
+    else:
+        digits = jax.random.randint(key, (num_samples, 2 * num_factors), 0, num_values)
+    high, low = digits[:, :num_factors], digits[:, num_factors:]
+    codes = (num_values * high + low).astype(jnp.float32) + 0.5
+    return codes / num_values**2, _discrete((high + jnp.roll(low, -1, axis=1)) % num_values, num_values)
+
+
+def _discrete(values, size: int) -> Factors:
+    k = values.shape[1]
+    return Factors(values.astype(jnp.int32), (size,) * k, tuple(f"factor_{j}" for j in range(k)))
+
+
+def _continuous(values) -> Factors:
+    k = values.shape[1]
+    return Factors(values, (None,) * k, tuple(f"factor_{j}" for j in range(k)))

@@ -1,0 +1,156 @@
+"""The table of data sets: what each is, where it comes from, and how to get it."""
+
+import dataclasses
+from collections.abc import Callable
+
+from jaxdis.data import catalogue, multi_sprites, sprites, standins
+from jaxdis.data.factors import FactorSpace
+from jaxdis.data.files import cars3d, mpi3d, smallnorb
+from jaxdis.data.shapes3d import SPACE as SHAPES3D_SPACE
+
+
+@dataclasses.dataclass(frozen=True)
+class DataSet:
+    """One row of ``DATASETS``.
+
+    Attributes:
+      description: one line.
+      space: its factors with default arguments.
+      shape: (height, width, channels).
+      renders: whether it is drawn without any file.
+      reads: the files that ``source`` (or ``painting``) may be; "" for none.
+      origin: who made the set, where its files are, and on what terms.
+      make: ``make(source=None, **options) → (space, render)``.
+    """
+
+    description: str
+    space: FactorSpace
+    shape: tuple[int, int, int]
+    renders: bool
+    reads: str
+    origin: str
+    make: Callable
+
+
+_DSPRITES_FILES = "official npz or hdf5, or a prepared tensorflow-datasets folder"
+_DSPRITES = "Matthey et al. 2017, github.com/google-deepmind/dsprites-dataset"
+_VARIANTS = f"after Locatello et al. 2019, section 4, on sprites of {_DSPRITES}"
+_OWN_RENDERER = "drawn by jaxdis (Apache-2.0); files on their publisher's terms"
+_STANDIN = "made for jaxdis (Apache-2.0)"
+
+
+def _scream(source=None, **options):
+    """Its one necessary file is the painting, so that is what ``source`` means from the command line."""
+    return catalogue.scream_dsprites(painting=source, **options)
+
+
+DATASETS: dict[str, DataSet] = {
+    "dsprites": DataSet(
+        "white square, ellipse or heart on black",
+        sprites.SPACE,
+        (64, 64, 1),
+        True,
+        _DSPRITES_FILES,
+        f"{_DSPRITES}; {_OWN_RENDERER}",
+        catalogue.dsprites,
+    ),
+    "color_dsprites": DataSet(
+        "dSprites, each sprite in a random colour (drawn anew each time)",
+        sprites.SPACE,
+        (64, 64, 3),
+        True,
+        _DSPRITES_FILES,
+        f"{_VARIANTS}; {_OWN_RENDERER}",
+        catalogue.color_dsprites,
+    ),
+    "noisy_dsprites": DataSet(
+        "dSprites on uniform noise (drawn anew each time)",
+        sprites.SPACE,
+        (64, 64, 3),
+        True,
+        _DSPRITES_FILES,
+        f"{_VARIANTS}; {_OWN_RENDERER}",
+        catalogue.noisy_dsprites,
+    ),
+    "scream_dsprites": DataSet(
+        "dSprites as negatives on random pieces of a painting",
+        sprites.SPACE,
+        (64, 64, 3),
+        False,
+        "a picture file of Munch's The Scream",
+        f"{_VARIANTS}; painting: Wikimedia Commons, The_Scream.jpg, public domain",
+        _scream,
+    ),
+    "multi_dsprites": DataSet(
+        "1 to 4 (at most 5) coloured sprites hiding one another, with instance masks",
+        multi_sprites.space(),
+        (64, 64, 3),
+        True,
+        _DSPRITES_FILES,
+        f"after Dang-Nhu 2022, table 7, on sprites of {_DSPRITES}; {_OWN_RENDERER}",
+        lambda source=None, **options: catalogue.multi_dsprites(source=source, **options),
+    ),
+    "shapes3d": DataSet(
+        "an object in a room: hues of floor, wall and object, scale, shape, orientation",
+        SHAPES3D_SPACE,
+        (64, 64, 3),
+        True,
+        "official hdf5, or a prepared tensorflow-datasets folder",
+        f"Burgess and Kim 2018, github.com/google-deepmind/3d-shapes; {_OWN_RENDERER}",
+        catalogue.shapes3d,
+    ),
+    "mpi3d": DataSet(
+        "a robot arm holding an object (variants toy, realistic, real, complex, challenge)",
+        mpi3d.SPACE,
+        (64, 64, 3),
+        False,
+        "official npz",
+        "Gondal et al. 2019, github.com/rr-learning/disentanglement_dataset; CC BY 4.0",
+        catalogue.mpi3d,
+    ),
+    "cars3d": DataSet(
+        "183 car models from 4 elevations and 24 azimuths",
+        cars3d.SPACE,
+        (64, 64, 3),
+        False,
+        "official tar.gz or the folder it unpacks to",
+        f"Reed et al. 2015, {cars3d.WHERE}; on its publisher's terms",
+        catalogue.cars3d,
+    ),
+    "smallnorb": DataSet(
+        "grey toys under a turning camera and lamp; the instance is hidden (drawn anew each time)",
+        smallnorb.SPACE,
+        (64, 64, 1),
+        False,
+        "folder of the six official matrices (.mat or .mat.gz), or a prepared tensorflow-datasets folder",
+        f"LeCun et al. 2004, {smallnorb.WHERE}; for research, not to be sold",
+        catalogue.smallnorb,
+    ),
+    "standin_turntable": DataSet(
+        "NOT Cars3D: box cars with its factors, sizes and image shape, to run code without the file",
+        standins.TURNTABLE_SPACE,
+        (64, 64, 3),
+        True,
+        "",
+        _STANDIN,
+        catalogue.standin_turntable,
+    ),
+    "standin_grey_turntable": DataSet(
+        "NOT SmallNORB: grey box toys with its factors (hidden instance too), to run code without the file",
+        standins.GREY_TURNTABLE_SPACE,
+        (64, 64, 1),
+        True,
+        "",
+        _STANDIN,
+        catalogue.standin_grey_turntable,
+    ),
+    "standin_arm": DataSet(
+        "NOT MPI3D: an arm of one link with its factors and sizes, to run code without the file",
+        standins.ARM_SPACE,
+        (64, 64, 3),
+        True,
+        "",
+        _STANDIN,
+        catalogue.standin_arm,
+    ),
+}

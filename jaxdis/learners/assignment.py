@@ -1,0 +1,78 @@
+"""One-to-one assignment of rows to columns, as a function that jit and vmap accept."""
+
+from typing import Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Float, Int
+
+Method = Literal["auto", "optax", "scipy"]
+
+# Measured on one CPU core (benchmarks/bench_assignment.py): optax's solver, which stays inside the program, wins while
+# the matrix is small; a callback to scipy costs 20–90 µs and wins beyond this side.
+CALLBACK_FROM_SIDE = 24
+# A host callback on several CPU devices at once deadlocks once its payload passes about 100 KB; larger matrices stay
+# inside the program whatever their size.
+CALLBACK_MAX_BYTES = 64 * 1024
+
+
+class Assignment(NamedTuple):
+    """``column [r]``: the column given to each row; ``row [c]``: the row given to each column; −1 for none."""
+
+    column: Int[Array, " r"]
+    row: Int[Array, " c"]
+
+
+def assign(cost: Float[Array, "r c"], *, maximize: bool = False, method: Method = "auto") -> Assignment:
+    """The one-to-one assignment of least total cost (largest with ``maximize``) of ``min(r, c)`` pairs.
+
+    Args:
+      cost: ``[r, c]``, any shape. An entry that is not finite is a forbidden pair: it is taken only when nothing else
+        is left, and then reported as −1.
+      method: ``"optax"`` (inside the program), ``"scipy"`` (a host callback with one matrix at a time, under ``vmap``
+        too) or ``"auto"``: scipy for larger matrices on CPU as long as the payload is safe on several devices.
+
+    Deterministic. Among equally good assignments the methods may choose differently; the total is the same.
+
+    Reference: Kuhn 1955; Crouse 2016 (scipy's and optax's algorithm).
+    """
+    if 0 in cost.shape:
+        return Assignment(jnp.full(cost.shape[0], -1, jnp.int32), jnp.full(cost.shape[1], -1, jnp.int32))
+    cost = -cost if maximize else cost
+    allowed = jnp.isfinite(cost)
+    finite = jnp.where(allowed, cost, 0.0)
+    # Dearer than any way round it: more than the largest total of allowed pairs can exceed the smallest.
+    forbidden = finite.max() + (finite.max() - finite.min() + 1.0) * min(cost.shape)
+    solve = _solve_with_scipy if _resolve(method, cost) == "scipy" else _solve_with_optax
+    rows, columns = solve(jnp.where(allowed, finite, forbidden))
+    taken = allowed[rows, columns]
+    column = jnp.full(cost.shape[0], -1, jnp.int32).at[rows].set(jnp.where(taken, columns, -1))
+    row = jnp.full(cost.shape[1], -1, jnp.int32).at[columns].set(jnp.where(taken, rows, -1))
+    return Assignment(column, row)
+
+
+def _resolve(method: Method, cost: jax.Array) -> str:
+    if method != "auto":
+        return method
+    large = max(cost.shape) >= CALLBACK_FROM_SIDE
+    safe = cost.size * cost.dtype.itemsize <= CALLBACK_MAX_BYTES
+    return "scipy" if large and safe and jax.default_backend() == "cpu" else "optax"
+
+
+def _solve_with_optax(cost):
+    rows, columns = optax.assignment.hungarian_algorithm(cost)
+    return rows.astype(jnp.int32), columns.astype(jnp.int32)
+
+
+def _solve_with_scipy(cost):
+    pair = jax.ShapeDtypeStruct((min(cost.shape),), jnp.int32)
+    return jax.pure_callback(_host_solve, (pair, pair), cost, vmap_method="sequential")
+
+
+def _host_solve(cost):
+    from scipy.optimize import linear_sum_assignment
+
+    rows, columns = linear_sum_assignment(np.asarray(cost))
+    return rows.astype(np.int32), columns.astype(np.int32)

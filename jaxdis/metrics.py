@@ -1,0 +1,139 @@
+"""The literature as one table: METRICS, name → spec. Most rows are a relation read by a score."""
+
+import dataclasses
+import zlib
+from collections.abc import Hashable
+from typing import Any
+
+import jax
+
+from jaxdis.relations import RELATIONS, Relation
+from jaxdis.scores import SCORES
+from jaxdis.spec import Spec
+from jaxdis.typing import Sample
+
+
+@dataclasses.dataclass(frozen=True)
+class Blend:
+    """A metric that is a score of a relation. ``relation`` and ``score`` are table names or specs."""
+
+    relation: Spec | str
+    score: Spec | str
+    lower_is_better: bool = False
+
+    def __post_init__(self):
+        object.__setattr__(self, "relation", _resolve(self.relation, RELATIONS, "relation"))
+        object.__setattr__(self, "score", _resolve(self.score, SCORES, "score"))
+
+    @property
+    def summary(self) -> str:
+        return self.score.summary
+
+    @property
+    def knobs(self) -> dict[str, Any]:
+        return {**self.relation.knobs, **self.score.knobs}
+
+    def with_options(self, **options: Hashable) -> "Blend":
+        """The same metric with options of its relation or of its score.
+
+        An option that both have goes to both. Raises ValueError for one that neither has.
+        """
+        unknown = [name for name in options if name not in self.knobs]
+        if unknown:
+            raise ValueError(
+                f"{self.relation.name} × {self.score.name}: has no option {unknown[0]!r}; its options are "
+                f"{sorted(self.knobs)}"
+            )
+
+        def given(spec):
+            return spec.with_options(**{name: value for name, value in options.items() if name in spec.knobs})
+
+        return dataclasses.replace(self, relation=given(self.relation), score=given(self.score))
+
+    def describe(self) -> dict[str, Any]:
+        return {"relation": self.relation.describe(), "score": self.score.describe()}
+
+    def needs(self, argument: str) -> bool:
+        return self.relation.takes(argument)
+
+    def measure(self, key, sample: Sample, test: Sample | None, active, relations: dict[Spec, Relation]) -> tuple:
+        """Score one member; the relation is taken from ``relations``, or computed and left there for the next score."""
+        if self.relation not in relations:
+            relations[self.relation] = apply(self.relation, key, sample, test, active)
+        return self.score(relations[self.relation])
+
+
+@dataclasses.dataclass(frozen=True)
+class Direct:
+    """A metric that reads samples itself and returns a NamedTuple of scalars (columns) and arrays (parts)."""
+
+    function: Spec
+    lower_is_better: bool = False
+
+    @property
+    def summary(self) -> str:
+        return self.function.summary
+
+    @property
+    def knobs(self) -> dict[str, Any]:
+        return self.function.knobs
+
+    def with_options(self, **options: Hashable) -> "Direct":
+        return dataclasses.replace(self, function=self.function.with_options(**options))
+
+    def describe(self) -> dict[str, Any]:
+        return {"metric": self.function.describe()}
+
+    def needs(self, argument: str) -> bool:
+        return self.function.takes(argument)
+
+    def measure(self, key, sample: Sample, test: Sample | None, active, relations) -> tuple:
+        return apply(self.function, key, sample, test, active)
+
+
+Metric = Blend | Direct
+
+
+def apply(spec: Spec, key: jax.Array, sample: Sample, test: Sample | None = None, active=None):
+    """Call a function of one representation with whatever its signature asks for.
+
+    The key is folded with the spec's own seed, so that no number depends on which other metrics are asked for.
+    """
+    arguments: dict[str, Any] = {}
+    for name, value in (("weights", sample.weights), ("variances", sample.variances), ("active", active)):
+        if spec.takes(name) and value is not None:
+            arguments[name] = value
+    if spec.takes("test"):
+        arguments["test"] = test
+    if spec.takes("key"):
+        return spec(jax.random.fold_in(key, spec.seed), sample.codes, sample.factors, **arguments)
+    return spec(sample.codes, sample.factors, **arguments)
+
+
+def metric_seed(name: str) -> int:
+    """A number that depends on a metric's name alone."""
+    return zlib.crc32(name.encode())
+
+
+def _resolve(value, table: dict[str, Spec], kind: str) -> Spec:
+    if isinstance(value, str):
+        if value not in table:
+            raise ValueError(f"{kind}: unknown name {value!r}; the {kind}s are {sorted(table)}")
+        return table[value]
+    return value
+
+
+METRICS: dict[str, Metric] = {
+    "mig": Blend("mutual_information", "gap"),
+    "mig_sup": Blend("mutual_information", "factor_gap"),
+    "med": Blend("mutual_information", SCORES["entropy"].with_options(normalize="factor")),
+    "dcimig": Blend("mutual_information", "strongest"),
+    "modularity": Blend("mutual_information", "modularity"),
+    "sap_r2": Blend("r2", "gap"),
+    "rmig": Blend("mutual_information_sampled", "gap"),
+    "jemmig": Blend("mutual_information_sampled", "joint_gap"),
+    "mcc": Blend("correlation", "matching"),
+    "amari": Blend("correlation", "amari", lower_is_better=True),
+    "infom": Blend("mutual_information", SCORES["concentration"].with_options(over="codes")),
+    "infoc": Blend("mutual_information", SCORES["concentration"].with_options(over="factors")),
+}

@@ -1,0 +1,162 @@
+"""Samples into bins, bins into joint tables: the part of every histogram estimate that touches all samples."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from jaxdis.typing import Factors
+
+# A joint table of several factors at once saves one scatter a factor; past this many columns a code's table leaves the
+# first-level cache and each update costs more than is saved.
+MAX_GROUP_COLUMNS = 300
+
+
+def equal_width_bins(codes: Float[Array, "n d"], bins: int, *, weights=None) -> Int[Array, "n d"]:
+    """Bin numbers 0 … bins − 1 between each column's minimum and maximum; the maximum belongs to the last bin.
+
+    The edges are those of ``numpy.histogram`` on the same float32 values. A column whose range is within rounding of
+    nothing is one bin. Samples of weight 0 do not count for the range. Non-finite values fall into some bin.
+    """
+    low, high = _range(codes, weights)
+    flat = (high - low) <= 4 * jnp.finfo(codes.dtype).eps * jnp.maximum(jnp.abs(low), jnp.abs(high))
+    step = jnp.where(flat, 1.0, (high - low) / bins)
+    number = jnp.clip(jnp.floor((codes - low[None, :]) * (1 / step)[None, :]), 0, bins - 1)
+    # The quotient may be one ulp off at an edge; the edge itself, as numpy computes it, decides.
+    edge = number * step[None, :] + low[None, :]
+    next_edge = (number + 1) * step[None, :] + low[None, :]
+    number = number + (codes >= next_edge).astype(codes.dtype) - (codes < edge).astype(codes.dtype)
+    number = jnp.where(flat[None, :], 0.0, jnp.clip(number, 0, bins - 1))
+    return jnp.clip(number.astype(jnp.int32), 0, bins - 1)  # a NaN becomes some integer: keep it in the table
+
+
+def equal_count_bins(ordered: Float[Array, "n d"], codes: Float[Array, "n d"], bins: int, *, weights=None):
+    """Bin numbers by dividers at every ``1 / bins`` of the samples: value ``floor(m n / bins)`` of each sorted column.
+
+    Args:
+      ordered: ``[n, d]``, each column of the codes sorted (see :func:`sort_columns`), since several ``bins`` share it.
+      codes: ``[m, d]`` to be binned, the same samples or held-out ones.
+      weights: ``[n, d]``, the weights in sorted order; the dividers are then weighted quantiles.
+
+    Returns:
+      ``[m, d]`` int32 in 0 … bins − 1. Ties never straddle a divider, so bins of a code with ties are not equal.
+    """
+    n = ordered.shape[0]
+    if weights is None:
+        dividers = ordered[np.array([m * n // bins for m in range(1, bins)], int)]
+    else:
+        total = jnp.cumsum(weights, axis=0)
+        goals = jnp.arange(1, bins, dtype=total.dtype) / bins
+        find = jax.vmap(lambda column: jnp.searchsorted(column, goals * column[-1], side="right"), 1, 1)
+        dividers = jnp.take_along_axis(ordered, jnp.minimum(find(total), n - 1), axis=0)
+
+    def count(number, divider):
+        return number + (codes >= divider[None, :]).astype(jnp.int32), None
+
+    return jax.lax.scan(count, jnp.zeros(codes.shape, jnp.int32), dividers)[0]
+
+
+def sort_columns(codes: Float[Array, "n d"]) -> Float[Array, "n d"]:
+    """Each column in ascending order, sorted as integer keys: five times faster than a float sort on CPU and GPU."""
+    bits = jax.lax.bitcast_convert_type(codes.T + 0.0, jnp.int32)  # + 0.0: one zero, not two
+    keys = jnp.where(bits < 0, bits ^ jnp.int32(0x7FFFFFFF), bits)
+    keys = jax.lax.sort(keys, dimension=1, is_stable=True)
+    return jax.lax.bitcast_convert_type(jnp.where(keys < 0, keys ^ jnp.int32(0x7FFFFFFF), keys), codes.dtype).T
+
+
+def factor_classes(factors: Factors, bins: int, *, weights=None) -> tuple[Int[Array, "n k"], tuple[int, ...]]:
+    """Every factor as class numbers with its number of classes; a continuous factor is cut into equal-width bins."""
+    classes = factors.values.astype(jnp.int32)
+    continuous = np.array([size is None for size in factors.sizes])
+    if continuous.any():
+        binned = equal_width_bins(factors.values.astype(jnp.float32), bins, weights=weights)
+        classes = jnp.where(jnp.asarray(continuous)[None, :], binned, classes)
+    return classes, tuple(bins if size is None else size for size in factors.sizes)
+
+
+def joint_tables(
+    number: Int[Array, "n d"],
+    bins: int,
+    classes: Int[Array, "n k"],
+    sizes: tuple[int, ...],
+    *,
+    weights=None,
+    method=None,
+) -> Float[Array, "d b s"]:
+    """Joint counts (or weights) of each code's bins and all factors' values; ``s`` runs over the values of all factors.
+
+    Args:
+      method: ``"scatter"`` (default on CPU) or ``"matmul"`` (one-hot product, default on accelerators).
+    """
+    method = method or ("scatter" if jax.default_backend() == "cpu" else "matmul")
+    if method == "matmul":
+        return _joint_by_matmul(number, bins, classes, sizes, weights)
+    return _joint_by_scatter(number, bins, classes, sizes, weights)
+
+
+def _joint_by_scatter(number, bins, classes, sizes, weights):
+    """One scalar update for each sample, code and group of factors; one code at a time, whose tables stay in cache."""
+    groups = group_factors(sizes)
+    widths = [math.prod(sizes[j] for j in group) for group in groups]
+    columns = [_mixed_radix(classes, sizes, group) for group in groups]
+    values = jnp.int32(1) if weights is None else weights
+
+    def one_code(bin_of_sample):
+        tables = (jnp.zeros(bins * width, values.dtype) for width in widths)
+        rows = (bin_of_sample * width + column for width, column in zip(widths, columns, strict=True))
+        return [table.at[row].add(values, mode="promise_in_bounds") for table, row in zip(tables, rows, strict=True)]
+
+    marginals = {}
+    for group, table in zip(groups, jax.lax.map(one_code, number.T), strict=True):
+        cells = table.reshape(-1, bins, *(sizes[j] for j in group))
+        for axis, j in enumerate(group):
+            marginals[j] = cells.sum(axis=tuple(2 + other for other in range(len(group)) if other != axis))
+    return jnp.concatenate([marginals[j] for j in range(len(sizes))], axis=2).astype(jnp.float32)
+
+
+def _mixed_radix(classes, sizes, group) -> Int[Array, " n"]:
+    """The values of several factors as one number."""
+    number = jnp.zeros(classes.shape[0], jnp.int32)
+    for j in group:
+        number = number * sizes[j] + classes[:, j]
+    return number
+
+
+def _joint_by_matmul(number, bins, classes, sizes, weights):
+    """One product of one-hot matrices; exact in bfloat16 with float32 sums as long as there are no weights."""
+    dtype = jnp.bfloat16 if weights is None else jnp.float32
+    hot_bins = jax.nn.one_hot(number, bins, dtype=dtype)
+    hot_values = jnp.concatenate(
+        [jax.nn.one_hot(classes[:, j], size, dtype=dtype) for j, size in enumerate(sizes)], axis=1
+    )
+    if weights is not None:
+        hot_values = hot_values * weights[:, None]
+    return jnp.einsum(
+        "ndb,ns->dbs",
+        hot_bins,
+        hot_values,
+        precision=jax.lax.Precision.HIGHEST,
+        preferred_element_type=jnp.float32,
+    )
+
+
+def group_factors(sizes: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Factors that share a table: greedily, largest first, while the product of sizes stays small."""
+    groups: list[list[int]] = []
+    for j in sorted(range(len(sizes)), key=lambda j: -sizes[j]):
+        for group in groups:
+            if math.prod(sizes[i] for i in [j, *group]) <= MAX_GROUP_COLUMNS:
+                group.append(j)
+                break
+        else:
+            groups.append([j])
+    return [tuple(group) for group in groups]
+
+
+def _range(codes, weights):
+    if weights is None:
+        return codes.min(axis=0), codes.max(axis=0)
+    counted = (weights > 0)[:, None]
+    return jnp.where(counted, codes, jnp.inf).min(axis=0), jnp.where(counted, codes, -jnp.inf).max(axis=0)

@@ -1,0 +1,54 @@
+"""What a relation is: how strongly each code speaks of each factor, and what full marks would be."""
+
+import dataclasses
+import math
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Relation:
+    """The relation of ``d`` codes to ``k`` factors.
+
+    Attributes:
+      strength: ``[d, k]`` ≥ 0, in the relation's own unit (nats, accuracy, …). A constant code's row is 0; the row of a
+        code with a non-finite value is NaN; the column of a one-valued factor is NaN.
+      ceiling: ``[k]``, the strength of a code that says everything of the factor (its entropy, 1, …); 0 marks a
+        one-valued factor, which scores leave out.
+      fit: ``[k]``, how well all codes together predict the factor (held-out accuracy, …); None where not measured.
+      code_ceiling: ``[d]``, the strength of a factor that says everything of the code; NaN where it has no meaning.
+      active: ``[d]``, the codes that scores average over. A code that is not active has a row of zeros.
+      capacity: the largest ``code_ceiling`` that the estimator can return (the log of its number of bins).
+    """
+
+    strength: Float[Array, "... d k"]
+    ceiling: Float[Array, "... k"]
+    fit: Float[Array, "... k"] | None
+    code_ceiling: Float[Array, "... d"]
+    active: Bool[Array, "... d"]
+    capacity: float = dataclasses.field(default=math.nan, metadata={"static": True})
+
+    @classmethod
+    def of(cls, strength, ceiling, *, fit=None, code_ceiling=None, active=None, finite=None, capacity=math.nan):
+        """Assemble a relation, applying the rules on one-valued factors, non-finite codes and inactive codes.
+
+        Args:
+          finite: ``[d]``, False for a code with a non-finite value; all True when not given.
+          active: ``[d]``; all True when not given.
+        """
+        num_codes = strength.shape[0]
+        active = jnp.ones(num_codes, bool) if active is None else active
+        strength = jnp.where(active[:, None], strength, 0.0)
+        if finite is not None:
+            strength = jnp.where(finite[:, None], strength, jnp.nan)
+        strength = jnp.where((ceiling > 0)[None, :], strength, jnp.nan)
+        code_ceiling = jnp.full(num_codes, jnp.nan) if code_ceiling is None else code_ceiling
+        return cls(strength, ceiling, fit, code_ceiling, active, capacity)
+
+
+def finite_codes(codes: Float[Array, "n d"]) -> Bool[Array, " d"]:
+    """Which codes hold finite values alone; read off the extremes, which binning needs anyway and NaN runs through."""
+    return jnp.isfinite(codes.min(axis=0)) & jnp.isfinite(codes.max(axis=0))

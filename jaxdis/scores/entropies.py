@@ -1,0 +1,186 @@
+"""Scores by how a row or a column of a relation is spread: entropy, squares, shares, exclusivity."""
+
+from typing import Literal, NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from jaxdis.arrays import safe_divide
+from jaxdis.relations.relation import Relation
+from jaxdis.scores.gaps import CodeScore, FactorScore
+from jaxdis.scores.reading import Reading, mean_over_codes, mean_over_factors, only_valid, read
+
+
+class Entropy(NamedTuple):
+    """``disentanglement []``, ``completeness []``, ``informativeness []`` or None; ``per_code``, ``per_factor``."""
+
+    disentanglement: Float[Array, ""]
+    completeness: Float[Array, ""]
+    informativeness: Float[Array, ""] | None
+    per_code: Float[Array, " d"]
+    per_factor: Float[Array, " k"]
+
+
+class Exclusivity(NamedTuple):
+    """``modularity []`` with ``per_factor_modularity [k]``; ``compactness []`` with ``per_factor_compactness [k]``."""
+
+    modularity: Float[Array, ""]
+    compactness: Float[Array, ""]
+    per_factor_modularity: Float[Array, " k"]
+    per_factor_compactness: Float[Array, " k"]
+
+
+def entropy(
+    relation: Relation,
+    *,
+    normalize: Literal["none", "factor"] = "none",
+    disentanglement: Literal["weighted", "mean"] = "weighted",
+    completeness: Literal["weighted", "mean"] = "weighted",
+    top_k: int | None = None,
+) -> Entropy:
+    """One minus the entropy of each row (disentanglement) and of each column (completeness).
+
+    With ``R`` the strengths, ``D_i = 1 − H_k(R_i· / Σ_j R_ij)`` and ``D = Σ_i ρ_i D_i``, ``ρ_i`` the row's share
+    of ``Σ R``; ``C_j = 1 − H_d(R_·j / Σ_i R_ij)``, ``C`` their mean weighted by the columns' shares. ``H_k`` is the
+    entropy to the base ``k``. Informativeness is the mean ``fit``, None for a relation that measures none.
+
+    Options: ``normalize="factor"`` first divides each column by its sum (MED); ``"mean"`` averages without weights
+    (over active codes, over factors); ``top_k`` keeps, for each factor, the ``top_k`` codes of highest ``D_i`` among
+    those that speak of it most, and scores these alone (top-k MED).
+
+    Contract: in [0, 1]; a constant code has ``D_i = 0`` and no weight; a factor that no code speaks of has ``C_j = 0``
+    and no weight; with one factor every code that says anything has ``D_i = 1``, with one code likewise ``C_j = 1``
+    (the entropy to the base 1 is undefined and the reference returns NaN). Codes that are not active do not count in
+    ``d``. Any non-finite code gives NaN.
+
+    Reference: Eastwood & Williams 2018, §2 (plain mean for ``C``); Locatello et al. 2020, §4.2.5 (weighted ``C``, the
+    default; the two agree for tree importances, whose columns sum to 1, and differ for lasso); Cao et al. 2022, §3
+    (MED and top-k). The reference adds 1e-11 before the entropy; here 0 log 0 is 0, which differs by under 1e-9.
+    """
+    reading = read(relation)
+    strength = jnp.maximum(reading.strength, 0.0)
+    if normalize == "factor":
+        strength = safe_divide(strength, strength.sum(axis=0, keepdims=True))
+    num_codes = reading.num_codes
+    if top_k is not None:
+        kept = _top_codes(strength, _disentanglement(strength, reading), top_k)
+        strength = jnp.where(kept[:, None], strength, 0.0)
+        num_codes = (kept & reading.active).sum().astype(jnp.float32)
+        reading = reading._replace(active=reading.active & kept, num_codes=num_codes)
+    per_code = _disentanglement(strength, reading)
+    per_factor = _one_minus_entropy(strength.T, num_codes)
+    total = strength.sum()
+    weighted_d = safe_divide((strength.sum(axis=1) * per_code).sum(), total)
+    weighted_c = safe_divide((strength.sum(axis=0) * per_factor).sum(), total)
+    return Entropy(
+        weighted_d if disentanglement == "weighted" else mean_over_codes(per_code, reading),
+        weighted_c if completeness == "weighted" else mean_over_factors(per_factor, reading),
+        None if relation.fit is None else mean_over_factors(relation.fit, reading),
+        per_code,
+        only_valid(per_factor, reading),
+    )
+
+
+def modularity(relation: Relation) -> CodeScore:
+    """Mean over active codes of one minus the squared strength that goes to other factors than the code's strongest.
+
+    ``1 − Σ_{j≠j*} r_ij² / (r_ij*² (k − 1))``. In [0, 1]. A code that relates to nothing scores 0; with one factor every
+    code that says anything scores 1.
+
+    Reference: Ridgeway & Mozer 2018, §3; Locatello et al. 2020, §4.2.4. Julka et al. 2024, App. print the strengths
+    without squares; the code that they ran squares them. Mutual information is scale free, so a collapsed code that
+    still carries a trace of a factor counts in full: mask it (``active``).
+    """
+    reading = read(relation)
+    best = reading.strength.max(axis=1) ** 2
+    others = (_without_largest(reading.strength) ** 2).sum(axis=1)
+    share = safe_divide(others, best * jnp.maximum(reading.num_factors - 1, 1.0))
+    per_code = jnp.where(best > 0, 1 - share, jnp.where(jnp.isnan(best), jnp.nan, 0.0))
+    return CodeScore(mean_over_codes(per_code, reading), per_code)
+
+
+def exclusivity(relation: Relation) -> Exclusivity:
+    """How much of a code's information goes to one factor alone, and of a factor's to one code: EDI's two averages.
+
+    ``Excl(a) = max a − sqrt((Σ a² − max²) / (len(a) − 1))`` of the strengths as shares of the ceiling. Each code's row
+    exclusivity goes to its strongest factor; ``modularity = (1/k) Σ_j min(1, Σ given to j)``;
+    ``compactness = (1/k) Σ_j Excl(column j)``, cut to [0, 1].
+
+    Reference: Julka et al. 2024, §III (its formula prints max(S, 1) for min(S, 1)). EDI reads the impact intensity
+    ``I(c_i; z_j) / I(c; z_j)``; on plain mutual information the shares are of the factor's entropy.
+    """
+    reading = read(relation)
+    shares = reading.strength / reading.ceiling[None, :]
+    per_code = jnp.where(reading.active, _exclusive(shares, reading.num_factors), 0.0)
+    factor = jnp.argmax(shares, axis=1)
+    given = jnp.zeros_like(reading.ceiling).at[factor].add(per_code)
+    modular = jnp.where(jnp.isnan(per_code).any(), jnp.nan, jnp.clip(given, 0.0, 1.0))
+    compact = jnp.clip(_exclusive(shares.T, reading.num_codes), 0.0, 1.0)
+    return Exclusivity(
+        mean_over_factors(modular, reading),
+        mean_over_factors(compact, reading),
+        only_valid(modular, reading),
+        only_valid(compact, reading),
+    )
+
+
+def concentration(relation: Relation, *, over: Literal["codes", "factors"] = "codes") -> CodeScore | FactorScore:
+    """How much of each row's (or column's) total its largest entry holds, rescaled from chance: InfoM and InfoC.
+
+    With ``s`` the strengths as shares of the ceiling: ``over="codes"`` is the mean over active codes of
+    ``max_j s_ij / Σ_j s_ij``, ``over="factors"`` the mean over factors of ``max_i s_ij / Σ_i s_ij``; each mean ``x`` of
+    ``K`` competitors becomes ``(x − 1/K) / (1 − 1/K)``. In [0, 1]. Rows and columns without any strength count as
+    spread evenly. One competitor alone gives 1.
+
+    Reference: Hsu et al. 2023, §4 (InfoMEC). They read nearest-neighbour information and prune codes whose range is
+    under a twentieth of the largest (in a later release: interquartile range under a tenth): pass ``active``.
+    """
+    reading = read(relation)
+    shares = jnp.maximum(reading.strength, 0.0) / reading.ceiling[None, :]
+    if over == "codes":
+        per_code = _concentrated(shares, reading.num_factors)
+        return CodeScore(mean_over_codes(per_code, reading), per_code)
+    per_factor = _concentrated(shares.T, reading.num_codes)
+    return FactorScore(mean_over_factors(per_factor, reading), only_valid(per_factor, reading))
+
+
+def _one_minus_entropy(rows: Float[Array, "r c"], base: Float[Array, ""]) -> Float[Array, " r"]:
+    """``1 − H_base(row / sum)``; 0 for a row of zeros, 1 for any other row when the base is 1."""
+    total = rows.sum(axis=1)
+    p = safe_divide(rows, total[:, None])
+    spread = -(p * jnp.log(jnp.where(p > 0, p, 1.0))).sum(axis=1)
+    spread = jnp.where(base > 1, spread / jnp.log(jnp.maximum(base, 2.0)), 0.0)
+    value = jnp.clip(1 - spread, 0.0, 1.0)
+    return jnp.where(total > 0, value, jnp.where(jnp.isnan(total), jnp.nan, 0.0))
+
+
+def _disentanglement(strength, reading: Reading):
+    return _one_minus_entropy(strength, reading.num_factors)
+
+
+def _top_codes(strength, per_code, top_k: int):
+    """The codes among the first ``top_k`` of highest disentanglement of their own strongest factor."""
+    factor = jnp.argmax(strength, axis=1)
+    rival = factor[:, None] == factor[None, :]
+    index = jnp.arange(len(per_code))
+    better = (per_code[None, :] > per_code[:, None]) | (
+        (per_code[None, :] == per_code[:, None]) & (index[None, :] < index[:, None])
+    )
+    return (rival & better).sum(axis=1) < top_k
+
+
+def _exclusive(rows, length):
+    rest = (_without_largest(rows) ** 2).sum(axis=1)  # summed without the largest: a difference would cancel
+    return rows.max(axis=1) - jnp.sqrt(rest / jnp.maximum(length - 1, 1.0))
+
+
+def _without_largest(rows):
+    """Each row with its (first) largest entry set to 0."""
+    return jnp.where(jnp.arange(rows.shape[1])[None, :] == jnp.argmax(rows, axis=1)[:, None], 0.0, rows)
+
+
+def _concentrated(rows, length):
+    total = rows.sum(axis=1)
+    share = jnp.where(total == 0, 1 / length, safe_divide(rows.max(axis=1), total))
+    chance = 1 / jnp.maximum(length, 2.0)
+    return jnp.where(length > 1, (share - chance) / (1 - chance), jnp.where(total > 0, 1.0, 0.0 * total))

@@ -1,0 +1,116 @@
+"""Scores by the difference between the best and the second best."""
+
+import math
+from typing import Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from jaxdis.arrays import safe_divide
+from jaxdis.relations.relation import Relation
+from jaxdis.scores.reading import (
+    mean_over_codes,
+    mean_over_factors,
+    only_valid,
+    read,
+    top_two_gap,
+)
+
+
+class FactorScore(NamedTuple):
+    """``score []`` and its parts ``per_factor [k]``."""
+
+    score: Float[Array, ""]
+    per_factor: Float[Array, " k"]
+
+
+class CodeScore(NamedTuple):
+    """``score []`` and its parts ``per_code [d]``."""
+
+    score: Float[Array, ""]
+    per_code: Float[Array, " d"]
+
+
+class Strongest(NamedTuple):
+    """``score []``; ``per_factor [k]``, the gap credited to each factor; ``factor [d]``, each code's strongest."""
+
+    score: Float[Array, ""]
+    per_factor: Float[Array, " k"]
+    factor: Int[Array, " d"]
+
+
+def gap(relation: Relation) -> FactorScore:
+    """Mean over factors of the gap between the strongest and the second strongest code, as a share of the ceiling.
+
+    ``(1/k) Σ_j (r_(1)j − r_(2)j) / ceiling_j``. In [0, 1]. With one code the second strongest is 0.
+
+    On mutual information this is MIG (Chen et al. 2018, §4.1; Locatello et al. 2020, §4.2.3); on classification
+    accuracy or squared correlation it is SAP (Kumar et al. 2018, §4). Contract: a one-valued factor is left out and NaN
+    in its part; a constant code changes nothing; any non-finite code gives NaN.
+    """
+    reading = read(relation)
+    per_factor = top_two_gap(reading.strength, axis=0) / reading.ceiling
+    return FactorScore(mean_over_factors(per_factor, reading), only_valid(per_factor, reading))
+
+
+def factor_gap(relation: Relation, *, normalize: Literal["factor", "code"] = "factor") -> CodeScore:
+    """Mean over active codes of the gap between the factor that a code speaks of most and the next: MIG-sup.
+
+    ``normalize="factor"``: the gap of ``r_ij / ceiling_j``. ``"code"``: the gap of ``r_ij``, over ``H(code i)``.
+    With one factor the next is 0. A constant code contributes 0 unless it is masked out (``active``).
+
+    Reference: Li et al. 2020, §5.1 and its released code (factor entropies, mean over active codes). Julka et al. 2024,
+    App. divide by the code's entropy and average over all codes: ``normalize="code"``, ``bins=30``.
+    """
+    reading = read(relation)
+    if normalize == "factor":
+        per_code = top_two_gap(jnp.maximum(reading.strength, 0.0) / reading.ceiling[None, :], axis=1)
+    else:
+        per_code = safe_divide(top_two_gap(reading.strength, axis=1), relation.code_ceiling)
+    return CodeScore(mean_over_codes(per_code, reading), per_code)
+
+
+def strongest(
+    relation: Relation, *, average: Literal["ratio_of_sums", "mean_of_ratios"] = "ratio_of_sums"
+) -> Strongest:
+    """Each factor keeps the best gap among the codes that speak of it most: DCIMIG, also called 3CharM.
+
+    ``g_i`` is the gap between the two strongest factors of code ``i``, given to its strongest factor;
+    ``D_j`` is the largest gap given to factor ``j``, 0 if none; ``score = Σ_j D_j / Σ_j ceiling_j``. In [0, 1].
+    Among equally strong factors the first is taken (the gap is then 0).
+
+    Reference: Sepliarskaia et al. 2019, §5; Julka et al. 2024, App. ``average="mean_of_ratios"`` is the variant
+    ``mean_j D_j / ceiling_j`` of one released implementation.
+    """
+    reading = read(relation)
+    gaps = top_two_gap(reading.strength, axis=1)
+    factor = jnp.argmax(reading.strength, axis=1).astype(jnp.int32)
+    given = jax.nn.one_hot(factor, reading.strength.shape[1]) * jnp.where(reading.active, gaps, 0.0)[:, None]
+    per_factor = given.max(axis=0)
+    per_factor = jnp.where(jnp.isnan(gaps).any(), jnp.nan, per_factor)
+    if average == "mean_of_ratios":
+        score = mean_over_factors(per_factor / reading.ceiling, reading)
+    else:
+        score = jnp.where(reading.valid, per_factor, 0.0).sum() / relation.ceiling.sum()
+    return Strongest(score, only_valid(per_factor, reading), factor)
+
+
+def joint_gap(relation: Relation, *, normalize: bool = True) -> FactorScore:
+    """Joint entropy of a factor with its best code, minus the gap to the second best: JEMMIG.
+
+    ``JEMMIG_j = H(z_i*, y_j) − I_(1)j + I_(2)j`` with ``H(z, y) = H(z) + H(y) − I(z; y)``, ``i*`` the strongest
+    code; low is good. ``normalize`` (default): ``1 − JEMMIG_j / (H(y_j) + log bins)``, in [0, 1], high is good.
+    Needs a relation that measures codes' entropies; NaN on others.
+
+    Reference: Do & Tran 2020, §4.3.
+    """
+    reading = read(relation)
+    best = jnp.argmax(reading.strength, axis=0)
+    information = jnp.take_along_axis(reading.strength, best[None, :], axis=0)[0]
+    joint = relation.code_ceiling[best] + reading.ceiling - information
+    per_factor = joint - top_two_gap(reading.strength, axis=0)
+    if normalize:
+        capacity = relation.capacity if relation.capacity > 0 else math.nan
+        per_factor = 1 - per_factor / (reading.ceiling + capacity)
+    return FactorScore(mean_over_factors(per_factor, reading), only_valid(per_factor, reading))

@@ -1,0 +1,136 @@
+"""A study as a value, and the cells that it is made of: train → encode → score, each named by what it depends on."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxdis.metrics import METRICS, Metric
+from jaxdis.models import Config, Members, members
+from jaxdis.models.config import describe
+from jaxdis.study.store import cell_id
+
+# Raised whenever a number may change for the same specification: old results are then stale, not overwritten.
+NUMERICS = 1
+
+Settings = tuple[tuple[str, tuple[float, ...]], ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Training:
+    """Members that share one program.
+
+    Attributes:
+      config: what they share.
+      sweep: (objective, ((setting, values), …)), …: all combinations.
+      seeds: of every combination.
+      pool: train on this many images, drawn once from the data set; None draws anew for every batch.
+    """
+
+    config: Config
+    sweep: tuple[tuple[str, Settings], ...]
+    seeds: tuple[int, ...]
+    pool: int | None = None
+
+    @classmethod
+    def of(cls, config: Config, sweep: Mapping[str, Mapping[str, Any]], seeds: int | Sequence[int], pool=None):
+        rows = tuple(
+            (name, tuple((setting, tuple(np.atleast_1d(values).tolist())) for setting, values in settings.items()))
+            for name, settings in sweep.items()
+        )
+        return cls(config, rows, tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds), pool)
+
+    def members(self) -> Members:
+        return members({name: dict(settings) for name, settings in self.sweep}, self.seeds)
+
+
+@dataclasses.dataclass(frozen=True)
+class Sampling:
+    """The samples on which a zoo is scored: drawn from the data set, the same for all members."""
+
+    num_samples: int = 10_000
+    seed: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Study:
+    """What is trained, on what it is scored, and with which metrics. Equal studies have equal cells."""
+
+    name: str
+    trainings: tuple[Training, ...]
+    metrics: tuple[tuple[str, Metric], ...]
+    sampling: Sampling = Sampling()
+    title: str = ""
+
+    @classmethod
+    def of(cls, name: str, trainings: Sequence[Training], metrics: Sequence[str] | None = None, **fields) -> "Study":
+        names = list(METRICS) if metrics is None else list(metrics)
+        return cls(name, tuple(trainings), tuple((metric, METRICS[metric]) for metric in names), **fields)
+
+    def describe(self) -> dict:
+        """The whole study as plain data, to be stored beside its results and compared on resume."""
+        return {
+            "name": self.name,
+            "numerics": NUMERICS,
+            "trainings": [
+                {
+                    "config": describe(training.config),
+                    "sweep": training.sweep,
+                    "seeds": training.seeds,
+                    "pool": training.pool,
+                }
+                for training in self.trainings
+            ],
+            "sampling": dataclasses.asdict(self.sampling),
+            "metrics": {name: metric.describe() for name, metric in self.metrics},
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class Member:
+    """One row of a study: a trained model with the ids of its cells."""
+
+    training: int
+    row: int
+    label: dict = dataclasses.field(hash=False)
+    train: str
+    encode: str
+    scores: tuple[str, ...]
+
+
+def cells(study: Study) -> Iterator[Member]:
+    """Every member in order: trainings, then objectives, settings, seeds."""
+    for position, training in enumerate(study.trainings):
+        _, hyperparameters, labels = training.members()
+        for row, label in enumerate(labels):
+            train = cell_id(train_spec(training, hyperparameters, label, row))
+            encode = cell_id(encode_spec(study, train))
+            scores = tuple(cell_id(score_spec(study, encode, metric)) for _, metric in study.metrics)
+            yield Member(position, row, label, train, encode, scores)
+
+
+def train_spec(training: Training, hyperparameters, label: dict, row: int) -> dict:
+    config = describe(dataclasses.replace(training.config, objective=label["objective"]))
+    numbers = {name: float(column[row]) for name, column in zip(hyperparameters._fields, hyperparameters, strict=True)}
+    return {
+        "kind": "train",
+        "config": config,
+        "hyperparameters": numbers,
+        "seed": label["seed"],
+        "pool": training.pool,
+        "numerics": NUMERICS,
+    }
+
+
+def encode_spec(study: Study, train: str) -> dict:
+    return {"kind": "encode", "train": train, "sampling": dataclasses.asdict(study.sampling), "numerics": NUMERICS}
+
+
+def score_spec(study: Study, encode: str, metric: Metric) -> dict:
+    return {"kind": "score", "encode": encode, "metric": metric.describe(), "numerics": NUMERICS}
+
+
+def random_number(member: Member) -> int:
+    """What stands for a member in everything random: of its own id, so that no number depends on its neighbours."""
+    return int(member.encode[:8], 16)

@@ -1,0 +1,127 @@
+"""Pictures of scores, relations and models; the one module that imports matplotlib. Each returns PNG bytes."""
+
+import io
+from collections.abc import Mapping, Sequence
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.figure import Figure
+
+_STYLE = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 10}
+_MARKS = "osD^vP*X"
+
+
+def hinton(strength: np.ndarray, names: Sequence[str]) -> bytes:
+    """A square for each code (row) and factor (column), its area the strength as a share of the largest."""
+    d, k = strength.shape
+    figure = _figure(1 + 0.55 * k, 0.8 + 0.35 * d)
+    axes = figure.subplots()
+    largest = np.nanmax(strength) or 1.0
+    for i in range(d):
+        for j in range(k):
+            side = 0.9 * np.sqrt(max(np.nan_to_num(strength[i, j]), 0) / largest)
+            axes.add_patch(mpl.patches.Rectangle((j - side / 2, i - side / 2), side, side, color="#234"))
+    axes.set(xlim=(-0.6, k - 0.4), ylim=(d - 0.4, -0.6), aspect="equal", ylabel="code")
+    axes.set_xticks(range(k), names, rotation=45, ha="right")
+    axes.set_yticks(range(d), range(d))
+    return _png(figure)
+
+
+def rank_map(matrix: np.ndarray, names: Sequence[str]) -> bytes:
+    """Rank correlations of metrics as numbers on colours, in hundredths as the papers print them."""
+    count = len(names)
+    figure = _figure(1.8 + 0.42 * count, 1.6 + 0.42 * count)
+    axes = figure.subplots()
+    axes.imshow(matrix, cmap="RdBu_r", vmin=-1, vmax=1)
+    for a in range(count):
+        for b in range(count):
+            if np.isfinite(matrix[a, b]):
+                colour = "white" if abs(matrix[a, b]) > 0.6 else "black"
+                axes.text(b, a, f"{100 * matrix[a, b]:.0f}", ha="center", va="center", fontsize=7, color=colour)
+    axes.set_xticks(range(count), names, rotation=60, ha="right")
+    axes.set_yticks(range(count), names)
+    axes.spines[:].set_visible(False)
+    return _png(figure)
+
+
+def scores_by_strength(
+    table: Mapping[str, np.ndarray], strength: np.ndarray, names: Sequence[str], columns: int = 4
+) -> bytes:
+    """For each metric, every member's score against the strength of its objective, by rank of strength."""
+    objectives = list(dict.fromkeys(table["objective"]))
+    rows = -(-len(names) // columns)
+    figure = _figure(2.6 * columns, 2.2 * rows + 0.3)
+    grid = figure.subplots(rows, columns, squeeze=False).ravel()
+    for axes, name in zip(grid, names, strict=False):
+        for objective, mark in zip(objectives, _MARKS * 9, strict=False):
+            mine = table["objective"] == objective
+            levels = np.unique(strength[mine])
+            place = np.searchsorted(levels, strength[mine])
+            axes.plot(place, table[name][mine], mark, ms=4, alpha=0.7, label=objective)
+            means = (
+                [np.nanmean(np.append(table[name][mine][place == p], np.nan)) for p in range(len(levels))]
+                if (np.isfinite(table[name][mine]).any())
+                else []
+            )
+            if len(means):
+                axes.plot(range(len(levels)), means, color=axes.lines[-1].get_color(), lw=1)
+        axes.set_title(name)
+        axes.set_xticks([])
+    for axes in grid[len(names) :]:
+        axes.set_visible(False)
+    grid[0].legend(frameon=False, fontsize=7)
+    figure.supxlabel("strength of the objective, weakest to strongest", fontsize=9)
+    return _png(figure)
+
+
+def loss_curves(curves: Sequence[np.ndarray], labels: Sequence[str], log_every: int, name: str) -> bytes:
+    """One line a member; members of one label share a colour."""
+    figure = _figure(6.4, 3)
+    axes = figure.subplots()
+    colours = {label: f"C{position}" for position, label in enumerate(dict.fromkeys(labels))}
+    seen: set[str] = set()
+    for curve, label in zip(curves, labels, strict=True):
+        steps = log_every * np.arange(1, len(curve) + 1)
+        axes.plot(steps, curve, color=colours[label], lw=1, label=None if label in seen else label)
+        seen.add(label)
+    axes.set(xlabel="updates", ylabel=name)
+    axes.legend(frameon=False, fontsize=7)
+    return _png(figure)
+
+
+def groups_curve(threshold: np.ndarray, groups: np.ndarray, discovered: np.ndarray) -> bytes:
+    """Independent groups and discovered factors against the threshold (Locatello et al. 2020, §6.1.2)."""
+    figure = _figure(4.6, 2.6)
+    axes = figure.subplots()
+    axes.step(threshold, groups, where="post", label="independent groups")
+    axes.step(threshold, discovered, where="post", ls="--", label="factors discovered")
+    axes.set(xlabel="threshold", xlim=(max(threshold.max(), 1e-6), 0))
+    axes.legend(frameon=False, fontsize=7)
+    return _png(figure)
+
+
+def image_grid(images: np.ndarray, row_labels: Sequence[str] = ()) -> bytes:
+    """Images ``[rows, columns, h, w, c]`` in [0, 1] as one picture."""
+    rows, columns, height, width, channels = images.shape
+    framed = np.pad(images, ((0, 0), (0, 0), (1, 1), (1, 1), (0, 0)), constant_values=0.5)
+    sheet = framed.transpose(0, 2, 1, 3, 4).reshape(rows * (height + 2), columns * (width + 2), channels)
+    figure = _figure(0.6 * columns + (1.2 if row_labels else 0), 0.6 * rows)
+    axes = figure.subplots()
+    axes.imshow(np.clip(sheet.squeeze(-1) if channels == 1 else sheet, 0, 1), cmap="gray", vmin=0, vmax=1)
+    axes.set_xticks([])
+    axes.set_yticks([(height + 2) * (row + 0.5) for row in range(rows)] if row_labels else [], row_labels or None)
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
+    return _png(figure)
+
+
+def _figure(width: float, height: float) -> Figure:
+    with mpl.rc_context(_STYLE):
+        return Figure((width, height), layout="constrained")
+
+
+def _png(figure: Figure) -> bytes:
+    buffer = io.BytesIO()
+    with mpl.rc_context(_STYLE):
+        figure.savefig(buffer, format="png", dpi=130)
+    return buffer.getvalue()

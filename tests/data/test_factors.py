@@ -1,0 +1,232 @@
+"""The lattice and its samplers: exact cells, exact probabilities, exact exclusions."""
+
+import functools
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+from jaxdis.data import FactorSpace
+
+SMALL = FactorSpace.of(shape=3, scale=(0.5, 0.75, 1.0, 1.25), x=5)
+# A chi-squared statistic this unlikely is a failure; all draws are from fixed keys.
+RARE = 1e-6
+
+
+def counts(space, factors):
+    index = np.ravel_multi_index(tuple(np.asarray(factors).T), space.sizes)
+    return np.bincount(index, minlength=space.num_lattice)
+
+
+def assert_drawn_from(found, probability):
+    """Counts agree with probabilities, and nothing impossible was drawn."""
+    probability = np.asarray(probability, float)
+    probability = probability / probability.sum()
+    assert found[probability == 0].sum() == 0
+    possible = probability > 0
+    if possible.sum() == 1:
+        return
+    assert stats.chisquare(found[possible], found.sum() * probability[possible]).pvalue > RARE
+
+
+def test_index_is_row_major_and_factors_its_inverse():
+    every = np.array(list(itertools.product(range(3), range(4), range(5))), np.int32)
+    np.testing.assert_array_equal(SMALL.index(jnp.asarray(every)), np.arange(60))
+    np.testing.assert_array_equal(SMALL.factors(jnp.arange(60, dtype=jnp.int32)), every)
+    np.testing.assert_array_equal(SMALL.factors(jnp.arange(60, dtype=jnp.int32).reshape(3, 20))[1, 3], every[23])
+
+
+def test_values_are_kept_and_numbered():
+    assert SMALL.names == ("shape", "scale", "x")
+    assert SMALL.sizes == (3, 4, 5)
+    assert SMALL.values == ((0.0, 1.0, 2.0), (0.5, 0.75, 1.0, 1.25), (0.0, 1.0, 2.0, 3.0, 4.0))
+    factors = SMALL.wrap(SMALL.sample(jax.random.key(0), 4))
+    assert (factors.sizes, factors.names, factors.num_samples) == (SMALL.sizes, SMALL.names, 4)
+
+
+def test_sample_is_uniform_over_the_lattice():
+    assert_drawn_from(counts(SMALL, SMALL.sample(jax.random.key(1), 60_000)), np.ones(60))
+
+
+def test_sample_is_uniform_where_the_lattice_needs_several_draws():
+    space = FactorSpace.of(a=300, b=300, c=7)
+    drawn = np.asarray(space.sample(jax.random.key(2), 50_000))
+    for column, size in enumerate(space.sizes):
+        assert_drawn_from(np.bincount(drawn[:, column], minlength=size), np.ones(size))
+    pairs = np.bincount(drawn[:, 0] // 100 * 3 + drawn[:, 1] // 100, minlength=9)
+    assert_drawn_from(pairs, np.ones(9))
+
+
+def test_without_never_yields_the_combination_and_is_uniform_elsewhere():
+    space = SMALL.without({"scale": 3, "shape": 2}).without({"shape": 2, "x": 0}).without({"scale": 1})
+    every = np.array(list(itertools.product(range(3), range(4), range(5))))
+    shape, scale, x = every.T
+    allowed = ~((scale == 3) & (shape == 2)) & ~((shape == 2) & (x == 0)) & (scale != 1)
+    assert space.num_cells == allowed.sum()
+    np.testing.assert_array_equal(space.cells(), np.flatnonzero(allowed))
+    np.testing.assert_array_equal(space.allowed(jnp.asarray(every)), allowed)
+    assert_drawn_from(counts(space, space.sample(jax.random.key(3), 60_000)), allowed)
+
+
+def test_only_always_yields_the_combination():
+    space = SMALL.only({"scale": 3, "shape": 2})
+    drawn = np.asarray(space.sample(jax.random.key(4), 5_000))
+    assert space.num_cells == 5
+    assert (drawn[:, 0] == 2).all()
+    assert (drawn[:, 1] == 3).all()
+    assert_drawn_from(np.bincount(drawn[:, 2], minlength=5), np.ones(5))
+    np.testing.assert_array_equal(space.cells(), SMALL.index(jnp.array([[2, 3, x] for x in range(5)])))
+
+
+def test_without_and_only_divide_the_lattice():
+    combination = {"shape": 1, "x": 4}
+    together = np.concatenate([SMALL.without(combination).cells(), SMALL.only(combination).cells()])
+    np.testing.assert_array_equal(np.sort(together), np.arange(60))
+
+
+@pytest.mark.parametrize("space", [SMALL, SMALL.without({"shape": 2, "scale": 3}), SMALL.only({"scale": 1})])
+@pytest.mark.parametrize("factor", ["shape", 1, "x"])
+def test_fix_shares_one_value_and_draws_the_rest_given_it(space, factor):
+    column = space.position(factor)
+    keys = jax.random.split(jax.random.key(5), 4_000)
+    batches = np.asarray(jax.jit(jax.vmap(lambda key: space.fix(key, factor, 8)))(keys))
+    assert (batches[:, :, column] == batches[:, :1, column]).all()
+    assert np.asarray(space.allowed(jnp.asarray(batches))).all()
+    every = np.asarray(SMALL.factors(jnp.arange(60, dtype=jnp.int32)))
+    allowed = np.asarray(space.allowed(jnp.asarray(every)))
+    values = np.bincount(every[allowed][:, column], minlength=space.sizes[column])
+    assert_drawn_from(np.bincount(batches[:, 0, column], minlength=space.sizes[column]), values)
+    for value in np.flatnonzero(values):
+        given = allowed & (every[:, column] == value)
+        chosen = batches[batches[:, 0, column] == value].reshape(-1, 3)
+        assert_drawn_from(counts(space, chosen), given)
+
+
+def test_fix_takes_a_traced_factor():
+    keys, columns = jax.random.split(jax.random.key(6), 300), jnp.arange(300) % 3
+    batches = np.asarray(jax.vmap(lambda key, column: SMALL.fix(key, column, 16))(keys, columns))
+    shared = (batches == batches[:, :1]).all(1)
+    assert shared[np.arange(300), np.arange(300) % 3].all()
+    # Fifteen further draws repeat the first by chance in at most a third of 15 places.
+    assert shared.sum() == 300
+    loop = np.stack([SMALL.fix(key, int(column), 16) for key, column in zip(keys[:5], columns[:5], strict=True)])
+    np.testing.assert_array_equal(batches[:5], loop)
+
+
+@pytest.mark.parametrize("space", [SMALL, SMALL.without({"shape": 2, "scale": 3})])
+def test_pairs_are_equal_in_the_factor_alone(space):
+    left, right = (np.asarray(side) for side in space.pairs(jax.random.key(7), "scale", 20_000))
+    np.testing.assert_array_equal(left[:, 1], right[:, 1])
+    allowed = np.asarray(space.allowed(SMALL.factors(jnp.arange(60, dtype=jnp.int32))))
+    assert_drawn_from(counts(space, left), allowed)
+    assert_drawn_from(counts(space, right), allowed)
+    # Given the shared value, the other factors of the two sides are independent.
+    first = left[:, 1] == 0
+    table = np.histogram2d(left[first, 2], right[first, 2], bins=5)[0]
+    assert stats.chi2_contingency(table).pvalue > RARE
+
+
+def test_correlated_follows_the_stated_density():
+    space = SMALL.correlated("scale", "x", 0.25)
+    every = np.array(list(itertools.product(range(3), range(4), range(5))))
+    density = np.exp(-((every[:, 1] / 3 - every[:, 2] / 4) ** 2) / (2 * 0.25**2))
+    assert_drawn_from(counts(space, space.sample(jax.random.key(8), 60_000)), density)
+    batches = jax.vmap(lambda key: space.fix(key, "x", 4))(jax.random.split(jax.random.key(9), 10_000))
+    chosen = np.asarray(batches)[np.asarray(batches)[:, 0, 2] == 4].reshape(-1, 3)
+    assert_drawn_from(counts(space, chosen), density * (every[:, 2] == 4))
+
+
+def test_wide_correlation_is_none():
+    space = SMALL.correlated("scale", "x", 1e3)
+    assert_drawn_from(counts(space, space.sample(jax.random.key(10), 60_000)), np.ones(60))
+
+
+def test_correlation_and_exclusion_combine():
+    space = SMALL.correlated("scale", "x", 0.5).without({"scale": 0, "x": 0})
+    every = np.array(list(itertools.product(range(3), range(4), range(5))))
+    density = np.exp(-((every[:, 1] / 3 - every[:, 2] / 4) ** 2) / (2 * 0.5**2))
+    density[(every[:, 1] == 0) & (every[:, 2] == 0)] = 0
+    assert_drawn_from(counts(space, space.sample(jax.random.key(11), 60_000)), density)
+
+
+def test_local_group_stays_near_one_cell():
+    space = FactorSpace.of(colour=5, shape=3, orientation=40, x=32)
+    radius = {"colour": 1, "orientation": 3, "x": 2, "shape": None}
+    draw = jax.jit(jax.vmap(lambda key: space.local_group(key, 400, radius, circular=("orientation",))))
+    groups = np.asarray(draw(jax.random.split(jax.random.key(12), 200)))
+    assert (groups >= 0).all()
+    assert (groups < np.array(space.sizes)).all()
+    spread = groups.max(1) - groups.min(1)
+    assert (spread[:, 0] <= 2).all()
+    assert (spread[:, 3] <= 4).all()
+    # At an end of the factor the neighbourhood is cut off, so such groups hold two colours; elsewhere three.
+    assert set(np.unique(spread[:, 0])) == {1, 2}
+    assert (spread[:, 1] == 2).all()
+    turned = (groups[:, :, 2] - groups[:, :1, 2] + 6) % 40
+    assert (turned <= 12).all()
+    assert (spread[:, 2] > 30).any()
+    assert (spread[:, 2] <= 6).any()
+
+
+def test_local_group_is_uniform_over_the_cut_off_neighbourhood():
+    space = FactorSpace.of(x=6).only({"x": 0})
+    assert (np.asarray(space.local_group(jax.random.key(13), 100, {"x": 2})) == 0).all()
+    space = FactorSpace.of(x=6)
+    keys = jax.random.split(jax.random.key(14), 64)
+    groups = np.asarray(jax.vmap(lambda key: space.local_group(key, 3_000, {"x": 2}))(keys))[..., 0]
+    for group in groups:
+        values, found = np.unique(group, return_counts=True)
+        assert (np.diff(values) == 1).all()
+        assert stats.chisquare(found).pvalue > RARE
+    assert {tuple(np.unique(group)) for group in groups} == {
+        (0, 1, 2), (0, 1, 2, 3), (0, 1, 2, 3, 4), (1, 2, 3, 4, 5), (2, 3, 4, 5), (3, 4, 5)
+    }  # fmt: skip
+
+
+def test_spaces_are_static_arguments_and_equal_ones_share_a_trace():
+    traces = []
+
+    @functools.partial(jax.jit, static_argnums=0)
+    def draw(space, key):
+        traces.append(space)
+        return space.sample(key, 3)
+
+    key = jax.random.key(15)
+    first = draw(SMALL.without({"shape": 0}), key)
+    again = draw(SMALL.without({"shape": 0}), key)
+    np.testing.assert_array_equal(first, again)
+    np.testing.assert_array_equal(first, SMALL.without({"shape": 0}).sample(key, 3))
+    assert len(traces) == 1
+    draw(SMALL.without({"shape": 1}), key)
+    assert len(traces) == 2
+
+
+def test_the_key_decides():
+    key = jax.random.key(16)
+    np.testing.assert_array_equal(SMALL.sample(key, 50), SMALL.sample(key, 50))
+    assert (np.asarray(SMALL.sample(key, 50)) != np.asarray(SMALL.sample(jax.random.key(17), 50))).any()
+
+
+@pytest.mark.parametrize(
+    ("attempt", "message"),
+    [
+        (lambda: FactorSpace.of(a=()), "a: needs at least 1 value"),
+        (lambda: SMALL.without({"hue": 0}), "needs one of shape, scale, x, got 'hue'"),
+        (lambda: SMALL.only({"shape": 3}), "class number from 0 to 2, got 3"),
+        (lambda: SMALL.without({}), "at least one factor"),
+        (lambda: SMALL.only({"shape": 1}).only({"shape": 2}), "got none left"),
+        (lambda: SMALL.only({"shape": 1}).without({"shape": 1}), "got none left"),
+        (lambda: SMALL.position(3), "from 0 to 2, got 3"),
+        (lambda: SMALL.correlated("x", "x", 0.1), "two factors"),
+        (lambda: SMALL.correlated("x", "scale", 0.0), "width > 0"),
+        (lambda: FactorSpace.of(a=2**16, b=2**16).index(jnp.zeros((1, 2), jnp.int32)), "fewer than 2³¹"),
+        (lambda: FactorSpace.of(a=2000, b=2000).without({"a": 0, "b": 0}), "joint cells"),
+        (lambda: SMALL.without({"x": 0}).local_group(jax.random.key(0), 2, {}), "without held-out"),
+    ],
+)
+def test_bad_input_is_refused(attempt, message):
+    with pytest.raises(ValueError, match=message):
+        attempt()

@@ -1,0 +1,110 @@
+"""The cache on disk: written once, whole or not at all, rebuilt when it is damaged."""
+
+import json
+import logging
+
+import numpy as np
+import pytest
+
+from jaxdis.data import lattice
+
+
+def fetch(calls, origin="here", shape=(50, 4), name="squares"):
+    def build(out):
+        calls.append(1)
+        out[:] = np.arange(out.size).reshape(out.shape) ** 2
+
+    return lattice.cached(name, shape, np.int32, build, origin)
+
+
+def test_built_once_and_read_from_disk(cache):
+    calls = []
+    first = fetch(calls)
+    again = fetch(calls)
+    assert len(calls) == 1
+    np.testing.assert_array_equal(first, np.arange(200).reshape(50, 4) ** 2)
+    np.testing.assert_array_equal(again, first)
+    assert isinstance(again, np.memmap)
+    assert not again.flags.writeable
+    assert sorted(path.name for path in cache.iterdir()) == ["squares.json", "squares.npy"]
+
+
+def truncate(path):
+    path.write_bytes(path.read_bytes()[:-40])
+
+
+def flip(path):
+    data = bytearray(path.read_bytes())
+    data[-7] ^= 1
+    path.write_bytes(data)
+
+
+def empty(path):
+    path.write_bytes(b"")
+
+
+def other_array(path):
+    np.save(path, np.zeros((50, 4), np.int32))
+
+
+def pickled(path):
+    np.save(path, np.array([{"a": 1}], object), allow_pickle=True)
+
+
+def no_description(path):
+    path.with_suffix(".json").unlink()
+
+
+def half_a_description(path):
+    path.with_suffix(".json").write_text('{"shape": [50')
+
+
+def other_checksum(path):
+    description = json.loads(path.with_suffix(".json").read_text())
+    path.with_suffix(".json").write_text(json.dumps(description | {"crc32": 1}))
+
+
+@pytest.mark.parametrize(
+    "spoil", [truncate, flip, empty, other_array, pickled, no_description, half_a_description, other_checksum]
+)
+def test_a_damaged_file_is_rebuilt_with_a_message(cache, caplog, spoil):
+    calls = []
+    fetch(calls)
+    spoil(cache / "squares.npy")
+    with caplog.at_level(logging.WARNING):
+        again = fetch(calls)
+    assert len(calls) == 2
+    np.testing.assert_array_equal(again, np.arange(200).reshape(50, 4) ** 2)
+    assert "squares.npy" in caplog.text
+    assert "building it again" in caplog.text
+    assert len(fetch(calls)) == 50
+    assert len(calls) == 2
+
+
+@pytest.mark.parametrize("change", [{"origin": "there"}, {"shape": (40, 4)}])
+def test_another_origin_or_shape_is_rebuilt(caplog, change):
+    calls = []
+    fetch(calls)
+    fetch(calls, **change)
+    assert len(calls) == 2
+    assert next(iter(change)) in caplog.text
+
+
+def test_an_interrupted_build_leaves_nothing(cache):
+    def build(out):
+        out[:10] = 1
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        lattice.cached("half", (50, 4), np.int32, build)
+    assert list(cache.iterdir()) == []
+
+
+def test_identity_changes_with_the_file(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"one")
+    before = lattice.identity(path)
+    assert lattice.identity(path) == before
+    path.write_bytes(b"three")
+    assert lattice.identity(path) != before
+    assert lattice.name_of("set", before) != lattice.name_of("set", lattice.identity(path))

@@ -1,0 +1,220 @@
+"""Mutual information against the reference implementations, and the parts of the estimate against NumPy."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from sklearn.metrics import mutual_info_score
+
+from jaxdis import Factors, relate
+from jaxdis.data import synthetic
+from jaxdis.relations import RELATIONS, binning, information, mutual_information, mutual_information_sampled
+from tests.golden_values import arrays, numbers
+
+POPULATIONS = {
+    "b_toy_M1": lambda: synthetic.toy_model("M1"),
+    "b_toy_M2": lambda: synthetic.toy_model("M2"),
+    "c_xor": synthetic.xor,
+    "c_thm31_n4_k3": lambda: synthetic.distributed(4, 3),
+    "c_thm31_n8_k2": lambda: _stored("theorem31_n8_k2"),
+}
+
+
+def _stored(name):
+    stored = arrays(name)
+    codes = (stored["quarters"].astype(np.float32) + 0.5) / 4 if "quarters" in stored else stored["codes"]
+    return codes, Factors.of(stored["factors"])
+
+
+@pytest.mark.parametrize("name", POPULATIONS)
+def test_equal_width_equals_the_reference(name):
+    expected = numbers("populations")["cases"][name]
+    relation = relate(*POPULATIONS[name](), "mutual_information")
+    # Both count exactly; float32 logarithms leave 1e-7.
+    np.testing.assert_allclose(relation.strength, expected["mi"], atol=2e-7)
+    np.testing.assert_allclose(relation.ceiling, expected["entropy"], rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", [*POPULATIONS, "unbalanced", "ties"])
+def test_equal_count_equals_the_reference(name):
+    if name in POPULATIONS:
+        representation, expected = POPULATIONS[name](), numbers("populations")["cases"][name]
+    else:
+        representation = _stored(name)
+        expected = {"equal_count_mi_factor_by_code": numbers("equal_count")["equal_count_mi_factor_by_code"][name]}
+    relation = relate(*representation, "mutual_information_equal_count")
+    np.testing.assert_allclose(relation.strength.T, expected["equal_count_mi_factor_by_code"], atol=2e-7)
+
+
+@pytest.mark.parametrize("case", synthetic.CASES)
+def test_thirty_bins_equal_the_reference_on_calibration_cases(case):
+    expected = numbers("calibration")["cases"][case]
+    cells = np.array(expected["cells"])
+    k = expected["num_factors"]
+    rows = np.repeat(cells[:, :-1], cells[:, -1], axis=0)
+    relation = relate(rows[:, k:], Factors.of(rows[:, :k]), RELATIONS["mutual_information"].with_options(bins=30))
+    np.testing.assert_allclose(relation.strength, expected["mi_bins30"], atol=5e-7)
+
+
+def test_continuous_factors_are_binned_like_the_reference():
+    expected = numbers("warp")
+    factors = arrays("warp")["factors"]
+    steepness = 1000 ** (expected["alpha"] - 0.25)
+    codes = np.tan(2 * np.arctan(steepness / 2) * (factors.astype(float) - 0.5)) / steepness + 0.5
+    spec = RELATIONS["mutual_information"].with_options(bins=30)
+    relation = relate(codes, Factors.of(factors, (None,) * 6), spec)
+    # Rounding the stored factors may carry a sample of 20,000 over an edge: 1e-4 at most.
+    np.testing.assert_allclose(relation.strength, expected["mi_bins30"], atol=1e-4)
+
+
+def test_bins_are_numpys():
+    rng = np.random.default_rng(0)
+    codes = np.stack(
+        [
+            rng.normal(size=5000),
+            rng.integers(0, 25, 5000) * 0.1,  # values on edges
+            rng.integers(0, 6, 5000),
+            np.exp(rng.normal(size=5000) * 3),
+        ],
+        axis=1,
+    ).astype(np.float32)
+    number = np.asarray(binning.equal_width_bins(jnp.asarray(codes), 20))
+    for i in range(codes.shape[1]):
+        edges = np.histogram(codes[:, i], 20)[1]
+        expected = np.clip(np.digitize(codes[:, i], edges[:-1]) - 1, 0, 19)
+        # A fused multiply-add may place an edge one ulp from NumPy's; no more than two samples sit there.
+        assert (number[:, i] != expected).sum() <= 2
+
+
+def test_constant_and_one_ulp_codes_are_one_bin():
+    codes = jnp.stack([jnp.full(100, 0.3), jnp.where(jnp.arange(100) < 50, 1.0, 1.0 + 2**-23)], axis=1)
+    number = binning.equal_width_bins(codes, 20)
+    assert (np.asarray(number) == 0).all()
+
+
+def test_equal_count_dividers_are_sorted_values_at_multiples():
+    codes = jnp.asarray(np.random.default_rng(0).permutation(60).astype(np.float32))[:, None]
+    ordered = binning.sort_columns(codes)
+    number = np.asarray(binning.equal_count_bins(ordered, codes, 13))[:, 0]
+    dividers = np.array([m * 60 // 13 for m in range(1, 13)])
+    np.testing.assert_array_equal(number, np.searchsorted(dividers, np.asarray(codes)[:, 0], side="right"))
+    assert np.bincount(number).min() >= 60 // 13
+
+
+def test_sort_columns_orders_signs_zeros_and_infinities():
+    values = np.array([3.0, -0.0, 0.0, -np.inf, 1e-30, -7.5, np.inf, -1e-30, 2.0], np.float32)
+    np.testing.assert_array_equal(binning.sort_columns(jnp.asarray(values)[:, None])[:, 0], np.sort(values))
+
+
+@pytest.mark.parametrize("sizes", [(2,), (3, 6, 40, 32, 32), (400, 2)])
+def test_scatter_and_matmul_count_the_same(sizes):
+    rng = np.random.default_rng(0)
+    number = jnp.asarray(rng.integers(0, 7, (500, 4)), jnp.int32)
+    classes = jnp.asarray(np.stack([rng.integers(0, size, 500) for size in sizes], axis=1), jnp.int32)
+    scatter = binning.joint_tables(number, 7, classes, sizes, method="scatter")
+    matmul = binning.joint_tables(number, 7, classes, sizes, method="matmul")
+    np.testing.assert_array_equal(scatter, matmul)
+    weights = jnp.asarray(rng.integers(0, 4, 500), jnp.float32)
+    weighted = binning.joint_tables(number, 7, classes, sizes, weights=weights, method="scatter")
+    np.testing.assert_array_equal(
+        weighted, binning.joint_tables(number, 7, classes, sizes, weights=weights, method="matmul")
+    )
+    start = 0
+    for j, size in enumerate(sizes):
+        by_hand = np.zeros((4, 7, size))
+        for i in range(4):
+            np.add.at(by_hand[i], (np.asarray(number)[:, i], np.asarray(classes)[:, j]), 1)
+        np.testing.assert_array_equal(scatter[:, :, start : start + size], by_hand)
+        start += size
+
+
+def test_information_of_tables_equals_sklearn_in_float64():
+    rng = np.random.default_rng(1)
+    y = rng.integers(0, 40, 10_000)
+    x = np.where(rng.random(10_000) < 0.02, y % 20, rng.integers(0, 20, 10_000))  # a weak relation
+    table = np.zeros((1, 20, 40), np.float32)
+    np.add.at(table[0], (x, y), 1)
+    strength, _, _ = information.information_of_tables(jnp.asarray(table), (40,))
+    np.testing.assert_allclose(strength[0, 0], mutual_info_score(x, y), rtol=2e-6)
+
+
+def test_miller_madow_adds_half_the_occupied_cells():
+    rng = np.random.default_rng(2)
+    codes = rng.normal(size=(2000, 2)).astype(np.float32)
+    factors = Factors.of(rng.integers(0, 7, (2000, 1)))
+    plain = relate(codes, factors, "mutual_information")
+    corrected = relate(codes, factors, RELATIONS["mutual_information"].with_options(correction="miller_madow"))
+    number = np.asarray(binning.equal_width_bins(jnp.asarray(codes), 20))
+    for i in range(2):
+        bins = len(np.unique(number[:, i]))
+        cells = len(np.unique(np.c_[number[:, i], np.asarray(factors.values)[:, 0]], axis=0))
+        bias = (bins + 7 - cells - 1) / 4000
+        assert corrected.strength[i, 0] == pytest.approx(max(float(plain.strength[i, 0]) + bias, 0), abs=1e-6)
+        assert abs(corrected.strength[i, 0]) < plain.strength[i, 0]  # nearer the truth, which is 0
+    assert corrected.ceiling[0] == pytest.approx(float(plain.ceiling[0]) + 6 / 4000, abs=1e-6)
+
+
+def test_weights_are_repetitions():
+    rng = np.random.default_rng(3)
+    codes = rng.normal(size=(400, 3)).astype(np.float32)
+    values = rng.integers(0, 4, (400, 2))
+    weights = rng.integers(0, 4, 400)
+    rows = np.repeat(np.arange(400), weights)
+    for name in ("mutual_information", "mutual_information_equal_count", "mutual_information_sampled"):
+        weighted = relate(codes, Factors.of(values), name, weights=weights)
+        repeated = relate(codes[rows], Factors.of(values[rows], weighted_sizes(values)), name)
+        np.testing.assert_allclose(weighted.strength, repeated.strength, atol=2e-6, err_msg=name)
+        np.testing.assert_allclose(weighted.ceiling, repeated.ceiling, rtol=2e-6, err_msg=name)
+
+
+def weighted_sizes(values):
+    return tuple(int(size) for size in values.max(axis=0) + 1)
+
+
+def test_sampled_information_of_wide_and_narrow_posteriors():
+    """A posterior as wide as the prior tells nothing; a narrow one tells what its bin does; between, the channel's."""
+    rng = np.random.default_rng(4)
+    values = rng.integers(0, 2, (4000, 1))
+    codes = jnp.asarray(np.where(values == 1, 1.0, -1.0).astype(np.float32))
+    factors = Factors.of(values)
+
+    def information_at(variance):
+        return float(
+            mutual_information_sampled(codes, factors, variances=jnp.full(codes.shape, variance)).strength[0, 0]
+        )
+
+    narrow = float(mutual_information_sampled(codes, factors).strength[0, 0])
+    assert narrow == pytest.approx(float(mutual_information(codes, factors).ceiling[0]), rel=1e-5)
+    assert information_at(1e-8) == pytest.approx(narrow, rel=1e-6)
+    # The binary-input Gaussian channel at signal 1 and noise 1/2, by quadrature.
+    grid = np.linspace(-12, 12, 200_001)
+    sigma = np.sqrt(0.5)
+    p = [np.exp(-((grid - c) ** 2) / (2 * sigma**2)) / np.sqrt(2 * np.pi) / sigma for c in (-1, 1)]
+    share = values.mean()
+    mix = (1 - share) * p[0] + share * p[1]
+    truth = sum(
+        w * np.trapezoid(q * np.log(np.maximum(q, 1e-300) / mix), grid)
+        for w, q in zip((1 - share, share), p, strict=True)
+    )
+    # 100 bins and the limits at ±4 cost 0.2 %.
+    assert information_at(0.5) == pytest.approx(truth, rel=3e-3)
+    assert information_at(1e4) < 1e-3
+
+
+def test_a_one_valued_factor_is_a_column_of_nan_and_a_constant_code_a_row_of_zeros():
+    codes = jnp.stack([jnp.zeros(50), jnp.arange(50.0)], axis=1)
+    factors = Factors.of(np.stack([np.zeros(50, int), np.arange(50) % 2], axis=1), (3, 2))
+    for name in RELATIONS:
+        relation = relate(codes, factors, name)
+        assert relation.ceiling[0] == 0, name
+        assert np.isnan(relation.strength[:, 0]).all(), name
+        if name != "mutual_information_sampled":
+            assert relation.strength[0, 1] == 0, name
+
+
+def test_vmap_over_members_equals_one_by_one():
+    """The relation of a batch is the batch of relations: nothing leaks over the member axis."""
+    codes = jnp.asarray(np.random.default_rng(5).normal(size=(3, 200, 2)), jnp.float32)
+    factors = Factors.of(np.random.default_rng(6).integers(0, 3, (200, 2)))
+    batched = jax.vmap(lambda one: mutual_information(one, factors).strength)(codes)
+    np.testing.assert_array_equal(batched[1], mutual_information(codes[1], factors).strength)

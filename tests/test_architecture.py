@@ -1,0 +1,98 @@
+"""The folder list is the pipeline: imports point one way, and heavy libraries have one door each."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent / "jaxdis"
+
+# From the bottom up. A room may import from its own floor and from those below.
+FLOORS = [
+    {"runtime", "spec", "typing", "arrays"},
+    {"data", "learners"},
+    {"models"},
+    {"codes"},
+    {"relations"},
+    {"scores"},
+    {"metrics", "single_neuron", "interventions", "structured", "unsupervised", "downstream"},
+    {"batching", "table", "inputs", "evaluate"},
+    {"study"},
+    {"cli", "__main__", "__init__"},
+]
+# Models train zoos, which are spread over devices by the executor; it knows nothing of members.
+EXECUTOR = {"batching"}
+
+DOORS = {
+    "flax": {"models/networks.py"},
+    "matplotlib": {"study/plots.py"},
+    "tensorflow_datasets": None,
+    "dask": None,
+    "distributed": None,
+    "sklearn": set(),
+    "pickle": set(),
+    "torch": set(),
+}
+
+
+def modules():
+    return sorted(ROOT.rglob("*.py"))
+
+
+def imported(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            found |= {f"{node.module}.{alias.name}" for alias in node.names} | {node.module}
+    return found
+
+
+def floor_of(name: str) -> int:
+    for level, rooms in enumerate(FLOORS):
+        if name in rooms:
+            return level
+    raise AssertionError(f"{name}: on no floor; add it to FLOORS")
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_point_down(path):
+    here = floor_of(room_of(path))
+    for name in imported(path):
+        parts = name.split(".")
+        if parts[0] == "jaxdis" and len(parts) > 1 and (ROOT / parts[1]).exists() | (ROOT / f"{parts[1]}.py").exists():
+            if parts[1] in EXECUTOR and room_of(path) == "models":
+                continue
+            assert floor_of(parts[1]) <= here, f"{path} imports {name}"
+
+
+@pytest.mark.parametrize("library", DOORS)
+def test_heavy_libraries_have_one_door(library):
+    users = {
+        str(path.relative_to(ROOT)) for path in modules() if any(n.split(".")[0] == library for n in imported(path))
+    }
+    allowed = DOORS[library]
+    if allowed is None:
+        assert len(users) <= 1, users
+    else:
+        assert users <= allowed, users
+
+
+def test_importing_the_package_is_light():
+    program = "import sys, jaxdis; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    for library in ("matplotlib", "tensorflow_datasets", "dask", "sklearn", "tyro", "rich", "flax", "h5py", "PIL"):
+        assert library not in loaded, library
+
+
+def test_no_module_is_a_warehouse():
+    """A module is one room: past 400 lines it has become several."""
+    assert {str(path) for path in modules() if len(path.read_text().splitlines()) > 400} == set()

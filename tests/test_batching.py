@@ -1,0 +1,96 @@
+"""The zoo executor: chunks, devices, padding, memory."""
+
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxdis import batching
+
+
+def summarise(static, member, shared):
+    return {"sum": (member["x"] * shared).sum() * static, "first": member["x"][0]}
+
+
+@pytest.mark.parametrize("members", [1, 2, 3, 7, 8])
+@pytest.mark.parametrize("batch_size", [None, 1, 3])
+@pytest.mark.parametrize("chunk_bytes", [1, 100, 1 << 20])
+def test_every_member_is_there_once_and_in_order(members, batch_size, chunk_bytes):
+    x = np.arange(members * 5, dtype=np.float32).reshape(members, 5)
+    result = batching.map_members(
+        summarise, 2.0, {"x": x}, jnp.float32(3), batch_size=batch_size, chunk_bytes=chunk_bytes
+    )
+    np.testing.assert_array_equal(result["sum"], x.sum(axis=1) * 6)
+    np.testing.assert_array_equal(result["first"], x[:, 0])
+
+
+def test_members_may_be_memory_mapped(tmp_path):
+    x = np.random.default_rng(0).random((9, 4)).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    result = batching.map_members(summarise, 1.0, {"x": mapped}, jnp.float32(1), chunk_bytes=32)
+    np.testing.assert_allclose(result["sum"], x.sum(axis=1), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("count", "num_devices", "most"), [(1000, 2, 100), (7, 2, 3), (1, 2, 10), (5, 1, 2), (64, 8, 20)]
+)
+def test_chunks_are_multiples_of_the_devices_and_nearly_equal(count, num_devices, most):
+    members = {"x": np.zeros((count, 25), np.float32)}
+    size = batching.chunk_size(count, members, num_devices, most * 100)
+    assert size % num_devices == 0
+    assert size <= max(most, num_devices)
+    rows = np.concatenate(list(batching.chunks(count, size)))
+    assert set(rows) == set(range(count))
+    waste = len(rows) - count
+    assert waste < num_devices * -(-count // size) + num_devices
+
+
+def heavy(static, member, shared):
+    del static, shared
+    square = jnp.outer(member, member)
+    return (jnp.sort(square, axis=0) @ jnp.sort(square, axis=1)).sum()
+
+
+def test_batch_size_follows_the_compilers_memory_analysis():
+    members = np.zeros((64, 200), np.float32)
+    one = batching.member_bytes(heavy, None, members, jnp.zeros(()))
+    assert one >= 200 * 200 * 4  # at least one square matrix
+    assert batching.choose_batch_size(heavy, None, members, jnp.zeros(()), 64, "cpu") == 1
+    assert batching.choose_batch_size(heavy, None, members, jnp.zeros(()), 64, "gpu", budget=5 * one) == 5
+    assert batching.choose_batch_size(heavy, None, members, jnp.zeros(()), 3, "gpu", budget=5 * one) == 3
+    assert batching.choose_batch_size(heavy, None, members, jnp.zeros(()), 64, "gpu", budget=1) == 1
+
+
+def test_devices_share_a_chunk():
+    assert len(jax.devices()) == 2
+    x = np.ones((6, 5), np.float32)
+    both = batching.map_members(summarise, 1.0, {"x": x}, jnp.float32(1))
+    one = batching.map_members(summarise, 1.0, {"x": x}, jnp.float32(1), devices=(jax.devices()[1],))
+    np.testing.assert_array_equal(both["sum"], one["sum"])
+
+
+MEMORY = """
+import resource, numpy as np, jax
+jax.config.update("jax_num_cpu_devices", 2)
+import jaxdis
+from jaxdis import runtime
+runtime.use_compilation_cache()
+rng = np.random.default_rng(0)
+factors = jaxdis.Factors.of(np.stack([rng.integers(0, s, 10000) for s in (3, 6, 40, 32, 32)], axis=1))
+codes = np.empty((600, 10000, 10), np.float32)
+codes[:] = rng.normal(size=(10000, 10))
+jaxdis.evaluate(codes[:40], factors, ["mig", "modularity"])
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+jaxdis.evaluate(codes, factors, ["mig", "modularity"])
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+"""
+
+
+def test_memory_does_not_grow_with_the_zoo():
+    """600 members are 229 MiB of codes; scoring them after 40 may add a few chunks, not another copy."""
+    printed = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True).stdout
+    assert float(printed) < 140

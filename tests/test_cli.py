@@ -1,0 +1,178 @@
+"""The command line as a user runs it."""
+
+import csv
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from jaxdis.cli import main
+
+
+@pytest.fixture
+def codes_file(tmp_path):
+    rng = np.random.default_rng(0)
+    values = np.stack([rng.integers(0, 3, 300), rng.integers(0, 4, 300)], axis=1)
+    codes = (values @ rng.normal(size=(2, 3)) + 0.1 * rng.normal(size=(4, 300, 3))).astype(np.float32)
+    path = tmp_path / "codes.npz"
+    np.savez(path, codes=codes, factors=values, names=["shape", "[red]size"])
+    return path
+
+
+@pytest.fixture(autouse=True)
+def in_process(monkeypatch):
+    """The devices of this process are set already."""
+    monkeypatch.setattr("jaxdis.cli.start", lambda cache: None)
+
+
+def test_score_writes_a_table_a_csv_and_json(codes_file, tmp_path, capsys):
+    out, columns = tmp_path / "out.csv", tmp_path / "out.json"
+    arguments = ["score", str(codes_file), "--metrics", "mig", "med", "--csv", str(out), "--json", str(columns)]
+    assert main(arguments) == 0
+    printed = capsys.readouterr().out
+    assert "mig" in printed
+    assert "med.completeness" in printed
+    assert "4 members" in printed
+    rows = list(csv.DictReader(out.read_text().splitlines()))
+    assert len(rows) == 4
+    loaded = json.loads(columns.read_text())
+    assert loaded["mig"][3] == pytest.approx(float(rows[3]["mig"]), rel=1e-6)
+
+
+def test_score_reads_npy_pairs_and_single_representations(codes_file, tmp_path, capsys):
+    with np.load(codes_file) as arrays:
+        np.save(tmp_path / "codes.npy", arrays["codes"][0])
+        np.save(tmp_path / "factors.npy", arrays["factors"])
+    arguments = [
+        "score",
+        str(tmp_path / "codes.npy"),
+        "--factors",
+        str(tmp_path / "factors.npy"),
+        "--metrics",
+        "mig,mcc",
+    ]
+    assert main(arguments) == 0
+    assert "score" in capsys.readouterr().out
+
+
+def test_score_marks_continuous_factors_and_undefined_scores(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    codes = rng.normal(size=(2, 100, 2))
+    codes[1, 3, 0] = np.nan
+    np.savez(tmp_path / "c.npz", codes=codes, factors=np.c_[rng.integers(0, 3, 100), rng.random(100)], sizes=[3, 0])
+    assert main(["score", str(tmp_path / "c.npz"), "--metrics", "mig", "--json", str(tmp_path / "out.json")]) == 0
+    assert "1 non-finite values in 1 of 2 members (1)" in capsys.readouterr().err.replace("\n", " ")
+    assert json.loads((tmp_path / "out.json").read_text())["mig"][1] is None
+
+
+class Anything:
+    pass
+
+
+def bad_files():
+    values = np.arange(20)[:, None] % 3
+    codes = np.zeros((20, 2), np.float32)
+
+    def missing(path):
+        return path
+
+    def pickled(path):
+        np.savez(path, codes=np.array([Anything()], dtype=object), factors=values)
+        return path
+
+    def truncated(path):
+        np.savez(path, codes=codes, factors=values)
+        path.write_bytes(path.read_bytes()[:-200])
+        return path
+
+    def damaged(path):
+        np.savez(path, codes=np.random.default_rng(0).random((200, 2)), factors=values)
+        content = bytearray(path.read_bytes())
+        content[400:700] = bytes(300)
+        path.write_bytes(bytes(content))
+        return path
+
+    def without_factors(path):
+        np.savez(path, codes=codes)
+        return path
+
+    def text(path):
+        path.write_text("codes, factors")
+        return path
+
+    def npy_alone(path):
+        np.save(path.with_suffix(".npy"), codes)
+        return path.with_suffix(".npy")
+
+    def wrong_factors(path):
+        np.savez(path, codes=codes, factors=values + 0.5)
+        return path
+
+    yield missing, "no such file"
+    yield pickled, "pickled Python objects, which are never loaded"
+    yield truncated, "cut short"
+    yield damaged, "is damaged"
+    yield without_factors, "needs an array 'factors', got ['codes']"
+    yield text, "is no .npz"
+    yield npy_alone, "--factors factors.npy"
+    yield wrong_factors, "not whole numbers"
+
+
+@pytest.mark.parametrize(("make", "message"), list(bad_files()), ids=lambda case: getattr(case, "__name__", None))
+def test_bad_files_end_with_code_2_and_one_line(make, message, tmp_path, capsys):
+    assert main(["score", str(make(tmp_path / "bad.npz"))]) == 2
+    error = capsys.readouterr().err.strip()
+    assert message in error
+    assert len(error.splitlines()) == 1
+    assert "Traceback" not in error
+
+
+def test_unknown_metric_is_answered_with_the_nearest(codes_file, capsys):
+    assert main(["score", str(codes_file), "--metrics", "modulraity"]) == 2
+    assert "did you mean 'modularity'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("what", ["metrics", "relations", "scores"])
+def test_list_shows_every_row(what, capsys):
+    import jaxdis
+
+    assert main(["list", what]) == 0
+    printed = capsys.readouterr().out
+    for name in getattr(jaxdis, what.upper()):
+        assert name[:12] in printed
+
+
+def test_bad_arguments_exit_with_2():
+    with pytest.raises(SystemExit) as stop:
+        main(["list", "nonsense"])
+    assert stop.value.code == 2
+
+
+def test_the_installed_command_uses_all_cores_and_the_cache(codes_file, tmp_path):
+    """A process of its own: devices and cache are set before JAX starts."""
+    command = [
+        sys.executable,
+        "-m",
+        "jaxdis",
+        "score",
+        str(codes_file),
+        "--metrics",
+        "mig",
+        "--cache",
+        str(tmp_path / "p"),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "mig" in done.stdout
+    assert any((tmp_path / "p").iterdir())
+
+
+def test_help_explains(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["score", "--help"])
+    assert stop.value.code == 0
+    printed = capsys.readouterr().out
+    assert "--metrics" in printed
+    assert "class numbers" in printed

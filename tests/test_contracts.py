@@ -1,0 +1,251 @@
+"""What every row of every table must do. A new row is tested by being a row."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxdis import METRICS, RELATIONS, Factors, evaluate
+from jaxdis.evaluate import _inputs, plan_of, score_member
+from jaxdis.metrics import apply
+from jaxdis.typing import Sample
+
+SIZES = (3, 5, 4)
+
+# Which maps of a code leave each relation as it is. A new relation says what it promises here.
+INVARIANT_UNDER = {
+    "mutual_information": "affine",
+    "mutual_information_equal_count": "increasing",
+    "mutual_information_sampled": "nothing",
+    "correlation": "affine",
+    "r2": "affine",
+}
+
+
+@functools.cache
+def zoo(members: int = 3, n: int = 240, d: int = 4):
+    """Members that carry their factors more or less noisily; codes are noisy, so that no sample sits on an edge."""
+    rng = np.random.default_rng(0)
+    values = np.stack([rng.integers(0, size, n) for size in SIZES], axis=1)
+    mixing = rng.normal(size=(members, len(SIZES), d))
+    codes = np.einsum("nk,mkd->mnd", values, mixing) + 0.3 * rng.normal(size=(members, n, d))
+    return codes.astype(np.float32), Factors.of(values, SIZES)
+
+
+def columns(scores) -> dict[str, np.ndarray]:
+    return {**scores.columns, **scores.parts}
+
+
+def assert_same(left, right, **tolerance):
+    left, right = columns(left), columns(right)
+    assert left.keys() == right.keys()
+    for name in left:
+        if tolerance:
+            np.testing.assert_allclose(left[name], right[name], err_msg=name, **tolerance)
+        else:
+            np.testing.assert_array_equal(left[name], right[name], err_msg=name)
+
+
+@functools.cache
+def scores_of(name: str):
+    return evaluate(*zoo(), name)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def relate_jitted(spec, codes, factors, weights=None, active=None):
+    return apply(spec, jax.random.key(0), Sample(codes, factors, weights), Sample(codes, factors), active)
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_scores_are_numbers_with_the_right_shape(name):
+    scores = scores_of(name)
+    assert any(column == name or column.startswith(f"{name}.") for column in scores)
+    for column, values in scores.items():
+        assert values.shape == (3,), column
+        assert np.isfinite(values).all(), column
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_one_member_alone_equals_it_in_the_zoo(name):
+    codes, factors = zoo()
+    alone = evaluate(codes[0], factors, name)
+    for column, values in scores_of(name).items():
+        assert alone[column].shape == ()
+        np.testing.assert_allclose(alone[column], values[0], atol=1e-6, err_msg=column)
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_batched_equals_mapped(name):
+    """vmap = lax.map, with a batch that does not divide the members of a device."""
+    assert_same(evaluate(*zoo(), name, batch_size=2), scores_of(name), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_one_device_equals_two(name):
+    assert_same(evaluate(*zoo(), name, devices=jax.devices()[:1]), scores_of(name))
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_the_key_alone_decides(name):
+    assert_same(evaluate(*zoo(), name, jax.random.key(0)), scores_of(name))
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_nan_in_one_member_leaves_the_others_bit_identical(name):
+    codes, factors = zoo()
+    spoiled = codes.copy()
+    spoiled[1, 17, 2] = np.nan
+    with pytest.warns(RuntimeWarning, match=r"1 non-finite values in 1 of 3 members \(1\)"):
+        scores = evaluate(spoiled, factors, name)
+    for column, values in columns(scores_of(name)).items():
+        np.testing.assert_array_equal(columns(scores)[column][[0, 2]], values[[0, 2]], err_msg=column)
+    for column, values in scores.items():
+        assert np.isnan(values[1]), column
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_a_constant_code_is_legal(name):
+    codes, factors = zoo()
+    still = codes.copy()
+    still[:, :, 1] = 2.5
+    for column, values in evaluate(still, factors, name).items():
+        assert np.isfinite(values).all(), column
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_all_codes_constant_is_legal(name):
+    codes, factors = zoo()
+    for column, values in evaluate(np.ones_like(codes), factors, name).items():
+        assert np.isfinite(values).all(), column
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_a_one_valued_factor_changes_nothing(name):
+    codes, factors = zoo()
+    more = Factors.of(np.c_[np.asarray(factors.values), np.zeros(len(factors.values), int)], (*SIZES, 1))
+    scores = evaluate(codes, more, name)
+    for column, values in scores_of(name).items():
+        np.testing.assert_allclose(scores[column], values, atol=1e-5, err_msg=column)
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_fewer_codes_than_factors_and_a_single_factor_are_legal(name):
+    codes, factors = zoo()
+    single = Factors.of(np.asarray(factors.values)[:, :1], SIZES[:1])
+    for given in ((codes[:, :, :1], factors), (codes, single), (codes[:, :, :1], single)):
+        for column, values in evaluate(*given, name).items():
+            assert np.isfinite(values).all(), column
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_the_order_of_codes_does_not_matter(name):
+    codes, factors = zoo()
+    scores = evaluate(codes[:, :, [2, 0, 3, 1]], factors, name)
+    for column, values in scores_of(name).items():
+        np.testing.assert_allclose(scores[column], values, atol=1e-5, err_msg=column)
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_ten_calls_trace_once(name):
+    codes, factors = zoo()
+    plan = plan_of(name)
+    traces = []
+
+    @functools.partial(jax.jit, static_argnums=0)
+    def counted(plan, member, shared):
+        traces.append(1)
+        return score_member(plan, member, shared)
+
+    for call in range(10):
+        member, shared = _inputs(plan, codes + call, factors, jax.random.key(call), None, None, None, None)
+        counted(plan_of(name), jax.tree.map(lambda leaf: leaf[0], member), shared)
+    assert len(traces) == 1
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_options_make_a_new_value_and_the_default_is_the_same_value(name):
+    metric = METRICS[name]
+    assert metric.with_options() == metric
+    assert hash(metric) == hash(metric.with_options(**metric.knobs))
+    with pytest.raises(ValueError, match="has no option 'bogus'"):
+        metric.with_options(bogus=1)
+
+
+@pytest.mark.parametrize("name", RELATIONS)
+def test_relation_jitted_equals_eager(name):
+    codes, factors = zoo()
+    spec = RELATIONS[name]
+    sample = Sample(jnp.asarray(codes[0]), factors)
+    eager = apply(spec, jax.random.key(0), sample, sample)
+    jitted = relate_jitted(spec, sample.codes, factors)
+    for left, right in zip(jax.tree.leaves(eager), jax.tree.leaves(jitted), strict=True):
+        np.testing.assert_allclose(left, right, atol=2e-6)
+
+
+@pytest.mark.parametrize("name", RELATIONS)
+def test_relation_is_within_its_ceiling(name):
+    codes, factors = zoo()
+    relation = relate_jitted(RELATIONS[name], codes[0], factors)
+    strength, ceiling = np.asarray(relation.strength), np.asarray(relation.ceiling)
+    assert (strength >= 0).all()
+    assert (strength <= ceiling + 1e-6).all()
+
+
+@pytest.mark.parametrize("name", RELATIONS)
+def test_relation_has_a_nan_row_for_a_nan_code_alone(name):
+    codes, factors = zoo()
+    spoiled = codes[0].copy()
+    spoiled[5, 2] = np.inf
+    spoiled = relate_jitted(RELATIONS[name], spoiled, factors)
+    whole = relate_jitted(RELATIONS[name], codes[0], factors)
+    assert np.isnan(spoiled.strength[2]).all()
+    others = np.array([0, 1, 3])
+    np.testing.assert_allclose(spoiled.strength[others], whole.strength[others], atol=2e-6)
+
+
+@pytest.mark.parametrize("name", RELATIONS)
+def test_an_inactive_code_relates_to_nothing(name):
+    codes, factors = zoo()
+    active = jnp.array([True, False, True, True])
+    relation = relate_jitted(RELATIONS[name], codes[0], factors, None, active)
+    assert (np.asarray(relation.strength)[1] == 0).all()
+    assert not relation.active[1]
+
+
+@pytest.mark.parametrize("name", [name for name, spec in RELATIONS.items() if spec.takes("weights")])
+def test_zero_weights_take_samples_out(name):
+    codes, factors = zoo()
+    weights = np.r_[np.ones(200), np.zeros(40)].astype(np.float32)
+    moved = codes[0].copy()
+    moved[200:] *= 50  # what has no weight must not stretch the range either
+    weighted = relate_jitted(RELATIONS[name], moved, factors, weights)
+    cut = relate_jitted(RELATIONS[name], codes[0][:200], factors.take(jnp.arange(200)))
+    np.testing.assert_allclose(weighted.strength, cut.strength, atol=5e-6)
+    np.testing.assert_allclose(weighted.ceiling, cut.ceiling, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", RELATIONS)
+def test_relation_is_invariant_as_it_promises(name):
+    codes, factors = zoo()
+    spec, one = RELATIONS[name], codes[0]
+    promise = INVARIANT_UNDER[name]
+    mapped = {"affine": 2 * one - 8, "increasing": np.arcsinh(one) + one**3, "nothing": one}[promise]
+    np.testing.assert_allclose(
+        relate_jitted(spec, mapped, factors).strength, relate_jitted(spec, one, factors).strength, atol=1e-4
+    )
+    if promise == "affine":  # and the promise is not larger than it says
+        bent = relate_jitted(spec, np.exp(one), factors).strength
+        assert np.abs(bent - relate_jitted(spec, one, factors).strength).max() > 1e-3
+
+
+def test_every_relation_says_what_it_is_invariant_under():
+    assert INVARIANT_UNDER.keys() == RELATIONS.keys()
+
+
+def test_adding_a_metric_or_a_member_changes_no_number():
+    codes, factors = zoo()
+    alone = evaluate(codes[:2], factors, "mig")
+    together = evaluate(codes, factors, "all")
+    np.testing.assert_array_equal(together["mig"][:2], alone["mig"])
