@@ -1,6 +1,6 @@
 """Training speed: member-updates a second, the floor that a matrix product sets, compile time and memory.
 
-    pytest benchmarks/bench_training.py --benchmark-enable --benchmark-only --benchmark-disable-gc
+    BENCHMARK_CORES=2 python -m pytest benchmarks/bench_training.py -o addopts=
 
 Each benchmark records in ``extra_info``: milliseconds per member-update, the GFLOP/s of a 2048³ matrix product on as
 many devices in the same minute, the time that product's rate implies for the same arithmetic (the floor), and the ratio
@@ -15,13 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxdis import models, runtime
+from jaxdis import models
 from jaxdis.models.source import as_source
 from jaxdis.models.spread import Runner, Spread, default_piece
 from jaxdis.models.step import Program
 from jaxdis.models.train import resolved_config
-
-runtime.use_cpu_devices(2)
 
 ON_CPU = jax.default_backend() == "cpu"
 BATCH = 64

@@ -264,7 +264,11 @@ def test_images_of_any_dtype_are_the_same_images(dtype, images):
         ({"data": np.full((4, 8, 8, 1), 7.0)}, r"data: needs values in \[0, 1\]"),
         ({"data": np.full((4, 8, 8, 1), np.nan)}, r"data: needs values in \[0, 1\]"),
         ({"data": np.zeros((4, 8))}, "data: needs images of shape"),
-        ({"data": None}, "data: needs the name of a data set"),
+        ({"data": None}, "data: needs one of dsprites"),
+        (
+            {"hyperparameters": models.OBJECTIVES["factor"].settings()},
+            "hyperparameters: the objective beta has no discriminator",
+        ),
         (
             {"config": {"network": models.Mlp(image_shape=(9, 9, 1))}},
             r"data: the network needs images of shape \(9, 9, 1\)",

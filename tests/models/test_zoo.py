@@ -17,6 +17,7 @@ from flax import nnx
 from jaxdis import models
 from jaxdis.models import archive, networks, presets, progress, run, step, traversal
 from jaxdis.models.config import describe, restored
+from jaxdis.models.source import as_source, fingerprint
 from tests.models.conftest import largest_difference
 
 
@@ -348,6 +349,23 @@ def test_a_run_directory_trains_once(tmp_path, config, images):
         run.train_to_directory(config, {"beta": [1, 4]}, 3, tmp_path, data=images, progress=False)
     with pytest.raises(ValueError, match="data differ"):
         run.train_to_directory(config, {"beta": [1, 4]}, 2, tmp_path, data=images[:30], progress=False)
+
+
+def test_a_progress_bar_shows_the_losses(config, members, images, capsys):
+    models.train(config, members.keys, members.hyperparameters, data=images, progress=True)
+    assert "12/12" in capsys.readouterr().out
+
+
+def test_a_run_knows_its_renderer_in_every_process():
+    from jaxdis import data
+
+    first, again = (fingerprint(as_source(data.dsprites())) for _ in range(2))
+    assert first == again
+    assert fingerprint(as_source(data.color_dsprites())) != first
+    assert fingerprint(as_source(data.dsprites(dtype="uint8"))) != first
+    space, render = data.dsprites()
+    assert fingerprint(as_source((space.without({"shape": 0, "scale": 1}), render))) != first
+    assert "0x" not in as_source(data.dsprites()).draw.identity(render)
 
 
 def test_progress_says_what_happens():
