@@ -10,7 +10,7 @@ import optax
 from jaxdis.models import adversary, pieces
 from jaxdis.models.config import Config, objective_of
 from jaxdis.models.distributions import negative_log_likelihood, sample
-from jaxdis.models.objectives import Terms, divergence
+from jaxdis.models.losses import Terms, divergence
 from jaxdis.models.precision import InPrecision
 from jaxdis.models.source import Source
 from jaxdis.typing import Array, Float
