@@ -133,6 +133,12 @@ def test_a_directory_of_another_run_is_refused(carried_on):
         carried_on(batch_size=4)
 
 
+def test_a_directory_of_something_else_is_refused(carried_on, tmp_path):
+    (tmp_path / "run.json").write_text("{")
+    with pytest.raises(ValueError, match=r"run.json needs the JSON of a run"):
+        carried_on()
+
+
 def test_a_run_can_carry_on_with_another_number_of_devices(tmp_path, config, members, images):
     def part(steps, directory, devices):
         members_three = members.keys[:3], jax.tree.map(lambda leaf: leaf[:3], members.hyperparameters)
