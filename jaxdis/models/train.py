@@ -103,8 +103,8 @@ def train(
       progress: draw a progress bar with losses on the terminal.
 
     Returns:
-      :class:`~jaxdis.models.zoo.Zoo`. A member whose update gave a number that is not finite keeps its parameters from
-      before it and says so in ``Zoo.stopped``; the others are not touched.
+      :class:`~jaxdis.models.zoo.Zoo`. A member whose loss or gradient is not finite keeps its parameters from before
+      that update and says so in ``Zoo.stopped``; the others are not touched.
 
     Raises:
       ValueError: naming the argument, what came and what is needed; also for a directory that belongs to another run.
