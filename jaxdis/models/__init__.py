@@ -1,9 +1,10 @@
 """Images → posteriors: networks, objectives, and zoos trained in one program."""
 
 from jaxdis.models.config import Adam, Adversary, Config
+from jaxdis.models.losses import Hyperparameters, Terms
 from jaxdis.models.members import Members, members
 from jaxdis.models.networks import Convolutional, Discriminator, Mlp, burgess, locatello
-from jaxdis.models.objectives import OBJECTIVES, Hyperparameters, Objective, Terms
+from jaxdis.models.objectives import OBJECTIVES, Objective
 from jaxdis.models.own import Own
 from jaxdis.models.posterior import Posterior
 from jaxdis.models.train import make_train, train

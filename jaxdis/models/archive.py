@@ -1,5 +1,6 @@
 """Files of arrays: plain npz with a JSON header and a checksum, written whole or not at all, read without pickle."""
 
+import contextlib
 import hashlib
 import json
 import os
@@ -40,7 +41,8 @@ def read(path: str | Path) -> tuple[dict, dict[str, np.ndarray]]:
       DamagedFile: for a file that is truncated, altered, or was not written here. FileNotFoundError if there is none.
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
+        # numpy leaves the file open when it is not an npz, so it is opened here.
+        with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
             contents = {name: file[name] for name in file.files}
         header = json.loads(contents.pop(_HEADER).tobytes())
         arrays = {name.removeprefix("a/"): array for name, array in contents.items()}
@@ -85,27 +87,18 @@ def with_leaves(template, arrays: dict[str, np.ndarray], what: str):
     return jax.tree_util.tree_unflatten(treedef, [arrays[name] for name in names])
 
 
-class _replacing:
-    """Open a temporary file beside ``path``; without an error, flush it to disk and rename it over ``path``."""
-
-    def __init__(self, path: Path):
-        self._path = path
-
-    def __enter__(self):
-        self._file = tempfile.NamedTemporaryFile(
-            dir=self._path.parent, prefix=f".{self._path.name}.", suffix=".part", delete=False
-        )
-        return self._file
-
-    def __exit__(self, kind, *exception) -> None:
-        if kind is None:
-            self._file.flush()
-            os.fsync(self._file.fileno())
-        self._file.close()
-        if kind is None:
-            os.replace(self._file.name, self._path)
-        else:
-            os.unlink(self._file.name)
+@contextlib.contextmanager
+def _replacing(path: Path):
+    """A temporary file beside ``path``; without an error it is flushed to disk and renamed over ``path``."""
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", suffix=".part", delete=False) as file:
+        try:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        except BaseException:
+            os.unlink(file.name)
+            raise
+    os.replace(file.name, path)
 
 
 def _checksum(arrays: dict[str, np.ndarray]) -> str:

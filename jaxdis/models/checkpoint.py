@@ -33,7 +33,10 @@ class Checkpoints:
         record = directory / "run.json"
         if not record.exists():
             write_json(record, identity)
-        stored = json.loads(record.read_text())
+        try:
+            stored = json.loads(record.read_text())
+        except ValueError as error:
+            raise ValueError(f"directory: {record} needs the JSON of a run, got {error}") from None
         identity = json.loads(json.dumps(identity))
         if stored != identity:
             odd = sorted(name for name in {*stored, *identity} if stored.get(name) != identity.get(name))

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdis.models.config import Config
+from jaxdis.models.config import Config, objective_of
 from jaxdis.models.objectives import OBJECTIVES
 from jaxdis.typing import Array
 
@@ -76,8 +76,12 @@ def checked_members(config: Config, keys, hyperparameters, labels):
         name: _column(name, value, m) for name, value in zip(hyperparameters._fields, hyperparameters, strict=True)
     }
     hyperparameters = type(hyperparameters)(**columns)
+    name = config.objective if isinstance(config.objective, str) else "+".join(config.objective)
+    if not objective_of(config).adversarial and np.any(columns.get("adversary", 0)):
+        raise ValueError(
+            f"hyperparameters: the objective {name} has no discriminator, but adversary is {columns['adversary']}"
+        )
     if labels is None:
-        name = config.objective if isinstance(config.objective, str) else "+".join(config.objective)
         labels = [{"objective": name, **{n: float(c[i]) for n, c in columns.items()}} for i in range(m)]
     if len(labels) != m:
         raise ValueError(f"labels: needs {m} entries, one a member, got {len(labels)}")

@@ -246,7 +246,7 @@ class _Classifier(nn.Module):
         return nn.Dense(2)(hidden)
 
 
-def _chain(layers, hidden: Array) -> Array:
+def _chain(layers, hidden) -> Array:
     """The layers one after another, ReLU between them and none after the last."""
     for layer in layers[:-1]:
         hidden = nn.relu(layer(hidden))

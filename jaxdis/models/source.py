@@ -59,7 +59,7 @@ def as_source(data) -> Source:
 def fingerprint(source: Source) -> str:
     """16 hexadecimal digits that change when the arrays, the lattice or the image shape do; for run directories."""
     digest = hashlib.sha256()
-    digest.update(repr((source.num_data, source.image_shape, source.draw.identity())).encode())
+    digest.update(repr((source.num_data, source.image_shape, source.draw.identity(source.arrays))).encode())
     for leaf in jax.tree.leaves(source.arrays):
         array = np.ascontiguousarray(leaf)
         digest.update(f"{array.dtype.str}{array.shape}".encode())
@@ -81,8 +81,9 @@ class _FromLattice:
         render = arrays if self.render is None else self.render
         return unit_images(render(factors, render_key) if self.takes_key else render(factors))
 
-    def identity(self) -> str:
-        return f"{self.space!r}"
+    def identity(self, arrays) -> str:
+        render = arrays if self.render is None else self.render
+        return f"{self.space!r} {_named(render)}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,7 +93,7 @@ class _FromArray:
     def __call__(self, arrays, key, n: int) -> Array:
         return unit_images(arrays[jax.random.randint(key, (n,), 0, self.num_images)])
 
-    def identity(self) -> str:
+    def identity(self, arrays) -> str:
         return "array"
 
 
@@ -143,6 +144,21 @@ def _rendered(space, render) -> Source:
 def _stored(array: np.ndarray) -> Source:
     images = checked_images(array, "data")
     return Source(jnp.asarray(images), _FromArray(images.shape[0]), images.shape[0], images.shape[1:])
+
+
+def _named(render) -> str:
+    """A renderer by the names of its functions and its plain fields: the same in every process."""
+    if callable(render) and hasattr(render, "__qualname__"):
+        return f"{render.__module__}.{render.__qualname__}"
+    if not dataclasses.is_dataclass(render):
+        return type(render).__qualname__
+    fields = {field.name: getattr(render, field.name) for field in dataclasses.fields(render)}
+    plain = {n: _named(v) if callable(v) else v for n, v in fields.items() if callable(v) or _is_plain(v)}
+    return f"{type(render).__qualname__} {plain}"
+
+
+def _is_plain(value) -> bool:
+    return isinstance(value, str | int | float | bool) or (isinstance(value, tuple) and all(map(_is_plain, value)))
 
 
 def _takes_key(render) -> bool:

@@ -103,11 +103,15 @@ class Runner:
         return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((self.num_members, *leaf.shape[1:]), leaf.dtype), shapes)
 
     def memory(self, at_once: int = 1) -> int:
-        """Bytes of temporary memory that ``at_once`` members need on one device, as the compiler reckons."""
+        """Bytes of temporary memory that ``at_once`` members together need on one device, as the compiler reckons."""
         spread = dataclasses.replace(self.spread, at_once=at_once)
-        state = jax.eval_shape(functools.partial(_begin, spread), self._keys)
-        arguments = (state, self._keys, self._hyperparameters, self._source, np.int32(1))
-        return _advance.lower(spread, *arguments).compile().memory_analysis().temp_size_in_bytes
+        m = at_once * len(spread.devices)
+        few = jax.tree.map(
+            lambda leaf: jax.ShapeDtypeStruct((m, *leaf.shape[1:]), leaf.dtype), (self._keys, self._hyperparameters)
+        )
+        state = jax.eval_shape(functools.partial(_begin, spread), few[0])
+        compiled = _advance.lower(spread, state, *few, self._source, np.int32(1)).compile()
+        return compiled.memory_analysis().temp_size_in_bytes
 
     def _fitting(self, spread: Spread) -> int:
         """As many members as the free memory of a device holds; all of them where it does not say."""
@@ -117,7 +121,12 @@ class Runner:
             return most
         self.spread = spread
         free = stats["bytes_limit"] - stats.get("bytes_in_use", 0)
-        return int(np.clip(_SHARE * free / max(self.memory(1), 1), 1, most))
+        return members_that_fit(free, self.memory(1), most)
+
+
+def members_that_fit(free: int, each: int, most: int) -> int:
+    """How many members of ``each`` bytes run together in a share of the ``free`` bytes, from 1 to ``most``."""
+    return int(np.clip(_SHARE * free / max(each, 1), 1, most))
 
 
 def default_piece(config: Config, platform: str) -> int | None:

@@ -10,7 +10,7 @@ import optax
 from jaxdis.models import adversary, pieces
 from jaxdis.models.config import Config, objective_of
 from jaxdis.models.distributions import negative_log_likelihood, sample
-from jaxdis.models.objectives import Terms, divergence
+from jaxdis.models.losses import Terms, divergence
 from jaxdis.models.precision import InPrecision
 from jaxdis.models.source import Source
 from jaxdis.typing import Array, Float
@@ -33,7 +33,7 @@ class State(NamedTuple):
     """Everything that training carries from one update to the next, for one member.
 
     ``judge`` and ``judge_moments`` are the discriminator's, ``()`` without one. ``step``: updates done. ``stopped``:
-    the update that gave a number which is not finite and was not made, or −1.
+    the update whose loss or gradient was not finite and that was not made, or −1.
     """
 
     params: Any
@@ -68,7 +68,7 @@ def begin(program: Program, key) -> State:
 
 
 def update(program: Program, state: State, key, hyperparameters, source: Source) -> tuple[State, Losses]:
-    """One update; none, now and ever after, if it would bring a number that is not finite into this member.
+    """One update; none, now and ever after, if the loss or the gradient of this member is not finite.
 
     Args:
       program: static.
@@ -93,17 +93,16 @@ def update(program: Program, state: State, key, hyperparameters, source: Source)
         rate = hyperparameters.learning_rate
         params, moments = _descend(config.optimiser, state.params, state.moments, gradients, rate)
         new = state._replace(params=params, moments=moments, step=state.step + 1)
-        return _judge(program, new, state, judge_key, hyperparameters, codes, second) if adversarial else (new, nothing)
+        if not adversarial:
+            return new, jnp.zeros(())
+        return _judge(program, new, state, judge_key, hyperparameters, codes, second)
 
-    nothing = jnp.zeros(())
+    def stop(state: State) -> tuple[State, Array]:
+        return state._replace(stopped=jnp.where(state.stopped < 0, state.step, state.stopped)), jnp.zeros(())
+
     sound = jnp.isfinite(losses.loss) & _all_finite(gradients)
     # A condition, not a selection: on CPU it leaves the parameters in place.
-    state, judge_loss = jax.lax.cond(
-        sound & (state.stopped < 0),
-        descend,
-        lambda state: (state._replace(stopped=jnp.where(state.stopped < 0, state.step, state.stopped)), nothing),
-        state,
-    )
+    state, judge_loss = jax.lax.cond(sound & (state.stopped < 0), descend, stop, state)
     return state, losses._replace(discriminator=judge_loss)
 
 

@@ -103,8 +103,8 @@ def train(
       progress: draw a progress bar with losses on the terminal.
 
     Returns:
-      :class:`~jaxdis.models.zoo.Zoo`. A member whose update gave a number that is not finite keeps its parameters from
-      before it and says so in ``Zoo.stopped``; the others are not touched.
+      :class:`~jaxdis.models.zoo.Zoo`. A member whose loss or gradient is not finite keeps its parameters from before
+      that update and says so in ``Zoo.stopped``; the others are not touched.
 
     Raises:
       ValueError: naming the argument, what came and what is needed; also for a directory that belongs to another run.
@@ -145,14 +145,11 @@ def resolved_source(config: Config, data=None) -> Source:
     """The source that ``data`` or, for None, the config's data set name gives."""
     if data is not None:
         return as_source(data)
-    from jaxdis import data as sets  # only here: training on one's own images needs none of it
+    from jaxdis.data import DATASETS  # only here: training on one's own images needs none of it
 
-    make = getattr(sets, config.data, None)
-    if not callable(make) or config.data.startswith("_"):
-        raise ValueError(
-            f"data: needs the name of a data set in jaxdis.data, or data passed to train, got {config.data!r}"
-        )
-    return as_source(make())
+    if config.data not in DATASETS:
+        raise ValueError(f"data: needs one of {', '.join(DATASETS)}, or data passed to train, got {config.data!r}")
+    return as_source(DATASETS[config.data].make())
 
 
 def resolved_config(config: Config, source: Source) -> Config:

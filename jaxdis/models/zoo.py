@@ -10,7 +10,8 @@ import numpy as np
 
 from jaxdis.models import archive
 from jaxdis.models.config import Config, describe, restored
-from jaxdis.models.objectives import OBJECTIVES, Hyperparameters
+from jaxdis.models.losses import Hyperparameters
+from jaxdis.models.objectives import OBJECTIVES
 from jaxdis.models.own import as_network
 from jaxdis.models.posterior import Posterior, decode, encode
 from jaxdis.models.step import Losses

@@ -34,3 +34,10 @@ def largest_difference(left, right) -> float:
     """Over all leaves, relative to 1 + the leaf."""
     differences = jax.tree.map(lambda a, b: float(np.max(np.abs(np.asarray(a) - b) / (1 + np.abs(b)))), left, right)
     return max(jax.tree.leaves(differences))
+
+
+def same(left: models.Zoo, right: models.Zoo) -> bool:
+    """Whether two zoos are equal to the last bit."""
+    trees = [(z.params, z.hyperparameters, z.losses, z.stopped) for z in (left, right)]
+    leaves = zip(*map(jax.tree.leaves, trees), strict=True)
+    return left.config == right.config and left.labels == right.labels and all(np.array_equal(a, b) for a, b in leaves)

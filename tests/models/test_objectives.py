@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jaxdis import models
-from jaxdis.models import objectives, step
+from jaxdis.models import losses, objectives, step
 from jaxdis.models.own import Own
 from jaxdis.models.source import as_source
 from tests.models import reference
@@ -61,9 +61,11 @@ def value_and_gradient(objective: str, settings: dict, *, at_step: int = 0, esti
     prog = program(objective, estimator, adversary=models.Adversary(network=models.Discriminator(2, 5)))
     state = step.State(params, (), judge, (), jnp.int32(at_step), jnp.int32(-1))
     hyper = models.OBJECTIVES[objective].settings(**settings)
-    return jax.value_and_grad(
-        lambda p: step.autoencoder_loss(prog, p, state, key, hyper, images, 40)[0],
-    )(params)
+
+    def loss(params, judge):
+        return step.autoencoder_loss(prog, params, state._replace(judge=judge), key, hyper, images, 40)[0]
+
+    return jax.jit(jax.value_and_grad(loss))(params, judge)
 
 
 def expected(objective: str, settings: dict, *, at_step: int = 0, estimator="mss", ratio=None):
@@ -121,8 +123,8 @@ def test_factor_against_float64():
 def test_the_strength_changes_the_loss(objective):
     row = models.OBJECTIVES[objective]
     judge = models.Discriminator(2, 5).init(jax.random.key(3), D) if row.adversarial else ()
-    losses = [value_and_gradient(objective, {row.strength: s}, at_step=10**6, judge=judge)[0] for s in (2.0, 5.0)]
-    assert abs(float(losses[0] - losses[1])) > 1e-3
+    values = [value_and_gradient(objective, {row.strength: s}, at_step=10**6, judge=judge)[0] for s in (2.0, 5.0)]
+    assert abs(float(values[0] - values[1])) > 1e-3
 
 
 def test_beta_tc_of_one_is_the_vae():
@@ -142,7 +144,7 @@ def terms(**changes) -> models.Terms:
 def test_annealing_by_hand():
     hyper = objectives.annealed(capacity=5.0, gamma=100.0, capacity_steps=10.0)
     # C(t) = 0.5 t up to 5: |2 − C| = 2, 1.5, 1, 0.5, 0, 0.5, …, 3, 3
-    traced = [float(objectives.regularised(terms(step=jnp.int32(t)), hyper)) for t in range(13)]
+    traced = [float(losses.regularised(terms(step=jnp.int32(t)), hyper)) for t in range(13)]
     wanted = [10 + 100 * abs(2 - min(5.0, 0.5 * t)) for t in range(13)]
     np.testing.assert_allclose(traced, wanted, rtol=1e-6)
     assert traced[4] == 10
@@ -150,7 +152,7 @@ def test_annealing_by_hand():
 
 def test_warm_up_by_hand():
     hyper = objectives.beta(beta=3.0, warmup_steps=4.0)
-    traced = [float(objectives.regularised(terms(step=jnp.int32(t)), hyper)) for t in range(6)]
+    traced = [float(losses.regularised(terms(step=jnp.int32(t)), hyper)) for t in range(6)]
     np.testing.assert_allclose(traced, [10 + 3 * 2 * a for a in (0.25, 0.5, 0.75, 1, 1, 1)], rtol=1e-6)
 
 
@@ -158,7 +160,7 @@ def test_parts_of_one_weight_are_the_kl_whatever_the_estimator():
     mean = jax.random.normal(jax.random.key(0), (8, 3))
     whole = terms(mean=mean, log_variance=0.1 * mean, codes=mean + 0.5, num_data=100)
     sums = [
-        float(objectives.regularised(dataclasses.replace(whole, estimator=name), objectives.beta_tc_parts(beta=1.0)))
+        float(losses.regularised(dataclasses.replace(whole, estimator=name), objectives.beta_tc_parts(beta=1.0)))
         for name in ("mss", "mws", "locatello", "mss_chen", "mss_yann")
     ]
     np.testing.assert_allclose(sums, sums[0], rtol=1e-5)
@@ -166,12 +168,12 @@ def test_parts_of_one_weight_are_the_kl_whatever_the_estimator():
 
 def test_terms_that_overflow_do_not_leak_through_a_zero_weight():
     wild = terms(log_variance=jnp.full((4, 1), -80.0), codes=jnp.full((4, 1), 1e10))
-    assert np.isfinite(float(objectives.regularised(wild, objectives.beta())))
+    assert np.isfinite(float(losses.regularised(wild, objectives.beta())))
 
 
 def test_a_users_objective_is_one_function_and_one_row(images, monkeypatch):
     def quadratic(terms, hyperparameters):
-        return terms.reconstruction + hyperparameters.kl * objectives.divergence(terms) ** 2
+        return terms.reconstruction + hyperparameters.kl * losses.divergence(terms) ** 2
 
     monkeypatch.setitem(models.OBJECTIVES, "quadratic", models.Objective(objectives.beta, "beta", quadratic))
     keys, hyper, labels = models.members({"quadratic": {"beta": [0.0, 10.0]}})

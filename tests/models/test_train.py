@@ -1,4 +1,5 @@
 import dataclasses
+import importlib
 
 import jax
 import jax.numpy as jnp
@@ -6,11 +7,12 @@ import numpy as np
 import pytest
 
 from jaxdis import models
-from jaxdis.models import adversary, distributions, pieces, step
+from jaxdis.models import adversary, distributions, pieces, spread, step
 from jaxdis.models.source import as_source
-from jaxdis.models.spread import _advance
 from tests.models.conftest import largest_difference
 
+# The function of the same name hides the module from an import.
+train_module = importlib.import_module("jaxdis.models.train")
 TINY = models.Discriminator(layers=2, width=8)
 SMALL_CONVOLUTIONS = models.Convolutional(
     channels=(4, 4), kernels=(4, 2), hidden=(8,), decoder_hidden=(8,), decoder_channels=(4, 4), num_codes=3
@@ -81,12 +83,27 @@ def test_micro_batches_do_not_matter(objective, network, config, images):
     assert largest_difference(parts.params, whole.params) < 1e-5
 
 
+def test_members_together_are_as_many_as_memory_holds():
+    assert spread.members_that_fit(free=1000, each=100, most=128) == 6
+    assert spread.members_that_fit(free=1000, each=1, most=128) == 128
+    assert spread.members_that_fit(free=10, each=100, most=128) == 1
+
+
+def test_temporary_memory_grows_with_the_members_together(config, members, images):
+    source = as_source(images)
+    config = train_module.resolved_config(config, source)
+    over = spread.Spread.over(step.Program.of(config), tuple(jax.devices()[:1]), "threefry2x32", "vmap", 1)
+    runner = spread.Runner(over, np.asarray(jax.random.key_data(members.keys)), members.hyperparameters, source)
+    one, eight = runner.memory(1), runner.memory(8)
+    assert 0 < one < eight < 20 * one
+
+
 def test_a_sweep_and_a_longer_run_compile_nothing_new(config, images):
     counts = []
     for strength, steps in ((1.0, 12), (7.0, 12), (3.0, 30)):
         members = models.members({"beta": {"beta": strength}}, seeds=2)
         trained(dataclasses.replace(config, steps=steps), members, images, log_every=8)
-        counts.append(_advance._cache_size())
+        counts.append(spread._advance._cache_size())
     assert counts[0] == counts[1] == counts[2]
 
 
@@ -264,7 +281,11 @@ def test_images_of_any_dtype_are_the_same_images(dtype, images):
         ({"data": np.full((4, 8, 8, 1), 7.0)}, r"data: needs values in \[0, 1\]"),
         ({"data": np.full((4, 8, 8, 1), np.nan)}, r"data: needs values in \[0, 1\]"),
         ({"data": np.zeros((4, 8))}, "data: needs images of shape"),
-        ({"data": None}, "data: needs the name of a data set"),
+        ({"data": None}, "data: needs one of dsprites"),
+        (
+            {"hyperparameters": models.OBJECTIVES["factor"].settings()},
+            "hyperparameters: the objective beta has no discriminator",
+        ),
         (
             {"config": {"network": models.Mlp(image_shape=(9, 9, 1))}},
             r"data: the network needs images of shape \(9, 9, 1\)",

@@ -1,0 +1,72 @@
+import jax
+import jax.numpy as jnp
+import pytest
+from flax import nnx
+
+from jaxdis import models
+from tests.models.conftest import largest_difference
+
+
+def plain_init(key):
+    return {"in": jax.random.normal(key, (64, 6)) * 0.1, "out": jnp.zeros((3, 64))}
+
+
+def plain_encode(params, images):
+    return jnp.split(images.reshape(-1, 64) @ params["in"], 2, axis=1)
+
+
+def plain_decode(params, codes):
+    return (codes @ params["out"]).reshape(-1, 8, 8, 1)
+
+
+class Autoencoder(nnx.Module):
+    def __init__(self, rngs):
+        self.inwards = nnx.Linear(64, 6, rngs=rngs)
+        self.outwards = nnx.Linear(3, 64, rngs=rngs)
+
+    def encode(self, images):
+        return jnp.split(self.inwards(images.reshape(-1, 64)), 2, axis=1)
+
+    def decode(self, codes):
+        return self.outwards(codes).reshape(-1, 8, 8, 1)
+
+
+GRAPH = nnx.split(nnx.eval_shape(lambda: Autoencoder(nnx.Rngs(0))))[0]
+
+
+def nnx_init(key):
+    return nnx.to_pure_dict(nnx.split(Autoencoder(nnx.Rngs(key)))[1])
+
+
+def nnx_encode(params, images):
+    return nnx.merge(GRAPH, params).encode(images)
+
+
+def nnx_decode(params, codes):
+    return nnx.merge(GRAPH, params).decode(codes)
+
+
+class Bare:
+    """Three methods and nothing else; hashable by identity."""
+
+    init, encode, decode = staticmethod(plain_init), staticmethod(plain_encode), staticmethod(plain_decode)
+
+
+OWN = {
+    "plain": models.Own(plain_init, plain_encode, plain_decode, name="plain"),
+    "nnx": models.Own(nnx_init, nnx_encode, nnx_decode, name="nnx"),
+    "object": Bare(),
+}
+
+
+@pytest.mark.parametrize("name", list(OWN))
+def test_a_users_own_network_is_trained_saved_and_read(name, images, tmp_path):
+    keys, hyper, labels = models.members({"beta": {"beta": 1.0, "learning_rate": 1e-2}}, seeds=2)
+    config = models.Config(data="squares", network=OWN[name], steps=200, batch_size=8)
+    zoo = models.train(config, keys, hyper, labels=labels, data=images)
+    assert (zoo.losses.loss[:, -1] < zoo.losses.loss[:, 0]).all()
+    zoo.save(tmp_path / "zoo.npz")
+    with pytest.raises(ValueError, match="pass it to load"):
+        models.load(tmp_path / "zoo.npz")
+    read = models.load(tmp_path / "zoo.npz", network=OWN[name])
+    assert largest_difference(read.encode(images), zoo.encode(images)) == 0

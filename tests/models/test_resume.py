@@ -1,0 +1,192 @@
+import dataclasses
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import jax
+import numpy as np
+import pytest
+
+from jaxdis import data, models
+from jaxdis.models import archive, progress, run, spread, step
+from jaxdis.models.source import as_source, fingerprint
+from tests.models.conftest import same
+
+KILLED = """
+    import sys
+    import numpy as np
+    from jaxdis import models, runtime
+
+    runtime.use_cpu_devices(2)
+    runtime.use_compilation_cache()
+    images = np.random.default_rng(0).random((32, 8, 8, 1), np.float32)
+    keys, hyper, labels = models.members({"factor": {"gamma": [5, 10]}}, seeds=2)
+    adversary = models.Adversary(network=models.Discriminator(2, 16))
+    config = models.Config(data="noise", objective="factor", network=models.Mlp((32,), 3), steps=3000, batch_size=8,
+                           adversary=adversary)
+    zoo = models.train(config, keys, hyper, labels=labels, data=images, directory=sys.argv[1], log_every=25,
+                       checkpoint_every=25)
+    zoo.save(sys.argv[2])
+"""
+
+
+def start(directory, file) -> subprocess.Popen:
+    return subprocess.Popen([sys.executable, "-c", textwrap.dedent(KILLED), str(directory), str(file)], env=os.environ)
+
+
+@pytest.mark.timeout(300)
+def test_a_killed_run_carries_on_to_the_same_bits(tmp_path):
+    assert start(tmp_path / "whole", tmp_path / "whole.npz").wait() == 0
+    checkpoints = tmp_path / "killed" / "checkpoints"
+    kills = 0
+    for _ in range(3):
+        if (tmp_path / "killed.npz").exists():  # a machine that outran the killer
+            break
+        had = set(checkpoints.glob("step_*"))
+        process = start(tmp_path / "killed", tmp_path / "killed.npz")
+        while process.poll() is None and set(checkpoints.glob("step_*")) == had:
+            time.sleep(0.01)
+        time.sleep(random.uniform(0, 0.3))
+        kills += process.poll() is None
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert kills > 0
+    assert start(tmp_path / "killed", tmp_path / "killed.npz").wait() == 0
+    assert same(models.load(tmp_path / "killed.npz"), models.load(tmp_path / "whole.npz"))
+
+
+@pytest.fixture
+def carried_on(tmp_path, config, members, images):
+    """A run of 12 updates with checkpoints at 8 and 12, and a function that runs it again."""
+    config = dataclasses.replace(config, steps=12)
+
+    def again(directory=tmp_path, **changes):
+        return models.train(
+            dataclasses.replace(config, **changes),
+            members.keys,
+            members.hyperparameters,
+            data=images,
+            directory=directory,
+            log_every=4,
+            checkpoint_every=4,
+        )
+
+    return again
+
+
+def paths(directory):
+    return sorted(path.name for path in (directory / "checkpoints").iterdir())
+
+
+def count_updates(monkeypatch) -> list:
+    counted, advance = [], spread.Runner.advance
+    monkeypatch.setattr(spread.Runner, "advance", lambda self, *a: counted.append(1) or advance(self, *a))
+    return counted
+
+
+def test_a_complete_run_trains_no_more(carried_on, tmp_path, monkeypatch):
+    first = carried_on()
+    assert paths(tmp_path) == ["step_000000008.npz", "step_000000012.npz"]
+    counted = count_updates(monkeypatch)
+    assert same(carried_on(), first)
+    assert not counted
+
+
+@pytest.mark.parametrize("damage", ["truncated", "empty", "foreign", "altered"])
+def test_a_bad_checkpoint_is_passed_over_for_the_one_before(damage, carried_on, tmp_path, monkeypatch):
+    first = carried_on()
+    newest = tmp_path / "checkpoints" / "step_000000012.npz"
+    if damage == "foreign":
+        carried_on(tmp_path / "other", batch_size=4)
+        newest.write_bytes((tmp_path / "other" / "checkpoints" / newest.name).read_bytes())
+    elif damage == "altered":
+        header, arrays = archive.read(newest)
+        np.savez(newest, header=np.frombuffer(json.dumps(header | {"checksum": "0"}).encode(), np.uint8), **arrays)
+    else:
+        newest.write_bytes(newest.read_bytes()[:1000] if damage == "truncated" else b"")
+    counted = count_updates(monkeypatch)
+    with pytest.warns(UserWarning, match="checkpoint passed over"):
+        second = carried_on()
+    assert len(counted) == 1
+    assert same(second, first)
+
+
+def test_all_checkpoints_bad_means_from_the_beginning(carried_on, tmp_path, monkeypatch):
+    first = carried_on()
+    for path in (tmp_path / "checkpoints").iterdir():
+        path.write_bytes(b"")
+    counted = count_updates(monkeypatch)
+    with pytest.warns(UserWarning, match="checkpoint passed over"):
+        second = carried_on()
+    assert len(counted) == 3
+    assert same(second, first)
+
+
+def test_a_directory_of_another_run_is_refused(carried_on):
+    carried_on()
+    with pytest.raises(ValueError, match="holds another run; config differ"):
+        carried_on(batch_size=4)
+
+
+def test_a_directory_of_something_else_is_refused(carried_on, tmp_path):
+    (tmp_path / "run.json").write_text("{")
+    with pytest.raises(ValueError, match=r"run.json needs the JSON of a run"):
+        carried_on()
+
+
+def test_a_run_can_carry_on_with_another_number_of_devices(tmp_path, config, members, images):
+    def part(steps, directory, devices):
+        members_three = members.keys[:3], jax.tree.map(lambda leaf: leaf[:3], members.hyperparameters)
+        return models.train(
+            dataclasses.replace(config, steps=steps),
+            *members_three,
+            data=images,
+            directory=directory,
+            log_every=4,
+            devices=devices,
+            checkpoint_every=4,
+        )
+
+    whole = part(12, tmp_path / "one", jax.devices()[:1])
+    (tmp_path / "one" / "checkpoints" / "step_000000012.npz").unlink()
+    assert same(part(12, tmp_path / "one", jax.devices()), whole)
+
+
+def test_a_run_directory_trains_once(tmp_path, config, images):
+    first = run.train_to_directory(config, {"beta": [1, 4]}, 2, tmp_path, data=images, progress=False)
+    again = run.train_to_directory(config, {"beta": [1, 4]}, 2, tmp_path, data=images, progress=False)
+    assert first.message.startswith("trained for 12 updates: 4 members in")
+    assert again.message.startswith("already complete, 12 updates")
+    assert same(first.zoo, again.zoo)
+    assert same(models.load(tmp_path / "zoo.npz"), first.zoo)
+    with pytest.raises(ValueError, match="members, numbers differ"):
+        run.train_to_directory(config, {"beta": [1, 4]}, 3, tmp_path, data=images, progress=False)
+    with pytest.raises(ValueError, match="data differ"):
+        run.train_to_directory(config, {"beta": [1, 4]}, 2, tmp_path, data=images[:30], progress=False)
+
+
+def test_a_progress_bar_shows_the_losses(config, members, images, capsys):
+    models.train(config, members.keys, members.hyperparameters, data=images, progress=True)
+    assert "12/12" in capsys.readouterr().out
+
+
+def test_a_run_knows_its_renderer_in_every_process():
+    first, again = (fingerprint(as_source(data.dsprites())) for _ in range(2))
+    assert first == again
+    assert fingerprint(as_source(data.color_dsprites())) != first
+    assert fingerprint(as_source(data.dsprites(dtype="uint8"))) != first
+    space, render = data.dsprites()
+    assert fingerprint(as_source((space.without({"shape": 0, "scale": 1}), render))) != first
+    assert "0x" not in as_source(data.dsprites()).draw.identity(render)
+
+
+def test_progress_says_what_happens():
+    losses = step.Losses(*(np.array([v, np.nan, v + 2]) for v in (5.0, 3.0, 2.0, 0.0)))
+    assert progress.summary(losses) == "loss 6 (reconstruction 4, KL 3, 1 stopped)"
+    gone = step.Losses(*(np.array([np.nan]) for _ in range(4)))
+    assert progress.summary(gone) == "no member has a finite loss"

@@ -1,0 +1,177 @@
+import dataclasses
+import json
+import os
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxdis import models
+from jaxdis.models import archive, networks, presets, traversal
+from jaxdis.models.config import describe, restored
+from tests.models.conftest import same
+
+
+@pytest.fixture(scope="module")
+def zoo(images):
+    sweep = {"beta": {"beta": [1.0, 4.0]}, "dip_i": {"lambda_off_diagonal": 5.0}}
+    keys, hyper, labels = models.members(sweep, seeds=2)
+    config = models.Config(
+        data="squares", objective=("beta", "dip_i"), network=models.Mlp((16,), 3), steps=20, batch_size=8
+    )
+    return models.train(config, keys, hyper, labels=labels, data=images, log_every=5)
+
+
+def test_encoding_is_the_networks_own_whatever_the_batch(zoo, images):
+    posterior = zoo.encode(images, batch_size=7)
+    assert posterior.mean.shape == posterior.variance.shape == (6, 40, 3)
+    for i in range(6):
+        mean, log_variance = zoo.config.network.encode(zoo.export(i)["params"], jnp.asarray(images))
+        np.testing.assert_allclose(posterior.mean[i], mean, atol=1e-5)
+        np.testing.assert_allclose(posterior.variance[i], np.exp(log_variance), rtol=1e-5)
+    np.testing.assert_allclose(zoo.encode(images).mean, posterior.mean, atol=1e-6)
+    np.testing.assert_allclose(zoo.encode((images * 255).astype(np.uint8)).mean, posterior.mean, atol=1e-5)
+
+
+def test_encoding_factors_with_a_renderer_is_encoding_their_images(zoo, images):
+    def render(factors):
+        return jnp.asarray(images)[factors[:, 0]]
+
+    factors = np.arange(40)[:, None]
+    np.testing.assert_allclose(zoo.encode(factors, render=render).mean, zoo.encode(images).mean, atol=1e-6)
+
+
+def test_reconstruction_is_decoding_the_mean(zoo, images):
+    made = zoo.reconstruct(images[:5])
+    logits = zoo.config.network.decode(zoo.export(2)["params"], jnp.asarray(zoo.encode(images[:5]).mean[2]))
+    np.testing.assert_allclose(made[2], jax.nn.sigmoid(logits), atol=1e-6)
+    sheet = traversal.reconstructions(zoo, images[:5])
+    assert sheet.shape == (6, 5, 2, 8, 8, 1)
+    np.testing.assert_array_equal(sheet[3, :, 0], images[:5])
+    np.testing.assert_array_equal(sheet[:, :, 1], made)
+
+
+def test_a_traversal_moves_one_code_and_leaves_the_others(zoo, images):
+    values = [-1.5, 0.0, 2.0]
+    grid = traversal.traversals(zoo, images[:2], values=values)
+    assert grid.shape == (6, 2, 3, 3, 8, 8, 1)
+    codes = zoo.encode(images[:2]).mean[4, 1].copy()
+    codes[2] = -1.5
+    logits = zoo.config.network.decode(zoo.export(4)["params"], jnp.asarray(codes[None]))
+    np.testing.assert_allclose(grid[4, 1, 2, 0], jax.nn.sigmoid(logits)[0], atol=1e-6)
+
+
+def test_a_relative_traversal_is_in_standard_deviations(zoo, images):
+    codes = zoo.encode(images).mean
+    relative = traversal.traversals(zoo, images, values=[0.0, 1.0], relative=True)
+    wanted = codes[0, 7].copy()
+    wanted[1] = codes[0, :, 1].mean() + codes[0, :, 1].std()
+    logits = zoo.config.network.decode(zoo.export(0)["params"], jnp.asarray(wanted[None]))
+    np.testing.assert_allclose(relative[0, 7, 1, 1], jax.nn.sigmoid(logits)[0], atol=1e-5)
+    with pytest.raises(ValueError, match="at least 2 images"):
+        traversal.traversals(zoo, images[:1], relative=True)
+
+
+def test_members_are_picked_by_index_slice_and_label(zoo, images):
+    assert len(zoo) == 6
+    assert zoo[1].labels == ({"objective": "beta", "beta": 1.0, "seed": 1},)
+    assert same(zoo[2:4], zoo.select(beta=4.0))
+    assert zoo.select(objective="dip_i", seed=[1]).labels == (zoo.labels[5],)
+    np.testing.assert_array_equal(zoo[-1].encode(images).mean[0], zoo.encode(images).mean[5])
+    assert same(models.concatenate([zoo[:2], zoo[2:]]), zoo)
+    with pytest.raises(ValueError, match="needs a label among"):
+        zoo.select(gamma=1)
+    with pytest.raises(ValueError, match="no member has"):
+        zoo.select(beta=3.0)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (np.zeros((2, 9, 9, 1)), r"shape \(8, 8, 1\)"),
+        (np.full((2, 8, 8, 1), 255.0), r"in \[0, 1\]"),
+        (np.zeros(3), "shape"),
+    ],
+)
+def test_images_that_do_not_suit_are_refused(wrong, message, zoo):
+    with pytest.raises(ValueError, match=message):
+        zoo.encode(wrong)
+
+
+def test_codes_that_do_not_suit_are_refused(zoo):
+    with pytest.raises(ValueError, match="codes: needs shape"):
+        zoo.decode(np.zeros((2, 5, 3)))
+
+
+def test_a_saved_zoo_is_the_same_zoo(zoo, tmp_path):
+    zoo.save(tmp_path / "zoo.npz")
+    assert same(models.load(tmp_path / "zoo.npz"), zoo)
+    assert os.listdir(tmp_path) == ["zoo.npz"]
+
+
+def test_no_file_is_unpickled_and_damage_is_found(zoo, tmp_path):
+    path = tmp_path / "zoo.npz"
+    zoo.save(path)
+    whole = path.read_bytes()
+    for damaged in (whole[: len(whole) // 2], whole[:200] + bytes([whole[200] ^ 1]) + whole[201:], b"", b"not a zip"):
+        path.write_bytes(damaged)
+        with pytest.raises(archive.DamagedFile):
+            models.load(path)
+    np.savez(path, header=np.array([{"a": 1}], dtype=object))
+    with pytest.raises(archive.DamagedFile):
+        models.load(path)
+
+
+def test_an_altered_array_fails_the_checksum(zoo, tmp_path):
+    path = tmp_path / "zoo.npz"
+    zoo.save(path)
+    with np.load(path) as file:
+        contents = dict(file)
+    contents["a/stopped"] = contents["a/stopped"] + 1
+    np.savez(path, **contents)
+    with pytest.raises(archive.DamagedFile, match="checksum"):
+        models.load(path)
+
+
+def test_a_zoo_whose_arrays_do_not_fit_its_network_is_refused(zoo, tmp_path):
+    other = dataclasses.replace(zoo, config=dataclasses.replace(zoo.config, network=models.Mlp((17,), 3, (8, 8, 1))))
+    other.save(tmp_path / "zoo.npz")
+    with pytest.raises(archive.DamagedFile, match="needs float32"):
+        models.load(tmp_path / "zoo.npz")
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(zoo, tmp_path, monkeypatch):
+    path = tmp_path / "zoo.npz"
+    zoo.save(path)
+    before = path.read_bytes()
+
+    def fail(descriptor):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="disk full"):
+        zoo[0].save(path)
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["zoo.npz"]
+
+
+def test_configs_survive_json():
+    for preset in (*presets.locatello2020(seeds=1), *presets.mahon2024(seeds=1), *presets.julka2024(seeds=1)):
+        assert restored(json.loads(json.dumps(describe(preset.config)))) == preset.config
+        assert hash(preset.config) == hash(restored(describe(preset.config)))
+    with pytest.raises(ValueError, match="type among"):
+        restored({"type": "os.system"})
+    with pytest.raises(ValueError, match="unexpected"):
+        restored({"type": "Mlp", "widths": [3]})
+
+
+def test_an_exported_member_is_a_flax_tree_for_ordinary_convolutions(images):
+    network = models.Convolutional(
+        channels=(4, 4), kernels=(4, 2), hidden=(8,), decoder_hidden=(8,), decoder_channels=(4, 4), num_codes=3
+    )
+    keys, hyper, _ = models.members({"beta": {}})
+    zoo = models.train(models.Config(network=network, steps=3, batch_size=8), keys, hyper, data=images)
+    module = networks.module(dataclasses.replace(zoo.config.network, compute="conv"))
+    mean, _ = module.apply(zoo.export(0), jnp.asarray(images), method="encode")
+    np.testing.assert_allclose(mean, zoo.encode(images).mean[0], atol=1e-5)

@@ -1,0 +1,74 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxdis import codes, models
+from jaxdis.models import distributions
+
+
+@pytest.fixture(scope="module")
+def images():
+    return np.random.default_rng(0).random((30, 8, 8, 1), np.float32)
+
+
+@pytest.fixture(scope="module")
+def zoo(images):
+    keys, hyper, labels = models.members({"beta": {"beta": [1.0, 4.0]}}, seeds=2)
+    config = models.Config(data="noise", network=models.Mlp((16,), 3), steps=5, batch_size=8)
+    return models.train(config, keys, hyper, labels=labels, data=images)
+
+
+def test_codes_are_means_or_samples(zoo, images):
+    posterior = zoo.encode(images)
+    np.testing.assert_array_equal(codes.encode(zoo, images), posterior.mean)
+    draws = np.stack([codes.of(posterior, "sample", jax.random.key(i)) for i in range(400)])
+    np.testing.assert_allclose(draws.mean(0), posterior.mean, atol=6 * np.sqrt(posterior.variance.max() / 400))
+    np.testing.assert_allclose((draws.var(0) / posterior.variance).mean(), 1, atol=0.02)
+    np.testing.assert_array_equal(draws[3], codes.encode(zoo, images, kind="sample", key=jax.random.key(3)))
+
+
+def test_the_kind_of_code_is_checked(zoo, images):
+    posterior = zoo.encode(images)
+    with pytest.raises(ValueError, match="key: sampling codes needs a typed key"):
+        codes.of(posterior, "sample")
+    with pytest.raises(ValueError, match="kind: needs 'mean' or 'sample'"):
+        codes.of(posterior, "mode")
+    with pytest.raises(ValueError, match="by: needs"):
+        codes.active(posterior, by="size")
+
+
+def test_active_codes_by_hand():
+    rng = np.random.default_rng(0)
+    mean = np.stack([rng.normal(size=1000), 0.01 * rng.normal(size=1000), np.full(1000, 3.0)], 1)[None]
+    variance = np.broadcast_to([0.1, 1.0, 1.0], mean.shape)
+    posterior = models.Posterior(mean, variance)
+    assert codes.active(posterior).tolist() == [[True, False, False]]
+    # A code that is constant but far from the prior costs nats all the same.
+    assert codes.active(posterior, by="divergence").tolist() == [[True, False, True]]
+    wanted = 0.5 * ((mean**2).mean(1) + variance[:, 0] - np.log(variance[:, 0]) - 1)
+    np.testing.assert_allclose(codes.divergence(posterior), wanted, rtol=1e-6)
+
+
+def test_a_variance_that_underflowed_is_huge_not_infinite():
+    assert np.isfinite(codes.divergence(models.Posterior(np.zeros((4, 2)), np.zeros((4, 2), np.float32)))).all()
+
+
+def test_the_evidence_is_the_mean_over_images_of_its_definition(zoo, images):
+    key = jax.random.key(1)
+    got = codes.evidence(zoo, images, key)
+    for j in range(len(zoo)):
+        params = zoo.export(j)["params"]
+        mean, log_variance = zoo.config.network.encode(params, jnp.asarray(images))
+        keys = [jax.random.fold_in(jax.random.fold_in(key, i), j) for i in range(len(images))]
+        noise = np.stack([jax.random.normal(k, (3,)) for k in keys])
+        logits = zoo.config.network.decode(params, mean + jnp.exp(log_variance / 2) * noise)
+        reconstruction = distributions.negative_log_likelihood(logits, jnp.asarray(images)) / len(images)
+        kl = 0.5 * (mean**2 + np.exp(log_variance) - log_variance - 1).sum(1).mean()
+        np.testing.assert_allclose([got.reconstruction[j], got.kl[j]], [reconstruction, kl], rtol=1e-5)
+    np.testing.assert_allclose(got.elbo, -got.reconstruction - got.kl)
+
+
+def test_the_evidence_does_not_depend_on_batches(zoo, images):
+    left, right = (codes.evidence(zoo, images, jax.random.key(0), batch_size=size) for size in (7, 30))
+    np.testing.assert_allclose(left.elbo, right.elbo, rtol=1e-5)
