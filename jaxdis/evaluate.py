@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdis import batching
-from jaxdis.metrics import METRICS, Blend, Metric, apply, metric_seed
+from jaxdis.metrics import METRICS, Blend, Metric, apply, metric_seed, prepared
 from jaxdis.relations import RELATIONS, Relation
 from jaxdis.relations.relation import finite_codes
 from jaxdis.scores import SCORES
@@ -45,6 +45,7 @@ class _Shared(NamedTuple):
     test_factors: Factors | None
     train_rows: jax.Array | None
     test_rows: jax.Array | None
+    draws: dict
 
 
 def evaluate(
@@ -174,9 +175,9 @@ def score_member(plan: Plan, member: _Member, shared: _Shared):
     relations, split_relations, results = {}, {}, {}
     for name, metric in plan:
         if metric.needs("test"):
-            results[name] = metric.measure(key, train, held_out, member.active, split_relations)
+            results[name] = metric.measure(key, train, held_out, member.active, split_relations, shared.draws[name])
         else:
-            results[name] = metric.measure(key, whole, None, member.active, relations)
+            results[name] = metric.measure(key, whole, None, member.active, relations, shared.draws[name])
     return results, finite_codes(member.codes).all()
 
 
@@ -201,6 +202,7 @@ def _relate(spec: Spec, member: _Member, shared: _Shared) -> Relation:
 
 
 _apply_jitted = jax.jit(apply, static_argnums=0)
+_prepared = jax.jit(prepared, static_argnums=0)
 
 
 def _inputs(plan, codes, factors, key, test, weights, variances, active, numbers=None) -> tuple[_Member, _Shared]:
@@ -227,7 +229,8 @@ def _inputs(plan, codes, factors, key, test, weights, variances, active, numbers
     if numbers.shape != (m,):
         raise ValueError(f"numbers: needs {m} entries, one a member, got shape {numbers.shape}")
     members = _Member(numbers.astype(np.uint32), codes, variances, test_codes, active)
-    shared = _Shared(key, factors, _check_weights(weights, n), test_factors, train_rows, test_rows)
+    draws = {name: _prepared(metric, key, factors) for name, metric in plan}
+    shared = _Shared(key, factors, _check_weights(weights, n), test_factors, train_rows, test_rows, draws)
     return members, shared
 
 

@@ -1,17 +1,19 @@
 """The literature as one table: METRICS, name → spec. Most rows are a relation read by a score."""
 
 import dataclasses
+import inspect
 import zlib
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import jax
 
 from jaxdis.downstream import explicitness
-from jaxdis.relations import RELATIONS, Relation
+from jaxdis.interventions import beta_vae, draw_batches, draw_pairs, factor_vae, irs
+from jaxdis.relations import RELATIONS
 from jaxdis.scores import SCORES
 from jaxdis.spec import Spec
-from jaxdis.typing import Sample
+from jaxdis.typing import Factors, Sample
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +59,7 @@ class Blend:
     def needs(self, argument: str) -> bool:
         return self.relation.takes(argument)
 
-    def measure(self, key, sample: Sample, test: Sample | None, active, relations: dict[Spec, Relation]) -> tuple:
+    def measure(self, key, sample: Sample, test: Sample | None, active, relations: dict, draws=None) -> tuple:
         """Score one member; the relation is taken from ``relations``, or computed and left there for the next score."""
         if self.relation not in relations:
             relations[self.relation] = apply(self.relation, key, sample, test, active)
@@ -66,10 +68,14 @@ class Blend:
 
 @dataclasses.dataclass(frozen=True)
 class Direct:
-    """A metric that reads samples itself and returns a NamedTuple of scalars (columns) and arrays (parts)."""
+    """A metric that reads samples itself and returns a NamedTuple of scalars (columns) and arrays (parts).
+
+    ``prepare(key, factors, …)`` makes the argument ``draws`` once for all members, with the function's own options.
+    """
 
     function: Spec
     lower_is_better: bool = False
+    prepare: Callable | None = None
 
     @property
     def summary(self) -> str:
@@ -88,20 +94,31 @@ class Direct:
     def needs(self, argument: str) -> bool:
         return self.function.takes(argument)
 
-    def measure(self, key, sample: Sample, test: Sample | None, active, relations) -> tuple:
-        return apply(self.function, key, sample, test, active)
+    def measure(self, key, sample: Sample, test: Sample | None, active, relations, draws=None) -> tuple:
+        return apply(self.function, key, sample, test, active, draws)
 
 
 Metric = Blend | Direct
 
 
-def apply(spec: Spec, key: jax.Array, sample: Sample, test: Sample | None = None, active=None):
+def prepared(metric: Metric, key: jax.Array, factors: Factors):
+    """What all members share of a metric's randomness; None for most metrics."""
+    if not isinstance(metric, Direct) or metric.prepare is None:
+        return None
+    spec = metric.function
+    known = inspect.signature(metric.prepare).parameters
+    options = {name: value for name, value in spec.knobs.items() if name in known}
+    return metric.prepare(jax.random.fold_in(key, spec.seed), factors, **options)
+
+
+def apply(spec: Spec, key: jax.Array, sample: Sample, test: Sample | None = None, active=None, draws=None):
     """Call a function of one representation with whatever its signature asks for.
 
     The key is folded with the spec's own seed, so that no number depends on which other metrics are asked for.
     """
     arguments: dict[str, Any] = {}
-    for name, value in (("weights", sample.weights), ("variances", sample.variances), ("active", active)):
+    given = {"weights": sample.weights, "variances": sample.variances, "active": active, "draws": draws}
+    for name, value in given.items():
         if spec.takes(name) and value is not None:
             arguments[name] = value
     if spec.takes("test"):
@@ -137,6 +154,9 @@ METRICS: dict[str, Metric] = {
     "jemmig": Blend("mutual_information_sampled", "joint_gap"),
     "mcc": Blend("correlation", "matching"),
     "explicitness": Direct(Spec(explicitness)),
+    "factor_vae": Direct(Spec(factor_vae), prepare=draw_batches),
+    "beta_vae": Direct(Spec(beta_vae), prepare=draw_pairs),
+    "irs": Direct(Spec(irs)),
     "amari": Blend("correlation", "amari", lower_is_better=True),
     "infom": Blend("mutual_information", SCORES["concentration"].with_options(over="codes")),
     "infoc": Blend("mutual_information", SCORES["concentration"].with_options(over="factors")),
