@@ -1,0 +1,184 @@
+"""FactorVAE, BetaVAE and IRS against the reference's values and its loops written again in NumPy."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from jaxdis import METRICS, Factors, evaluate
+from jaxdis.interventions import draw_batches, draw_pairs, irs
+from tests.golden_values import numbers
+from tests.relations.test_information import POPULATIONS
+
+SIZES = (3, 6, 4)
+
+
+@pytest.fixture(scope="module")
+def representation():
+    rng = np.random.default_rng(0)
+    values = np.stack([rng.integers(0, size, 4000) for size in SIZES], axis=1)
+    mixing = rng.normal(size=(3, 5)) * (rng.random((3, 5)) < 0.6)
+    codes = values @ mixing + 0.8 * rng.normal(size=(4000, 5))
+    return codes.astype(np.float32), values
+
+
+@pytest.mark.parametrize("name", POPULATIONS)
+def test_irs_equals_the_reference(name):
+    expected = numbers("irs")["cases"][name]
+    result = jax.jit(irs)(*(jnp.asarray(POPULATIONS[name]()[0]), POPULATIONS[name]()[1]))
+    np.testing.assert_allclose(result.matrix, expected["matrix"], atol=2e-5)
+    np.testing.assert_allclose(result.deviation, expected["deviation"], atol=1e-5)
+    assert result.score == pytest.approx(expected["score"], abs=1e-5)
+
+
+def reference_irs(codes, values, quantile):
+    codes = codes.astype(float)
+    largest = np.abs(codes - codes.mean(axis=0)).max(axis=0)
+    matrix = np.zeros((codes.shape[1], values.shape[1]))
+    for j in range(values.shape[1]):
+        moved = [
+            np.quantile(np.abs(codes[values[:, j] == v] - codes[values[:, j] == v].mean(axis=0)), quantile, axis=0)
+            for v in np.unique(values[:, j])
+        ]
+        matrix[:, j] = 1 - np.mean(moved, axis=0) / largest
+    return matrix, largest
+
+
+@pytest.mark.parametrize("quantile", [0.99, 1.0, 0.5])
+def test_irs_equals_the_definition(representation, quantile):
+    codes, values = representation
+    matrix, largest = reference_irs(codes, values, quantile)
+    result = jax.jit(lambda c, f: irs(c, f, quantile=quantile))(jnp.asarray(codes), Factors.of(values))
+    np.testing.assert_allclose(result.matrix, matrix, atol=1e-5)
+    assert result.score == pytest.approx((matrix.max(axis=1) * largest).sum() / largest.sum(), abs=1e-5)
+
+
+def test_irs_bins_factors_when_asked(representation):
+    codes, values = representation
+    continuous = np.random.default_rng(1).random((4000, 1))
+    binned = np.clip((continuous - continuous.min()) / np.ptp(continuous) * 20, 0, 19).astype(int)
+    asked = jax.jit(lambda c, f: irs(c, f, factor_bins=20))(jnp.asarray(codes), Factors.of(continuous, (None,)))
+    by_hand = jax.jit(irs)(jnp.asarray(codes), Factors.of(binned, (20,)))
+    np.testing.assert_allclose(asked.matrix, by_hand.matrix, atol=1e-3)  # a sample on an edge
+
+
+def test_irs_of_many_values_sorts_by_two_keys():
+    rng = np.random.default_rng(2)
+    values = rng.integers(0, 300, (6000, 1))
+    codes = rng.normal(size=(6000, 2)).astype(np.float32)
+    matrix, _ = reference_irs(codes, values, 0.99)
+    result = jax.jit(irs)(jnp.asarray(codes), Factors.of(values, (300,)))
+    np.testing.assert_allclose(result.matrix, matrix, atol=1e-5)
+
+
+def test_irs_of_collapsed_codes(representation):
+    codes, values = representation
+    one = codes.copy()
+    one[:, 1:] = 3.0
+    scores = evaluate(one, values, "irs")
+    alone = evaluate(codes[:, :1], values, "irs")
+    assert scores["irs"] == pytest.approx(float(alone["irs"]), abs=1e-6)
+    assert evaluate(np.ones_like(codes), values, "irs")["irs"] == 0
+
+
+def test_batches_share_one_value_and_hold_every_factor(representation):
+    values = np.asarray(representation[1])
+    draws = jax.jit(lambda key, f: draw_batches(key, f, num_train=300, num_eval=100, batch=16))(
+        jax.random.key(0), Factors.of(values)
+    )
+    rows, factor = np.asarray(draws.rows), np.asarray(draws.factor)
+    for batch, held in zip(rows, factor, strict=True):
+        assert len(np.unique(values[batch, held])) == 1
+    assert np.bincount(factor, minlength=3).min() > 90
+    # The other factors vary freely: their values are as frequent as in the samples.
+    others = values[rows[factor == 0].ravel(), 1]
+    assert np.abs(np.bincount(others, minlength=6) / len(others) - 1 / 6).max() < 0.04
+
+
+def test_pairs_share_one_value_pair_by_pair(representation):
+    values = np.asarray(representation[1])
+    draws = jax.jit(lambda key, f: draw_pairs(key, f, num_train=200, num_eval=100, batch=8))(
+        jax.random.key(0), Factors.of(values)
+    )
+    for rows, partners, held in zip(*map(np.asarray, (draws.rows, draws.partners, draws.factor)), strict=True):
+        np.testing.assert_array_equal(values[rows, held], values[partners, held])
+    assert len({tuple(values[row]) for row in np.asarray(draws.rows).ravel()}) > 60
+
+
+def reference_factor_vae(codes, values, seed, num_train=3000, num_eval=1500):
+    """The released algorithm with its loops: prune, vote, majority."""
+    rng = np.random.default_rng(seed)
+    spread = codes.var(axis=0, ddof=1)
+    votes = np.zeros((codes.shape[1], values.shape[1]))
+    answers = []
+    for batch in range(num_train + num_eval):
+        factor = rng.integers(values.shape[1])
+        value = values[rng.integers(len(values)), factor]
+        rows = rng.choice(np.flatnonzero(values[:, factor] == value), 64)
+        least = np.argmin(codes[rows].var(axis=0, ddof=1) / spread)
+        if batch < num_train:
+            votes[least, factor] += 1
+        else:
+            answers.append(votes[least].argmax() == factor)
+    return np.mean(answers)
+
+
+def test_factor_vae_equals_the_reference_within_its_seeds(representation):
+    codes, values = representation
+    expected = [reference_factor_vae(codes.astype(float), values, seed) for seed in range(4)]
+    metric = METRICS["factor_vae"].with_options(num_train=3000, num_eval=1500)
+    found = [evaluate(codes, values, {"f": metric}, jax.random.key(seed))["f"] for seed in range(4)]
+    spread = np.hypot(np.std(expected), np.std(found))
+    assert abs(np.mean(found) - np.mean(expected)) < max(4 * spread / np.sqrt(4), 0.01)
+    assert 0.4 < np.mean(expected) < 0.99  # the case tells right from wrong
+
+
+def reference_beta_vae(codes, values, seed, num_train=2000, num_eval=1000):
+    rng = np.random.default_rng(seed)
+    features, labels = [], []
+    for _ in range(num_train + num_eval):
+        factor = rng.integers(values.shape[1])
+        left = rng.integers(len(values), size=64)
+        right = [rng.choice(np.flatnonzero(values[:, factor] == values[row, factor])) for row in left]
+        features.append(np.abs(codes[left] - codes[right]).mean(axis=0))
+        labels.append(factor)
+    features, labels = np.array(features), np.array(labels)
+    model = LogisticRegression(max_iter=2000).fit(features[:num_train], labels[:num_train])
+    return model.score(features[num_train:], labels[num_train:])
+
+
+def test_beta_vae_equals_the_reference_within_its_seeds(representation):
+    codes, values = representation
+    codes = codes * 0.3  # a scale at which the penalty costs accuracy
+    expected = [reference_beta_vae(codes.astype(float), values, seed) for seed in range(2)]
+    metric = METRICS["beta_vae"].with_options(num_train=2000, num_eval=1000)
+    found = [evaluate(codes, values, {"b": metric}, jax.random.key(seed))["b"] for seed in range(4)]
+    assert abs(np.mean(found) - np.mean(expected)) < 0.02
+    assert 0.4 < np.mean(expected) < 0.995
+
+
+def test_pruning_takes_collapsed_codes_out(representation):
+    codes, values = representation
+    half = np.c_[codes, 0.02 * np.random.default_rng(3).normal(size=codes.shape)].astype(np.float32)
+    with_dead, without = evaluate(half, values, "factor_vae"), evaluate(codes, values, "factor_vae")
+    assert with_dead["factor_vae"] == without["factor_vae"]
+    assert (with_dead.part("factor_vae.votes")[5:] == 0).all()
+    assert evaluate(codes * 1e-3, values, "factor_vae")["factor_vae"] == 0
+
+
+@pytest.mark.parametrize("name", ["factor_vae", "beta_vae"])
+def test_perfect_and_useless_codes(name):
+    rng = np.random.default_rng(4)
+    values = np.stack([rng.integers(0, size, 3000) for size in SIZES], axis=1)
+    assert evaluate(values, values, name)[name] > 0.98
+    useless = evaluate(rng.normal(size=(3000, 4)), values, name)[name]
+    # Majority among noise: chance is 1/3, its standard error over 5,000 batches is 0.007.
+    assert useless == pytest.approx(1 / 3, abs=0.03)
+
+
+def test_members_are_judged_on_the_same_draws(representation):
+    codes, values = representation
+    scores = evaluate(np.stack([codes, codes]), values, ["factor_vae", "beta_vae"])
+    assert scores["factor_vae"][0] == scores["factor_vae"][1]
+    assert scores["beta_vae"][0] == scores["beta_vae"][1]
