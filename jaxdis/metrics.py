@@ -14,6 +14,7 @@ from jaxdis.relations import RELATIONS
 from jaxdis.scores import SCORES
 from jaxdis.spec import Spec
 from jaxdis.typing import Factors, Sample
+from jaxdis.unsupervised import code_information, total_correlation
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,6 +158,8 @@ METRICS: dict[str, Metric] = {
     "factor_vae": Direct(Spec(factor_vae), prepare=draw_batches),
     "beta_vae": Direct(Spec(beta_vae), prepare=draw_pairs),
     "irs": Direct(Spec(irs)),
+    "total_correlation": Direct(Spec(total_correlation), lower_is_better=True),
+    "code_information": Direct(Spec(code_information), lower_is_better=True),
     "amari": Blend("correlation", "amari", lower_is_better=True),
     "infom": Blend("mutual_information", SCORES["concentration"].with_options(over="codes")),
     "infoc": Blend("mutual_information", SCORES["concentration"].with_options(over="factors")),

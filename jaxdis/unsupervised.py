@@ -1,0 +1,180 @@
+"""Scores that need no factors: dependence among codes, under a Gaussian or by histograms; agreement of members."""
+
+from typing import Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
+
+from jaxdis.arrays import product_over_samples, safe_divide
+from jaxdis.learners.linear import lasso, standardised
+from jaxdis.relations.binning import equal_width_bins, joint_tables
+from jaxdis.relations.correlation import mid_ranks
+from jaxdis.relations.information import information_of_tables
+from jaxdis.relations.relation import finite_codes
+from jaxdis.typing import Codes, Factors
+
+# Two codes closer to one another than this share of a standard deviation are duplicates to float32.
+SMALLEST_EIGENVALUE = 1e-7
+
+
+class Dependence(NamedTuple):
+    """``score []``, nats of the mean (or sampled) codes; ``wasserstein []`` and the same as a share of the variance."""
+
+    score: Float[Array, ""]
+    wasserstein: Float[Array, ""]
+    wasserstein_normalized: Float[Array, ""]
+
+
+class CodeInformation(NamedTuple):
+    """``score []``: mean mutual information of two codes, nats; ``matrix [d, d]``, 0 on the diagonal."""
+
+    score: Float[Array, ""]
+    matrix: Float[Array, "d d"]
+
+
+class Agreement(NamedTuple):
+    """``score [m]``: each member's median agreement with the others; ``pairs [m, m]``."""
+
+    score: Float[Array, " m"]
+    pairs: Float[Array, "m m"]
+
+
+def total_correlation(
+    key: PRNGKeyArray,
+    codes: Codes,
+    factors: Factors,
+    *,
+    representation: Literal["mean", "sampled"] = "mean",
+    variances: Float[Array, "n d"] | None = None,
+    active: Bool[Array, " d"] | None = None,
+) -> Dependence:
+    """Total correlation of a Gaussian with the codes' covariance, nats, and its Wasserstein distance to independence.
+
+    ``TC = −½ log det Corr`` over the codes that vary; ``W = 2 tr Cov − 2 tr (D^½ Cov D^½)^½`` with ``D`` the diagonal
+    of the covariance, and ``W / tr Cov``. ``representation="sampled"`` adds one draw of the posterior's noise to each
+    mean.
+
+    Shapes: codes ``[n, d]`` (posterior means), variances ``[n, d]``; factors are not read.
+    Contract: ≥ 0; collapsed (constant) and inactive codes are dropped; a duplicated code gives a large finite value, as
+    eigenvalues of the correlation under 1e-7 count as that; fewer than two codes that vary give 0; invariant under
+    affine maps of a code (TC); any non-finite code gives NaN. Mean codes are far more dependent than sampled ones
+    (Locatello et al. 2020, §5.2): say which you report.
+
+    Reference: Locatello et al. 2020, §4.2.9 and App. G. The released code fails on a constant code and returns infinity
+    for a duplicate.
+    """
+    finite = finite_codes(codes).all()
+    if representation == "sampled":
+        if variances is None:
+            raise ValueError("variances: the sampled representation needs posterior variances [n, d], got None")
+        codes = codes + jnp.sqrt(variances) * jax.random.normal(key, codes.shape)
+    safe = jnp.nan_to_num(codes)
+    n = codes.shape[0]
+    centred = safe - safe[:1]
+    centred = centred - centred.mean(axis=0)[None, :]
+    size = jnp.abs(safe).max(axis=0)
+    covariance = product_over_samples(centred, centred) / (n - 1)
+    variance = jnp.diagonal(covariance)
+    varies = variance > (4 * jnp.finfo(codes.dtype).eps * size) ** 2
+    varies = varies if active is None else varies & active
+    tc = _gaussian_total_correlation(centred, variance, varies)
+    kept = jnp.where(varies[:, None] & varies[None, :], covariance, 0.0)
+    scale = jnp.sqrt(jnp.diagonal(kept))
+    root = jnp.sqrt(jnp.maximum(jnp.linalg.eigvalsh(scale[:, None] * kept * scale[None, :]), 0.0)).sum()
+    trace = jnp.trace(kept)
+    distance = jnp.maximum(2 * trace - 2 * root, 0.0)
+    usable = jnp.where(finite, 1.0, jnp.nan)
+    return Dependence(usable * tc, usable * distance, usable * safe_divide(distance, trace))
+
+
+def _gaussian_total_correlation(centred, variance, varies) -> Float[Array, ""]:
+    """``−½ log det Corr``, refined once.
+
+    The eigenvalues of a float32 correlation matrix are good to 1e-6 of the largest; so the codes are turned and scaled
+    by them, and the covariance of what comes out, near the identity, adds the rest.
+    """
+    unit = jnp.where(varies[None, :], centred / jnp.sqrt(jnp.where(varies, variance, 1.0))[None, :], 0.0)
+    missing = jnp.diag(jnp.where(varies, 0.0, 1.0))  # a collapsed code is independent of the others
+    correlation = product_over_samples(unit, unit) / (unit.shape[0] - 1) + missing
+    eigenvalues, vectors = jnp.linalg.eigh(correlation)
+    eigenvalues = jnp.maximum(eigenvalues, SMALLEST_EIGENVALUE)
+    turn = vectors / jnp.sqrt(eigenvalues)[None, :]
+    turned = jnp.matmul(unit, turn, precision=jax.lax.Precision.HIGHEST)
+    rest = product_over_samples(turned, turned) / (unit.shape[0] - 1) + turn.T @ missing @ turn
+    rest = jnp.maximum(jnp.linalg.eigvalsh(rest), 0.1)  # it refines, and must not undo the floor above
+    return jnp.maximum(-0.5 * (jnp.log(eigenvalues).sum() + jnp.log(rest).sum()), 0.0)
+
+
+def code_information(
+    codes: Codes, factors: Factors, *, bins: int = 20, active: Bool[Array, " d"] | None = None
+) -> CodeInformation:
+    """Mean mutual information of two different codes, each cut into equal-width bins, in nats.
+
+    Shapes: codes ``[n, d]``; factors are not read. Contract: ≥ 0; 0 with a single code; a constant code shares nothing
+    and counts as a code; inactive codes do not count; any non-finite code gives NaN; biased upwards as
+    :func:`jaxdis.relations.mutual_information`.
+
+    Reference: Locatello et al. 2020, App. G ("average mutual information"). Its text says between factors and codes;
+    its captions and the released code take pairs of codes, as here.
+    """
+    d = codes.shape[1]
+    number = equal_width_bins(codes, bins)
+    # Codes take the place of factors: one table of each code with all others.
+    information, _, _ = information_of_tables(joint_tables(number, bins, number, (bins,) * d), (bins,) * d)
+    shown = jnp.ones(d, bool) if active is None else active
+    counted = shown[:, None] & shown[None, :] & ~jnp.eye(d, dtype=bool)
+    matrix = jnp.where(counted, information, 0.0)
+    score = safe_divide(matrix.sum(), counted.sum().astype(jnp.float32))
+    return CodeInformation(jnp.where(finite_codes(codes).all(), score, jnp.nan), matrix)
+
+
+def udr(
+    codes: Float[Array, "m n d"],
+    active: Bool[Array, "m d"] | None = None,
+    *,
+    kind: Literal["lasso", "spearman"] = "lasso",
+    penalty: float = 0.1,
+) -> Agreement:
+    """Unsupervised disentanglement ranking: how well each member's codes map one to one onto the other members'.
+
+    For members ``i`` and ``j`` on the same samples, ``R`` holds the absolute lasso coefficients from the codes of ``i``
+    to each code of ``j`` (or absolute Spearman correlations), standardised; a row or column scores ``max² / sum``; the
+    agreement is the mean over columns averaged with the mean over rows, over active codes. A member's score is the
+    median over the other members.
+
+    Args:
+      codes: ``[m, n, d]``, one model trained with ``m`` seeds.
+      active: ``[m, d]``, the informative codes (KL to the prior above 0.01 in the paper); all that vary when None.
+
+    Contract: about 1 for members that are permutations of one another (with ``lasso`` a little under, by the penalty);
+    0 for members without active codes; NaN for a single member.
+
+    Reference: Duan et al. 2020, §4; the released code of disentanglement_lib.
+    """
+    m = codes.shape[0]
+    columns = jax.vmap(standardised)(jax.vmap(mid_ranks)(codes) if kind == "spearman" else codes)
+    varies = jnp.abs(columns).max(axis=1) > 0
+    shown = varies if active is None else active & varies
+    columns = jnp.where(shown[:, None, :], columns, 0.0)
+
+    def agree(one, other, mask_one, mask_other):
+        if kind == "lasso":
+            relation = jnp.abs(lasso(one, other, penalty))
+        else:
+            relation = jnp.abs(product_over_samples(one, other)) / one.shape[0]
+        by_column = _mean_where(safe_divide(relation.max(axis=0) ** 2, relation.sum(axis=0)), mask_other)
+        by_row = _mean_where(safe_divide(relation.max(axis=1) ** 2, relation.sum(axis=1)), mask_one)
+        return (by_column + by_row) / 2
+
+    pairs = jax.lax.map(
+        lambda one: jax.lax.map(lambda other: agree(one[0], other[0], one[1], other[1]), (columns, shown)),
+        (columns, shown),
+    )
+    others = jnp.where(np.eye(m, dtype=bool), jnp.nan, pairs)
+    return Agreement(jnp.nanmedian(others, axis=0) if m > 1 else jnp.full(m, jnp.nan), pairs)
+
+
+def _mean_where(values, mask):
+    return safe_divide(jnp.where(mask, values, 0.0).sum(), mask.sum().astype(jnp.float32))

@@ -1,0 +1,113 @@
+"""Scores without factors, against NumPy in float64 and known truths."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.linalg
+from sklearn.linear_model import Lasso
+from sklearn.metrics import mutual_info_score
+
+from jaxdis import METRICS, evaluate
+from jaxdis.unsupervised import udr
+
+VALUES = np.arange(3000)[:, None] % 3
+
+
+@pytest.fixture(scope="module")
+def codes():
+    rng = np.random.default_rng(0)
+    return (rng.normal(size=(3000, 4)) @ rng.normal(size=(4, 4)) * [1, 10, 0.1, 1] + 5).astype(np.float32)
+
+
+def test_total_correlation_equals_the_reference(codes):
+    covariance = np.cov(codes.astype(float), rowvar=False)
+    expected = 0.5 * (np.log(np.diag(covariance)).sum() - np.linalg.slogdet(covariance)[1])
+    root = scipy.linalg.sqrtm(np.diag(np.diag(covariance)) @ covariance)
+    distance = 2 * np.trace(covariance) - 2 * np.trace(root).real
+    scores = evaluate(codes, VALUES, "total_correlation")
+    assert scores["total_correlation"] == pytest.approx(expected, rel=1e-4)
+    # A difference of two traces in float32, here of codes whose variances span 1 : 10,000.
+    assert scores["total_correlation.wasserstein"] == pytest.approx(distance, abs=1e-4 * np.trace(covariance))
+    normalized = scores["total_correlation.wasserstein_normalized"]
+    assert normalized == pytest.approx(distance / np.trace(covariance), abs=1e-4)
+
+
+def test_collapsed_codes_are_dropped_and_duplicates_are_finite(codes):
+    expected = float(evaluate(codes, VALUES, "total_correlation")["total_correlation"])
+    more = np.c_[codes, np.full(3000, 7.0)].astype(np.float32)
+    assert evaluate(more, VALUES, "total_correlation")["total_correlation"] == pytest.approx(expected, rel=1e-5)
+    twice = float(evaluate(np.c_[codes, codes[:, :1]], VALUES, "total_correlation")["total_correlation"])
+    assert expected + 5 < twice < np.inf
+    for few in (codes[:, :1], np.ones_like(codes)):
+        assert evaluate(few, VALUES, "total_correlation")["total_correlation"] == pytest.approx(0, abs=1e-6)
+
+
+def test_sampled_codes_are_less_dependent(codes):
+    metric = METRICS["total_correlation"].with_options(representation="sampled")
+    variances = np.broadcast_to(codes.var(axis=0), codes.shape).astype(np.float32)
+    sampled = evaluate(codes, VALUES, {"tc": metric}, variances=variances)["tc"]
+    covariance = np.cov(codes.astype(float), rowvar=False) + np.diag(codes.astype(float).var(axis=0))
+    expected = 0.5 * (np.log(np.diag(covariance)).sum() - np.linalg.slogdet(covariance)[1])
+    assert sampled == pytest.approx(expected, rel=0.1)  # one draw of noise
+    with pytest.raises(ValueError, match="variances: the sampled representation needs"):
+        evaluate(codes, VALUES, {"tc": metric})
+
+
+def test_code_information_equals_sklearn(codes):
+    bins = [np.digitize(codes[:, i], np.histogram(codes[:, i], 20)[1][:-1]) for i in range(4)]
+    expected = np.array([[mutual_info_score(bins[i], bins[j]) if i != j else 0 for j in range(4)] for i in range(4)])
+    scores = evaluate(codes, VALUES, "code_information")
+    np.testing.assert_allclose(scores.part("code_information.matrix"), expected, atol=1e-3)  # a sample on an edge
+    assert scores["code_information"] == pytest.approx(expected.sum() / 12, abs=2e-4)
+
+
+def members(kind: str):
+    rng = np.random.default_rng(1)
+    base = rng.normal(size=(500, 4))
+    if kind == "permuted":
+        return np.stack([base[:, rng.permutation(4)] * rng.choice([-1, 1], 4) for _ in range(3)]).astype(np.float32)
+    return np.stack([base @ np.linalg.qr(rng.normal(size=(4, 4)))[0] for _ in range(3)]).astype(np.float32)
+
+
+def reference_udr(zoo, penalty):
+    """The released algorithm: lasso of each pair, relative strengths of rows and columns, medians."""
+    zoo = (zoo - zoo.mean(axis=1, keepdims=True)) / zoo.std(axis=1, keepdims=True)
+    m = len(zoo)
+    pairs = np.zeros((m, m))
+    for i in range(m):
+        for j in range(m):
+            fit = Lasso(alpha=penalty, tol=1e-10, max_iter=10_000).fit(zoo[i], zoo[j])
+            strength = np.abs(fit.coef_.T)
+            with np.errstate(invalid="ignore"):
+                x = np.nan_to_num(strength.max(axis=0) ** 2 / strength.sum(axis=0)).mean()
+                y = np.nan_to_num(strength.max(axis=1) ** 2 / strength.sum(axis=1)).mean()
+            pairs[i, j] = (x + y) / 2
+    others = np.where(np.eye(m, dtype=bool), np.nan, pairs)
+    return np.nanmedian(others, axis=0), pairs
+
+
+@pytest.mark.parametrize("kind", ["permuted", "rotated"])
+def test_udr_equals_the_reference(kind):
+    zoo = members(kind)
+    expected, pairs = reference_udr(zoo.astype(float), 0.1)
+    result = jax.jit(udr)(jnp.asarray(zoo))
+    np.testing.assert_allclose(result.pairs, pairs, atol=1e-4)
+    np.testing.assert_allclose(result.score, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["lasso", "spearman"])
+def test_udr_tells_permutations_from_rotations(kind):
+    score = jax.jit(lambda zoo: udr(zoo, kind=kind).score)
+    assert np.min(score(jnp.asarray(members("permuted")))) > 0.75
+    assert np.max(score(jnp.asarray(members("rotated")))) < 0.6
+
+
+def test_udr_of_collapsed_members():
+    zoo = members("permuted")
+    zoo[1] = 0
+    zoo[0, :, 2:] = 1.0
+    result = jax.jit(udr)(jnp.asarray(zoo))
+    assert np.isfinite(result.score).all()
+    assert (np.asarray(result.pairs)[1] == 0).all()
+    assert np.isnan(udr(jnp.asarray(zoo[:1])).score).all()
