@@ -263,63 +263,13 @@ class List:
         from rich.table import Table
         from rich.text import Text
 
-        heads, rows = _listing(self.what)
+        from jaxdis.listing import listing
+
+        heads, rows = listing(self.what)
         table = Table(*heads, title=self.what)
         for row in rows:
             table.add_row(*map(Text, row))
         console().print(table)
-
-
-def _listing(what: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    if what == "data":
-        from jaxdis.data import DATASETS
-
-        heads = ("name", "what it is", "factors (values)", "source", "origin and terms")
-        return heads, [
-            (
-                name,
-                row.description,
-                ", ".join(f"{factor} {size}" for factor, size in zip(row.space.names, row.space.sizes, strict=True)),
-                " or ".join(part for part in ("drawn" if row.renders else "", row.reads) if part),
-                row.origin,
-            )
-            for name, row in DATASETS.items()
-        ]
-    if what == "studies":
-        import inspect
-
-        from jaxdis.study.library import STUDIES
-
-        return ("name", "what it is", "sizes"), [
-            (
-                name,
-                (inspect.getdoc(make) or "").split("\n")[0],
-                ", ".join(f"{n}={p.default}" for n, p in inspect.signature(make).parameters.items() if n != "metrics"),
-            )
-            for name, make in STUDIES.items()
-        ]
-    if what == "models":
-        import inspect
-
-        from jaxdis.models import OBJECTIVES
-
-        return ("name", "what it is", "settings"), [
-            (
-                name,
-                (inspect.getdoc(row.settings) or "").split("\n")[0],
-                ", ".join(f"{n}={p.default:g}" for n, p in inspect.signature(row.settings).parameters.items()),
-            )
-            for name, row in OBJECTIVES.items()
-        ]
-    from jaxdis.metrics import METRICS
-    from jaxdis.relations import RELATIONS
-    from jaxdis.scores import SCORES
-
-    rows = {"metrics": METRICS, "relations": RELATIONS, "scores": SCORES}[what]
-    return ("name", "what it is", "options"), [
-        (name, row.summary, ", ".join(f"{knob}={value}" for knob, value in row.knobs.items() if knob != "method"))
-        for name, row in rows.items()
-    ]
 
 
 COMMANDS = {

@@ -1,6 +1,7 @@
 """Strict numerics for every test: no silent promotion, two CPU devices, one compilation cache for all runs."""
 
 import jax
+import pytest
 
 from jaxdis import runtime
 
@@ -8,3 +9,10 @@ runtime.use_cpu_devices(2)
 runtime.use_compilation_cache()
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def let_programs_go():
+    """Every compiled program holds memory maps, and a process has a limit of them: forget a module's when it is done."""
+    yield
+    jax.clear_caches()

@@ -20,7 +20,7 @@ FLOORS = [
     {"metrics", "single_neuron", "interventions", "structured", "unsupervised", "downstream"},
     {"batching", "table", "inputs", "evaluate"},
     {"study"},
-    {"cli", "__main__", "__init__"},
+    {"listing", "cli", "__main__", "__init__"},
 ]
 # Models train zoos, which are spread over devices by the executor; it knows nothing of members.
 EXECUTOR = {"batching"}

@@ -1,0 +1,52 @@
+"""What there is, as rows of text: the tables of the library for the command line."""
+
+import inspect
+
+
+def listing(what: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Column heads and rows of the table of metrics, relations, scores, models, data or studies."""
+    if what == "data":
+        from jaxdis.data import DATASETS
+
+        heads = ("name", "what it is", "factors (values)", "source", "origin and terms")
+        return heads, [
+            (
+                name,
+                row.description,
+                ", ".join(f"{factor} {size}" for factor, size in zip(row.space.names, row.space.sizes, strict=True)),
+                " or ".join(part for part in ("drawn" if row.renders else "", row.reads) if part),
+                row.origin,
+            )
+            for name, row in DATASETS.items()
+        ]
+    if what == "studies":
+        from jaxdis.study.library import STUDIES
+
+        return ("name", "what it is", "sizes"), [
+            (
+                name,
+                (inspect.getdoc(make) or "").split("\n")[0],
+                ", ".join(f"{n}={p.default}" for n, p in inspect.signature(make).parameters.items() if n != "metrics"),
+            )
+            for name, make in STUDIES.items()
+        ]
+    if what == "models":
+        from jaxdis.models import OBJECTIVES
+
+        return ("name", "what it is", "settings"), [
+            (
+                name,
+                (inspect.getdoc(row.settings) or "").split("\n")[0],
+                ", ".join(f"{n}={p.default:g}" for n, p in inspect.signature(row.settings).parameters.items()),
+            )
+            for name, row in OBJECTIVES.items()
+        ]
+    from jaxdis.metrics import METRICS
+    from jaxdis.relations import RELATIONS
+    from jaxdis.scores import SCORES
+
+    rows = {"metrics": METRICS, "relations": RELATIONS, "scores": SCORES}[what]
+    return ("name", "what it is", "options"), [
+        (name, row.summary, ", ".join(f"{knob}={value}" for knob, value in row.knobs.items() if knob != "method"))
+        for name, row in rows.items()
+    ]
