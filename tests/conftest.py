@@ -13,6 +13,6 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 
 @pytest.fixture(scope="module", autouse=True)
 def let_programs_go():
-    """Every compiled program holds memory maps, and a process has a limit of them: forget a module's when it is done."""
+    """Every compiled program holds memory maps, of which a process has a limit: forget a module when it is done."""
     yield
     jax.clear_caches()
