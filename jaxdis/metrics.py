@@ -12,6 +12,7 @@ from jaxdis.downstream import explicitness
 from jaxdis.interventions import beta_vae, draw_batches, draw_pairs, factor_vae, irs
 from jaxdis.relations import RELATIONS
 from jaxdis.scores import SCORES
+from jaxdis.single_neuron import snc
 from jaxdis.spec import Spec
 from jaxdis.typing import Factors, Sample
 from jaxdis.unsupervised import code_information, total_correlation
@@ -155,6 +156,7 @@ METRICS: dict[str, Metric] = {
     "jemmig": Blend("mutual_information_sampled", "joint_gap"),
     "mcc": Blend("correlation", "matching"),
     "explicitness": Direct(Spec(explicitness)),
+    "snc": Direct(Spec(snc)),
     "factor_vae": Direct(Spec(factor_vae), prepare=draw_batches),
     "beta_vae": Direct(Spec(beta_vae), prepare=draw_pairs),
     "irs": Direct(Spec(irs)),
