@@ -13,7 +13,6 @@ from jaxdis import METRICS, RELATIONS, SCORES, Blend, Factors, blend_table, eval
 from jaxdis.data import synthetic
 from tests.golden_values import numbers
 
-
 # Metrics of several relations and shapes that compile quickly: what is said here holds for any.
 SOME = ("mig", "med", "mcc", "sap_r2", "rmig")
 
