@@ -51,7 +51,7 @@ class _Shared(NamedTuple):
 def evaluate(
     codes,
     factors,
-    metrics: str | Sequence[str] | Mapping[str, Metric] = "all",
+    metrics: str | Sequence | Mapping = "all",
     key: jax.Array | None = None,
     *,
     test=None,
