@@ -1,6 +1,5 @@
 """How sure a score is: the same score on samples drawn again, with replacement, from those given."""
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -35,12 +34,7 @@ def replicate(key: jax.Array, sample: Sample) -> Again:
     return Again(sample._replace(weights=weights), drawn)
 
 
-def replicates(score: Callable, count: int) -> dict[str, jax.Array]:
-    """``score(number)`` for numbers 0 … count − 1, one after the other: memory is that of one. Columns ``[count]``."""
-    return jax.lax.map(score, jnp.arange(count, dtype=jnp.uint32))
-
-
-def interval(score: np.ndarray, replicates: np.ndarray, level: float, kind: str) -> np.ndarray:
+def interval(score: np.ndarray | np.generic, replicates: np.ndarray, level: float, kind: str) -> np.ndarray:
     """``[…, 2]`` bounds from ``score […]`` and ``replicates […, count]``.
 
     Raises:

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 
-from jaxdis.bootstrap import SEED, replicate, replicates
+from jaxdis.bootstrap import SEED, replicate
 from jaxdis.metrics import Metric, prepared
 from jaxdis.relations.relation import finite_codes
 from jaxdis.typing import Factors, Sample
@@ -68,7 +69,9 @@ def score_member_often(plan_and_count: tuple[Plan, int], member: Member, shared:
         results = _measure(plan, jax.random.fold_in(draw, member.number), read_by, member.active, draws)
         return {name: _scalars(result) for name, result in results.items()}
 
-    return *score_member(plan, member, shared), replicates(again, count)
+    # One after the other: memory is that of one replicate.
+    again = jax.lax.map(again, jnp.arange(count, dtype=jnp.uint32))
+    return *score_member(plan, member, shared), again
 
 
 def _measure(plan: Plan, key, read_by: Callable, active, draws: dict) -> dict[str, tuple]:

@@ -42,11 +42,11 @@ class Scores(Mapping[str, np.ndarray | np.generic]):
             raise KeyError(f"no part {name!r}; the parts are {list(self.parts)}")
         return self.parts[name]
 
-    def error(self, name: str) -> np.ndarray:
+    def error(self, name: str) -> np.ndarray | np.generic:
         """Bootstrap standard error of a column, ``[]`` or ``[m]``."""
         return self._replicates(name).std(axis=-1, ddof=1)
 
-    def bias(self, name: str) -> np.ndarray:
+    def bias(self, name: str) -> np.ndarray | np.generic:
         """Bootstrap estimate of how much too large a column is, ``[]`` or ``[m]``: mean of the replicates less it.
 
         Histogram estimates of information are too large, by about ``(b − 1)(v − 1) / 2n`` nats.
