@@ -6,6 +6,7 @@ from jaxdis.evaluate import blend_table, evaluate, relate
 from jaxdis.metrics import METRICS, Blend, Direct
 from jaxdis.relations import RELATIONS, Relation
 from jaxdis.scores import SCORES
+from jaxdis.sensitivity import sample_curve, sweep
 from jaxdis.spec import Spec
 from jaxdis.table import Scores
 from jaxdis.typing import Factors, Sample
@@ -26,6 +27,8 @@ __all__ = [
     "blend_table",
     "evaluate",
     "relate",
+    "sample_curve",
+    "sweep",
 ]
 
 

@@ -1,7 +1,8 @@
 """Posteriors → codes: mean or sample, which codes are active, and how well the members explain images."""
 
+import dataclasses
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +13,7 @@ from jaxdis.models.posterior import Posterior
 from jaxdis.models.precision import InPrecision
 from jaxdis.models.source import checked_images, unit_images
 from jaxdis.models.zoo import Zoo
-from jaxdis.typing import Array, Float
+from jaxdis.typing import Array, Float, Num
 
 
 class Evidence(NamedTuple):
@@ -59,20 +60,49 @@ def divergence(posterior: Posterior) -> np.ndarray:
     return 0.5 * (np.square(mean) + variance - np.log(floor) - 1).mean(-2)
 
 
-def active(posterior: Posterior, by: str = "deviation", threshold: float | None = None) -> np.ndarray:
-    """Which codes carry information, bool ``[m, d]`` (or ``[d]``).
+def active(posterior, by: str = "deviation", threshold: float | None = None) -> np.ndarray:
+    """Which codes carry information, bool ``[m, d]`` (or ``[d]``): the argument ``active`` of every metric.
 
     ``deviation``: the standard deviation over samples of the posterior mean exceeds ``threshold``, 0.1 by default
-    (variance above 0.01, Burda et al. 2016, section 5.2). ``divergence``: the mean KL from the prior exceeds
-    ``threshold`` nats, 0.1 by default.
+    (variance above 0.01, Burda et al. 2016, section 5.2). ``interquartile``: so does its interquartile range, which a
+    few outliers cannot raise. ``divergence``: the mean KL from the prior exceeds ``threshold`` nats, 0.1 by default.
+
+    Args:
+      posterior: :class:`Posterior`, or codes ``[m, n, d]`` (or ``[n, d]``), which have no divergence.
 
     Raises:
-      ValueError: for another criterion.
+      ValueError: for another criterion, or the divergence of codes alone.
     """
-    if by not in ("deviation", "divergence"):
-        raise ValueError(f"by: needs 'deviation' or 'divergence', got {by!r}")
-    measure = np.asarray(posterior.mean).std(-2) if by == "deviation" else divergence(posterior)
+    if by not in ("deviation", "interquartile", "divergence"):
+        raise ValueError(f"by: needs 'deviation', 'interquartile' or 'divergence', got {by!r}")
+    whole = isinstance(posterior, Posterior)
+    if by == "divergence":
+        if not whole:
+            raise ValueError("by: a divergence needs a posterior (means and variances), got codes alone")
+        measure = divergence(posterior)
+    else:
+        mean = np.asarray(posterior.mean if whole else posterior)
+        low, high = np.quantile(mean, [0.25, 0.75], axis=-2) if by == "interquartile" else (0, mean.std(-2))
+        measure = high - low
     return measure > (0.1 if threshold is None else threshold)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Encoder:
+    """``images [n, h, w, c] → codes [m, n, d]`` (posterior means) of a zoo, as a value that goes through ``jit``."""
+
+    params: Any
+    network: Any = dataclasses.field(metadata={"static": True})
+    precision: str = dataclasses.field(metadata={"static": True})
+
+    @classmethod
+    def of(cls, zoo: Zoo) -> "Encoder":
+        return cls(zoo.params, zoo.config.network, zoo.config.precision)
+
+    def __call__(self, images: Num[Array, "n h w c"]) -> Float[Array, "m n d"]:
+        networks, pixels = InPrecision(self.network, self.precision), unit_images(images)
+        return jax.lax.map(lambda member: networks.encode(member, pixels)[0], self.params)
 
 
 def evidence(zoo: Zoo, images, key, *, batch_size: int = 256) -> Evidence:

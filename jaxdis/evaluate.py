@@ -4,16 +4,15 @@ import dataclasses
 import difflib
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxdis import batching
+from jaxdis.member import Member, Plan, Shared, score_member, score_member_often, train_and_test
 from jaxdis.metrics import METRICS, Blend, Metric, apply, metric_seed, prepared
 from jaxdis.relations import RELATIONS, Relation
-from jaxdis.relations.relation import finite_codes
 from jaxdis.scores import SCORES
 from jaxdis.spec import Spec
 from jaxdis.table import Scores
@@ -22,30 +21,6 @@ from jaxdis.typing import Factors, Sample, as_numpy
 # Of the samples given without a test set, the share that a metric with held-out samples trains on (2 : 1).
 TRAIN_SHARE = 2 / 3
 SPLIT_SEED = metric_seed("train and test")
-
-Plan = tuple[tuple[str, Metric], ...]
-
-
-class _Member(NamedTuple):
-    """What differs between members: arrays with a leading member axis outside, without it inside."""
-
-    number: jax.Array
-    codes: jax.Array
-    variances: jax.Array | None
-    test_codes: jax.Array | None
-    active: jax.Array | None
-
-
-class _Shared(NamedTuple):
-    """What all members read."""
-
-    key: jax.Array
-    factors: Factors
-    weights: jax.Array | None
-    test_factors: Factors | None
-    train_rows: jax.Array | None
-    test_rows: jax.Array | None
-    draws: dict
 
 
 def evaluate(
@@ -61,6 +36,7 @@ def evaluate(
     batch_size: int | None = None,
     devices: Sequence[jax.Device] | None = None,
     numbers: Sequence[int] | None = None,
+    bootstrap: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> Scores:
     """Score one representation, or every member of a zoo, with the metrics asked for.
@@ -80,6 +56,9 @@ def evaluate(
       batch_size: members at one time on one device; chosen by backend and memory when None.
       devices: chosen by ``jax.devices()`` when None.
       numbers: ``m`` whole numbers that stand for the members in everything random; 0, 1, … when None.
+      bootstrap: replicates behind :meth:`Scores.error` and :meth:`Scores.interval`; costs that many evaluations. All
+        members see the same draws of samples, so differences between members are surer than each. A stochastic metric
+        draws anew in every replicate: its own noise is part of the error.
       progress: called with members done and members in all after every chunk.
 
     Returns:
@@ -100,11 +79,16 @@ def evaluate(
     check_same_samples("codes", codes, factors)
     members, shared = _inputs(plan, codes, factors, key, test, weights, variances, active, numbers)
     devices = None if devices is None else tuple(devices)
-    results, finite = batching.map_members(
-        score_member, plan, members, shared, batch_size=batch_size, devices=devices, progress=progress
-    )
+    how = {"batch_size": batch_size, "devices": devices, "progress": progress}
+    if not bootstrap:
+        results, finite = batching.map_members(score_member, plan, members, shared, **how)
+        again = {}
+    else:
+        _check_bootstrap(bootstrap)
+        given = (plan, int(bootstrap))
+        results, finite, again = batching.map_members(score_member_often, given, members, shared, **how)
     _warn_of_bad_codes(codes, finite)
-    return _table(results, single, factors.names)
+    return _table(results, again, single, factors.names)
 
 
 def relate(codes, factors, relation: str | Spec, key: jax.Array | None = None, *, test=None, weights=None) -> Relation:
@@ -167,37 +151,9 @@ def plan_of(metrics) -> Plan:
     return plan
 
 
-def score_member(plan: Plan, member: _Member, shared: _Shared):
-    """All metrics of one member, ``{name: NamedTuple}``, and whether its codes are finite. Traced, pure."""
-    key = jax.random.fold_in(shared.key, member.number)
-    whole = Sample(member.codes, shared.factors, shared.weights, member.variances)
-    train, held_out = _train_and_test(whole, member, shared)
-    relations, split_relations, results = {}, {}, {}
-    for name, metric in plan:
-        if metric.needs("test"):
-            results[name] = metric.measure(key, train, held_out, member.active, split_relations, shared.draws[name])
-        else:
-            results[name] = metric.measure(key, whole, None, member.active, relations, shared.draws[name])
-    return results, finite_codes(member.codes).all()
-
-
-def _train_and_test(whole: Sample, member: _Member, shared: _Shared) -> tuple[Sample, Sample | None]:
-    if member.test_codes is not None:
-        return whole, Sample(member.test_codes, shared.test_factors)
-    if shared.train_rows is None:
-        return whole, None
-
-    def take(rows):
-        weights = None if whole.weights is None else whole.weights[rows]
-        variances = None if whole.variances is None else whole.variances[rows]
-        return Sample(whole.codes[rows], whole.factors.take(rows), weights, variances)
-
-    return take(shared.train_rows), take(shared.test_rows)
-
-
-def _relate(spec: Spec, member: _Member, shared: _Shared) -> Relation:
+def _relate(spec: Spec, member: Member, shared: Shared) -> Relation:
     key = jax.random.fold_in(shared.key, 0)
-    train, held_out = _train_and_test(Sample(member.codes, shared.factors, shared.weights), member, shared)
+    train, held_out = train_and_test(Sample(member.codes, shared.factors, shared.weights), member, shared)
     return _apply_jitted(spec, key, train, held_out)
 
 
@@ -205,7 +161,7 @@ _apply_jitted = jax.jit(apply, static_argnums=0)
 _prepared = jax.jit(prepared, static_argnums=0)
 
 
-def _inputs(plan, codes, factors, key, test, weights, variances, active, numbers=None) -> tuple[_Member, _Shared]:
+def _inputs(plan, codes, factors, key, test, weights, variances, active, numbers=None) -> tuple[Member, Shared]:
     """Everything checked and split into what differs between members and what they share."""
     m, n, d = codes.shape
     key = jax.random.key(0) if key is None else key
@@ -228,9 +184,9 @@ def _inputs(plan, codes, factors, key, test, weights, variances, active, numbers
     numbers = np.arange(m) if numbers is None else np.asarray(numbers)
     if numbers.shape != (m,):
         raise ValueError(f"numbers: needs {m} entries, one a member, got shape {numbers.shape}")
-    members = _Member(numbers.astype(np.uint32), codes, variances, test_codes, active)
+    members = Member(numbers.astype(np.uint32), codes, variances, test_codes, active)
     draws = {name: _prepared(metric, key, factors) for name, metric in plan}
-    shared = _Shared(key, factors, _check_weights(weights, n), test_factors, train_rows, test_rows, draws)
+    shared = Shared(key, factors, _check_weights(weights, n), test_factors, train_rows, test_rows, draws)
     return members, shared
 
 
@@ -322,15 +278,23 @@ def _warn_of_bad_codes(codes, finite: np.ndarray) -> None:
         )
 
 
-def _table(results: dict, single: bool, factor_names) -> Scores:
+def _check_bootstrap(count) -> None:
+    if isinstance(count, bool) or count != int(count) or count < 2:
+        raise ValueError(f"bootstrap: needs a whole number of replicates, at least 2, got {count!r}")
+
+
+def _table(results: dict, again: dict, single: bool, factor_names) -> Scores:
     """Scalars become columns (``score`` takes the metric's own name), arrays become parts."""
-    columns, parts = {}, {}
+    columns, parts, replicated = {}, {}, {}
     for metric, result in results.items():
         for field, values in result._asdict().items():
             if values is None:
                 continue
             if values.ndim == 1:
-                columns[metric if field == "score" else f"{metric}.{field}"] = values[0] if single else values
+                column = metric if field == "score" else f"{metric}.{field}"
+                columns[column] = values[0] if single else values
+                if again:
+                    replicated[column] = again[metric][field][0] if single else again[metric][field]
             else:
                 parts[f"{metric}.{field}"] = values[0] if single else values
-    return Scores(columns, parts, factor_names)
+    return Scores(columns, parts, factor_names, replicated)

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 
 from jaxdis.downstream import explicitness
-from jaxdis.interventions import beta_vae, draw_batches, draw_pairs, factor_vae, irs
+from jaxdis.interventions import beta_vae, draw_batches, draw_pairs, factor_vae, group_by_value, irs
 from jaxdis.relations import RELATIONS
 from jaxdis.scores import SCORES
 from jaxdis.single_neuron import snc
@@ -72,7 +72,8 @@ class Blend:
 class Direct:
     """A metric that reads samples itself and returns a NamedTuple of scalars (columns) and arrays (parts).
 
-    ``prepare(key, factors, …)`` makes the argument ``draws`` once for all members, with the function's own options.
+    ``prepare(key, factors, …)`` makes the argument ``draws`` (or ``groups``) once for all members, with the function's
+    own options.
     """
 
     function: Spec
@@ -104,7 +105,7 @@ Metric = Blend | Direct
 
 
 def prepared(metric: Metric, key: jax.Array, factors: Factors):
-    """What all members share of a metric's randomness; None for most metrics."""
+    """What all members share of a metric: draws, or samples grouped by value; None for most metrics."""
     if not isinstance(metric, Direct) or metric.prepare is None:
         return None
     spec = metric.function
@@ -119,7 +120,13 @@ def apply(spec: Spec, key: jax.Array, sample: Sample, test: Sample | None = None
     The key is folded with the spec's own seed, so that no number depends on which other metrics are asked for.
     """
     arguments: dict[str, Any] = {}
-    given = {"weights": sample.weights, "variances": sample.variances, "active": active, "draws": draws}
+    given = {
+        "weights": sample.weights,
+        "variances": sample.variances,
+        "active": active,
+        "draws": draws,
+        "groups": draws,
+    }
     for name, value in given.items():
         if spec.takes(name) and value is not None:
             arguments[name] = value
@@ -159,7 +166,7 @@ METRICS: dict[str, Metric] = {
     "snc": Direct(Spec(snc)),
     "factor_vae": Direct(Spec(factor_vae), prepare=draw_batches),
     "beta_vae": Direct(Spec(beta_vae), prepare=draw_pairs),
-    "irs": Direct(Spec(irs)),
+    "irs": Direct(Spec(irs), prepare=group_by_value),
     "total_correlation": Direct(Spec(total_correlation), lower_is_better=True),
     "code_information": Direct(Spec(code_information), lower_is_better=True),
     "amari": Blend("correlation", "amari", lower_is_better=True),

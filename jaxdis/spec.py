@@ -65,7 +65,7 @@ class Spec:
 
 
 # Arguments that carry arrays; everything else behind the `*` of a signature is a static option.
-ARRAY_ARGUMENTS = frozenset({"weights", "variances", "test", "active", "draws"})
+ARRAY_ARGUMENTS = frozenset({"weights", "variances", "test", "active", "draws", "groups"})
 
 
 @functools.cache

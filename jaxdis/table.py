@@ -8,18 +8,22 @@ from pathlib import Path
 
 import numpy as np
 
+from jaxdis.bootstrap import interval
+
 
 @dataclasses.dataclass(frozen=True)
 class Scores(Mapping[str, np.ndarray | np.generic]):
     """A mapping from column names to numbers: ``[]`` for one representation, ``[m]`` for a zoo.
 
     A metric with one headline number is the column of its own name; one with several is a column for each,
-    ``metric.field``. Per-code and per-factor arrays are not columns: :meth:`part` gives them.
+    ``metric.field``. Per-code and per-factor arrays are not columns: :meth:`part` gives them. After a bootstrap,
+    ``replicates`` holds each column again, ``[…, count]``; :meth:`error`, :meth:`bias` and :meth:`interval` read them.
     """
 
     columns: dict[str, np.ndarray | np.generic]
     parts: dict[str, np.ndarray]
     factor_names: tuple[str, ...] = ()
+    replicates: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
 
     def __getitem__(self, name: str) -> np.ndarray | np.generic:
         if name not in self.columns:
@@ -38,16 +42,54 @@ class Scores(Mapping[str, np.ndarray | np.generic]):
             raise KeyError(f"no part {name!r}; the parts are {list(self.parts)}")
         return self.parts[name]
 
+    def error(self, name: str) -> np.ndarray | np.generic:
+        """Bootstrap standard error of a column, ``[]`` or ``[m]``."""
+        return self._replicates(name).std(axis=-1, ddof=1)
+
+    def bias(self, name: str) -> np.ndarray | np.generic:
+        """Bootstrap estimate of how much too large a column is, ``[]`` or ``[m]``: mean of the replicates less it.
+
+        Histogram estimates of information are too large, by about ``(b − 1)(v − 1) / 2n`` nats.
+        """
+        return self._replicates(name).mean(axis=-1) - self[name]
+
+    def interval(self, name: str, level: float = 0.95, kind: str = "basic") -> np.ndarray:
+        """Bounds of a column at a confidence level, ``[2]`` or ``[m, 2]``.
+
+        ``basic`` reflects the replicates' quantiles at the score, ``2 s − q``: what resampling adds to the estimate,
+        the data added too, so a bias is taken out. ``percentile`` is the quantiles themselves: it keeps the range of
+        the metric, and has a bias twice. Reference: Davison & Hinkley 1997, §5.2 and §5.3.
+        """
+        return interval(self[name], self._replicates(name), level, kind)
+
+    def _replicates(self, name: str) -> np.ndarray:
+        self[name]  # an unknown column is refused as such
+        if not self.replicates:
+            raise ValueError("bootstrap: needs replicates; ask for them by evaluate(..., bootstrap=200)")
+        return self.replicates[name]
+
+    def _numbers(self) -> dict[str, np.ndarray]:
+        """Columns, each followed by its error and 95 % interval if there are any."""
+        if not self.replicates:
+            return dict(self.columns)
+        numbers = {}
+        for name, column in self.columns.items():
+            bounds = self.interval(name)
+            named = {"error": self.error(name), "low": bounds[..., 0], "high": bounds[..., 1]}
+            numbers |= {name: column, **{f"{name}.{field}": values for field, values in named.items()}}
+        return numbers
+
     def to_dict(self) -> dict[str, float | list[float]]:
-        """Columns as plain numbers, or lists of them for a zoo."""
-        return {name: column.tolist() for name, column in self.columns.items()}
+        """Columns as plain numbers, or lists of them for a zoo; after a bootstrap also ``name.error, .low, .high``."""
+        return {name: column.tolist() for name, column in self._numbers().items()}
 
     def to_csv(self, path: str | Path | None = None) -> str:
-        """Comma-separated text, one row a member under a header; written to ``path`` when given."""
-        rows = zip(*(np.atleast_1d(column).tolist() for column in self.columns.values()), strict=True)
+        """Comma-separated text, one row a member under a header, as :meth:`to_dict`; written to ``path`` when given."""
+        numbers = self._numbers()
+        rows = zip(*(np.atleast_1d(column).tolist() for column in numbers.values()), strict=True)
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(["member", *self.columns])
+        writer.writerow(["member", *numbers])
         writer.writerows([member, *row] for member, row in enumerate(rows))
         if path is not None:
             Path(path).write_text(text.getvalue(), encoding="utf-8")

@@ -175,7 +175,13 @@ class FactorSpace:
         first, rest = jax.random.split(key)
         factor = self._traced(factor)
         value = self.sample(first, 1)[0][factor]
-        return draws.cells_given(self._lattice(), rest, factor, jnp.broadcast_to(value, (n,)))
+        return self.given(rest, factor, jnp.broadcast_to(value, (n,)))
+
+    def given(
+        self, key: Key[Array, ""], factor: str | int | Int[Array, ""], value: Int[Array, " n"]
+    ) -> Int[Array, "n k"]:
+        """One cell for each value, drawn given that the factor takes it: an intervention on that factor."""
+        return draws.cells_given(self._lattice(), key, self._traced(factor), value)
 
     def pairs(
         self, key: Key[Array, ""], factor: str | int | Int[Array, ""], n: int
@@ -184,7 +190,7 @@ class FactorSpace:
         first, second = jax.random.split(key)
         factor = self._traced(factor)
         left = self.sample(first, n)
-        return left, draws.cells_given(self._lattice(), second, factor, left[:, factor])
+        return left, self.given(second, factor, left[:, factor])
 
     def local_group(
         self, key: Key[Array, ""], n: int, radius: Mapping[str, int | None], circular: tuple[str, ...] = ()

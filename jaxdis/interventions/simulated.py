@@ -1,0 +1,201 @@
+"""FactorVAE, BetaVAE and IRS by real interventions: a simulator draws with a factor held, an encoder reads the images.
+
+Images are rendered, encoded and forgotten, some at a time: only votes, features and the codes of one value remain. A
+zoo reads the same images. Wrap a call in ``jax.jit`` (``space``, ``render`` and the numbers are static) to compile once
+for many encoders of a kind, such as :class:`jaxdis.codes.Encoder`.
+
+An encoder is a pure function of images ``[n, h, w, c]`` to codes ``[n, d]``, or ``[m, n, d]`` for a zoo of ``m``; every
+field of a result then has a leading ``m``. A renderer is a pure function of factors ``[n, k]`` to images.
+"""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Bool, Float, Int, PRNGKeyArray
+
+from jaxdis.data.factors import FactorSpace
+from jaxdis.interventions.robustness import Robustness, judge_robustness, largest_deviation, quantile_from_mean
+from jaxdis.interventions.votes import Intervened, Votes, judge_features, judge_votes, least_moved
+from jaxdis.typing import Array
+
+# Images rendered and encoded at one time: 256 of 64 × 64 × 3 floats are 12 MB.
+IMAGES = 256
+
+
+def factor_vae(
+    key: PRNGKeyArray,
+    encode: Callable,
+    space: FactorSpace,
+    render: Callable,
+    *,
+    num_train: int = 10_000,
+    num_eval: int = 5_000,
+    batch: int = 64,
+    num_variance: int = 10_000,
+    prune: float = 0.05,
+    active: Bool[Array, "... d"] | None = None,
+) -> Votes:
+    """As :func:`jaxdis.interventions.factor_vae`, on batches drawn by :meth:`FactorSpace.fix`.
+
+    ``num_variance`` samples give each code's variance over all factors. Factors without a choice are never held.
+
+    Reference: Kim & Mnih 2018, §4; Locatello et al. 2020, §4.2.2.
+    """
+    base_key, factor_key, batch_key = jax.random.split(key, 3)
+    look = _Looking(encode, render)
+    base = look.at_many(space.sample(base_key, num_variance))
+    centred = base - base[:, :1]
+    spread = jnp.var(centred, axis=1, ddof=1)
+    competes = _masked(jnp.sqrt(spread) >= prune, active)
+    factor = _held(factor_key, space, num_train + num_eval)
+
+    def votes(chunk):
+        cells = jax.vmap(lambda key, factor: space.fix(key, factor, batch))(*chunk)
+        codes = look.at(cells) - base[:, None, :1]
+        return jax.vmap(least_moved)(codes, spread, competes), jnp.isfinite(codes).all(axis=(1, 2, 3))
+
+    vote, finite = _by_chunks(votes, (jax.random.split(batch_key, len(factor)), factor), batch)
+    finite = finite.all(axis=1) & jnp.isfinite(base).all(axis=(1, 2))
+    judge = jax.vmap(
+        lambda vote, competes, finite: judge_votes(vote, factor, competes, finite, len(space.sizes), num_train)
+    )
+    return look.as_given(judge(vote, competes, finite))
+
+
+def beta_vae(
+    key: PRNGKeyArray,
+    encode: Callable,
+    space: FactorSpace,
+    render: Callable,
+    *,
+    num_train: int = 10_000,
+    num_eval: int = 5_000,
+    batch: int = 64,
+    rescale: bool = False,
+    active: Bool[Array, "... d"] | None = None,
+) -> Intervened:
+    """As :func:`jaxdis.interventions.beta_vae`, on pairs drawn by :meth:`FactorSpace.pairs`.
+
+    Reference: Higgins et al. 2017, §3; Locatello et al. 2020, §4.2.1.
+    """
+    factor_key, batch_key = jax.random.split(key)
+    look = _Looking(encode, render)
+    factor = _held(factor_key, space, num_train + num_eval)
+
+    def features(chunk):
+        left, right = jax.vmap(lambda key, factor: space.pairs(key, factor, batch))(*chunk)
+        distance = jnp.abs(look.at(left) - look.at(right)).mean(axis=2)
+        return distance, jnp.isfinite(distance).all(axis=(1, 2))
+
+    feature, finite = _by_chunks(features, (jax.random.split(batch_key, len(factor)), factor), 2 * batch)
+    finite = finite.all(axis=1)
+    feature = jnp.nan_to_num(feature) * _masked(jnp.ones(feature[:, 0].shape, bool), active)[:, None].astype(
+        jnp.float32
+    )
+    varying = jnp.int32(len(_free(space))) if rescale else None
+    judge = jax.vmap(
+        lambda feature, finite: judge_features(feature, factor, finite, len(space.sizes), num_train, varying)
+    )
+    return look.as_given(judge(feature, finite))
+
+
+def irs(
+    key: PRNGKeyArray,
+    encode: Callable,
+    space: FactorSpace,
+    render: Callable,
+    *,
+    quantile: float = 0.99,
+    num_samples: int = 10_000,
+    num_given: int = IMAGES,
+    active: Bool[Array, "... d"] | None = None,
+) -> Robustness:
+    """As :func:`jaxdis.interventions.irs`, holding each value of each factor by :meth:`FactorSpace.given`.
+
+    ``num_samples`` give the largest deviation of each code, ``num_given`` the quantile of its distances given a value.
+
+    Reference: Suter et al. 2019, §4; Locatello et al. 2020, §4.2.7.
+    """
+    base_key, given_key = jax.random.split(key)
+    look = _Looking(encode, render)
+    base = look.at_many(space.sample(base_key, num_samples))
+    shown = _masked(jnp.ones(base[:, 0].shape, bool), active)
+    finite = jnp.isfinite(base).all(axis=1)
+    shift = jnp.nan_to_num(base[:, :1])
+    _, deviation = jax.vmap(largest_deviation)(jnp.where(shown[:, None], jnp.nan_to_num(base), 0.0))
+    columns = []
+    for j, size in enumerate(space.sizes):
+        if j not in _free(space):
+            columns.append(jnp.zeros(deviation.shape))
+            continue
+
+        def given(task, j=j):
+            key, value = task
+            codes = look.at_many(space.given(key, j, jnp.broadcast_to(value, (num_given,))))
+            rows = jnp.where(shown[:, None], jnp.nan_to_num(codes) - shift, 0.0).swapaxes(1, 2)  # [m, d, s]
+            count = jnp.full(rows.shape[1], num_given, jnp.int32)
+            find = jax.vmap(lambda rows: quantile_from_mean(rows, jnp.ones(rows.shape, bool), count, quantile))
+            return find(rows), jnp.isfinite(codes).all(axis=1)
+
+        keys = jax.random.split(jax.random.fold_in(given_key, j), size)
+        moved, sound = jax.lax.map(given, (keys, jnp.arange(size, dtype=jnp.int32)))
+        columns.append(moved.mean(axis=0))
+        finite = finite & sound.all(axis=0)
+    varies = jnp.asarray(np.isin(np.arange(len(space.sizes)), _free(space)))
+    judge = jax.vmap(lambda moved, deviation, finite: judge_robustness(moved, deviation, varies, finite))
+    return look.as_given(judge(jnp.stack(columns, axis=2), deviation, finite))
+
+
+class _Looking:
+    """An encoder behind a renderer: factors ``[…, k]`` to codes ``[m, …, d]``, one member or many."""
+
+    def __init__(self, encode: Callable, render: Callable):
+        self._encode, self._render, self._single = encode, render, False
+
+    def at(self, cells: Int[Array, "... k"]) -> Float[Array, "m ... d"]:
+        codes = self._encode(self._render(cells.reshape(-1, cells.shape[-1])))
+        self._single = codes.ndim == 2
+        codes = codes[None] if self._single else codes
+        return codes.reshape(codes.shape[0], *cells.shape[:-1], codes.shape[-1])
+
+    def at_many(self, cells: Int[Array, "n k"]) -> Float[Array, "m n d"]:
+        """Some images at a time."""
+        return _by_chunks(lambda part: (self.at(part[0]),), (cells,), 1)[0]
+
+    def as_given(self, result):
+        """Without the axis of members for an encoder that has none."""
+        return jax.tree.map(lambda leaf: leaf[0], result) if self._single else result
+
+
+def _by_chunks(function: Callable, inputs: tuple, images_each: int) -> tuple:
+    """``function`` of inputs ``[c, …]``, as many at a time as make ``IMAGES``; outputs ``[m, c, …]`` are joined, those
+    without ``c`` get one entry a chunk."""
+    count = inputs[0].shape[0]
+    most = max(1, IMAGES // images_each)
+    chunk = max(size for size in range(1, min(most, count) + 1) if count % size == 0)
+    cut = tuple(leaf.reshape(count // chunk, chunk, *leaf.shape[1:]) for leaf in inputs)
+    joined = []
+    for leaf in jax.lax.map(function, cut):
+        leaf = jnp.moveaxis(leaf, 0, 1)  # [m, chunks, …]
+        joined.append(leaf if leaf.ndim == 2 else leaf.reshape(leaf.shape[0], count, *leaf.shape[3:]))
+    return tuple(joined)
+
+
+def _held(key, space: FactorSpace, count: int) -> Int[Array, " t"]:
+    """A random factor for each batch among those that vary."""
+    free = _free(space)
+    return jnp.asarray(free)[jax.random.randint(key, (count,), 0, len(free))]
+
+
+def _free(space: FactorSpace) -> np.ndarray:
+    fixed = {position for position, _ in space.fixed}
+    free = [j for j, size in enumerate(space.sizes) if size > 1 and j not in fixed]
+    if not free:
+        raise ValueError("space: needs at least one factor with a choice of values, got none")
+    return np.array(free, np.int32)
+
+
+def _masked(mask: Bool[Array, "m d"], active) -> Bool[Array, "m d"]:
+    return mask if active is None else mask & jnp.broadcast_to(jnp.asarray(active), mask.shape)

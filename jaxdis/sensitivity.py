@@ -1,0 +1,184 @@
+"""How much a score depends on its knobs and on the number of samples, over a zoo."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxdis.evaluate import check_codes, evaluate, plan_of
+from jaxdis.metrics import Metric, metric_seed
+from jaxdis.typing import Factors
+
+SEED = metric_seed("sample curve")
+
+
+class Sweep(NamedTuple):
+    """``settings``, one dict of knobs a row; ``score [settings, m]``, the headline; ``rank_correlation [settings,
+    settings]`` over members (Spearman, NaN for fewer than two); ``columns``, every column of the metric ``[settings,
+    m]``."""
+
+    settings: tuple[dict[str, Any], ...]
+    score: np.ndarray
+    rank_correlation: np.ndarray
+    columns: dict[str, np.ndarray]
+
+
+class SampleCurve(NamedTuple):
+    """``sizes [s]``; ``score [s, 2, m]``, two runs on samples of their own; ``rank_correlation [s, s]`` over members
+    between one run at a size and the other run at another (the diagonal: between both runs at a size); ``overlap
+    [s]``, the share of samples that both runs have; ``columns``, every column ``[s, 2, m]``."""
+
+    sizes: np.ndarray
+    score: np.ndarray
+    rank_correlation: np.ndarray
+    overlap: np.ndarray
+    columns: dict[str, np.ndarray]
+
+
+def sweep(
+    codes,
+    factors,
+    metric: str | Metric,
+    key: jax.Array | None = None,
+    *,
+    column: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    **knobs: Sequence,
+) -> Sweep:
+    """One metric under every combination of values of its knobs, in one program.
+
+    ``sweep(codes, factors, "mig", bins=[10, 20, 50])`` asks whether the ranking of a zoo hangs on the number of bins.
+
+    Args:
+      codes: ``[m, n, d]`` (or ``[n, d]``, a zoo of one).
+      factors: as :func:`jaxdis.evaluate`.
+      metric: a name or a metric.
+      key: every setting sees the same.
+      column: which field of the metric is the headline, such as ``"completeness"``; its first when None.
+      options: further arguments of :func:`jaxdis.evaluate`.
+      knobs: for each knob of the metric the values to try; the last varies fastest.
+
+    Raises:
+      ValueError: for a knob that the metric does not have, or none at all.
+
+    Reference: Locatello et al. 2020, §6.2; Mahon et al. 2024, §5 (how much metrics hang on their settings).
+    """
+    metric = _one(metric)
+    if not knobs or not all(len(values) for values in knobs.values()):
+        raise ValueError(f"knobs: needs at least one with values to try; the knobs are {sorted(metric.knobs)}")
+    settings = tuple(dict(zip(knobs, values, strict=True)) for values in itertools.product(*knobs.values()))
+    plan = {str(row): metric.with_options(**setting) for row, setting in enumerate(settings)}
+    scores = evaluate(_as_zoo(codes), factors, plan, key, **(options or {}))
+    fields = [_field(name) for name in scores if name.partition(".")[0] == "0"]
+    columns = {field: np.stack([scores[_column(str(row), field)] for row in range(len(plan))]) for field in fields}
+    score = columns[_headline(column, fields)]
+    return Sweep(settings, score, rank_correlation(score, score), columns)
+
+
+def sample_curve(
+    codes,
+    factors,
+    metric: str | Metric,
+    key: jax.Array | None = None,
+    *,
+    sizes: Sequence[int] = (100, 1000, 10000),
+    column: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> SampleCurve:
+    """One metric against the number of samples, twice at each size: how many samples a ranking needs.
+
+    The two runs at a size share no sample as long as twice the size is at hand; beyond that they overlap, which
+    flatters their agreement: ``overlap`` says by how much. Smaller samples are parts of larger ones of the same run.
+
+    Args:
+      codes: ``[m, n, d]`` (or ``[n, d]``, a zoo of one).
+      factors: as :func:`jaxdis.evaluate`.
+      metric: a name or a metric.
+      key: decides the samples too.
+      sizes: numbers of samples, each from 2 to n.
+      column: which field of the metric is the headline; its first when None.
+      options: further arguments of :func:`jaxdis.evaluate` but those that go with samples.
+
+    Raises:
+      ValueError: for a size outside that range.
+
+    Reference: Locatello et al. 2020, §6.2 (rank correlation between two runs at 100 and at 10,000 samples).
+    """
+    metric, codes = _one(metric), _as_zoo(codes)
+    factors = factors if isinstance(factors, Factors) else Factors.of(factors)
+    for name in ("test", "weights", "variances"):
+        if (options or {}).get(name) is not None:
+            raise ValueError(f"options: {name} goes with all samples, a curve draws some; got it all the same")
+    n = codes.shape[1]
+    if not len(sizes) or any(size != int(size) or not 2 <= size <= n for size in sizes):
+        raise ValueError(f"sizes: needs numbers of samples from 2 to {n}, got {tuple(sizes)}")
+    key = jax.random.key(0) if key is None else key
+    order = np.asarray(jax.random.permutation(jax.random.fold_in(key, SEED), n))
+    both, overlap, fields = [], [], []
+    for size in map(int, sizes):
+        runs = order[:size], order[::-1][:size]
+        overlap.append(max(0, 2 * size - n) / size)
+        found = [
+            evaluate(
+                codes[:, rows],
+                factors.take(jnp.asarray(rows)),
+                {"0": metric},
+                jax.random.fold_in(key, run),
+                **(options or {}),
+            )
+            for run, rows in enumerate(runs)
+        ]
+        fields = [_field(name) for name in found[0]]
+        both.append({field: np.stack([scores[_column("0", field)] for scores in found]) for field in fields})
+    columns = {field: np.stack([scores[field] for scores in both]) for field in fields}
+    score = columns[_headline(column, fields)]
+    across = rank_correlation(score[:, 0], score[:, 1])
+    return SampleCurve(np.array(sizes), score, (across + across.T) / 2, np.array(overlap), columns)
+
+
+def rank_correlation(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Spearman's correlation of each row of ``[a, m]`` with each of ``[b, m]``: ``[a, b]``.
+
+    Ties share the middle rank; NaN for a row that is constant or not finite, and for fewer than two members.
+    """
+
+    def standardised(rows):
+        ranks = np.stack([_mid_ranks(row) for row in np.asarray(rows, float)])
+        ranks = ranks - ranks.mean(axis=1, keepdims=True)
+        size = np.sqrt((ranks**2).sum(axis=1, keepdims=True))
+        return np.divide(ranks, size, out=np.full_like(ranks, np.nan), where=size > 0)
+
+    return np.clip(standardised(left) @ standardised(right).T, -1, 1)
+
+
+def _mid_ranks(row: np.ndarray) -> np.ndarray:
+    if not np.isfinite(row).all():
+        return np.full(row.shape, np.nan)
+    _, number, count = np.unique(row, return_inverse=True, return_counts=True)
+    return (np.cumsum(count) - (count - 1) / 2)[number]
+
+
+def _one(metric: str | Metric) -> Metric:
+    return plan_of([metric] if isinstance(metric, str) else {"metric": metric})[0][1]
+
+
+def _as_zoo(codes):
+    codes = check_codes(codes, "codes")
+    return codes[None] if codes.ndim == 2 else codes
+
+
+def _field(column: str) -> str:
+    return column.partition(".")[2] or "score"
+
+
+def _column(name: str, field: str) -> str:
+    return name if field == "score" else f"{name}.{field}"
+
+
+def _headline(column: str | None, fields: list[str]) -> str:
+    if column is not None and column not in fields:
+        raise ValueError(f"column: needs one of {', '.join(fields)}, got {column!r}")
+    return fields[0] if column is None else column
