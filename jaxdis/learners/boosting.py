@@ -1,5 +1,6 @@
 """Gradient boosting of every factor at once: the trees of all values of all factors are columns of one program."""
 
+import functools
 from typing import Literal, NamedTuple
 
 import jax
@@ -18,6 +19,7 @@ Splitter = Literal["exact", "histogram"]
 LARGEST_LOGIT = 60.0
 # The probability that a class which does not occur starts from.
 ABSENT = 1e-7
+ROUNDING = 2.0**16
 
 
 class Columns(NamedTuple):
@@ -64,6 +66,8 @@ class Boosted(NamedTuple):
     test: Float[Array, "m c"]
 
 
+# One program also when called eagerly: rounding, hence who wins among nearly equal splits, is then the same.
+@functools.partial(jax.jit, static_argnames=("sizes", "splitter", "max_bins", "stages", "rate", "depth"))
 def fit_boosting(
     codes: Float[Array, "n d"],
     values: Num[Array, "n k"],
@@ -99,7 +103,7 @@ def fit_boosting(
     """
     columns = Columns.of(sizes)
     if weights is not None:
-        weights = weights * ((weights > 0).sum() / weights.sum())
+        weights = weights * ((weights > 0).astype(jnp.float32).sum() / weights.sum())
         codes = _without_weightless(codes, weights)
     if splitter == "exact":
         finder, numbers, others = exact_order(codes, weights, held_out, len(columns.factor))
@@ -108,7 +112,7 @@ def fit_boosting(
     weights = finder.weights
     targets, shift, scale = _targets(values, columns, weights)
     start, newton = _start(targets, columns, weights)
-    order = _canonical_order(numbers.values)
+    order = _canonical_order(numbers.values, weights)
     rank = jnp.argsort(order)
     member, regression = jnp.asarray(columns.member), jnp.asarray(columns.regression)[None]
     lone = jnp.asarray(np.array([float(part.stop - part.start == 1) for part in columns.parts], np.float32))[None]
@@ -193,16 +197,18 @@ def _start(targets, columns: Columns, weights):
     member = jnp.asarray(columns.member)
     several = jnp.asarray((columns.member.sum(axis=0) > 1)[columns.factor])
     start = jnp.where(several, jnp.log(share), jnp.log(share) - jnp.log1p(-share))
+    # The last bits of a logarithm differ between compilations; they must not decide between equal splits.
+    start = jnp.round(start * ROUNDING) / ROUNDING
     occurring = (share > 2 * ABSENT).astype(jnp.float32) @ member
     newton = jnp.where(several, 1 - 1 / jnp.maximum(occurring, 1.0)[columns.factor], 1.0)
     return jnp.where(jnp.asarray(columns.regression), 0.0, start), newton
 
 
-def _canonical_order(numbers: Float[Array, "n e"]) -> Int[Array, " d"]:
+def _canonical_order(numbers: Float[Array, "n e"], weights: Float[Array, " n"]) -> Int[Array, " d"]:
     """Codes in an order that does not depend on how they came: by a sum over samples of scrambled numbers."""
     whole = numbers[:, :-1].astype(jnp.uint32) + jnp.uint32(1)
     odd = (jnp.arange(numbers.shape[0], dtype=jnp.uint32) * jnp.uint32(2654435761)) | jnp.uint32(1)
-    return jnp.argsort((whole * odd[:, None]).sum(axis=0))
+    return jnp.argsort(jnp.where((weights > 0)[:, None], whole * odd[:, None], jnp.uint32(0)).sum(axis=0))
 
 
 def _without_weightless(codes, weights):

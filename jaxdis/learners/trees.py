@@ -5,7 +5,7 @@ sample right when its number is above the cut. How cuts are found is a ``Finder`
 (:mod:`jaxdis.learners.splits_exact`), or edges of quantile bins (:mod:`jaxdis.learners.splits_histogram`).
 """
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -40,6 +40,7 @@ class Numbers(NamedTuple):
     values: Float[Array, "n e"]
 
 
+@runtime_checkable
 class Finder(Protocol):
     """Finds the splits of one level.
 
