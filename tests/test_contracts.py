@@ -25,6 +25,7 @@ INVARIANT_UNDER = {
     "lasso_importance": "affine",
     "threshold_accuracy": "increasing",
     "boosted_trees": "increasing",
+    "random_forest": "affine",
 }
 
 

@@ -6,12 +6,12 @@ from typing import Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Num
+from jaxtyping import Array, Float, Num
 
-from jaxdis.arrays import ordered_keys, safe_divide, weighted_mean
+from jaxdis.arrays import safe_divide, weighted_mean
 from jaxdis.learners.splits_exact import exact_order
 from jaxdis.learners.splits_histogram import quantile_histogram
-from jaxdis.learners.trees import Totals, choose, grow, leaves, node_sums
+from jaxdis.learners.trees import Totals, canonical_order, choose, grow, leaves, node_sums
 
 Splitter = Literal["exact", "histogram"]
 
@@ -104,7 +104,7 @@ def fit_boosting(
     columns = Columns.of(sizes)
     if weights is not None:
         weights = weights * ((weights > 0).astype(jnp.float32).sum() / weights.sum())
-        codes = _without_weightless(codes, weights)
+        codes = without_weightless(codes, weights)
     if splitter == "exact":
         finder, numbers, others = exact_order(codes, weights, held_out, len(columns.factor))
     else:
@@ -112,7 +112,7 @@ def fit_boosting(
     weights = finder.weights
     targets, shift, scale = _targets(values, columns, weights)
     start, newton = _start(targets, columns, weights)
-    order = _canonical_order(numbers.values, weights)
+    order = canonical_order(numbers, weights)
     rank = jnp.argsort(order)
     member, regression = jnp.asarray(columns.member), jnp.asarray(columns.regression)[None]
     lone = jnp.asarray(np.array([float(part.stop - part.start == 1) for part in columns.parts], np.float32))[None]
@@ -204,14 +204,7 @@ def _start(targets, columns: Columns, weights):
     return jnp.where(jnp.asarray(columns.regression), 0.0, start), newton
 
 
-def _canonical_order(numbers: Float[Array, "n e"], weights: Float[Array, " n"]) -> Int[Array, " d"]:
-    """Codes in an order that does not depend on how they came: by a sum over samples of scrambled numbers."""
-    whole = numbers[:, :-1].astype(jnp.uint32) + jnp.uint32(1)
-    odd = (jnp.arange(numbers.shape[0], dtype=jnp.uint32) * jnp.uint32(2654435761)) | jnp.uint32(1)
-    return jnp.argsort(jnp.where((weights > 0)[:, None], whole * odd[:, None], jnp.uint32(0)).sum(axis=0))
-
-
-def _without_weightless(codes, weights):
+def without_weightless(codes, weights):
     """Samples of weight 0 moved onto the largest value of the others, where they separate nothing."""
     counted = (weights > 0)[:, None]
     largest = jnp.where(counted, codes, -jnp.inf).max(axis=0)

@@ -4,7 +4,6 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, Int
 
 from jaxdis.arrays import sort_columns
@@ -59,35 +58,49 @@ class Histogram(NamedTuple):
 def quantile_histogram(
     codes: Float[Array, "n d"], weights: Float[Array, " n"] | None, held_out: Float[Array, "m d"], max_bins: int
 ) -> tuple[Histogram, Numbers, Numbers]:
-    """Bins of equal weight, and training and held-out samples as bin numbers. Ties share a bin.
+    """A finder over quantile bins, and training and held-out samples as bin numbers."""
+    bins, others, weights, least = quantile_bins(codes, weights, held_out, max_bins)
+    mass = _cumulated(_row_histogram(bins, weights[:, None], max_bins))[:, :, 0]
+    return Histogram(bins, weights, mass, least), as_numbers(bins), as_numbers(others)
 
-    The edges are midpoints between neighbouring values, so that with no more samples than bins every split is there.
+
+def quantile_bins(
+    codes: Float[Array, "n d"], weights: Float[Array, " n"] | None, held_out: Float[Array, "m d"], max_bins: int
+) -> tuple[Int[Array, "d n"], Int[Array, "d m"], Float[Array, " n"], Float[Array, ""]]:
+    """Bins of about equal weight: training and held-out samples as bin numbers, weights, half of the smallest weight.
+
+    The ordered samples fall into ``max_bins − 1`` windows of equal weight; in each there is one edge, in the middle of
+    the widest gap. Clusters, such as the values of a factor that a code copies, and outliers are thereby told apart,
+    which the quantiles themselves would cut through. Ties share a bin.
     """
-    n, d = codes.shape
     if weights is None:
         ordered = sort_columns(codes)
-        place = np.maximum(np.arange(1, max_bins) * n // max_bins, 1)
-        edges = (ordered[place - 1] + ordered[place]) / 2
+        weights = jnp.ones(codes.shape[0])
+        below = jnp.broadcast_to(jnp.cumsum(weights)[:, None], ordered.shape)
     else:
         order = jnp.argsort(codes, axis=0)
         ordered = jnp.take_along_axis(codes, order, axis=0)
-        total = jnp.cumsum(weights[order], axis=0)
-        goals = jnp.arange(1, max_bins, dtype=jnp.float32) / max_bins
-        find = jax.vmap(lambda column: jnp.searchsorted(column, goals * column[-1], side="right"), 1, 1)
-        place = jnp.clip(find(total), 1, n - 1)
-        edges = (jnp.take_along_axis(ordered, place - 1, axis=0) + jnp.take_along_axis(ordered, place, axis=0)) / 2
-    bins, others = _number(codes, edges), _number(held_out, edges)
-    weights = jnp.ones(n) if weights is None else weights
-    mass = _cumulated(_row_histogram(bins, weights[:, None], max_bins))[:, :, 0]
+        below = jnp.cumsum(weights[order], axis=0)
+    windows = max_bins - 1
+    window = jnp.floor(below[:-1] * windows / below[-1:]).astype(jnp.int32)  # a last one for what has no weight
+
+    def edges_of(column, window):
+        gap = column[1:] - column[:-1]
+        widest = jnp.zeros(windows + 1).at[window].max(gap)
+        middle = column[:-1] + gap / 2
+        # −∞ for a window without a gap: everything is above, which cuts nothing.
+        return jnp.full(windows + 1, -jnp.inf).at[window].max(jnp.where(gap == widest[window], middle, -jnp.inf))
+
+    edges = jax.vmap(edges_of, 1, 1)(ordered, window)[:windows]
     least = jnp.where(weights > 0, weights, jnp.inf).min() / 2
-    return Histogram(bins, weights, mass, least), as_numbers(bins), as_numbers(others)
+    return _number(codes, edges), _number(held_out, edges), weights, least
 
 
 def _number(codes, edges) -> Int[Array, "d n"]:
     """How many edges lie below each code."""
 
     def count(number, edge):
-        return number + (codes.T > edge[:, None]).astype(jnp.int32), None
+        return number + jnp.greater(codes.T, edge[:, None]).astype(jnp.int32), None
 
     return jax.lax.scan(count, jnp.zeros(codes.T.shape, jnp.int32), edges)[0]
 

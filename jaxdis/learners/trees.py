@@ -58,6 +58,13 @@ def as_numbers(number: Int[Array, "d n"]) -> Numbers:
     return Numbers(jnp.concatenate([number.astype(jnp.float32), ones]).T)
 
 
+def canonical_order(numbers: Numbers, weights: Float[Array, " n"]) -> Int[Array, " d"]:
+    """Codes in an order that does not depend on how they came: by a sum over samples of scrambled numbers."""
+    whole = numbers.values[:, :-1].astype(jnp.uint32) + jnp.uint32(1)
+    odd = (jnp.arange(weights.shape[0], dtype=jnp.uint32) * jnp.uint32(2654435761)) | jnp.uint32(1)
+    return jnp.argsort(jnp.where((weights > 0)[:, None], whole * odd[:, None], jnp.uint32(0)).sum(axis=0))
+
+
 def gain_of(left_gradient, left_weight, totals: Totals, least):
     """Decrease of squared error by a cut: ``(G_l − W_l G / W)² W / (W_l W_r)``; −1 where a side has no sample.
 
