@@ -1,7 +1,7 @@
-"""DCI's trees at the standard workload: 10,000 train and 5,000 test samples, 10 codes, sizes 3, 6, 40, 32, 32.
+"""DCI's trees at the standard workload: 10,000 train and 5,000 test samples, 10 codes, sizes 3, 6, 40, 32, 32
 
-Peers: scikit-learn's ``GradientBoostingClassifier`` at its defaults (the learner of disentanglement_lib, Locatello et al.
-2020), whose cost is proportional to the number of classes: the factor of 6 classes is fitted with ``PEER_STAGES`` stages
+Peers: scikit-learn's ``GradientBoostingClassifier`` at its defaults (the learner of disentanglement_lib, Locatello et
+al. 2020), whose cost is proportional to the number of classes: the factor of 6 classes is fitted with ``PEER_STAGES``
 and the time scaled by 100 / PEER_STAGES and by 113 / 6 classes. LightGBM and xgboost, where installed, and
 ``HistGradientBoostingClassifier`` fit the same factor with all stages and are scaled by 113 / 6.
 

@@ -182,7 +182,8 @@ def _purity(sums, criterion):
 def _draw(key, gain: Float[Array, "d q"], features: int) -> tuple[Int[Array, " q"], Float[Array, " q"]]:
     """The best of ``features`` codes drawn among those that vary in a node; chance decides between equals."""
     d = gain.shape[0]
-    chance = jnp.where(gain >= 0, jax.random.uniform(key, gain.shape), -1.0)
+    # Nodes first: the draws of a node do not depend on how many nodes there is room for.
+    chance = jnp.where(gain >= 0, jax.random.uniform(key, gain.T.shape).T, -1.0)
     if features < d:
         least = -jnp.sort(-chance, axis=0)[features - 1]
         gain = jnp.where(chance >= least[None], gain, -1.0)

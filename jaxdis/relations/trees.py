@@ -118,7 +118,8 @@ def random_forest(
     if choose_depth and bootstrap:
         drawn = jnp.maximum(forest.left_out, 1.0)
         by_depth = jax.vmap(error, (0, None, None, None))
-        errors = jax.vmap(by_depth, (0, 0, None, None))(forest.unseen, values, seen * (forest.left_out > 0).astype(jnp.float32), drawn)
+        left_out = seen * (forest.left_out > 0).astype(jnp.float32)
+        errors = jax.vmap(by_depth, (0, 0, None, None))(forest.unseen, values, left_out, drawn)
         level = jnp.argmin(errors, axis=1)
     pick = jnp.arange(len(factors.sizes))
     held = test.factors.values.T.astype(jnp.float32)
