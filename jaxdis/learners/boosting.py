@@ -99,7 +99,15 @@ def fit_boosting(
     permutes with the codes and, for ``"exact"``, is invariant under increasing maps of training codes.
     Time is ``O(stages · depth · n · d · c)``; memory about 60 bytes times ``n c``.
 
-    Reference: Friedman 2001, §4.5–4.6 and algorithm 6; Friedman 2001b (importances).
+    Convergence of D and C (the entropy scores of the importances), measured on noisy mixtures. Against scikit-learn, at
+    n = 2,000 and all defaults, ``"exact"`` is off by at most 0.003 (its own random states differ by up to 0.002).
+    ``"histogram"`` is off by under 0.02 where codes carry the factors, and by −0.034 (D) and 0.001 (C) on a factor of
+    40 values predicted with 10 % accuracy at n = 10,000, by −0.077 and −0.024 at n = 2,000: there trees isolate single
+    samples, which bins cannot. More bins do not mend it: −0.018, −0.034, −0.041 (D, n = 10,000) with 32, 64, 255. More
+    stages lower D and C a little (a rotation, n = 2,000: D 0.332, 0.301, 0.294 with 25, 100, 400). The number of
+    samples moves them most (the same rotation: D 0.486 at n = 500, 0.301 at 2,000): never compare across ``n``.
+
+    Reference: Friedman 2001, §4.5–4.6 and algorithm 6 (importances: §8.1).
     """
     columns = Columns.of(sizes)
     if weights is not None:

@@ -1,6 +1,7 @@
 """Random forests: deep trees on bootstrapped samples, one tree at a time, every factor in one program."""
 
 import functools
+import math
 from typing import Literal, NamedTuple
 
 import jax
@@ -41,7 +42,7 @@ def fit_forest(
     criterion: Criterion = "variance",
     trees: int = 10,
     depth: int = 12,
-    features: int | None = None,
+    features: int | Literal["sqrt"] | None = None,
     bootstrap: bool = True,
     max_bins: int = 64,
     weights: Float[Array, " n"] | None = None,
@@ -55,6 +56,7 @@ def fit_forest(
 
     Args:
       targets: values, or class numbers under ``classes`` for classification.
+      features: a number, ``"sqrt"`` for the square root of ``d`` (scikit-learn's default for classifiers), or None.
       weights: ``[n]`` ≥ 0, as in :func:`jaxdis.learners.boosting.fit_boosting`.
 
     Contract: deterministic given the key; a constant code has importance 0; targets that do not vary give no split.
@@ -63,6 +65,7 @@ def fit_forest(
     Reference: Breiman 2001.
     """
     n, d = codes.shape
+    features = math.isqrt(d) if features == "sqrt" else features or d
     bins, others, weights, _ = quantile_bins(codes, weights, held_out, max_bins)
     order = canonical_order(as_numbers(bins), weights)  # chance must not know in which order codes came
     bins, others = bins[order], others[order]
@@ -70,7 +73,7 @@ def fit_forest(
     draws, choices = jax.random.split(key, (2, trees))
     times = jax.vmap(_bootstrap, (0, None))(draws, weights) if bootstrap else jnp.broadcast_to(weights, (trees, n))
     grow = functools.partial(
-        _grow, bins=bins, others=others, criterion=criterion, depth=depth, max_bins=max_bins, features=features or d
+        _grow, bins=bins, others=others, criterion=criterion, depth=depth, max_bins=max_bins, features=features
     )
 
     def one_factor(column):

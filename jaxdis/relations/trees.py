@@ -1,5 +1,7 @@
 """Relations read off trees: how much each code lowers the error of boosted trees or of a forest."""
 
+from typing import Literal
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,6 +10,7 @@ from jaxtyping import Array, Bool
 from jaxdis.learners.boosting import Splitter, accuracy, fit_boosting, one_minus_error, without_weightless
 from jaxdis.learners.forest import Criterion, fit_forest
 from jaxdis.relations.relation import Relation, finite_codes
+from jaxdis.spec import Spec
 from jaxdis.typing import Codes, Factors, Sample, Weights
 
 
@@ -65,7 +68,7 @@ def random_forest(
     trees: int = 10,
     depth: int = 12,
     choose_depth: bool = True,
-    features: int | None = None,
+    features: int | Literal["sqrt"] | None = None,
     bootstrap: bool = True,
     max_bins: int = 64,
     weights: Weights | None = None,
@@ -131,6 +134,21 @@ def random_forest(
         continuous = np.array([size is None for size in factors.sizes])
         importance, fit = jnp.where(continuous[None], jnp.nan, importance), jnp.where(continuous, jnp.nan, fit)
     return _relation(importance, fit, factors, weights, active, finite)
+
+
+# Learners of published studies: name → relation with options. What a paper leaves to scikit-learn is its default.
+PRESETS: dict[str, Spec] = {
+    # Locatello et al. 2020, §4.2.5 and the released code: GradientBoostingClassifier.
+    "locatello2020": Spec(boosted_trees),
+    # Eastwood & Williams 2018, §4.2: regressors of 10 trees, depth chosen on unseen samples.
+    "eastwood2018": Spec(random_forest),
+    # Hsu et al. 2024, released code: classifiers of 100 trees of depth 10 by entropy, the square root of the codes a split.
+    "hsu2024": Spec(random_forest).with_options(
+        criterion="entropy", trees=100, depth=10, choose_depth=False, features="sqrt"
+    ),
+    # Dang-Nhu 2021, §5: 10 trees of depth 15.
+    "dangnhu2021": Spec(random_forest).with_options(trees=10, depth=15, choose_depth=False),
+}
 
 
 def _clean(codes, held_out, active):

@@ -17,6 +17,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from jaxdis import RELATIONS, SCORES, Factors, Relation, Sample
 from jaxdis.learners.boosting import fit_boosting
+from jaxdis.relations.trees import PRESETS
 
 SIZES = (3, 6, 10)
 
@@ -337,3 +338,22 @@ def test_ranks_representations_as_scikit_learn_does():
         theirs.append(d_and_c(reference(codes, values, 250, 10)[0])[0])
         own.append(d_and_c(ours(codes, values, sizes, 250, stages=10)[0])[0])
     assert spearmanr(theirs, own).statistic > 0.97
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets_are_relations_that_run(name):
+    codes, values, sizes = representation("rotation", 60)
+    knobs = PRESETS[name].knobs
+    fewer = {"stages": 2} if "stages" in knobs else {"trees": 2, "depth": 3}
+    test = Sample(jnp.asarray(codes[60:]), Factors.of(values[60:], sizes))
+    found = _relate(PRESETS[name].with_options(**fewer), jnp.asarray(codes[:60]), Factors.of(values[:60], sizes), test)
+    np.testing.assert_allclose(np.asarray(found.strength).sum(axis=0), 1, atol=1e-5)
+
+
+def test_a_continuous_factor_is_nothing_to_a_classifying_forest():
+    codes, values, _ = representation("rotation", 60)
+    mixed = np.c_[values[:, 0], codes[:, 0]].astype(np.float32)
+    options = {"name": "random_forest", "criterion": "gini", "trees": 2, "depth": 3}
+    importance, fit = ours(codes, mixed, (3, None), 60, **options)
+    np.testing.assert_array_equal(np.isnan(importance), [[False, True]] * 3)
+    np.testing.assert_array_equal(np.isnan(fit), [False, True])
