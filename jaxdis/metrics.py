@@ -158,6 +158,8 @@ METRICS: dict[str, Metric] = {
     "modularity": Blend("mutual_information", "modularity"),
     "sap": Blend("svm_accuracy", "gap"),
     "sap_r2": Blend("r2", "gap"),
+    "dci": Blend("boosted_trees", "entropy"),
+    "dci_forest": Blend("random_forest", "entropy"),
     "dci_lasso": Blend("lasso_importance", "entropy"),
     "rmig": Blend("mutual_information_sampled", "gap"),
     "jemmig": Blend("mutual_information_sampled", "joint_gap"),

@@ -24,6 +24,8 @@ INVARIANT_UNDER = {
     "svm_accuracy": "nothing",
     "lasso_importance": "affine",
     "threshold_accuracy": "increasing",
+    "boosted_trees": "increasing",
+    "random_forest": "affine",
 }
 
 
