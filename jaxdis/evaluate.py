@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxdis import batching
 from jaxdis.member import Member, Plan, Shared, score_member, score_member_often, train_and_test
-from jaxdis.metrics import METRICS, Blend, Metric, apply, metric_seed, prepared
+from jaxdis.metrics import METRICS, Blend, apply, metric_seed, prepared
 from jaxdis.relations import RELATIONS, Relation
 from jaxdis.scores import SCORES
 from jaxdis.spec import Spec
