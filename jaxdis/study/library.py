@@ -16,7 +16,7 @@ def quickstart(
 ) -> Study:
     """The whole pipeline in minutes: three objectives × two strengths × seeds of a small network on dSprites.
 
-    All metrics of the library unless named; DCI then takes histogram splits, which need seconds for exact ones' minutes.
+    All metrics of the library unless named; DCI then takes histogram splits, seconds where exact ones need minutes.
     """
     if metrics is None:
         metrics = {name: metric for name, metric in METRICS.items() if name not in ("dci", "dci_forest")}
