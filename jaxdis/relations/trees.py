@@ -142,7 +142,7 @@ PRESETS: dict[str, Spec] = {
     "locatello2020": Spec(boosted_trees),
     # Eastwood & Williams 2018, §4.2: regressors of 10 trees, depth chosen on unseen samples.
     "eastwood2018": Spec(random_forest),
-    # Hsu et al. 2024, released code: classifiers of 100 trees of depth 10 by entropy, the square root of the codes a split.
+    # Hsu et al. 2024, released code: classifiers of 100 trees of depth 10 by entropy, √d codes a split.
     "hsu2024": Spec(random_forest).with_options(
         criterion="entropy", trees=100, depth=10, choose_depth=False, features="sqrt"
     ),
