@@ -101,7 +101,9 @@ def test_a_code_that_is_not_finite_and_one_that_is_not_active(metric):
     score = run(metric, spoiled, **options).score
     assert np.isfinite(score[0])
     assert np.isnan(score[1])
-    masks = [run(metric, encode, active=jnp.array([True, False, True, True, True]), **options) for encode in (mixed, loud)]
+    masks = [
+        run(metric, encode, active=jnp.array([True, False, True, True, True]), **options) for encode in (mixed, loud)
+    ]
     np.testing.assert_allclose(masks[0].score, masks[1].score, atol=1e-5)
 
 
