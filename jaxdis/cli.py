@@ -241,8 +241,8 @@ def _run_study(study, out: Path, *, extend: bool) -> None:
         }
         seen = dict(found.done)
 
-        def progress(kind: str, done: int) -> None:
-            bar.update(tasks[kind], completed=seen[kind] + done)
+        def progress(kind: str, done: float) -> None:
+            bar.update(tasks[kind], completed=round(seen[kind] + done, 1))
 
         run(study, out, extend=extend, progress=progress)
         for kind, total in found.total.items():

@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxdis import batching
 from jaxdis.member import Member, Plan, Shared, score_member, score_member_often, train_and_test
-from jaxdis.metrics import METRICS, Blend, Metric, apply, metric_seed, prepared
+from jaxdis.metrics import METRICS, Blend, apply, metric_seed, prepared
 from jaxdis.relations import RELATIONS, Relation
 from jaxdis.scores import SCORES
 from jaxdis.spec import Spec
@@ -26,7 +26,7 @@ SPLIT_SEED = metric_seed("train and test")
 def evaluate(
     codes,
     factors,
-    metrics: str | Sequence[str] | Mapping[str, Metric] = "all",
+    metrics: str | Sequence | Mapping = "all",
     key: jax.Array | None = None,
     *,
     test=None,

@@ -12,6 +12,7 @@ from jaxdis.downstream import explicitness
 from jaxdis.interventions import beta_vae, draw_batches, draw_pairs, factor_vae, group_by_value, irs
 from jaxdis.relations import RELATIONS
 from jaxdis.scores import SCORES
+from jaxdis.single_neuron import snc
 from jaxdis.spec import Spec
 from jaxdis.typing import Factors, Sample
 from jaxdis.unsupervised import code_information, total_correlation
@@ -157,11 +158,14 @@ METRICS: dict[str, Metric] = {
     "modularity": Blend("mutual_information", "modularity"),
     "sap": Blend("svm_accuracy", "gap"),
     "sap_r2": Blend("r2", "gap"),
+    "dci": Blend("boosted_trees", "entropy"),
+    "dci_forest": Blend("random_forest", "entropy"),
     "dci_lasso": Blend("lasso_importance", "entropy"),
     "rmig": Blend("mutual_information_sampled", "gap"),
     "jemmig": Blend("mutual_information_sampled", "joint_gap"),
     "mcc": Blend("correlation", "matching"),
     "explicitness": Direct(Spec(explicitness)),
+    "snc": Direct(Spec(snc)),
     "factor_vae": Direct(Spec(factor_vae), prepare=draw_batches),
     "beta_vae": Direct(Spec(beta_vae), prepare=draw_pairs),
     "irs": Direct(Spec(irs), prepare=group_by_value),

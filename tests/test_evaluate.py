@@ -13,6 +13,9 @@ from jaxdis import METRICS, RELATIONS, SCORES, Blend, Factors, blend_table, eval
 from jaxdis.data import synthetic
 from tests.golden_values import numbers
 
+# Metrics of several relations and shapes that compile quickly: what is said here holds for any.
+SOME = ("mig", "med", "mcc", "sap_r2", "rmig")
+
 
 @pytest.fixture
 def arrays():
@@ -46,7 +49,8 @@ def test_metrics_equal_the_reference_on_populations(name):
     from tests.relations.test_information import POPULATIONS
 
     expected = numbers("populations")["cases"][name]
-    metrics = {**METRICS, "entropy": Blend("mutual_information", "entropy")}
+    metrics = {name: METRICS[name] for name in ("mig", "modularity", "sap_r2", "med")}
+    metrics["entropy"] = Blend("mutual_information", "entropy")
     scores = evaluate(*POPULATIONS[name](), metrics)
     for column in ("mig", "modularity", "sap_r2"):
         assert scores[column] == pytest.approx(expected[column], abs=1e-5), column
@@ -120,7 +124,7 @@ def test_continuous_factors_are_marked_by_none(arrays):
     factors = Factors.of(mixed, sizes=(3, None))
     relation = relate(codes, factors, "mutual_information")
     assert relation.ceiling[1] == pytest.approx(np.log(20), abs=0.1)  # 20 bins of a uniform factor
-    assert np.isfinite(list(evaluate(codes, factors).values())).all()
+    assert np.isfinite(list(evaluate(codes, factors, SOME).values())).all()
 
 
 def bad_inputs():
@@ -210,7 +214,7 @@ def test_non_finite_codes_are_counted_and_named(arrays):
 
 def test_single_representation_gives_scalars_and_a_zoo_vectors(arrays):
     codes, values = arrays
-    single, zoo = evaluate(codes, values), evaluate(codes[None], values)
+    single, zoo = evaluate(codes, values, SOME), evaluate(codes[None], values, SOME)
     assert single["mig"].shape == ()
     assert zoo["mig"].shape == (1,)
     assert single.part("mig.per_factor").shape == (2,)
@@ -238,8 +242,9 @@ def test_names_of_ones_own(arrays):
 
 
 def test_blend_table_is_every_relation_under_every_score(arrays):
-    table = blend_table(*arrays)
-    assert {name.split(".")[0] for name in table} == {f"{r}/{s}" for r in RELATIONS for s in SCORES}
+    relations = ("mutual_information", "correlation", "r2")
+    table = blend_table(*arrays, relations=relations)
+    assert {name.split(".")[0] for name in table} == {f"{r}/{s}" for r in relations for s in SCORES}
     assert table["mutual_information/gap"] == evaluate(*arrays, "mig")["mig"]
     with pytest.raises(ValueError, match="unknown score 'gpa'; did you mean 'gap'"):
         blend_table(*arrays, scores=["gpa"])

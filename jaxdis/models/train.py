@@ -78,7 +78,7 @@ def train(
     members_at_once: int | None = None,
     micro_batch: int | None = None,
     devices: Sequence[jax.Device] | None = None,
-    progress: bool = False,
+    progress: bool | Callable[[int, int], None] = False,
 ) -> Zoo:
     """Train a zoo.
 
@@ -100,7 +100,7 @@ def train(
       members_at_once: how many run together under ``vmap``; None: as many as memory is estimated to hold.
       micro_batch: images at a time, a divisor of the batch size; None: 4 for convolutions on CPU, else the whole batch.
       devices: over which members are spread; None: all of the default backend.
-      progress: draw a progress bar with losses on the terminal.
+      progress: draw a progress bar with losses on the terminal; or a function of updates done and updates in all.
 
     Returns:
       :class:`~jaxdis.models.zoo.Zoo`. A member whose loss or gradient is not finite keeps its parameters from before
@@ -127,7 +127,7 @@ def train(
     state, losses, done = checkpoints.last(runner.shapes()) or (None, [], 0)
     state = runner.begin() if state is None else runner.placed(state)
     blocks_between_saves = -(-checkpoint_every // log_every)
-    with Progress(config.steps, done, shown=progress) as bar:
+    with Progress(config.steps, done, shown=progress is True) as bar:
         while done < config.steps:
             count = min(log_every, config.steps - done)
             state, block = runner.advance(state, count)
@@ -136,6 +136,8 @@ def train(
             if done == config.steps or len(losses) % blocks_between_saves == 0:
                 checkpoints.save(runner.gathered(state), losses, done)
             bar.show(done, block)
+            if callable(progress):
+                progress(done, config.steps)
     trained = runner.gathered(state)
     curves = Losses(*(np.stack(field, axis=1) for field in zip(*losses, strict=True)))
     return Zoo(config, trained.params, hyperparameters, curves, trained.stopped, labels, log_every)

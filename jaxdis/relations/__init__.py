@@ -4,6 +4,7 @@ from jaxdis.relations.correlation import correlation, r2
 from jaxdis.relations.information import mutual_information, mutual_information_equal_count, mutual_information_sampled
 from jaxdis.relations.learned import lasso_importance, svm_accuracy, threshold_accuracy
 from jaxdis.relations.relation import Relation
+from jaxdis.relations.trees import boosted_trees, random_forest
 from jaxdis.spec import Spec
 
 RELATIONS: dict[str, Spec] = {
@@ -15,17 +16,21 @@ RELATIONS: dict[str, Spec] = {
     "svm_accuracy": Spec(svm_accuracy),
     "lasso_importance": Spec(lasso_importance),
     "threshold_accuracy": Spec(threshold_accuracy),
+    "boosted_trees": Spec(boosted_trees),
+    "random_forest": Spec(random_forest),
 }
 
 __all__ = [
     "RELATIONS",
     "Relation",
+    "boosted_trees",
     "correlation",
     "lasso_importance",
     "mutual_information",
     "mutual_information_equal_count",
     "mutual_information_sampled",
     "r2",
+    "random_forest",
     "svm_accuracy",
     "threshold_accuracy",
 ]

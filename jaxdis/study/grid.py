@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxdis.metrics import METRICS, Metric
+from jaxdis.evaluate import plan_of
+from jaxdis.metrics import Metric
 from jaxdis.models import Config, Members, members
 from jaxdis.models.config import describe
 from jaxdis.study.store import cell_id
@@ -64,9 +65,10 @@ class Study:
     title: str = ""
 
     @classmethod
-    def of(cls, name: str, trainings: Sequence[Training], metrics: Sequence[str] | None = None, **fields) -> "Study":
-        names = list(METRICS) if metrics is None else list(metrics)
-        return cls(name, tuple(trainings), tuple((metric, METRICS[metric]) for metric in names), **fields)
+    def of(cls, name: str, trainings: Sequence[Training], metrics=None, **fields) -> "Study":
+        """``metrics``: names, a mapping from column names to metrics, or None for all of the library."""
+        plan = plan_of("all" if metrics is None else metrics)
+        return cls(name, tuple(trainings), plan, **fields)
 
     def describe(self) -> dict:
         """The whole study as plain data, to be stored beside its results and compared on resume."""

@@ -36,7 +36,8 @@ RENDER_BATCH = 512
 
 log = logging.getLogger(__name__)
 
-Progress = Callable[[str, int], None]
+OnUpdates = Callable[[float], None]
+Progress = Callable[[str, float], None]
 
 
 class Batch(NamedTuple):
@@ -71,7 +72,8 @@ def run(
       out: the study's directory. Run again after any failure: what is published is never made again.
       executor: any ``concurrent.futures.Executor`` (Dask's ``client.get_executor()`` too); None runs here.
       extend: let a directory of this study's smaller self grow.
-      progress: called with a kind and the cells of that kind made so far by this call.
+      progress: called with a kind and the cells of that kind made so far by this call; members that train count in
+        part.
 
     Raises:
       StoreError: when the directory belongs to another study.
@@ -84,7 +86,7 @@ def run(
     made = dict.fromkeys(("train", "encode", "score"), 0)
     while batches := list(missing(store, study, members)):
         before = _count(store)
-        for batch, error in _make(study, store.root, batches, executor):
+        for batch, error in _make(study, store.root, batches, executor, _training(progress, made)):
             if error is not None:
                 log.warning("batch of %d %s cells failed: %s", len(batch.members), batch.kind, error)
                 failure = error
@@ -124,11 +126,15 @@ def status(study: Study, out: str | Path) -> Status:
     return Status(done, {kind: len(names) for kind, names in wanted.items()})
 
 
-def run_batch(root: str | Path, study: Study, batch: Batch) -> None:
+def run_batch(root: str | Path, study: Study, batch: Batch, on_updates: OnUpdates | None = None) -> None:
     """Make and publish the cells of one batch. What an executor runs; small values in, nothing out."""
     store, members = Store(root), list(cells(study))
     chosen = [members[i] for i in batch.members]
-    {"train": _train, "encode": _encode, "score": _score}[batch.kind](store, study, chosen)
+    if batch.kind == "train":
+        counted = on_updates and (lambda done, total: on_updates(len(chosen) * done / total))
+        _train(store, study, chosen, counted)
+    else:
+        {"encode": _encode, "score": _score}[batch.kind](store, study, chosen)
 
 
 def write_results(study: Study, store: Store, members: Sequence[Member]) -> Path:
@@ -167,7 +173,7 @@ def member_zoo(store: Store, study: Study, member: Member) -> models.Zoo:
     return models.load(store.path("train", member.train, ".npz"))
 
 
-def _train(store: Store, study: Study, chosen: Sequence[Member]) -> None:
+def _train(store: Store, study: Study, chosen: Sequence[Member], on_updates: Callable | None) -> None:
     """Train a whole batch from its last checkpoint and publish the members that are not there."""
     training = study.trainings[chosen[0].training]
     keys, hyperparameters, labels = training.members()
@@ -180,6 +186,7 @@ def _train(store: Store, study: Study, chosen: Sequence[Member]) -> None:
         data=_pool(training),
         labels=[labels[row] for row in rows],
         directory=partial,
+        progress=on_updates or False,
     )
     for position, member in enumerate(chosen):
         alone = zoo[position]
@@ -224,11 +231,18 @@ def _score(store: Store, study: Study, chosen: Sequence[Member]) -> None:
             store.publish("score", spec, {"columns": columns, "parts": parts})
 
 
-def _make(study, root, batches, executor) -> Iterator[tuple[Batch, BaseException | None]]:
+def _training(progress: Progress | None, made: dict[str, int]) -> OnUpdates | None:
+    """Tell of members that are part-way through their training."""
+    if progress is None:
+        return None
+    return lambda members: progress("train", made["train"] + members)
+
+
+def _make(study, root, batches, executor, on_updates) -> Iterator[tuple[Batch, BaseException | None]]:
     """Run batches here or on an executor; yield each with its failure, if any."""
     if executor is None:
         for batch in batches:
-            run_batch(root, study, batch)
+            run_batch(root, study, batch, on_updates)
             yield batch, None
         return
     futures = {executor.submit(run_batch, str(root), study, batch): batch for batch in batches}

@@ -52,7 +52,7 @@ def test_cells_have_distinct_ids_that_do_not_depend_on_the_other_cells():
 
 def test_running_again_makes_nothing(finished, monkeypatch):
     out, table = finished
-    monkeypatch.setattr(module, "run_batch", lambda *_: pytest.fail("a finished cell ran again"))
+    monkeypatch.setattr(module, "run_batch", lambda *_, **__: pytest.fail("a finished cell ran again"))
     assert run(tiny(), out).read_bytes() == table
 
 

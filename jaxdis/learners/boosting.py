@@ -1,0 +1,224 @@
+"""Gradient boosting of every factor at once: the trees of all values of all factors are columns of one program."""
+
+import functools
+from typing import Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Num
+
+from jaxdis.arrays import safe_divide, weighted_mean
+from jaxdis.learners.splits_exact import exact_order
+from jaxdis.learners.splits_histogram import quantile_histogram
+from jaxdis.learners.trees import Totals, canonical_order, choose, grow, leaves, node_sums
+
+Splitter = Literal["exact", "histogram"]
+
+# Beyond this a float32 exponential overflows; probabilities there are 0 or 1 to 26 digits.
+LARGEST_LOGIT = 60.0
+# The probability that a class which does not occur starts from.
+ABSENT = 1e-7
+ROUNDING = 2.0**16
+
+
+class Columns(NamedTuple):
+    """Which column belongs to which factor: ``member [c, k]``, ``factor [c]``, ``value [c]`` the class it stands for.
+
+    A factor of ``v > 2`` values has ``v`` columns; one of two values has one, for the second; a continuous one
+    (``regression [c]``) has one.
+    """
+
+    member: np.ndarray
+    factor: np.ndarray
+    value: np.ndarray
+    local: np.ndarray
+    regression: np.ndarray
+    parts: tuple[slice, ...]
+
+    @classmethod
+    def of(cls, sizes: tuple[int | None, ...]) -> "Columns":
+        counts = [1 if size is None or size <= 2 else size for size in sizes]
+        factor = np.repeat(np.arange(len(sizes)), counts)
+        local = np.concatenate([np.arange(count) for count in counts])
+        value = np.where(np.repeat(counts, counts) == 1, 1, local)
+        starts = np.cumsum([0, *counts])
+        return cls(
+            np.eye(len(sizes), dtype=np.float32)[factor],
+            factor,
+            value,
+            local,
+            np.array([sizes[j] is None for j in factor]),
+            tuple(slice(int(a), int(b)) for a, b in zip(starts[:-1], starts[1:], strict=True)),
+        )
+
+
+class Boosted(NamedTuple):
+    """What boosting found.
+
+    ``importance [d, k]``: share of each code in the decrease of squared error of a factor's trees; a column sums to 1,
+    or to 0 where no tree was split. ``train [n, c]`` and ``test [m, c]``: raw scores, in the order of
+    :class:`Columns`; those of a continuous factor in its own unit.
+    """
+
+    importance: Float[Array, "d k"]
+    train: Float[Array, "n c"]
+    test: Float[Array, "m c"]
+
+
+# One program also when called eagerly: rounding, hence who wins among nearly equal splits, is then the same.
+@functools.partial(jax.jit, static_argnames=("sizes", "splitter", "max_bins", "stages", "rate", "depth"))
+def fit_boosting(
+    codes: Float[Array, "n d"],
+    values: Num[Array, "n k"],
+    sizes: tuple[int | None, ...],
+    held_out: Float[Array, "m d"],
+    *,
+    splitter: Splitter = "exact",
+    max_bins: int = 64,
+    stages: int = 100,
+    rate: float = 0.1,
+    depth: int = 3,
+    weights: Float[Array, " n"] | None = None,
+) -> Boosted:
+    """Gradient-boosted trees from all codes to each factor: multinomial log-loss, squared error if continuous.
+
+    Each stage fits one tree a class to the residuals ``y − p`` by the decrease of squared error, gives its leaves the
+    Newton step ``(v − 1) / v · Σ (y − p) / Σ p (1 − p)`` (for two classes, one tree and no such factor; for regression
+    the mean residual) and adds ``rate`` of it. That is scikit-learn's ``GradientBoostingClassifier`` and
+    ``GradientBoostingRegressor`` with the friedman_mse criterion, of which the importances are the summed decreases.
+
+    Args:
+      sizes: number of values of each factor, None for a continuous one; ``v`` counts the values that occur.
+      splitter: ``"exact"``, every threshold between neighbouring values; ``"histogram"``, the edges of ``max_bins``
+        bins of equal weight.
+      weights: ``[n]`` ≥ 0; samples of weight 0 do not count, whatever their codes.
+
+    Contract: all codes finite. A constant code has importance 0. Equal gains are decided by a fixed sequence of
+    pseudo-random numbers that knows codes by the order of their values alone: the result is deterministic,
+    permutes with the codes and, for ``"exact"``, is invariant under increasing maps of training codes.
+    Time is ``O(stages · depth · n · d · c)``; memory about 60 bytes times ``n c``.
+
+    Convergence of D and C (the entropy scores of the importances), measured on noisy mixtures. Against scikit-learn, at
+    n = 2,000 and all defaults, ``"exact"`` is off by at most 0.003 (its own random states differ by up to 0.002).
+    ``"histogram"`` is off by under 0.02 where codes carry the factors, and by −0.034 (D) and 0.001 (C) on a factor of
+    40 values predicted with 10 % accuracy at n = 10,000, by −0.077 and −0.024 at n = 2,000: there trees isolate single
+    samples, which bins cannot. More bins do not mend it: −0.018, −0.034, −0.041 (D, n = 10,000) with 32, 64, 255. More
+    stages lower D and C a little (a rotation, n = 2,000: D 0.332, 0.301, 0.294 with 25, 100, 400). The number of
+    samples moves them most (the same rotation: D 0.486 at n = 500, 0.301 at 2,000): never compare across ``n``.
+
+    Reference: Friedman 2001, §4.5–4.6 and algorithm 6 (importances: §8.1).
+    """
+    columns = Columns.of(sizes)
+    if weights is not None:
+        weights = weights * ((weights > 0).astype(jnp.float32).sum() / weights.sum())
+        codes = without_weightless(codes, weights)
+    if splitter == "exact":
+        finder, numbers, others = exact_order(codes, weights, held_out, len(columns.factor))
+    else:
+        finder, numbers, others = quantile_histogram(codes, weights, held_out, max_bins)
+    weights = finder.weights
+    targets, shift, scale = _targets(values, columns, weights)
+    start, newton = _start(targets, columns, weights)
+    order = canonical_order(numbers, weights)
+    rank = jnp.argsort(order)
+    member, regression = jnp.asarray(columns.member), jnp.asarray(columns.regression)[None]
+    lone = jnp.asarray(np.array([float(part.stop - part.start == 1) for part in columns.parts], np.float32))[None]
+    d, nodes = codes.shape[1], 2**depth - 1
+    whole = jnp.full((1, len(columns.factor)), weights.sum())
+
+    def probabilities(scores):
+        exponential = jnp.exp(jnp.clip(scores, -LARGEST_LOGIT, LARGEST_LOGIT))
+        return exponential * ((1 / (exponential @ member + lone)) @ member.T)
+
+    def stage(number, state):
+        train, test, importance = state
+        p = jax.lax.optimization_barrier(probabilities(train))
+        error = (targets - jnp.where(regression, train, p)) * weights[:, None]
+        curvature = jnp.where(regression, 1.0, p * (1 - p)) * weights[:, None]
+        error = jax.lax.optimization_barrier(error)
+        draws = jax.random.uniform(jax.random.fold_in(jax.random.key(0), number), (max(columns.local) + 1, nodes, d))
+        priority = draws[columns.local][:, :, rank].T.transpose(0, 1, 2)
+        roots = Totals(error.sum(axis=0)[None], whole)
+        levels, leaf, sums = grow(finder, numbers, error, roots, depth, priority)
+        steps = node_sums(leaf, curvature, 2**depth)
+        leaf_values = _materialised(rate * newton[None] * safe_divide(sums, jnp.where(steps > 1e-20, steps, 0.0)))
+        for splits in levels:
+            chosen = splits.feature[None] == jnp.arange(d)[:, None, None]
+            importance = importance + jnp.where(chosen, splits.gain[None], 0.0).sum(axis=1)
+        return train + choose(leaf_values, leaf), test + choose(leaf_values, leaves(others, levels)), importance
+
+    state = (
+        jnp.broadcast_to(start, targets.shape),
+        jnp.broadcast_to(start, (held_out.shape[0], targets.shape[1])),
+        jnp.zeros((d, targets.shape[1])),
+    )
+    train, test, importance = jax.lax.fori_loop(0, stages, stage, state)
+    importance = importance @ member
+    importance = safe_divide(importance, importance.sum(axis=0)[None])
+    return Boosted(importance, train * scale + shift, test * scale + shift)
+
+
+def accuracy(
+    scores: Float[Array, "n c"], values: Num[Array, "n k"], sizes: tuple[int | None, ...], weights=None
+) -> Float[Array, " k"]:
+    """Share of samples whose class has the largest score; ``1 − RMSE / σ`` for a continuous factor."""
+    weights = jnp.ones(scores.shape[0]) if weights is None else weights
+    results = []
+    for j, (part, size) in enumerate(zip(Columns.of(sizes).parts, sizes, strict=True)):
+        if size is None:
+            results.append(one_minus_error(scores[:, part.start], values[:, j], weights))
+            continue
+        best = jnp.argmax(scores[:, part], axis=1) if size > 2 else scores[:, part.start] > 0
+        right = (best.astype(jnp.int32) == values[:, j].astype(jnp.int32)).astype(jnp.float32)
+        results.append(weighted_mean(right[:, None], weights)[0])
+    return jnp.stack(results)
+
+
+def one_minus_error(predicted: Float[Array, " n"], values: Float[Array, " n"], weights) -> Float[Array, ""]:
+    """``1 − RMSE / σ``: 1 is perfect, 0 is no better than the mean; 0 for values that do not vary."""
+    centre = weighted_mean(values[:, None], weights)[0]
+    moments = jnp.stack([(predicted - values) ** 2, (values - centre) ** 2], axis=1)
+    squared, variance = weighted_mean(moments, weights)
+    flat = variance <= (4 * jnp.finfo(jnp.float32).eps * jnp.abs(values).max()) ** 2
+    return jnp.where(flat, 0.0, 1 - jnp.sqrt(safe_divide(squared, jnp.where(flat, 0.0, variance))))
+
+
+def _targets(values, columns: Columns, weights):
+    """``[n, c]``: 0/1 for classes, standardised values for regression; what brings the latter back."""
+    chosen = values[:, columns.factor]
+    hot = (chosen.astype(jnp.int32) == jnp.asarray(columns.value, jnp.int32)[None]).astype(jnp.float32)
+    real = chosen.astype(jnp.float32)
+    first = real[jnp.argmax(weights > 0)]
+    mean = weighted_mean(real - first[None], weights) + first
+    deviation = jnp.sqrt(weighted_mean((real - mean[None]) ** 2, weights))
+    flat = deviation <= 4 * jnp.finfo(jnp.float32).eps * jnp.abs(real).max(axis=0)
+    regression = jnp.asarray(columns.regression)
+    shift, scale = jnp.where(regression, mean, 0.0), jnp.where(regression & ~flat, deviation, 1.0)
+    standardised = jnp.where(flat[None], 0.0, (real - shift[None]) / scale[None])
+    return jnp.where(regression[None], standardised, hot), shift[None], scale[None]
+
+
+def _start(targets, columns: Columns, weights):
+    """Log frequencies (log odds of two classes, 0 for regression) and the factor ``(v − 1) / v`` of each column."""
+    share = jnp.clip(weighted_mean(targets, weights), ABSENT, 1 - ABSENT)
+    member = jnp.asarray(columns.member)
+    several = jnp.asarray((columns.member.sum(axis=0) > 1)[columns.factor])
+    start = jnp.where(several, jnp.log(share), jnp.log(share) - jnp.log1p(-share))
+    # The last bits of a logarithm differ between compilations; they must not decide between equal splits.
+    start = jnp.round(start * ROUNDING) / ROUNDING
+    occurring = (share > 2 * ABSENT).astype(jnp.float32) @ member
+    newton = jnp.where(several, 1 - 1 / jnp.maximum(occurring, 1.0)[columns.factor], 1.0)
+    return jnp.where(jnp.asarray(columns.regression), 0.0, start), newton
+
+
+def without_weightless(codes, weights):
+    """Samples of weight 0 moved onto the largest value of the others, where they separate nothing."""
+    counted = (weights > 0)[:, None]
+    largest = jnp.where(counted, codes, -jnp.inf).max(axis=0)
+    return jnp.where(counted, codes, largest[None])
+
+
+def _materialised(values: Float[Array, "l c"]) -> Float[Array, "l c"]:
+    """The same through a product with the identity: XLA would otherwise divide again for every sample that reads it."""
+    return jnp.dot(jnp.eye(values.shape[0]), values, precision=jax.lax.Precision.HIGHEST)

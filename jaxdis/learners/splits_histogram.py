@@ -1,0 +1,121 @@
+"""Splits at the edges of quantile bins, from histograms of gradients."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from jaxdis.arrays import sort_columns
+from jaxdis.learners.trees import TIE, Numbers, Totals, as_numbers, gain_of, pick
+
+
+class Histogram(NamedTuple):
+    """Samples cut into quantile bins: a finder of splits.
+
+    ``bins [d, n]``; ``weights [n]``; ``left_weight [d, b]`` the weight in each bin and below; ``least`` half of the
+    smallest weight, under which a side counts as empty.
+    """
+
+    bins: Int[Array, "d n"]
+    weights: Float[Array, " n"]
+    left_weight: Float[Array, "d b"]
+    least: Float[Array, ""]
+
+    def __call__(self, state, gradient, node, totals: Totals, priority):
+        """Only left children are counted; their siblings are what is left of the parent.
+
+        ``state``: sums of gradients and weights in each bin and below, ``[d, b, q, c]`` both.
+        """
+        num_bins, columns = self.left_weight.shape[1], gradient.shape[1]
+        if state is None:
+            sums = _cumulated(_row_histogram(self.bins, gradient, num_bins))[:, :, None]
+            counts = jnp.broadcast_to(self.left_weight[:, :, None, None], (*self.left_weight.shape, 1, 1))
+        else:
+            halves = [[], []]
+            for q in range(state[0].shape[2]):
+                inside = node == 2 * q
+                parts = (jnp.where(inside, gradient, 0.0), jnp.where(inside, self.weights[:, None], 0.0))
+                for half, part in zip(halves, parts, strict=True):
+                    half.append(_cumulated(_row_histogram(self.bins, part, num_bins)))
+            sums, counts = (
+                _siblings(jnp.stack(half, axis=2), whole) for half, whole in zip(halves, state, strict=True)
+            )
+        gain = gain_of(sums, counts, Totals(*(part[None, None] for part in totals)), self.least)
+        best = gain.max(axis=1)
+        index = jnp.arange(num_bins, dtype=jnp.int32)[None, :, None, None]
+        cut = jnp.where(gain >= best[:, None] * (1 - TIE), index, num_bins).min(axis=1)
+        splits = pick(best, cut.astype(jnp.float32) + 0.5, priority)
+        row = splits.feature * num_bins + jnp.clip(splits.cut, 0, num_bins - 1).astype(jnp.int32)
+
+        def left(cumulated, total):
+            cells = jnp.broadcast_to(cumulated, (*cumulated.shape[:3], columns)).reshape(-1, *row.shape)
+            return jnp.where(splits.gain > 0, jnp.take_along_axis(cells, row[None], axis=0)[0], total)
+
+        return splits, Totals(left(sums, totals.gradient), left(counts, totals.weight)), (sums, counts)
+
+
+def quantile_histogram(
+    codes: Float[Array, "n d"], weights: Float[Array, " n"] | None, held_out: Float[Array, "m d"], max_bins: int
+) -> tuple[Histogram, Numbers, Numbers]:
+    """A finder over quantile bins, and training and held-out samples as bin numbers."""
+    bins, others, weights, least = quantile_bins(codes, weights, held_out, max_bins)
+    mass = _cumulated(_row_histogram(bins, weights[:, None], max_bins))[:, :, 0]
+    return Histogram(bins, weights, mass, least), as_numbers(bins), as_numbers(others)
+
+
+def quantile_bins(
+    codes: Float[Array, "n d"], weights: Float[Array, " n"] | None, held_out: Float[Array, "m d"], max_bins: int
+) -> tuple[Int[Array, "d n"], Int[Array, "d m"], Float[Array, " n"], Float[Array, ""]]:
+    """Bins of about equal weight: training and held-out samples as bin numbers, weights, half of the smallest weight.
+
+    The ordered samples fall into ``max_bins − 1`` windows of equal weight; in each there is one edge, in the middle of
+    the widest gap. Clusters, such as the values of a factor that a code copies, and outliers are thereby told apart,
+    which the quantiles themselves would cut through. Ties share a bin.
+    """
+    if weights is None:
+        ordered = sort_columns(codes)
+        weights = jnp.ones(codes.shape[0])
+        below = jnp.broadcast_to(jnp.cumsum(weights)[:, None], ordered.shape)
+    else:
+        order = jnp.argsort(codes, axis=0)
+        ordered = jnp.take_along_axis(codes, order, axis=0)
+        below = jnp.cumsum(weights[order], axis=0)
+    windows = max_bins - 1
+    window = jnp.floor(below[:-1] * windows / below[-1:]).astype(jnp.int32)  # a last one for what has no weight
+
+    def edges_of(column, window):
+        gap = column[1:] - column[:-1]
+        widest = jnp.zeros(windows + 1).at[window].max(gap)
+        middle = column[:-1] + gap / 2
+        # −∞ for a window without a gap: everything is above, which cuts nothing.
+        return jnp.full(windows + 1, -jnp.inf).at[window].max(jnp.where(gap == widest[window], middle, -jnp.inf))
+
+    edges = jax.vmap(edges_of, 1, 1)(ordered, window)[:windows]
+    least = jnp.where(weights > 0, weights, jnp.inf).min() / 2
+    return _number(codes, edges), _number(held_out, edges), weights, least
+
+
+def _number(codes, edges) -> Int[Array, "d n"]:
+    """How many edges lie below each code."""
+
+    def count(number, edge):
+        return number + jnp.greater(codes.T, edge[:, None]).astype(jnp.int32), None
+
+    return jax.lax.scan(count, jnp.zeros(codes.T.shape, jnp.int32), edges)[0]
+
+
+def _row_histogram(bins: Int[Array, "d n"], rows: Float[Array, "n c"], num_bins: int) -> Float[Array, "d b c"]:
+    """Sum of rows in each bin of each code: whole rows are added, one code at a time, whose table stays in cache."""
+    zero = jnp.zeros((num_bins, rows.shape[1]), rows.dtype)
+    return jax.lax.map(lambda number: zero.at[number].add(rows, mode="promise_in_bounds"), bins)
+
+
+def _cumulated(histogram):
+    return jax.lax.associative_scan(jnp.add, histogram, axis=1)
+
+
+def _siblings(left, whole):
+    """``[d, b, q, c]`` of left children and of their parents into ``[d, b, 2 q, c]``."""
+    both = jnp.stack([left, whole - left], axis=3)
+    return both.reshape(*both.shape[:2], -1, both.shape[4])

@@ -1,0 +1,171 @@
+"""Trees of fixed depth, one for every column of gradients, grown together level by level; and the paths through them.
+
+Everything here is in numbers, not values: each code of each sample is a number (a bin, or a rank), and a split sends a
+sample right when its number is above the cut. How cuts are found is a ``Finder``: every threshold between sorted values
+(:mod:`jaxdis.learners.splits_exact`), or edges of quantile bins (:mod:`jaxdis.learners.splits_histogram`).
+"""
+
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+# Gains this close to the best, relatively, are ties: float32 sums in different orders differ by less.
+TIE = 1e-5
+# No tree splits for less than this much of the sum of squared gradients, which are of order 1 a sample.
+RESOLUTION = 1e-7
+# The cut of a node that is not split: every number is below.
+NEVER = 1e9
+
+
+class Splits(NamedTuple):
+    """The splits of one level: ``feature``, ``cut`` and ``gain``, each ``[q, c]`` for ``q`` nodes of ``c`` trees."""
+
+    feature: Int[Array, "q c"]
+    cut: Float[Array, "q c"]
+    gain: Float[Array, "q c"]
+
+
+class Totals(NamedTuple):
+    """Gradients and weights summed over nodes, ``[q, c]``."""
+
+    gradient: Float[Array, "q c"]
+    weight: Float[Array, "q c"]
+
+
+class Numbers(NamedTuple):
+    """Samples as numbers: ``[n, d + 1]`` float32, whole, with a column of ones behind, which takes the cut."""
+
+    values: Float[Array, "n e"]
+
+
+@runtime_checkable
+class Finder(Protocol):
+    """Finds the splits of one level.
+
+    ``state`` is what the last level left (None at the root). Returns the splits, the totals of the left children (None
+    when it does not know them) and the new state.
+    """
+
+    weights: Float[Array, " n"]
+
+    def __call__(self, state, gradient, node, totals: Totals, priority): ...
+
+
+def as_numbers(number: Int[Array, "d n"]) -> Numbers:
+    ones = jnp.ones((1, number.shape[1]))
+    return Numbers(jnp.concatenate([number.astype(jnp.float32), ones]).T)
+
+
+def canonical_order(numbers: Numbers, weights: Float[Array, " n"]) -> Int[Array, " d"]:
+    """Codes in an order that does not depend on how they came: by a sum over samples of scrambled numbers."""
+    whole = numbers.values[:, :-1].astype(jnp.uint32) + jnp.uint32(1)
+    odd = (jnp.arange(weights.shape[0], dtype=jnp.uint32) * jnp.uint32(2654435761)) | jnp.uint32(1)
+    return jnp.argsort(jnp.where((weights > 0)[:, None], whole * odd[:, None], jnp.uint32(0)).sum(axis=0))
+
+
+def gain_of(left_gradient, left_weight, totals: Totals, least):
+    """Decrease of squared error by a cut: ``(G_l − W_l G / W)² W / (W_l W_r)``; −1 where a side has no sample.
+
+    Friedman's improvement times the weights of both sides, which is the decrease that importances sum. One division,
+    and no difference of large squares.
+    """
+    right_weight = totals.weight - left_weight
+    sides = left_weight * right_weight
+    valid = (left_weight > least) & (right_weight > least)
+    difference = left_gradient - left_weight * (totals.gradient / jnp.maximum(totals.weight, least))
+    return jnp.where(valid, difference * difference * totals.weight / jnp.where(valid, sides, 1.0), -1.0)
+
+
+def pick(gain: Float[Array, "d q c"], cut: Float[Array, "d q c"], priority: Float[Array, "d q c"]) -> Splits:
+    """The best feature of every node, chance deciding between equals as in scikit-learn, where it orders features."""
+    best = gain.max(axis=0)
+    tied = gain >= (best * (1 - TIE))[None]
+    rank = jnp.where(tied, priority, -1.0)
+    index = jnp.arange(gain.shape[0], dtype=jnp.int32)[:, None, None]
+    feature = jnp.where(rank == rank.max(axis=0)[None], index, gain.shape[0] - 1).min(axis=0)
+    split = best > RESOLUTION
+    chosen = jnp.where(index == feature[None], cut, 0.0).sum(axis=0)
+    return Splits(
+        jnp.where(split, feature, 0),
+        jnp.where(split, chosen, NEVER),
+        jnp.where(split, best, 0.0),
+    )
+
+
+def grow(
+    find: Finder, numbers: Numbers, gradient: Float[Array, "n c"], totals: Totals, depth: int, priority
+) -> tuple[list[Splits], Int[Array, "n c"], Float[Array, "l c"]]:
+    """Grow one tree on every column of gradients.
+
+    Args:
+      totals: of the roots, ``[1, c]``.
+      priority: ``[d, 2^depth − 1, c]`` in [0, 1), who wins a tie.
+
+    Returns:
+      the splits of each level, the leaf of every sample ``[n, c]`` and the sum of gradients of every leaf.
+    """
+    node, state, levels = None, None, []
+    for level in range(depth):
+        nodes = 2**level
+        splits, left, state = find(state, gradient, node, totals, priority[:, nodes - 1 : 2 * nodes - 1])
+        node = descend(numbers, node, splits)
+        if left is None:
+            weights = jnp.broadcast_to(find.weights[:, None], gradient.shape)
+            totals = Totals(node_sums(node, gradient, 2 * nodes), node_sums(node, weights, 2 * nodes))
+        else:
+            totals = Totals(*(_children(part, whole - part) for part, whole in zip(left, totals, strict=True)))
+        levels.append(splits)
+    return levels, node, totals.gradient
+
+
+def leaves(numbers: Numbers, levels: list[Splits]) -> Int[Array, "n c"]:
+    """The leaf that every sample reaches in every tree."""
+    node = None
+    for splits in levels:
+        node = descend(numbers, node, splits)
+    return node
+
+
+def descend(numbers: Numbers, node: Int[Array, "n c"] | None, splits: Splits) -> Int[Array, "n c"]:
+    """Nodes one level down: ``2 q`` to the left, ``2 q + 1`` to the right."""
+    right = _goes_right(numbers, splits, 0)
+    for q in range(1, splits.cut.shape[0]):
+        right = jnp.where(node == q, _goes_right(numbers, splits, q), right)
+    step = right.astype(jnp.int32)
+    # A barrier: what follows reads nodes many times and must not walk the tree again each time.
+    return jax.lax.optimization_barrier(step if node is None else 2 * node + step)
+
+
+def _goes_right(numbers, splits, q):
+    """``number − cut > 0`` for all trees in one product with one-hot features; exact, since numbers are whole."""
+    features = numbers.values.shape[1] - 1
+    chosen = (splits.feature[q][None] == jnp.arange(features)[:, None]).astype(jnp.float32)
+    product = jnp.dot(
+        numbers.values, jnp.concatenate([chosen, -splits.cut[q][None]]), precision=jax.lax.Precision.HIGHEST
+    )
+    return product > 0
+
+
+def choose(values: Float[Array, "l c"], leaf: Int[Array, "n c"]) -> Float[Array, "n c"]:
+    """``values[leaf]`` by halving: a tree of selections, which runs in registers where a gather would not."""
+    rows = [values[i][None] for i in range(values.shape[0])]
+    bit = 1
+    while len(rows) > 1:
+        odd = (leaf & bit) > 0
+        rows = [jnp.where(odd, right, left) for left, right in zip(rows[::2], rows[1::2], strict=True)]
+        bit *= 2
+    return rows[0]
+
+
+def node_sums(node: Int[Array, "n c"], values: Float[Array, "n c"], nodes: int) -> Float[Array, "q c"]:
+    """Sums over the samples of each node, as one scatter."""
+    columns = node.shape[1]
+    place = node * columns + jnp.arange(columns, dtype=jnp.int32)[None]
+    return jnp.zeros(nodes * columns).at[place].add(values, mode="promise_in_bounds").reshape(nodes, columns)
+
+
+def _children(left, right):
+    """``[q, c]`` left and right into ``[2 q, c]``, siblings side by side."""
+    return jnp.stack([left, right], axis=1).reshape(-1, left.shape[1])

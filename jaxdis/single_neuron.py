@@ -1,0 +1,164 @@
+"""Single-neuron classification: how well one code alone, one code for each factor, names the factor's classes."""
+
+from typing import Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+from scipy.stats import chi2
+
+from jaxdis.arrays import safe_divide, sort_columns
+from jaxdis.learners.assignment import assign
+from jaxdis.relations.information import mutual_information_equal_count
+from jaxdis.relations.relation import finite_codes
+from jaxdis.typing import Codes, Factors, Sample
+
+# Unbalanced classes: bins are no smaller than this share of the samples, so that they cannot learn labels by heart.
+SMALLEST_BIN = 1 / 200
+# Class counts that uniform sampling would give with at least this probability are taken for balanced.
+LEVEL = 1e-3
+
+
+class SingleNeuron(NamedTuple):
+    """``score []``, the mean of ``per_factor [k]``, which is ``accuracy [k]`` on held-out samples adjusted for chance;
+    ``code [k]``, the code aligned with each factor, −1 for none."""
+
+    score: Float[Array, ""]
+    per_factor: Float[Array, " k"]
+    accuracy: Float[Array, " k"]
+    code: Int[Array, " k"]
+
+
+def snc(
+    codes: Codes,
+    factors: Factors,
+    *,
+    test: Sample,
+    mode: Literal["paper", "code"] = "paper",
+    active: Bool[Array, " d"] | None = None,
+) -> SingleNeuron:
+    """Single-neuron classification: chance-adjusted accuracy of one aligned code for each factor, cut into bins.
+
+    Codes are aligned with factors one to one by mutual information (as many equal-count bins as classes). The aligned
+    code is cut at its training quantiles, the bins are matched to classes so that most training samples agree, and the
+    same cuts classify the held-out samples. ``SNC_j = max(0, (a − r) / (1 − r))``, with ``r = Σ_c p_c²`` of the
+    training classes; the score is the mean over factors.
+
+    Bins are as many as classes, of equal count, when the classes are balanced (equal counts, or counts that uniform
+    sampling would give: chi-square, 0.1 % level); otherwise their size is the greatest common divisor of the class
+    counts but at least 1/200 of the samples, and a class gets as many bins as its count needs. ``mode="code"`` always
+    takes as many bins as classes, and lets codes serve several factors when there are fewer codes than factors.
+
+    Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``.
+    Contract: in [0, 1], 0 at chance; invariant under increasing maps of a code; continuous and one-valued factors are
+    left out and NaN in their part; a factor left without a code (fewer codes than factors, ``mode="paper"``) counts 0;
+    any non-finite code gives NaN; deterministic up to ties of the alignment.
+
+    Reference: Mahon et al. 2024, §4.1–4.2. The bins by greatest common divisor are in the paper alone, where sampled
+    data would give bins of one sample that know the labels by heart: hence the smallest size here. The released code
+    takes as many bins as classes and reports raw accuracy (``accuracy``); Table 1 of the paper prints ``a − 1/2``.
+    """
+    sizes = [size or 1 for size in factors.sizes]
+    finite = (finite_codes(codes) & finite_codes(test.codes)).all()
+    codes, held_out = jnp.nan_to_num(codes), jnp.nan_to_num(test.codes)
+    discrete = np.array([size is not None for size in factors.sizes])
+    information = mutual_information_equal_count(codes, factors, active=active)
+    usable = (information.ceiling > 0) & discrete
+    aligned = _align(information.strength, information.active, usable, reuse=mode == "code")
+    ordered = sort_columns(codes)
+    limits = np.array([chi2.isf(LEVEL, max(size - 1, 1)) for size in sizes], np.float32)
+
+    def one_factor(factor):
+        classes, truth, size, limit, column = factor
+        column = jnp.maximum(column, 0)
+        given = [jnp.take(table, column, axis=1) for table in (ordered, codes, held_out)]
+        counts = jnp.zeros(max(sizes)).at[classes].add(1.0)
+        if mode == "code":
+            predicted = _as_many_bins_as_classes(*given, classes, size, max(sizes))
+        else:
+            predicted = jax.lax.cond(
+                _balanced(counts, size, limit),
+                lambda *arguments: _as_many_bins_as_classes(*arguments, max(sizes)),
+                lambda *arguments: _bins_of_common_size(*arguments, max(sizes)),
+                *given,
+                classes,
+                size,
+            )
+        return (predicted == truth).astype(jnp.float32).mean(), ((counts / counts.sum()) ** 2).sum()
+
+    # Factors one after the other with classes padded to the most: one program, whatever the sizes.
+    last = np.array([sizes], np.int32) - 1
+    labels = [jnp.clip(sample.values.astype(jnp.int32), 0, last).T for sample in (factors, test.factors)]
+    accuracy, chance = jax.lax.map(one_factor, (*labels, np.array(sizes, np.int32), limits, aligned))
+    adjusted = jnp.maximum(safe_divide(accuracy - chance, 1 - chance), 0.0)
+    adjusted = jnp.where(aligned >= 0, adjusted, 0.0)
+    score = jnp.where(usable, adjusted, 0.0).sum() / usable.sum().astype(jnp.float32)
+    return SingleNeuron(
+        jnp.where(finite, score, jnp.nan),
+        jnp.where(usable & finite, adjusted, jnp.nan),
+        jnp.where(usable & finite, jnp.where(aligned >= 0, accuracy, 0.0), jnp.nan),
+        aligned,
+    )
+
+
+def _align(information, active, usable, *, reuse: bool) -> Int[Array, " k"]:
+    """The code of each factor, one to one; with ``reuse`` each code as often as is needed to serve all factors."""
+    d, k = information.shape
+    allowed = jnp.where(active[:, None] & usable[None, :], information, jnp.nan)
+    copies = -(-k // d) if reuse else 1
+    row = assign(jnp.tile(allowed, (copies, 1)), maximize=True).row
+    return jnp.where(row >= 0, row % d, -1)
+
+
+def _balanced(counts, size, limit) -> Bool[Array, ""]:
+    """Whether the classes are as frequent as uniform sampling makes them."""
+    expected = counts.sum() / size.astype(jnp.float32)
+    exists = jnp.arange(counts.shape[0]) < size
+    return (jnp.where(exists, (counts - expected) ** 2, 0.0).sum() / expected) <= limit
+
+
+def _as_many_bins_as_classes(ordered, column, held_out, classes, size, most: int) -> Int[Array, " m"]:
+    """Equal-count bins, matched one to one with classes."""
+    n = ordered.shape[0]
+    cut = jnp.arange(1, most)
+    dividers = jnp.where(cut < size, ordered[jnp.minimum(cut * n // size, n - 1)], jnp.inf)
+    agree = jnp.zeros((most, most)).at[_bins_of(column, dividers), classes].add(1.0)
+    exists = jnp.arange(most) < size
+    class_of_bin = assign(jnp.where(exists[:, None] & exists[None, :], agree, jnp.nan), maximize=True).column
+    return class_of_bin[_bins_of(held_out, dividers)]
+
+
+def _bins_of_common_size(ordered, column, held_out, classes, size, most: int) -> Int[Array, " m"]:
+    """Bins of the common size of the class counts; a class gets as many bins as its count needs."""
+    n, bins = ordered.shape[0], int(round(1 / SMALLEST_BIN))
+    counts = jnp.zeros(most, jnp.int32).at[classes].add(1)
+    width = jnp.maximum(_common_divisor(counts), max(1, -(-n // bins)))
+    cut = jnp.arange(1, bins) * width
+    dividers = jnp.where(cut < n, ordered[jnp.minimum(cut, n - 1)], jnp.inf)
+    agree = jnp.zeros((bins, most)).at[_bins_of(column, dividers), classes].add(1.0)
+    # One slot for each bin that a class needs, in order of class; slots beyond the last are worth nothing.
+    slots = jnp.cumsum(jnp.round(counts / width).astype(jnp.int32))
+    class_of_slot = jnp.searchsorted(slots, jnp.arange(bins), side="right").astype(jnp.int32)
+    worth = jnp.where((class_of_slot < most)[None, :], agree[:, jnp.minimum(class_of_slot, most - 1)], 0.0)
+    class_of_bin = class_of_slot[assign(worth, maximize=True).column]
+    # A bin that rounding left without a slot says what most of its samples are.
+    class_of_bin = jnp.where(class_of_bin < most, class_of_bin, jnp.argmax(agree, axis=1).astype(jnp.int32))
+    return class_of_bin[_bins_of(held_out, dividers)]
+
+
+def _bins_of(values, dividers) -> Int[Array, " m"]:
+    """How many dividers are no larger than each value."""
+    return jnp.searchsorted(dividers, values, side="right", method="compare_all").astype(jnp.int32)
+
+
+def _common_divisor(counts) -> Int[Array, ""]:
+    """Greatest common divisor of the counts, by Euclid's algorithm; 0 counts as nothing."""
+
+    def fold(divisor, count):
+        def step(pair):
+            return pair[1], pair[0] % pair[1]
+
+        return jax.lax.while_loop(lambda pair: pair[1] > 0, step, (divisor, count))[0], None
+
+    return jax.lax.scan(fold, jnp.int32(0), counts)[0]

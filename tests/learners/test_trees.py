@@ -1,0 +1,359 @@
+"""Boosted trees and forests against scikit-learn, and what they do with degenerate input."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.stats import spearmanr
+from sklearn.ensemble import (
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.tree import DecisionTreeRegressor
+
+from jaxdis import RELATIONS, SCORES, Factors, Relation, Sample
+from jaxdis.learners.boosting import fit_boosting
+from jaxdis.relations.trees import PRESETS
+
+SIZES = (3, 6, 10)
+
+
+def identity(rng, scaled):
+    return scaled
+
+
+def rotation(rng, scaled):
+    return scaled @ np.linalg.qr(rng.normal(size=(scaled.shape[1],) * 2))[0]
+
+
+def mixture(rng, scaled):
+    return np.tanh(scaled @ rng.normal(size=(scaled.shape[1], 6)))
+
+
+def redundant(rng, scaled):
+    return np.c_[scaled, scaled @ rng.normal(size=(scaled.shape[1], 3)) * 0.5]
+
+
+def products(rng, scaled):
+    return np.c_[scaled[:, 0] * scaled[:, 1], scaled[:, 1:], np.abs(scaled[:, :1])]
+
+
+def faint(rng, scaled):
+    return np.c_[scaled[:, :1], 0.05 * scaled[:, 1:], rng.normal(size=(len(scaled), 2))]
+
+
+# name: (what becomes of factors in [-1, 1], standard deviation of the noise, sizes of the factors)
+REPRESENTATIONS = {
+    "identity": (identity, 0.02, SIZES),
+    "rotation": (rotation, 0.1, SIZES),
+    "mixture": (mixture, 0.2, (2, 6, 10)),
+    "redundant": (redundant, 0.3, (3, 40)),
+    "products": (products, 0.1, SIZES),
+    "faint": (faint, 0.3, (3, 6, 40)),
+}
+
+
+def representation(name: str, n: int):
+    """Codes, class numbers and sizes; half as many samples again to hold out."""
+    make, noise, sizes = REPRESENTATIONS[name]
+    rng = np.random.default_rng(list(REPRESENTATIONS).index(name))
+    values = np.stack([rng.integers(0, size, n + n // 2) for size in sizes], axis=1)
+    codes = make(rng, values / (np.array(sizes) - 1) * 2 - 1)
+    codes = codes + noise * rng.normal(size=codes.shape)
+    return codes.astype(np.float32), values, sizes
+
+
+def reference(codes, values, n: int, stages: int, seed: int = 0):
+    """Importances ``[d, k]`` and held-out accuracies by scikit-learn."""
+    models = [
+        GradientBoostingClassifier(n_estimators=stages, random_state=seed).fit(codes[:n], column[:n])
+        for column in values.T
+    ]
+    scores = [model.score(codes[n:], column[n:]) for model, column in zip(models, values.T, strict=True)]
+    return np.stack([model.feature_importances_ for model in models], axis=1), np.array(scores)
+
+
+def ours(codes, values, sizes, n: int, **options):
+    relation = relate(codes[:n], values[:n], codes[n:], values[n:], sizes, **options)
+    return np.asarray(relation.strength), np.asarray(relation.fit)
+
+
+def relate(codes, values, held_out, held_values, sizes, *, name="boosted_trees", **options):
+    test = Sample(jnp.asarray(held_out), Factors.of(held_values, sizes))
+    spec = RELATIONS[name].with_options(**options)
+    return _relate(spec, jnp.asarray(codes), Factors.of(values, sizes), test)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _relate(spec, codes, factors, test):
+    if spec.takes("key"):
+        return spec(jax.random.key(0), codes, factors, test=test)
+    return spec(codes, factors, test=test)
+
+
+def d_and_c(importance):
+    entropy = SCORES["entropy"](Relation.of(jnp.asarray(importance, jnp.float32), jnp.ones(importance.shape[1])))
+    return np.array([entropy.disentanglement, entropy.completeness])
+
+
+def correlation(left, right):
+    return np.corrcoef(left.ravel(), right.ravel())[0, 1]
+
+
+def check_agreement(name, n, stages, *, tolerance):
+    """Ours against the mean of two random states of the reference, whose own distance is allowed for."""
+    codes, values, sizes = representation(name, n)
+    (first, fit), (second, other) = (reference(codes, values, n, stages, seed) for seed in range(2))
+    spread = np.abs(d_and_c(first) - d_and_c(second))
+    exact, exact_fit = ours(codes, values, sizes, n, stages=stages)
+    binned, _ = ours(codes, values, sizes, n, stages=stages, splitter="histogram")
+    gap = np.abs(d_and_c(exact) - d_and_c(first))
+    assert (gap <= tolerance + spread).all()
+    assert correlation(exact, first) > 0.9995
+    assert abs((exact_fit - fit).mean()) <= 0.005 + np.abs(other - fit).max()
+    # Forty classes of fifteen or fifty samples: the trees isolate single ones, which bins cannot.
+    crowded = max(sizes) == 40
+    assert (np.abs(d_and_c(binned) - d_and_c(first)) <= (0.1 if crowded else 0.04)).all()
+    assert correlation(binned, first) > (0.98 if crowded else 0.995)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", REPRESENTATIONS)
+def test_agrees_with_scikit_learn_at_its_defaults(name):
+    check_agreement(name, 2000, 100, tolerance=0.005)
+
+
+@pytest.mark.parametrize("name", ["rotation", "mixture", "redundant"])
+def test_agrees_with_scikit_learn(name):
+    check_agreement(name, 600, 15, tolerance=0.01)
+
+
+def test_two_classes_grow_one_tree_a_stage_as_in_scikit_learn():
+    codes, values, _ = representation("rotation", 400)
+    values = (values[:, :1] > 0).astype(int)
+    model = GradientBoostingClassifier(n_estimators=10).fit(codes[:400], values[:400, 0])
+    found = fit_boosting(*map(jnp.asarray, (codes[:400], values[:400])), (2,), jnp.asarray(codes[400:]), stages=10)
+    np.testing.assert_allclose(found.test[:, 0], model.decision_function(codes[400:]), atol=2e-3)
+    np.testing.assert_allclose(found.importance[:, 0], model.feature_importances_, atol=2e-3)
+
+
+def test_a_class_that_does_not_occur_changes_nothing():
+    """Declared sizes 3 and 5 for the same two and three values."""
+    codes, values, _ = representation("rotation", 300)
+    values, held_out = jnp.asarray(values[:, :1]), jnp.asarray(codes[300:])
+    found = [fit_boosting(jnp.asarray(codes[:300]), values[:300], (v,), held_out, stages=8) for v in (3, 5)]
+    np.testing.assert_allclose(found[0].importance, found[1].importance, atol=1e-5)
+    assert (found[1].test[:, 3:] < found[1].test[:, :3].min() - 3).all()
+    np.testing.assert_allclose(found[0].test, found[1].test[:, :3], atol=1e-4)
+
+
+def test_regression_agrees_with_scikit_learn():
+    codes, values, _ = representation("rotation", 600)
+    targets = (values + 0.3 * codes[:, :1]).astype(np.float32) * 1e3 + 5e3
+    relation = ours(codes, targets, (None,) * 3, 600, stages=20)
+    for j, column in enumerate(targets.T):
+        model = GradientBoostingRegressor(n_estimators=20).fit(codes[:600], column[:600])
+        residual = column[600:] - model.predict(codes[600:])
+        np.testing.assert_allclose(relation[0][:, j], model.feature_importances_, atol=3e-3)
+        np.testing.assert_allclose(relation[1][j], 1 - np.sqrt((residual**2).mean()) / column[600:].std(), atol=0.02)
+
+
+def test_discrete_and_continuous_factors_fit_together_as_they_do_apart():
+    codes, values, _ = representation("rotation", 300)
+    mixed = np.c_[values[:, 1], codes[:, 0] ** 2].astype(np.float32)
+    together = ours(codes, mixed, (6, None), 300, stages=5)
+    for j, size in enumerate((6, None)):
+        apart = ours(codes, mixed[:, j : j + 1].astype(int if size else np.float32), (size,), 300, stages=5)
+        np.testing.assert_allclose(together[0][:, j : j + 1], apart[0], atol=1e-5)
+        np.testing.assert_allclose(together[1][j : j + 1], apart[1], atol=1e-5)
+
+
+@pytest.mark.parametrize("splitter", ["exact", "histogram"])
+def test_weights_agree_with_scikit_learn(splitter):
+    codes, values, sizes = representation("rotation", 300)
+    weights = np.random.default_rng(0).uniform(0.2, 3, 300).astype(np.float32)
+    found = fit_boosting(
+        *map(jnp.asarray, (codes[:300], values[:300])),
+        sizes,
+        jnp.asarray(codes[300:]),
+        stages=10,
+        splitter=splitter,
+        max_bins=4000,
+        weights=jnp.asarray(weights),
+    )
+    for j in range(len(sizes)):
+        model = GradientBoostingClassifier(n_estimators=10).fit(codes[:300], values[:300, j], sample_weight=weights)
+        np.testing.assert_allclose(found.importance[:, j], model.feature_importances_, atol=0.01)
+
+
+def test_as_many_bins_as_samples_are_exact():
+    codes, values, sizes = representation("rotation", 200)
+    exact = ours(codes, values, sizes, 200, stages=5)
+    binned = ours(codes, values, sizes, 200, stages=5, splitter="histogram", max_bins=2000)
+    np.testing.assert_allclose(binned[0], exact[0], atol=2e-3)
+
+
+def test_histogram_tells_clusters_apart():
+    """Ten clusters whose weights do not divide by the bins: quantile edges would cut through them."""
+    codes, values, sizes = representation("identity", 600)
+    importance, fit = ours(codes, values, sizes, 600, stages=10, splitter="histogram", max_bins=16)
+    np.testing.assert_allclose(d_and_c(importance), 1, atol=0.005)
+    np.testing.assert_allclose(fit, 1)
+
+
+def degenerate(kind: str):
+    """Codes, class numbers and sizes; the shape of all is the same, for one compilation."""
+    rng = np.random.default_rng(0)
+    codes, values = rng.normal(size=(40, 3)).astype(np.float32), rng.integers(0, 3, (40, 2))
+    if kind == "constant codes":
+        codes[:] = 1.5
+    elif kind == "duplicate codes":
+        codes[:] = codes[:, :1]
+    elif kind == "equal targets":
+        values[:] = 1
+    elif kind == "a class with one sample":
+        values[:, 0] = np.arange(40) == 7
+    elif kind == "duplicate samples":
+        codes[:] = codes[np.arange(40) % 2]
+    elif kind == "huge codes":
+        codes *= 1e37
+    return codes, values, (3, 3)
+
+
+KINDS = ["constant codes", "duplicate codes", "equal targets", "a class with one sample", "duplicate samples"]
+LEARNERS = {
+    "exact": {"stages": 10},
+    "histogram": {"stages": 10, "splitter": "histogram", "max_bins": 8},
+    "two bins": {"stages": 10, "splitter": "histogram", "max_bins": 2},
+    "forest": {"name": "random_forest", "depth": 4, "trees": 5},
+    "classifying forest": {"name": "random_forest", "depth": 4, "trees": 5, "criterion": "gini"},
+}
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "huge codes"])
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_degenerate_input_is_legal(learner, kind):
+    codes, values, sizes = degenerate(kind)
+    found = relate(codes, values, codes, values, sizes, **LEARNERS[learner])
+    importance, fit = np.asarray(found.strength), np.asarray(found.fit)
+    if kind == "equal targets":
+        assert np.isnan(importance).all()
+        assert (np.asarray(found.ceiling) == 0).all()
+        return
+    assert np.isfinite(fit).all()
+    total = importance.sum(axis=0)
+    if kind == "constant codes":
+        np.testing.assert_array_equal(importance, 0)
+    else:
+        assert ((np.abs(total - 1) < 1e-5) | (total == 0)).all()
+    if kind == "duplicate codes":  # no code may take everything that equals share
+        assert (importance > 0).all()
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_two_samples_are_legal(learner):
+    codes, values = np.array([[0.0, 1], [1, 1]], np.float32), np.array([[0], [1]])
+    found = relate(codes, values, codes, values, (2,), **{**LEARNERS[learner], **_without_bootstrap(learner)})
+    np.testing.assert_allclose(found.strength[:, 0], [1, 0], atol=1e-6)
+
+
+def _without_bootstrap(learner):
+    return {"bootstrap": False} if "forest" in learner else {}
+
+
+@pytest.mark.parametrize("criterion", ["variance", "gini", "entropy"])
+def test_forest_is_within_the_spread_of_scikit_learn(criterion):
+    """Importances of ten seeds there; ours may be off their mean by four of their standard deviations."""
+    codes, values, sizes = representation("mixture", 500)
+    n, depth = 500, 6
+    found, fit = ours(
+        codes,
+        values,
+        sizes,
+        n,
+        name="random_forest",
+        criterion=criterion,
+        depth=depth,
+        choose_depth=False,
+        trees=20,
+        max_bins=256,
+        features=None if criterion == "variance" else 2,
+    )
+    for j in range(len(sizes)):
+        models = [_forest(criterion, depth, seed).fit(codes[:n], values[:n, j]) for seed in range(10)]
+        theirs = np.stack([model.feature_importances_ for model in models])
+        assert (np.abs(found[:, j] - theirs.mean(axis=0)) < 4 * theirs.std(axis=0) + 0.005).all()
+        if criterion != "variance":
+            scores = [model.score(codes[n:], values[n:, j]) for model in models]
+            assert abs(fit[j] - np.mean(scores)) < 4 * np.std(scores) + 0.02
+
+
+def _forest(criterion, depth, seed):
+    if criterion == "variance":
+        return RandomForestRegressor(20, max_depth=depth, random_state=seed)
+    return RandomForestClassifier(20, criterion=criterion, max_depth=depth, max_features=2, random_state=seed)
+
+
+def test_one_tree_without_bootstrap_is_scikit_learns():
+    codes, values, sizes = representation("rotation", 200)
+    options = {"trees": 1, "depth": 4, "bootstrap": False, "choose_depth": False, "max_bins": 2000}
+    found, _ = ours(codes, values, sizes, 200, name="random_forest", **options)
+    for j in range(len(sizes)):
+        tree = DecisionTreeRegressor(max_depth=4).fit(codes[:200], values[:200, j])
+        np.testing.assert_allclose(found[:, j], tree.feature_importances_, atol=1e-3)
+
+
+def test_depth_chosen_on_unseen_samples_does_not_overfit():
+    """Targets of noise: a deep forest is worse than the mean, a chosen depth hardly."""
+    rng = np.random.default_rng(0)
+    codes, values = rng.normal(size=(600, 4)).astype(np.float32), rng.integers(0, 10, (600, 1))
+    _, deep = ours(codes, values, (10,), 400, name="random_forest", choose_depth=False)
+    _, chosen = ours(codes, values, (10,), 400, name="random_forest")
+    assert chosen[0] > deep[0] + 0.02
+
+
+def test_a_key_decides_a_forest():
+    codes, values, sizes = representation("rotation", 200)
+    factors, test = Factors.of(values[:200], sizes), Sample(jnp.asarray(codes[200:]), Factors.of(values[200:], sizes))
+    spec = RELATIONS["random_forest"].with_options(trees=3, depth=3)
+    one, same, other = (spec(jax.random.key(s), jnp.asarray(codes[:200]), factors, test=test) for s in (0, 0, 1))
+    np.testing.assert_array_equal(one.strength, same.strength)
+    assert np.abs(one.strength - other.strength).max() > 1e-3
+
+
+def test_ranks_representations_as_scikit_learn_does():
+    """Identity to rotation in eight steps."""
+    rng = np.random.default_rng(0)
+    n, sizes = 300, (3, 6)
+    values = np.stack([rng.integers(0, size, n) for size in sizes], axis=1)
+    scaled = values / (np.array(sizes) - 1) * 2 - 1
+    theirs, own = [], []
+    for angle in np.linspace(0, np.pi / 4, 8):
+        turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+        codes = (scaled @ turn + 0.2 * rng.normal(size=(n, 2))).astype(np.float32)
+        theirs.append(d_and_c(reference(codes, values, 250, 10)[0])[0])
+        own.append(d_and_c(ours(codes, values, sizes, 250, stages=10)[0])[0])
+    assert spearmanr(theirs, own).statistic > 0.97
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets_are_relations_that_run(name):
+    codes, values, sizes = representation("rotation", 60)
+    knobs = PRESETS[name].knobs
+    fewer = {"stages": 2} if "stages" in knobs else {"trees": 2, "depth": 3}
+    test = Sample(jnp.asarray(codes[60:]), Factors.of(values[60:], sizes))
+    found = _relate(PRESETS[name].with_options(**fewer), jnp.asarray(codes[:60]), Factors.of(values[:60], sizes), test)
+    np.testing.assert_allclose(np.asarray(found.strength).sum(axis=0), 1, atol=1e-5)
+
+
+def test_a_continuous_factor_is_nothing_to_a_classifying_forest():
+    codes, values, _ = representation("rotation", 60)
+    mixed = np.c_[values[:, 0], codes[:, 0]].astype(np.float32)
+    options = {"name": "random_forest", "criterion": "gini", "trees": 2, "depth": 3}
+    importance, fit = ours(codes, mixed, (3, None), 60, **options)
+    np.testing.assert_array_equal(np.isnan(importance), [[False, True]] * 3)
+    np.testing.assert_array_equal(np.isnan(fit), [False, True])

@@ -1,0 +1,107 @@
+"""Single-neuron classification against the authors' values, known truths and chance."""
+
+import numpy as np
+import pytest
+
+from jaxdis import METRICS, Factors, evaluate
+from jaxdis.data import synthetic
+from tests.golden_values import arrays, numbers
+from tests.relations.test_information import POPULATIONS
+
+GOLDEN = numbers("snc")["cases"]
+
+
+def representation(name):
+    if name in POPULATIONS:
+        return POPULATIONS[name]()
+    stored = arrays("unbalanced" if name == "fewer_codes" else name)
+    codes = stored["codes"][:, :1] if name == "fewer_codes" else stored["codes"]
+    return codes, Factors.of(stored["factors"])
+
+
+def score(codes, factors, mode="paper"):
+    return evaluate(codes, factors, {"snc": METRICS["snc"].with_options(mode=mode)}, test=(codes, factors))
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_code_mode_equals_the_authors(name):
+    """Exactly; where the alignment is tied, its total and the accuracies in any order."""
+    expected = GOLDEN[name]
+    found = score(*representation(name), "code")
+    information = np.array(expected["information"])
+    code = found.part("snc.code")
+    pairs = np.arange(len(code))
+    assert information[pairs, code].sum() == pytest.approx(information[pairs, expected["alignment"]].sum(), abs=1e-6)
+    if (code == expected["alignment"]).all():
+        np.testing.assert_allclose(found.part("snc.accuracy"), expected["accuracy"], atol=1e-6)
+        np.testing.assert_allclose(found.part("snc.per_factor"), expected["adjusted"], atol=1e-6)
+    else:
+        np.testing.assert_allclose(np.sort(found.part("snc.accuracy")), np.sort(expected["accuracy"]), atol=1e-6)
+
+
+@pytest.mark.parametrize(("model", "expected"), [("M1", 0.25), ("M2", 0.45)])
+def test_table_1_of_mahon_et_al(model, expected):
+    """Equation 3 on the toy models. The table prints 12.5 and 22.5: mean accuracy less one half, not over (1 − r)."""
+    assert score(*synthetic.toy_model(model))["snc"] == pytest.approx(expected, abs=1e-6)
+
+
+def test_distributed_codes_are_at_chance():
+    assert score(*synthetic.distributed(4, 3))["snc"] == pytest.approx(0, abs=1e-6)
+
+
+def test_identity_is_one():
+    rng = np.random.default_rng(0)
+    values = np.stack([rng.integers(0, size, 3000) for size in (3, 6, 40)], axis=1)
+    codes = np.exp(values + 0.1 * rng.random(values.shape))
+    # Equal-count bins of sampled classes are off by the classes' own fluctuation.
+    assert score(codes, values)["snc"] > 0.9
+    balanced = np.stack([np.arange(2400) % 3, np.arange(2400) // 3 % 8], axis=1)
+    assert score(balanced, balanced)["snc"] == pytest.approx(1)
+
+
+def test_unbalanced_separable_classes_score_one_by_common_bins():
+    values = np.repeat([0, 1, 2], (1800, 900, 300))[:, None]
+    rng = np.random.default_rng(0)
+    codes = values + 0.5 * rng.random(values.shape)
+    assert score(codes, values)["snc"] == pytest.approx(1)
+    assert score(codes, values, "code").part("snc.accuracy")[0] < 0.8
+
+
+def test_independent_codes_score_zero_within_their_error():
+    rng = np.random.default_rng(1)
+    values = np.stack([rng.integers(0, 4, 4000), rng.choice(3, 4000, p=(0.6, 0.3, 0.1))], axis=1)
+    noise = rng.normal(size=(20, 4000, 3)).astype(np.float32)
+    parts = evaluate(noise, values, "snc").part("snc.accuracy")
+    chance = [0.25, 0.36 + 0.09 + 0.01]
+    standard_error = parts.std(axis=0) / np.sqrt(20)
+    # Bins chosen among many agree with labels by luck on the training samples only.
+    assert (np.abs(parts.mean(axis=0) - chance) < np.maximum(5 * standard_error, 0.01)).all()
+
+
+def test_a_factor_without_a_code_counts_zero_in_paper_mode():
+    values = np.stack([np.arange(1200) % 3, np.arange(1200) // 3 % 4], axis=1)
+    found = score(values[:, :1], values)
+    assert found["snc"] == pytest.approx(0.5)
+    np.testing.assert_array_equal(found.part("snc.code"), [0, -1])
+
+
+def test_classes_missing_from_train_or_test():
+    train = np.arange(900) % 3
+    test = np.arange(300) % 2
+    factors, held_out = Factors.of(train, (4,)), Factors.of(test, (4,))
+    scores = evaluate(train[:, None], factors, "snc", test=(test[:, None], held_out))
+    assert scores["snc"] == pytest.approx(1)
+    scores = evaluate(test[:, None], held_out, "snc", test=(train[:, None], factors))
+    assert np.isfinite(scores["snc"])
+
+
+def test_fewer_samples_than_classes_is_defined():
+    rng = np.random.default_rng(2)
+    values = rng.integers(0, 40, (12, 1))
+    assert 0 <= evaluate(rng.normal(size=(12, 2)), Factors.of(values, (40,)), "snc")["snc"] <= 1
+
+
+def test_monotone_maps_change_nothing():
+    codes, factors = representation("unbalanced")
+    bent = np.arcsinh(codes) * 3 + codes**3
+    np.testing.assert_allclose(score(bent, factors)["snc"], score(codes, factors)["snc"], atol=1e-6)
