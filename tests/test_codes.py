@@ -50,6 +50,20 @@ def test_active_codes_by_hand():
     np.testing.assert_allclose(codes.divergence(posterior), wanted, rtol=1e-6)
 
 
+def test_active_codes_of_plain_arrays():
+    rng = np.random.default_rng(0)
+    normal = rng.normal(size=1000)
+    rare = np.where(np.arange(1000) < 20, 5.0, 0.0)  # a code that a few outliers move
+    array = np.stack([normal, rare, np.full(1000, 3.0)], 1).astype(np.float32)
+    assert codes.active(array).tolist() == [True, True, False]
+    assert codes.active(array, by="interquartile").tolist() == [True, False, False]
+    assert codes.active(array, by="interquartile", threshold=1.4).tolist() == [False, False, False]  # 1.35 of a normal
+    posterior = models.Posterior(array[None], np.ones_like(array)[None])
+    assert codes.active(posterior, by="interquartile").tolist() == [[True, False, False]]
+    with pytest.raises(ValueError, match="by: a divergence needs a posterior"):
+        codes.active(array, by="divergence")
+
+
 def test_a_variance_that_underflowed_is_huge_not_infinite():
     assert np.isfinite(codes.divergence(models.Posterior(np.zeros((4, 2)), np.zeros((4, 2), np.float32)))).all()
 

@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float, Int, PRNGKeyArray
 
 from jaxdis.data.factors import FactorSpace
 from jaxdis.interventions.robustness import Robustness, judge_robustness, largest_deviation, quantile_from_mean
-from jaxdis.interventions.votes import Intervened, Votes, judge_features, judge_votes, least_moved
+from jaxdis.interventions.votes import Intervened, Votes, judge_features, judge_votes, least_moved, mean_distance
 from jaxdis.typing import Array
 
 # Images rendered and encoded at one time: 256 of 64 × 64 × 3 floats are 12 MB.
@@ -86,7 +86,7 @@ def beta_vae(
 
     def features(chunk):
         left, right = jax.vmap(lambda key, factor: space.pairs(key, factor, batch))(*chunk)
-        distance = jnp.abs(look.at(left) - look.at(right)).mean(axis=2)
+        distance = jax.vmap(mean_distance)(look.at(left), look.at(right))
         return distance, jnp.isfinite(distance).all(axis=(1, 2))
 
     feature, finite = _by_chunks(features, (jax.random.split(batch_key, len(factor)), factor), 2 * batch)

@@ -73,7 +73,9 @@ def factor_vae(
 
 def least_moved(batches: Float[Array, "c b d"], spread: Float[Array, " d"], competes: Bool[Array, " d"]):
     """The code of each batch with the smallest variance as a share of ``spread``, among those that compete: ``[c]``."""
-    local = jnp.var(batches, axis=1, ddof=1)
+    size = batches.shape[1]
+    moved = batches - mean_over_batch(batches)[:, None, :]
+    local = mean_over_batch(moved**2) * (size / (size - 1))
     share = jnp.where(competes[None, :], local / jnp.where(competes, spread, 1.0)[None, :], jnp.inf)
     return jnp.argmin(share, axis=1).astype(jnp.int32)
 
@@ -118,11 +120,20 @@ def beta_vae(
     finite = finite_codes(codes).all()
     safe = jnp.nan_to_num(codes)
     safe = safe if active is None else jnp.where(active[None, :], safe, 0.0)
-    features = _in_chunks(
-        lambda pair: jnp.abs(safe[pair[0]] - safe[pair[1]]).mean(axis=1), (draws.rows, draws.partners)
-    )
+    features = _in_chunks(lambda pair: mean_distance(safe[pair[0]], safe[pair[1]]), (draws.rows, draws.partners))
     varying = num_varying(factors) if rescale else None
     return judge_features(features, draws.factor, finite, factors.num_factors, num_train, varying)
+
+
+def mean_distance(left: Float[Array, "c b d"], right: Float[Array, "c b d"]) -> Float[Array, "c d"]:
+    """Mean absolute difference of each code over the pairs of each batch."""
+    return mean_over_batch(jnp.abs(left - right))
+
+
+def mean_over_batch(batches: Float[Array, "c b d"]) -> Float[Array, "c d"]:
+    """A product with equal weights: on CPU about twice as fast as ``mean``, which would be fused with a gather."""
+    share = jnp.full(batches.shape[1], 1 / batches.shape[1])
+    return jnp.einsum("cbd,b->cd", batches, share, precision=jax.lax.Precision.HIGHEST)
 
 
 def judge_features(

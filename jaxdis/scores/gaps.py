@@ -108,7 +108,8 @@ def joint_gap(relation: Relation, *, normalize: bool = True) -> FactorScore:
     reading = read(relation)
     best = jnp.argmax(reading.strength, axis=0)
     information = jnp.take_along_axis(reading.strength, best[None, :], axis=0)[0]
-    joint = relation.code_ceiling[best] + reading.ceiling - information
+    # An inactive code has the entropy of a constant one.
+    joint = jnp.where(relation.active, relation.code_ceiling, 0.0)[best] + reading.ceiling - information
     per_factor = joint - top_two_gap(reading.strength, axis=0)
     if normalize:
         capacity = relation.capacity if relation.capacity > 0 else math.nan

@@ -1,0 +1,101 @@
+"""Zoos whose codes collapsed: what the scores by intervention and without factors say of them."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxdis import METRICS, codes, evaluate
+from jaxdis.unsupervised import udr
+
+SCORES = ("factor_vae", "beta_vae", "irs", "total_correlation", "code_information")
+QUICK = {"num_train": 1000, "num_eval": 500}
+SIZES = (3, 4, 5)
+
+
+def plan():
+    chosen = {name: METRICS[name] for name in SCORES}
+    return {n: m.with_options(**QUICK) if n.endswith("vae") else m for n, m in chosen.items()}
+
+
+@pytest.fixture(scope="module")
+def zoo():
+    """Whole; half of the codes collapsed (a deviation of 0.02); all collapsed to constants; a single code alive."""
+    rng = np.random.default_rng(0)
+    values = np.stack([rng.integers(0, size, 2000) for size in SIZES], axis=1)
+    whole = np.c_[values, values @ rng.normal(size=(3, 3))] + 0.3 * rng.normal(size=(2000, 6))
+    half = whole.copy()
+    half[:, 3:] = 0.02 * rng.normal(size=(2000, 3))
+    single = np.zeros_like(whole)
+    single[:, 2] = whole[:, 1]
+    return np.stack([whole, half, np.full_like(whole, 1.5), single]).astype(np.float32), values
+
+
+@pytest.fixture(scope="module")
+def scores(zoo):
+    return evaluate(*zoo, plan())
+
+
+def test_every_number_is_defined(scores):
+    for column, values in scores.items():
+        assert np.isfinite(values).all(), column
+
+
+def test_half_collapsed(zoo, scores):
+    array, values = zoo
+    alive = evaluate(array[1, :, :3], values, plan())
+    # Pruned codes never get a vote; features of 0.02 tell a classifier with a penalty of 1 nothing.
+    assert scores["factor_vae"][1] == alive["factor_vae"]
+    assert scores.part("factor_vae.votes")[1, 3:].sum() == 0
+    assert scores["beta_vae"][1] == pytest.approx(float(alive["beta_vae"]), abs=0.01)
+    # They weigh by their largest deviation, 0.02 × 3.5 each against 2 or so.
+    assert scores["irs"][1] == pytest.approx(float(alive["irs"]), abs=0.05)
+    # Noise is independent of everything; information per pair is spread over 30 pairs instead of 6.
+    assert scores["total_correlation"][1] == pytest.approx(float(alive["total_correlation"]), abs=0.02)
+
+
+def test_all_collapsed(scores):
+    assert scores["factor_vae"][2] == 0
+    assert scores["irs"][2] == 0
+    assert scores["total_correlation"][2] == 0
+    assert scores["total_correlation.wasserstein"][2] == 0
+    assert scores["code_information"][2] == 0
+    # A classifier without features names the most frequent factor: a third, to the spread of 500 answers.
+    assert scores["beta_vae"][2] == pytest.approx(1 / 3, abs=0.08)
+
+
+def test_a_single_code_alive(zoo, scores):
+    array, values = zoo
+    # It answers with one factor whatever is held.
+    assert scores["factor_vae"][3] == pytest.approx(1 / 3, abs=0.08)
+    votes = scores.part("factor_vae.votes")[3]
+    assert votes[2].sum() == QUICK["num_train"]
+    assert votes.sum() == QUICK["num_train"]
+    alone = evaluate(array[3, :, 2:3], values, plan())
+    assert scores["irs"][3] == pytest.approx(float(alone["irs"]), abs=1e-5)
+    assert scores["total_correlation"][3] == pytest.approx(0, abs=1e-6)
+    assert scores["code_information"][3] == pytest.approx(0, abs=1e-6)
+
+
+def test_udr_of_a_collapsed_zoo(zoo):
+    result = jax.jit(udr)(jnp.asarray(zoo[0]))
+    assert np.isfinite(result.score).all()
+    np.testing.assert_allclose(np.asarray(result.pairs)[2], 0, atol=1e-6)
+
+
+@pytest.mark.parametrize("by", ["deviation", "interquartile"])
+def test_masks_take_collapsed_codes_out_of_every_metric(zoo, by):
+    """What an inactive code holds then does not matter to any of them."""
+    array, values = zoo
+    active = codes.active(array, by=by)
+    assert active.sum(axis=1).tolist() == [6, 3, 0, 1]
+    metrics = {
+        name: metric.with_options(**QUICK) if "num_eval" in metric.knobs else metric for name, metric in METRICS.items()
+    }
+    loud = np.where(active[:, None, :], array, 50 * np.random.default_rng(1).normal(size=array.shape)).astype(
+        np.float32
+    )
+    one = jax.devices()[:1]
+    left, right = (evaluate(given, values, metrics, active=active, devices=one) for given in (array, loud))
+    for column in left:
+        np.testing.assert_allclose(left[column], right[column], atol=2e-3, err_msg=column)
