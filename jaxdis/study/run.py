@@ -1,10 +1,13 @@
 """Running a study: list the missing cells, make them in batches, publish each under its own id, list again."""
 
 import concurrent.futures
+import contextlib
 import csv
 import io
 import logging
+import os
 import shutil
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -176,9 +179,14 @@ def member_zoo(store: Store, study: Study, member: Member) -> models.Zoo:
 def _train(store: Store, study: Study, chosen: Sequence[Member], on_updates: Callable | None) -> None:
     """Train a whole batch from its last checkpoint and publish the members that are not there."""
     training = study.trainings[chosen[0].training]
+    name = cell_id({"members": [member.train for member in chosen]})
+    with _claimed(store.root / "partial" / name) as partial:
+        _train_in(partial, store, training, chosen, on_updates)
+
+
+def _train_in(partial: Path, store: Store, training: Training, chosen, on_updates) -> None:
     keys, hyperparameters, labels = training.members()
     rows = np.array([member.row for member in chosen])
-    partial = store.root / "partial" / cell_id({"members": [member.train for member in chosen]})
     zoo = models.train(
         training.config,
         keys[rows],
@@ -196,6 +204,44 @@ def _train(store: Store, study: Study, chosen: Sequence[Member], on_updates: Cal
         with np.load(partial / "member.npz", allow_pickle=False) as archive:
             store.publish("train", spec, {**final, "stopped": int(alone.stopped[0])}, dict(archive))
     shutil.rmtree(partial)
+
+
+@contextlib.contextmanager
+def _claimed(partial: Path) -> Iterator[Path]:
+    """The folder of a batch's checkpoints, or one of this process's own while another driver works in it.
+
+    A lease names its holder; that of a process which is gone is taken over, checkpoints and all.
+    """
+    partial.parent.mkdir(parents=True, exist_ok=True)
+    lease = partial.with_suffix(".lease")
+    for _ in range(2):
+        try:
+            with open(lease, "x", encoding="utf-8") as file:
+                file.write(f"{socket.gethostname()} {os.getpid()}")
+        except FileExistsError:
+            if not _abandoned(lease):
+                break
+            lease.unlink(missing_ok=True)
+            continue
+        try:
+            yield partial
+        finally:
+            lease.unlink(missing_ok=True)
+        return
+    yield partial.with_name(f"{partial.name}.{os.getpid()}")
+
+
+def _abandoned(lease: Path) -> bool:
+    """Whether the holder was a process of this host that no longer runs."""
+    try:
+        host, pid = lease.read_text(encoding="utf-8").split()
+        if host == socket.gethostname():
+            os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, ValueError):  # gone meanwhile, or not yet written
+        return False
+    return False
 
 
 def _encode(store: Store, study: Study, chosen: Sequence[Member]) -> None:
