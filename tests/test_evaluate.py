@@ -71,7 +71,7 @@ def test_table_1_of_mahon_et_al(model, mig, med):
     assert (scores["d.disentanglement"] + scores["d.completeness"] + 0.75) / 3 == pytest.approx(med, abs=5e-4)
     # SAP and DCI there read accuracies of the best threshold: the scores of that matrix.
     accuracy = np.float32(expected["accuracy_matrix"])
-    relation = jaxdis.Relation.of(jnp.asarray(accuracy.T if accuracy.shape != (2, 2) else accuracy), jnp.ones(2))
+    relation = jaxdis.Relation.of(jnp.asarray(accuracy), jnp.ones(2))
     assert SCORES["gap"](relation).score == pytest.approx({"M1": 0.25, "M2": 0.15}[model], abs=1e-6)
     # DCI takes accuracy above chance as importance. Table 1 mixes two scalings (.5 for 75 %, .2 for 70 %) and prints
     # .471 on M2; one scaling, 2 (accuracy − 1/2), gives .466.
