@@ -1,15 +1,13 @@
-"""Questions of the papers, answered from the table of results."""
+"""The table of results, and what explains its scores."""
 
 import csv
 import math
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
 
-Table = Mapping[str, np.ndarray]
+from jaxdis.study.correlation import Table
 
 
 class Explained(NamedTuple):
@@ -24,22 +22,6 @@ def read_results(path: str | Path) -> dict[str, np.ndarray]:
     with open(path, newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     return {name: _column([row[name] for row in rows]) for name in (rows[0] if rows else {})}
-
-
-def rank_correlation(table: Table, names: Sequence[str]) -> np.ndarray:
-    """Spearman's correlation of every two columns over members, ``[c, c]``.
-
-    Members with an undefined score in either are left out; NaN for a constant column. Locatello et al. 2020, §6.1.
-    """
-    count = len(names)
-    matrix = np.eye(count)
-    for a in range(count):
-        for b in range(a):
-            x, y = table[names[a]], table[names[b]]
-            both = np.isfinite(x) & np.isfinite(y)
-            varied = both.sum() > 2 and np.ptp(x[both]) > 0 and np.ptp(y[both]) > 0
-            matrix[a, b] = matrix[b, a] = stats.spearmanr(x[both], y[both])[0] if varied else math.nan
-    return matrix
 
 
 def variance_explained(table: Table, name: str) -> Explained:

@@ -1,6 +1,7 @@
 """A study as a value, and the cells that it is made of: train → encode → score, each named by what it depends on."""
 
 import dataclasses
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -27,23 +28,38 @@ class Training:
       sweep: (objective, ((setting, values), …)), …: all combinations.
       seeds: of every combination.
       pool: train on this many images, drawn once from the data set; None draws anew for every batch.
+      held_out: a combination of factor values, (name, class number) pairs, that is never trained on; metrics that are
+        read on novel combinations are tested on it.
     """
 
     config: Config
     sweep: tuple[tuple[str, Settings], ...]
     seeds: tuple[int, ...]
     pool: int | None = None
+    held_out: tuple[tuple[str, int], ...] = ()
 
     @classmethod
-    def of(cls, config: Config, sweep: Mapping[str, Mapping[str, Any]], seeds: int | Sequence[int], pool=None):
+    def of(
+        cls,
+        config: Config,
+        sweep: Mapping[str, Mapping[str, Any]],
+        seeds: int | Sequence[int],
+        pool: int | None = None,
+        held_out: Mapping[str, int] | None = None,
+    ) -> "Training":
         rows = tuple(
             (name, tuple((setting, tuple(map(float, np.atleast_1d(values)))) for setting, values in settings.items()))
             for name, settings in sweep.items()
         )
-        return cls(config, rows, tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds), pool)
+        seeds = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
+        return cls(config, rows, seeds, pool, tuple((held_out or {}).items()))
 
     def members(self) -> Members:
-        return members({name: dict(settings) for name, settings in self.sweep}, self.seeds)
+        found = members({name: dict(settings) for name, settings in self.sweep}, self.seeds)
+        if not self.held_out:
+            return found
+        left_out = ", ".join(f"{name} {value}" for name, value in self.held_out)
+        return found._replace(labels=tuple({**label, "held_out": left_out} for label in found.labels))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,13 +72,17 @@ class Sampling:
 
 @dataclasses.dataclass(frozen=True)
 class Study:
-    """What is trained, on what it is scored, and with which metrics. Equal studies have equal cells."""
+    """What is trained, on what it is scored, and with which metrics. Equal studies have equal cells.
+
+    ``novel`` names the metrics that are fitted on the samples and tested on the combination that a training held out.
+    """
 
     name: str
     trainings: tuple[Training, ...]
     metrics: tuple[tuple[str, Metric], ...]
     sampling: Sampling = Sampling()
     title: str = ""
+    novel: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, name: str, trainings: Sequence[Training], metrics=None, **fields) -> "Study":
@@ -81,9 +101,11 @@ class Study:
                     "sweep": training.sweep,
                     "seeds": training.seeds,
                     "pool": training.pool,
+                    "held_out": training.held_out,
                 }
                 for training in self.trainings
             ],
+            "novel": self.novel,
             "sampling": dataclasses.asdict(self.sampling),
             "metrics": {name: metric.describe() for name, metric in self.metrics},
         }
@@ -91,7 +113,7 @@ class Study:
 
 @dataclasses.dataclass(frozen=True)
 class Member:
-    """One row of a study: a trained model with the ids of its cells."""
+    """One row of a study: a trained model with the ids of its cells. Small: batches of them travel to workers."""
 
     training: int
     row: int
@@ -103,12 +125,13 @@ class Member:
 
 def cells(study: Study) -> Iterator[Member]:
     """Every member in order: trainings, then objectives, settings, seeds."""
+    names = [name for name, _ in study.metrics]
     for position, training in enumerate(study.trainings):
         _, hyperparameters, labels = training.members()
         for row, label in enumerate(labels):
             train = cell_id(train_spec(training, hyperparameters, label, row))
             encode = cell_id(encode_spec(study, train))
-            scores = tuple(cell_id(score_spec(study, encode, metric)) for _, metric in study.metrics)
+            scores = tuple(cell_id(score_spec(study, encode, name)) for name in names)
             yield Member(position, row, label, train, encode, scores)
 
 
@@ -121,6 +144,7 @@ def train_spec(training: Training, hyperparameters, label: dict, row: int) -> di
         "hyperparameters": numbers,
         "seed": label["seed"],
         "pool": training.pool,
+        "held_out": training.held_out,
         "numerics": NUMERICS,
     }
 
@@ -129,8 +153,14 @@ def encode_spec(study: Study, train: str) -> dict:
     return {"kind": "encode", "train": train, "sampling": dataclasses.asdict(study.sampling), "numerics": NUMERICS}
 
 
-def score_spec(study: Study, encode: str, metric: Metric) -> dict:
-    return {"kind": "score", "encode": encode, "metric": metric.describe(), "numerics": NUMERICS}
+def score_spec(study: Study, encode: str, name: str) -> dict:
+    metric = _described(dict(study.metrics)[name])
+    return {"kind": "score", "encode": encode, "metric": metric, "novel": name in study.novel, "numerics": NUMERICS}
+
+
+@functools.cache
+def _described(metric: Metric) -> dict:
+    return metric.describe()
 
 
 def random_number(member: Member) -> int:

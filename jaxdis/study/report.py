@@ -17,10 +17,10 @@ from jaxdis.evaluate import relate
 from jaxdis.models.traversal import reconstructions, traversals
 from jaxdis.scores import independent_groups
 from jaxdis.study import analyse
+from jaxdis.study.correlation import rank_correlation
 from jaxdis.study.grid import Member, Study, cells
-from jaxdis.study.run import member_zoo, samples_of
+from jaxdis.study.make import member_zoo, samples_of
 from jaxdis.study.store import Store, publish
-from jaxdis.typing import Factors
 
 _STYLE = """
 body{font:16px/1.5 system-ui,sans-serif;margin:0 auto;max-width:62rem;padding:1rem;color:#1a1a1a}
@@ -87,7 +87,7 @@ def _scores(table, names, plots, strength) -> str:
 
 
 def _agreement(table, names, plots) -> str:
-    matrix = analyse.rank_correlation(table, names)
+    matrix = rank_correlation(table, names)
     text = "<p>Spearman rank correlation of metrics over all members, in hundredths.</p>"
     return text + _image(plots.rank_map(matrix, names), "rank correlations of metrics")
 
@@ -110,7 +110,7 @@ def _training(study, store, members: Sequence[Member], plots) -> str:
     parts = []
     for position in range(len(study.trainings)):
         mine = [member for member in members if member.training == position]
-        zoos = [member_zoo(store, study, member) for member in mine]
+        zoos = [member_zoo(store, member) for member in mine]
         labels = [_name(member.label) for member in mine]
         for field in ("reconstruction", "kl"):
             curves = [np.asarray(getattr(zoo.losses, field))[0] for zoo in zoos]
@@ -122,14 +122,15 @@ def _training(study, store, members: Sequence[Member], plots) -> str:
 
 def _closer(study, store, member: Member, plots) -> str:
     """Relation, groups, reconstructions and traversals of one member."""
-    zoo = member_zoo(store, study, member)
-    data = study.trainings[member.training].config.data
-    factors, render, rows = samples_of(data, study.sampling)
+    zoo = member_zoo(store, member)
+    training = study.trainings[member.training]
+    data = training.config.data
+    factors, render = samples_of(training, study.sampling)
     arrays = store.arrays("encode", member.encode)
-    relation = relate(arrays["mean"], Factors.of(arrays["factors"], factors.sizes, factors.names), "mutual_information")
+    relation = relate(arrays["mean"], factors, "mutual_information")
     groups = jax.jit(independent_groups)(relation)
     shares = np.asarray(relation.strength) / np.asarray(relation.ceiling)
-    images = np.asarray(render(rows[:10], jax.random.key(0)))
+    images = np.asarray(render(factors.values[:10], jax.random.key(0)))
     pairs = reconstructions(zoo, images)[0]
     walked = traversals(zoo, images[:1], num_values=9)[0, 0]
     spread = arrays["mean"].std(axis=0)

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import jaxdis.study.make as make
 import jaxdis.study.run as module
 from jaxdis.study.grid import cells
 from jaxdis.study.run import run, status
@@ -69,7 +70,7 @@ def test_a_lost_or_damaged_score_is_made_again_with_the_same_bytes(finished):
 
 def test_adding_a_metric_trains_nothing(finished, monkeypatch):
     out, _ = finished
-    monkeypatch.setattr(module.models, "train", lambda *_, **__: pytest.fail("trained again"))
+    monkeypatch.setattr(make.models, "train", lambda *_, **__: pytest.fail("trained again"))
     wider = tiny(metrics=("mig", "med", "mcc"))
     with pytest.raises(StoreError, match="holds a study that differs: metrics.mcc"):
         run(wider, out)
@@ -170,9 +171,9 @@ def test_a_member_alone_is_a_zoo_of_one(finished):
     out, _ = finished
     study = tiny()
     member = next(iter(cells(study)))
-    zoo = module.member_zoo(Store(out), study, member)
+    zoo = make.member_zoo(Store(out), member)
     assert len(zoo) == 1
     arrays = Store(out).arrays("encode", member.encode)
-    factors, render, rows = module.samples_of("dsprites", study.sampling)
+    factors, render = make.samples_of(study.trainings[0], study.sampling)
     np.testing.assert_array_equal(arrays["factors"], factors.values)
-    np.testing.assert_allclose(zoo.encode(rows, render=render).mean[0], arrays["mean"], atol=1e-5)
+    np.testing.assert_allclose(zoo.encode(factors.values, render=render).mean[0], arrays["mean"], atol=1e-5)

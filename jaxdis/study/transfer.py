@@ -1,0 +1,124 @@
+"""Do good settings carry over? From one data set, metric, seed or run to another."""
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from jaxdis.study.correlation import Table, spearman
+
+
+class Transfer(NamedTuple):
+    """Probability that a transferred setting does at least as well as a random one, by what stays the same."""
+
+    same_data_same_metric: float
+    other_data_same_metric: float
+    same_data_other_metric: float
+    other_data_other_metric: float
+
+
+def transfer(table: Table, metrics: Sequence[str], *, trials: int = 10_000, seed: int = 0) -> Transfer:
+    """How often choosing a setting elsewhere beats or equals choosing at random (Locatello et al. 2020, Table 1).
+
+    One trial: a random seed, metric and data set choose the setting (objective × strength) of the highest score. It
+    is compared, on the same or another data set and by the same or another metric, with a random setting, both of one
+    seed that is not the first. Chance is a little over one half, since ties count.
+
+    Contract: NaN where there is no other data set or metric, or with one seed. Undefined scores are never chosen, and
+    a comparison with one is not counted.
+
+    Args:
+      table: columns ``seed``, ``data`` and those of settings, as ``results.csv`` has them.
+      metrics: columns to choose and to judge by; higher must be better.
+    """
+    cube, _ = score_cube(table, metrics)
+    rng = np.random.default_rng(seed)
+    return Transfer(
+        _share(cube, rng, trials, other_data=False, other_metric=False),
+        _share(cube, rng, trials, other_data=True, other_metric=False),
+        _share(cube, rng, trials, other_data=False, other_metric=True),
+        _share(cube, rng, trials, other_data=True, other_metric=True),
+    )
+
+
+def across_data(table: Table, metric: str) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Rank correlation between data sets of a metric's median over seeds at each setting, ``[data, data]``, and names.
+
+    Locatello et al. 2020, Figure 9.
+    """
+    cube, names = score_cube(table, [metric])
+    medians = np.array([[_median(row) for row in rows] for rows in cube[:, :, :, 0]])
+    count = len(names)
+    pairs = itertools.product(range(count), repeat=2)
+    return np.array([spearman(medians[a], medians[b]) for a, b in pairs]).reshape(count, count), names
+
+
+def agreement(table: Table, other: Table, metrics: Sequence[str]) -> dict[str, float]:
+    """Rank correlation of two runs of one study, metric by metric: members are matched by their settings and seed.
+
+    Two runs may differ in the samples they score or in anything that is not the member (Locatello et al. 2020, §6.2).
+
+    Raises:
+      ValueError: when the runs have no member in common.
+    """
+    first = {key: row for row, key in enumerate(_labels(table))}
+    second = {key: row for row, key in enumerate(_labels(other))}
+    common = [key for key in first if key in second]
+    if not common:
+        raise ValueError("agreement: needs runs with members in common, got none with equal settings, data and seed")
+    a, b = [first[key] for key in common], [second[key] for key in common]
+    return {name: spearman(table[name][a], other[name][b]) for name in metrics}
+
+
+def score_cube(table: Table, metrics: Sequence[str]) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Scores ``[data, settings, seeds, metrics]``, NaN where there is no member, and the names of the data sets."""
+    data, of_data = np.unique(np.asarray(table["data"]).astype(str), return_inverse=True)
+    seeds, of_seed = np.unique(table["seed"], return_inverse=True)
+    settings = settings_of(table)
+    places = {setting: place for place, setting in enumerate(dict.fromkeys(settings))}
+    cube = np.full((len(data), len(places), len(seeds), len(metrics)), math.nan)
+    place = np.array([places[setting] for setting in settings])
+    cube[of_data, place, of_seed] = np.stack([np.asarray(table[name], float) for name in metrics], axis=-1)
+    return cube, tuple(data)
+
+
+def settings_of(table: Table) -> list[tuple]:
+    """Objective and settings of each member: the columns between ``objective`` and ``seed``."""
+    names = list(table)
+    names = [name for name in names[names.index("objective") : names.index("seed")]]
+    rows = zip(*(table[name] for name in names), strict=True)
+    return [tuple("" if value != value else str(value) for value in row) for row in rows]
+
+
+def _labels(table: Table) -> list[tuple]:
+    return list(zip(map(str, table["data"]), settings_of(table), map(float, table["seed"]), strict=True))
+
+
+def _share(cube, rng, trials: int, *, other_data: bool, other_metric: bool) -> float:
+    data, settings, seeds, metrics = cube.shape
+    if seeds < 2 or (other_data and data < 2) or (other_metric and metrics < 2):
+        return math.nan
+    here, there = _pair(rng, data, trials, other_data)
+    by, judge = _pair(rng, metrics, trials, other_metric)
+    chosen_on, fresh = _pair(rng, seeds, trials, True)
+    scores = cube[here, :, chosen_on, by]  # [trials, settings]
+    possible = np.isfinite(scores).any(axis=1)
+    best = np.where(np.isfinite(scores), scores, -np.inf).argmax(axis=1)
+    transferred = cube[there, best, fresh, judge]
+    random = cube[there, rng.integers(settings, size=trials), fresh, judge]
+    counted = possible & np.isfinite(transferred) & np.isfinite(random)
+    return float((transferred >= random)[counted].mean()) if counted.any() else math.nan
+
+
+def _pair(rng, count: int, trials: int, other: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Two draws each, equal or surely different."""
+    first = rng.integers(count, size=trials)
+    if not other:
+        return first, first
+    return first, (first + rng.integers(1, count, size=trials)) % count
+
+
+def _median(scores: np.ndarray) -> float:
+    return float(np.nanmedian(scores)) if np.isfinite(scores).any() else math.nan

@@ -1,0 +1,105 @@
+"""Do good settings carry over: tables in which the answer is known."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from jaxdis.study.transfer import across_data, agreement, score_cube, transfer
+
+DATA, STRENGTHS, SEEDS = ("a", "b", "c"), (1.0, 2.0, 4.0, 8.0), range(6)
+
+
+def table(score):
+    """Two objectives × four strengths × six seeds × three data sets; ``score(data, setting, seed) → (mig, sap)``."""
+    rows = list(itertools.product(DATA, ("beta", "dip_ii"), STRENGTHS, SEEDS))
+    found = {
+        "id": np.array([str(i) for i in range(len(rows))]),
+        "data": np.array([row[0] for row in rows]),
+        "objective": np.array([row[1] for row in rows]),
+        "beta": np.array([row[2] if row[1] == "beta" else np.nan for row in rows]),
+        "lambda_off_diagonal": np.array([row[2] if row[1] == "dip_ii" else np.nan for row in rows]),
+        "seed": np.array([float(row[3]) for row in rows]),
+    }
+    scores = np.array([score(row[0], row[1:3], row[3]) for row in rows])
+    return {**found, "mig": scores[:, 0], "sap": scores[:, 1]}
+
+
+def test_a_setting_that_is_always_best_always_transfers():
+    found = transfer(table(lambda data, setting, seed: (setting[1], setting[1] ** 2)), ["mig", "sap"])
+    assert found == (1, 1, 1, 1)
+
+
+def test_noise_transfers_nothing():
+    """Independent scores: the transferred setting wins in one half of the trials, and ties with itself in 1 of 8."""
+    rng = np.random.default_rng(0)
+    found = [transfer(table(lambda *_: rng.normal(size=2)), ["mig", "sap"]) for _ in range(20)]
+    chance = (1 + 1 / 8) / 2
+    # One table of 6 seeds × 3 data sets × 2 metrics spreads by .05; the mean of 20 by .01.
+    np.testing.assert_allclose(np.mean(found, axis=0), chance, atol=0.04)
+
+
+def test_each_probability_sees_its_own_change():
+    """Scores that turn over from one data set to another transfer within a data set and not across."""
+    sign = {"a": 1, "b": -1, "c": 1}
+    within = transfer(
+        table(lambda data, setting, seed: (sign[data] * setting[1], sign[data] * setting[1])), ["mig", "sap"]
+    )
+    assert within.same_data_same_metric == within.same_data_other_metric == 1
+    assert within.other_data_same_metric < 0.8
+    apart = transfer(table(lambda data, setting, seed: (setting[1], -setting[1])), ["mig", "sap"])
+    assert apart.same_data_same_metric == apart.other_data_same_metric == 1
+    # The worst setting is as good as a random one only when that is one of the two worst: 2 of 8.
+    assert apart.same_data_other_metric == pytest.approx(0.25, abs=0.02)
+
+
+def test_the_seed_that_chooses_does_not_judge():
+    """Only luck of the seed: a choice by seed 0 says nothing of seed 1."""
+    rng = np.random.default_rng(1)
+    luck = {
+        (setting, seed): rng.normal() for setting in itertools.product(("beta", "dip_ii"), STRENGTHS) for seed in SEEDS
+    }
+    found = transfer(table(lambda data, setting, seed: (luck[setting, seed],) * 2), ["mig"])
+    assert found.same_data_same_metric < 0.75
+    assert np.isnan(found.same_data_other_metric)
+
+
+def test_undefined_scores_are_not_chosen():
+    scores = table(lambda data, setting, seed: (setting[1], setting[1]))
+    scores["mig"][scores["beta"] == 8] = np.nan
+    assert transfer(scores, ["mig"]).same_data_same_metric == 1
+
+
+def test_the_cube_has_every_member_once():
+    scores = table(lambda data, setting, seed: (DATA.index(data) * 100 + setting[1] * 10 + seed, 0))
+    cube, names = score_cube(scores, ["mig"])
+    assert names == DATA
+    assert cube.shape == (3, 8, 6, 1)
+    assert sorted(cube.ravel()) == sorted(scores["mig"])
+    np.testing.assert_array_equal(cube[2, 0, :, 0], 210 + np.arange(6))
+
+
+def test_rank_correlation_across_data():
+    sign = {"a": 1, "b": 1, "c": -1}
+    rng = np.random.default_rng(2)
+    noisy = table(lambda data, setting, seed: (sign[data] * setting[1] + 0.01 * rng.normal(), 0))
+    matrix, names = across_data(noisy, "mig")
+    assert names == DATA
+    assert matrix[0, 1] > 0.9
+    assert matrix[0, 2] < -0.9
+
+
+def test_agreement_matches_members_whatever_their_order():
+    rng = np.random.default_rng(3)
+    first = table(lambda *_: rng.normal(size=2))
+    order = rng.permutation(len(first["mig"]))[:100]
+    second = {name: column[order] for name, column in first.items()}
+    second["sap"] = -second["sap"]
+    assert agreement(first, second, ["mig", "sap"]) == {"mig": pytest.approx(1), "sap": pytest.approx(-1)}
+
+
+def test_runs_without_a_common_member_are_refused():
+    first = table(lambda *_: (0, 0))
+    second = {**first, "data": np.array(["other"] * len(first["data"]))}
+    with pytest.raises(ValueError, match="no.* in common|in common, got none"):
+        agreement(first, second, ["mig"])
