@@ -196,11 +196,17 @@ class Study:
     """Names as `jaxdis list metrics` shows them, or all."""
     extend: bool = False
     """Let a folder that holds a smaller version of this study grow."""
+    executor: str | None = None
+    """processes:COUNT for workers on this machine, dask://HOST:PORT for those of a Dask scheduler, which must see the
+    folder under the same path; here when not given."""
+    plan: bool = False
+    """With run: print cells, arithmetic, time and disk, and run nothing."""
     cache: Path | None = None
     """Folder for compiled programs."""
 
     def run(self) -> None:
         start(self.cache)
+        from jaxdis.study.executors import opened
         from jaxdis.study.library import STUDIES
         from jaxdis.study.report import write_report
         from jaxdis.study.run import status
@@ -212,8 +218,11 @@ class Study:
         sizes = {name: size for name, size in sizes.items() if size is not None}
         metrics = None if self.metrics == ("all",) else self.metrics
         study = STUDIES[self.name](**sizes, metrics=metrics)
-        if self.action == "run":
-            _run_study(study, self.out, extend=self.extend)
+        if self.action == "run" and self.plan:
+            _print_plan(study, self.out)
+        elif self.action == "run":
+            with opened(self.executor, self.cache) as executor:
+                _run_study(study, self.out, extend=self.extend, executor=executor)
         elif self.action == "report":
             console().print(f"report: {write_report(study, self.out)}", markup=False)
         elif self.action == "status":
@@ -227,7 +236,30 @@ class Study:
             console().print(f"{len(damaged)} damaged records; run the study again to make them anew", markup=False)
 
 
-def _run_study(study, out: Path, *, extend: bool) -> None:
+def _print_plan(study, out: Path) -> None:
+    from rich.table import Table
+
+    from jaxdis.study.plan import plan
+
+    table = Table("cells", "in all", "missing", "FLOPs", "time here, about", "disk", title=f"study {study.name}")
+    costs = plan(study, out)
+    for kind, cost in costs.items():
+        flops = f"{cost.flops:.2g}" if cost.flops else ""
+        disk = f"{cost.disk_bytes / 1e6:,.0f} MB"
+        table.add_row(kind, f"{cost.cells:,}", f"{cost.missing:,}", flops, _duration(cost.seconds), disk)
+    console().print(table)
+    whole = sum(cost.seconds for cost in costs.values()), sum(cost.disk_bytes for cost in costs.values()) / 1e6
+    console().print(f"in all about {_duration(whole[0])} and {whole[1]:,.0f} MB; nothing was run", markup=False)
+
+
+def _duration(seconds: float) -> str:
+    for unit, length in (("days", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:,.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def _run_study(study, out: Path, *, extend: bool, executor=None) -> None:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from jaxdis.study.report import write_report
@@ -244,7 +276,7 @@ def _run_study(study, out: Path, *, extend: bool) -> None:
         def progress(kind: str, done: float) -> None:
             bar.update(tasks[kind], completed=round(seen[kind] + done, 1))
 
-        run(study, out, extend=extend, progress=progress)
+        run(study, out, extend=extend, executor=executor, progress=progress)
         for kind, total in found.total.items():
             bar.update(tasks[kind], completed=total)
     report = write_report(study, out)

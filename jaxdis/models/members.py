@@ -50,7 +50,7 @@ def members(sweep: Mapping[str, Mapping], seeds: int | Sequence[int] = 1) -> Mem
     if len({type(row) for row in rows}) > 1:
         raise ValueError(f"sweep: needs objectives with the same hyperparameters, got {', '.join(sweep)}")
     stacked = type(rows[0])(*(np.array(column, np.float32) for column in zip(*rows, strict=True)))
-    keys = jnp.stack([jax.random.key(label["seed"]) for label in labels])
+    keys = jax.vmap(jax.random.key)(np.array([label["seed"] for label in labels]))
     return Members(keys, stacked, tuple(labels))
 
 

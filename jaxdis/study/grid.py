@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxdis.data import DATASETS
 from jaxdis.evaluate import plan_of
 from jaxdis.metrics import Metric
 from jaxdis.models import Config, Members, members
@@ -83,6 +84,16 @@ class Study:
     sampling: Sampling = Sampling()
     title: str = ""
     novel: tuple[str, ...] = ()
+
+    def __post_init__(self):
+        for training in self.trainings:
+            data = training.config.data
+            if data not in DATASETS:
+                raise ValueError(f"data: needs one of {', '.join(DATASETS)}, got {data!r}")
+            if training.held_out:
+                DATASETS[data].space.without(dict(training.held_out))  # raises where there is no such combination
+            elif self.novel:
+                raise ValueError(f"held_out: needs a combination for {', '.join(self.novel)}, got none")
 
     @classmethod
     def of(cls, name: str, trainings: Sequence[Training], metrics=None, **fields) -> "Study":
@@ -161,6 +172,12 @@ def score_spec(study: Study, encode: str, name: str) -> dict:
 @functools.cache
 def _described(metric: Metric) -> dict:
     return metric.describe()
+
+
+def metric_of(study: Study, column: str) -> str | None:
+    """The metric that a column of results belongs to; None for labels and losses."""
+    owners = [name for name, _ in study.metrics if column == name or column.startswith(f"{name}.")]
+    return max(owners, key=len, default=None)
 
 
 def random_number(member: Member) -> int:

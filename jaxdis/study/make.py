@@ -8,8 +8,8 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from jaxdis import data as sets
 from jaxdis import models
+from jaxdis.data import DATASETS
 from jaxdis.evaluate import evaluate
 from jaxdis.models.zoo import concatenate
 from jaxdis.study.grid import (
@@ -18,6 +18,7 @@ from jaxdis.study.grid import (
     Study,
     Training,
     encode_spec,
+    metric_of,
     random_number,
     score_spec,
     train_spec,
@@ -59,7 +60,7 @@ def samples_of(training: Training, sampling: Sampling):
 
 def novel_samples_of(training: Training, sampling: Sampling) -> Factors:
     """Samples of the combination that a training held out."""
-    space, _ = getattr(sets, training.config.data)()
+    space = DATASETS[training.config.data].space
     count = max(1, round(NOVEL_SHARE * sampling.num_samples))
     key = jax.random.fold_in(jax.random.key(sampling.seed), 1)
     return space.wrap(space.only(dict(training.held_out)).sample(key, count))
@@ -72,7 +73,7 @@ def member_zoo(store: Store, member: Member) -> models.Zoo:
 
 def _seen(training: Training, **options):
     """The data set that a training draws from: all but the combination it holds out."""
-    space, render = getattr(sets, training.config.data)(**options)
+    space, render = DATASETS[training.config.data].make(**options)
     return (space.without(dict(training.held_out)) if training.held_out else space), render
 
 
@@ -150,17 +151,13 @@ def _score(store: Store, study: Study, chosen: Sequence[Member]) -> None:
         )
         for position, member in enumerate(chosen):
             for name in metrics:
-                store.publish("score", score_spec(study, member.encode, name), _result(scores, name, position))
+                store.publish("score", score_spec(study, member.encode, name), _result(study, scores, name, position))
 
 
-def _result(scores, name: str, position: int) -> dict:
-    columns = {column: float(scores[column][position]) for column in scores if _is_of(column, name)}
-    parts = {part: scores.part(part)[position] for part in scores.parts if _is_of(part, name)}
+def _result(study: Study, scores, name: str, position: int) -> dict:
+    columns = {column: float(scores[column][position]) for column in scores if metric_of(study, column) == name}
+    parts = {part: scores.part(part)[position] for part in scores.parts if metric_of(study, part) == name}
     return {"columns": columns, "parts": parts}
-
-
-def _is_of(column: str, name: str) -> bool:
-    return column == name or column.startswith(f"{name}.")
 
 
 def _training_data(training: Training):

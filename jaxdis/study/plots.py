@@ -1,6 +1,7 @@
 """Pictures of scores, relations and models; the one module that imports matplotlib. Each returns PNG bytes."""
 
 import io
+import warnings
 from collections.abc import Mapping, Sequence
 
 import matplotlib as mpl
@@ -9,12 +10,14 @@ from matplotlib.figure import Figure
 
 _STYLE = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 10}
 _MARKS = "osD^vP*X"
+# Letters of a label.
+_LONGEST = 24
 
 
 def hinton(strength: np.ndarray, names: Sequence[str]) -> bytes:
     """A square for each code (row) and factor (column), its area the strength as a share of the largest."""
     d, k = strength.shape
-    figure = _figure(1 + 0.55 * k, 0.8 + 0.35 * d)
+    figure = _figure(1 + 0.55 * k + 0.5 * _inches(names), 0.6 + 0.35 * d + _inches(names))
     axes = figure.subplots()
     largest = np.nanmax(strength) or 1.0
     for i in range(d):
@@ -22,7 +25,7 @@ def hinton(strength: np.ndarray, names: Sequence[str]) -> bytes:
             side = 0.9 * np.sqrt(max(np.nan_to_num(strength[i, j]), 0) / largest)
             axes.add_patch(mpl.patches.Rectangle((j - side / 2, i - side / 2), side, side, color="#234"))
     axes.set(xlim=(-0.6, k - 0.4), ylim=(d - 0.4, -0.6), aspect="equal", ylabel="code")
-    axes.set_xticks(range(k), names, rotation=45, ha="right")
+    axes.set_xticks(range(k), _texts(names), rotation=45, ha="right")
     axes.set_yticks(range(d), range(d))
     return _png(figure)
 
@@ -30,7 +33,7 @@ def hinton(strength: np.ndarray, names: Sequence[str]) -> bytes:
 def rank_map(matrix: np.ndarray, names: Sequence[str]) -> bytes:
     """Rank correlations of metrics as numbers on colours, in hundredths as the papers print them."""
     count = len(names)
-    figure = _figure(1.8 + 0.42 * count, 1.6 + 0.42 * count)
+    figure = _figure(0.6 + 0.42 * count + _inches(names), 0.4 + 0.42 * count + _inches(names))
     axes = figure.subplots()
     axes.imshow(matrix, cmap="RdBu_r", vmin=-1, vmax=1)
     for a in range(count):
@@ -38,8 +41,8 @@ def rank_map(matrix: np.ndarray, names: Sequence[str]) -> bytes:
             if np.isfinite(matrix[a, b]):
                 colour = "white" if abs(matrix[a, b]) > 0.6 else "black"
                 axes.text(b, a, f"{100 * matrix[a, b]:.0f}", ha="center", va="center", fontsize=7, color=colour)
-    axes.set_xticks(range(count), names, rotation=60, ha="right")
-    axes.set_yticks(range(count), names)
+    axes.set_xticks(range(count), _texts(names), rotation=60, ha="right")
+    axes.set_yticks(range(count), _texts(names))
     axes.spines[:].set_visible(False)
     return _png(figure)
 
@@ -49,15 +52,13 @@ def scores_by_strength(
 ) -> bytes:
     """For each metric, every member's score against the strength of its objective, by rank of strength."""
     objectives = list(dict.fromkeys(table["objective"]))
-    rows = -(-len(names) // columns)
-    figure = _figure(2.6 * columns, 2.2 * rows + 0.3)
-    grid = figure.subplots(rows, columns, squeeze=False).ravel()
+    figure, grid = _grid(len(names), columns, 2.6, 2.2)
     for axes, name in zip(grid, names, strict=False):
         for objective, mark in zip(objectives, _MARKS * 9, strict=False):
             mine = table["objective"] == objective
             levels = np.unique(strength[mine])
             place = np.searchsorted(levels, strength[mine])
-            axes.plot(place, table[name][mine], mark, ms=4, alpha=0.7, label=objective)
+            axes.plot(place, table[name][mine], mark, ms=4, alpha=0.7, label=_text(objective))
             means = (
                 [np.nanmean(np.append(table[name][mine][place == p], np.nan)) for p in range(len(levels))]
                 if (np.isfinite(table[name][mine]).any())
@@ -65,13 +66,91 @@ def scores_by_strength(
             )
             if len(means):
                 axes.plot(range(len(levels)), means, color=axes.lines[-1].get_color(), lw=1)
-        axes.set_title(name)
+        axes.set_title(_text(name))
         axes.set_xticks([])
-    for axes in grid[len(names) :]:
-        axes.set_visible(False)
     grid[0].legend(frameon=False, fontsize=7)
     figure.supxlabel("strength of the objective, weakest to strongest", fontsize=9)
     return _png(figure)
+
+
+def violins(table: Mapping[str, np.ndarray], names: Sequence[str], columns: int = 4) -> bytes:
+    """For each metric, the spread of its scores over the members of each objective, with medians."""
+    objectives = list(dict.fromkeys(table["objective"]))
+    figure, grid = _grid(len(names), columns, 2.6, 2.2)
+    for axes, name in zip(grid, names, strict=False):
+        groups = [table[name][(table["objective"] == one) & np.isfinite(table[name])] for one in objectives]
+        for place, scores in enumerate(groups):
+            if len(scores) > 1 and np.ptp(scores) > 0:
+                axes.violinplot(scores, [place], showmedians=True, widths=0.8)
+            else:
+                axes.plot([place] * len(scores), scores, "k_")
+        axes.set_title(_text(name))
+        axes.set_xticks(range(len(objectives)), _texts(objectives), rotation=30, ha="right", fontsize=7)
+    return _png(figure)
+
+
+def scatter_matrix(table: Mapping[str, np.ndarray], names: Sequence[str], others: Sequence[str]) -> bytes:
+    """Each of ``names`` (rows) against each of ``others`` (columns); a point is a member, a colour an objective."""
+    objectives = list(dict.fromkeys(table["objective"]))
+    figure = _figure(1.5 * len(others) + 1, 1.4 * len(names) + 0.8)
+    grid = figure.subplots(len(names), len(others), squeeze=False, sharex="col", sharey="row")
+    for row, name in enumerate(names):
+        for column, other in enumerate(others):
+            for objective in objectives:
+                mine = table["objective"] == objective
+                grid[row, column].plot(table[other][mine], table[name][mine], "o", ms=3, alpha=0.6)
+            grid[row, column].tick_params(labelsize=6)
+        grid[row, 0].set_ylabel(_text(name), fontsize=7)
+    for column, other in enumerate(others):
+        grid[-1, column].set_xlabel(_text(other), fontsize=7)
+    return _png(figure)
+
+
+def heat_map(matrix: np.ndarray, rows: Sequence[str], columns: Sequence[str], *, most: float | None = None) -> bytes:
+    """A matrix of numbers on colours, such as a relation or p-values; white is 0."""
+    figure = _figure(0.6 + 0.55 * len(columns) + _inches(rows), 0.4 + 0.34 * len(rows) + _inches(columns))
+    axes = figure.subplots()
+    known = matrix[np.isfinite(matrix)]
+    top = most if most is not None else max(float(known.max(initial=0.0)), 1e-12)
+    axes.imshow(matrix, cmap="Blues", vmin=0, vmax=top, aspect="auto")
+    for i, j in np.argwhere(np.isfinite(matrix)):
+        colour = "white" if matrix[i, j] > 0.6 * top else "black"
+        axes.text(j, i, f"{matrix[i, j]:.2f}", ha="center", va="center", fontsize=7, color=colour)
+    axes.set_xticks(range(len(columns)), _texts(columns), rotation=45, ha="right")
+    axes.set_yticks(range(len(rows)), _texts(rows))
+    axes.spines[:].set_visible(False)
+    return _png(figure)
+
+
+def dendrogram(merges: np.ndarray, threshold: np.ndarray, names: Sequence[str]) -> bytes:
+    """Which factors are joined by a shared code, and down to which threshold they stay apart.
+
+    ``merges [k − 1, 2]`` are pairs of clusters (0 … k − 1 are the factors, later ones earlier merges) at
+    ``threshold [k − 1]``, falling, as :func:`jaxdis.scores.independent_groups` gives them.
+    """
+    k = len(names)
+    figure = _figure(3.6 + _inches(names), 0.9 + 0.32 * k)
+    axes = figure.subplots()
+    order = _leaves(merges, k)
+    height = {cluster: float(order.index(cluster)) for cluster in range(k)}
+    start = dict.fromkeys(range(k), float(np.max(threshold, initial=0.0)) * 1.05 or 1.0)
+    for step, (a, b) in enumerate(np.asarray(merges).tolist()):
+        at = float(threshold[step])
+        for cluster in (a, b):
+            axes.plot([start[cluster], at], [height[cluster]] * 2, color="#234", lw=1.2)
+        axes.plot([at, at], [height[a], height[b]], color="#234", lw=1.2)
+        height[k + step], start[k + step] = (height[a] + height[b]) / 2, at
+    axes.set_yticks(range(k), _texts([names[cluster] for cluster in order]))
+    axes.set(xlabel="threshold", xlim=(max(start.values()), 0))
+    return _png(figure)
+
+
+def _leaves(merges, k: int) -> list[int]:
+    """Factors in an order in which no two branches cross."""
+    members = {cluster: [cluster] for cluster in range(k)}
+    for step, (a, b) in enumerate(np.asarray(merges).tolist()):
+        members[k + step] = members.pop(a) + members.pop(b)
+    return [leaf for group in members.values() for leaf in group]
 
 
 def loss_curves(curves: Sequence[np.ndarray], labels: Sequence[str], log_every: int, name: str) -> bytes:
@@ -82,7 +161,7 @@ def loss_curves(curves: Sequence[np.ndarray], labels: Sequence[str], log_every: 
     seen: set[str] = set()
     for curve, label in zip(curves, labels, strict=True):
         steps = log_every * np.arange(1, len(curve) + 1)
-        axes.plot(steps, curve, color=colours[label], lw=1, label=None if label in seen else label)
+        axes.plot(steps, curve, color=colours[label], lw=1, label=None if label in seen else _text(label))
         seen.add(label)
     axes.set(xlabel="updates", ylabel=name)
     axes.legend(frameon=False, fontsize=7)
@@ -105,14 +184,27 @@ def image_grid(images: np.ndarray, row_labels: Sequence[str] = ()) -> bytes:
     rows, columns, height, width, channels = images.shape
     framed = np.pad(images, ((0, 0), (0, 0), (1, 1), (1, 1), (0, 0)), constant_values=0.5)
     sheet = framed.transpose(0, 2, 1, 3, 4).reshape(rows * (height + 2), columns * (width + 2), channels)
-    figure = _figure(0.6 * columns + (1.2 if row_labels else 0), 0.6 * rows)
+    figure = _figure(0.6 * columns + (0.3 + _inches(row_labels) if row_labels else 0), 0.6 * rows)
     axes = figure.subplots()
     axes.imshow(np.clip(sheet.squeeze(-1) if channels == 1 else sheet, 0, 1), cmap="gray", vmin=0, vmax=1)
     axes.set_xticks([])
-    axes.set_yticks([(height + 2) * (row + 0.5) for row in range(rows)] if row_labels else [], row_labels or None)
+    axes.set_yticks(
+        [(height + 2) * (row + 0.5) for row in range(rows)] if row_labels else [], _texts(row_labels) or None
+    )
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
     return _png(figure)
+
+
+def _grid(count: int, columns: int, width: float, height: float):
+    """A figure and ``count`` axes in rows; the rest of the last row is empty."""
+    columns = min(columns, count)
+    rows = -(-count // columns)
+    figure = _figure(width * columns, height * rows + 0.3)
+    grid = figure.subplots(rows, columns, squeeze=False).ravel()
+    for axes in grid[count:]:
+        axes.set_visible(False)
+    return figure, grid
 
 
 def _figure(width, height) -> Figure:
@@ -120,8 +212,24 @@ def _figure(width, height) -> Figure:
         return Figure((width, height), layout="constrained")
 
 
+def _texts(names: Sequence[str]) -> list[str]:
+    return [_text(name) for name in names]
+
+
+def _inches(names: Sequence[str]) -> float:
+    """Room for the longest label."""
+    return 0.4 + 0.075 * max((len(text) for text in _texts(names)), default=0)
+
+
+def _text(name: str) -> str:
+    """A name as a label: one line, not too long, and no mathematics."""
+    line = "".join(letter if letter.isprintable() else " " for letter in str(name))
+    return (line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…").replace("$", r"\$")
+
+
 def _png(figure: Figure) -> bytes:
     buffer = io.BytesIO()
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(_STYLE), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph")  # a letter that the font lacks is drawn as a box
         figure.savefig(buffer, format="png", dpi=130)
     return buffer.getvalue()

@@ -1,6 +1,5 @@
-"""One HTML page of a study: pictures inlined, text escaped, nothing fetched from anywhere."""
+"""The report of a study: one page that answers the questions of the papers from its published cells."""
 
-import base64
 import html
 import json
 import platform
@@ -12,34 +11,24 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxdis
+from jaxdis.data import DATASETS
 from jaxdis.data.show import traversals as factor_traversals
 from jaxdis.evaluate import relate
 from jaxdis.models.traversal import reconstructions, traversals
 from jaxdis.scores import independent_groups
 from jaxdis.study import analyse
-from jaxdis.study.correlation import rank_correlation
-from jaxdis.study.grid import Member, Study, cells
+from jaxdis.study.correlation import fisher_comparison, over_seeds, pearson, rank_correlation
+from jaxdis.study.grid import Member, Study, cells, metric_of
 from jaxdis.study.make import member_zoo, samples_of
+from jaxdis.study.page import image, page
+from jaxdis.study.page import table as table_of
 from jaxdis.study.store import Store, publish
+from jaxdis.study.transfer import across_data, transfer
 
-_STYLE = """
-body{font:16px/1.5 system-ui,sans-serif;margin:0 auto;max-width:62rem;padding:1rem;color:#1a1a1a}
-h1{line-height:1.2}h2{margin-top:2.5rem;border-top:1px solid #ddd;padding-top:1rem}
-img{max-width:100%;height:auto}.wide{overflow-x:auto}
-table{border-collapse:collapse;font-size:.85rem;font-variant-numeric:tabular-nums}
-th,td{padding:.25rem .6rem;border-bottom:1px solid #e5e5e5;text-align:right;white-space:nowrap}
-th{cursor:pointer;position:sticky;top:0;background:#fff}td:first-child,th:first-child{text-align:left}
-nav ul{columns:2;padding-left:1.2rem}pre{background:#f6f6f6;padding:1rem;overflow-x:auto;font-size:.8rem}
-@media(max-width:40rem){nav ul{columns:1}body{font-size:15px}}
-@media print{nav{display:none}h2{break-after:avoid}img,table{break-inside:avoid}}
-"""
-
-_SORT = """
-for(const head of document.querySelectorAll('th'))head.onclick=()=>{const body=head.closest('table').tBodies[0],
-i=head.cellIndex,sign=head.dataset.sign=-(head.dataset.sign||1);[...body.rows].sort((a,b)=>{
-const x=a.cells[i].innerText,y=b.cells[i].innerText;
-return sign*(isNaN(x)||isNaN(y)?y.localeCompare(x):y-x)}).forEach(row=>body.append(row))};
-"""
+# Metrics of the codes alone.
+UNSUPERVISED = ("total_correlation", "total_correlation_sampled", "code_information", "wasserstein")
+# Below so many seeds an interval over them says nothing.
+FEWEST_SEEDS = 3
 
 
 def write_report(study: Study, out: str | Path) -> Path:
@@ -48,34 +37,25 @@ def write_report(study: Study, out: str | Path) -> Path:
 
     store, members = Store(out), list(cells(study))
     table = analyse.read_results(store.root / "results.csv")
-    scores = [name for name, _ in study.metrics]
-    names = [name for name in table if name.split(".")[0] in scores]
+    names = [name for name in table if metric_of(study, name)]
     strength = analyse.strengths(table)
     best = _best(table, names)
     sections = [
         ("Scores", _scores(table, names, plots, strength)),
         ("How metrics agree", _agreement(table, names, plots)),
+        ("Can scores be told without labels?", _unsupervised(study, table, names)),
         ("What explains a score", _explained(table, names)),
+        ("Do good settings carry over?", _carried(study, table, names, plots)),
+        ("Novel combinations", _novel(study, table, names, plots)),
         ("Training", _training(study, store, members, plots)),
         (f"The member with the best {best[0]}", _closer(study, store, members[best[1]], plots)),
-        ("All members", _table([*_labels(table), *names], table)),
+        ("All members", table_of([*_labels(table), *names], table)),
         ("Configuration", _configuration(study)),
     ]
+    sections = [(title, body) for title, body in sections if body]
     path = store.root / "report.html"
-    publish(path, _page(study.title or study.name, sections).encode(), replace=True)
+    publish(path, page(study.title or study.name, sections).encode(), replace=True)
     return path
-
-
-def _page(title: str, sections: Sequence[tuple[str, str]]) -> str:
-    links = "".join(f'<li><a href="#s{i}">{html.escape(name)}</a></li>' for i, (name, _) in enumerate(sections))
-    bodies = "".join(f'<h2 id="s{i}">{html.escape(name)}</h2>{body}' for i, (name, body) in enumerate(sections))
-    return (
-        '<!doctype html><html lang="en"><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>{html.escape(title)}</title><style>{_STYLE}</style><h1>{html.escape(title)}</h1>"
-        f'<nav><ul>{links}</ul></nav><p>All numbers: <a href="results.csv">results.csv</a></p>{bodies}'
-        f"<script>{_SORT}</script></html>\n"
-    )
 
 
 def _scores(table, names, plots, strength) -> str:
@@ -83,13 +63,122 @@ def _scores(table, names, plots, strength) -> str:
         f"<p>{len(table['id'])} members. Each point is a member; lines join the means of each strength. Strengths are"
         " ordered from weakest to strongest within each objective.</p>"
     )
-    return text + _image(plots.scores_by_strength(table, strength, names), "scores against strength")
+    spread = "<h3>By objective</h3><p>All members of an objective, whatever their strength; the bar is the median.</p>"
+    means = (
+        "<h3>Means</h3><p>Over the members of an objective, with 95 % intervals over seeds where there are three.</p>"
+    )
+    return (
+        text
+        + image(plots.scores_by_strength(table, strength, names), "scores against strength")
+        + spread
+        + image(plots.violins(table, names), "spread of scores by objective")
+        + means
+        + _means(table, names)
+    )
+
+
+def _means(table, names: Sequence[str]) -> str:
+    """Metrics × objectives; each entry a mean and its bootstrap interval over seeds."""
+    objectives = list(dict.fromkeys(map(str, table["objective"])))
+    rows = {"metric": np.array(names)}
+    several = len(np.unique(table["seed"])) >= FEWEST_SEEDS
+    for objective in objectives:
+        mine = np.asarray(table["objective"]).astype(str) == objective
+        own = {name: column[mine] for name, column in table.items()}
+        rows[objective] = np.array([_mean(own, name, several) for name in names])
+    return table_of(list(rows), rows)
+
+
+def _mean(table, name: str, several: bool) -> str:
+    if not np.isfinite(table[name]).any():
+        return ""
+    if not several:
+        return f"{np.nanmean(table[name]):.4g}"
+    found = over_seeds(table, lambda rows: _known_mean(rows[name]), replicates=200)
+    return f"{found.value:.3g} [{found.low:.3g}, {found.high:.3g}]"
+
+
+def _known_mean(scores: np.ndarray) -> float:
+    return float(np.nanmean(scores)) if np.isfinite(scores).any() else float("nan")
+
+
+def _unsupervised(study, table, names) -> str:
+    """Rank correlation with what needs no labels: final losses and the scores of the codes alone."""
+    others = [name for name in table if name.startswith("final_") and np.ptp(table[name]) > 0]
+    others += [name for name in names if metric_of(study, name) in UNSUPERVISED]
+    supervised = [name for name in names if name not in others]
+    if not others or not supervised:
+        return ""
+    matrix = rank_correlation(table, supervised, others)
+    text = "<p>Spearman rank correlation over all members with losses and with scores of the codes alone.</p>"
+    return text + table_of(
+        ["metric", *others], {"metric": np.array(supervised), **dict(zip(others, matrix.T, strict=True))}
+    )
+
+
+def _carried(study, table, names, plots) -> str:
+    """Transfer of settings between seeds, metrics and data sets."""
+    if len(np.unique(table["seed"])) < 2:
+        return ""
+    metrics = dict(study.metrics)
+    upward = [
+        name for name in names if not metrics[metric_of(study, name)].lower_is_better and np.isfinite(table[name]).any()
+    ]
+    if not upward:
+        return ""
+    shares = transfer(table, upward)._asdict()
+    rows = {
+        "judged by": np.array([name.replace("_", " ") for name in shares]),
+        "wins or ties": np.array([*shares.values()]),
+    }
+    text = (
+        "<p>A setting is chosen by the best score under one seed, and compared under another seed with a random"
+        " setting: how often it does at least as well.</p>"
+    )
+    parts = [text, table_of(list(rows), rows)]
+    if len(np.unique(table["data"])) > 1:
+        parts.append("<h3>Rank correlation between data sets</h3><p>Of medians over seeds, at each setting.</p>")
+        for name in upward:
+            matrix, data = across_data(table, name)
+            parts.append(image(plots.rank_map(matrix, data), f"rank correlation of {name} between data sets"))
+    return "".join(parts)
+
+
+def _novel(study, table, names, plots) -> str:
+    """How metrics go with the accuracy on combinations that training never saw."""
+    targets = [name for name in names if name in study.novel]
+    others = [name for name in names if metric_of(study, name) not in study.novel]
+    if not targets or not others:
+        return ""
+    target = targets[0]
+    groups = [" ".join(parts) for parts in zip(map(str, table["data"]), map(str, table["objective"]), strict=True)]
+    means = {name: _by_group(table[name], groups) for name in (target, *others)}
+    found = [pearson(means[name], means[target]) for name in others]
+    columns = {"metric": np.array(others)} | {
+        field: np.array([float(getattr(one, field)) for one in found]) for field in ("r", "t", "p", "n")
+    }
+    r = np.array([one.r for one in found])
+    p = fisher_comparison(r, max(one.n for one in found))
+    return (
+        f"<p>Pearson correlation of each metric with {html.escape(target)}, over the means of every data set and"
+        " objective, with its t-test.</p>"
+        + table_of(list(columns), columns)
+        + "<p>One-sided p-values that the metric of the row goes with it more closely than that of the column"
+        " (Fisher's transformation, independent samples assumed).</p>"
+        + image(plots.heat_map(p, others, others, most=1.0), "p-values of differences")
+        + image(plots.scatter_matrix(table, [target], others[:8]), "accuracy on novel combinations against metrics")
+    )
+
+
+def _by_group(scores: np.ndarray, groups: Sequence[str]) -> np.ndarray:
+    labels = np.array(groups)
+    return np.array([_known_mean(scores[labels == group]) for group in dict.fromkeys(groups)])
 
 
 def _agreement(table, names, plots) -> str:
     matrix = rank_correlation(table, names)
     text = "<p>Spearman rank correlation of metrics over all members, in hundredths.</p>"
-    return text + _image(plots.rank_map(matrix, names), "rank correlations of metrics")
+    return text + image(plots.rank_map(matrix, names), "rank correlations of metrics")
 
 
 def _explained(table, names) -> str:
@@ -102,7 +191,7 @@ def _explained(table, names) -> str:
     columns = {name: np.array(values) for name, values in rows.items()}
     return (
         "<p>Share of each score's variance over members that the objective explains, and the objective with its"
-        " strength; the rest is the seed's.</p>" + _table(list(columns), columns)
+        " strength; the rest is the seed's.</p>" + table_of(list(columns), columns)
     )
 
 
@@ -114,9 +203,7 @@ def _training(study, store, members: Sequence[Member], plots) -> str:
         labels = [_name(member.label) for member in mine]
         for field in ("reconstruction", "kl"):
             curves = [np.asarray(getattr(zoo.losses, field))[0] for zoo in zoos]
-            parts.append(
-                _image(plots.loss_curves(curves, labels, zoos[0].log_every, f"{field}, nats"), f"{field} loss")
-            )
+            parts.append(image(plots.loss_curves(curves, labels, zoos[0].log_every, f"{field}, nats"), f"{field} loss"))
     return "".join(parts)
 
 
@@ -138,44 +225,28 @@ def _closer(study, store, member: Member, plots) -> str:
         f"<p>{html.escape(_name(member.label))}, seed {member.label['seed']}.</p>",
         "<h3>What each code knows of each factor</h3>",
         "<p>Area: mutual information as a share of the factor's entropy.</p>",
-        _image(plots.hinton(shares, factors.names), "Hinton diagram of the relation"),
+        image(plots.hinton(shares, factors.names), "Hinton diagram of the relation"),
+        image(plots.heat_map(shares, [f"code {i}" for i in range(len(shares))], factors.names, most=1.0), "shares"),
         "<h3>Independent groups</h3>",
-        _image(plots.groups_curve(*map(np.asarray, (groups.threshold, groups.groups, groups.discovered))), "groups"),
+        image(plots.groups_curve(*map(np.asarray, (groups.threshold, groups.groups, groups.discovered))), "groups"),
+        "<p>Factors join where a code tells of both at that threshold.</p>",
+        image(plots.dendrogram(*map(np.asarray, (groups.merge_pair, groups.merge_threshold)), factors.names), "joins"),
         "<h3>Images and what the member makes of them</h3>",
-        _image(plots.image_grid(pairs.transpose(1, 0, 2, 3, 4), ("image", "made")), "reconstructions"),
+        image(plots.image_grid(pairs.transpose(1, 0, 2, 3, 4), ("image", "made")), "reconstructions"),
         "<h3>Each code from −2 to 2</h3><p>With the standard deviation of its mean over the samples.</p>",
-        _image(plots.image_grid(walked, [f"code {i} ({s:.2f})" for i, s in enumerate(spread)]), "latent traversals"),
+        image(plots.image_grid(walked, [f"code {i} ({s:.2f})" for i, s in enumerate(spread)]), "latent traversals"),
     ]
     if data != "multi_dsprites":
-        space = _space(data)
+        space = DATASETS[data].space
         sheet = np.asarray(render(jnp.asarray(factor_traversals(space, jax.random.key(0), 9)), jax.random.key(0)))
-        parts += ["<h3>The data: each factor traversed</h3>", _image(plots.image_grid(sheet, space.names), "the data")]
+        parts += ["<h3>The data: each factor traversed</h3>", image(plots.image_grid(sheet, space.names), "the data")]
     return "".join(parts)
-
-
-def _space(data: str):
-    from jaxdis import data as sets
-
-    return getattr(sets, data)()[0]
 
 
 def _configuration(study: Study) -> str:
     versions = {"jaxdis": jaxdis.__version__, "jax": jax.__version__, "python": platform.python_version()}
     text = json.dumps({"versions": versions, **study.describe()}, indent=1, ensure_ascii=False, default=str)
     return f"<pre>{html.escape(text)}</pre>"
-
-
-def _table(names: Sequence[str], columns) -> str:
-    head = "".join(f"<th>{html.escape(str(name))}</th>" for name in names)
-    rows = zip(*(columns[name] for name in names), strict=True)
-    body = "".join("<tr>" + "".join(f"<td>{_cell(value)}</td>" for value in row) + "</tr>" for row in rows)
-    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
-
-
-def _cell(value) -> str:
-    if isinstance(value, float | np.floating):
-        return "" if np.isnan(value) else f"{value:.4g}"
-    return html.escape(str(value))
 
 
 def _labels(table) -> list[str]:
@@ -193,8 +264,3 @@ def _best(table, names: Sequence[str]) -> tuple[str, int]:
 def _name(label: dict) -> str:
     settings = ", ".join(f"{key} {value:g}" for key, value in label.items() if key not in ("objective", "seed"))
     return f"{label['objective']} {settings}"
-
-
-def _image(png: bytes, alt: str) -> str:
-    source = f"data:image/png;base64,{base64.b64encode(png).decode()}"
-    return f'<p class="wide"><img alt="{html.escape(alt)}" src="{source}"></p>'

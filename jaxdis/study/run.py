@@ -2,9 +2,11 @@
 
 import concurrent.futures
 import csv
+import errno
 import importlib.util
 import io
 import logging
+import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -57,7 +59,16 @@ def run(
       OSError: when the directory cannot be written, as on a full disk.
       RuntimeError: when a round of batches makes no progress, with the last failure as its cause.
     """
-    store = Store(out)
+    try:
+        return _run(study, Store(out), executor, extend, progress)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        advice = f"{os.strerror(errno.ENOSPC)} in {out}; what is finished is kept: make room and run again"
+        raise OSError(errno.ENOSPC, advice) from error
+
+
+def _run(study: Study, store: Store, executor, extend: bool, progress: Progress | None) -> Path:
     store.open(study.describe(), extend=extend)
     members = list(cells(study))
     lost = 0

@@ -193,6 +193,9 @@ def _differences(stored: Any, wanted: Any, where: str = "") -> Iterator[str]:
     if isinstance(stored, dict) and isinstance(wanted, dict):
         for key in sorted(stored.keys() | wanted.keys()):
             yield from _differences(stored.get(key), wanted.get(key), f"{where}.{key}" if where else key)
+    elif isinstance(stored, list) and isinstance(wanted, list) and len(stored) == len(wanted):
+        for place, (old, new) in enumerate(zip(stored, wanted, strict=True)):
+            yield from _differences(old, new, f"{where}.{place}")
     elif stored != wanted:
         yield f"{where} is {_short(stored)}, asked for {_short(wanted)}"
 

@@ -87,7 +87,7 @@ def score_cube(table: Table, metrics: Sequence[str]) -> tuple[np.ndarray, tuple[
 def settings_of(table: Table) -> list[tuple]:
     """Objective and settings of each member: the columns between ``objective`` and ``seed``."""
     names = list(table)
-    names = [name for name in names[names.index("objective") : names.index("seed")]]
+    names = names[names.index("objective") : names.index("seed")]
     rows = zip(*(table[name] for name in names), strict=True)
     return [tuple("" if value != value else str(value) for value in row) for row in rows]
 

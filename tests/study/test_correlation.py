@@ -42,7 +42,7 @@ def test_significance_of_the_papers_appendix_e():
 
 
 def test_significance_of_the_papers_figures_15_and_16():
-    """Their statements hold with the variance of one correlation. By that of a difference, SNC beats SAP and IRS alone."""
+    """They hold with the variance of one correlation; with that of a difference, SNC beats SAP and IRS alone."""
     r = np.array([PAPER["printed_correlation_all"][name] for name in METRICS])
     p = fisher_comparison(r, 18, samples=1)
     significant = {(METRICS[a], METRICS[b]) for a, b in np.argwhere(p < 0.01)}

@@ -105,6 +105,13 @@ def test_a_changed_study_is_refused_and_says_what_changed(tmp_path):
     assert store.description()["sampling"] == {"num_samples": 200}
 
 
+def test_a_change_deep_in_a_list_is_named(tmp_path):
+    store = Store(tmp_path)
+    store.open({"trainings": [{"config": {"steps": 3}, "seeds": [0, 1]}]})
+    with pytest.raises(StoreError, match=r"trainings.0.config.steps is 3, asked for 4"):
+        store.open({"trainings": [{"config": {"steps": 4}, "seeds": [0, 1]}]})
+
+
 def test_a_directory_without_a_study_says_so(tmp_path):
     with pytest.raises(StoreError, match="holds no study"):
         Store(tmp_path).description()

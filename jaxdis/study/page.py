@@ -1,0 +1,60 @@
+"""The HTML that a report is made of: pictures inlined, text escaped, nothing fetched from anywhere."""
+
+import base64
+import html
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+_STYLE = """
+body{font:16px/1.5 system-ui,sans-serif;margin:0 auto;max-width:62rem;padding:1rem;color:#1a1a1a}
+h1{line-height:1.2}h2{margin-top:2.5rem;border-top:1px solid #ddd;padding-top:1rem}
+img{max-width:100%;height:auto}.wide{overflow-x:auto}
+table{border-collapse:collapse;font-size:.85rem;font-variant-numeric:tabular-nums}
+th,td{padding:.25rem .6rem;border-bottom:1px solid #e5e5e5;text-align:right;white-space:nowrap}
+th{cursor:pointer;position:sticky;top:0;background:#fff}td:first-child,th:first-child{text-align:left}
+nav ul{columns:2;padding-left:1.2rem}pre{background:#f6f6f6;padding:1rem;overflow-x:auto;font-size:.8rem}
+@media(max-width:40rem){nav ul{columns:1}body{font-size:15px}}
+@media print{nav{display:none}h2{break-after:avoid}img,table{break-inside:avoid}}
+"""
+
+_SORT = """
+for(const head of document.querySelectorAll('th'))head.onclick=()=>{const body=head.closest('table').tBodies[0],
+i=head.cellIndex,sign=head.dataset.sign=-(head.dataset.sign||1);[...body.rows].sort((a,b)=>{
+const x=a.cells[i].innerText,y=b.cells[i].innerText;
+return sign*(isNaN(x)||isNaN(y)?y.localeCompare(x):y-x)}).forEach(row=>body.append(row))};
+"""
+
+
+def page(title: str, sections: Sequence[tuple[str, str]]) -> str:
+    """A whole document from sections of (heading, HTML), with a table of contents; names are escaped here."""
+    links = "".join(f'<li><a href="#s{i}">{html.escape(name)}</a></li>' for i, (name, _) in enumerate(sections))
+    bodies = "".join(f'<h2 id="s{i}">{html.escape(name)}</h2>{body}' for i, (name, body) in enumerate(sections))
+    return (
+        '<!doctype html><html lang="en"><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        f"<title>{html.escape(title)}</title><style>{_STYLE}</style><h1>{html.escape(title)}</h1>"
+        f'<nav><ul>{links}</ul></nav><p>All numbers: <a href="results.csv">results.csv</a>, a row for each member.</p>'
+        f"{bodies}"
+        f"<script>{_SORT}</script></html>\n"
+    )
+
+
+def table(names: Sequence[str], columns: Mapping[str, np.ndarray]) -> str:
+    """Columns as a table that sorts when a head is clicked; every text is escaped."""
+    head = "".join(f"<th>{html.escape(str(name))}</th>" for name in names)
+    rows = zip(*(columns[name] for name in names), strict=True)
+    body = "".join("<tr>" + "".join(f"<td>{_cell(value)}</td>" for value in row) + "</tr>" for row in rows)
+    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def _cell(value) -> str:
+    if isinstance(value, float | np.floating):
+        return "" if np.isnan(value) else f"{value:.4g}"
+    return html.escape(str(value))
+
+
+def image(png: bytes, alt: str) -> str:
+    """A picture, inlined."""
+    source = f"data:image/png;base64,{base64.b64encode(png).decode()}"
+    return f'<p class="wide"><img alt="{html.escape(alt)}" src="{source}"></p>'

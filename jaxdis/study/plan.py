@@ -1,0 +1,111 @@
+"""What a study will cost, before anything runs: cells, arithmetic, time and disk."""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxdis.data import DATASETS
+from jaxdis.models.source import as_source
+from jaxdis.models.step import Program, begin, update
+from jaxdis.models.train import resolved_config
+from jaxdis.study.grid import Study, Training, cells
+from jaxdis.study.make import NOVEL_SHARE
+from jaxdis.study.run import status
+
+# Seconds of one core for a member of 10,000 samples × 10 codes against dSprites' factors, where they are more than a
+# tenth; measured once on a 2024 server core. They grow about linearly in samples and in codes.
+SCORE_SECONDS: Mapping[str, float] = {}
+LIGHT_SCORE_SECONDS = 0.05
+# Of the rate of a large matrix product, what training reaches (benchmarks/bench_training.py).
+TRAINING_EFFICIENCY = 0.4
+RECORD_BYTES = 4096
+
+
+class Cost(NamedTuple):
+    """What is still to do of one kind of cell."""
+
+    cells: int
+    missing: int
+    flops: float
+    seconds: float
+    disk_bytes: float
+
+
+def plan(study: Study, out: str | Path | None = None) -> dict[str, Cost]:
+    """The cost of each kind of cell that is missing in ``out`` (all of them when None).
+
+    ``flops`` is XLA's own count of one update, without rendering, times updates and members; for scores it is not
+    counted (their loops depend on the data) and 0. ``seconds`` is for this machine used alone: training at
+    :data:`TRAINING_EFFICIENCY` of the rate of a matrix product measured now, scores by a table of measured times.
+    Expect a factor of two either way. ``disk_bytes`` are of records, without checkpoints.
+    """
+    members = list(cells(study))
+    total = {"train": len(members), "encode": len(members), "score": len(members) * len(study.metrics)}
+    done = dict.fromkeys(total, 0) if out is None else status(study, out).done
+    per_second = TRAINING_EFFICIENCY * product_rate()
+    flops = dict.fromkeys(total, 0.0)
+    disk = dict.fromkeys(total, 0.0)
+    seconds = dict.fromkeys(total, 0.0)
+    for position, training in enumerate(study.trainings):
+        share = sum(member.training == position for member in members)
+        update_flops, parameters = cost_of_update(training)
+        samples = study.sampling.num_samples * (1 + NOVEL_SHARE * bool(training.held_out))
+        width = training.config.network.num_codes
+        flops["train"] += share * training.config.steps * update_flops
+        # An encoder's forward pass is about a sixth of an update: two networks, forward and twice that backward.
+        flops["encode"] += share * samples * update_flops / training.config.batch_size / 6
+        disk["train"] += share * (4 * parameters + 16 * training.config.steps / 100 + RECORD_BYTES)
+        factors = len(DATASETS[training.config.data].space.sizes)
+        disk["encode"] += share * (samples * (8 * width + factors) + RECORD_BYTES)
+        disk["score"] += share * len(study.metrics) * RECORD_BYTES
+        seconds["score"] += share * score_seconds(study, width)
+    for kind in ("train", "encode"):
+        seconds[kind] = flops[kind] / per_second
+    left = {kind: 1 - done[kind] / total[kind] for kind in total}
+    return {
+        kind: Cost(
+            total[kind],
+            total[kind] - done[kind],
+            left[kind] * flops[kind],
+            left[kind] * seconds[kind],
+            left[kind] * disk[kind],
+        )
+        for kind in total
+    }
+
+
+def cost_of_update(training: Training) -> tuple[float, int]:
+    """Floating-point operations of one update of one member, as XLA counts them, and its number of parameters."""
+    source = as_source(np.zeros((2, *DATASETS[training.config.data].shape), np.uint8))
+    config = resolved_config(training.config, source)
+    program = Program.of(config)
+    _, hyperparameters, _ = training.members()
+    one = jax.tree.map(lambda column: jnp.float32(column[0]), hyperparameters)
+    key = jax.random.key(0)
+    state = jax.eval_shape(lambda key: begin(program, key), key)
+    lowered = jax.jit(lambda state, key, one: update(program, state, key, one, source)).lower(state, key, one)
+    parameters = sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(state.params))
+    return float((lowered.cost_analysis() or {}).get("flops", 0.0)), parameters
+
+
+def score_seconds(study: Study, num_codes: int) -> float:
+    """Of one member under all metrics."""
+    grown = study.sampling.num_samples / 10_000 * num_codes / 10
+    return grown * sum(SCORE_SECONDS.get(name, LIGHT_SCORE_SECONDS) for name, _ in study.metrics)
+
+
+def product_rate(size: int = 1024, seconds: float = 0.3) -> float:
+    """Floating-point operations a second of a float32 matrix product on the default device, measured now."""
+    square = jnp.ones((size, size), jnp.float32)
+    product = jax.jit(lambda a: a @ a)
+    product(square).block_until_ready()
+    start, count = time.perf_counter(), 0
+    while time.perf_counter() - start < seconds:
+        product(square).block_until_ready()
+        count += 1
+    return 2 * size**3 * count / (time.perf_counter() - start)

@@ -1,0 +1,176 @@
+"""Engines: a study runs on workers, survives their deaths and that of the scheduler, and listens on loopback alone."""
+
+import concurrent.futures
+import contextlib
+import csv
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from jaxdis.study.executors import Processes, opened
+from jaxdis.study.run import run, status
+from jaxdis.study.store import Store
+from tests.study.tiny import tiny
+
+dask = pytest.importorskip("distributed")
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory):
+    return table(run(tiny(), tmp_path_factory.mktemp("here")))
+
+
+def table(path: Path) -> list[dict]:
+    return list(csv.DictReader(path.read_text().splitlines()))
+
+
+def assert_same(found: list[dict], expected: list[dict]) -> None:
+    """The same members; their numbers to float32 rounding, since workers have another number of devices."""
+    assert [row["id"] for row in found] == [row["id"] for row in expected]
+    for a, b in zip(found, expected, strict=True):
+        for name in ("final_reconstruction", "mig", "med.disentanglement"):
+            assert float(a[name]) == pytest.approx(float(b[name]), rel=1e-4, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    "name", ["processes", "processes:0", "processes:-1", "dask", "dask://", "dask://x", "ray:1", ""]
+)
+def test_another_name_is_refused(name):
+    with pytest.raises(ValueError, match="processes:COUNT or dask://HOST:PORT"), opened(name):
+        pass
+
+
+def test_no_name_is_this_process():
+    with opened(None) as executor:
+        assert executor is None
+
+
+def test_processes_make_the_study(expected, tmp_path):
+    with opened("processes:2") as executor:
+        assert_same(table(run(tiny(), tmp_path, executor=executor)), expected)
+
+
+def _die_once(flag: Path) -> str:
+    if not flag.exists():
+        flag.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "alive"
+
+
+def test_a_pool_that_a_dead_worker_broke_is_begun_anew(tmp_path):
+    executor = Processes(1)
+    with pytest.raises(concurrent.futures.process.BrokenProcessPool):
+        executor.submit(_die_once, tmp_path / "flag").result()
+    assert executor.submit(_die_once, tmp_path / "flag").result() == "alive"
+    executor.shutdown()
+
+
+def test_each_process_has_its_own_accelerator(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
+    executor = Processes(2)
+    found = list(executor.map(_device_and_wait, [1.0, 1.0]))
+    executor.shutdown()
+    assert sorted(found) == ["3", "5"]
+
+
+def _device_and_wait(seconds: float) -> str:
+    time.sleep(seconds)  # so that both workers take one
+    return os.environ["CUDA_VISIBLE_DEVICES"]
+
+
+class Cluster:
+    """A Dask scheduler and workers as processes of their own, on loopback."""
+
+    def __init__(self, folder: Path):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.folder, self.workers = folder, []
+        self.scheduler = None
+
+    @property
+    def name(self) -> str:
+        return f"dask://127.0.0.1:{self.port}"
+
+    def start_scheduler(self) -> None:
+        self.scheduler = self._start("scheduler", "--host", "127.0.0.1", "--port", str(self.port), "--no-dashboard")
+
+    def start_worker(self) -> None:
+        address = f"tcp://127.0.0.1:{self.port}"
+        how = ("--host", "127.0.0.1", "--nthreads", "1", "--no-dashboard", "--no-nanny")
+        self.workers.append(self._start("worker", address, *how))
+
+    def stop(self) -> None:
+        for process in [*self.workers, self.scheduler]:
+            process.kill()
+            process.wait()
+
+    def _start(self, *arguments: str) -> subprocess.Popen:
+        environment = {**os.environ, "PYTHONPATH": os.getcwd(), "DASK_TEMPORARY_DIRECTORY": str(self.folder)}
+        command = [sys.executable, "-m", "dask", *arguments]
+        with open(self.folder / "log.txt", "a") as log:
+            return subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+
+
+@pytest.fixture
+def cluster(tmp_path_factory):
+    cluster = Cluster(tmp_path_factory.mktemp("cluster"))
+    cluster.start_scheduler()
+    cluster.start_worker()
+    yield cluster
+    cluster.stop()
+
+
+@contextlib.contextmanager
+def when_trained(out: Path, act):
+    """Do something once the first member is trained, while the study runs."""
+    store = Store(out)
+
+    def watch():
+        deadline = time.monotonic() + 120
+        while not store.ids("train") and time.monotonic() < deadline:
+            time.sleep(0.01)
+        act()
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    yield
+    thread.join()
+
+
+def test_a_dask_worker_killed_mid_run(expected, tmp_path, cluster):
+    def kill():
+        cluster.workers[0].kill()
+        cluster.start_worker()
+
+    with when_trained(tmp_path, kill), opened(cluster.name) as executor:
+        path = run(tiny(), tmp_path, executor=executor)
+    assert cluster.workers[0].wait() == -signal.SIGKILL
+    assert_same(table(path), expected)
+    assert list(Store(tmp_path).verify()) == []
+
+
+def test_a_dask_scheduler_restarted_mid_run(expected, tmp_path, cluster):
+    def restart():
+        cluster.scheduler.kill()
+        cluster.scheduler.wait()
+        cluster.start_scheduler()
+        cluster.start_worker()
+
+    with when_trained(tmp_path, restart), opened(cluster.name) as executor:
+        path = run(tiny(), tmp_path, executor=executor)
+    assert_same(table(path), expected)
+    assert status(tiny(), tmp_path).complete
+
+
+def test_a_scheduler_that_is_not_there_is_one_clear_error(monkeypatch):
+    monkeypatch.setattr("jaxdis.study.executors.SCHEDULER_SECONDS", 1)
+    with pytest.raises(OSError, match="127.0.0.1:9"), opened("dask://127.0.0.1:9"):
+        pass
