@@ -1,0 +1,83 @@
+"""Held-out combinations and the cost of a study."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from jaxdis.models import Config, Mlp
+from jaxdis.study import Sampling, Study, Training, make
+from jaxdis.study.grid import cells, metric_of
+from jaxdis.study.plan import cost_of_update, plan
+from jaxdis.study.run import run
+from jaxdis.study.store import Store
+from tests.study.tiny import tiny
+
+PAIR = {"shape": 1, "scale": 3}
+
+
+def held_out(**fields) -> Study:
+    config = Config(network=Mlp((8,), num_codes=3), steps=2, batch_size=4)
+    training = Training.of(config, {"beta": {"beta": 1}}, 1, pool=64, held_out=PAIR)
+    return Study.of("held_out", [training], ("mig",), sampling=Sampling(400), **fields)
+
+
+def has_pair(factors: np.ndarray) -> np.ndarray:
+    return (factors[:, 0] == 1) & (factors[:, 1] == 3)
+
+
+def test_a_held_out_combination_is_not_trained_on_and_is_kept_apart(tmp_path):
+    study = held_out()
+    training = study.trainings[0]
+    factors, _ = make.samples_of(training, study.sampling)
+    assert not has_pair(np.asarray(factors.values)).any()
+    novel = np.asarray(make.novel_samples_of(training, study.sampling).values)
+    assert has_pair(novel).all()
+    assert len(np.unique(novel, axis=0)) > 100  # everything else varies
+    run(study, tmp_path)
+    member = next(cells(study))
+    arrays = Store(tmp_path).arrays("encode", member.encode)
+    assert arrays["mean"].shape == (400, 3)
+    assert arrays["novel_mean"].shape == (200, 3)
+    np.testing.assert_array_equal(arrays["novel_factors"], novel)
+    assert member.label["held_out"] == "shape 1, scale 3"
+
+
+def test_holding_out_makes_other_cells():
+    study = held_out()
+    whole = dataclasses.replace(study.trainings[0], held_out=())
+    assert next(cells(dataclasses.replace(study, trainings=(whole,)))).train != next(cells(study)).train
+
+
+def test_a_combination_that_is_not_there_is_refused():
+    training = dataclasses.replace(tiny().trainings[0], held_out=(("shape", 7),))
+    with pytest.raises(ValueError, match="class number from 0 to 2, got 7"):
+        dataclasses.replace(tiny(), trainings=(training,))
+    with pytest.raises(ValueError, match="held_out: needs a combination"):
+        tiny(novel=("mig",))
+
+
+def test_columns_belong_to_the_longest_name():
+    study = tiny(metrics={"a": tiny().metrics[0][1], "a.b": tiny().metrics[0][1]})
+    assert [metric_of(study, name) for name in ("a", "a.x", "a.b", "a.b.c", "b")] == ["a", "a", "a.b", "a.b", None]
+
+
+def test_the_plan_counts_cells_bytes_and_operations(tmp_path):
+    """A dense layer of a × b costs 2ab operations an image forward and twice that backward."""
+    study = tiny()
+    widths = [64 * 64, 8, 2 * 3], [3, 8, 64 * 64]
+    products = sum(a * b for layers in widths for a, b in zip(layers, layers[1:], strict=False))
+    flops, parameters = cost_of_update(study.trainings[0])
+    assert parameters == products + sum(sum(layers[1:]) for layers in widths)
+    # Six operations a weight and image, less the gradient of the image; Adam's fifteen or so a weight, over 4 images.
+    assert 4 < flops / (4 * products) < 12
+    before = plan(study, tmp_path)
+    assert [cost.missing for cost in before.values()] == [3, 3, 6]
+    assert before["train"].flops == pytest.approx(3 * 3 * flops)
+    run(study, tmp_path)
+    after = plan(study, tmp_path)
+    assert [cost.missing for cost in after.values()] == [0, 0, 0]
+    assert all(cost.seconds == 0 for cost in after.values())
+    written = sum(path.stat().st_size for kind in ("train", "encode") for path in (tmp_path / kind).rglob("*.npz"))
+    promised = before["train"].disk_bytes + before["encode"].disk_bytes
+    assert 0.3 * promised < written < 3 * promised
