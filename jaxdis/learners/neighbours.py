@@ -57,9 +57,9 @@ def continuous_information(
 ) -> Float[Array, "d k"]:
     """Mutual information in nats of each code with each continuous factor.
 
-    ``ψ(n) + ψ(k) − ⟨ψ(n_x + 1) + ψ(n_y + 1)⟩``: for each sample, the larger of the two distances to its ``k``-th nearest
-    sample (each column over its standard deviation) is the radius, and ``n_x`` and ``n_y`` others lie strictly nearer
-    in one column. Where ``k`` others equal the sample in both, the counts are of the equal ones. At least 0.
+    ``ψ(n) + ψ(k) − ⟨ψ(n_x + 1) + ψ(n_y + 1)⟩``: for each sample, the larger of the two distances to its ``k``-th
+    nearest sample (each column over its standard deviation) is the radius, and ``n_x`` and ``n_y`` others lie strictly
+    nearer in one column. Where ``k`` others equal the sample in both, the counts are of the equal ones. At least 0.
 
     Args:
       method: ``"sorted"`` walks outwards along the sorted code and stops for a sample when nothing nearer can come
@@ -137,7 +137,7 @@ def _many_ties(ordered):
 
 
 def _discrete_pair(ordered, block, start, stop, tied, neighbours: int) -> Float[Array, ""]:
-    """One code and one factor. ``block`` lists samples by class, then by code; ``start``, ``stop`` bound the classes."""
+    """One code and one factor. ``block`` lists samples by class, then code; ``start``, ``stop`` bound the classes."""
     n = ordered.shape[0]
     value = ordered[block]
     size = stop - start

@@ -43,9 +43,9 @@ def neural_information(
     """A lower bound on the mutual information of ``left`` and ``right`` in nats, 0 at least.
 
     A network ``T`` of four hidden layers, each ``width · (a + b)`` wide, climbs the Donsker–Varadhan value
-    ``⟨T(x, y)⟩ − log ⟨exp T(x, y')⟩``, ``y'`` shuffled within a batch of 256, with Adam at 1e-3. The gradient divides by
-    a running mean of ``⟨exp T⟩``, which takes out most of a batch's bias. Inputs are standardised. Training stops when
-    more than five epochs have passed since the first that came within 0.05 nats of the best, or after ``max_epochs``.
+    ``⟨T(x, y)⟩ − log ⟨exp T(x, y')⟩``, ``y'`` shuffled within a batch of 256, with Adam at 1e-3. The gradient divides
+    by a running mean of ``⟨exp T⟩``, which takes out most of a batch's bias. Inputs are standardised. Training stops
+    when more than five epochs have passed since the first that came within 0.05 nats of the best, or after ``max_epochs``.
 
     Args:
       judge: ``"held_out"``: a third of the samples is kept from training and judges each epoch; the result is the best
@@ -144,9 +144,9 @@ def _init(key, inputs: int, width: int) -> list:
     """Weights and biases uniform in ± 1 / √(inputs of the layer)."""
     sizes = [inputs, *[width * inputs] * HIDDEN_LAYERS, 1]
     layers = []
-    for key, rows, columns in zip(jax.random.split(key, len(sizes) - 1), sizes[:-1], sizes[1:], strict=True):
+    for layer_key, rows, columns in zip(jax.random.split(key, len(sizes) - 1), sizes[:-1], sizes[1:], strict=True):
         bound = rows**-0.5
-        weight_key, bias_key = jax.random.split(key)
+        weight_key, bias_key = jax.random.split(layer_key)
         weight = jax.random.uniform(weight_key, (rows, columns), minval=-bound, maxval=bound)
         layers.append((weight, jax.random.uniform(bias_key, (columns,), minval=-bound, maxval=bound)))
     return layers

@@ -60,7 +60,7 @@ def kth_smallest(rows: Float[Array, "r n"], k: int, *, lanes: int = 16) -> Float
 
 
 def expected_digamma(k, inside, inside_class, shell, shell_class):
-    """``E ψ(m)`` over the order in which tied neighbours are met, where ``m`` counts neighbours up to the k-th of class.
+    """``E ψ(m)`` over the order in which tied neighbours are met, ``m`` counting neighbours up to the k-th of class.
 
     ``inside`` neighbours lie nearer than the radius, ``inside_class`` of these of the sample's own class; ``shell`` lie
     at the radius, ``shell_class`` of the class; the sample itself counts nowhere. The position in the shell of the

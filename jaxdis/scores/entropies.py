@@ -22,7 +22,7 @@ class Entropy(NamedTuple):
 
 
 class Exclusivity(NamedTuple):
-    """``modularity []``, ``compactness []``, ``explicitness []`` or None; the first two ``per_factor_… [k]`` as well."""
+    """``modularity []``, ``compactness []``, ``explicitness []`` or None; the first two per factor ``[k]`` too."""
 
     modularity: Float[Array, ""]
     compactness: Float[Array, ""]
@@ -105,8 +105,8 @@ def exclusivity(relation: Relation) -> Exclusivity:
 
     ``Excl(a) = max a − sqrt((Σ a² − max²) / (len(a) − 1))`` of the strengths as shares of the ceiling. Each code's row
     exclusivity goes to its strongest factor; ``modularity = (1/k) Σ_j min(1, Σ given to j)``;
-    ``compactness = (1/k) Σ_j Excl(column j)``, cut to [0, 1]. Explicitness is the mean ``fit``, None for a relation that
-    measures none.
+    ``compactness = (1/k) Σ_j Excl(column j)``, cut to [0, 1]. Explicitness is the mean ``fit``, None for a relation
+    that measures none.
 
     A factor of which no code speaks counts as 0 in both; where no code speaks of any factor there is nothing to be
     modular or compact about, and both are NaN.
