@@ -201,13 +201,16 @@ class Study:
 
     def run(self) -> None:
         start(self.cache)
+        if self.name == "calibration":
+            self._calibrate()
+            return
         from jaxdis.study.library import STUDIES
         from jaxdis.study.report import write_report
         from jaxdis.study.run import status
         from jaxdis.study.store import Store
 
         if self.name not in STUDIES:
-            raise ValueError(f"study: needs one of {', '.join(STUDIES)}, got {self.name!r}")
+            raise ValueError(f"study: needs one of {', '.join([*STUDIES, 'calibration'])}, got {self.name!r}")
         sizes = {name: getattr(self, name) for name in ("seeds", "steps", "num_samples")}
         sizes = {name: size for name, size in sizes.items() if size is not None}
         metrics = None if self.metrics == ("all",) else self.metrics
@@ -225,6 +228,31 @@ class Study:
             for kind, name, reason in damaged:
                 console().print(f"removed {kind} {name}: {reason}", markup=False)
             console().print(f"{len(damaged)} damaged records; run the study again to make them anew", markup=False)
+
+    def _calibrate(self) -> None:
+        """The certificate of metrics, which trains nothing. ``num_samples`` is that of every representation."""
+        from rich.table import Table
+
+        from jaxdis.study.calibration import Calibration, calibrate
+        from jaxdis.study.certificate import response_table, write_certificate
+
+        if self.action != "run" or self.steps is not None or self.extend:
+            raise ValueError("calibration: takes `run` with --metrics, --seeds, --num-samples and --out alone")
+        names = [name for given in self.metrics for name in given.split(",") if name]
+        sizes = {} if self.seeds is None else {"seeds": self.seeds, "size_seeds": self.seeds}
+        if (n := self.num_samples) is not None:
+            smaller = tuple(size for size in (100, 1000, 10_000, 50_000) if size < n)
+            sizes.update(case_samples=n, sweep_samples=n, sizes=smaller, full_size=n)
+        calibration = Calibration.of("all" if names == ["all"] else names, **sizes)
+        with members_bar() as progress:
+            certificate = calibrate(calibration, self.out, progress=progress)
+        heads, rows = response_table(certificate)
+        table = Table(*heads, title="What each metric responds to")
+        for row in rows:
+            table.add_row(*row)
+        console().print(table)
+        for path in write_certificate(calibration, certificate, self.out):
+            console().print(f"wrote {path}", markup=False)
 
 
 def _run_study(study, out: Path, *, extend: bool) -> None:

@@ -34,7 +34,6 @@ def discrete_information(
 
     Reference: Ross 2014; scikit-learn's ``mutual_info_classif``.
     """
-    n = codes.shape[0]
     starts, stops = _class_ranges(classes, sizes)
 
     def one_code(code):
@@ -49,7 +48,9 @@ def discrete_information(
 
         return jax.lax.map(one_factor, (classes.T, starts, stops))
 
-    return jnp.maximum(jax.lax.map(one_code, codes.T), 0.0) if n > 1 else jnp.zeros((codes.shape[1], len(sizes)))
+    strength = jnp.maximum(jax.lax.map(one_code, codes.T), 0.0)
+    varies = codes.max(axis=0) > codes.min(axis=0)
+    return jnp.where(varies[:, None], strength, 0.0)  # exactly 0, not to rounding
 
 
 def continuous_information(

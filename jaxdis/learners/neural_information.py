@@ -45,7 +45,8 @@ def neural_information(
     A network ``T`` of four hidden layers, each ``width · (a + b)`` wide, climbs the Donsker–Varadhan value
     ``⟨T(x, y)⟩ − log ⟨exp T(x, y')⟩``, ``y'`` shuffled within a batch of 256, with Adam at 1e-3. The gradient divides
     by a running mean of ``⟨exp T⟩``, which takes out most of a batch's bias. Inputs are standardised. Training stops
-    when more than five epochs have passed since the first that came within 0.05 nats of the best, or after ``max_epochs``.
+    when more than five epochs have passed since the first that came within 0.05 nats of the best, or after
+    ``max_epochs``.
 
     Args:
       judge: ``"held_out"``: a third of the samples is kept from training and judges each epoch; the result is the best
