@@ -108,7 +108,8 @@ def test_one_code_jointly_is_that_code():
     rounded = np.round(codes[:, :1], 1)
     for code in (codes[:, :1], rounded):
         single, joint = discrete(code, classes, sizes=(6,))[0], joint_discrete(code, classes, sizes=(6,))
-        np.testing.assert_allclose(joint, single, atol=1e-4)
+        # The joint estimate reads codes over their deviation, which breaks some ties of rounded ones.
+        np.testing.assert_allclose(joint, single, atol=5e-4)
         np.testing.assert_allclose(joint_continuous(code, values), continuous(code, values)[0], atol=1e-4)
 
 
@@ -126,9 +127,9 @@ def test_nothing_is_told_by_a_constant_or_of_one():
     codes, values, classes = mixture()
     still = np.full((1500, 1), 2.5, np.float32)
     classes = classes.astype(np.int32)[:, None]
-    np.testing.assert_allclose(discrete(still, classes, sizes=(6,)), 0, atol=2e-6)
-    np.testing.assert_allclose(joint_discrete(still, classes, sizes=(6,)), 0, atol=2e-6)
-    np.testing.assert_allclose(discrete(codes, np.zeros_like(classes), sizes=(1,)), 0, atol=2e-6)
+    np.testing.assert_array_equal(discrete(still, classes, sizes=(6,)), 0)
+    np.testing.assert_allclose(joint_discrete(still, classes, sizes=(6,)), 0, atol=1e-5)
+    np.testing.assert_allclose(discrete(codes, np.zeros_like(classes), sizes=(1,)), 0, atol=1e-5)
 
 
 def test_expected_digamma_is_the_mean_over_orders():

@@ -26,10 +26,9 @@ def test_calibration_cases_equal_the_reference_up_to_its_noise(case):
     codes, factors = calibration_case(case)
     pairwise = relate(codes, factors, "mutual_information_neighbours").strength
     np.testing.assert_allclose(pairwise, expected["ksg_mi_matrix"], atol=0.015)
-    exact = relate(codes, factors, RELATIONS["mutual_information"].with_options(bins=100)).strength
-    np.testing.assert_allclose(
-        pairwise, exact, atol=2e-3
-    )  # and lie by the plug-in values, which are all but exact here
+    # And lie by the plug-in values less their bias, since every cell holds many samples.
+    plain = RELATIONS["mutual_information"].with_options(bins=100, correction="miller_madow")
+    np.testing.assert_allclose(pairwise, relate(codes, factors, plain).strength, atol=2e-3)
     joint = relate(codes, factors, RELATIONS["impact_intensity"].with_options(**AUTHORS))
     captured = np.asarray(joint.fit) * np.asarray(relate(codes, factors, "mutual_information").ceiling)
     np.testing.assert_allclose(captured, np.minimum(expected["captured_mi"], 2.1972), atol=0.015)
@@ -69,26 +68,25 @@ def test_capped_shares_are_of_the_larger_estimate():
     codes, factors = synthetic.rotation(0.2, jax.random.key(0), 2000, num_factors=3)
     plain = relate(codes, factors, RELATIONS["impact_intensity"].with_options(capped=False, noise=0.0)).strength
     capped = relate(codes, factors, RELATIONS["impact_intensity"].with_options(noise=0.0)).strength
-    scale = np.maximum(np.asarray(plain).max(axis=0), 1)
-    np.testing.assert_allclose(capped, plain / scale, rtol=1e-5)
+    plain = np.asarray(plain)
+    np.testing.assert_allclose(capped, plain / np.maximum(plain.max(axis=0), 1), rtol=1e-5)
 
 
 def test_kinds_of_factors_keep_their_columns():
     rng = np.random.default_rng(0)
-    values = np.c_[rng.random(800), rng.integers(0, 4, 800), rng.random(800), rng.integers(0, 3, 800)]
+    values = np.c_[rng.random(400), rng.integers(0, 4, 400), rng.random(400), rng.integers(0, 3, 400)]
     codes = (values + 0.1 * rng.normal(size=values.shape)).astype(np.float32)
-    for relation in ("mutual_information_neighbours", "impact_intensity"):
-        found = relate(codes, Factors.of(values, (None, 4, None, 3)), relation)
-        assert (np.asarray(found.strength).argmax(axis=0) == np.arange(4)).all()
-        assert (np.asarray(found.ceiling) > 0).all()
+    found = relate(codes, Factors.of(values, (None, 4, None, 3)), "impact_intensity")
+    assert (np.asarray(found.strength).argmax(axis=0) == np.arange(4)).all()
+    assert (np.asarray(found.fit) > 0.3).all()
 
 
 def test_networks_are_asked_for_by_name():
-    codes, factors = synthetic.calibration("101", jax.random.key(0), 3000)
+    codes, factors = synthetic.calibration("111", jax.random.key(0), 4000)
     few = {"max_epochs": 12}
     neural = relate(codes, factors, RELATIONS["mutual_information_neural"].with_options(**few)).strength
     exact = relate(codes, factors, "mutual_information").strength
-    np.testing.assert_allclose(neural, exact, atol=0.06)
+    np.testing.assert_allclose(neural, exact, atol=0.11)  # 5 % of log 9
     both = RELATIONS["impact_intensity"].with_options(pairwise="neural", joint="neural", **few)
     shares = np.asarray(relate(codes, factors, both).strength)
-    np.testing.assert_allclose(shares, [[0.5, 0], [0.5, 0], [0, 1]], atol=0.06)
+    np.testing.assert_allclose(shares, np.eye(2), atol=0.06)
