@@ -1,8 +1,8 @@
 """Nearest-neighbour information of one member of 10,000 × 10 with five factors, beside scikit-learn's.
 
 Floor of a discrete pair: one sort of 10,000 integers (0.24 ms), one binary search of 14 steps for each end of each
-ball (2 × 0.14 ms), four windows; the rest is the tables of ψ. A continuous pair walks some hundred places outwards along
-the sorted code, twelve operations a place and sample.
+ball (2 × 0.14 ms), four windows; the rest is the tables of ψ. A continuous pair walks some hundred places outwards
+along the sorted code, twelve operations a place and sample.
 """
 
 import jax
