@@ -1,5 +1,6 @@
 """What there is, as rows of text: the tables of the library for the command line."""
 
+import dataclasses
 import inspect
 
 
@@ -20,8 +21,14 @@ def listing(what: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
             for name, row in DATASETS.items()
         ]
     if what == "studies":
+        from jaxdis.study import calibration
         from jaxdis.study.library import STUDIES
 
+        certificate = (
+            "calibration",
+            calibration.__doc__.split("\n")[0],
+            ", ".join(f"{f.name}={f.default}" for f in dataclasses.fields(calibration.Calibration)[1:]),
+        )
         return ("name", "what it is", "sizes"), [
             (
                 name,
@@ -29,7 +36,7 @@ def listing(what: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
                 ", ".join(f"{n}={p.default}" for n, p in inspect.signature(make).parameters.items() if n != "metrics"),
             )
             for name, make in STUDIES.items()
-        ]
+        ] + [certificate]
     if what == "models":
         from jaxdis.models import OBJECTIVES
 

@@ -150,6 +150,8 @@ def _resolve(value, table: dict[str, Spec], kind: str) -> Spec:
     return value
 
 
+_TEN_NEIGHBOURS = RELATIONS["mutual_information_neighbours"].with_options(neighbours=10)
+
 METRICS: dict[str, Metric] = {
     "mig": Blend("mutual_information", "gap"),
     "mig_sup": Blend("mutual_information", "factor_gap"),
@@ -172,6 +174,11 @@ METRICS: dict[str, Metric] = {
     "total_correlation": Direct(Spec(total_correlation), lower_is_better=True),
     "code_information": Direct(Spec(code_information), lower_is_better=True),
     "amari": Blend("correlation", "amari", lower_is_better=True),
-    "infom": Blend("mutual_information", SCORES["concentration"].with_options(over="codes")),
-    "infoc": Blend("mutual_information", SCORES["concentration"].with_options(over="factors")),
+    "infom": Blend(_TEN_NEIGHBOURS, SCORES["concentration"].with_options(over="codes")),
+    "infoc": Blend(_TEN_NEIGHBOURS, SCORES["concentration"].with_options(over="factors")),
+    "mig_ksg": Blend("mutual_information_neighbours", "gap"),
+    "mig_sup_ksg": Blend("mutual_information_neighbours", "factor_gap"),
+    "dcimig_ksg": Blend("mutual_information_neighbours", "strongest"),
+    "modularity_ksg": Blend("mutual_information_neighbours", "modularity"),
+    "edi": Blend("impact_intensity", "exclusivity"),
 }

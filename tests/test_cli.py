@@ -24,7 +24,7 @@ def codes_file(tmp_path):
 @pytest.fixture(autouse=True)
 def in_process(monkeypatch):
     """The devices of this process are set already."""
-    monkeypatch.setattr("jaxdis.cli.start", lambda cache: None)
+    monkeypatch.setattr("jaxdis.cli.terminal.start", lambda cache: None)
 
 
 def test_score_writes_a_table_a_csv_and_json(codes_file, tmp_path, capsys):

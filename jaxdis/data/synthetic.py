@@ -13,6 +13,7 @@ from jaxdis.typing import Factors
 CASES = ("000", "001", "010", "011", "100", "101", "110", "111")
 
 Representation = tuple[Float[Array, "n d"], Factors]
+Share = float | Float[Array, ""]  # a traced one makes a sweep one program
 
 
 def calibration(case: str, key: PRNGKeyArray, num_samples: int = 50_000, *, copies: int = 1) -> Representation:
@@ -64,7 +65,7 @@ def _case(case: str, key, num_samples: int):
     return jnp.stack(codes, axis=1), values
 
 
-def warp(alpha: float, key: PRNGKeyArray, num_samples: int = 20_000, *, num_factors: int = 6) -> Representation:
+def warp(alpha: Share, key: PRNGKeyArray, num_samples: int = 20_000, *, num_factors: int = 6) -> Representation:
     """Each code an increasing function of its own factor that steepens with ``alpha``: Julka et al. 2024, §IV-B.
 
     ``c = 1000^(1/4 − α) tan(ω (z − 1/2)) + 1/2`` with ``ω = 2 arctan(1000^(α − 1/4) / 2)`` and ``z ~ U[0, 1]``, so that
@@ -77,7 +78,7 @@ def warp(alpha: float, key: PRNGKeyArray, num_samples: int = 20_000, *, num_fact
     return codes, _continuous(values)
 
 
-def rotation(alpha: float, key: PRNGKeyArray, num_samples: int = 20_000, *, num_factors: int = 6) -> Representation:
+def rotation(alpha: Share, key: PRNGKeyArray, num_samples: int = 20_000, *, num_factors: int = 6) -> Representation:
     """Each code a mixture ``(1 − α) z_i + α z_(i−1)`` of its own factor and its neighbour's: Julka et al. 2024, §IV-C.
 
     ``c = z R`` with ``R = (1 − α) I + α P``, ``P`` the cyclic shift; ``z ~ U[0, 1]``. Modular and compact at ``α = 0``,
@@ -87,7 +88,7 @@ def rotation(alpha: float, key: PRNGKeyArray, num_samples: int = 20_000, *, num_
     return (1 - alpha) * values + alpha * jnp.roll(values, 1, axis=1), _continuous(values)
 
 
-def noise(alpha: float, key: PRNGKeyArray, num_samples: int = 20_000, *, num_factors: int = 6) -> Representation:
+def noise(alpha: Share, key: PRNGKeyArray, num_samples: int = 20_000, *, num_factors: int = 6) -> Representation:
     """Each code its own factor drowned in noise: ``(1 − α) z + α u`` with ``z, u ~ U[0, 1]``: Julka et al. 2024, §IV-D.
 
     Modular and compact for every ``α < 1``; at ``α = 1`` nothing is told. Codes and factors ``[n, num_factors]``.

@@ -22,10 +22,11 @@ class Entropy(NamedTuple):
 
 
 class Exclusivity(NamedTuple):
-    """``modularity []`` with ``per_factor_modularity [k]``; ``compactness []`` with ``per_factor_compactness [k]``."""
+    """``modularity []``, ``compactness []``, ``explicitness []`` or None; the first two per factor ``[k]`` too."""
 
     modularity: Float[Array, ""]
     compactness: Float[Array, ""]
+    explicitness: Float[Array, ""] | None
     per_factor_modularity: Float[Array, " k"]
     per_factor_compactness: Float[Array, " k"]
 
@@ -104,7 +105,11 @@ def exclusivity(relation: Relation) -> Exclusivity:
 
     ``Excl(a) = max a − sqrt((Σ a² − max²) / (len(a) − 1))`` of the strengths as shares of the ceiling. Each code's row
     exclusivity goes to its strongest factor; ``modularity = (1/k) Σ_j min(1, Σ given to j)``;
-    ``compactness = (1/k) Σ_j Excl(column j)``, cut to [0, 1].
+    ``compactness = (1/k) Σ_j Excl(column j)``, cut to [0, 1]. Explicitness is the mean ``fit``, None for a relation
+    that measures none.
+
+    A factor of which no code speaks counts as 0 in both; where no code speaks of any factor there is nothing to be
+    modular or compact about, and both are NaN.
 
     Reference: Julka et al. 2024, §III (its formula prints max(S, 1) for min(S, 1)). EDI reads the impact intensity
     ``I(c_i; z_j) / I(c; z_j)``; on plain mutual information the shares are of the factor's entropy.
@@ -116,9 +121,13 @@ def exclusivity(relation: Relation) -> Exclusivity:
     given = jnp.zeros_like(reading.ceiling).at[factor].add(per_code)
     modular = jnp.where(jnp.isnan(per_code).any(), jnp.nan, jnp.clip(given, 0.0, 1.0))
     compact = jnp.clip(_exclusive(shares.T, reading.num_codes), 0.0, 1.0)
+    # Ratios of nothing are any number: without a strength above 0 both are undefined. (A NaN stays one.)
+    silent = (shares <= 0).all()
+    modular, compact = (jnp.where(silent, jnp.nan, per_factor) for per_factor in (modular, compact))
     return Exclusivity(
         mean_over_factors(modular, reading),
         mean_over_factors(compact, reading),
+        None if relation.fit is None else mean_over_factors(relation.fit, reading),
         only_valid(modular, reading),
         only_valid(compact, reading),
     )
@@ -132,8 +141,9 @@ def concentration(relation: Relation, *, over: Literal["codes", "factors"] = "co
     ``K`` competitors becomes ``(x − 1/K) / (1 − 1/K)``. In [0, 1]. Rows and columns without any strength count as
     spread evenly. One competitor alone gives 1.
 
-    Reference: Hsu et al. 2023, §4 (InfoMEC). They read nearest-neighbour information and prune codes whose range is
-    under a twentieth of the largest (in a later release: interquartile range under a tenth): pass ``active``.
+    Reference: Hsu et al. 2023, §4 (InfoMEC). They read information by ten nearest neighbours, as the rows of
+    ``METRICS`` do, and prune codes whose range is under a twentieth of the largest (in a later release: interquartile
+    range under a tenth): pass ``active``.
     """
     reading = read(relation)
     shares = jnp.maximum(reading.strength, 0.0) / reading.ceiling[None, :]

@@ -179,6 +179,44 @@ def groups_curve(threshold: np.ndarray, groups: np.ndarray, discovered: np.ndarr
     return _png(figure)
 
 
+def curves(x: Sequence[float], columns: Mapping[str, np.ndarray], x_name: str, y_name: str = "score") -> bytes:
+    """Each column ``[points, seeds]`` as its mean against ``x`` in a band of one standard deviation."""
+    figure = _figure(7.2, 4.2)
+    axes = figure.subplots()
+    _curves(axes, x, columns)
+    axes.set(xlabel=x_name, ylabel=y_name)
+    axes.legend(frameon=False, fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5))
+    return _png(figure)
+
+
+def resources(sizes: Sequence[int], differences: Mapping[str, np.ndarray], seconds: Mapping[str, np.ndarray]) -> bytes:
+    """Two panels over sample sizes: how far scores are from those of all samples, and seconds a representation.
+
+    ``differences[column] [sizes − 1, seeds]``; ``seconds[metric] [sizes]``.
+    """
+    figure = _figure(9.6, 4.2)
+    left, right = figure.subplots(1, 2)
+    _curves(left, sizes[:-1], differences)
+    _curves(right, sizes, {name: values[:, None] for name, values in seconds.items()})
+    left.set(xscale="log", xlabel="samples", ylabel=f"distance from the score of {sizes[-1]} samples")
+    right.set(xscale="log", yscale="log", xlabel="samples", ylabel="seconds a representation")
+    for axes in (left, right):
+        axes.legend(frameon=False, fontsize=6, ncols=2)
+    return _png(figure)
+
+
+def _curves(axes, x, columns: Mapping[str, np.ndarray]) -> None:
+    for position, (name, values) in enumerate(columns.items()):
+        known = np.isfinite(values).any(axis=1)
+        if not known.any():
+            continue
+        at, rows = np.asarray(x, float)[known], values[known]
+        mean, spread = np.nanmean(rows, axis=1), np.nanstd(rows, axis=1)
+        colour, line = f"C{position % 10}", ("-", "--", ":", "-.")[position // 10 % 4]
+        axes.plot(at, mean, line, color=colour, lw=1.3, marker=".", label=name)
+        axes.fill_between(at, mean - spread, mean + spread, color=colour, alpha=0.15, lw=0)
+
+
 def image_grid(images: np.ndarray, row_labels: Sequence[str] = ()) -> bytes:
     """Images ``[rows, columns, h, w, c]`` in [0, 1] as one picture."""
     rows, columns, height, width, channels = images.shape

@@ -1,0 +1,91 @@
+"""``jaxdis score``: metrics of arrays in a file."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import tyro
+
+from jaxdis.cli import terminal
+
+
+@dataclasses.dataclass(frozen=True)
+class Score:
+    """Score codes in a file with disentanglement metrics.
+
+    The file is an .npz with arrays `codes` [samples, codes] or [members, samples, codes] and `factors`
+    [samples, factors] (class numbers), and optionally `names`, `sizes` (0 marks a continuous factor) and `variances`.
+    """
+
+    file: tyro.conf.Positional[Path]
+    """.npz, or .npy of codes alone together with --factors."""
+    factors: Path | None = None
+    """.npy of factors, when FILE is an .npy."""
+    metrics: tuple[str, ...] = ("all",)
+    """Names as `jaxdis list metrics` shows them, or all."""
+    csv: Path | None = None
+    """Write one row a member here."""
+    json: Path | None = None
+    """Write columns here."""
+    seed: int = 0
+    """Of everything random."""
+    batch_size: int | None = None
+    """Members at one time on one device; chosen by backend and memory when not given."""
+    cache: Path | None = None
+    """Folder for compiled programs (default: ~/.cache/jaxdis/programs)."""
+
+    def run(self) -> None:
+        import jax
+
+        from jaxdis.evaluate import evaluate
+        from jaxdis.inputs import load_arrays
+
+        terminal.start(self.cache)
+        arrays = load_arrays(self.file, self.factors)
+        names = [name for given in self.metrics for name in given.split(",") if name]
+        with terminal.members_bar() as progress:
+            scores = evaluate(
+                arrays.codes,
+                arrays.factors,
+                "all" if names == ["all"] else names,
+                jax.random.key(self.seed),
+                variances=arrays.variances,
+                batch_size=self.batch_size,
+                progress=progress,
+            )
+        print_scores(scores, self.file.name)
+        if self.csv is not None:
+            scores.to_csv(self.csv)
+        if self.json is not None:
+            # NaN is no JSON: null says that a score is undefined.
+            columns = {name: _or_null(column) for name, column in scores.to_dict().items()}
+            self.json.write_text(json.dumps(columns, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def print_scores(scores, title: str) -> None:
+    """A table to read: a value for one representation, mean and spread over members for a zoo."""
+    import numpy as np
+    from rich.table import Table
+    from rich.text import Text
+
+    zoo = any(np.ndim(column) for column in scores.values())
+    members = max(np.size(column) for column in scores.values())
+    heads = ["mean", "± spread", "lowest", "highest", "undefined"] if zoo else ["score"]
+    table = Table("metric", *heads, title=Text(f"{title}: {members} members" if zoo else title))
+    for name, column in scores.items():
+        values = np.atleast_1d(column)
+        defined = values[~np.isnan(values)]
+        if not zoo:
+            table.add_row(name, f"{values[0]:.4f}")
+        elif defined.size:
+            numbers = defined.mean(), defined.std(), defined.min(), defined.max()
+            table.add_row(name, *(f"{number:.4f}" for number in numbers), str(len(values) - len(defined) or ""))
+        else:
+            table.add_row(name, "", "", "", "", str(len(values)))
+    terminal.console().print(table)
+
+
+def _or_null(column):
+    if isinstance(column, list):
+        return [_or_null(value) for value in column]
+    return column if column == column and abs(column) != float("inf") else None

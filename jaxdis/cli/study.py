@@ -1,0 +1,175 @@
+"""``jaxdis study`` and ``jaxdis quickstart``: from one command to a report."""
+
+import dataclasses
+from pathlib import Path
+from typing import Literal
+
+import tyro
+
+from jaxdis.cli import terminal
+
+
+@dataclasses.dataclass(frozen=True)
+class Quickstart:
+    """The whole pipeline in minutes: draw dSprites, train a small zoo, score it, write a report for the browser.
+
+    Run the same command again and it carries on where it stopped.
+    """
+
+    out: Path = Path("jaxdis-quickstart")
+    """The study's folder: results, results.csv, report.html."""
+    seeds: int = 2
+    """Seeds of each objective and strength."""
+    steps: int = 1500
+    """Updates of each member."""
+    cache: Path | None = None
+    """Folder for compiled programs."""
+
+    def run(self) -> None:
+        terminal.start(self.cache)
+        from jaxdis.study.library import quickstart
+
+        _run_study(quickstart(seeds=self.seeds, steps=self.steps), self.out, extend=False)
+
+
+@dataclasses.dataclass(frozen=True)
+class Study:
+    """Run a study, see how far it is, write its report, or check every record.
+
+    Nothing that is finished is made again: run the same command after any failure and it carries on.
+    """
+
+    action: tyro.conf.Positional[Literal["run", "status", "report", "verify"]]
+    """run: make what is missing, then the report. verify: re-read every record; damaged ones are removed."""
+    name: tyro.conf.Positional[str]
+    """As `jaxdis list studies` shows it."""
+    out: Path
+    """The study's folder."""
+    seeds: int | None = None
+    """Of each setting; the study's own number when not given."""
+    steps: int | None = None
+    """Updates of each member; the study's own number when not given."""
+    num_samples: int | None = None
+    """Samples that are scored; the study's own number when not given."""
+    metrics: tuple[str, ...] = ("all",)
+    """Names as `jaxdis list metrics` shows them, or all."""
+    extend: bool = False
+    """Let a folder that holds a smaller version of this study grow."""
+    executor: str | None = None
+    """processes:COUNT for workers on this machine, dask://HOST:PORT for those of a Dask scheduler, which must see the
+    folder under the same path; here when not given."""
+    plan: bool = False
+    """With run: print cells, arithmetic, time and disk, and run nothing."""
+    cache: Path | None = None
+    """Folder for compiled programs."""
+
+    def run(self) -> None:
+        terminal.start(self.cache)
+        if self.name == "calibration":
+            self._calibrate()
+            return
+        from jaxdis.study.executors import opened
+        from jaxdis.study.library import STUDIES
+        from jaxdis.study.report import write_report
+        from jaxdis.study.run import status
+        from jaxdis.study.store import Store
+
+        if self.name not in STUDIES:
+            raise ValueError(f"study: needs one of {', '.join([*STUDIES, 'calibration'])}, got {self.name!r}")
+        sizes = {name: getattr(self, name) for name in ("seeds", "steps", "num_samples")}
+        sizes = {name: size for name, size in sizes.items() if size is not None}
+        metrics = None if self.metrics == ("all",) else self.metrics
+        study = STUDIES[self.name](**sizes, metrics=metrics)
+        if self.action == "run" and self.plan:
+            _print_plan(study, self.out)
+        elif self.action == "run":
+            with opened(self.executor, self.cache) as executor:
+                _run_study(study, self.out, extend=self.extend, executor=executor)
+        elif self.action == "report":
+            terminal.console().print(f"report: {write_report(study, self.out)}", markup=False)
+        elif self.action == "status":
+            found = status(study, self.out)
+            for kind, total in found.total.items():
+                terminal.console().print(f"{kind}: {found.done[kind]} of {total}", markup=False)
+        else:
+            damaged = list(Store(self.out).verify())
+            for kind, name, reason in damaged:
+                terminal.console().print(f"removed {kind} {name}: {reason}", markup=False)
+            terminal.console().print(
+                f"{len(damaged)} damaged records; run the study again to make them anew", markup=False
+            )
+
+    def _calibrate(self) -> None:
+        """The certificate of metrics, which trains nothing. ``num_samples`` is that of every representation."""
+        from rich.table import Table
+
+        from jaxdis.study.calibration import Calibration, calibrate
+        from jaxdis.study.certificate import response_table, write_certificate
+
+        if self.action != "run" or self.steps is not None or self.extend:
+            raise ValueError("calibration: takes `run` with --metrics, --seeds, --num-samples and --out alone")
+        names = [name for given in self.metrics for name in given.split(",") if name]
+        sizes = {} if self.seeds is None else {"seeds": self.seeds, "size_seeds": self.seeds}
+        if (n := self.num_samples) is not None:
+            smaller = tuple(size for size in (100, 1000, 10_000, 50_000) if size < n)
+            sizes.update(case_samples=n, sweep_samples=n, sizes=smaller, full_size=n)
+        calibration = Calibration.of("all" if names == ["all"] else names, **sizes)
+        with terminal.members_bar() as progress:
+            certificate = calibrate(calibration, self.out, progress=progress)
+        heads, rows = response_table(certificate)
+        table = Table(*heads, title="What each metric responds to")
+        for row in rows:
+            table.add_row(*row)
+        terminal.console().print(table)
+        for path in write_certificate(calibration, certificate, self.out):
+            terminal.console().print(f"wrote {path}", markup=False)
+
+
+def _print_plan(study, out: Path) -> None:
+    from rich.table import Table
+
+    from jaxdis.study.plan import plan
+
+    table = Table("cells", "in all", "missing", "FLOPs", "time here, about", "disk", title=f"study {study.name}")
+    costs = plan(study, out)
+    for kind, cost in costs.items():
+        flops = f"{cost.flops:.2g}" if cost.flops else ""
+        disk = f"{cost.disk_bytes / 1e6:,.0f} MB"
+        table.add_row(kind, f"{cost.cells:,}", f"{cost.missing:,}", flops, _duration(cost.seconds), disk)
+    terminal.console().print(table)
+    whole = sum(cost.seconds for cost in costs.values()), sum(cost.disk_bytes for cost in costs.values()) / 1e6
+    terminal.console().print(
+        f"in all about {_duration(whole[0])} and {whole[1]:,.0f} MB; nothing was run", markup=False
+    )
+
+
+def _duration(seconds: float) -> str:
+    for unit, length in (("days", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:,.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def _run_study(study, out: Path, *, extend: bool, executor=None) -> None:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from jaxdis.study.report import write_report
+    from jaxdis.study.run import run, status
+
+    found = status(study, out)
+    columns = TextColumn("{task.description:<7}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=terminal.console(error=True)) as bar:
+        tasks = {
+            kind: bar.add_task(kind, total=total, completed=found.done[kind]) for kind, total in found.total.items()
+        }
+        seen = dict(found.done)
+
+        def progress(kind: str, done: float) -> None:
+            bar.update(tasks[kind], completed=round(seen[kind] + done, 1))
+
+        run(study, out, extend=extend, executor=executor, progress=progress)
+        for kind, total in found.total.items():
+            bar.update(tasks[kind], completed=total)
+    report = write_report(study, out)
+    terminal.console().print(f"table:  {out / 'results.csv'}", markup=False)
+    terminal.console().print(f"report: {report.resolve().as_uri()}", markup=False)

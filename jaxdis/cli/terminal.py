@@ -1,0 +1,33 @@
+"""What all commands share: the start of a program, the console, the progress bar."""
+
+from pathlib import Path
+
+
+def start(cache: Path | None) -> None:
+    """All cores as devices and compiled programs kept, before JAX makes its first array."""
+    from jaxdis import runtime
+
+    runtime.use_cpu_devices()
+    runtime.use_compilation_cache(cache)
+
+
+def console(*, error: bool = False):
+    from rich.console import Console
+
+    return Console(stderr=error, highlight=False)
+
+
+class members_bar:
+    """A progress bar over members, as the ``progress`` callback of :func:`jaxdis.evaluate`."""
+
+    def __enter__(self):
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = TextColumn("scoring"), BarColumn(), MofNCompleteColumn(), TextColumn("members"), TimeRemainingColumn()
+        self._bar = Progress(*columns, console=console(error=True), transient=True)
+        self._bar.start()
+        self._task = self._bar.add_task("scoring", total=None)
+        return lambda done, total: self._bar.update(self._task, completed=done, total=total)
+
+    def __exit__(self, *_):
+        self._bar.stop()

@@ -1,0 +1,67 @@
+"""``jaxdis train``: a zoo of autoencoders."""
+
+import dataclasses
+from pathlib import Path
+from typing import Literal
+
+from jaxdis.cli import terminal
+
+
+@dataclasses.dataclass(frozen=True)
+class Train:
+    """Train a zoo of autoencoders: every objective × setting × seed in one program.
+
+    Run the same command again and it carries on where it stopped, or says that it is complete.
+    """
+
+    out: Path
+    """The run's own folder: run.json, checkpoints/, zoo.npz."""
+    data: str = "dsprites"
+    """A data set that can be drawn, as `jaxdis list data` shows them."""
+    objective: tuple[str, ...] = ("beta",)
+    """Rows of `jaxdis list models`; several train together when they share a loss."""
+    beta: tuple[float, ...] = ()
+    """Strengths of beta and beta_tc."""
+    gamma: tuple[float, ...] = ()
+    """Strengths of factor (and the weight of annealed's capacity)."""
+    capacity: tuple[float, ...] = ()
+    """Final capacities of annealed."""
+    lambda_off_diagonal: tuple[float, ...] = ()
+    """Strengths of dip_i and dip_ii."""
+    learning_rate: float | None = None
+    """Of all objectives; each has its paper's default."""
+    seeds: int = 1
+    """Seeds 0, 1, … of every setting."""
+    steps: int = 3000
+    """Updates of each member."""
+    network: Literal["mlp", "locatello", "burgess"] = "mlp"
+    """mlp trains in minutes on a laptop; the others are the papers' convolutions."""
+    cache: Path | None = None
+    """Folder for compiled programs."""
+
+    def run(self) -> None:
+        terminal.start(self.cache)
+        from jaxdis import models
+        from jaxdis.models.run import train_to_directory
+
+        networks = {"mlp": models.Mlp, "locatello": models.locatello, "burgess": models.burgess}
+        objective = self.objective[0] if len(self.objective) == 1 else self.objective
+        config = models.Config(data=self.data, objective=objective, network=networks[self.network](), steps=self.steps)
+        sweep = {name: self._settings(name) for name in self.objective}
+        finished = train_to_directory(
+            config, sweep[objective] if isinstance(objective, str) else sweep, self.seeds, self.out
+        )
+        terminal.console().print(finished.message, markup=False)
+
+    def _settings(self, objective: str) -> dict:
+        """The settings given that this objective has."""
+        import inspect
+
+        from jaxdis.models import OBJECTIVES
+
+        if objective not in OBJECTIVES:
+            raise ValueError(f"objective: needs one of {', '.join(OBJECTIVES)}, got {objective!r}")
+        known = inspect.signature(OBJECTIVES[objective].settings).parameters
+        given = {name: getattr(self, name) for name in ("beta", "gamma", "capacity", "lambda_off_diagonal")}
+        settings = {name: values for name, values in given.items() if values and name in known}
+        return settings if self.learning_rate is None else {**settings, "learning_rate": self.learning_rate}

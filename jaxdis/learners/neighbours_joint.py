@@ -1,0 +1,150 @@
+"""Mutual information of all codes together with each factor, by nearest neighbours: distances in chunks of samples."""
+
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from jaxdis.arrays import from_keys, ordered_keys
+from jaxdis.learners.neighbours import chunk_rows, class_counts, over_deviation
+from jaxdis.learners.ordered import count_nearer, digamma_table, expected_digamma, kth_smallest
+
+Norm = Literal["chebyshev", "euclidean"]
+
+
+def joint_discrete_information(
+    codes: Float[Array, "n d"],
+    classes: Int[Array, "n k"],
+    sizes: tuple[int, ...],
+    *,
+    neighbours: int = 3,
+    norm: Norm = "chebyshev",
+) -> Float[Array, " k"]:
+    """Mutual information in nats of all codes together with each discrete factor; Ross 2014.
+
+    As :func:`jaxdis.learners.neighbours.discrete_information` with distances between rows of codes, each code over its
+    standard deviation. Samples with ``neighbours`` equals in their class need no distances; the others are compared
+    with all samples, ``n`` times their number.
+    """
+    n = codes.shape[0]
+    codes = over_deviation(codes)
+    table = digamma_table(n)
+    group = _groups(codes)
+    counts = class_counts(classes, sizes)
+    sizes_of = jax.vmap(lambda count, column: count[column])(counts, classes.T)  # [k, n]
+    reach = jnp.minimum(neighbours, sizes_of - 1)
+    equal = jnp.zeros(n, jnp.int32).at[group].add(1)[group]
+    equal_class = jax.lax.map(lambda column: _equal_in_class(group, column, max(sizes)), classes.T)
+    near = digamma_difference(table, reach, equal, equal_class)
+    rows, size = _unsettled((equal_class - 1 < reach).any(axis=0))
+
+    def step(i, near):
+        chunk = jax.lax.dynamic_slice(rows[0], (i * size,), (size,))
+        apart = _distances(codes, chunk, norm)
+
+        def one_factor(factor):
+            column, reach = factor
+            return _expected(apart, column[None, :] == column[chunk][:, None], reach[chunk], neighbours)
+
+        return near.at[:, chunk].set(jax.lax.map(one_factor, (classes.T, reach)))
+
+    near = jax.lax.fori_loop(0, -(-rows[1] // size), step, near)
+    counted = sizes_of > 1
+    terms = jnp.where(counted, table[reach] - table[sizes_of] - near, 0.0)
+    mean = terms.sum(axis=1) / jnp.maximum(counted.sum(axis=1), 1).astype(jnp.float32)
+    return jnp.maximum(jnp.where(counted.any(axis=1), table[n] + mean, 0.0), 0.0)
+
+
+def joint_continuous_information(
+    codes: Float[Array, "n d"], values: Float[Array, "n k"], *, neighbours: int = 3
+) -> Float[Array, " k"]:
+    """Mutual information in nats of all codes together with each continuous factor; Kraskov et al. 2004.
+
+    As :func:`jaxdis.learners.neighbours.continuous_information` with the largest difference of any code for distance.
+    """
+    n, k = values.shape
+    codes, values = over_deviation(codes), over_deviation(values)
+    table = digamma_table(n)
+    ordered = from_keys(jax.lax.sort(ordered_keys(values.T), dimension=1, is_stable=True))
+    size = chunk_rows(n)
+    rows = jnp.minimum(jnp.arange(-(-n // size) * size, dtype=jnp.int32), n - 1).reshape(-1, size)
+
+    def one_chunk(chunk):
+        apart = _distances(codes, chunk, "chebyshev")
+
+        def one_factor(factor):
+            value, ordered_value = factor
+            centre = value[chunk]
+            both = jnp.maximum(apart, jnp.abs(value[None, :] - centre[:, None]))
+            radius = kth_smallest(both, neighbours + 1)
+            equal = radius == 0
+            within = (apart < radius[:, None]) | (equal[:, None] & (apart == 0))
+            in_value = jnp.where(
+                equal,
+                count_nearer(ordered_value, centre, radius, closed=True),
+                count_nearer(ordered_value, centre, radius),
+            )
+            met = jnp.where(equal, (both == 0).sum(axis=1), neighbours)
+            return table[met] - table[within.sum(axis=1)] - table[in_value]
+
+        return jax.lax.map(one_factor, (values.T, ordered))
+
+    terms = jax.lax.map(one_chunk, rows).swapaxes(0, 1).reshape(k, -1)[:, :n]
+    return jnp.maximum(table[n] + terms.mean(axis=1), 0.0)
+
+
+def digamma_difference(table, reach, equal, equal_class):
+    """``E ψ(m)`` of samples that have ``reach`` equals in their class: see :func:`expected_digamma`."""
+    return table[jnp.maximum(reach, 1)] + table[equal][None, :] - table[equal_class]
+
+
+def _groups(codes) -> Int[Array, " n"]:
+    """A number for each sample that equal rows of codes share."""
+    n, d = codes.shape
+    index = jnp.arange(n, dtype=jnp.int32)
+    *columns, order = jax.lax.sort((*ordered_keys(codes.T), index), num_keys=d)
+    new = jnp.stack([column[1:] != column[:-1] for column in columns]).any(axis=0)
+    number = jnp.cumsum(jnp.concatenate([jnp.zeros(1, bool), new]).astype(jnp.int32))
+    return jnp.zeros(n, jnp.int32).at[order].set(number)
+
+
+def _equal_in_class(group, column, size: int) -> Int[Array, " n"]:
+    """How many samples, itself included, equal each in all codes and in class."""
+    cell = group * size + column
+    return jnp.zeros(group.shape[0] * size, jnp.int32).at[cell].add(1)[cell]
+
+
+def _unsettled(needed):
+    """The samples that need distances, first in a list; their number; and how many of them to take at a time."""
+    n = needed.shape[0]
+    size = min(chunk_rows(n), n)
+    rows = jnp.nonzero(needed, size=-(-n // size) * size, fill_value=n - 1)[0].astype(jnp.int32)
+    return (rows, needed.sum()), size
+
+
+def _distances(codes, chunk, norm: Norm) -> Float[Array, "r n"]:
+    """From the samples of a chunk to all; squared when Euclidean, which orders them the same."""
+
+    def further(apart, column):
+        difference = column[None, :] - column[chunk][:, None]
+        if norm == "euclidean":
+            return apart + difference**2, None
+        return jnp.maximum(apart, jnp.abs(difference)), None
+
+    start = jnp.zeros((chunk.shape[0], codes.shape[0]), codes.dtype)
+    return jax.lax.scan(further, start, codes.T)[0]
+
+
+def _expected(apart, same, reach, neighbours: int):
+    """``E ψ(m)`` of the samples of a chunk, by their distances to all and by who shares their class."""
+    own = jnp.where(same, apart, jnp.inf)
+    # A class of at most k samples: the farthest of them.
+    farthest = jnp.where(same, apart, -jnp.inf).max(axis=1)
+    radius = jnp.where(reach < neighbours, farthest, kth_smallest(own, neighbours + 1))[:, None]
+    itself = (radius[:, 0] > 0).astype(jnp.int32)
+    inside = (apart < radius).sum(axis=1) - itself
+    inside_class = (own < radius).sum(axis=1) - itself
+    shell = (apart == radius).sum(axis=1) + itself - 1
+    shell_class = (own == radius).sum(axis=1) + itself - 1
+    return expected_digamma(reach, inside, inside_class, shell, shell_class)

@@ -1,0 +1,284 @@
+"""The certificate of a metric: what it says of representations of known modularity, compactness and explicitness.
+
+Eight boundary cases, three sweeps and a curve over sample sizes (Julka et al. 2024, §IV), any metrics, many seeds in
+one program. Each (representation, metric) is a cell of its own in the study's directory: run again and it carries on.
+"""
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxdis import batching
+from jaxdis.data import synthetic
+from jaxdis.evaluate import TRAIN_SHARE, plan_of
+from jaxdis.member import Member, Plan, Shared, score_member
+from jaxdis.metrics import Metric, prepared
+from jaxdis.study.store import Store, cell_id
+
+# Raised whenever a number may change for the same specification.
+NUMERICS = 1
+
+ASPECTS = ("modularity", "compactness", "explicitness")
+
+# What each column claims to measure, by the authors' own words and Julka et al. 2024, §II. A column that is not here
+# claims nothing: its responses are listed, and nothing is passed or failed.
+CLAIMS: dict[str, tuple[str, ...]] = {
+    "mig": ("compactness",),
+    "mig_ksg": ("compactness",),
+    "rmig": ("compactness",),
+    "sap": ("compactness",),
+    "sap_r2": ("compactness",),
+    "mig_sup": ("modularity",),
+    "mig_sup_ksg": ("modularity",),
+    "modularity": ("modularity",),
+    "modularity_ksg": ("modularity",),
+    "factor_vae": ("modularity",),
+    "beta_vae": ("modularity",),
+    "infom": ("modularity",),
+    "infoc": ("compactness",),
+    "explicitness": ("explicitness",),
+    "dcimig": ASPECTS,
+    "dcimig_ksg": ASPECTS,
+    **{
+        f"{metric}.{column}": (aspect,)
+        for metric in ("med", "dci", "dci_forest", "dci_lasso")
+        for column, aspect in zip(("disentanglement", "completeness", "informativeness"), ASPECTS, strict=True)
+    },
+    **{f"edi.{aspect}": (aspect,) for aspect in ASPECTS},
+}
+# A case is expected high when it has all that the column claims, else low; this is what divides high from low.
+MIDDLE = 0.5
+# A column responds to an aspect when that moves its mean over the cases by this share of all that it moves.
+RESPONSE_SHARE = 0.25
+
+
+@dataclasses.dataclass(frozen=True)
+class Calibration:
+    """What is drawn and what is scored. The defaults are the paper's but for the seeds: 25 are what its code ran.
+
+    Attributes:
+      metrics: (name, metric) pairs; see :meth:`of`.
+      seeds: of every case and of every point of a sweep.
+      case_samples, sweep_samples: samples of a representation.
+      num_factors: factors, and codes, of a sweep.
+      warp, rotation, noise: the points of the sweeps.
+      sizes: sample sizes, each compared with ``full_size`` on the same draw; no curve when empty.
+      size_seeds: seeds of that curve, over all eight cases.
+    """
+
+    metrics: tuple[tuple[str, Metric], ...]
+    seeds: int = 25
+    case_samples: int = 50_000
+    sweep_samples: int = 20_000
+    num_factors: int = 6
+    warp: tuple[float, ...] = tuple(n / 10 for n in range(11))
+    rotation: tuple[float, ...] = tuple(n / 10 for n in range(6))
+    noise: tuple[float, ...] = tuple(n / 10 for n in range(11))
+    sizes: tuple[int, ...] = (100, 1000, 10_000, 50_000)
+    full_size: int = 100_000
+    size_seeds: int = 10
+
+    @classmethod
+    def of(cls, metrics="all", **sizes) -> "Calibration":
+        """``metrics``: ``"all"``, a name, names, or a mapping from column names of your own to metrics."""
+        return cls(plan_of(metrics), **sizes)
+
+    def parts(self) -> list["Part"]:
+        cases = [Part("calibration", case, self.case_samples, self.seeds) for case in synthetic.CASES]
+        sweeps = [
+            Part(kind, "", self.sweep_samples, self.seeds, getattr(self, kind), self.num_factors)
+            for kind in ("warp", "rotation", "noise")
+            if getattr(self, kind)
+        ]
+        smaller = [
+            Part("calibration", case, self.full_size, self.size_seeds, rows=rows)
+            for rows in ((*self.sizes, self.full_size) if self.sizes else ())
+            for case in synthetic.CASES
+        ]
+        return cases + sweeps + smaller
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """Representations that one program draws and scores: all seeds of a case, or of all points of a sweep."""
+
+    kind: str
+    case: str
+    num_samples: int
+    seeds: int
+    points: tuple[float, ...] = (0.0,)
+    num_factors: int = 0
+    rows: int = 0
+
+    def cell(self, metric: Metric) -> dict:
+        return {"kind": "score", "part": dataclasses.asdict(self), "metric": metric.describe(), "numerics": NUMERICS}
+
+
+class Certificate(NamedTuple):
+    """Scores of every column.
+
+    ``cases[column] [8, s]`` (seeds), in the order of :data:`jaxdis.data.synthetic.CASES`; ``sweeps[kind][column]
+    [points, s]``; ``sizes[column] [sizes, 8, s]``, ``full_size`` last; ``seconds[metric] [sizes]`` a representation.
+    """
+
+    cases: dict[str, np.ndarray]
+    sweeps: dict[str, dict[str, np.ndarray]]
+    sizes: dict[str, np.ndarray]
+    seconds: dict[str, np.ndarray]
+
+
+class Row(NamedTuple):
+    """One column of one case: what it says over the seeds, what its claim expects, and whether they agree.
+
+    ``expected`` is ``"high"``, ``"low"`` or ``""`` (no claim); ``passed`` is None without a claim.
+    """
+
+    column: str
+    case: str
+    mean: float
+    spread: float
+    expected: str
+    passed: bool | None
+
+
+class Response(NamedTuple):
+    """How far each aspect moves a column from low to high: mean over the four pairs of cases that differ in it alone.
+
+    ``effect`` and ``responds`` hold one entry an aspect, modularity, compactness, explicitness.
+    """
+
+    column: str
+    effect: tuple[float, float, float]
+    responds: tuple[bool, bool, bool]
+
+
+def calibrate(
+    calibration: Calibration, out: str | Path, *, progress: Callable[[int, int], None] | None = None
+) -> Certificate:
+    """Score every representation with every metric, keeping each cell in ``out``; what is there is not made again.
+
+    Args:
+      out: a directory of this calibration's own; another choice of metrics may share it, other sizes may not.
+      progress: called with cells done and cells in all.
+
+    Raises:
+      StoreError: when the directory holds something else.
+    """
+    store = Store(out)
+    sizes = {field.name: getattr(calibration, field.name) for field in dataclasses.fields(calibration)}
+    del sizes["metrics"]
+    store.open({"name": "calibration", "numerics": NUMERICS, **sizes})
+    parts = calibration.parts()
+    done, found = store.ids("score"), {}
+    total = len(parts) * len(calibration.metrics)
+    for part in parts:
+        for name, metric in calibration.metrics:
+            cell = part.cell(metric)
+            if cell_id(cell) not in done:
+                store.publish("score", cell, _run(part, name, metric))
+            found[part, name] = store.result("score", cell_id(cell))
+            if progress is not None:
+                progress(len(found), total)
+    return _certificate(calibration, found)
+
+
+def table(certificate: Certificate) -> list[Row]:
+    """Mean and spread of every column in every case, with what is expected of it."""
+    rows = []
+    for column, values in certificate.cases.items():
+        claims = CLAIMS.get(column, ())
+        for case, scores in zip(synthetic.CASES, values, strict=True):
+            mean, spread = float(scores.mean()), float(scores.std())
+            has = {aspect for aspect, digit in zip(ASPECTS, case, strict=True) if digit == "1"}
+            expected = ("high" if has.issuperset(claims) else "low") if claims else ""
+            passed = ((mean >= MIDDLE) if expected == "high" else (mean < MIDDLE)) if claims else None
+            rows.append(Row(column, case, mean, spread, expected, passed))
+    return rows
+
+
+def responses(certificate: Certificate) -> list[Response]:
+    """Which aspects each column responds to, by the eight cases; a column that is undefined on one responds to none."""
+    found = []
+    for column, values in certificate.cases.items():
+        cube = values.mean(axis=1).reshape(2, 2, 2)
+        effect = tuple(float(np.diff(cube, axis=axis).mean()) for axis in range(3))
+        moved, noise = np.ptp(cube), 2 * values.std(axis=1).mean()
+        responds = tuple(abs(e) > max(RESPONSE_SHARE * moved, noise, 1e-3) for e in effect)
+        found.append(Response(column, effect, responds))
+    return found
+
+
+def describe_response(response: Response) -> str:
+    """The aspects by name, a minus before one that lowers the score."""
+    named = [
+        f"{'-' if effect < 0 else ''}{aspect}"
+        for aspect, effect, responds in zip(ASPECTS, response.effect, response.responds, strict=True)
+        if responds
+    ]
+    return ", ".join(named) or ("undefined" if np.isnan(response.effect).any() else "none")
+
+
+def _run(part: Part, name: str, metric: Metric) -> dict:
+    """All seeds and points of a part under one metric: columns as lists, and seconds a representation, compiled."""
+    count = len(part.points) * part.seeds
+    members = {
+        "number": np.tile(np.arange(part.seeds, dtype=np.uint32), len(part.points)),
+        "point": np.repeat(np.array(part.points, np.float32), part.seeds),
+    }
+    program = (((name, metric),), part)
+    results = batching.map_members(_score, program, members, ())
+    seconds = None
+    if part.rows:  # the curve over sizes tells the time as well: once more, compiled
+        started = time.perf_counter()
+        batching.map_members(_score, program, members, ())
+        seconds = (time.perf_counter() - started) / count
+    columns = {name if field == "score" else f"{name}.{field}": values for field, values in results.items()}
+    return {"columns": {column: values.tolist() for column, values in columns.items()}, "seconds": seconds}
+
+
+def _score(program: tuple[Plan, Part], member: Mapping, shared: tuple) -> dict:
+    """One representation, drawn and scored. Traced."""
+    plan, part = program
+    draw_key, key = jax.random.split(jax.random.fold_in(jax.random.key(0), member["number"]))
+    if part.kind == "calibration":
+        codes, factors = synthetic.calibration(part.case, draw_key, part.num_samples)
+    else:
+        make = getattr(synthetic, part.kind)
+        codes, factors = make(member["point"], draw_key, part.num_samples, num_factors=part.num_factors)
+    n = part.rows or part.num_samples
+    codes, factors = codes[:n], factors.take(jnp.arange(n))
+    rows = jax.random.permutation(jax.random.fold_in(key, 1), n)
+    cut = round(n * TRAIN_SHARE)
+    draws = {name: prepared(metric, key, factors) for name, metric in plan}
+    one = Member(jnp.uint32(0), codes, None, None, None)
+    split = (rows[:cut], rows[cut:]) if any(metric.needs("test") for _, metric in plan) else (None, None)
+    ((_, result),) = score_member(plan, one, Shared(key, factors, None, None, *split, draws))[0].items()
+    return {field: value for field, value in result._asdict().items() if value is not None and value.ndim == 0}
+
+
+def _certificate(calibration: Calibration, found: dict) -> Certificate:
+    cases, sweeps, sizes, seconds = {}, {}, {}, {}
+    for (part, name), result in found.items():
+        if part.rows:
+            seconds.setdefault(name, []).append(result["seconds"])
+        for column, values in result["columns"].items():
+            values = np.array([np.nan if value is None else value for value in values], float)
+            if part.rows:
+                sizes.setdefault(column, []).append(values)
+            elif part.kind == "calibration":
+                cases.setdefault(column, []).append(values)
+            else:
+                sweeps.setdefault(part.kind, {})[column] = values.reshape(len(part.points), part.seeds)
+    by_size = (-1, len(synthetic.CASES))
+    return Certificate(
+        {column: np.stack(values) for column, values in cases.items()},
+        sweeps,
+        {column: np.stack(values).reshape(*by_size, calibration.size_seeds) for column, values in sizes.items()},
+        {name: np.reshape(values, by_size).mean(axis=1) for name, values in seconds.items()},
+    )

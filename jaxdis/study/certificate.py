@@ -1,0 +1,105 @@
+"""A calibration written out: tables to read, four figures, and the listing of what each column responds to."""
+
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from jaxdis.study.calibration import (
+    ASPECTS,
+    Calibration,
+    Certificate,
+    describe_response,
+    responses,
+    table,
+)
+from jaxdis.study.store import publish
+
+# What each sweep's parameter is, and the figure of Julka et al. 2024 that it redraws.
+SWEEPS = {
+    "warp": "α: how non-linear each code is (Figure 1)",
+    "rotation": "α: how much of its neighbour each code holds (Figure 2)",
+    "noise": "α: how much of each code is noise (Figure 3)",
+}
+
+
+def write_certificate(calibration: Calibration, certificate: Certificate, out: str | Path) -> list[Path]:
+    """Write the tables ``cases.csv``, ``responses.csv``, ``sweeps.csv`` and ``sizes.csv`` and the four figures.
+
+    Returns:
+      The files written; figures and tables of parts that were left out are not.
+    """
+    from jaxdis.study import plots
+
+    out = Path(out)
+    files = {"cases.csv": _csv(_cases(certificate)), "responses.csv": _csv(_responses(certificate))}
+    if certificate.sweeps:
+        files["sweeps.csv"] = _csv(_sweeps(calibration, certificate))
+    for kind, columns in certificate.sweeps.items():
+        files[f"{kind}.png"] = plots.curves(getattr(calibration, kind), columns, SWEEPS[kind])
+    if certificate.sizes:
+        sizes = (*calibration.sizes, calibration.full_size)
+        differences = {name: differences_of(values) for name, values in certificate.sizes.items()}
+        files["sizes.csv"] = _csv(_sizes(sizes, differences, certificate))
+        files["resources.png"] = plots.resources(sizes, differences, certificate.seconds)
+    for name, content in files.items():
+        publish(out / name, content, replace=True)
+    return [out / name for name in files]
+
+
+def differences_of(values: np.ndarray) -> np.ndarray:
+    """Mean distance over the cases from the score of the full size, ``[sizes − 1, seeds]``."""
+    return np.abs(values[:-1] - values[-1:]).mean(axis=1)
+
+
+def response_table(certificate: Certificate) -> tuple[Sequence[str], list[Sequence[str]]]:
+    """Heads and rows of text: each column, what it responds to, how far each aspect moves it, cases passed."""
+    verdicts: dict[str, list[bool]] = {}
+    for row in table(certificate):
+        if row.passed is not None:
+            verdicts.setdefault(row.column, []).append(row.passed)
+    rows = []
+    for response in responses(certificate):
+        mine = verdicts.get(response.column)
+        passed = f"{sum(mine)} of {len(mine)}" if mine else "no claim"
+        rows.append((response.column, describe_response(response), *(f"{e:+.2f}" for e in response.effect), passed))
+    return ("column", "responds to", *ASPECTS, "cases passed"), rows
+
+
+def _cases(certificate):
+    yield "column", "case", "mean", "spread", "expected", "passed"
+    for row in table(certificate):
+        passed = "" if row.passed is None else ("pass" if row.passed else "fail")
+        yield row.column, row.case, f"{row.mean:.6g}", f"{row.spread:.6g}", row.expected, passed
+
+
+def _responses(certificate):
+    heads, rows = response_table(certificate)
+    yield heads
+    yield from rows
+
+
+def _sweeps(calibration, certificate):
+    yield "sweep", "alpha", "column", "mean", "spread"
+    for kind, columns in certificate.sweeps.items():
+        for column, values in columns.items():
+            for alpha, scores in zip(getattr(calibration, kind), values, strict=True):
+                yield kind, f"{alpha:g}", column, f"{scores.mean():.6g}", f"{scores.std():.6g}"
+
+
+def _sizes(sizes, differences, certificate):
+    yield "what", "samples", "name", "value"
+    for column, values in differences.items():
+        for size, scores in zip(sizes, values, strict=False):
+            yield "distance from full size", size, column, f"{scores.mean():.6g}"
+    for name, seconds in certificate.seconds.items():
+        for size, value in zip(sizes, seconds, strict=True):
+            yield "seconds", size, name, f"{value:.6g}"
+
+
+def _csv(rows) -> bytes:
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\n").writerows(rows)
+    return buffer.getvalue().encode()
