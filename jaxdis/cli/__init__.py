@@ -29,9 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("default")
-            warnings.showwarning = lambda message, *_: terminal.console(error=True).print(
-                f"[yellow]warning:[/] {message}"
-            )
+            warnings.showwarning = lambda message, *_: terminal.warn(message)
             command.run()
     except (ValueError, OSError) as error:
         sys.stderr.write(f"jaxdis: {' '.join(str(error).split())}\n")

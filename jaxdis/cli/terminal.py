@@ -17,6 +17,10 @@ def console(*, error: bool = False):
     return Console(stderr=error, highlight=False)
 
 
+def warn(message) -> None:
+    console(error=True).print(f"warning: {message}", style="yellow", markup=False)
+
+
 class members_bar:
     """A progress bar over members, as the ``progress`` callback of :func:`jaxdis.evaluate`."""
 
