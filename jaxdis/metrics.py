@@ -10,6 +10,7 @@ import jax
 
 from jaxdis.downstream import explicitness
 from jaxdis.interventions import beta_vae, draw_batches, draw_pairs, factor_vae, group_by_value, irs
+from jaxdis.knockout import linear_probe, mlp_probe, nk
 from jaxdis.relations import RELATIONS
 from jaxdis.scores import SCORES
 from jaxdis.single_neuron import snc
@@ -166,6 +167,9 @@ METRICS: dict[str, Metric] = {
     "mcc": Blend("correlation", "matching"),
     "explicitness": Direct(Spec(explicitness)),
     "snc": Direct(Spec(snc)),
+    "nk": Direct(Spec(nk)),
+    "linear_probe": Direct(Spec(linear_probe)),
+    "mlp_probe": Direct(Spec(mlp_probe)),
     "factor_vae": Direct(Spec(factor_vae), prepare=draw_batches),
     "beta_vae": Direct(Spec(beta_vae), prepare=draw_pairs),
     "irs": Direct(Spec(irs), prepare=group_by_value),
