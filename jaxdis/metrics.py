@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 
-from jaxdis.downstream import explicitness
+from jaxdis.downstream import explicitness, infoe
 from jaxdis.interventions import beta_vae, draw_batches, draw_pairs, factor_vae, group_by_value, irs
 from jaxdis.knockout import linear_probe, mlp_probe, nk
 from jaxdis.relations import RELATIONS
@@ -162,6 +162,7 @@ METRICS: dict[str, Metric] = {
     "dci": Blend("boosted_trees", "entropy"),
     "dci_forest": Blend("random_forest", "entropy"),
     "dci_lasso": Blend("lasso_importance", "entropy"),
+    "dci_logistic": Blend("logistic_importance", "entropy"),
     "rmig": Blend("mutual_information_sampled", "gap"),
     "jemmig": Blend("mutual_information_sampled", "joint_gap"),
     "mcc": Blend("correlation", "matching"),
@@ -177,5 +178,6 @@ METRICS: dict[str, Metric] = {
     "code_information": Direct(Spec(code_information), lower_is_better=True),
     "amari": Blend("correlation", "amari", lower_is_better=True),
     "infom": Blend("mutual_information", SCORES["concentration"].with_options(over="codes")),
+    "infoe": Direct(Spec(infoe)),
     "infoc": Blend("mutual_information", SCORES["concentration"].with_options(over="factors")),
 }

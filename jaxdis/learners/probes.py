@@ -14,6 +14,8 @@ from jaxdis.learners.logistic import LARGEST_LOGIT, Groups, one_hot_of
 
 # Logit of a class that the training samples do not hold: never named.
 NEVER = -1e30
+# A choice among epochs needs so many samples, where they are no more than a quarter of all.
+LEAST_HELD_OUT = 200
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,7 +142,9 @@ def fit_probes(
     member = jnp.asarray(groups.member)
     hot = one_hot_of(classes, sizes)
     start_key, split_key, batch_key = jax.random.split(key, 3)
-    kept = max(1, round(n * recipe.held_out)) if recipe.select == "held_out" and n > 1 else 0
+    kept = 0
+    if recipe.select == "held_out" and n > 1:
+        kept = max(1, round(n * recipe.held_out), min(n // 4, LEAST_HELD_OUT))
     rows = _shuffled(split_key, n) if kept else jnp.arange(n)
     judge, rows = rows[:kept], rows[kept:]
     optimizer = optax.scale_by_adam()
@@ -169,7 +173,8 @@ def fit_probes(
             picked, counted = chosen
             number = counted.sum()
             gradient, right = _gradient(probe, codes[picked], hot[picked], counted / number, mask, groups)
-            updates, moments = optimizer.update(gradient, moments)
+            with jax.numpy_dtype_promotion("standard"):  # optax raises a float to the power of an int32 count
+                updates, moments = optimizer.update(gradient, moments)
             moved = jax.tree.map(lambda leaf, update: leaf - rate * update, probe, updates)
             return (pick(state.running, moved, probe), moments), right * number
 
