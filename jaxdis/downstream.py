@@ -280,7 +280,7 @@ def _above_chance(accuracy, chance):
 
 
 class ZeroShot(NamedTuple):
-    """Normalised root-mean-square error of each factor, ``seen [k]`` where the model was fitted, ``unseen [k]`` elsewhere.
+    """Normalised root-mean-square error of each factor, ``seen [k]`` where it was fitted, ``unseen [k]`` elsewhere.
 
     ``score []``: mean of ``unseen``. 0 is perfect, 1 what the mean of the fitted samples gives.
     """

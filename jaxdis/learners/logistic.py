@@ -66,8 +66,8 @@ def fit_logistic(
     ``strength`` may differ between factors (infinity: no penalty), and so may ``weights``; ``start``: from where to
     descend. That is scikit-learn's ``LogisticRegression(C=strength)``. All factors are one program: logits ``[n, s]``
     are a single product. The method is L-BFGS with Böhning's bound on the curvature as preconditioner, a full step at a
-    time and without line search; a factor whose objective rises goes back and forgets its memory, which makes the next step
-    one of the bound's own, and that never rises.
+    time and without line search; a factor whose objective rises goes back and forgets its memory, which makes the next
+    step one of the bound's own, and that never rises.
 
     Contract: a class that does not occur gets no probability worth naming; constant codes get coefficient 0;
     deterministic. Agrees with the optimum to about 1e-3 in coefficients and 1e-4 in areas under the ROC curve.

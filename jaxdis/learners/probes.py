@@ -244,7 +244,8 @@ def _gradient(probe: Probe, codes, hot, share, mask, groups: Groups) -> tuple[Pr
 def _initial(key, d: int, sizes, mask, width: int | None) -> Probe:
     """Uniform within one over the root of the number of inputs (those that the mask shows), as PyTorch draws."""
     k, most, h = len(sizes), max(sizes), width or d
-    draws = jax.vmap(lambda j: _uniform(jax.random.fold_in(key, j), (d + 1 + most, h + 1)))(jnp.arange(k))
+    # A number depends on its place alone: factors come first, so that none depends on how many others there are.
+    draws = jax.random.uniform(key, (k, d + 1 + most, h + 1), minval=-1.0, maxval=1.0)
     bounds = 1 / jnp.sqrt(jnp.maximum(mask.sum(axis=0), 1.0))
     first = None
     if width is not None:
@@ -263,10 +264,6 @@ def _shuffled(key, n: int) -> Int[Array, " n"]:
     if low < 1 << 16:  # enough random bits are left above
         return jax.lax.sort(bits & ~low | numbers, is_stable=False) & low
     return jax.lax.sort((bits, numbers), num_keys=1, is_stable=False)[1]
-
-
-def _uniform(key, shape):
-    return jax.random.uniform(key, shape, minval=-1.0, maxval=1.0)
 
 
 def _cross_entropy(logits, hot, member) -> Float[Array, "n k"]:
