@@ -282,7 +282,7 @@ def _above_chance(accuracy, chance):
 class ZeroShot(NamedTuple):
     """Normalised root-mean-square error of each factor, ``seen [k]`` where it was fitted, ``unseen [k]`` elsewhere.
 
-    ``score []``: mean of ``unseen``. 0 is perfect, 1 what the mean of the fitted samples gives.
+    ``score []``: mean of ``unseen``. 0 is perfect, 1 what guessing the mean of the judged samples gives.
     """
 
     score: Float[Array, ""]
@@ -298,13 +298,14 @@ def zero_shot(
     penalty: float = 0.02,
     active: Bool[Array, " d"] | None = None,
 ) -> ZeroShot:
-    """Error of a lasso fitted on one region of the factors and judged on another, in deviations of the fitted samples.
+    """Error of a lasso fitted on one region of the factors and judged on another: ``RMSE_j / σ_j`` of those judged.
 
-    Both codes and factors are standardised by the fitted samples; ``RMSE_j`` is then normalised. The regions are the
-    caller's: :func:`teapot_gap` is that of the paper.
+    Codes and factors are standardised by the fitted samples for the fit. The regions are the caller's:
+    :func:`teapot_gap` is that of the paper. A factor varies less inside a narrow region, so that an equal error weighs
+    more there.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]`` inside the region; test codes ``[m, d]`` and factors outside.
-    Contract: at least 0; a factor that does not vary where the model is fitted is left out and NaN; a constant code
+    Contract: at least 0; a factor that does not vary where the model is fitted or judged is NaN there; a constant code
     changes nothing; any non-finite code gives NaN; invariant under affine maps of codes and factors; deterministic.
     Class numbers are taken as values.
 
@@ -319,8 +320,10 @@ def zero_shot(
     varied = (values.max(axis=0) > values.min(axis=0)) & (finite_codes(codes) & finite_codes(test.codes)).all()
 
     def error(inputs, targets):
-        squares = (standardised(targets, like=values) - inputs @ weights) ** 2
-        return jnp.where(varied, jnp.sqrt(weighted_mean(squares, jnp.ones(len(squares)))), jnp.nan)
+        goal = standardised(targets, like=values)
+        error = jnp.sqrt(weighted_mean((goal - inputs @ weights) ** 2, jnp.ones(len(goal))))
+        deviation = goal.std(axis=0)
+        return jnp.where(varied & (deviation > 0), safe_divide(error, deviation), jnp.nan)
 
     outside = error(standardised(far, like=clean), unseen)
     return ZeroShot(jnp.nanmean(outside), error(inputs, values), outside)

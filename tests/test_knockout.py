@@ -43,8 +43,8 @@ def by_the_released_recipe():
 def test_perceptrons_equal_the_authors_within_two_deviations(by_the_released_recipe, name, part, recorded):
     """Two standard deviations of the reference's seeds; where they all agree, to rounding.
 
-    The first two factors of xor are exchangeable, and the released code drops the epoch that passes 99 %, by luck of the
-    seed: 0.79 ± 0.24 on one of them and 1 ± 0 on the other. They are pooled.
+    The first two factors of xor are exchangeable, and the released code drops the epoch that passes 99 %, by luck of
+    the seed: 0.79 ± 0.24 on one of them and 1 ± 0 on the other. They are pooled.
     """
     found = by_the_released_recipe[name].part(part).mean(axis=0)
     mean, deviation = (np.array(GOLDEN[name][recorded][each]) for each in ("mean", "std"))

@@ -20,7 +20,7 @@ ABSENT = -60.0
 
 # scikit-learn's ``Cs=10``, and how many steps each takes from the solution before.
 STRENGTHS = tuple(float(f"{10 ** (-4 + 8 * i / 9):.6g}") for i in range(10))
-PATH_STEPS = 6
+PATH_STEPS = 8
 
 
 class Logistic(NamedTuple):
@@ -58,13 +58,12 @@ def fit_logistic(
     *,
     strength: float | Float[Array, ""] | Float[Array, " k"] = 1.0,
     weights: Float[Array, " n"] | Float[Array, "n k"] | None = None,
-    start: Logistic | None = None,
     steps: int = STEPS,
 ) -> Logistic:
     """Minimise ``strength · Σ_n w_n cross-entropy + ½ ‖W‖²`` for each factor; intercepts are free.
 
-    ``strength`` may differ between factors (infinity: no penalty), and so may ``weights``; ``start``: from where to
-    descend. That is scikit-learn's ``LogisticRegression(C=strength)``. All factors are one program: logits ``[n, s]``
+    ``strength`` may differ between factors (infinity: no penalty), and so may ``weights``. That is scikit-learn's
+    ``LogisticRegression(C=strength)``. All factors are one program: logits ``[n, s]``
     are a single product. The method is L-BFGS with Böhning's bound on the curvature as preconditioner, a full step at a
     time and without line search; a factor whose objective rises goes back and forgets its memory, which makes the next
     step one of the bound's own, and that never rises.
@@ -74,6 +73,19 @@ def fit_logistic(
 
     Reference: Böhning 1992 (the bound); Nocedal & Wright 2006, algorithm 7.4.
     """
+    return _descend(codes, classes, sizes, strength, weights, None, steps).model
+
+
+class _Descent(NamedTuple):
+    """``model``; the last ``moves [j, d + 1, s]`` and the ``turns`` of the gradient of the likelihood alone."""
+
+    model: Logistic
+    moves: Float[Array, "j e s"]
+    turns: Float[Array, "j e s"]
+
+
+def _descend(codes, classes, sizes, strength, weights, start: _Descent | None, steps: int) -> _Descent:
+    """:func:`fit_logistic`, from where another descent of the same likelihood ended and with what it learned."""
     n, d = codes.shape
     groups = Groups.of(sizes)
     member = jnp.asarray(groups.member)
@@ -156,12 +168,15 @@ def fit_logistic(
         )
 
     first = jnp.zeros((d + 1, sum(sizes))).at[-1].set(jnp.where(occurs, 0.0, ABSENT))
+    moves = turns = jnp.zeros((MEMORY, *first.shape))
     if start is not None:
-        first = jnp.concatenate([start.coefficients, start.intercepts[None, :]])
-    memory = jnp.zeros((MEMORY, *first.shape))
-    rho = jnp.zeros((MEMORY, len(sizes)))
-    fitted = jax.lax.fori_loop(0, steps, step, (first, *objective(first), memory, memory, rho))[0]
-    return Logistic(fitted[:-1], fitted[-1])
+        first = jnp.concatenate([start.model.coefficients, start.model.intercepts[None, :]])
+        moves, turns = start.moves, start.turns + penalty[None] * start.moves
+    curvatures = jax.vmap(dot)(moves, turns)
+    rho = jnp.where(curvatures > 1e-12, 1 / jnp.maximum(curvatures, 1e-12), 0.0)
+    state = jax.lax.fori_loop(0, steps, step, (first, *objective(first), moves, turns, rho))
+    fitted, _, _, moves, turns, _ = state
+    return _Descent(Logistic(fitted[:-1], fitted[-1]), moves, turns - penalty[None] * moves)
 
 
 def _bound(gram: Float[Array, "e e"], penalty: Float[Array, " e"]) -> Float[Array, "e e"]:
@@ -213,11 +228,12 @@ def fit_logistic_validated(
         judged = 1 - weights
         first = jnp.where(weights @ seen > 0, 0.0, ABSENT)
 
-        def one_strength(model, strength):
-            model = fit_logistic(codes, classes, sizes, strength=strength, weights=weights, start=model, steps=steps)
-            return model, judged @ _right(model, codes, seen, sizes) / judged.sum()
+        def one_strength(state, strength):
+            state = _descend(codes, classes, sizes, strength, weights, state, steps)
+            return state, judged @ _right(state.model, codes, seen, sizes) / judged.sum()
 
-        start = Logistic(jnp.zeros((codes.shape[1], sum(sizes))), first)
+        memory = jnp.zeros((MEMORY, codes.shape[1] + 1, sum(sizes)))
+        start = _Descent(Logistic(jnp.zeros((codes.shape[1], sum(sizes))), first), memory, memory)
         return jax.lax.scan(one_strength, start, path)[1]
 
     accuracy = jax.lax.map(one_fold, jnp.arange(count)).mean(axis=0)
