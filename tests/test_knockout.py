@@ -8,6 +8,7 @@ import pytest
 from jaxdis import METRICS, Factors, Sample, evaluate
 from jaxdis.data import synthetic
 from jaxdis.knockout import knockout_curve, knockout_order, knockout_table
+from jaxdis.learners.probes import PRESETS, predict_with_probes
 from tests.golden_values import numbers
 from tests.relations.test_information import POPULATIONS
 
@@ -209,3 +210,19 @@ def test_continuous_and_one_valued_factors_are_left_out(name):
     scores = evaluate(values[:, :1], Factors.of(values, (3, 1, None)), name)
     assert np.isfinite(scores[name])
     assert np.isnan(scores.part(f"{name}.per_factor")[1:]).all()
+
+
+def test_memory_does_not_grow_with_masks():
+    """On CPU masks run one after the other: ten cost what two cost, but for the answers."""
+    codes, values = jnp.zeros((2000, 10)), jnp.zeros((2000, 2), jnp.int32)
+
+    def temporaries(count):
+        def run(key, codes, values):
+            masks = jnp.ones((count, 10, 2), bool)
+            return predict_with_probes(key, codes, values, (3, 8), codes, masks, recipe=PRESETS["mahon2024_paper"])
+
+        compiled = jax.jit(run).lower(jax.random.key(0), codes, values).compile()
+        return compiled.memory_analysis().temp_size_in_bytes
+
+    assert temporaries(10) < 1.2 * temporaries(2)
+    assert temporaries(2) < 40e6
