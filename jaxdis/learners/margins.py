@@ -131,7 +131,7 @@ def fit_machines(
     occurring = ((counts > 0).astype(jnp.float32) @ groups.member) @ groups.member.T
     weight = safe_divide(n / occurring, counts) if balanced else jnp.ones_like(counts)
     # Two values: the other side has its own class's weight.
-    sums = ((weight * (counts > 0)) @ groups.member) @ groups.member.T
+    sums = (jnp.where(counts > 0, weight, 0.0) @ groups.member) @ groups.member.T
     other = jnp.where(occurring == 2, sums - weight, 1.0)
     costs = 2 * strength * jnp.where(hot > 0, weight[None, :], other[None, :])
     sign = 2 * hot - 1
@@ -143,7 +143,7 @@ def fit_machines(
     def newton(_, state):
         parameters, value, short, damping = state
         gradient = parameters - inputs.T @ (costs * sign * short)
-        curvature = ((costs * (short > 0)).T @ squares).reshape(-1, d + 1, d + 1) + jnp.eye(d + 1)[None]
+        curvature = (jnp.where(short > 0, costs, 0.0).T @ squares).reshape(-1, d + 1, d + 1) + jnp.eye(d + 1)[None]
         direction = jnp.linalg.solve(curvature, gradient.T[:, :, None])[:, :, 0].T
         moved = parameters - damping[None, :] * direction
         new_value, new_short = objective(moved)
