@@ -222,7 +222,7 @@ def compositional_generalisation(
     key: Key[Array, ""],
     codes: Codes,
     factors: Factors,
-    test_codes: Codes,
+    test_codes: Float[Array, "m d"],
     test_factors: Factors,
     *,
     preset: Preset = "converged",
