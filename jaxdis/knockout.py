@@ -245,6 +245,8 @@ def _problem(codes, factors: Factors, test: Sample, active) -> _Problem:
     usable = (relation.ceiling > 0) & np.array([size is not None for size in factors.sizes])
     chance = chance_of(classes, sizes)
     shown = relation.active
+    # What a code that does not count holds must not matter, not even to the order in which weights are drawn.
+    codes, held_out = (jnp.where(shown[None, :], sample, 0.0) for sample in (codes, held_out))
     return _Problem(codes, held_out, classes, truth, sizes, shown, usable, finite, chance, relation.strength)
 
 

@@ -160,7 +160,7 @@ def _descend(codes, classes, sizes, strength, weights, start: _Descent | None, s
         rho = jnp.concatenate([newest[None], rho[:-1]]) * accepted.astype(jnp.float32)[None, :]
         return (
             jnp.where(taken, moved, parameters),
-            jnp.minimum(new_value, value),  # what rounding allows a step to rise, it allows all together
+            jnp.where(accepted, new_value, value),
             jnp.where(taken, new_gradient, gradient),
             jnp.concatenate([move[None], moves[:-1]]),
             jnp.concatenate([turn[None], turns[:-1]]),
