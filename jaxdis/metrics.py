@@ -8,8 +8,9 @@ from typing import Any
 
 import jax
 
-from jaxdis.downstream import explicitness
+from jaxdis.downstream import explicitness, infoe
 from jaxdis.interventions import beta_vae, draw_batches, draw_pairs, factor_vae, group_by_value, irs
+from jaxdis.knockout import linear_probe, mlp_probe, nk
 from jaxdis.relations import RELATIONS
 from jaxdis.scores import SCORES
 from jaxdis.single_neuron import snc
@@ -163,11 +164,15 @@ METRICS: dict[str, Metric] = {
     "dci": Blend("boosted_trees", "entropy"),
     "dci_forest": Blend("random_forest", "entropy"),
     "dci_lasso": Blend("lasso_importance", "entropy"),
+    "dci_logistic": Blend("logistic_importance", "entropy"),
     "rmig": Blend("mutual_information_sampled", "gap"),
     "jemmig": Blend("mutual_information_sampled", "joint_gap"),
     "mcc": Blend("correlation", "matching"),
     "explicitness": Direct(Spec(explicitness)),
     "snc": Direct(Spec(snc)),
+    "nk": Direct(Spec(nk)),
+    "linear_probe": Direct(Spec(linear_probe)),
+    "mlp_probe": Direct(Spec(mlp_probe)),
     "factor_vae": Direct(Spec(factor_vae), prepare=draw_batches),
     "beta_vae": Direct(Spec(beta_vae), prepare=draw_pairs),
     "irs": Direct(Spec(irs), prepare=group_by_value),
@@ -175,6 +180,7 @@ METRICS: dict[str, Metric] = {
     "code_information": Direct(Spec(code_information), lower_is_better=True),
     "amari": Blend("correlation", "amari", lower_is_better=True),
     "infom": Blend(_TEN_NEIGHBOURS, SCORES["concentration"].with_options(over="codes")),
+    "infoe": Direct(Spec(infoe)),
     "infoc": Blend(_TEN_NEIGHBOURS, SCORES["concentration"].with_options(over="factors")),
     "mig_ksg": Blend("mutual_information_neighbours", "gap"),
     "mig_sup_ksg": Blend("mutual_information_neighbours", "factor_gap"),

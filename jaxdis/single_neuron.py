@@ -22,12 +22,14 @@ LEVEL = 1e-3
 
 class SingleNeuron(NamedTuple):
     """``score []``, the mean of ``per_factor [k]``, which is ``accuracy [k]`` on held-out samples adjusted for chance;
-    ``code [k]``, the code aligned with each factor, −1 for none."""
+    ``code [k]``, the code aligned with each factor, −1 for none; ``joint [k, k]``, the share of held-out samples of
+    which both factors are named (the accuracy itself on the diagonal)."""
 
     score: Float[Array, ""]
     per_factor: Float[Array, " k"]
     accuracy: Float[Array, " k"]
     code: Int[Array, " k"]
+    joint: Float[Array, "k k"]
 
 
 def snc(
@@ -65,7 +67,7 @@ def snc(
     discrete = np.array([size is not None for size in factors.sizes])
     information = mutual_information_equal_count(codes, factors, active=active)
     usable = (information.ceiling > 0) & discrete
-    aligned = _align(information.strength, information.active, usable, reuse=mode == "code")
+    aligned = align_codes(information.strength, information.active, usable, reuse=mode == "code")
     ordered = sort_columns(codes)
     limits = np.array([chi2.isf(LEVEL, max(size - 1, 1)) for size in sizes], np.float32)
 
@@ -85,24 +87,40 @@ def snc(
                 classes,
                 size,
             )
-        return (predicted == truth).astype(jnp.float32).mean(), ((counts / counts.sum()) ** 2).sum()
+        return (predicted == truth).astype(jnp.float32)
 
     # Factors one after the other with classes padded to the most: one program, whatever the sizes.
     last = np.array([sizes], np.int32) - 1
     labels = [jnp.clip(sample.values.astype(jnp.int32), 0, last).T for sample in (factors, test.factors)]
-    accuracy, chance = jax.lax.map(one_factor, (*labels, np.array(sizes, np.int32), limits, aligned))
+    correct = jax.lax.map(one_factor, (*labels, np.array(sizes, np.int32), limits, aligned)).T
+    correct = jnp.where((aligned >= 0)[None, :], correct, 0.0)
+    accuracy, chance = correct.mean(axis=0), chance_of(labels[0].T, tuple(sizes))
     adjusted = jnp.maximum(safe_divide(accuracy - chance, 1 - chance), 0.0)
     adjusted = jnp.where(aligned >= 0, adjusted, 0.0)
     score = jnp.where(usable, adjusted, 0.0).sum() / usable.sum().astype(jnp.float32)
+    defined = usable & finite
     return SingleNeuron(
         jnp.where(finite, score, jnp.nan),
-        jnp.where(usable & finite, adjusted, jnp.nan),
-        jnp.where(usable & finite, jnp.where(aligned >= 0, accuracy, 0.0), jnp.nan),
+        jnp.where(defined, adjusted, jnp.nan),
+        jnp.where(defined, accuracy, jnp.nan),
         aligned,
+        jnp.where(defined[:, None] & defined[None, :], joint_accuracy(correct), jnp.nan),
     )
 
 
-def _align(information, active, usable, *, reuse: bool) -> Int[Array, " k"]:
+def joint_accuracy(correct: Float[Array, "n k"]) -> Float[Array, "k k"]:
+    """Share of samples of which both factors are right, from what is right (1) and wrong (0) in each."""
+    return correct.T @ correct / correct.shape[0]
+
+
+def chance_of(classes: Int[Array, "n k"], sizes: tuple[int, ...]) -> Float[Array, " k"]:
+    """Accuracy of guessing classes as often as they occur, ``Σ_c p_c²``."""
+    n = classes.shape[0]
+    counts = [jnp.zeros(size).at[classes[:, j]].add(1.0, mode="promise_in_bounds") for j, size in enumerate(sizes)]
+    return jnp.stack([((count / n) ** 2).sum() for count in counts])
+
+
+def align_codes(information, active, usable, *, reuse: bool) -> Int[Array, " k"]:
     """The code of each factor, one to one; with ``reuse`` each code as often as is needed to serve all factors."""
     d, k = information.shape
     allowed = jnp.where(active[:, None] & usable[None, :], information, jnp.nan)

@@ -17,7 +17,7 @@ FLOORS = [
     {"codes"},
     {"relations"},
     {"scores"},
-    {"metrics", "single_neuron", "interventions", "structured", "unsupervised", "downstream"},
+    {"metrics", "single_neuron", "knockout", "interventions", "structured", "unsupervised", "downstream"},
     {"batching", "bootstrap", "member", "table", "inputs", "evaluate", "sensitivity"},
     {"study"},
     {"listing", "cli", "__main__", "__init__"},

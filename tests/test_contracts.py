@@ -26,6 +26,8 @@ INVARIANT_UNDER = {
     "r2": "affine",
     "svm_accuracy": "nothing",
     "lasso_importance": "affine",
+    "logistic_accuracy": "affine",
+    "logistic_importance": "affine",
     "threshold_accuracy": "increasing",
     "boosted_trees": "increasing",
     "random_forest": "affine",
@@ -91,7 +93,9 @@ def test_one_member_alone_equals_it_in_the_zoo(name):
 @pytest.mark.parametrize("name", METRICS)
 def test_batched_equals_mapped(name):
     """vmap = lax.map, with a batch that does not divide the members of a device."""
-    assert_same(evaluate(*zoo(), name, batch_size=2), scores_of(name), atol=1e-5)
+    # InfoE has no penalty: on nearly separable samples a hundred steps end short of an optimum far away, where rounding
+    # decides how far; measured 1.4e-4.
+    assert_same(evaluate(*zoo(), name, batch_size=2), scores_of(name), atol=5e-4 if name == "infoe" else 1e-5)
 
 
 @pytest.mark.parametrize("name", METRICS)
@@ -198,7 +202,9 @@ def test_relation_jitted_equals_eager(name):
         np.testing.assert_allclose(left, right, atol=2e-6)
 
 
-@pytest.mark.parametrize("name", sorted(set(RELATIONS) - {"lasso_importance"}))  # coefficients have no bound
+@pytest.mark.parametrize(
+    "name", sorted(set(RELATIONS) - {"lasso_importance", "logistic_importance"})
+)  # coefficients: no bound
 def test_relation_is_within_its_ceiling(name):
     codes, factors = zoo()
     relation = relate_jitted(RELATIONS[name], codes[0], factors)

@@ -4,6 +4,7 @@ from jaxdis.relations.binless import impact_intensity, mutual_information_neighb
 from jaxdis.relations.correlation import correlation, r2
 from jaxdis.relations.information import mutual_information, mutual_information_equal_count, mutual_information_sampled
 from jaxdis.relations.learned import lasso_importance, svm_accuracy, threshold_accuracy
+from jaxdis.relations.logistic import logistic_accuracy, logistic_importance
 from jaxdis.relations.relation import Relation
 from jaxdis.relations.trees import boosted_trees, random_forest
 from jaxdis.spec import Spec
@@ -19,6 +20,8 @@ RELATIONS: dict[str, Spec] = {
     "r2": Spec(r2),
     "svm_accuracy": Spec(svm_accuracy),
     "lasso_importance": Spec(lasso_importance),
+    "logistic_accuracy": Spec(logistic_accuracy),
+    "logistic_importance": Spec(logistic_importance),
     "threshold_accuracy": Spec(threshold_accuracy),
     "boosted_trees": Spec(boosted_trees),
     "random_forest": Spec(random_forest),
@@ -31,6 +34,8 @@ __all__ = [
     "correlation",
     "impact_intensity",
     "lasso_importance",
+    "logistic_accuracy",
+    "logistic_importance",
     "mutual_information",
     "mutual_information_equal_count",
     "mutual_information_neighbours",

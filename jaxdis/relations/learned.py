@@ -1,5 +1,7 @@
 """Relations read off small learners: what one code predicts, or how much a linear model leans on it."""
 
+from typing import Literal
+
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool
@@ -55,13 +57,15 @@ def lasso_importance(
     *,
     test: Sample,
     penalty: float = 0.02,
+    informativeness: Literal["accuracy", "nrmse"] = "nrmse",
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:
     """Absolute coefficients of a lasso from all standardised codes to each standardised factor.
 
     ``strength[i, j] = |w_ij|``; ``ceiling`` is 1, which coefficients of correlated codes may pass; ``fit[j]`` is one
     minus the normalised root-mean-square error on the test samples, ``1 − RMSE / σ(factor)``: 1 is perfect, 0 is no
-    better than the mean.
+    better than the mean. With ``informativeness="accuracy"`` it is the share of test samples whose prediction is
+    nearest to the true class number (NaN for a continuous factor).
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``.
     Contract: a constant code's row is 0; a non-finite code is left out of the model and makes ``fit`` NaN; invariant
@@ -78,7 +82,15 @@ def lasso_importance(
     predicted = standardised(held_out, like=codes) @ weights
     error = standardised(test.factors.values.astype(jnp.float32), like=values) - predicted
     ones = jnp.ones(error.shape[0])
-    fit = jnp.where(finite.all(), 1 - jnp.sqrt(weighted_mean(error**2, ones)), jnp.nan)
+    if informativeness == "nrmse":
+        fit = 1 - jnp.sqrt(weighted_mean(error**2, ones))
+    else:
+        truth, last = test.factors.values.astype(jnp.float32), np.array([[size or 1 for size in factors.sizes]]) - 1
+        discrete = np.array([size is not None for size in factors.sizes])
+        named = truth - error * values.std(axis=0)[None, :]
+        right = jnp.round(jnp.clip(named, 0, last.astype(np.float32))) == truth
+        fit = jnp.where(discrete, weighted_mean(right.astype(jnp.float32), ones), jnp.nan)
+    fit = jnp.where(finite.all(), fit, jnp.nan)
     varied = (values.max(axis=0) > values.min(axis=0)).astype(jnp.float32)
     return Relation.of(jnp.abs(weights), varied, fit=fit, active=active, finite=finite)
 

@@ -104,6 +104,47 @@ def test_margins_without_some_classes_weigh_those_that_occur(samples):
     assert np.isneginf(model.intercept[2]).all()
 
 
+@pytest.mark.parametrize("balanced", [False, True])
+@pytest.mark.parametrize("strength", [0.01, 1.0])
+def test_machines_of_all_codes_equal_liblinear(samples, strength, balanced):
+    codes, values, held_out, truth = samples
+    fit = jax.jit(lambda c, v: margins.fit_machines(c, v, SIZES, strength=strength, balanced=balanced))
+    model = fit(jnp.asarray(codes), jnp.asarray(values, jnp.int32))
+    named = np.asarray(margins.name_by_machines(model, jnp.asarray(held_out), SIZES))
+    for j, part in enumerate(logistic.Groups.of(SIZES).slices()):
+        oracle = LinearSVC(C=strength, class_weight="balanced" if balanced else None, tol=1e-8, dual=False)
+        oracle.fit(codes.astype(float), values[:, j])
+        found = np.asarray(model.coefficients[:, part]).T[-len(oracle.coef_) :]  # two values: one machine there
+        np.testing.assert_allclose(found, oracle.coef_, atol=2e-4)
+        np.testing.assert_allclose(model.intercepts[part][-len(oracle.coef_) :], oracle.intercept_, atol=2e-4)
+        assert (named[:, j] == truth[:, j]).mean() == pytest.approx(oracle.score(held_out, truth[:, j]), abs=1e-3)
+
+
+def test_machines_never_name_a_class_that_does_not_occur(samples):
+    codes, values, held_out, _ = samples
+    model = jax.jit(lambda c, v: margins.fit_machines(c, v, (4,)))(codes, jnp.asarray(values[:, :1], jnp.int32))
+    assert np.isneginf(model.intercepts[3])
+    assert np.asarray(margins.name_by_machines(model, jnp.asarray(held_out), (4,))).max() == 2
+
+
+def test_lasso_path_equals_sklearn_at_every_penalty(samples):
+    codes, values, held_out, truth = samples
+    targets = linear.standardised(jnp.asarray(values, jnp.float32))
+    goal = linear.standardised(jnp.asarray(truth, jnp.float32), like=jnp.asarray(values, jnp.float32))
+    penalties = (0.3, 0.001, 0.03)
+    path = jax.jit(lambda *a: linear.lasso_validated(*a, penalties=penalties))(codes, targets, held_out, goal)
+    expected = []
+    for penalty in sorted(penalties, reverse=True):
+        oracle = Lasso(alpha=penalty, tol=1e-9, max_iter=100_000, fit_intercept=False)
+        oracle.fit(codes.astype(float), np.asarray(targets, float))
+        expected.append(((np.asarray(goal) - held_out @ oracle.coef_.T) ** 2).mean(axis=0))
+    np.testing.assert_allclose(path.error, expected, atol=1e-4)
+    best = np.sort(penalties)[::-1][np.argmin(expected, axis=0)]
+    np.testing.assert_allclose(path.penalty, best)
+    alone = linear.lasso(jnp.asarray(codes), targets, float(best[0]))
+    np.testing.assert_allclose(path.weights[:, 0], alone[:, 0], atol=1e-4)
+
+
 @pytest.mark.parametrize("penalty", [0.001, 0.02, 0.5])
 def test_lasso_equals_sklearn(samples, penalty):
     codes, values, _, _ = samples

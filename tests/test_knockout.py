@@ -1,0 +1,228 @@
+"""Neuron knock-out and trained probes against the authors' values, known truths and chance."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxdis import METRICS, Factors, Sample, evaluate
+from jaxdis.data import synthetic
+from jaxdis.knockout import knockout_curve, knockout_order, knockout_table
+from jaxdis.learners.probes import PRESETS, predict_with_probes
+from tests.golden_values import numbers
+from tests.relations.test_information import POPULATIONS
+
+GOLDEN = numbers("probes")["cases"]
+NAMES = ("nk", "mlp_probe", "linear_probe")
+
+
+def repeated(name, n=10_000):
+    """A population written out to about n rows."""
+    codes, factors = POPULATIONS[name]()
+    values = np.asarray(factors.values)
+    times = max(1, n // len(values))
+    return np.repeat(np.asarray(codes), times, 0), Factors.of(np.repeat(values, times, 0), factors.sizes)
+
+
+def scores_of(codes, factors, names=NAMES, members=1, **options):
+    """Every member is the same representation with draws of its own; the test samples are the training samples."""
+    zoo = np.broadcast_to(codes, (members, *codes.shape))
+    plan = {name: METRICS[name].with_options(**options) for name in names}
+    return evaluate(zoo, factors, plan, test=(zoo, factors))
+
+
+@pytest.fixture(scope="module")
+def by_the_released_recipe():
+    return {name: scores_of(*repeated(name), members=10, preset="mahon2024_code") for name in GOLDEN}
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+@pytest.mark.parametrize(
+    ("part", "recorded"),
+    [("nk.full", "mlp_acc_test"), ("nk.knocked", "knockout_acc_test"), ("nk.per_factor", "nk_raw_per_factor")],
+)
+def test_perceptrons_equal_the_authors_within_two_deviations(by_the_released_recipe, name, part, recorded):
+    """Two standard deviations of the reference's seeds; where they all agree, to rounding.
+
+    The first two factors of xor are exchangeable, and the released code drops the epoch that passes 99 %, by luck of
+    the seed: 0.79 ± 0.24 on one of them and 1 ± 0 on the other. They are pooled.
+    """
+    found = by_the_released_recipe[name].part(part).mean(axis=0)
+    mean, deviation = (np.array(GOLDEN[name][recorded][each]) for each in ("mean", "std"))
+    if name == "c_xor":
+        found, mean = (np.r_[each[:2].mean(), each[2]] for each in (found, mean))
+        deviation = np.r_[np.sqrt((deviation[:2] ** 2).mean()), deviation[2]]
+    np.testing.assert_array_less(np.abs(found - mean), np.maximum(2 * deviation, 1e-6))
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_linear_probes_equal_the_authors_within_two_deviations(by_the_released_recipe, name):
+    """Thirty steps from a random start: which side of 1/2 an accuracy falls is luck, for the authors as for us.
+
+    Their five seeds happen to agree on some factors (deviation 0) and spread by 0.11 on their equals (the two factors
+    of M1 are exchangeable), so the deviation is pooled over factors, as is the mean.
+    """
+    expected = GOLDEN[name]["linear_acc_test"]
+    found = by_the_released_recipe[name].part("linear_probe.accuracy")
+    spread = np.sqrt(np.mean(np.square(expected["std"])))
+    assert abs(found.mean() - np.mean(expected["mean"])) < 2 * spread
+
+
+@pytest.mark.parametrize("model", ["M1", "M2"])
+def test_table_1_of_mahon_et_al(model):
+    """NK is 12.5 on both toy models: 25 points for the factor that owns the informative code, 0 for the other.
+
+    The released recipe is 0.01 below on M2, where 30 steps end at 0.725 now and then; the default is not.
+    """
+    scores = scores_of(*repeated(f"b_toy_{model}", 2000))
+    assert scores["nk"][0] == pytest.approx(0.125, abs=1e-6)
+    np.testing.assert_allclose(np.sort(scores.part("nk.per_factor")[0]), [0, 0.25], atol=1e-6)
+    np.testing.assert_allclose(scores.part("linear_probe.accuracy")[0], 0.75, atol=1e-6)
+
+
+def test_knock_out_sees_a_distributed_code_where_others_see_nothing():
+    """Theorem 3.1 of Mahon et al.: four factors of three values, no single code says anything of any factor."""
+    codes, factors = synthetic.distributed(4, 3)
+    blind = evaluate(codes, factors, ["snc", "dci_lasso", "mig", "sap"], test=(codes, factors))
+    for column in ("snc", "dci_lasso.disentanglement", "dci_lasso.completeness", "mig", "sap"):
+        assert blind[column] == pytest.approx(0, abs=1e-3), column
+    scores = scores_of(np.asarray(codes), factors)
+    assert scores["mlp_probe"][0] > 0.99
+    assert scores["linear_probe"][0] < 0.05
+    assert scores["nk"][0] > 0.65  # all of what is above chance, 2/3
+
+
+@pytest.mark.slow
+def test_independent_codes_are_at_chance():
+    """50 members. Accuracy against the most frequent guess a converged probe may make, NK against 0."""
+    rng = np.random.default_rng(0)
+    values = np.stack([rng.integers(0, 4, 1500), rng.integers(0, 3, 1500)], axis=1)
+    noise = rng.normal(size=(50, 1500, 3)).astype(np.float32)
+    scores = evaluate(noise, Factors.of(values), ["nk", "snc", "linear_probe", "mlp_probe"])
+    lost = scores.part("nk.per_factor")
+    assert (np.abs(lost.mean(axis=0)) < 4 * lost.std(axis=0) / np.sqrt(50)).all()
+    for name in ("snc", "linear_probe", "mlp_probe"):
+        accuracy = scores.part(f"{name}.accuracy")
+        error = accuracy.std(axis=0) / np.sqrt(50)
+        # All members share the test samples, whose class frequencies are 0.013 off those of training.
+        assert (np.abs(accuracy.mean(axis=0) - [1 / 4, 1 / 3]) < 4 * error + 0.02).all(), name
+
+
+def test_identity_is_perfect_and_each_code_is_needed():
+    values = np.stack([np.arange(1200) % 3, np.arange(1200) // 3 % 4], axis=1)
+    scores = scores_of(values.astype(np.float32), Factors.of(values))
+    for name in ("linear_probe", "mlp_probe"):
+        assert scores[name][0] == pytest.approx(1), name
+    np.testing.assert_allclose(scores.part("nk.adjusted")[0], 1, atol=0.1)  # what is left is a guess
+    np.testing.assert_allclose(scores.part("mlp_probe.joint")[0], 1)
+
+
+def test_unbalanced_classes_are_adjusted_by_their_own_chance():
+    values = np.repeat([0, 1, 2], (1800, 900, 300))
+    scores = scores_of(np.zeros((3000, 2), np.float32), Factors.of(values))
+    for name in ("linear_probe", "mlp_probe"):
+        # Naming the commonest class beats guessing in proportion.
+        assert scores.part(f"{name}.accuracy")[0, 0] == pytest.approx(0.6)
+        assert scores.part(f"{name}.per_factor")[0, 0] == pytest.approx((0.6 - 0.46) / (1 - 0.46))
+
+
+@pytest.fixture(scope="module")
+def twins():
+    """Code 2 repeats code 0; code 1 carries the second factor; code 3 is noise."""
+    rng = np.random.default_rng(0)
+    values = np.stack([rng.integers(0, 3, 1500), rng.integers(0, 4, 1500)], axis=1)
+    codes = np.c_[values[:, 0] + 0.1 * rng.normal(size=1500), values[:, 1], values[:, 0], rng.normal(size=1500)]
+    return jnp.asarray(codes, jnp.float32), Factors.of(values)
+
+
+def test_two_codes_are_knocked_out_in_order_of_alignment(twins):
+    codes, factors = twins
+    once, twice = (scores_of(np.asarray(codes), factors, ["nk"], knocked=number) for number in (1, 2))
+    np.testing.assert_allclose(once.part("nk.per_factor")[0, 0], 0, atol=0.01)
+    assert twice.part("nk.adjusted")[0, 0] > 0.9
+    assert once.part("nk.adjusted")[0, 1] > 0.9
+
+
+def test_progressive_knock_out_ends_at_the_commonest_class(twins):
+    codes, factors = twins
+    curve = jax.jit(lambda key: knockout_curve(key, codes, factors, test=Sample(codes, factors)))(jax.random.key(0))
+    frequency = [np.bincount(column).max() / 1500 for column in np.asarray(factors.values).T]
+    assert curve.shape == (5, 2)
+    np.testing.assert_allclose(curve[-1], frequency, atol=0.03)
+    np.testing.assert_allclose(curve[0], 1, atol=0.01)
+    np.testing.assert_allclose(curve[:3, 0], [1, 1, curve[2, 0]], atol=0.01)
+    assert curve[2, 0] < 0.5
+
+
+def test_knocking_out_the_code_of_another_factor_loses_nothing(twins):
+    codes, factors = twins
+    table = jax.jit(lambda key: knockout_table(key, codes[:, :2], factors, test=Sample(codes[:, :2], factors)))
+    lost = np.asarray(table(jax.random.key(0)))
+    assert (np.diag(lost) > 0.5).all()
+    np.testing.assert_allclose(lost[[0, 1], [1, 0]], 0, atol=0.01)
+
+
+def test_knock_out_order_by_hand():
+    information = jnp.array([[3.0, 2.9], [1.0, 2.0], [0.5, 0.1]])
+    every, both = jnp.ones(3, bool), jnp.ones(2, bool)
+    # Aligned: 0 → 0, 1 → 1. Without code 0: 1 → 0 is worth 1.0 + 0.1, 2 → 0 with 1 → 1 is worth 0.5 + 2.0.
+    order = np.asarray(knockout_order(information, every, both, 3))
+    np.testing.assert_array_equal(order, [[0, 2, 1], [1, 0, 2]])
+    few = np.asarray(knockout_order(information, jnp.array([True, False, False]), both, 2))
+    np.testing.assert_array_equal(few[:, 1], [-1, 0])  # the second factor had none: what is left is code 0
+
+
+def test_a_factor_without_a_code_loses_nothing():
+    values = np.stack([np.arange(1200) % 3, np.arange(1200) // 3 % 4], axis=1)
+    codes = values[:, :1].astype(np.float32)
+    scores = scores_of(codes, Factors.of(values), ["nk"])
+    np.testing.assert_array_equal(scores.part("nk.code")[0], [0, -1])
+    assert scores.part("nk.per_factor")[0, 1] == 0
+    reused = scores_of(codes, Factors.of(values), ["nk"], mode="code")
+    np.testing.assert_array_equal(reused.part("nk.code")[0], [0, 0])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_classes_missing_from_train_or_test(name):
+    train, test = np.arange(900) % 3, np.arange(300) % 2
+    some, other = Factors.of(train, (5,)), Factors.of(test, (5,))
+    fewer = evaluate(train[:, None], some, name, test=(test[:, None], other))
+    more = evaluate(test[:, None], other, name, test=(train[:, None], some))
+    if name == "nk":
+        assert fewer.part("nk.full")[0] == pytest.approx(1)
+        assert more.part("nk.full")[0] == pytest.approx(2 / 3)  # the third class cannot be named
+    else:
+        assert fewer.part(f"{name}.accuracy")[0] == pytest.approx(1)
+        assert more.part(f"{name}.accuracy")[0] == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_fewer_samples_than_classes_is_defined(name):
+    rng = np.random.default_rng(2)
+    scores = evaluate(rng.normal(size=(12, 2)), Factors.of(rng.integers(0, 40, (12, 1)), (40,)), name)
+    assert np.isfinite(scores[name])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_continuous_and_one_valued_factors_are_left_out(name):
+    rng = np.random.default_rng(3)
+    values = np.c_[rng.integers(0, 3, 300), np.zeros(300), rng.normal(size=300)]
+    scores = evaluate(values[:, :1], Factors.of(values, (3, 1, None)), name)
+    assert np.isfinite(scores[name])
+    assert np.isnan(scores.part(f"{name}.per_factor")[1:]).all()
+
+
+def test_memory_does_not_grow_with_masks():
+    """On CPU masks run one after the other: ten cost what two cost, but for the answers."""
+    codes, values = jnp.zeros((2000, 10)), jnp.zeros((2000, 2), jnp.int32)
+
+    def temporaries(count):
+        def run(key, codes, values):
+            masks = jnp.ones((count, 10, 2), bool)
+            return predict_with_probes(key, codes, values, (3, 8), codes, masks, recipe=PRESETS["mahon2024_paper"])
+
+        compiled = jax.jit(run).lower(jax.random.key(0), codes, values).compile()
+        return compiled.memory_analysis().temp_size_in_bytes
+
+    assert temporaries(10) < 1.2 * temporaries(2)
+    assert temporaries(2) < 40e6
