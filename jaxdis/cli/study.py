@@ -1,6 +1,7 @@
 """``jaxdis study`` and ``jaxdis quickstart``: from one command to a report."""
 
 import dataclasses
+import inspect
 from pathlib import Path
 from typing import Literal
 
@@ -53,6 +54,10 @@ class Study:
     """Samples that are scored; the study's own number when not given."""
     metrics: tuple[str, ...] = ("all",)
     """Names as `jaxdis list metrics` shows them, or all."""
+    data: tuple[str, ...] = ()
+    """Data sets, as `jaxdis list data` shows them; the study's own when not given."""
+    network: Literal["paper", "mlp"] | None = None
+    """mlp trains in minutes on a laptop; the study's own when not given."""
     extend: bool = False
     """Let a folder that holds a smaller version of this study grow."""
     executor: str | None = None
@@ -76,10 +81,7 @@ class Study:
 
         if self.name not in STUDIES:
             raise ValueError(f"study: needs one of {', '.join([*STUDIES, 'calibration'])}, got {self.name!r}")
-        sizes = {name: getattr(self, name) for name in ("seeds", "steps", "num_samples")}
-        sizes = {name: size for name, size in sizes.items() if size is not None}
-        metrics = None if self.metrics == ("all",) else self.metrics
-        study = STUDIES[self.name](**sizes, metrics=metrics)
+        study = STUDIES[self.name](**self._options(STUDIES[self.name]))
         if self.action == "run" and self.plan:
             _print_plan(study, self.out)
         elif self.action == "run":
@@ -98,6 +100,17 @@ class Study:
             terminal.console().print(
                 f"{len(damaged)} damaged records; run the study again to make them anew", markup=False
             )
+
+    def _options(self, make) -> dict:
+        """What was given, checked to be something that this study takes."""
+        given = {name: getattr(self, name) for name in ("seeds", "steps", "num_samples", "data", "network")}
+        options = {name: value for name, value in given.items() if value not in (None, ())}
+        known = inspect.signature(make).parameters
+        for name in options:
+            if name not in known:
+                raise ValueError(f"{name}: the study {self.name} takes {', '.join(known)}")
+        names = [name for given in self.metrics for name in given.split(",") if name]
+        return options if names == ["all"] else {**options, "metrics": names}
 
     def _calibrate(self) -> None:
         """The certificate of metrics, which trains nothing. ``num_samples`` is that of every representation."""

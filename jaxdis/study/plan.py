@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdis.data import DATASETS
+from jaxdis.models.config import Config
 from jaxdis.models.source import as_source
 from jaxdis.models.step import Program, begin, update
 from jaxdis.models.train import resolved_config
@@ -51,9 +52,12 @@ def plan(study: Study, out: str | Path | None = None) -> dict[str, Cost]:
     flops = dict.fromkeys(total, 0.0)
     disk = dict.fromkeys(total, 0.0)
     seconds = dict.fromkeys(total, 0.0)
+    known: dict[Config, tuple[float, int]] = {}
     for position, training in enumerate(study.trainings):
         share = sum(member.training == position for member in members)
-        update_flops, parameters = cost_of_update(training)
+        if training.config not in known:
+            known[training.config] = cost_of_update(training)
+        update_flops, parameters = known[training.config]
         samples = study.sampling.num_samples * (1 + NOVEL_SHARE * bool(training.held_out))
         width = training.config.network.num_codes
         flops["train"] += share * training.config.steps * update_flops

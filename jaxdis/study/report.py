@@ -197,13 +197,16 @@ def _explained(table, names) -> str:
 
 def _training(study, store, members: Sequence[Member], plots) -> str:
     parts = []
-    for position in range(len(study.trainings)):
-        mine = [member for member in members if member.training == position]
+    data_of = [training.config.data for training in study.trainings]
+    for data in dict.fromkeys(data_of):
+        mine = [member for member in members if data_of[member.training] == data]
         zoos = [member_zoo(store, member) for member in mine]
         labels = [_name(member.label) for member in mine]
+        parts.append(f"<h3>{html.escape(data)}</h3>")
         for field in ("reconstruction", "kl"):
             curves = [np.asarray(getattr(zoo.losses, field))[0] for zoo in zoos]
-            parts.append(image(plots.loss_curves(curves, labels, zoos[0].log_every, f"{field}, nats"), f"{field} loss"))
+            picture = plots.loss_curves(curves, labels, zoos[0].log_every, f"{field}, nats")
+            parts.append(image(picture, f"{field} loss"))
     return "".join(parts)
 
 
@@ -262,5 +265,7 @@ def _best(table, names: Sequence[str]) -> tuple[str, int]:
 
 
 def _name(label: dict) -> str:
-    settings = ", ".join(f"{key} {value:g}" for key, value in label.items() if key not in ("objective", "seed"))
+    settings = ", ".join(
+        f"{key} {value:g}" for key, value in label.items() if key not in ("objective", "seed", "held_out")
+    )
     return f"{label['objective']} {settings}"
