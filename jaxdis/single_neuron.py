@@ -9,7 +9,8 @@ from jaxtyping import Array, Bool, Float, Int
 from scipy.stats import chi2
 
 from jaxdis.arrays import safe_divide, sort_columns
-from jaxdis.learners.assignment import assign
+from jaxdis.learners.assignment import assign, assign_each
+from jaxdis.relations.binning import count_dividers
 from jaxdis.relations.information import mutual_information_equal_count
 from jaxdis.relations.relation import finite_codes
 from jaxdis.typing import Codes, Factors, Sample
@@ -68,33 +69,29 @@ def snc(
     information = mutual_information_equal_count(codes, factors, active=active)
     usable = (information.ceiling > 0) & discrete
     aligned = align_codes(information.strength, information.active, usable, reuse=mode == "code")
-    ordered = sort_columns(codes)
+    ordered, trained, judged = (table.T for table in (sort_columns(codes), codes, held_out))  # a code is a row
     limits = np.array([chi2.isf(LEVEL, max(size - 1, 1)) for size in sizes], np.float32)
 
-    def one_factor(factor):
-        classes, truth, size, limit, column = factor
-        column = jnp.maximum(column, 0)
-        given = [jnp.take(table, column, axis=1) for table in (ordered, codes, held_out)]
-        counts = jnp.zeros(max(sizes)).at[classes].add(1.0)
-        if mode == "code":
-            predicted = _as_many_bins_as_classes(*given, classes, size, max(sizes))
-        else:
-            predicted = jax.lax.cond(
-                _balanced(counts, size, limit),
-                lambda *arguments: _as_many_bins_as_classes(*arguments, max(sizes)),
-                lambda *arguments: _bins_of_common_size(*arguments, max(sizes)),
-                *given,
-                classes,
-                size,
-            )
-        return (predicted == truth).astype(jnp.float32)
+    # Factors together or one after the other with classes padded to the most: one program, whatever the sizes.
+    most, last = max(sizes), np.array([sizes], np.int32) - 1
+    classes, truth = (jnp.clip(sample.values.astype(jnp.int32), 0, last).T for sample in (factors, test.factors))
+    given = tuple(table[jnp.maximum(aligned, 0)] for table in (ordered, trained, judged))
+    predicted = _as_many_bins_as_classes(*given, classes, np.array(sizes, np.int32), most)
+    if mode == "paper":
 
-    # Factors one after the other with classes padded to the most: one program, whatever the sizes.
-    last = np.array([sizes], np.int32) - 1
-    labels = [jnp.clip(sample.values.astype(jnp.int32), 0, last).T for sample in (factors, test.factors)]
-    correct = jax.lax.map(one_factor, (*labels, np.array(sizes, np.int32), limits, aligned)).T
+        def one_factor(factor):
+            predicted, classes, size, limit, *given = factor
+            counts = jnp.zeros(most).at[classes].add(1.0)
+            return jax.lax.cond(
+                _balanced(counts, size, limit),
+                lambda: predicted,
+                lambda: _bins_of_common_size(*given, classes, most),
+            )
+
+        predicted = jax.lax.map(one_factor, (predicted, classes, np.array(sizes, np.int32), limits, *given))
+    correct = (predicted == truth).astype(jnp.float32).T
     correct = jnp.where((aligned >= 0)[None, :], correct, 0.0)
-    accuracy, chance = correct.mean(axis=0), chance_of(labels[0].T, tuple(sizes))
+    accuracy, chance = correct.mean(axis=0), chance_of(classes.T, tuple(sizes))
     adjusted = jnp.maximum(safe_divide(accuracy - chance, 1 - chance), 0.0)
     adjusted = jnp.where(aligned >= 0, adjusted, 0.0)
     score = jnp.where(usable, adjusted, 0.0).sum() / usable.sum().astype(jnp.float32)
@@ -136,25 +133,32 @@ def _balanced(counts, size, limit) -> Bool[Array, ""]:
     return (jnp.where(exists, (counts - expected) ** 2, 0.0).sum() / expected) <= limit
 
 
-def _as_many_bins_as_classes(ordered, column, held_out, classes, size, most: int) -> Int[Array, " m"]:
-    """Equal-count bins, matched one to one with classes."""
-    n = ordered.shape[0]
-    cut = jnp.arange(1, most)
-    dividers = jnp.where(cut < size, ordered[jnp.minimum(cut * n // size, n - 1)], jnp.inf)
-    agree = jnp.zeros((most, most)).at[_bins_of(column, dividers), classes].add(1.0)
-    exists = jnp.arange(most) < size
-    class_of_bin = assign(jnp.where(exists[:, None] & exists[None, :], agree, jnp.nan), maximize=True).column
-    return class_of_bin[_bins_of(held_out, dividers)]
+def _as_many_bins_as_classes(ordered, trained, held_out, classes, sizes, most: int) -> Int[Array, "k m"]:
+    """Equal-count bins of each factor's code, matched one to one with classes. A factor is a row."""
+    n = ordered.shape[1]
+    cut = np.arange(1, most)
+    place = np.minimum(cut * n // sizes[:, None], n - 1)
+    dividers = jnp.where(cut < sizes[:, None], jnp.take_along_axis(ordered, place, axis=1), jnp.inf)
+    cell = count_dividers(trained, dividers) * most + classes
+
+    def table(cell):
+        return jnp.zeros(most * most).at[cell].add(1.0, mode="promise_in_bounds").reshape(most, most)
+
+    agree = jax.lax.map(table, cell)
+    exists = np.arange(most) < sizes[:, None]
+    worth = jnp.where(exists[:, :, None] & exists[:, None, :], agree, jnp.nan)
+    class_of_bin = assign_each(worth, maximize=True).column
+    return jnp.take_along_axis(class_of_bin, count_dividers(held_out, dividers), axis=1)
 
 
-def _bins_of_common_size(ordered, column, held_out, classes, size, most: int) -> Int[Array, " m"]:
+def _bins_of_common_size(ordered, column, held_out, classes, most: int) -> Int[Array, " m"]:
     """Bins of the common size of the class counts; a class gets as many bins as its count needs."""
     n, bins = ordered.shape[0], int(round(1 / SMALLEST_BIN))
     counts = jnp.zeros(most, jnp.int32).at[classes].add(1)
     width = jnp.maximum(_common_divisor(counts), max(1, -(-n // bins)))
     cut = jnp.arange(1, bins) * width
     dividers = jnp.where(cut < n, ordered[jnp.minimum(cut, n - 1)], jnp.inf)
-    agree = jnp.zeros((bins, most)).at[_bins_of(column, dividers), classes].add(1.0)
+    agree = jnp.zeros((bins, most)).at[count_dividers(column, dividers), classes].add(1.0)
     # One slot for each bin that a class needs, in order of class; slots beyond the last are worth nothing.
     slots = jnp.cumsum(jnp.round(counts / width).astype(jnp.int32))
     class_of_slot = jnp.searchsorted(slots, jnp.arange(bins), side="right").astype(jnp.int32)
@@ -162,12 +166,7 @@ def _bins_of_common_size(ordered, column, held_out, classes, size, most: int) ->
     class_of_bin = class_of_slot[assign(worth, maximize=True).column]
     # A bin that rounding left without a slot says what most of its samples are.
     class_of_bin = jnp.where(class_of_bin < most, class_of_bin, jnp.argmax(agree, axis=1).astype(jnp.int32))
-    return class_of_bin[_bins_of(held_out, dividers)]
-
-
-def _bins_of(values, dividers) -> Int[Array, " m"]:
-    """How many dividers are no larger than each value."""
-    return jnp.searchsorted(dividers, values, side="right", method="compare_all").astype(jnp.int32)
+    return class_of_bin[count_dividers(held_out, dividers)]
 
 
 def _common_divisor(counts) -> Int[Array, ""]:

@@ -38,41 +38,52 @@ def assign(cost: Float[Array, "r c"], *, maximize: bool = False, method: Method 
 
     Reference: Kuhn 1955; Crouse 2016 (scipy's and optax's algorithm).
     """
-    if 0 in cost.shape:
-        return Assignment(jnp.full(cost.shape[0], -1, jnp.int32), jnp.full(cost.shape[1], -1, jnp.int32))
-    cost = -cost if maximize else cost
-    allowed = jnp.isfinite(cost)
-    finite = jnp.where(allowed, cost, 0.0)
+    return jax.tree.map(lambda leaf: leaf[0], assign_each(cost[None], maximize=maximize, method=method))
+
+
+def assign_each(costs: Float[Array, "t r c"], *, maximize: bool = False, method: Method = "auto") -> Assignment:
+    """As :func:`assign` for each of ``t`` matrices, with one host callback for all: ``[t, r]`` and ``[t, c]``."""
+    t, r, c = costs.shape
+    if 0 in costs.shape:
+        return Assignment(jnp.full((t, r), -1, jnp.int32), jnp.full((t, c), -1, jnp.int32))
+    costs = -costs if maximize else costs
+    allowed = jnp.isfinite(costs)
+    finite = jnp.where(allowed, costs, 0.0)
     # Dearer than any way round it: more than the largest total of allowed pairs can exceed the smallest.
-    forbidden = finite.max() + (finite.max() - finite.min() + 1.0) * min(cost.shape)
-    solve = _solve_with_scipy if _resolve(method, cost) == "scipy" else _solve_with_optax
-    rows, columns = solve(jnp.where(allowed, finite, forbidden))
-    taken = allowed[rows, columns]
-    column = jnp.full(cost.shape[0], -1, jnp.int32).at[rows].set(jnp.where(taken, columns, -1))
-    row = jnp.full(cost.shape[1], -1, jnp.int32).at[columns].set(jnp.where(taken, rows, -1))
-    return Assignment(column, row)
+    highest, lowest = finite.max(axis=(1, 2)), finite.min(axis=(1, 2))
+    forbidden = highest + (highest - lowest + 1.0) * min(r, c)
+    solve = _solve_with_scipy if _resolve(method, costs) == "scipy" else _solve_with_optax
+    rows, columns = solve(jnp.where(allowed, finite, forbidden[:, None, None]))
+
+    def placed(allowed, rows, columns):
+        taken = allowed[rows, columns]
+        column = jnp.full(r, -1, jnp.int32).at[rows].set(jnp.where(taken, columns, -1))
+        row = jnp.full(c, -1, jnp.int32).at[columns].set(jnp.where(taken, rows, -1))
+        return Assignment(column, row)
+
+    return jax.vmap(placed)(allowed, rows, columns)
 
 
-def _resolve(method: Method, cost: jax.Array) -> str:
+def _resolve(method: Method, costs: jax.Array) -> str:
     if method != "auto":
         return method
-    large = max(cost.shape) >= CALLBACK_FROM_SIDE
-    safe = cost.size * cost.dtype.itemsize <= CALLBACK_MAX_BYTES
+    large = max(costs.shape[1:]) >= CALLBACK_FROM_SIDE
+    safe = costs.size * costs.dtype.itemsize <= CALLBACK_MAX_BYTES
     return "scipy" if large and safe and jax.default_backend() == "cpu" else "optax"
 
 
-def _solve_with_optax(cost):
-    rows, columns = optax.assignment.hungarian_algorithm(cost)
+def _solve_with_optax(costs):
+    rows, columns = jax.vmap(optax.assignment.hungarian_algorithm)(costs)
     return rows.astype(jnp.int32), columns.astype(jnp.int32)
 
 
-def _solve_with_scipy(cost):
-    pair = jax.ShapeDtypeStruct((min(cost.shape),), jnp.int32)
-    return jax.pure_callback(_host_solve, (pair, pair), cost, vmap_method="sequential")
+def _solve_with_scipy(costs):
+    pair = jax.ShapeDtypeStruct((costs.shape[0], min(costs.shape[1:])), jnp.int32)
+    return jax.pure_callback(_host_solve, (pair, pair), costs, vmap_method="sequential")
 
 
-def _host_solve(cost):
+def _host_solve(costs):
     from scipy.optimize import linear_sum_assignment
 
-    rows, columns = linear_sum_assignment(np.asarray(cost))
-    return rows.astype(np.int32), columns.astype(np.int32)
+    pairs = np.array([linear_sum_assignment(cost) for cost in np.asarray(costs)], np.int32)
+    return pairs[:, 0], pairs[:, 1]

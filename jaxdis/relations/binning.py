@@ -52,10 +52,17 @@ def equal_count_bins(ordered: Float[Array, "n d"], codes: Float[Array, "n d"], b
         find = jax.vmap(lambda column: jnp.searchsorted(column, goals * column[-1], side="right"), 1, 1)
         dividers = jnp.take_along_axis(ordered, jnp.minimum(find(total), n - 1), axis=0)
 
-    def count(number, divider):
-        return number + (codes >= divider[None, :]).astype(jnp.int32), None
+    return count_dividers(codes.T, dividers.T).T
 
-    return jax.lax.scan(count, jnp.zeros(codes.shape, jnp.int32), dividers)[0]
+
+def count_dividers(values: Float[Array, "... m"], dividers: Float[Array, "... c"]) -> Int[Array, "... m"]:
+    """How many dividers of its row are no larger than each value: comparisons, a few dividers at a time."""
+
+    def count(number, divider):
+        return number + (values >= divider[..., None]).astype(jnp.int32), None
+
+    start = jnp.zeros(values.shape, jnp.int32)
+    return jax.lax.scan(count, start, jnp.moveaxis(dividers, -1, 0), unroll=min(4, max(dividers.shape[-1], 1)))[0]
 
 
 def factor_classes(factors: Factors, bins: int, *, weights=None) -> tuple[Int[Array, "n k"], tuple[int, ...]]:
