@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jaxdis.arrays import product_over_samples, weighted_mean
+from jaxdis.arrays import product_over_samples, safe_divide, weighted_mean
 
 SWEEPS = 200
 # Thirty penalties for unit targets, from one that leaves little to one that shrinks nothing to speak of.
@@ -61,6 +61,47 @@ def _descend(gram, cross, penalty, weights, sweeps: int) -> Float[Array, "d k"]:
         return jax.lax.fori_loop(0, gram.shape[0], coordinate, weights)
 
     return jax.lax.fori_loop(0, sweeps, sweep, weights)
+
+
+class Linear(NamedTuple):
+    """A linear model between standardised columns: ``weights [d, k]``; ``mean`` and ``deviation`` of inputs ``[d]``
+    and of targets ``[k]``, where a deviation of 0 marks a constant."""
+
+    weights: Float[Array, "d k"]
+    mean: Float[Array, " d"]
+    deviation: Float[Array, " d"]
+    target_mean: Float[Array, " k"]
+    target_deviation: Float[Array, " k"]
+
+
+def lasso_standardised(
+    inputs: Float[Array, "n d"], targets: Float[Array, "n k"], penalty: float, *, sweeps: int = SWEEPS
+) -> Linear:
+    """:func:`lasso` of standardised inputs and targets, which are never written down: one product of all columns gives
+    means, deviations and the Gram matrix. Columns of any offset: they are taken from the first sample."""
+    d, columns = inputs.shape[1], jnp.concatenate([inputs, targets], axis=1)
+    first = columns[0]
+    moved = jnp.concatenate([columns - first[None, :], jnp.ones_like(columns[:, :1])], axis=1)
+    moments = product_over_samples(moved, moved) / columns.shape[0]
+    shift = moments[-1, :-1]
+    covariance = moments[:-1, :-1] - shift[:, None] * shift[None, :]
+    mean, deviation = first + shift, jnp.sqrt(jnp.maximum(jnp.diagonal(covariance), 0.0))
+    rounding = 4 * jnp.finfo(columns.dtype).eps * jnp.abs(mean)
+    deviation = jnp.where(deviation <= rounding, 0.0, deviation)
+    scale = safe_divide(jnp.ones_like(deviation), deviation)
+    correlation = covariance * scale[:, None] * scale[None, :]
+    gram, cross = correlation[:d, :d], correlation[:d, d:]
+    weights = _descend(gram, cross, penalty, jnp.zeros_like(cross), sweeps)
+    return Linear(weights, mean[:d], deviation[:d], mean[d:], deviation[d:])
+
+
+def standardised_error(model: Linear, inputs: Float[Array, "m d"], targets: Float[Array, "m k"]) -> Float[Array, "m k"]:
+    """Target less prediction in deviations of the fitted targets."""
+    scale, target_scale = (
+        safe_divide(jnp.ones_like(deviation), deviation) for deviation in (model.deviation, model.target_deviation)
+    )
+    predicted = (inputs - model.mean[None, :]) @ (scale[:, None] * model.weights)
+    return (targets - model.target_mean[None, :]) * target_scale[None, :] - predicted
 
 
 class Path(NamedTuple):

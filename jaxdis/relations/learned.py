@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool
 
-from jaxdis.arrays import sort_columns, weighted_mean
-from jaxdis.learners.linear import lasso, standardised
+from jaxdis.arrays import sort_columns
+from jaxdis.learners.linear import lasso_standardised, standardised_error
 from jaxdis.learners.margins import fit_margins, margin_accuracy, sorted_sums
 from jaxdis.relations.binning import equal_count_bins, factor_classes, joint_tables
 from jaxdis.relations.correlation import r2
@@ -77,22 +77,19 @@ def lasso_importance(
     values = factors.values.astype(jnp.float32)
     finite = finite_codes(codes) & finite_codes(test.codes)
     codes, held_out = (jnp.where(finite[None, :], sample, 0.0) for sample in (codes, test.codes))
-    inputs, targets = standardised(codes), standardised(values)
-    weights = lasso(inputs, targets, penalty)
-    predicted = standardised(held_out, like=codes) @ weights
-    error = standardised(test.factors.values.astype(jnp.float32), like=values) - predicted
-    ones = jnp.ones(error.shape[0])
+    model = lasso_standardised(codes, values, penalty)
+    error = standardised_error(model, held_out, test.factors.values.astype(jnp.float32))
     if informativeness == "nrmse":
-        fit = 1 - jnp.sqrt(weighted_mean(error**2, ones))
+        fit = 1 - jnp.sqrt((error**2).mean(axis=0))
     else:
         truth, last = test.factors.values.astype(jnp.float32), np.array([[size or 1 for size in factors.sizes]]) - 1
         discrete = np.array([size is not None for size in factors.sizes])
-        named = truth - error * values.std(axis=0)[None, :]
+        named = truth - error * model.target_deviation[None, :]
         right = jnp.round(jnp.clip(named, 0, last.astype(np.float32))) == truth
-        fit = jnp.where(discrete, weighted_mean(right.astype(jnp.float32), ones), jnp.nan)
+        fit = jnp.where(discrete, right.mean(axis=0, dtype=jnp.float32), jnp.nan)
     fit = jnp.where(finite.all(), fit, jnp.nan)
     varied = (values.max(axis=0) > values.min(axis=0)).astype(jnp.float32)
-    return Relation.of(jnp.abs(weights), varied, fit=fit, active=active, finite=finite)
+    return Relation.of(jnp.abs(model.weights), varied, fit=fit, active=active, finite=finite)
 
 
 def threshold_accuracy(
