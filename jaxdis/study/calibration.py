@@ -5,6 +5,7 @@ one program. Each (representation, metric) is a cell of its own in the study's d
 """
 
 import dataclasses
+import functools
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -24,6 +25,7 @@ from jaxdis.study.store import Store, cell_id
 # Raised whenever a number may change for the same specification.
 NUMERICS = 1
 
+SWEEPS = ("warp", "rotation", "noise")
 ASPECTS = ("modularity", "compactness", "explicitness")
 
 # What each column claims to measure, by the authors' own words and Julka et al. 2024, §II. A column that is not here
@@ -93,7 +95,7 @@ class Calibration:
         cases = [Part("calibration", case, self.case_samples, self.seeds) for case in synthetic.CASES]
         sweeps = [
             Part(kind, "", self.sweep_samples, self.seeds, getattr(self, kind), self.num_factors)
-            for kind in ("warp", "rotation", "noise")
+            for kind in SWEEPS
             if getattr(self, kind)
         ]
         smaller = [
@@ -227,11 +229,13 @@ def describe_response(response: Response) -> str:
 def _run(part: Part, name: str, metric: Metric) -> dict:
     """All seeds and points of a part under one metric: columns as lists, and seconds a representation, compiled."""
     count = len(part.points) * part.seeds
+    alike, which = _alike(part)
     members = {
         "number": np.tile(np.arange(part.seeds, dtype=np.uint32), len(part.points)),
         "point": np.repeat(np.array(part.points, np.float32), part.seeds),
+        "which": np.full(count, which, np.int32),
     }
-    program = (((name, metric),), part)
+    program = (((name, metric),), alike)
     results = batching.map_members(_score, program, members, ())
     seconds = None
     if part.rows:  # the curve over sizes tells the time as well: once more, compiled
@@ -242,17 +246,48 @@ def _run(part: Part, name: str, metric: Metric) -> dict:
     return {"columns": {column: values.tolist() for column, values in columns.items()}, "seconds": seconds}
 
 
-def _score(program: tuple[Plan, Part], member: Mapping, shared: tuple) -> dict:
-    """One representation, drawn and scored. Traced."""
-    plan, part = program
-    draw_key, key = jax.random.split(jax.random.fold_in(jax.random.key(0), member["number"]))
+class Alike(NamedTuple):
+    """Representations of one shape, which share a program: kinds and cases, samples drawn, samples kept, factors."""
+
+    names: tuple[tuple[str, str], ...]
+    num_samples: int
+    rows: int
+    num_factors: int
+
+    def draw(self, name: tuple[str, str], point, key):
+        kind, case = name
+        if kind == "calibration":
+            codes, factors = synthetic.calibration(case, key, self.num_samples)
+        else:
+            codes, factors = getattr(synthetic, kind)(point, key, self.num_samples, num_factors=self.num_factors)
+        return codes[: self.rows], factors.take(jnp.arange(self.rows))
+
+
+def _alike(part: Part) -> tuple[Alike, int]:
+    """What shares a program with a part, and the part's place in it."""
     if part.kind == "calibration":
-        codes, factors = synthetic.calibration(part.case, draw_key, part.num_samples)
+        shape = _shape_of(part.case)
+        names = tuple(("calibration", case) for case in synthetic.CASES if _shape_of(case) == shape)
     else:
-        make = getattr(synthetic, part.kind)
-        codes, factors = make(member["point"], draw_key, part.num_samples, num_factors=part.num_factors)
-    n = part.rows or part.num_samples
-    codes, factors = codes[:n], factors.take(jnp.arange(n))
+        names = tuple((kind, "") for kind in SWEEPS)
+    alike = Alike(names, part.num_samples, part.rows or part.num_samples, part.num_factors)
+    return alike, names.index((part.kind, part.case))
+
+
+@functools.cache
+def _shape_of(case: str) -> tuple[int, int]:
+    """Codes and factors of a case."""
+    codes, factors = jax.eval_shape(lambda: synthetic.calibration(case, jax.random.key(0), 2))
+    return codes.shape[1], factors.values.shape[1]
+
+
+def _score(program: tuple[Plan, Alike], member: Mapping, shared: tuple) -> dict:
+    """One representation, drawn and scored. Traced."""
+    plan, alike = program
+    draw_key, key = jax.random.split(jax.random.fold_in(jax.random.key(0), member["number"]))
+    draws = [functools.partial(alike.draw, name) for name in alike.names]
+    codes, factors = jax.lax.switch(member["which"], draws, member["point"], draw_key)
+    n = alike.rows
     rows = jax.random.permutation(jax.random.fold_in(key, 1), n)
     cut = round(n * TRAIN_SHARE)
     draws = {name: prepared(metric, key, factors) for name, metric in plan}
