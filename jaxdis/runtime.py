@@ -30,3 +30,20 @@ def use_cpu_devices(count: int | None = None) -> None:
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     jax.config.update("jax_num_cpu_devices", count or cores)
+
+
+def forget_programs_if_many(share: float = 0.4) -> bool:
+    """Forget all compiled programs when they hold more than a share of the memory maps that a process may have.
+
+    Each program on CPU holds dozens of maps; Linux allows 65,530 by default, and past them JAX crashes. For long runs
+    of many different programs. True if they were forgotten; False elsewhere than on Linux.
+    """
+    try:
+        held = Path("/proc/self/maps").read_bytes().count(b"\n")
+        allowed = int(Path("/proc/sys/vm/max_map_count").read_text())
+    except (OSError, ValueError):
+        return False
+    if held <= share * allowed:
+        return False
+    jax.clear_caches()
+    return True

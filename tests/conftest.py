@@ -1,5 +1,7 @@
 """Strict numerics for every test: no silent promotion, two CPU devices, one compilation cache for all runs."""
 
+import gc
+
 import jax
 import pytest
 
@@ -11,8 +13,15 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(autouse=True)
 def let_programs_go():
-    """Every compiled program holds memory maps, of which a process has a limit: forget a module when it is done."""
+    """A process has a limit of memory maps, and every compiled program holds some."""
+    yield
+    if runtime.forget_programs_if_many():
+        gc.collect()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def let_all_programs_go():
     yield
     jax.clear_caches()

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdis import batching
+from jaxdis import batching, runtime
 from jaxdis.data import synthetic
 from jaxdis.evaluate import TRAIN_SHARE, plan_of
 from jaxdis.member import Member, Plan, Shared, score_member
@@ -184,6 +184,7 @@ def calibrate(
             cell = part.cell(metric)
             if cell_id(cell) not in done:
                 store.publish("score", cell, _run(part, name, metric))
+                runtime.forget_programs_if_many()
             found[part, name] = store.result("score", cell_id(cell))
             if progress is not None:
                 progress(len(found), total)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from jaxdis import models
+from jaxdis import models, runtime
 from jaxdis.data import DATASETS
 from jaxdis.evaluate import evaluate
 from jaxdis.models.zoo import concatenate
@@ -50,6 +50,7 @@ def run_batch(root: str | Path, study: Study, batch: Batch, on_updates: Callable
         _train(store, study, batch.members, on_updates)
     else:
         {"encode": _encode, "score": _score}[batch.kind](store, study, batch.members)
+    runtime.forget_programs_if_many()
 
 
 def samples_of(training: Training, sampling: Sampling):
