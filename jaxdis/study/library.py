@@ -5,6 +5,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Literal
 
+from jaxdis.downstream import downstream_logistic
 from jaxdis.evaluate import plan_of
 from jaxdis.generalisation import novel_combination
 from jaxdis.metrics import METRICS, Direct
@@ -55,7 +56,8 @@ def sober_look(
 ) -> Study:
     """Locatello et al. 2020, §5: six objectives × six strengths × seeds × data sets.
 
-    The paper has eight data sets; the default are those that can be drawn without a file. ``network="mlp"`` trains in
+    All metrics of the library unless named, and the paper's downstream task. The paper has eight data sets; the default
+    are those that can be drawn without a file. ``network="mlp"`` trains in
     minutes on a laptop, on a pool of images drawn once.
     """
     trainings = []
@@ -65,10 +67,13 @@ def sober_look(
         for config, sweep in ((shared.config, strengths), (factor.config, {"factor": LOCATELLO_STRENGTHS["factor"]})):
             config, pool = _with_network(config, network)
             trainings.append(Training.of(config, sweep, seeds, pool))
+    plan = dict(plan_of("all" if metrics is None else metrics))
+    if metrics is None:
+        plan["downstream_logistic"] = Direct(Spec(downstream_logistic))
     return Study.of(
         "sober_look",
         trainings,
-        metrics,
+        plan,
         sampling=Sampling(num_samples),
         title="Six objectives, six strengths, many seeds",
     )

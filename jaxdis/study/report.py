@@ -44,6 +44,7 @@ def write_report(study: Study, out: str | Path) -> Path:
         ("Scores", _scores(table, names, plots, strength)),
         ("How metrics agree", _agreement(table, names, plots)),
         ("Can scores be told without labels?", _unsupervised(study, table, names)),
+        ("Do scores go with downstream performance?", _downstream(study, table, names)),
         ("What explains a score", _explained(table, names)),
         ("Do good settings carry over?", _carried(study, table, names, plots)),
         ("Novel combinations", _novel(study, table, names, plots)),
@@ -114,6 +115,17 @@ def _unsupervised(study, table, names) -> str:
     return text + table_of(
         ["metric", *others], {"metric": np.array(supervised), **dict(zip(others, matrix.T, strict=True))}
     )
+
+
+def _downstream(study, table, names) -> str:
+    """Rank correlation of metrics with the accuracy of classifiers on the codes, and with their sample efficiency."""
+    tasks = [name for name in names if metric_of(study, name).startswith("downstream")]
+    metrics = [name for name in names if name not in tasks]
+    if not tasks or not metrics:
+        return ""
+    matrix = rank_correlation(table, metrics, tasks)
+    text = "<p>Spearman rank correlation over all members with classifiers trained on the codes.</p>"
+    return text + table_of(["metric", *tasks], {"metric": np.array(metrics), **dict(zip(tasks, matrix.T, strict=True))})
 
 
 def _carried(study, table, names, plots) -> str:

@@ -6,6 +6,8 @@ import re
 
 import pytest
 
+from jaxdis import METRICS, Direct, Spec
+from jaxdis.downstream import downstream_logistic
 from jaxdis.study.report import write_report
 from jaxdis.study.run import run
 from tests.study.tiny import tiny
@@ -30,6 +32,14 @@ def test_text_is_escaped(page):
     assert "<script>alert" not in page
     assert html.escape(NASTY) in page
     assert page.count("<script>") == 1  # its own, which sorts tables
+
+
+def test_downstream_tasks_are_set_against_metrics(tmp_path):
+    study = tiny(metrics={"mig": METRICS["mig"], "downstream_logistic": Direct(Spec(downstream_logistic))})
+    run(study, tmp_path)
+    page = write_report(study, tmp_path).read_text(encoding="utf-8")
+    section = page[page.index(">Do scores go with downstream performance?</h2>") :]
+    assert section.index("downstream_logistic.efficiency") < section.index("</table>")
 
 
 def test_it_has_a_table_of_contents_and_all_members(page):
