@@ -18,7 +18,7 @@ FLOORS = [
     {"relations"},
     {"scores"},
     {"metrics", "single_neuron", "interventions", "structured", "unsupervised", "downstream"},
-    {"batching", "bootstrap", "member", "table", "inputs", "evaluate", "sensitivity"},
+    {"batching", "bootstrap", "member", "table", "inputs", "evaluate", "evaluate_slots", "sensitivity"},
     {"study"},
     {"listing", "cli", "__main__", "__init__"},
 ]

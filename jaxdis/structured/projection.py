@@ -14,7 +14,7 @@ from jaxdis.structured.structure import Levels, Structure
 # Strengths below this share of the largest of their factor are noise (Dang-Nhu 2022, App. C.4).
 NOISE = 0.03
 
-Mask = Bool[Array, " c"] | np.ndarray
+Mask = Bool[Array, "_"] | np.ndarray
 
 
 class StructuredScore(NamedTuple):
@@ -109,8 +109,8 @@ def background(
     The background's group of codes is the one with the most strength for its factors, those with ``label`` in ``level``
     (the first when None). A matrix that says nothing of them loses its first group.
 
-    Reference: Dang-Nhu 2022, App. C.4 (the slot of higher importance in predicting the background's colour). Where it is
-    known which slot that is, give its mask instead: ``~structure.where("codes", "object", "slot 1")``.
+    Reference: Dang-Nhu 2022, App. C.4 (the slot of higher importance in predicting the background's colour). Where it
+    is known which slot that is, give its mask instead: ``~structure.where("codes", "object", "slot 1")``.
     """
     level = structure.levels[0] if level is None else level
     there = structure.where("factors", level, label)
@@ -120,7 +120,11 @@ def background(
 
 
 def structured_score(
-    relation: Relation, *, structure: Structure | None = None, levels: tuple[str, ...] | None = None, threshold: float = NOISE
+    relation: Relation,
+    *,
+    structure: Structure | None = None,
+    levels: tuple[str, ...] | None = None,
+    threshold: float = NOISE,
 ) -> StructuredScore:
     """Disentanglement and completeness of groups of codes and factors, at chosen levels of a structure.
 
@@ -188,4 +192,4 @@ def _kept(strength, codes, factors):
 
 def _check(strength, structure: Structure) -> None:
     if strength.shape != (len(structure.codes), len(structure.factors)):
-        raise ValueError(f"strength: needs the shape of the structure ({structure}), got {strength.shape}")
+        raise ValueError(f"strength: needs the shape of the structure ({structure.summary}), got {strength.shape}")

@@ -81,11 +81,11 @@ class Structure:
         Codes are slot after slot, factors object after object, as in ``codes.reshape(n, slots * dims)``.
 
         Args:
-          dims: how many codes a slot has; or, for a third level, the kind of each: ``["mask"] * 16 + ["content"] * 64``.
+          dims: how many codes a slot has; or, for three levels, the kind of each: ``["mask"] * 16 + ["content"] * 64``.
           objects: how many, or their names.
           properties: of each object.
           background: properties of the background, whose factors come first and are the object ``"background"``.
-          kinds: property → kind (``"intrinsic"``, ``"extrinsic"``), the third level ``"kind"``; needs kinds in ``dims``.
+          kinds: property → kind (``"intrinsic"``, …), the third level ``"kind"``; needs kinds in ``dims``.
 
         Raises:
           ValueError: as :meth:`of`; for a property without a kind, or kinds on one side alone.
@@ -137,7 +137,8 @@ class Structure:
             raise ValueError(f"label: no {side} are {label!r} in level {level!r}")
         return found
 
-    def __str__(self) -> str:
+    @property
+    def summary(self) -> str:
         return f"{' × '.join(self.levels)}: {len(self.codes)} codes, {len(self.factors)} factors"
 
 
