@@ -67,8 +67,8 @@ def best_orders(
     return found.reshape(blocks * SAMPLES, slots)[:n]
 
 
-def take_slots(codes: Float[Array, "n s p"], orders: Int[Array, "n s"]) -> Float[Array, "n s p"]:
-    """Codes with their slots in the given orders."""
+def take_slots(codes: Float[Array, "n s p"], orders: Int[Array, "n q"]) -> Float[Array, "n q p"]:
+    """Codes with their slots (or some of them) in the given orders."""
     return jnp.take_along_axis(codes, orders[:, :, None], axis=1)
 
 
