@@ -86,7 +86,7 @@ def test_algorithm_1_as_printed_recovers_them_too():
 
 
 def test_narrow_groups_need_a_start():
-    """Where objects differ more than samples do, and noise is as large, Algorithm 1 as printed stays in a poor minimum."""
+    """Where objects differ more than samples do, with as much noise, Algorithm 1 as printed ends badly."""
     rng = np.random.default_rng(0)
     centre = rng.integers(5, 35, (4, 5))
     values = centre + rng.integers(-3, 4, (1000, 4, 5))
