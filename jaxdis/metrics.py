@@ -11,7 +11,6 @@ import jax
 from jaxdis.downstream import explicitness
 from jaxdis.interventions import beta_vae, draw_batches, draw_pairs, factor_vae, group_by_value, irs
 from jaxdis.relations import RELATIONS
-from jaxdis.relations.trees import PRESETS
 from jaxdis.scores import SCORES
 from jaxdis.single_neuron import snc
 from jaxdis.spec import Spec
@@ -163,7 +162,7 @@ METRICS: dict[str, Metric] = {
     "dci": Blend("boosted_trees", "entropy"),
     "dci_forest": Blend("random_forest", "entropy"),
     "dci_lasso": Blend("lasso_importance", "entropy"),
-    "structured": Blend(PRESETS["dangnhu2021"], Spec(structured_score)),
+    "structured": Blend("random_forest", Spec(structured_score)),
     "rmig": Blend("mutual_information_sampled", "gap"),
     "jemmig": Blend("mutual_information_sampled", "joint_gap"),
     "mcc": Blend("correlation", "matching"),
