@@ -121,7 +121,10 @@ def test_ablation_of_both_algorithms():
 
 
 def test_information_spread_over_two_of_six_slots():
-    """Each object is evenly in two of six slots: about 1 − log₆ 2 = 0.57 at object level."""
+    """Each object is evenly in two of six slots: about 1 − log₆ 2 = 0.613 at object level.
+
+    Weak factors relate to everything by chance: the threshold is above that.
+    """
     planted = plant(7, 6, samples=600, noise=0.02)
     structure = Structure.slots(6, DIMS, 6, PROPERTIES)
     both = planted.whole[:, :, :5]
@@ -178,7 +181,7 @@ def test_degenerate_structures(slots, objects, properties):
     for name, value in found.items():
         assert np.isfinite(value), name
     if slots == 1:
-        assert found["object.completeness"] == 1
+        assert found["object.completeness"] == pytest.approx(1, abs=1e-6)
 
 
 def test_wrong_arguments_are_named():
