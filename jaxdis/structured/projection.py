@@ -8,6 +8,7 @@ from jaxtyping import Array, Bool, Float
 
 from jaxdis.arrays import safe_divide
 from jaxdis.relations.relation import Relation
+from jaxdis.scores.entropies import one_minus_entropy
 from jaxdis.scores.reading import read
 from jaxdis.structured.structure import Levels, Structure
 
@@ -162,20 +163,11 @@ def score_of(
         jnp.ones(joint.shape[axis], bool) if mask is None else _any(mask, structure.groups(side, levels))
         for axis, (side, mask) in enumerate((("codes", codes), ("factors", factors)))
     )
-    per_row = _one_minus_entropy(joint, columns.sum())
-    per_column = _one_minus_entropy(joint.T, rows.sum())
+    per_row = one_minus_entropy(joint, columns.sum().astype(jnp.float32))
+    per_column = one_minus_entropy(joint.T, rows.sum().astype(jnp.float32))
     d = (joint.sum(axis=1) * per_row).sum()
     c = (joint.sum(axis=0) * per_column).sum()
     return StructuredScore(jnp.clip(d, 0.0, 1.0), jnp.clip(c, 0.0, 1.0), per_row, per_column, joint)
-
-
-def _one_minus_entropy(rows: Float[Array, "r c"], base: Array) -> Float[Array, " r"]:
-    """``1 − H_base(row / sum)``; 0 for a row of zeros, 1 for any other row when the base is 1."""
-    total = rows.sum(axis=1)
-    share = safe_divide(rows, total[:, None])
-    spread = -(share * jnp.log(jnp.where(share > 0, share, 1.0))).sum(axis=1)
-    spread = spread / jnp.log(jnp.maximum(base.astype(jnp.float32), 2.0))
-    return jnp.where(total == 0, 0.0, 1 - jnp.where(base > 1, spread, 0.0 * spread))
 
 
 def _any(mask, groups):
