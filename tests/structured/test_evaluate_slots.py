@@ -100,10 +100,14 @@ def test_a_zoo_is_its_members_and_nan_stays_at_home():
         assert np.isfinite(zoo[name][2])
 
 
+@pytest.mark.slow
 def test_ablation_of_both_algorithms():
-    """Table 4, the order of IODINE and MONet (Rec.): both > without 2 > without 1 > neither.
+    """Table 4: without 2 > both > without 1 > neither, the order of its MONet (Att.).
 
-    A model that looks from left to right, a little uncertainly: similar scenes have similar orders.
+    A model that looks from left to right, a little uncertainly: similar scenes have similar orders. All models of the
+    table have "both" and "without 2" above "neither", and "both" above "without 1"; which of the first two is higher
+    differs between them. Here it is "without 2": factors vary more over the whole space than noise does, and planted
+    orders are recovered in both.
     """
     local = plant(1, 4, groups=2, samples=800, order="salient", noise=0.1)
     anywhere = plant(1, 4, groups=2, samples=800, order="salient", noise=0.1, local=False)
@@ -115,9 +119,8 @@ def test_ablation_of_both_algorithms():
     ]
     for name in names:
         both, without_2, without_1, neither = (float(found[name]) for found in ablation)
-        assert both > without_1 > neither
+        assert without_2 > both > without_1 > neither
         assert both > neither + 0.3
-        assert without_2 > without_1
 
 
 def test_information_spread_over_two_of_six_slots():
@@ -126,9 +129,8 @@ def test_information_spread_over_two_of_six_slots():
     Weak factors relate to everything by chance: the threshold is above that.
     """
     planted = plant(7, 6, samples=600, noise=0.02)
-    structure = Structure.slots(6, DIMS, 6, PROPERTIES)
-    both = planted.whole[:, :, :5]
-    twice = np.concatenate([both, np.roll(both, 1, axis=1)], axis=2)  # the same five dims of both objects
+    structure = Structure.slots(6, 2 * DIMS, 6, PROPERTIES)
+    twice = np.concatenate([planted.whole, np.roll(planted.whole, 1, axis=1)], axis=2)
     found = evaluate_structured(
         twice.astype(np.float32),
         planted.factors,
