@@ -26,6 +26,7 @@ __all__ = [
     "__version__",
     "blend_table",
     "evaluate",
+    "evaluate_structured",
     "relate",
     "sample_curve",
     "sweep",
@@ -34,6 +35,8 @@ __all__ = [
 
 def __getattr__(name: str):
     """``jaxdis.data``, ``jaxdis.models``, … on first use: scoring arrays needs none of them."""
-    if name in {"codes", "data", "learners", "models", "study"}:
+    if name in {"codes", "data", "learners", "models", "structured", "study"}:
         return importlib.import_module(f"jaxdis.{name}")
+    if name == "evaluate_structured":
+        return importlib.import_module("jaxdis.evaluate_slots").evaluate_structured
     raise AttributeError(f"module 'jaxdis' has no attribute {name!r}")

@@ -53,7 +53,31 @@ def listing(what: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     from jaxdis.scores import SCORES
 
     rows = {"metrics": METRICS, "relations": RELATIONS, "scores": SCORES}[what]
-    return ("name", "what it is", "options"), [
+    listed = [
         (name, row.summary, ", ".join(f"{knob}={value}" for knob, value in row.knobs.items() if knob != "method"))
         for name, row in rows.items()
     ]
+    return ("name", "what it is", "options"), listed + (_of_slots() if what == "metrics" else [])
+
+
+def _of_slots() -> list[tuple[str, str, str]]:
+    """Metrics that take more than codes and factors, and are functions of their own."""
+    from jaxdis.evaluate_slots import evaluate_structured
+    from jaxdis.structured import ari, mean_segmentation_covering
+
+    rows = []
+    for place, function in (
+        ("", evaluate_structured),
+        ("structured.", ari),
+        ("structured.", mean_segmentation_covering),
+    ):
+        knobs = {
+            name: parameter.default
+            for name, parameter in inspect.signature(function).parameters.items()
+            if parameter.default not in (inspect.Parameter.empty, None)
+            and isinstance(parameter.default, str | int | float)
+        }
+        summary = (inspect.getdoc(function) or "").split("\n")[0]
+        options = ", ".join(f"{name}={value}" for name, value in knobs.items() if name != "method")
+        rows.append((f"jaxdis.{place}{function.__name__}", summary, options))
+    return rows

@@ -15,6 +15,7 @@ from jaxdis.relations import RELATIONS
 from jaxdis.scores import SCORES
 from jaxdis.single_neuron import snc
 from jaxdis.spec import Spec
+from jaxdis.structured.projection import structured_score
 from jaxdis.typing import Factors, Sample
 from jaxdis.unsupervised import code_information, total_correlation
 
@@ -165,6 +166,7 @@ METRICS: dict[str, Metric] = {
     "dci_forest": Blend("random_forest", "entropy"),
     "dci_lasso": Blend("lasso_importance", "entropy"),
     "dci_logistic": Blend("logistic_importance", "entropy"),
+    "structured": Blend("random_forest", Spec(structured_score)),
     "rmig": Blend("mutual_information_sampled", "gap"),
     "jemmig": Blend("mutual_information_sampled", "joint_gap"),
     "mcc": Blend("correlation", "matching"),

@@ -220,6 +220,24 @@ class FactorSpace:
         shape = (n, self.num_factors)
         return jax.random.randint(draw_key, shape, jnp.broadcast_to(low, shape), jnp.broadcast_to(high, shape)) % sizes
 
+    def local_groups(
+        self,
+        key: Key[Array, ""],
+        radius: Mapping[str, int | None],
+        *,
+        groups: int = 10,
+        samples: int = 5000,
+        circular: tuple[str, ...] = (),
+    ) -> Int[Array, "n k"]:
+        """``groups`` groups of :meth:`local_group`, one after the other: n = groups · samples cells.
+
+        The evaluation set of Algorithm 2 (Dang-Nhu 2022, App. C.1; 10 groups of 5,000 in C.4), over whose groups
+        :func:`jaxdis.evaluate_structured` averages.
+        """
+        keys = jax.random.split(key, groups)
+        drawn = jax.vmap(lambda key: self.local_group(key, samples, radius, circular))(keys)
+        return drawn.reshape(groups * samples, self.num_factors)
+
     def _traced(self, factor) -> Int[Array, ""]:
         return jnp.int32(self.position(factor)) if isinstance(factor, str | int) else factor
 

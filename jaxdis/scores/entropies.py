@@ -69,7 +69,7 @@ def entropy(
         num_codes = (kept & reading.active).sum().astype(jnp.float32)
         reading = reading._replace(active=reading.active & kept, num_codes=num_codes)
     per_code = _disentanglement(strength, reading)
-    per_factor = _one_minus_entropy(strength.T, num_codes)
+    per_factor = one_minus_entropy(strength.T, num_codes)
     total = strength.sum()
     weighted_d = safe_divide((strength.sum(axis=1) * per_code).sum(), total)
     weighted_c = safe_divide((strength.sum(axis=0) * per_factor).sum(), total)
@@ -154,7 +154,7 @@ def concentration(relation: Relation, *, over: Literal["codes", "factors"] = "co
     return FactorScore(mean_over_factors(per_factor, reading), only_valid(per_factor, reading))
 
 
-def _one_minus_entropy(rows: Float[Array, "r c"], base: Float[Array, ""]) -> Float[Array, " r"]:
+def one_minus_entropy(rows: Float[Array, "r c"], base: Float[Array, ""]) -> Float[Array, " r"]:
     """``1 − H_base(row / sum)``; 0 for a row of zeros, 1 for any other row when the base is 1."""
     total = rows.sum(axis=1)
     p = safe_divide(rows, total[:, None])
@@ -165,7 +165,7 @@ def _one_minus_entropy(rows: Float[Array, "r c"], base: Float[Array, ""]) -> Flo
 
 
 def _disentanglement(strength, reading: Reading):
-    return _one_minus_entropy(strength, reading.num_factors)
+    return one_minus_entropy(strength, reading.num_factors)
 
 
 def _top_codes(strength, per_code, top_k: int):

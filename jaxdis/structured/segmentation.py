@@ -1,0 +1,164 @@
+"""How well masks agree: adjusted Rand index, segmentation covering, and slots matched to objects by overlap."""
+
+from typing import Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Integer
+
+from jaxdis.arrays import safe_divide
+from jaxdis.learners.assignment import assign
+
+Method = Literal["auto", "scatter", "one_hot"]
+Masks = Integer[Array, "*images height width"]
+
+
+class Covering(NamedTuple):
+    """``mean [...]``, plain over true segments (mSC); ``scaled [...]``, weighted by their pixels."""
+
+    mean: Float[Array, "*images"]
+    scaled: Float[Array, "*images"]
+
+
+class OrderAgreement(NamedTuple):
+    """``exact []``, share of samples whose orders agree; ``mismatch []``, mean number of positions that differ."""
+
+    exact: Float[Array, ""]
+    mismatch: Float[Array, ""]
+
+
+def contingency(
+    true: Masks, predicted: Masks, true_segments: int, predicted_segments: int, *, method: Method = "auto"
+) -> Float[Array, "*images t q"]:
+    """How many pixels of each image are in each true and each predicted segment.
+
+    Args:
+      true, predicted: ``[..., h, w]``, numbers of segments from 0; any leading axes (images, members, …). Numbers
+        beyond the last segment are left out.
+      method: ``"scatter"`` or a product of ``"one_hot"`` matrices; by backend when ``"auto"`` (on CPU the first was
+        measured 23 times faster).
+    """
+    images, pixels = true.shape[:-2], true.shape[-2] * true.shape[-1]
+    true, predicted = (mask.reshape(-1, pixels).astype(jnp.int32) for mask in (true, predicted))
+    if method == "auto":
+        method = "scatter" if jax.default_backend() == "cpu" else "one_hot"
+    if method == "one_hot":
+        left, right = jax.nn.one_hot(true, true_segments), jax.nn.one_hot(predicted, predicted_segments)
+        table = jnp.einsum("ipt,ipq->itq", left, right)
+    else:
+        size = true_segments * predicted_segments
+        inside = (true >= 0) & (true < true_segments) & (predicted >= 0) & (predicted < predicted_segments)
+        place = jnp.where(inside, true * predicted_segments + predicted, size)
+        place = place + jnp.arange(true.shape[0], dtype=jnp.int32)[:, None] * (size + 1)
+        counts = jnp.zeros(true.shape[0] * (size + 1), jnp.int32).at[place.ravel()].add(1, mode="promise_in_bounds")
+        table = counts.reshape(-1, size + 1)[:, :size].astype(jnp.float32)
+    return table.reshape(*images, true_segments, predicted_segments)
+
+
+def ari(
+    true: Masks,
+    predicted: Masks,
+    *,
+    true_segments: int,
+    predicted_segments: int,
+    foreground: bool = False,
+    method: Method = "auto",
+) -> Float[Array, "*images"]:
+    """Adjusted Rand index of each image: agreement of two partitions of its pixels, 0 by chance, 1 if they are equal.
+
+    Args:
+      true, predicted: ``[..., h, w]``, numbers of segments; 0 is the true background.
+      true_segments, predicted_segments: how many numbers there are, the background included.
+      foreground: leave out the pixels of the true background.
+
+    Contract: in [−1, 1]; the numbering of segments does not matter; one segment on both sides gives 1, on one side 0;
+    no pixel (no foreground) gives NaN, as in the released evaluation of IODINE (scikit-learn gives 1).
+
+    Reference: Hubert & Arabie 1985; Greff et al. 2019, App. (foreground).
+    """
+    table = contingency(true, predicted, true_segments, predicted_segments, method=method)
+    table = table[..., 1:, :] if foreground else table
+    rows, columns, pixels = table.sum(axis=-1), table.sum(axis=-2), table.sum(axis=(-2, -1))
+
+    def pairs(counts):
+        """Pairs within parts, as a share of all pairs."""
+        ends = tuple(range(pixels.ndim, counts.ndim))
+        whole = jnp.expand_dims(pixels, ends)
+        return (counts / jnp.maximum(whole, 1.0) * safe_divide(counts - 1, whole - 1)).sum(axis=ends)
+
+    both, left, right = pairs(table), pairs(rows), pairs(columns)
+    chance, most = left * right, (left + right) / 2
+    # One segment on each side, or as many as pixels: the partitions are equal, and chance too.
+    equal = ((rows > 0).sum(axis=-1) == (columns > 0).sum(axis=-1)) & (jnp.abs(most - chance) < 1e-12)
+    index = jnp.where(equal, 1.0, safe_divide(both - chance, most - chance))
+    return jnp.where(pixels > 0, index, jnp.nan)
+
+
+def mean_segmentation_covering(
+    true: Masks,
+    predicted: Masks,
+    *,
+    true_segments: int,
+    predicted_segments: int,
+    foreground: bool = False,
+    method: Method = "auto",
+) -> Covering:
+    """For each true segment its largest intersection over union with a predicted one, averaged over true segments.
+
+    Arguments as :func:`ari`. ``foreground`` leaves out the true background as a segment; predicted segments keep all
+    their pixels. Segments without a pixel do not count; an image without any gives 0.
+
+    Contract: in [0, 1]. Reference: Arbeláez et al. 2010, §3.1 (scaled); Engelcke et al. 2020, App. (mean, which the
+    papers on slots report; their code averages the batch as well).
+    """
+    overlap, rows = _overlap(true, predicted, true_segments, predicted_segments, method)
+    best = overlap.max(axis=-1)
+    if foreground:
+        best, rows = best[..., 1:], rows[..., 1:]
+    there = (rows > 0).astype(jnp.float32)
+    return Covering(
+        safe_divide((best * there).sum(axis=-1), there.sum(axis=-1)),
+        safe_divide((best * rows).sum(axis=-1), rows.sum(axis=-1)),
+    )
+
+
+def match_slots(
+    true: Masks, predicted: Masks, *, true_segments: int, predicted_segments: int, method: Method = "auto"
+) -> Int[Array, "*images t"]:
+    """For each true segment the slot (predicted segment) that is its own: the matching of largest total overlap.
+
+    Overlap is intersection over union.
+
+    −1 for a segment that is left without one. Arguments as :func:`ari`. Reference: Dang-Nhu 2022, §5 (table 1).
+    """
+    overlap, _ = _overlap(true, predicted, true_segments, predicted_segments, method)
+    flat = overlap.reshape(-1, true_segments, predicted_segments)
+    columns = jax.vmap(lambda gain: assign(gain, maximize=True, method="optax").column)(flat)
+    return columns.reshape(*overlap.shape[:-1])
+
+
+def order_agreement(orders: Int[Array, "n s"], reference: Int[Array, "n s"], *, align: bool = True) -> OrderAgreement:
+    """How far the orders of slots found by probing are those found by matching masks.
+
+    Args:
+      orders: position ``p`` takes slot ``orders[:, p]``, as :class:`~jaxdis.structured.probing.Probe` gives them.
+      reference: object ``o`` has slot ``reference[:, o]``, as :func:`match_slots`.
+      align: first rename positions, the same way for all samples, for the best agreement: probing does not name them.
+
+    With five slots a random order agrees exactly in 1 of 120 samples and mismatches in 4 positions.
+
+    Reference: Dang-Nhu 2022, table 1.
+    """
+    if align:
+        same = (orders[:, :, None] == reference[:, None]).sum(axis=0).astype(jnp.float32)  # position, object
+        orders = orders[:, assign(same, maximize=True, method="optax").row]
+    differ = (orders != reference).sum(axis=1).astype(jnp.float32)
+    return OrderAgreement((differ == 0).astype(jnp.float32).mean(), differ.mean())
+
+
+def _overlap(true, predicted, true_segments, predicted_segments, method):
+    """Intersections over union ``[..., t, q]``, and the pixels of each true segment."""
+    table = contingency(true, predicted, true_segments, predicted_segments, method=method)
+    rows, columns = table.sum(axis=-1), table.sum(axis=-2)
+    union = rows[..., :, None] + columns[..., None, :] - table
+    return safe_divide(table, union), rows

@@ -1,0 +1,165 @@
+"""How codes and factors are organised: a place in every level of a hierarchy for each of them."""
+
+import dataclasses
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+Side = Literal["codes", "factors"]
+Levels = str | Sequence[str] | None
+
+
+class Groups(NamedTuple):
+    """``number [d]`` (or ``[k]``): the group of each code (or factor), from 0; ``names``: the labels of each group."""
+
+    number: np.ndarray
+    names: tuple[tuple[str, ...], ...]
+
+    @property
+    def indicator(self) -> np.ndarray:
+        """``[d, groups]``, 1 where a code belongs to a group."""
+        return (self.number[:, None] == np.arange(len(self.names))[None]).astype(np.float32)
+
+
+@dataclasses.dataclass(frozen=True)
+class Structure:
+    """The hierarchy of codes and of factors. Immutable and hashable: a static option of a metric.
+
+    Attributes:
+      levels: names of the levels, such as ``("object", "property")``; any number of them.
+      codes: one tuple a code with its label in each level: ``("slot 1", "dim 1")``.
+      factors: one tuple a factor, ``("object 1", "red")``. Codes and factors share the levels, not the labels.
+
+    Groups may be ragged: a tuple need not exist for every combination of labels. Make one with :meth:`of`,
+    :meth:`slots` or :meth:`flat`.
+
+    Reference: Dang-Nhu 2022, App. B.2 (structures as relations).
+
+    Example:
+      >>> structure = Structure.slots(5, 16, objects=4, properties=("red", "green", "blue", "x", "y"))
+      >>> structure.groups("factors", "property").names
+      (('red',), ('green',), ('blue',), ('x',), ('y',))
+    """
+
+    levels: tuple[str, ...]
+    codes: tuple[tuple[str, ...], ...]
+    factors: tuple[tuple[str, ...], ...]
+
+    @classmethod
+    def of(cls, levels: Iterable[str], codes: Iterable[Sequence], factors: Iterable[Sequence]) -> "Structure":
+        """Check and build.
+
+        Args:
+          levels: distinct names.
+          codes, factors: a tuple of labels for each; one with fewer labels than levels ends early, and is in the group
+            ``""`` of the levels that it lacks.
+
+        Raises:
+          ValueError: for levels or tuples that are not distinct, for none, or for a tuple with too many labels.
+        """
+        levels = tuple(str(level) for level in levels)
+        if not levels or len(set(levels)) != len(levels):
+            raise ValueError(f"levels: needs at least one name, all distinct, got {levels}")
+        sides = {"codes": _labels("codes", codes, levels), "factors": _labels("factors", factors, levels)}
+        return cls(levels, **sides)
+
+    @classmethod
+    def slots(
+        cls,
+        slots: int,
+        dims: int | Sequence[str],
+        objects: int | Sequence[str],
+        properties: Sequence[str],
+        *,
+        background: Sequence[str] = (),
+        kinds: Mapping[str, str] | None = None,
+    ) -> "Structure":
+        """Object-centric: ``slots`` equal slots of codes, ``objects`` with the same ``properties`` as factors.
+
+        Codes are slot after slot, factors object after object, as in ``codes.reshape(n, slots * dims)``.
+
+        Args:
+          dims: how many codes a slot has; or, for three levels, the kind of each: ``["mask"] * 16 + ["content"] * 64``.
+          objects: how many, or their names.
+          properties: of each object.
+          background: properties of the background, whose factors come first and are the object ``"background"``.
+          kinds: property → kind (``"intrinsic"``, …), the third level ``"kind"``; needs kinds in ``dims``.
+
+        Raises:
+          ValueError: as :meth:`of`; for a property without a kind, or kinds on one side alone.
+        """
+        names = [f"object {o + 1}" for o in range(objects)] if isinstance(objects, int) else list(objects)
+        factors = [("background", p) for p in background] + [(o, p) for o in names for p in properties]
+        if isinstance(dims, int) != (kinds is None):
+            raise ValueError("kinds: needs the kind of each property and of each dim of a slot, or of neither")
+        if kinds is None:
+            codes = [(f"slot {s + 1}", f"dim {i + 1}") for s in range(slots) for i in range(dims)]
+            return cls.of(("object", "property"), codes, factors)
+        missing = [p for _, p in factors if p not in kinds]
+        if missing:
+            raise ValueError(f"kinds: needs a kind for every property, got none for {missing[0]!r}")
+        codes = [(f"slot {s + 1}", kind, f"dim {i + 1}") for s in range(slots) for i, kind in enumerate(dims)]
+        return cls.of(("object", "kind", "property"), codes, [(o, kinds[p], p) for o, p in factors])
+
+    @classmethod
+    def flat(cls, num_codes: int, num_factors: int) -> "Structure":
+        """No hierarchy: one level, every code and every factor for itself."""
+        codes = [(f"code {i + 1}",) for i in range(num_codes)]
+        return cls.of(("dimension",), codes, [(f"factor {j + 1}",) for j in range(num_factors)])
+
+    def chosen(self, levels: Levels) -> tuple[str, ...]:
+        """Levels by name, in the order of the hierarchy; all of them for None (the identity projection).
+
+        Raises:
+          ValueError: for a name that is no level.
+        """
+        names = self.levels if levels is None else (levels,) if isinstance(levels, str) else tuple(levels)
+        for name in names:
+            if name not in self.levels:
+                raise ValueError(f"levels: needs names among {self.levels}, got {name!r}")
+        return tuple(level for level in self.levels if level in names)
+
+    def groups(self, side: Side, levels: Levels = None) -> Groups:
+        """The groups of codes or of factors under the projection that keeps ``levels`` and drops the others."""
+        return _groups(self, side, self.chosen(levels))
+
+    def where(self, side: Side, level: str, label: str) -> np.ndarray:
+        """Bool ``[d]`` or ``[k]``: which codes or factors carry a label.
+
+        Raises:
+          ValueError: for a label that none carries.
+        """
+        place = self.levels.index(self.chosen(level)[0])
+        found = np.array([row[place] == label for row in getattr(self, side)])
+        if not found.any():
+            raise ValueError(f"label: no {side} are {label!r} in level {level!r}")
+        return found
+
+    @property
+    def summary(self) -> str:
+        return f"{' × '.join(self.levels)}: {len(self.codes)} codes, {len(self.factors)} factors"
+
+
+def _labels(side: str, rows, levels) -> tuple[tuple[str, ...], ...]:
+    rows = [tuple(map(str, (row,) if isinstance(row, str) else row)) for row in rows]
+    if not rows:
+        raise ValueError(f"{side}: needs at least one tuple of labels, got none")
+    for row in rows:
+        if not 1 <= len(row) <= len(levels):
+            raise ValueError(f"{side}: needs 1 to {len(levels)} labels, one a level, got {row}")
+    rows = tuple(row + ("",) * (len(levels) - len(row)) for row in rows)
+    if len(set(rows)) != len(rows):
+        twice = next(row for i, row in enumerate(rows) if row in rows[:i])
+        raise ValueError(f"{side}: needs distinct tuples, got {twice} twice")
+    return rows
+
+
+@functools.cache
+def _groups(structure: Structure, side: Side, levels: tuple[str, ...]) -> Groups:
+    places = [structure.levels.index(level) for level in levels]
+    labels = [tuple(row[place] for place in places) for row in getattr(structure, side)]
+    names = tuple(dict.fromkeys(labels))
+    order = {name: number for number, name in enumerate(names)}
+    return Groups(np.array([order[label] for label in labels], np.int32), names)

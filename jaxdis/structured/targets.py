@@ -1,0 +1,104 @@
+"""Factors as the targets of a regression: numbers as they are, categories as ordered class values or as indicators."""
+
+import itertools
+from typing import Literal, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from jaxdis.arrays import safe_divide
+
+Encoding = Literal["ordered", "one_hot"]
+# Orders of the classes of a category, v! / 2, are tried one and all.
+MOST_ORDERED = 6
+
+
+class Plan(NamedTuple):
+    """Which columns hold which factor; static. ``sizes [k]``: classes of a category, 1 for a number.
+
+    A number has one column, a category one for each class: the basis ``[n, t]``. Targets ``[n, c]`` are the basis times
+    a matrix ``mix [t, c]``.
+    """
+
+    sizes: tuple[int, ...]
+    encoding: Encoding
+
+    @property
+    def basis(self) -> list[slice]:
+        return _spans(self.sizes)
+
+    @property
+    def targets(self) -> list[slice]:
+        return _spans(self.sizes if self.encoding == "one_hot" else (1,) * len(self.sizes))
+
+    @property
+    def owner(self) -> np.ndarray:
+        """``[c, k]``, 1 where a target belongs to a factor."""
+        widths = [span.stop - span.start for span in self.targets]
+        return np.eye(len(self.sizes), dtype=np.float32)[np.repeat(np.arange(len(self.sizes)), widths)]
+
+
+def make_plan(sizes: tuple[int | None, ...], categorical: tuple[int, ...], encoding: Encoding) -> Plan:
+    """A plan for factors of these sizes.
+
+    Raises:
+      ValueError: for a continuous category, or one of too many classes for ``"ordered"``.
+    """
+    for j in categorical:
+        if sizes[j] is None:
+            raise ValueError(f"categorical: needs discrete factors, got the continuous factor {j}")
+        if encoding == "ordered" and sizes[j] > MOST_ORDERED:
+            raise ValueError(
+                f"categorical: factor {j} has {sizes[j]} classes; all their orders are tried up to {MOST_ORDERED}, "
+                "beyond use encoding='one_hot'"
+            )
+    return Plan(tuple(int(sizes[j]) if j in categorical else 1 for j in range(len(sizes))), encoding)
+
+
+def basis(plan: Plan, values: Float[Array, "n k"]) -> Float[Array, "n t"]:
+    """Numbers, and indicators of classes."""
+    columns = [
+        values[:, j : j + 1] if size == 1 else values[:, j : j + 1] == jnp.arange(size, dtype=jnp.float32)[None]
+        for j, size in enumerate(plan.sizes)
+    ]
+    return jnp.concatenate([column.astype(jnp.float32) for column in columns], axis=1)
+
+
+def mixing(plan: Plan, gram: Float[Array, "t t"], error: Float[Array, "t t"]) -> Float[Array, "t c"]:
+    """The matrix from the basis to targets of variance 1 a factor, with the best order of each category's classes.
+
+    ``"ordered"``: classes get equally spaced values from −1 to 1, in the order of least error relative to the variance;
+    two classes are −1 and 1. ``"one_hot"``: indicators, whose variances add to 1. A factor that does not vary is 0.
+
+    Args:
+      gram: ``TᵀT / n`` of the centred basis ``T``.
+      error: the same of what a linear model leaves unexplained of it.
+
+    Reference: Dang-Nhu 2022, App. C.4 ("−1, 0 and −1", by which it means 1: "we match the classes to these values in
+    order to minimize prediction error").
+    """
+    mix = jnp.zeros((gram.shape[0], plan.targets[-1].stop))
+    for size, rows, columns in zip(plan.sizes, plan.basis, plan.targets, strict=True):
+        own, left = gram[rows, rows], error[rows, rows]
+        if size > 1 and plan.encoding == "ordered":
+            orders = np.array([o for o in itertools.permutations(range(size)) if o[0] < o[-1]], np.float32)
+            values = jnp.asarray(2 * orders / (size - 1) - 1)
+            variance = jnp.einsum("ov,vw,ow->o", values, own, values, precision="highest")
+            remains = jnp.einsum("ov,vw,ow->o", values, left, values, precision="highest")
+            best = jnp.argmin(jnp.where(variance > 0, safe_divide(remains, variance), jnp.inf))
+            block = values[best][:, None] * _inverse_root(variance[best])
+        else:
+            block = jnp.eye(size) * _inverse_root(jnp.trace(own))
+        mix = mix.at[rows, columns].set(block)
+    return mix
+
+
+def _inverse_root(variance):
+    varies = variance > 1e-10
+    return jnp.where(varies, 1 / jnp.sqrt(jnp.where(varies, variance, 1.0)), 0.0)
+
+
+def _spans(widths) -> list[slice]:
+    ends = np.cumsum(widths)
+    return [slice(int(end - width), int(end)) for width, end in zip(widths, ends, strict=True)]
