@@ -3,7 +3,6 @@
 import dataclasses
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Literal
 
 from jaxdis.downstream import downstream_logistic
 from jaxdis.evaluate import plan_of
@@ -13,8 +12,6 @@ from jaxdis.models import Config, Mlp
 from jaxdis.models.presets import LOCATELLO_STRENGTHS, locatello2020, mahon2024
 from jaxdis.spec import Spec
 from jaxdis.study.grid import Sampling, Study, Training
-
-Network = Literal["paper", "mlp"]
 
 # The autoencoders of the quickstart see this many images, drawn once.
 QUICK_POOL = 16_384
@@ -51,7 +48,7 @@ def sober_look(
     steps: int = 300_000,
     num_samples: int = 10_000,
     data: Sequence[str] = ("dsprites", "color_dsprites", "noisy_dsprites", "shapes3d"),
-    network: Network = "paper",
+    network: str = "paper",
     metrics: Sequence[str] | None = None,
 ) -> Study:
     """Locatello et al. 2020, §5: six objectives × six strengths × seeds × data sets.
@@ -102,7 +99,7 @@ def flaws(
     steps: int = 1_152_000,
     num_samples: int = 10_000,
     data: Sequence[str] = ("dsprites", "shapes3d"),
-    network: Network = "paper",
+    network: str = "paper",
     combinations: int | None = None,
     metrics: Sequence[str] | None = None,
 ) -> Study:
@@ -137,7 +134,7 @@ def flaws(
     )
 
 
-def _with_network(config: Config, network: Network) -> tuple[Config, int | None]:
+def _with_network(config: Config, network: str) -> tuple[Config, int | None]:
     """The config with its paper's network, or a small one with a pool of images."""
     if network not in ("paper", "mlp"):
         raise ValueError(f"network: needs 'paper' or 'mlp', got {network!r}")

@@ -2,6 +2,7 @@
 
 import csv
 
+import numpy as np
 import pytest
 
 from jaxdis.study.library import HELD_OUT, STUDIES, flaws, sober_look
@@ -56,5 +57,6 @@ def test_unknown_data_and_networks_are_refused():
 
 
 def test_settings_are_told_apart_by_all_columns():
-    table = {"objective": ["a", "a"], "beta": [1.0, 2.0], "seed": [0, 0], "mig": [0.1, 0.2]}
+    columns = {"objective": ["a", "a"], "beta": [1.0, 2.0], "seed": [0, 0], "mig": [0.1, 0.2]}
+    table = {name: np.array(values) for name, values in columns.items()}
     assert len(set(settings_of(table))) == 2
