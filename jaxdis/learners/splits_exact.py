@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxdis.arrays import from_keys, ordered_keys
-from jaxdis.learners.trees import TIE, Numbers, Totals, as_numbers, gain_of, pick
+from jaxdis.learners.trees import NEVER, TIE, Numbers, Splits, Totals, above, as_numbers, gain_of, pick
 
 # Rows of running sums that advance together, times trees: the sums of four nodes then stay in the second-level cache.
 WIDTH = 12_000
@@ -20,12 +20,15 @@ class Exact(NamedTuple):
 
     ``order [d, s, r]``: the sample at each step of each run. ``allowed [d, s, r]``: whether a cut behind it separates
     different values. ``weights [n]``; ``least``: half of the smallest weight, under which a side counts as empty.
+    ``ranks``: samples as numbers; ``values [d, n]``: the codes of each rank.
     """
 
     order: Int[Array, "d s r"]
     allowed: Bool[Array, "d s r"]
     weights: Float[Array, " n"]
     least: Float[Array, ""]
+    ranks: Numbers
+    values: Float[Array, "d n"]
 
     def __call__(self, state, gradient, node, totals: Totals, priority):
         """All runs of a code advance together, a sample a step: sums per node, and the best cut so far.
@@ -70,21 +73,33 @@ class Exact(NamedTuple):
             return None, (gain, rank.astype(jnp.float32) + 0.5)
 
         _, (gain, cut) = jax.lax.scan(one_code, None, (self.order, self.allowed))
-        return pick(gain, cut, priority), None, None
+        return self._halfway(node, pick(gain, cut, priority)), None, None
+
+    def _halfway(self, node, splits: Splits) -> Splits:
+        """Thresholds halfway between the samples of a node next to its cut, as in scikit-learn; others have no say."""
+        n = self.weights.shape[0]
+        reach = []
+        for q in range(splits.cut.shape[0]):
+            distance = above(self.ranks, splits.feature[q], splits.cut[q])
+            beyond = (distance > 0) if node is None else (distance > 0) & (node == q)
+            reach.append(jnp.where(beyond, distance, jnp.float32(n)).min(axis=0))
+        low = self.values[splits.feature, jnp.clip(splits.cut, 0, n - 1).astype(jnp.int32)]
+        high = self.values[splits.feature, jnp.clip(splits.cut + jnp.stack(reach), 0, n - 1).astype(jnp.int32)]
+        middle = low / 2 + high / 2
+        middle = jnp.where(middle < high, middle, low)
+        return splits._replace(threshold=jnp.where(splits.gain > 0, middle, NEVER))
 
 
 def exact_order(
     codes: Float[Array, "n d"], weights: Float[Array, " n"] | None, held_out: Float[Array, "m d"], columns: int
 ) -> tuple[Exact, Numbers, Numbers]:
-    """The order of each code, and training and held-out samples as ranks. Thresholds are midpoints."""
+    """A finder over every threshold, training samples as ranks, and held-out samples as they are."""
     n, d = codes.shape
     keys = ordered_keys(codes.T)
     samples = jnp.broadcast_to(jnp.arange(n, dtype=jnp.int32), (d, n))
     ordered, order = jax.lax.sort((keys, samples), dimension=1, is_stable=True, num_keys=1)
     values = from_keys(ordered)
     rank = jnp.zeros((d, n), jnp.int32).at[jnp.arange(d)[:, None], order].set(samples)
-    middle = values[:, 1:] / 2 + values[:, :-1] / 2
-    others = jax.vmap(lambda middle, code: jnp.searchsorted(middle, code, side="left"))(middle, held_out.T)
     runs = max(1, min(n // STEPS, WIDTH // columns))
     steps = -(-n // runs)
     padding = ((0, 0), (0, steps * runs - n))
@@ -96,5 +111,6 @@ def exact_order(
     weights = jnp.ones(n) if weights is None else weights
     least = jnp.where(weights > 0, weights, jnp.inf).min() / 2
     # What pads the last run stands behind every sample, where no cut is allowed.
-    finder = Exact(cut(jnp.pad(order, padding)), cut(allowed), weights, least)
-    return finder, as_numbers(rank), as_numbers(others.astype(jnp.int32))
+    ranks = as_numbers(rank)
+    finder = Exact(cut(jnp.pad(order, padding)), cut(allowed), weights, least, ranks, values)
+    return finder, ranks, as_numbers(held_out.T)

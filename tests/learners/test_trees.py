@@ -18,63 +18,8 @@ from sklearn.tree import DecisionTreeRegressor
 from jaxdis import RELATIONS, SCORES, Factors, Relation, Sample
 from jaxdis.learners.boosting import fit_boosting
 from jaxdis.relations.trees import PRESETS
-
-SIZES = (3, 6, 10)
-
-
-def identity(rng, scaled):
-    return scaled
-
-
-def rotation(rng, scaled):
-    return scaled @ np.linalg.qr(rng.normal(size=(scaled.shape[1],) * 2))[0]
-
-
-def mixture(rng, scaled):
-    return np.tanh(scaled @ rng.normal(size=(scaled.shape[1], 6)))
-
-
-def redundant(rng, scaled):
-    return np.c_[scaled, scaled @ rng.normal(size=(scaled.shape[1], 3)) * 0.5]
-
-
-def products(rng, scaled):
-    return np.c_[scaled[:, 0] * scaled[:, 1], scaled[:, 1:], np.abs(scaled[:, :1])]
-
-
-def faint(rng, scaled):
-    return np.c_[scaled[:, :1], 0.05 * scaled[:, 1:], rng.normal(size=(len(scaled), 2))]
-
-
-# name: (what becomes of factors in [-1, 1], standard deviation of the noise, sizes of the factors)
-REPRESENTATIONS = {
-    "identity": (identity, 0.02, SIZES),
-    "rotation": (rotation, 0.1, SIZES),
-    "mixture": (mixture, 0.2, (2, 6, 10)),
-    "redundant": (redundant, 0.3, (3, 40)),
-    "products": (products, 0.1, SIZES),
-    "faint": (faint, 0.3, (3, 6, 40)),
-}
-
-
-def representation(name: str, n: int):
-    """Codes, class numbers and sizes; half as many samples again to hold out."""
-    make, noise, sizes = REPRESENTATIONS[name]
-    rng = np.random.default_rng(list(REPRESENTATIONS).index(name))
-    values = np.stack([rng.integers(0, size, n + n // 2) for size in sizes], axis=1)
-    codes = make(rng, values / (np.array(sizes) - 1) * 2 - 1)
-    codes = codes + noise * rng.normal(size=codes.shape)
-    return codes.astype(np.float32), values, sizes
-
-
-def reference(codes, values, n: int, stages: int, seed: int = 0):
-    """Importances ``[d, k]`` and held-out accuracies by scikit-learn."""
-    models = [
-        GradientBoostingClassifier(n_estimators=stages, random_state=seed).fit(codes[:n], column[:n])
-        for column in values.T
-    ]
-    scores = [model.score(codes[n:], column[n:]) for model, column in zip(models, values.T, strict=True)]
-    return np.stack([model.feature_importances_ for model in models], axis=1), np.array(scores)
+from tests.golden_values import numbers
+from tests.learners.tree_references import FITTED, REPRESENTATIONS, graded, reference, representation
 
 
 def ours(codes, values, sizes, n: int, **options):
