@@ -114,7 +114,7 @@ def fit_boosting(
         weights = weights * ((weights > 0).astype(jnp.float32).sum() / weights.sum())
         codes = without_weightless(codes, weights)
     if splitter == "exact":
-        finder, numbers, others = exact_order(codes, weights, held_out, len(columns.factor))
+        finder, numbers, others = exact_order(codes, weights, held_out)
     else:
         finder, numbers, others = quantile_histogram(codes, weights, held_out, max_bins)
     weights = finder.weights
