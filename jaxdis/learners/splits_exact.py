@@ -169,19 +169,19 @@ class Exact(NamedTuple):
         feature = splits.feature
         rank = jnp.clip(splits.cut, 0, n - 1).astype(jnp.int32)
         run = rank // steps
-        index = jnp.arange(runs, dtype=jnp.int32)
+        index = jnp.arange(runs, dtype=jnp.int32)[None, None]
         held = weight[feature, :, jnp.arange(feature.shape[0])[:, None], jnp.arange(feature.shape[1])[None]]
         later = jnp.minimum(_first((held > self.least) & (index > run[:, :, None])), runs - 1)
 
         def nearest(run):
             """The first sample of the node behind the cut, in this run; n when there is none."""
-            ranks = run[:, :, None] * steps + jnp.arange(steps, dtype=jnp.int32)
+            ranks = run[:, :, None] * steps + jnp.arange(steps, dtype=jnp.int32)[None, None]
             inside = (ranks > rank[:, :, None]) & (ranks < n)
             samples = self.order[feature, run]
             inside = inside & (_at(self.weights, samples) > 0)
             if node is not None:
                 columns = node.shape[1]
-                entry = samples * columns + jnp.arange(columns, dtype=jnp.int32)[:, None]
+                entry = samples * columns + jnp.arange(columns, dtype=jnp.int32)[None, :, None]
                 inside = inside & (
                     _at(node.reshape(-1), entry) == jnp.arange(len(rank), dtype=jnp.int32)[:, None, None]
                 )
@@ -217,7 +217,8 @@ def _numbered(mask: Bool[Array, " x"]):
 def _first(true: Bool[Array, "... x"]) -> Int[Array, "..."]:
     """The first place along the last axis that is true; beyond the last where none is."""
     size = true.shape[-1]
-    return jnp.where(true, jnp.arange(size, dtype=jnp.int32), size).min(axis=-1)
+    index = jax.lax.broadcasted_iota(jnp.int32, true.shape, true.ndim - 1)
+    return jnp.where(true, index, size).min(axis=-1)
 
 
 def _at(array, index):
