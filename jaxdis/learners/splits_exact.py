@@ -62,7 +62,10 @@ class Exact(NamedTuple):
         edge = jnp.where(self.allowed[:, :, -1, None, None], gain_of(*ends, whole, self.least), -1.0)
         best = edge.max(axis=(0, 1))
         bound = self._bound(sums, ends, whole, self._steepest(gradient))
-        promising = (bound >= (best * (1 - SLACK))[None, None]) & (bound > RESOLUTION)
+        # Where no cut between runs is possible, any cut is looked for, as long as there is one.
+        sought = (bound > RESOLUTION) | (best < 0)[None, None]
+        promising = (bound >= (best * (1 - SLACK))[None, None]) & sought & (bound >= 0)
+        promising = promising & self.allowed.any(axis=2)[:, :, None, None]
         place = jnp.full(edge.shape, steps - 1, jnp.int32)
         before = Totals(ends.gradient - sums[0], ends.weight - sums[2])
         gain, place = self._walk(promising, edge, place, before, gradient, node, totals)
@@ -191,7 +194,7 @@ class Exact(NamedTuple):
         low, high = self.values[feature, rank], self.values[feature, high]
         middle = low / 2 + high / 2
         middle = jnp.where(middle < high, middle, low)
-        return splits._replace(threshold=jnp.where(splits.gain > 0, middle, NEVER))
+        return splits._replace(threshold=jnp.where(splits.cut < NEVER, middle, NEVER))
 
 
 def _numbered(mask: Bool[Array, " x"]):

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from jaxdis.arrays import sort_columns
-from jaxdis.learners.trees import TIE, Numbers, Totals, as_numbers, gain_of, pick
+from jaxdis.learners.trees import NEVER, TIE, Numbers, Totals, as_numbers, gain_of, pick
 
 
 class Histogram(NamedTuple):
@@ -48,7 +48,7 @@ class Histogram(NamedTuple):
 
         def left(cumulated, total):
             cells = jnp.broadcast_to(cumulated, (*cumulated.shape[:3], columns)).reshape(-1, *row.shape)
-            return jnp.where(splits.gain > 0, jnp.take_along_axis(cells, row[None], axis=0)[0], total)
+            return jnp.where(splits.cut < NEVER, jnp.take_along_axis(cells, row[None], axis=0)[0], total)
 
         return splits, Totals(left(sums, totals.gradient), left(counts, totals.weight)), (sums, counts)
 

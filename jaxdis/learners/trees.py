@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Int, Num
 
 # Gains this close to the best, relatively, are ties: float32 sums in different orders differ by less.
 TIE = 1e-5
-# No tree splits for less than this much of the sum of squared gradients, which are of order 1 a sample.
+# Gains nearer than this are ties too, and no gain below it is looked for: squared gradients are of order 1 a sample.
 RESOLUTION = 1e-7
 # The cut of a node that is not split: every number is below.
 NEVER = float(jnp.finfo(jnp.float32).max)
@@ -84,13 +84,16 @@ def gain_of(left_gradient, left_weight, totals: Totals, least):
 
 
 def pick(gain: Float[Array, "d q c"], cut: Float[Array, "d q c"], priority: Float[Array, "d q c"]) -> Splits:
-    """The best feature of every node, chance deciding between equals as in scikit-learn, where it orders features."""
+    """The best feature of every node, chance deciding between equals as in scikit-learn, where it orders features.
+
+    A node is split wherever it can be, for no gain too, as there: a parity shows only two levels down.
+    """
     best = gain.max(axis=0)
-    tied = gain >= (best * (1 - TIE))[None]
+    tied = gain >= jnp.where(best >= 0, best * (1 - TIE) - RESOLUTION, best)[None]
     rank = jnp.where(tied, priority, -1.0)
     index = jnp.arange(gain.shape[0], dtype=jnp.int32)[:, None, None]
     feature = jnp.where(rank == rank.max(axis=0)[None], index, gain.shape[0] - 1).min(axis=0)
-    split = best > RESOLUTION
+    split = best >= 0
     chosen = jnp.where(index == feature[None], cut, 0.0).sum(axis=0)
     chosen = jnp.where(split, chosen, NEVER)
     return Splits(jnp.where(split, feature, 0), chosen, chosen, jnp.where(split, best, 0.0))

@@ -106,6 +106,19 @@ def test_thresholds_lie_halfway_between_samples_of_the_node():
     np.testing.assert_allclose(found.test[:, 0], [0, 1, 2, 3], atol=1e-5)
 
 
+@pytest.mark.parametrize("splitter", ["exact", "histogram"])
+def test_a_parity_is_found_though_no_first_split_gains(splitter):
+    """Two codes whose exclusive or is the factor, in equal numbers: scikit-learn too splits for no gain at all."""
+    codes = np.array(np.meshgrid([0, 1], [0, 1], [0, 1])).reshape(3, -1).T.repeat(25, axis=0).astype(np.float32)
+    values = (codes[:, :1] != codes[:, 1:2]).astype(int)
+    importance, fit = ours(np.r_[codes, codes], np.r_[values, values], (2,), 200, stages=10, splitter=splitter)
+    assert fit == 1
+    theirs, score = reference(np.r_[codes, codes], np.r_[values, values], 200, 10)
+    assert score == 1
+    assert importance[2] < 0.2
+    np.testing.assert_allclose(importance.sum(), theirs.sum(), atol=1e-5)
+
+
 def test_runs_that_are_not_walked_hold_no_better_cut():
     """Every cut of the first three levels against a search through all of them, at many noisy gradients."""
     rng = np.random.default_rng(0)
