@@ -130,7 +130,8 @@ def test_runs_that_are_not_walked_hold_no_better_cut():
     gradient = jnp.asarray(gradient) * weights[:, None]
     finder, ranks, _ = exact_order(jnp.asarray(codes), weights, jnp.asarray(codes))
     totals = Totals(gradient.sum(axis=0)[None], jnp.broadcast_to(weights.sum(), (1, c)))
-    levels, *_ = grow(finder, ranks, gradient, totals, 3, jnp.asarray(rng.random((d, 7, c), dtype=np.float32)))
+    priority = jnp.asarray(rng.random((d, 7, c), dtype=np.float32))
+    levels, *_ = jax.jit(grow, static_argnames="depth")(finder, ranks, gradient, totals, depth=3, priority=priority)
     for tree in range(c):
         node = np.zeros(n, int)
         for splits in levels:
