@@ -51,9 +51,8 @@ def correlation(left, right):
     return np.corrcoef(left.ravel(), right.ravel())[0, 1]
 
 
-# Largest distance of D and C with histograms. Forty classes of fifty samples: trees isolate single ones, which bins
-# cannot (the convergence note of fit_boosting); elsewhere the gate of informative factors, and what rotations cost.
-BINNED = {"redundant": 0.1, "rotation": 0.02}
+# Forty classes of fifty samples: trees isolate single ones, which bins cannot (the convergence note of fit_boosting).
+CROWDED = {"redundant"}
 
 
 @pytest.mark.slow
@@ -68,8 +67,8 @@ def test_agrees_with_scikit_learn_at_its_defaults(name):
     np.testing.assert_allclose(fit, golden["accuracy"].mean(axis=0), atol=0.005)
     assert correlation(exact, golden["importance"].mean(axis=0)) > 0.9995
     binned, _ = ours(codes, values, sizes, FITTED, splitter="histogram")
-    np.testing.assert_allclose(d_and_c(binned), theirs.mean(axis=0), atol=BINNED.get(name, 0.015))
-    assert correlation(binned, golden["importance"].mean(axis=0)) > (0.98 if name in BINNED else 0.995)
+    np.testing.assert_allclose(d_and_c(binned), theirs.mean(axis=0), atol=0.1 if name in CROWDED else 0.04)
+    assert correlation(binned, golden["importance"].mean(axis=0)) > (0.98 if name in CROWDED else 0.995)
 
 
 @pytest.mark.slow
