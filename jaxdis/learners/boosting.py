@@ -97,7 +97,7 @@ def fit_boosting(
     Contract: all codes finite. A constant code has importance 0. Equal gains are decided by a fixed sequence of
     pseudo-random numbers that knows codes by the order of their values alone: the result is deterministic,
     permutes with the codes and, for ``"exact"``, is invariant under increasing maps of training codes.
-    Time is ``O(stages · depth · n · d · c)``; memory about 60 bytes times ``n c``.
+    Time is ``O(stages · depth · n · d · c)``; memory about 70 bytes times ``n c``.
 
     A node is split wherever two values differ in it, for no gain too: parities show only levels further down.
 
