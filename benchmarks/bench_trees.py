@@ -8,6 +8,10 @@ and the time scaled by 100 / PEER_STAGES and by 113 / 6 classes. LightGBM and xg
 Floor of a stage on one core, histograms: 1.13 million gradients by 10 codes by 6 payloads (root: gradients; two left
 children: gradients and counts, twice) are 68 million row additions at 0.06 ns: 4 ms. What is left above it: the paths
 of samples through seven splits, leaves, and probabilities, each several passes over 1.13 million values.
+
+Exact splits count 128 runs of samples as histograms do, with 11 payloads (7 ms), bound the gain within each, and walk
+the 20 of 1,280 runs a node, on average, that may hold the best cut. Measured on a machine with a load of 12, CPU time
+of one core, twice: 90 and 105 times the peer with histograms, 27 and 29 times with exact splits, 78 MB a member.
 """
 
 import jax

@@ -7,6 +7,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from jaxdis.arrays import safe_divide
+from jaxdis.learners.boosting import Splitter, fit_boosting
+from jaxdis.learners.boosting import accuracy as boosted_accuracy
 from jaxdis.learners.linear import standardised
 from jaxdis.learners.logistic import (
     Groups,
@@ -174,17 +176,65 @@ def downstream_logistic(
 
     Reference: Locatello et al. 2020, §4.2.8 and §7 (5,000 test samples in the former, 10,000 in the latter).
     """
-    usable = (finite_codes(codes) & finite_codes(test.codes)).all()
-    shown = jnp.ones(codes.shape[1], bool) if active is None else active
-    inputs, held_out = (jnp.where(shown[None, :], jnp.nan_to_num(sample), 0.0) for sample in (codes, test.codes))
-    discrete = [j for j, size in enumerate(factors.sizes) if size is not None]
-    classes, truth = factors.discrete(), test.factors.discrete()
-    values = tuple(factors.sizes[j] for j in discrete)
+    inputs, held_out, classes, truth, values = _read(codes, factors, test, active)
 
     def accuracy(size):
         model = fit_logistic_validated(inputs[:size], classes[:size], values, folds=folds).model
         return (predict(model, held_out, values) == truth).astype(jnp.float32).mean(axis=0)
 
+    return _curve(accuracy, sizes, codes, factors, test)
+
+
+def downstream_trees(
+    codes: Codes,
+    factors: Factors,
+    *,
+    test: Sample,
+    sizes: tuple[int, ...] = (10, 100, 1000, 10_000),
+    splitter: Splitter = "exact",
+    max_bins: int = 64,
+    stages: int = 100,
+    rate: float = 0.1,
+    depth: int = 3,
+    active: Bool[Array, " d"] | None = None,
+) -> LearningCurve:
+    """Held-out accuracy of gradient-boosted trees on the first 10, 100, 1,000 and 10,000 samples.
+
+    The learner is that of ``dci`` (:func:`jaxdis.learners.boosting.fit_boosting`), fitted anew for each number of
+    samples; statistical efficiency is the mean accuracy with 100 samples over that with 10,000. A size beyond the
+    samples given means all of them, which are fitted once.
+
+    Shapes: codes ``[n, d]`` in random order, factors ``[n, k]``, test codes ``[m, d]``.
+    Contract: in [0, 1]; classes that do not occur among the training samples are never named, and a factor of which one
+    class alone occurs there is that class for all test samples; continuous factors and those of one value are left out
+    and NaN in their part; the fit is invariant under increasing maps of codes but for the place of thresholds; any
+    non-finite code gives NaN; deterministic.
+
+    Reference: Locatello et al. 2020, §4.2.8 and §7 (scikit-learn's ``GradientBoostingClassifier`` at its defaults).
+    """
+    inputs, held_out, classes, truth, values = _read(codes, factors, test, active)
+
+    def accuracy(size):
+        options = {"splitter": splitter, "max_bins": max_bins, "stages": stages, "rate": rate, "depth": depth}
+        found = fit_boosting(inputs[:size], classes[:size], values, held_out, **options)
+        return boosted_accuracy(found.test, truth, values)
+
+    return _curve(accuracy, sizes, codes, factors, test)
+
+
+def _read(codes, factors: Factors, test: Sample, active):
+    """Codes that are finite and active, training and held out; classes of discrete factors and how many there are."""
+    shown = jnp.ones(codes.shape[1], bool) if active is None else active
+    inputs, held_out = (jnp.where(shown[None, :], jnp.nan_to_num(sample), 0.0) for sample in (codes, test.codes))
+    values = tuple(size for size in factors.sizes if size is not None)
+    return inputs, held_out, factors.discrete(), test.factors.discrete(), values
+
+
+def _curve(accuracy, sizes, codes, factors: Factors, test: Sample) -> LearningCurve:
+    """``accuracy(size)`` of discrete factors at each size, as a learning curve."""
+    usable = (finite_codes(codes) & finite_codes(test.codes)).all()
+    discrete = [j for j, size in enumerate(factors.sizes) if size is not None]
+    classes = factors.discrete()
     cut = [min(size, codes.shape[0]) for size in sizes]
     known = {size: accuracy(size) for size in dict.fromkeys(cut)} if discrete else {}
     several = classes.max(axis=0) > classes.min(axis=0)

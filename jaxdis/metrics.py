@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 
-from jaxdis.downstream import explicitness, infoe
+from jaxdis.downstream import downstream_trees, explicitness, infoe
 from jaxdis.interventions import beta_vae, draw_batches, draw_pairs, factor_vae, group_by_value, irs
 from jaxdis.knockout import linear_probe, mlp_probe, nk
 from jaxdis.relations import RELATIONS
@@ -171,6 +171,7 @@ METRICS: dict[str, Metric] = {
     "jemmig": Blend("mutual_information_sampled", "joint_gap"),
     "mcc": Blend("correlation", "matching"),
     "explicitness": Direct(Spec(explicitness)),
+    "downstream_trees": Direct(Spec(downstream_trees)),
     "snc": Direct(Spec(snc)),
     "nk": Direct(Spec(nk)),
     "linear_probe": Direct(Spec(linear_probe)),

@@ -1,4 +1,8 @@
-"""Splits at every threshold between sorted values, by running sums along each code's order."""
+"""Splits at every threshold between sorted values: runs of samples whose gain may exceed the best are looked into.
+
+The samples in the order of a code are cut into runs. Sums over runs give the gain of the cuts between them, and a bound
+on those within. Only the runs whose bound reaches the best gain are walked through, a few in a hundred; none is lost.
+"""
 
 from typing import NamedTuple
 
@@ -7,94 +11,247 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxdis.arrays import from_keys, ordered_keys
-from jaxdis.learners.trees import TIE, Numbers, Totals, as_numbers, gain_of, pick
+from jaxdis.learners.splits_histogram import cumulated, row_histogram, siblings
+from jaxdis.learners.trees import (
+    NEVER,
+    RESOLUTION,
+    TIE,
+    Numbers,
+    Splits,
+    Totals,
+    as_numbers,
+    gain_of,
+    pick,
+)
 
-# Rows of running sums that advance together, times trees: the sums of four nodes then stay in the second-level cache.
-WIDTH = 12_000
-# Fewest steps a run has; shorter ones are all overhead.
-STEPS = 16
+# Runs of each code, and the fewest samples in one.
+RUNS = 128
+SHORTEST = 8
+# Runs walked through at a time.
+TOGETHER = 2048
+# Marks counted together.
+ROW = 128
+# A bound below the best by less than this share may be above it but for rounding.
+SLACK = 1e-3
 
 
 class Exact(NamedTuple):
     """Samples in the order of each code, cut into ``r`` runs of ``s`` samples: a finder of splits.
 
-    ``order [d, s, r]``: the sample at each step of each run. ``allowed [d, s, r]``: whether a cut behind it separates
-    different values. ``weights [n]``; ``least``: half of the smallest weight, under which a side counts as empty.
+    ``order [d, r, s]``: the samples of each run. ``allowed [d, r, s]``: whether a cut behind one separates different
+    values. ``runs [d, n]``: the run of each sample. ``weights [n]``; ``least``: half of the smallest weight, under
+    which a side counts as empty. ``ranks``: samples as numbers; ``values [d, n]``: the codes of each rank.
     """
 
-    order: Int[Array, "d s r"]
-    allowed: Bool[Array, "d s r"]
+    order: Int[Array, "d r s"]
+    allowed: Bool[Array, "d r s"]
+    runs: Int[Array, "d n"]
     weights: Float[Array, " n"]
     least: Float[Array, ""]
+    ranks: Numbers
+    values: Float[Array, "d n"]
 
     def __call__(self, state, gradient, node, totals: Totals, priority):
-        """All runs of a code advance together, a sample a step: sums per node, and the best cut so far.
+        """``state``: sums of gradients, their magnitudes and weights in each run, ``[d, r, q, c]`` each."""
+        sums = jax.lax.optimization_barrier(self._sums(state, gradient, node))  # read many times, computed once
+        # Of one code: what differences of sums have lost to rounding must not look like a side of its own.
+        totals = Totals(sums[0][0].sum(axis=0), sums[2][0].sum(axis=0))
+        whole = Totals(*(part[None, None] for part in totals))
+        ends = jax.lax.optimization_barrier(Totals(cumulated(sums[0]), cumulated(sums[2])))
+        steps = self.order.shape[2]
+        edge = jnp.where(self.allowed[:, :, -1, None, None], gain_of(*ends, whole, self.least), -1.0)
+        best = edge.max(axis=(0, 1))
+        bound = self._bound(sums, ends, whole, self._steepest(gradient))
+        # Where no cut between runs is possible, any cut is looked for, as long as there is one.
+        sought = (bound > RESOLUTION) | (best < 0)[None, None]
+        promising = (bound >= (best * (1 - SLACK))[None, None]) & sought & (bound >= 0)
+        promising = promising & self.allowed.any(axis=2)[:, :, None, None]
+        place = jnp.full(edge.shape, steps - 1, jnp.int32)
+        before = Totals(ends.gradient - sums[0], ends.weight - sums[2])
+        gain, place = self._walk(promising, edge, place, before, gradient, node, totals)
+        best = gain.max(axis=1)
+        index = jnp.arange(gain.shape[1], dtype=jnp.int32)[None, :, None, None] * steps
+        rank = jnp.where(gain >= best[:, None] * (1 - TIE), index + place, self.order[0].size).min(axis=1)
+        return self._halfway(node, pick(best, rank.astype(jnp.float32) + 0.5, priority), sums[2]), None, sums
 
-        A first pass gives each run the sums of the runs before it. ``state`` is not used.
+    def _sums(self, state, gradient, node):
+        """Only left children are counted; their siblings are what is left of the parent."""
+        number, columns = self.order.shape[1], gradient.shape[1]
+        weights = jnp.broadcast_to(self.weights[:, None], gradient.shape)
+        if state is None:
+            mass = row_histogram(self.runs, self.weights[:, None], number)
+            counts = jnp.broadcast_to(mass, (*mass.shape[:2], columns))
+            sums = (
+                row_histogram(self.runs, gradient, number),
+                row_histogram(self.runs, jnp.abs(gradient), number),
+                counts,
+            )
+            return tuple(part[:, :, None] for part in sums)
+        left = [[], [], []]
+        for q in range(state[0].shape[2]):
+            inside = node == 2 * q
+            held = jnp.where(inside, gradient, 0.0)
+            for half, part in zip(left, (held, jnp.abs(held), jnp.where(inside, weights, 0.0)), strict=True):
+                half.append(row_histogram(self.runs, part, number))
+        sums = tuple(siblings(jnp.stack(half, axis=2), whole) for half, whole in zip(left, state, strict=True))
+        # Without weight there is no gradient, whatever rounding has left of it.
+        empty = sums[2] < self.least
+        return tuple(jnp.where(empty, 0.0, part) for part in sums)
+
+    def _steepest(self, gradient):
+        """The largest gradient of a unit of weight, upward and downward, ``[c]`` each."""
+        unit = jnp.where(self.weights > 0, 1 / jnp.where(self.weights > 0, self.weights, 1.0), 0.0)[:, None]
+        each = gradient * unit
+        return jnp.maximum(each.max(axis=0), 1e-12), jnp.maximum(-each.min(axis=0), 1e-12)
+
+    def _bound(self, sums, ends: Totals, whole: Totals, steepest):
+        """No cut within a run gains more than this.
+
+        The gain is convex in the gradient and the weight on the left. These start where the run does, end where it
+        ends, rise by no more than its positive gradients and fall by no more than its negative ones, no faster than
+        the steepest: a hexagon, at whose corners a convex function is largest.
         """
+        total, magnitude, weight = sums
+        rise, fall = (magnitude + total) / 2, (magnitude - total) / 2
+        up, down = (slope[None, None, None] for slope in steepest)
+        start = Totals(ends.gradient - total, ends.weight - weight)
+        fewest, most = 2 * self.least, whole.weight - 2 * self.least
+        top, bottom = start.gradient + rise, start.gradient - fall
+        corners = [
+            (top, start.weight + rise / up),
+            (top, ends.weight - fall / down),
+            (bottom, start.weight + fall / down),
+            (bottom, ends.weight - rise / up),
+        ]
+        bound = jnp.maximum(gain_of(*start, whole, self.least), gain_of(*ends, whole, self.least))
+        for gradient, left in corners:
+            bound = jnp.maximum(bound, gain_of(gradient, jnp.clip(left, fewest, most), whole, self.least))
+        # A run without samples of the node moves nothing; the cut before it says the same.
+        open_before = jnp.pad(self.allowed[:, :-1, -1], ((0, 0), (1, 0)), constant_values=True)[:, :, None, None]
+        return jnp.where((weight < self.least) & open_before, -1.0, bound)
+
+    def _walk(self, promising, gain, place, before: Totals, gradient, node, totals: Totals):
+        """The best cut of every promising run, and its place in the run."""
+        steps = self.order.shape[2]
         nodes, columns = totals.weight.shape
-        steps, runs = self.order.shape[1:]
-        shape = (nodes, runs, columns)
-        which = jnp.arange(nodes, dtype=jnp.int32)[:, None, None]
-        whole = Totals(*(part[:, None] for part in totals))
+        count, listed = _numbered(promising.reshape(-1))
+        order, allowed = self.order.reshape(-1, steps), self.allowed.reshape(-1, steps)
+        flat, where = gradient.reshape(-1), None if node is None else node.reshape(-1)
+        prefix = jnp.triu(jnp.ones((steps, steps)))
+        before = Totals(*(part.reshape(-1) for part in before))
+        totals = Totals(*(part.reshape(-1) for part in totals))
 
-        def parts(rows):
-            inside = True if node is None else node[rows][None] == which
-            weight = jnp.broadcast_to(self.weights[rows][None, :, None], shape)
-            return jnp.where(inside, gradient[rows][None], 0.0), jnp.where(inside, weight, 0.0)
+        def running(parts):
+            return jnp.dot(parts, prefix, precision=jax.lax.Precision.HIGHEST)
 
-        def one_code(_, code):
-            order, allowed = code
+        def some(carry):
+            done, gain, place = carry
+            cell = listed(done + jnp.arange(TOGETHER, dtype=jnp.int32))
+            at = jnp.minimum(cell, promising.size - 1)
+            run, rest = at // (nodes * columns), at % (nodes * columns)
+            samples = order[run]
+            entry = samples * columns + (rest % columns)[:, None]
+            held, weight = _at(flat, entry), _at(self.weights, samples)
+            if where is not None:
+                inside = _at(where, entry) == (rest // columns)[:, None]
+                held, weight = jnp.where(inside, held, 0.0), jnp.where(inside, weight, 0.0)
+            left = Totals(before.gradient[at][:, None] + running(held), before.weight[at][:, None] + running(weight))
+            whole = Totals(*(part[rest][:, None] for part in totals))
+            found = jnp.where(allowed[run], gain_of(*left, whole, self.least), -1.0)
+            most = found.max(axis=1)
+            first = _first(found >= most[:, None] * (1 - TIE))
+            return done + TOGETHER, gain.at[cell].set(most, mode="drop"), place.at[cell].set(first, mode="drop")
 
-            def add(sums, rows):
-                return jax.tree.map(jnp.add, sums, parts(rows)), None
+        start = (jnp.int32(0), gain.reshape(-1), place.reshape(-1))
+        _, found, first = jax.lax.while_loop(lambda carry: carry[0] < count, some, start)
+        return found.reshape(gain.shape), first.reshape(gain.shape)
 
-            zero = (jnp.zeros(shape), jnp.zeros(shape))
-            ends, _ = jax.lax.scan(add, zero, order)
-            before = jax.tree.map(lambda end: jnp.cumsum(end, axis=1) - end, ends)
+    def _halfway(self, node, splits: Splits, weight: Float[Array, "d r q c"]) -> Splits:
+        """Thresholds halfway between the samples of a node next to its cut, as in scikit-learn; others have no say."""
+        n, (runs, steps) = self.weights.shape[0], self.order.shape[1:]
+        feature = splits.feature
+        rank = jnp.clip(splits.cut, 0, n - 1).astype(jnp.int32)
+        run = rank // steps
+        index = jnp.arange(runs, dtype=jnp.int32)[None, None]
+        held = weight[feature, :, jnp.arange(feature.shape[0])[:, None], jnp.arange(feature.shape[1])[None]]
+        later = jnp.minimum(_first((held > self.least) & (index > run[:, :, None])), runs - 1)
 
-            def advance(carry, step):
-                sums, best, place = carry
-                rows, open_here, number = step
-                sums = jax.tree.map(jnp.add, sums, parts(rows))
-                gain = jnp.where(open_here[None, :, None], gain_of(*sums, whole, self.least), -1.0)
-                better = gain > best * (1 + TIE)  # so that the first of equals wins whatever the rounding
-                return (sums, jnp.where(better, gain, best), jnp.where(better, number, place)), None
+        def nearest(run):
+            """The first sample of the node behind the cut, in this run; n when there is none."""
+            ranks = run[:, :, None] * steps + jnp.arange(steps, dtype=jnp.int32)[None, None]
+            inside = (ranks > rank[:, :, None]) & (ranks < n)
+            samples = self.order[feature, run]
+            inside = inside & (_at(self.weights, samples) > 0)
+            if node is not None:
+                columns = node.shape[1]
+                entry = samples * columns + jnp.arange(columns, dtype=jnp.int32)[None, :, None]
+                inside = inside & (
+                    _at(node.reshape(-1), entry) == jnp.arange(len(rank), dtype=jnp.int32)[:, None, None]
+                )
+            return jnp.where(inside, ranks, n).min(axis=2)
 
-            start = (before, jnp.full(shape, -1.0), jnp.zeros(shape, jnp.int32))
-            numbers = jnp.arange(steps, dtype=jnp.int32)
-            (_, best, place), _ = jax.lax.scan(advance, start, (order, allowed, numbers))
-            gain = best.max(axis=1)
-            index = jnp.arange(runs, dtype=jnp.int32)[None, :, None]
-            rank = jnp.where(best >= gain[:, None] * (1 - TIE), index * steps + place, steps * runs).min(axis=1)
-            return None, (gain, rank.astype(jnp.float32) + 0.5)
+        high = jnp.minimum(jnp.minimum(nearest(run), nearest(later)), n - 1)
+        low, high = self.values[feature, rank], self.values[feature, high]
+        middle = low / 2 + high / 2
+        middle = jnp.where(middle < high, middle, low)
+        return splits._replace(threshold=jnp.where(splits.cut < NEVER, middle, NEVER))
 
-        _, (gain, cut) = jax.lax.scan(one_code, None, (self.order, self.allowed))
-        return pick(gain, cut, priority), None, None
+
+def _numbered(mask: Bool[Array, " x"]):
+    """How many are true, and a function from numbers to their places: of the first, the second, … that is true.
+
+    Counted by rows of ``ROW``, so that a number is found by its row and then within; no list as long as the mask.
+    """
+    rows = jnp.pad(mask, (0, -mask.shape[0] % ROW)).reshape(-1, ROW).astype(jnp.float32)
+    last = jnp.cumsum(rows.sum(axis=1).astype(jnp.int32))
+    before = jnp.pad(last, (1, 0))
+    prefix = jnp.triu(jnp.ones((ROW, ROW)))
+
+    def place(number):
+        row = jnp.searchsorted(last, number, side="right").astype(jnp.int32)
+        known = jnp.minimum(row, len(rows) - 1)
+        within = (number - before[known]).astype(jnp.float32)
+        column = (jnp.dot(rows[known], prefix) <= within[:, None]).astype(jnp.int32).sum(axis=1)
+        return jnp.where(row < len(rows), known * ROW + column, mask.shape[0])
+
+    return last[-1], place
+
+
+def _first(true: Bool[Array, "... x"]) -> Int[Array, "..."]:
+    """The first place along the last axis that is true; beyond the last where none is."""
+    size = true.shape[-1]
+    index = jax.lax.broadcasted_iota(jnp.int32, true.shape, true.ndim - 1)
+    return jnp.where(true, index, size).min(axis=-1)
+
+
+def _at(array, index):
+    return array.at[index].get(mode="promise_in_bounds")
 
 
 def exact_order(
-    codes: Float[Array, "n d"], weights: Float[Array, " n"] | None, held_out: Float[Array, "m d"], columns: int
+    codes: Float[Array, "n d"], weights: Float[Array, " n"] | None, held_out: Float[Array, "m d"]
 ) -> tuple[Exact, Numbers, Numbers]:
-    """The order of each code, and training and held-out samples as ranks. Thresholds are midpoints."""
+    """A finder over every threshold, training samples as ranks, and held-out samples as they are."""
     n, d = codes.shape
     keys = ordered_keys(codes.T)
     samples = jnp.broadcast_to(jnp.arange(n, dtype=jnp.int32), (d, n))
     ordered, order = jax.lax.sort((keys, samples), dimension=1, is_stable=True, num_keys=1)
     values = from_keys(ordered)
     rank = jnp.zeros((d, n), jnp.int32).at[jnp.arange(d)[:, None], order].set(samples)
-    middle = values[:, 1:] / 2 + values[:, :-1] / 2
-    others = jax.vmap(lambda middle, code: jnp.searchsorted(middle, code, side="left"))(middle, held_out.T)
-    runs = max(1, min(n // STEPS, WIDTH // columns))
-    steps = -(-n // runs)
+    steps = max(SHORTEST, -(-n // RUNS))
+    runs = -(-n // steps)
     padding = ((0, 0), (0, steps * runs - n))
     allowed = jnp.pad(values[:, 1:] > values[:, :-1], ((0, 0), (0, steps * runs - n + 1)))
-
-    def cut(array):
-        return array.reshape(d, runs, steps).transpose(0, 2, 1)
-
     weights = jnp.ones(n) if weights is None else weights
     least = jnp.where(weights > 0, weights, jnp.inf).min() / 2
-    # What pads the last run stands behind every sample, where no cut is allowed.
-    finder = Exact(cut(jnp.pad(order, padding)), cut(allowed), weights, least)
-    return finder, as_numbers(rank), as_numbers(others.astype(jnp.int32))
+    ranks = as_numbers(rank)
+    finder = Exact(
+        jnp.pad(order, padding).reshape(d, runs, steps),
+        allowed.reshape(d, runs, steps),
+        rank // steps,
+        weights,
+        least,
+        ranks,
+        values,
+    )
+    return finder, ranks, as_numbers(held_out.T)

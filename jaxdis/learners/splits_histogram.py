@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from jaxdis.arrays import sort_columns
-from jaxdis.learners.trees import TIE, Numbers, Totals, as_numbers, gain_of, pick
+from jaxdis.learners.trees import NEVER, TIE, Numbers, Totals, as_numbers, gain_of, pick
 
 
 class Histogram(NamedTuple):
@@ -29,7 +29,7 @@ class Histogram(NamedTuple):
         """
         num_bins, columns = self.left_weight.shape[1], gradient.shape[1]
         if state is None:
-            sums = _cumulated(_row_histogram(self.bins, gradient, num_bins))[:, :, None]
+            sums = cumulated(row_histogram(self.bins, gradient, num_bins))[:, :, None]
             counts = jnp.broadcast_to(self.left_weight[:, :, None, None], (*self.left_weight.shape, 1, 1))
         else:
             halves = [[], []]
@@ -37,10 +37,8 @@ class Histogram(NamedTuple):
                 inside = node == 2 * q
                 parts = (jnp.where(inside, gradient, 0.0), jnp.where(inside, self.weights[:, None], 0.0))
                 for half, part in zip(halves, parts, strict=True):
-                    half.append(_cumulated(_row_histogram(self.bins, part, num_bins)))
-            sums, counts = (
-                _siblings(jnp.stack(half, axis=2), whole) for half, whole in zip(halves, state, strict=True)
-            )
+                    half.append(cumulated(row_histogram(self.bins, part, num_bins)))
+            sums, counts = (siblings(jnp.stack(half, axis=2), whole) for half, whole in zip(halves, state, strict=True))
         gain = gain_of(sums, counts, Totals(*(part[None, None] for part in totals)), self.least)
         best = gain.max(axis=1)
         index = jnp.arange(num_bins, dtype=jnp.int32)[None, :, None, None]
@@ -50,7 +48,7 @@ class Histogram(NamedTuple):
 
         def left(cumulated, total):
             cells = jnp.broadcast_to(cumulated, (*cumulated.shape[:3], columns)).reshape(-1, *row.shape)
-            return jnp.where(splits.gain > 0, jnp.take_along_axis(cells, row[None], axis=0)[0], total)
+            return jnp.where(splits.cut < NEVER, jnp.take_along_axis(cells, row[None], axis=0)[0], total)
 
         return splits, Totals(left(sums, totals.gradient), left(counts, totals.weight)), (sums, counts)
 
@@ -60,7 +58,7 @@ def quantile_histogram(
 ) -> tuple[Histogram, Numbers, Numbers]:
     """A finder over quantile bins, and training and held-out samples as bin numbers."""
     bins, others, weights, least = quantile_bins(codes, weights, held_out, max_bins)
-    mass = _cumulated(_row_histogram(bins, weights[:, None], max_bins))[:, :, 0]
+    mass = cumulated(row_histogram(bins, weights[:, None], max_bins))[:, :, 0]
     return Histogram(bins, weights, mass, least), as_numbers(bins), as_numbers(others)
 
 
@@ -105,17 +103,17 @@ def _number(codes, edges) -> Int[Array, "d n"]:
     return jax.lax.scan(count, jnp.zeros(codes.T.shape, jnp.int32), edges)[0]
 
 
-def _row_histogram(bins: Int[Array, "d n"], rows: Float[Array, "n c"], num_bins: int) -> Float[Array, "d b c"]:
+def row_histogram(bins: Int[Array, "d n"], rows: Float[Array, "n c"], num_bins: int) -> Float[Array, "d b c"]:
     """Sum of rows in each bin of each code: whole rows are added, one code at a time, whose table stays in cache."""
     zero = jnp.zeros((num_bins, rows.shape[1]), rows.dtype)
     return jax.lax.map(lambda number: zero.at[number].add(rows, mode="promise_in_bounds"), bins)
 
 
-def _cumulated(histogram):
+def cumulated(histogram):
     return jax.lax.associative_scan(jnp.add, histogram, axis=1)
 
 
-def _siblings(left, whole):
+def siblings(left, whole):
     """``[d, b, q, c]`` of left children and of their parents into ``[d, b, 2 q, c]``."""
     both = jnp.stack([left, whole - left], axis=3)
     return both.reshape(*both.shape[:2], -1, both.shape[4])

@@ -2,28 +2,33 @@
 
 Everything here is in numbers, not values: each code of each sample is a number (a bin, or a rank), and a split sends a
 sample right when its number is above the cut. How cuts are found is a ``Finder``: every threshold between sorted values
-(:mod:`jaxdis.learners.splits_exact`), or edges of quantile bins (:mod:`jaxdis.learners.splits_histogram`).
+(:mod:`jaxdis.learners.splits_exact`), or edges of quantile bins (:mod:`jaxdis.learners.splits_histogram`). Held-out
+samples may be in other numbers, with thresholds in place of cuts.
 """
 
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, Num
 
 # Gains this close to the best, relatively, are ties: float32 sums in different orders differ by less.
 TIE = 1e-5
-# No tree splits for less than this much of the sum of squared gradients, which are of order 1 a sample.
+# Gains nearer than this are ties too, and no gain below it is looked for: squared gradients are of order 1 a sample.
 RESOLUTION = 1e-7
 # The cut of a node that is not split: every number is below.
-NEVER = 1e9
+NEVER = float(jnp.finfo(jnp.float32).max)
 
 
 class Splits(NamedTuple):
-    """The splits of one level: ``feature``, ``cut`` and ``gain``, each ``[q, c]`` for ``q`` nodes of ``c`` trees."""
+    """The splits of one level, each ``[q, c]`` for ``q`` nodes of ``c`` trees.
+
+    ``cut`` is in the numbers of training samples, ``threshold`` the same in those of held-out samples.
+    """
 
     feature: Int[Array, "q c"]
     cut: Float[Array, "q c"]
+    threshold: Float[Array, "q c"]
     gain: Float[Array, "q c"]
 
 
@@ -35,7 +40,7 @@ class Totals(NamedTuple):
 
 
 class Numbers(NamedTuple):
-    """Samples as numbers: ``[n, d + 1]`` float32, whole, with a column of ones behind, which takes the cut."""
+    """Samples as numbers: ``[n, d + 1]`` float32 with a column of ones behind, which takes the cut."""
 
     values: Float[Array, "n e"]
 
@@ -53,7 +58,7 @@ class Finder(Protocol):
     def __call__(self, state, gradient, node, totals: Totals, priority): ...
 
 
-def as_numbers(number: Int[Array, "d n"]) -> Numbers:
+def as_numbers(number: Num[Array, "d n"]) -> Numbers:
     ones = jnp.ones((1, number.shape[1]))
     return Numbers(jnp.concatenate([number.astype(jnp.float32), ones]).T)
 
@@ -79,19 +84,19 @@ def gain_of(left_gradient, left_weight, totals: Totals, least):
 
 
 def pick(gain: Float[Array, "d q c"], cut: Float[Array, "d q c"], priority: Float[Array, "d q c"]) -> Splits:
-    """The best feature of every node, chance deciding between equals as in scikit-learn, where it orders features."""
+    """The best feature of every node, chance deciding between equals as in scikit-learn, where it orders features.
+
+    A node is split wherever it can be, for no gain too, as there: a parity shows only two levels down.
+    """
     best = gain.max(axis=0)
-    tied = gain >= (best * (1 - TIE))[None]
+    tied = gain >= jnp.where(best >= 0, best * (1 - TIE) - RESOLUTION, best)[None]
     rank = jnp.where(tied, priority, -1.0)
     index = jnp.arange(gain.shape[0], dtype=jnp.int32)[:, None, None]
     feature = jnp.where(rank == rank.max(axis=0)[None], index, gain.shape[0] - 1).min(axis=0)
-    split = best > RESOLUTION
+    split = best >= 0
     chosen = jnp.where(index == feature[None], cut, 0.0).sum(axis=0)
-    return Splits(
-        jnp.where(split, feature, 0),
-        jnp.where(split, chosen, NEVER),
-        jnp.where(split, best, 0.0),
-    )
+    chosen = jnp.where(split, chosen, NEVER)
+    return Splits(jnp.where(split, feature, 0), chosen, chosen, jnp.where(split, best, 0.0))
 
 
 def grow(
@@ -110,7 +115,7 @@ def grow(
     for level in range(depth):
         nodes = 2**level
         splits, left, state = find(state, gradient, node, totals, priority[:, nodes - 1 : 2 * nodes - 1])
-        node = descend(numbers, node, splits)
+        node = descend(numbers, node, splits.feature, splits.cut)
         if left is None:
             weights = jnp.broadcast_to(find.weights[:, None], gradient.shape)
             totals = Totals(node_sums(node, gradient, 2 * nodes), node_sums(node, weights, 2 * nodes))
@@ -121,31 +126,28 @@ def grow(
 
 
 def leaves(numbers: Numbers, levels: list[Splits]) -> Int[Array, "n c"]:
-    """The leaf that every sample reaches in every tree."""
+    """The leaf that every held-out sample reaches in every tree."""
     node = None
     for splits in levels:
-        node = descend(numbers, node, splits)
+        node = descend(numbers, node, splits.feature, splits.threshold)
     return node
 
 
-def descend(numbers: Numbers, node: Int[Array, "n c"] | None, splits: Splits) -> Int[Array, "n c"]:
+def descend(numbers: Numbers, node: Int[Array, "n c"] | None, feature, cut) -> Int[Array, "n c"]:
     """Nodes one level down: ``2 q`` to the left, ``2 q + 1`` to the right."""
-    right = _goes_right(numbers, splits, 0)
-    for q in range(1, splits.cut.shape[0]):
-        right = jnp.where(node == q, _goes_right(numbers, splits, q), right)
+    right = above(numbers, feature[0], cut[0]) > 0
+    for q in range(1, cut.shape[0]):
+        right = jnp.where(node == q, above(numbers, feature[q], cut[q]) > 0, right)
     step = right.astype(jnp.int32)
     # A barrier: what follows reads nodes many times and must not walk the tree again each time.
     return jax.lax.optimization_barrier(step if node is None else 2 * node + step)
 
 
-def _goes_right(numbers, splits, q):
-    """``number − cut > 0`` for all trees in one product with one-hot features; exact, since numbers are whole."""
+def above(numbers: Numbers, feature: Int[Array, " c"], cut: Float[Array, " c"]) -> Float[Array, "n c"]:
+    """``number − cut`` of all samples in all trees, as one product with one-hot features; its sign is exact."""
     features = numbers.values.shape[1] - 1
-    chosen = (splits.feature[q][None] == jnp.arange(features)[:, None]).astype(jnp.float32)
-    product = jnp.dot(
-        numbers.values, jnp.concatenate([chosen, -splits.cut[q][None]]), precision=jax.lax.Precision.HIGHEST
-    )
-    return product > 0
+    chosen = (feature[None] == jnp.arange(features)[:, None]).astype(jnp.float32)
+    return jnp.dot(numbers.values, jnp.concatenate([chosen, -cut[None]]), precision=jax.lax.Precision.HIGHEST)
 
 
 def choose(values: Float[Array, "l c"], leaf: Int[Array, "n c"]) -> Float[Array, "n c"]:

@@ -71,7 +71,7 @@ def lasso_importance(
     Contract: a constant code's row is 0; a non-finite code is left out of the model and makes ``fit`` NaN; invariant
     under affine maps of a code; deterministic. Class numbers are taken as values.
 
-    Reference: Eastwood & Williams 2018, §4.2 (penalty chosen on a development set; their notebook fixes 0.02). Their
+    Reference: Eastwood & Williams 2018, §4.3 (penalty chosen on a development set; their notebook fixes 0.02). Their
     plain mean of completeness is ``entropy`` with ``completeness="mean"``.
     """
     values = factors.values.astype(jnp.float32)

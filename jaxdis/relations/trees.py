@@ -38,7 +38,7 @@ def boosted_trees(
     finite or not active is left out of the trees, and the former makes ``fit`` NaN; deterministic; with exact splits
     invariant under increasing maps of a code but for the place of thresholds, which ``fit`` sees.
 
-    Reference: Locatello et al. 2020, §4.2.5 and App. (scikit-learn's ``GradientBoostingClassifier``, whose defaults
+    Reference: Locatello et al. 2020, §4.2.5 (scikit-learn's ``GradientBoostingClassifier``, whose defaults
     these are).
     """
     codes, held_out, finite = _clean(codes, test.codes, active)
@@ -85,7 +85,7 @@ def random_forest(
     Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``, weights ``[n]``. Contract: as
     :func:`boosted_trees`; deterministic given the key. See :func:`jaxdis.learners.forest.fit_forest`.
 
-    Reference: Eastwood & Williams 2018, §4.2 (regressors of 10 trees, depth chosen on a development set; their notebook
+    Reference: Eastwood & Williams 2018, §4.3 (regressors of 10 trees, depth chosen on a development set; their notebook
     gives every code the depths of the first; the paper speaks of the number of splits, the code takes the decrease of
     impurity, as here).
     """
@@ -140,13 +140,13 @@ def random_forest(
 PRESETS: dict[str, Spec] = {
     # Locatello et al. 2020, §4.2.5 and the released code: GradientBoostingClassifier.
     "locatello2020": Spec(boosted_trees),
-    # Eastwood & Williams 2018, §4.2: regressors of 10 trees, depth chosen on unseen samples.
+    # Eastwood & Williams 2018, §4.3: regressors of 10 trees, depth chosen on unseen samples.
     "eastwood2018": Spec(random_forest),
     # Hsu et al. 2024, released code: classifiers of 100 trees of depth 10 by entropy, √d codes a split.
     "hsu2024": Spec(random_forest).with_options(
         criterion="entropy", trees=100, depth=10, choose_depth=False, features="sqrt"
     ),
-    # Dang-Nhu 2021, §5: 10 trees of depth 15.
+    # Dang-Nhu 2021, App. C.4: 10 trees of depth 15, chosen on a validation set.
     "dangnhu2021": Spec(random_forest).with_options(trees=10, depth=15, choose_depth=False),
 }
 
