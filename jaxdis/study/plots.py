@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 _STYLE = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 10}
 _MARKS = "osD^vP*X"
 # Letters of a label.
-_LONGEST = 24
+_LONGEST = 32
 
 
 def hinton(strength: np.ndarray, names: Sequence[str]) -> bytes:
@@ -161,7 +161,8 @@ def loss_curves(curves: Sequence[np.ndarray], labels: Sequence[str], log_every: 
     seen: set[str] = set()
     for curve, label in zip(curves, labels, strict=True):
         steps = log_every * np.arange(1, len(curve) + 1)
-        axes.plot(steps, curve, color=colours[label], lw=1, label=None if label in seen else _text(label))
+        mark = "." if len(curve) == 1 else ""
+        axes.plot(steps, curve, mark, ls="-", color=colours[label], lw=1, label=None if label in seen else _text(label))
         seen.add(label)
     axes.set(xlabel="updates", ylabel=name)
     axes.legend(frameon=False, fontsize=7)

@@ -27,6 +27,8 @@ from jaxdis.study.transfer import across_data, transfer
 
 # Metrics of the codes alone.
 UNSUPERVISED = ("total_correlation", "total_correlation_sampled", "code_information", "wasserstein")
+# Parts of a label that a member is not called by.
+UNSAID = ("objective", "seed", "held_out", "learning_rate", "discriminator_learning_rate", "warmup_steps")
 # Below so many seeds an interval over them says nothing.
 FEWEST_SEEDS = 3
 
@@ -277,7 +279,5 @@ def _best(table, names: Sequence[str]) -> tuple[str, int]:
 
 
 def _name(label: dict) -> str:
-    settings = ", ".join(
-        f"{key} {value:g}" for key, value in label.items() if key not in ("objective", "seed", "held_out")
-    )
+    settings = ", ".join(f"{key} {value:g}" for key, value in label.items() if key not in UNSAID)
     return f"{label['objective']} {settings}"
