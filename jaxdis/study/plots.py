@@ -162,7 +162,7 @@ def loss_curves(curves: Sequence[np.ndarray], labels: Sequence[str], log_every: 
     for curve, label in zip(curves, labels, strict=True):
         steps = log_every * np.arange(1, len(curve) + 1)
         mark = "." if len(curve) == 1 else ""
-        axes.plot(steps, curve, mark, ls="-", color=colours[label], lw=1, label=None if label in seen else _text(label))
+        axes.plot(steps, curve, marker=mark, color=colours[label], lw=1, label=None if label in seen else _text(label))
         seen.add(label)
     axes.set(xlabel="updates", ylabel=name)
     axes.legend(frameon=False, fontsize=7)
