@@ -27,7 +27,7 @@ FLOORS = [
         "downstream",
         "generalisation",
     },
-    {"batching", "bootstrap", "member", "table", "inputs", "evaluate", "sensitivity"},
+    {"batching", "bootstrap", "member", "table", "inputs", "evaluate", "evaluate_slots", "sensitivity"},
     {"study"},
     {"listing", "cli", "__main__", "__init__"},
 ]

@@ -72,7 +72,12 @@ def relate_jitted(spec, codes, factors, weights=None, active=None):
     return apply(spec, jax.random.key(0), Sample(codes, factors, weights), Sample(codes, factors), active)
 
 
-@pytest.mark.parametrize("name", METRICS)
+# Metrics whose programs take a minute to compile; run them with -m slow.
+WIDE = ("downstream_trees", "mlp_probe")
+EVERY_METRIC = [pytest.param(name, marks=pytest.mark.slow) if name in WIDE else name for name in METRICS]
+
+
+@pytest.mark.parametrize("name", EVERY_METRIC)
 def test_scores_are_numbers_with_the_right_shape(name):
     scores = scores_of(name)
     assert any(column == name or column.startswith(f"{name}.") for column in scores)
@@ -81,7 +86,7 @@ def test_scores_are_numbers_with_the_right_shape(name):
         assert np.isfinite(values).all(), column
 
 
-@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("name", EVERY_METRIC)
 def test_one_member_alone_equals_it_in_the_zoo(name):
     codes, factors = zoo()
     alone = evaluate(codes[0], factors, name)
@@ -90,7 +95,7 @@ def test_one_member_alone_equals_it_in_the_zoo(name):
         np.testing.assert_allclose(alone[column], values[0], atol=1e-6, err_msg=column)
 
 
-@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("name", EVERY_METRIC)
 def test_batched_equals_mapped(name):
     """vmap = lax.map, with a batch that does not divide the members of a device."""
     # InfoE has no penalty: on nearly separable samples a hundred steps end short of an optimum far away, where rounding
@@ -98,18 +103,18 @@ def test_batched_equals_mapped(name):
     assert_same(evaluate(*zoo(), name, batch_size=2), scores_of(name), atol=5e-4 if name == "infoe" else 1e-5)
 
 
-@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("name", EVERY_METRIC)
 def test_one_device_equals_two(name):
     """To the rounding of a matrix product, which one device alone may cut differently."""
     assert_same(evaluate(*zoo(), name, devices=jax.devices()[:1]), scores_of(name), atol=2e-6)
 
 
-@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("name", EVERY_METRIC)
 def test_the_key_alone_decides(name):
     assert_same(evaluate(*zoo(), name, jax.random.key(0)), scores_of(name))
 
 
-@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("name", EVERY_METRIC)
 def test_nan_in_one_member_leaves_the_others_bit_identical(name):
     codes, factors = zoo()
     spoiled = codes.copy()
@@ -122,7 +127,7 @@ def test_nan_in_one_member_leaves_the_others_bit_identical(name):
         assert np.isnan(values[1]), column
 
 
-@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("name", EVERY_METRIC)
 def test_a_constant_code_is_legal(name):
     codes, factors = zoo()
     still = codes.copy()
@@ -131,14 +136,14 @@ def test_a_constant_code_is_legal(name):
         assert np.isfinite(values).all(), column
 
 
-@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("name", EVERY_METRIC)
 def test_all_codes_constant_is_legal(name):
     codes, factors = zoo()
     for column, values in evaluate(np.ones_like(codes), factors, name).items():
         assert (np.isnan(values) if column in NEED_INFORMATION else np.isfinite(values)).all(), column
 
 
-@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("name", EVERY_METRIC)
 def test_a_one_valued_factor_changes_nothing(name):
     codes, factors = zoo()
     more = Factors.of(np.c_[np.asarray(factors.values), np.zeros(len(factors.values), int)], (*SIZES, 1))
@@ -147,16 +152,18 @@ def test_a_one_valued_factor_changes_nothing(name):
         np.testing.assert_allclose(scores[column], values, atol=1e-5, err_msg=column)
 
 
-@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("name", EVERY_METRIC)
 def test_fewer_codes_than_factors_and_a_single_factor_are_legal(name):
     codes, factors = zoo()
     single = Factors.of(np.asarray(factors.values)[:, :1], SIZES[:1])
     for given in ((codes[:, :, :1], factors), (codes, single), (codes[:, :, :1], single)):
         for column, values in evaluate(*given, name).items():
-            assert np.isfinite(values).all(), column
+            # One code may tell nothing, and some metrics are undefined then.
+            defined = np.isfinite(values) | (np.isnan(values) & (column in NEED_INFORMATION))
+            assert defined.all(), column
 
 
-@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("name", EVERY_METRIC)
 def test_the_order_of_codes_does_not_matter(name):
     """To 1e-4: coordinate descent ends where its order leads, within its tolerance."""
     codes, factors = zoo()
@@ -165,7 +172,7 @@ def test_the_order_of_codes_does_not_matter(name):
         np.testing.assert_allclose(scores[column], values, atol=1e-4, err_msg=column)
 
 
-@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("name", EVERY_METRIC)
 def test_ten_calls_trace_once(name):
     codes, factors = zoo()
     plan = plan_of(name)
@@ -182,7 +189,7 @@ def test_ten_calls_trace_once(name):
     assert len(traces) == 1
 
 
-@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("name", EVERY_METRIC)
 def test_options_make_a_new_value_and_the_default_is_the_same_value(name):
     metric = METRICS[name]
     assert metric.with_options() == metric
