@@ -278,8 +278,13 @@ def _alike(part: Part) -> tuple[Alike, int]:
 @functools.cache
 def _shape_of(case: str) -> tuple[int, int]:
     """Codes and factors of a case."""
-    codes, factors = jax.eval_shape(lambda: synthetic.calibration(case, jax.random.key(0), 2))
-    return codes.shape[1], factors.values.shape[1]
+
+    def drawn():
+        codes, factors = synthetic.calibration(case, jax.random.key(0), 2)
+        return codes, factors.values
+
+    codes, values = jax.eval_shape(drawn)
+    return codes.shape[1], values.shape[1]
 
 
 def _score(program: tuple[Plan, Alike], member: Mapping, shared: tuple) -> dict:
