@@ -104,6 +104,23 @@ def test_margins_without_some_classes_weigh_those_that_occur(samples):
     assert np.isneginf(model.intercept[2]).all()
 
 
+def test_accuracy_of_margins_names_the_first_of_the_largest():
+    """Against the largest value of all lines at every sample: crossings on samples, equal lines, absent classes."""
+    rng = np.random.default_rng(1)
+    # Small integers: every value and every crossing on a sample is exact.
+    slope = rng.integers(-4, 5, (9, 40)).astype(np.float32)
+    intercept = rng.integers(-6, 7, (9, 40)).astype(np.float32)
+    slope[6], intercept[6] = slope[2], intercept[2]
+    intercept[[1, 7]] = -np.inf
+    slope[7] = slope[1]
+    codes = rng.integers(-5, 6, (500, 40)).astype(np.float32)
+    classes = rng.integers(0, 9, 500)
+    named = np.argmax(slope[None] * codes[:, None] + intercept[None], axis=1)
+    model = margins.Margins(jnp.asarray(slope), jnp.asarray(intercept))
+    found = margins.margin_accuracy(model, jnp.asarray(codes), jnp.asarray(classes, jnp.int32))
+    np.testing.assert_allclose(found, (named == classes[:, None]).mean(axis=0), atol=1e-6)
+
+
 @pytest.mark.parametrize("balanced", [False, True])
 @pytest.mark.parametrize("strength", [0.01, 1.0])
 def test_machines_of_all_codes_equal_liblinear(samples, strength, balanced):
