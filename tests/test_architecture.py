@@ -1,6 +1,7 @@
 """The folder list is the pipeline: imports point one way, and heavy libraries have one door each."""
 
 import ast
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -105,3 +106,10 @@ def test_importing_the_package_is_light():
 def test_no_module_is_a_warehouse():
     """A module is one room: past 400 lines it has become several."""
     assert {str(path) for path in modules() if len(path.read_text().splitlines()) > 400} == set()
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.rglob("__init__.py")), ids=lambda path: path.parent.name)
+def test_every_public_name_is_there(path):
+    package = importlib.import_module(".".join(path.parent.relative_to(ROOT.parent).parts))
+    for name in getattr(package, "__all__", ()):
+        assert hasattr(package, name), name

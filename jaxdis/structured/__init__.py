@@ -39,7 +39,6 @@ __all__ = [
     "disentanglement",
     "drop_small",
     "informativeness",
-    "local_groups",
     "lower_bound",
     "match_slots",
     "mean_segmentation_covering",
