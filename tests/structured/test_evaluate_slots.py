@@ -49,7 +49,7 @@ def test_boosted_trees_as_the_final_relation():
     found = scores(planted.codes, planted, 1, 3, final)
     assert found["object.disentanglement"] > 0.85  # as they come: 0.01
     assert found["object.completeness"] > 0.85
-    # Ten stages at a rate of 0.1 leave 0.9^10 = 35 % of the error, and there is noise in the codes (as they come: 0.76).
+    # Ten stages at a rate of 0.1 leave 0.9^10 = 35 % of the error, and codes are noisy (as they come: 0.76).
     assert 0.35 < found["informativeness"] < 0.65
 
 
