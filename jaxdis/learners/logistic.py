@@ -237,7 +237,8 @@ def fit_logistic_validated(
         return jax.lax.scan(one_strength, start, path)[1]
 
     accuracy = jax.lax.map(one_fold, jnp.arange(count)).mean(axis=0)
-    chosen = path[jnp.argmax(accuracy, axis=0)]
+    # Means of the same folds' shares in another order may differ by rounding: those are equals.
+    chosen = path[jnp.argmax(accuracy > accuracy.max(axis=0, keepdims=True) - 1e-6, axis=0)]
     return Chosen(fit_logistic(codes, classes, sizes, strength=chosen), chosen, accuracy)
 
 
