@@ -19,8 +19,22 @@ from jaxdis.study.make import NOVEL_SHARE
 from jaxdis.study.run import status
 
 # Seconds of one core for a member of 10,000 samples × 10 codes against dSprites' factors, where they are more than a
-# tenth; measured once on a 2024 server core. They grow about linearly in samples and in codes.
-SCORE_SECONDS: Mapping[str, float] = {}
+# twentieth; measured once, as a zoo of two, on a loaded server core. They grow about linearly in samples and in codes.
+SCORE_SECONDS: Mapping[str, float] = {
+    "dci_logistic": 0.12,
+    "explicitness": 0.2,
+    "infoe": 0.4,
+    "linear_probe": 0.75,
+    "mlp_probe": 1.4,
+    "dci_histogram": 2.0,
+    "novel_combination": 2.2,
+    "edi": 4.5,
+    "nk": 4.8,
+    "dci_forest": 6.3,
+    "structured": 6.4,
+    "dci": 8.1,
+    "downstream_trees": 13.0,
+}
 LIGHT_SCORE_SECONDS = 0.05
 # Of the rate of a large matrix product, what training reaches (benchmarks/bench_training.py).
 TRAINING_EFFICIENCY = 0.4

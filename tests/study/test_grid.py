@@ -5,10 +5,12 @@ import dataclasses
 import numpy as np
 import pytest
 
+from jaxdis import METRICS
 from jaxdis.models import Config, Mlp
 from jaxdis.study import Sampling, Study, Training, make
 from jaxdis.study.grid import cells, metric_of
-from jaxdis.study.plan import cost_of_update, plan
+from jaxdis.study.library import STUDIES
+from jaxdis.study.plan import SCORE_SECONDS, cost_of_update, plan
 from jaxdis.study.run import run
 from jaxdis.study.store import Store
 from tests.study.tiny import tiny
@@ -81,3 +83,11 @@ def test_the_plan_counts_cells_bytes_and_operations(tmp_path):
     written = sum(path.stat().st_size for kind in ("train", "encode") for path in (tmp_path / kind).rglob("*.npz"))
     promised = before["train"].disk_bytes + before["encode"].disk_bytes
     assert 0.3 * promised < written < 3 * promised
+
+
+def test_measured_times_are_of_metrics_that_exist():
+    of_studies = {name for make_study in STUDIES.values() for name, _ in make_study().metrics}
+    assert set(SCORE_SECONDS) <= of_studies | set(METRICS)
+    costly = plan(tiny(metrics={"dci": METRICS["dci"]}))["score"].seconds
+    light = plan(tiny(metrics={"mig": METRICS["mig"]}))["score"].seconds
+    assert costly > 50 * light
