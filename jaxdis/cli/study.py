@@ -114,10 +114,8 @@ class Study:
 
     def _calibrate(self) -> None:
         """The certificate of metrics, which trains nothing. ``num_samples`` is that of every representation."""
-        from rich.table import Table
-
         from jaxdis.study.calibration import Calibration, calibrate
-        from jaxdis.study.certificate import response_table, write_certificate
+        from jaxdis.study.certificate import write_certificate
 
         if self.action != "run" or self.steps is not None or self.extend:
             raise ValueError("calibration: takes `run` with --metrics, --seeds, --num-samples and --out alone")
@@ -129,13 +127,29 @@ class Study:
         calibration = Calibration.of("all" if names == ["all"] else names, **sizes)
         with terminal.members_bar() as progress:
             certificate = calibrate(calibration, self.out, progress=progress)
-        heads, rows = response_table(certificate)
-        table = Table(*heads, title="What each metric responds to")
-        for row in rows:
-            table.add_row(*row)
-        terminal.console().print(table)
+        _print_responses(certificate)
         for path in write_certificate(calibration, certificate, self.out):
             terminal.console().print(f"wrote {path}", markup=False)
+
+
+def _print_responses(certificate) -> None:
+    """One line a column, whole at 80 columns."""
+    from rich.table import Table
+
+    from jaxdis.study.certificate import short_response_table
+
+    heads, rows = short_response_table(certificate)
+    table = Table(
+        box=None,
+        pad_edge=False,
+        title="How far each aspect moves each score from low to high",
+        caption="* responds to it",
+    )
+    for position, head in enumerate(heads):
+        table.add_column(head, no_wrap=True, justify="right" if position else "left")
+    for row in rows:
+        table.add_row(*row)
+    terminal.console().print(table)
 
 
 def _print_plan(study, out: Path) -> None:

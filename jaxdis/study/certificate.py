@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +11,7 @@ from jaxdis.study.calibration import (
     ASPECTS,
     Calibration,
     Certificate,
+    Response,
     describe_response,
     responses,
     table,
@@ -56,16 +57,35 @@ def differences_of(values: np.ndarray) -> np.ndarray:
 
 def response_table(certificate: Certificate) -> tuple[Sequence[str], list[Sequence[str]]]:
     """Heads and rows of text: each column, what it responds to, how far each aspect moves it, cases passed."""
+    rows = []
+    for response, (passed, count) in _judged(certificate):
+        effects = (f"{effect:+.2f}" for effect in response.effect)
+        verdict = f"{passed} of {count}" if count else "no claim"
+        rows.append((response.column, describe_response(response), *effects, verdict))
+    return ("column", "responds to", *ASPECTS, "cases passed"), rows
+
+
+def short_response_table(certificate: Certificate) -> tuple[Sequence[str], list[Sequence[str]]]:
+    """As :func:`response_table`, for a terminal of 80 columns: a star after the effect of what a column responds to."""
+    rows = []
+    for response, (passed, count) in _judged(certificate):
+        marked = zip(response.effect, response.responds, strict=True)
+        effects = (
+            "-  " if np.isnan(effect) else f"{effect:+.2f}{'*' if responds else ' '}" for effect, responds in marked
+        )
+        rows.append((response.column, *effects, f"{passed}/{count}" if count else ""))
+    return ("column", "modular", "compact", "explicit", "passed"), rows
+
+
+def _judged(certificate: Certificate) -> Iterator[tuple[Response, tuple[int, int]]]:
+    """What each column responds to; the cases it passed, of how many that it claims anything about."""
     verdicts: dict[str, list[bool]] = {}
     for row in table(certificate):
         if row.passed is not None:
             verdicts.setdefault(row.column, []).append(row.passed)
-    rows = []
     for response in responses(certificate):
-        mine = verdicts.get(response.column)
-        passed = f"{sum(mine)} of {len(mine)}" if mine else "no claim"
-        rows.append((response.column, describe_response(response), *(f"{e:+.2f}" for e in response.effect), passed))
-    return ("column", "responds to", *ASPECTS, "cases passed"), rows
+        mine = verdicts.get(response.column, [])
+        yield response, (sum(mine), len(mine))
 
 
 def _cases(certificate):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from jaxdis import METRICS, cli
+from jaxdis.cli.study import _print_responses as print_responses
 from jaxdis.data.synthetic import CASES
 from jaxdis.metrics import Blend
 from jaxdis.study import calibration
@@ -104,6 +105,19 @@ def test_a_column_responds_to_what_moves_it(aspect):
     assert not any(row.passed for row in table(ideal(column, aspect, reverse=True)))
 
 
+def test_the_printed_table_is_whole_at_eighty_columns(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    scores = {"total_correlation.wasserstein_normalized": np.full((8, 2), np.nan)}
+    scores |= ideal("edi.compactness", 1, reverse=True).cases
+    print_responses(Certificate(scores, {}, {}, {}))
+    printed = capsys.readouterr().out.splitlines()
+    assert max(map(len, printed)) <= 80
+    (undefined,) = [line.split() for line in printed if line.startswith("total")]
+    assert undefined == ["total_correlation.wasserstein_normalized", "-", "-", "-"]
+    (reverse,) = [line.split() for line in printed if line.startswith("edi")]
+    assert reverse == ["edi.compactness", "+0.00", "-1.00*", "+0.00", "0/8"]
+
+
 def test_noise_and_constants_and_nan_are_no_response():
     noisy = np.random.default_rng(0).normal(size=(8, 3))
     for scores, said in ((noisy, "none"), (np.ones((8, 3)), "none"), (np.full((8, 3), np.nan), "undefined")):
@@ -136,7 +150,7 @@ def test_tables_and_figures_are_written(made, tmp_path):
 def test_the_command_line_runs_it(tmp_path, capsys):
     given = ["study", "run", "calibration", "--metrics", "mig", "--seeds", "2", "--num-samples", "300", "--out"]
     assert cli.main([*given, str(tmp_path)]) == 0
-    assert "compactness" in capsys.readouterr().out
+    assert "compact" in capsys.readouterr().out
     assert (tmp_path / "noise.png").exists()
 
 
