@@ -82,6 +82,17 @@ def test_an_interrupted_run_makes_only_what_is_missing(made, tmp_path, monkeypat
     np.testing.assert_array_equal(again.cases["mig"], found.cases["mig"])
 
 
+def test_metrics_of_one_relation_share_a_program_and_say_what_each_says_alone(made, tmp_path, monkeypatch):
+    _, _, found = made
+    plans, run = [], calibration._run
+    monkeypatch.setattr(calibration, "_run", lambda part, plan: plans.append(plan) or run(part, plan))
+    only_cases = {**SMALL, "warp": (), "rotation": (), "sizes": ()}
+    together = calibrate(Calibration.of(("mig", "sap_r2", "mig_sup"), **only_cases), tmp_path)
+    assert [[name for name, _ in plan] for plan in plans] == [["mig", "mig_sup"], ["sap_r2"]] * 8
+    np.testing.assert_allclose(together.cases["mig"], found.cases["mig"], atol=1e-6)
+    assert together.cases["mig_sup"].shape == (8, 3)
+
+
 def test_another_size_is_refused_in_the_same_folder(made):
     _, out, _ = made
     with pytest.raises(ValueError, match="holds a study that differs"):
