@@ -58,6 +58,9 @@ class Study:
     """Data sets, as `jaxdis list data` shows them; the study's own when not given."""
     network: Literal["paper", "mlp"] | None = None
     """mlp trains in minutes on a laptop; the study's own when not given."""
+    parts: tuple[Literal["cases", "sweeps", "sizes"], ...] = ()
+    """Of the study calibration; all when not given. The cases, which are always made, tell what each metric responds
+    to."""
     extend: bool = False
     """Let a folder that holds a smaller version of this study grow."""
     executor: str | None = None
@@ -103,7 +106,7 @@ class Study:
 
     def _options(self, make) -> dict:
         """What was given, checked to be something that this study takes."""
-        given = {name: getattr(self, name) for name in ("seeds", "steps", "num_samples", "data", "network")}
+        given = {name: getattr(self, name) for name in ("seeds", "steps", "num_samples", "data", "network", "parts")}
         options = {name: value for name, value in given.items() if value not in (None, ())}
         known = inspect.signature(make).parameters
         for name in options:
@@ -118,12 +121,16 @@ class Study:
         from jaxdis.study.certificate import write_certificate
 
         if self.action != "run" or self.steps is not None or self.extend:
-            raise ValueError("calibration: takes `run` with --metrics, --seeds, --num-samples and --out alone")
+            raise ValueError("calibration: takes `run` with --metrics, --seeds, --num-samples, --parts and --out alone")
         names = [name for given in self.metrics for name in given.split(",") if name]
         sizes = {} if self.seeds is None else {"seeds": self.seeds, "size_seeds": self.seeds}
         if (n := self.num_samples) is not None:
             smaller = tuple(size for size in (100, 1000, 10_000, 50_000) if size < n)
             sizes.update(case_samples=n, sweep_samples=n, sizes=smaller, full_size=n)
+        if self.parts and "sweeps" not in self.parts:
+            sizes.update(warp=(), rotation=(), noise=())
+        if self.parts and "sizes" not in self.parts:
+            sizes.update(sizes=())
         calibration = Calibration.of("all" if names == ["all"] else names, **sizes)
         with terminal.members_bar() as progress:
             certificate = calibrate(calibration, self.out, progress=progress)

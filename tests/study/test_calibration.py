@@ -163,6 +163,8 @@ def test_the_command_line_runs_it(tmp_path, capsys):
     assert cli.main([*given, str(tmp_path)]) == 0
     assert "compact" in capsys.readouterr().out
     assert (tmp_path / "noise.png").exists()
+    assert cli.main([*given, str(tmp_path / "cases"), "--parts", "cases"]) == 0
+    assert {path.name for path in (tmp_path / "cases").glob("*.*")} == {"study.json", "cases.csv", "responses.csv"}
 
 
 @pytest.mark.slow
