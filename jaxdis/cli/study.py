@@ -53,14 +53,14 @@ class Study:
     num_samples: int | None = None
     """Samples that are scored; the study's own number when not given."""
     metrics: tuple[str, ...] = ("all",)
-    """Names as `jaxdis list metrics` shows them, or all."""
+    """Names as `jaxdis list metrics` shows them, or all; with the study calibration also table2: what computes the rows
+    of its paper's Table II."""
     data: tuple[str, ...] = ()
     """Data sets, as `jaxdis list data` shows them; the study's own when not given."""
     network: Literal["paper", "mlp"] | None = None
     """mlp trains in minutes on a laptop; the study's own when not given."""
     parts: tuple[Literal["cases", "sweeps", "sizes"], ...] = ()
-    """Of the study calibration; all when not given. The cases, which are always made, tell what each metric responds
-    to."""
+    """Of the study calibration; all when not given. The cases tell what each metric responds to."""
     extend: bool = False
     """Let a folder that holds a smaller version of this study grow."""
     executor: str | None = None
@@ -119,6 +119,7 @@ class Study:
         """The certificate of metrics, which trains nothing. ``num_samples`` is that of every representation."""
         from jaxdis.study.calibration import Calibration, calibrate
         from jaxdis.study.certificate import write_certificate
+        from jaxdis.study.published import table_two_metrics
 
         if self.action != "run" or self.steps is not None or self.extend:
             raise ValueError("calibration: takes `run` with --metrics, --seeds, --num-samples, --parts and --out alone")
@@ -127,14 +128,18 @@ class Study:
         if (n := self.num_samples) is not None:
             smaller = tuple(size for size in (100, 1000, 10_000, 50_000) if size < n)
             sizes.update(case_samples=n, sweep_samples=n, sizes=smaller, full_size=n)
+        if self.parts and "cases" not in self.parts:
+            sizes.update(case_samples=0)
         if self.parts and "sweeps" not in self.parts:
             sizes.update(warp=(), rotation=(), noise=())
         if self.parts and "sizes" not in self.parts:
             sizes.update(sizes=())
-        calibration = Calibration.of("all" if names == ["all"] else names, **sizes)
+        metrics = {"all": "all", "table2": table_two_metrics()}.get(",".join(names), names)
+        calibration = Calibration.of(metrics, **sizes)
         with terminal.members_bar() as progress:
             certificate = calibrate(calibration, self.out, progress=progress)
-        _print_responses(certificate)
+        if certificate.cases:
+            _print_responses(certificate)
         for path in write_certificate(calibration, certificate, self.out):
             terminal.console().print(f"wrote {path}", markup=False)
 

@@ -67,7 +67,7 @@ class Calibration:
     Attributes:
       metrics: (name, metric) pairs; see :meth:`of`.
       seeds: of every case and of every point of a sweep.
-      case_samples, sweep_samples: samples of a representation.
+      case_samples, sweep_samples: samples of a representation; no cases when ``case_samples`` is 0.
       num_factors: factors, and codes, of a sweep.
       warp, rotation, noise: the points of the sweeps.
       sizes: sample sizes, each compared with ``full_size`` on the same draw; no curve when empty.
@@ -92,7 +92,8 @@ class Calibration:
         return cls(plan_of(metrics), **sizes)
 
     def parts(self) -> list["Part"]:
-        cases = [Part("calibration", case, self.case_samples, self.seeds) for case in synthetic.CASES]
+        names = synthetic.CASES if self.case_samples else ()
+        cases = [Part("calibration", case, self.case_samples, self.seeds) for case in names]
         sweeps = [
             Part(kind, "", self.sweep_samples, self.seeds, getattr(self, kind), self.num_factors)
             for kind in SWEEPS

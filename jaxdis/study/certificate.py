@@ -16,6 +16,7 @@ from jaxdis.study.calibration import (
     responses,
     table,
 )
+from jaxdis.study.published import beside_table_two
 from jaxdis.study.store import publish
 
 # What each sweep's parameter is, and the figure of Julka et al. 2024 that it redraws.
@@ -29,13 +30,19 @@ SWEEPS = {
 def write_certificate(calibration: Calibration, certificate: Certificate, out: str | Path) -> list[Path]:
     """Write the tables ``cases.csv``, ``responses.csv``, ``sweeps.csv`` and ``sizes.csv`` and the four figures.
 
+    ``published.csv`` holds the scores of Julka et al. 2024, Table II, beside those of the same settings here, if any.
+
     Returns:
       The files written; figures and tables of parts that were left out are not.
     """
     from jaxdis.study import plots
 
     out = Path(out)
-    files = {"cases.csv": _csv(_cases(certificate)), "responses.csv": _csv(_responses(certificate))}
+    files = {}
+    if certificate.cases:
+        files = {"cases.csv": _csv(_cases(certificate)), "responses.csv": _csv(_responses(certificate))}
+    if beside := beside_table_two(calibration, certificate):
+        files["published.csv"] = _csv(_published(beside))
     if certificate.sweeps:
         files["sweeps.csv"] = _csv(_sweeps(calibration, certificate))
     for kind, columns in certificate.sweeps.items():
@@ -99,6 +106,12 @@ def _responses(certificate):
     heads, rows = response_table(certificate)
     yield heads
     yield from rows
+
+
+def _published(beside):
+    yield "row", "case", "printed", "mean", "spread", "note"
+    for row in beside:
+        yield row.name, row.case, f"{row.printed:g}", f"{row.mean:.6g}", f"{row.spread:.6g}", row.note
 
 
 def _sweeps(calibration, certificate):
