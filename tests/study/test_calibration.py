@@ -180,10 +180,9 @@ def test_table_two_is_set_beside_what_its_settings_score(tmp_path):
         "row": "Z-min Variance", "case": "001", "printed": "0.55", "mean": "0.554", "spread": "0", "note": ""
     }  # fmt: skip
     apart = {(row["row"], row["case"]): abs(float(row["printed"]) - float(row["mean"])) for row in rows}
-    # What the notes say: all within 0.05 but the unexplained case and what rests on trees that are not told.
+    # All but the case that the note does not explain, and what scatters so far over draws of the first case.
     far = {place for place, distance in apart.items() if distance > 0.05}
-    assert ("Z-min Variance", "000") in far
-    assert {name for name, _ in far} <= {"Z-min Variance", "DCI Mod", "DCI Comp", "DCI Expl"}
+    assert far == {("Z-min Variance", "000"), ("DCI Mod", "000")}
 
 
 @pytest.mark.slow
@@ -227,9 +226,10 @@ def test_edi_rows_of_table_two_are_the_papers(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_sap_row_of_table_two_is_a_gap_of_accuracies(tmp_path):
-    """Not of squared correlations, as the released code would compute it."""
-    plan = Calibration.of({"sap": table_two_metrics()["sap"]}, seeds=5, warp=(), rotation=(), noise=(), sizes=())
+@pytest.mark.parametrize(("name", "seeds", "apart"), [("sap", 5, 0.04), ("dci", 1, 0.08)])
+def test_rows_of_table_two_that_the_released_code_would_not_give(tmp_path, name, seeds, apart):
+    """SAP is a gap of accuracies, DCI of trees that classify; the code has squared correlations and a lasso."""
+    plan = Calibration.of({name: table_two_metrics()[name]}, seeds=seeds, warp=(), rotation=(), noise=(), sizes=())
     for row in beside_table_two(plan, calibrate(plan, tmp_path)):
         # Two digits of the paper, and the scatter of the first two cases over draws.
-        assert row.mean == pytest.approx(row.printed, abs=0.04), row
+        assert row.mean == pytest.approx(row.printed, abs=apart), row
