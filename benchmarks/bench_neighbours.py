@@ -3,6 +3,9 @@
 Floor of a discrete pair: one sort of 10,000 integers (0.24 ms), one binary search of 14 steps for each end of each
 ball (2 × 0.14 ms), four windows; the rest is the tables of ψ. A continuous pair walks some hundred places outwards
 along the sorted code, twelve operations a place and sample.
+
+Measured in CPU time on one loaded core of a Zen 4: discrete 60 ms, 47 times scikit-learn's; continuous 1.14 s, 2.1
+times; brute force, which is for accelerators, 33 s.
 """
 
 import jax
@@ -48,7 +51,7 @@ def bench_continuous_peer(measure, benchmark):
 @pytest.mark.parametrize("method", ["sorted", "brute"])
 def bench_continuous(measure, method, benchmark):
     benchmark.group = "neighbours, 50 pairs with continuous factors"
-    measure(lambda: continuous(CODES, VALUES, method=method), rounds=3)
+    measure(lambda: continuous(CODES, VALUES, method=method), rounds=3 if method == "sorted" else 1)
     np.testing.assert_allclose(
         continuous(CODES, VALUES, method=method), by_column(mutual_info_regression, VALUES), atol=1e-3
     )
@@ -56,4 +59,4 @@ def bench_continuous(measure, method, benchmark):
 
 def bench_joint(measure, benchmark):
     benchmark.group = "neighbours, ten codes together with five discrete factors"
-    measure(lambda: joint(CODES, CLASSES, sizes=DSPRITES), rounds=3)
+    measure(lambda: joint(CODES, CLASSES, sizes=DSPRITES), rounds=1)

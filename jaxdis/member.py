@@ -67,7 +67,7 @@ def score_member_often(plan_and_count: tuple[Plan, int], member: Member, shared:
 
         draws = {name: prepared(metric, draw, read_by(metric)[0].factors) for name, metric in plan}
         results = _measure(plan, jax.random.fold_in(draw, member.number), read_by, member.active, draws)
-        return {name: _scalars(result) for name, result in results.items()}
+        return {name: scalars(result) for name, result in results.items()}
 
     # One after the other: memory is that of one replicate.
     again = jax.lax.map(again, jnp.arange(count, dtype=jnp.uint32))
@@ -82,7 +82,8 @@ def _measure(plan: Plan, key, read_by: Callable, active, draws: dict) -> dict[st
     return results
 
 
-def _scalars(result: tuple) -> dict[str, jax.Array]:
+def scalars(result: tuple) -> dict[str, jax.Array]:
+    """The fields of a metric's result that are columns."""
     return {field: value for field, value in result._asdict().items() if value is not None and value.ndim == 0}
 
 

@@ -53,11 +53,14 @@ class Study:
     num_samples: int | None = None
     """Samples that are scored; the study's own number when not given."""
     metrics: tuple[str, ...] = ("all",)
-    """Names as `jaxdis list metrics` shows them, or all."""
+    """Names as `jaxdis list metrics` shows them, or all; with the study calibration also table2: what computes the rows
+    of its paper's Table II."""
     data: tuple[str, ...] = ()
     """Data sets, as `jaxdis list data` shows them; the study's own when not given."""
     network: Literal["paper", "mlp"] | None = None
     """mlp trains in minutes on a laptop; the study's own when not given."""
+    parts: tuple[Literal["cases", "sweeps", "sizes"], ...] = ()
+    """Of the study calibration; all when not given. The cases tell what each metric responds to."""
     extend: bool = False
     """Let a folder that holds a smaller version of this study grow."""
     executor: str | None = None
@@ -103,7 +106,7 @@ class Study:
 
     def _options(self, make) -> dict:
         """What was given, checked to be something that this study takes."""
-        given = {name: getattr(self, name) for name in ("seeds", "steps", "num_samples", "data", "network")}
+        given = {name: getattr(self, name) for name in ("seeds", "steps", "num_samples", "data", "network", "parts")}
         options = {name: value for name, value in given.items() if value not in (None, ())}
         known = inspect.signature(make).parameters
         for name in options:
@@ -114,28 +117,51 @@ class Study:
 
     def _calibrate(self) -> None:
         """The certificate of metrics, which trains nothing. ``num_samples`` is that of every representation."""
-        from rich.table import Table
-
         from jaxdis.study.calibration import Calibration, calibrate
-        from jaxdis.study.certificate import response_table, write_certificate
+        from jaxdis.study.certificate import write_certificate
+        from jaxdis.study.published import table_two_metrics
 
         if self.action != "run" or self.steps is not None or self.extend:
-            raise ValueError("calibration: takes `run` with --metrics, --seeds, --num-samples and --out alone")
+            raise ValueError("calibration: takes `run` with --metrics, --seeds, --num-samples, --parts and --out alone")
         names = [name for given in self.metrics for name in given.split(",") if name]
         sizes = {} if self.seeds is None else {"seeds": self.seeds, "size_seeds": self.seeds}
         if (n := self.num_samples) is not None:
             smaller = tuple(size for size in (100, 1000, 10_000, 50_000) if size < n)
             sizes.update(case_samples=n, sweep_samples=n, sizes=smaller, full_size=n)
-        calibration = Calibration.of("all" if names == ["all"] else names, **sizes)
+        if self.parts and "cases" not in self.parts:
+            sizes.update(case_samples=0)
+        if self.parts and "sweeps" not in self.parts:
+            sizes.update(warp=(), rotation=(), noise=())
+        if self.parts and "sizes" not in self.parts:
+            sizes.update(sizes=())
+        metrics = {"all": "all", "table2": table_two_metrics()}.get(",".join(names), names)
+        calibration = Calibration.of(metrics, **sizes)
         with terminal.members_bar() as progress:
             certificate = calibrate(calibration, self.out, progress=progress)
-        heads, rows = response_table(certificate)
-        table = Table(*heads, title="What each metric responds to")
-        for row in rows:
-            table.add_row(*row)
-        terminal.console().print(table)
+        if certificate.cases:
+            _print_responses(certificate)
         for path in write_certificate(calibration, certificate, self.out):
             terminal.console().print(f"wrote {path}", markup=False)
+
+
+def _print_responses(certificate) -> None:
+    """One line a column, whole at 80 columns."""
+    from rich.table import Table
+
+    from jaxdis.study.certificate import short_response_table
+
+    heads, rows = short_response_table(certificate)
+    table = Table(
+        box=None,
+        pad_edge=False,
+        title="How far each aspect moves each score from low to high",
+        caption="* responds to it",
+    )
+    for position, head in enumerate(heads):
+        table.add_column(head, no_wrap=True, justify="right" if position else "left")
+    for row in rows:
+        table.add_row(*row)
+    terminal.console().print(table)
 
 
 def _print_plan(study, out: Path) -> None:

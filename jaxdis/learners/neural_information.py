@@ -20,8 +20,10 @@ PATIENCE = 5
 TOLERANCE = 0.05
 # Of the samples, those that judge when they are not those that train.
 HELD_OUT_SHARE = 1 / 3
-# Shuffled copies of the judging samples, against which the samples themselves are held.
-SHUFFLES = 8
+# Shuffled copies of the held-out samples, against which the samples themselves are held.
+SHUFFLES = 4
+# Rows that pass through a judging network at a time: what lies between its layers stays in a core's cache.
+ROWS = 1000
 
 
 class Estimate(NamedTuple):
@@ -49,9 +51,10 @@ def neural_information(
     ``max_epochs``.
 
     Args:
-      judge: ``"held_out"``: a third of the samples is kept from training and judges each epoch; the result is the best
-        epoch's value. ``"in_sample"``, the authors' form: all samples train and judge, one shuffle each; the result is
-        the best of the last five epochs, which what the network knows by heart can push above the truth.
+      judge: ``"held_out"``: a third of the samples is kept from training and judges each epoch, against four shuffles
+        of itself; the result is the best epoch's value. ``"in_sample"``, the authors' form: all samples train and
+        judge, one shuffle each; the result is the best of the last five epochs, which what the network knows by heart
+        can push above the truth.
 
     Contract: a constant side gives 0; a non-finite value gives NaN; stochastic in ``key``. A bound cannot much exceed
     the log of the judging samples, and falls short where the information is large (a copy of a continuous variable,
@@ -170,7 +173,7 @@ def _epoch(key, state: _State, train, split: int) -> _State:
     """One pass over the training samples in random batches; what does not fill a batch is left for another epoch."""
     size = min(BATCH, train.shape[0])
     batches = train.shape[0] // size
-    order = jax.random.permutation(key, train.shape[0])[: batches * size].reshape(batches, size)
+    order = _random_order(key, train.shape[0])[: batches * size].reshape(batches, size)
 
     def step(carry, rows):
         params, moments, count, average = carry
@@ -192,6 +195,19 @@ def _epoch(key, state: _State, train, split: int) -> _State:
     return state._replace(params=carry[0], moments=carry[1], step=carry[2], average=carry[3])
 
 
+def _random_order(key, n: int) -> Int[Array, " n"]:
+    """0 … n − 1, by one sort of random numbers that end in the index: a tenth of the time of a permutation.
+
+    Numbers that agree in their random bits stay in order, which says nothing of samples that lie in random order.
+    """
+    index = jnp.arange(n, dtype=jnp.uint32)
+    ending = jnp.uint32((1 << max(n - 1, 1).bit_length()) - 1)
+    numbers = (jax.random.bits(key, (n,)) & ~ending) | index
+    # As signed numbers, which sort faster.
+    ordered = jax.lax.sort(jax.lax.bitcast_convert_type(numbers, jnp.int32), is_stable=True)
+    return ordered & ending.astype(jnp.int32)
+
+
 def _adam(params, gradient, moments, count):
     """One update (Kingma & Ba 2015, Alg. 1), with the moments' corrections folded into the step."""
     first = jax.tree.map(lambda moment, slope: 0.9 * moment + 0.1 * slope, moments[0], gradient)
@@ -206,9 +222,18 @@ def _bound(key, params, sample, split: int, shuffles: int) -> Float[Array, ""]:
     n = sample.shape[0]
     first = jax.random.randint(key, (), 1, max(2, n // shuffles))
     shifts = first + jnp.arange(shuffles, dtype=jnp.int32) * (n // shuffles)
-    shuffled = jax.lax.map(lambda by: jax.nn.logsumexp(_apply(params, _shuffled(sample, split, by))), shifts)
-    log_mean = jax.nn.logsumexp(shuffled) - jnp.log(jnp.float32(n * shuffles))
-    return _apply(params, sample).mean() - log_mean
+    shuffled = jax.vmap(lambda by: _shuffled(sample, split, by))(shifts)
+    together, apart = jnp.split(_apply_to_many(params, jnp.concatenate([sample, *shuffled])), [n])
+    return together.mean() - jax.nn.logsumexp(apart) + jnp.log(jnp.float32(n * shuffles))
+
+
+def _apply_to_many(params, inputs: Float[Array, "n c"]) -> Float[Array, " n"]:
+    """:func:`_apply` to ``ROWS`` rows at a time."""
+    n = inputs.shape[0]
+    chunks = -(-n // ROWS)
+    size = -(-n // chunks)
+    padded = jnp.pad(inputs, ((0, chunks * size - n), (0, 0))).reshape(chunks, size, -1)
+    return jax.lax.map(lambda rows: _apply(params, rows), padded).reshape(-1)[:n]
 
 
 def _varies(columns):

@@ -7,7 +7,7 @@ one program. Each (representation, metric) is a cell of its own in the study's d
 import dataclasses
 import functools
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ import numpy as np
 from jaxdis import batching, runtime
 from jaxdis.data import synthetic
 from jaxdis.evaluate import TRAIN_SHARE, plan_of
-from jaxdis.member import Member, Plan, Shared, score_member
+from jaxdis.member import Member, Plan, Shared, scalars, score_member
 from jaxdis.metrics import Metric, prepared
 from jaxdis.study.store import Store, cell_id
 
@@ -67,7 +67,7 @@ class Calibration:
     Attributes:
       metrics: (name, metric) pairs; see :meth:`of`.
       seeds: of every case and of every point of a sweep.
-      case_samples, sweep_samples: samples of a representation.
+      case_samples, sweep_samples: samples of a representation; no cases when ``case_samples`` is 0.
       num_factors: factors, and codes, of a sweep.
       warp, rotation, noise: the points of the sweeps.
       sizes: sample sizes, each compared with ``full_size`` on the same draw; no curve when empty.
@@ -92,7 +92,8 @@ class Calibration:
         return cls(plan_of(metrics), **sizes)
 
     def parts(self) -> list["Part"]:
-        cases = [Part("calibration", case, self.case_samples, self.seeds) for case in synthetic.CASES]
+        names = synthetic.CASES if self.case_samples else ()
+        cases = [Part("calibration", case, self.case_samples, self.seeds) for case in names]
         sweeps = [
             Part(kind, "", self.sweep_samples, self.seeds, getattr(self, kind), self.num_factors)
             for kind in SWEEPS
@@ -180,12 +181,15 @@ def calibrate(
     done, found = store.ids("score"), {}
     total = len(parts) * len(calibration.metrics)
     for part in parts:
-        for name, metric in calibration.metrics:
-            cell = part.cell(metric)
-            if cell_id(cell) not in done:
-                store.publish("score", cell, _run(part, name, metric))
+        for plan in _plans(part, calibration.metrics):
+            ids = {name: cell_id(part.cell(metric)) for name, metric in plan}
+            missing = tuple((name, metric) for name, metric in plan if ids[name] not in done)
+            if missing:
+                results = _run(part, missing)
+                for name, metric in missing:
+                    store.publish("score", part.cell(metric), results[name])
                 runtime.forget_programs_if_many()
-            found[part, name] = store.result("score", cell_id(cell))
+            found |= {(part, name): store.result("score", ids[name]) for name in ids}
             if progress is not None:
                 progress(len(found), total)
     return _certificate(calibration, found)
@@ -227,8 +231,18 @@ def describe_response(response: Response) -> str:
     return ", ".join(named) or ("undefined" if np.isnan(response.effect).any() else "none")
 
 
-def _run(part: Part, name: str, metric: Metric) -> dict:
-    """All seeds and points of a part under one metric: columns as lists, and seconds a representation, compiled."""
+def _plans(part: Part, metrics: Plan) -> list[Plan]:
+    """What shares a program: metrics of one relation, which compile and compute it once; none where time is told."""
+    if part.rows:
+        return [(one,) for one in metrics]
+    sharing: dict[Hashable, list] = {}
+    for name, metric in metrics:
+        sharing.setdefault(getattr(metric, "relation", metric), []).append((name, metric))
+    return [tuple(plan) for plan in sharing.values()]
+
+
+def _run(part: Part, plan: Plan) -> dict[str, dict]:
+    """All seeds and points of a part: of each metric its columns as lists, and seconds a representation, compiled."""
     count = len(part.points) * part.seeds
     alike, which = _alike(part)
     members = {
@@ -236,15 +250,18 @@ def _run(part: Part, name: str, metric: Metric) -> dict:
         "point": np.repeat(np.array(part.points, np.float32), part.seeds),
         "which": np.full(count, which, np.int32),
     }
-    program = (((name, metric),), alike)
+    program = (plan, alike)
     results = batching.map_members(_score, program, members, ())
     seconds = None
     if part.rows:  # the curve over sizes tells the time as well: once more, compiled
         started = time.perf_counter()
         batching.map_members(_score, program, members, ())
         seconds = (time.perf_counter() - started) / count
-    columns = {name if field == "score" else f"{name}.{field}": values for field, values in results.items()}
-    return {"columns": {column: values.tolist() for column, values in columns.items()}, "seconds": seconds}
+    return {name: {"columns": _columns(name, results[name]), "seconds": seconds} for name, _ in plan}
+
+
+def _columns(name: str, results: dict[str, np.ndarray]) -> dict[str, list[float]]:
+    return {name if field == "score" else f"{name}.{field}": values.tolist() for field, values in results.items()}
 
 
 class Alike(NamedTuple):
@@ -299,8 +316,8 @@ def _score(program: tuple[Plan, Alike], member: Mapping, shared: tuple) -> dict:
     draws = {name: prepared(metric, key, factors) for name, metric in plan}
     one = Member(jnp.uint32(0), codes, None, None, None)
     split = (rows[:cut], rows[cut:]) if any(metric.needs("test") for _, metric in plan) else (None, None)
-    ((_, result),) = score_member(plan, one, Shared(key, factors, None, None, *split, draws))[0].items()
-    return {field: value for field, value in result._asdict().items() if value is not None and value.ndim == 0}
+    results, _ = score_member(plan, one, Shared(key, factors, None, None, *split, draws))
+    return {name: scalars(result) for name, result in results.items()}
 
 
 def _certificate(calibration: Calibration, found: dict) -> Certificate:

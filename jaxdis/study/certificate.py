@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +11,12 @@ from jaxdis.study.calibration import (
     ASPECTS,
     Calibration,
     Certificate,
+    Response,
     describe_response,
     responses,
     table,
 )
+from jaxdis.study.published import beside_table_two
 from jaxdis.study.store import publish
 
 # What each sweep's parameter is, and the figure of Julka et al. 2024 that it redraws.
@@ -28,13 +30,19 @@ SWEEPS = {
 def write_certificate(calibration: Calibration, certificate: Certificate, out: str | Path) -> list[Path]:
     """Write the tables ``cases.csv``, ``responses.csv``, ``sweeps.csv`` and ``sizes.csv`` and the four figures.
 
+    ``published.csv`` holds the scores of Julka et al. 2024, Table II, beside those of the same settings here, if any.
+
     Returns:
       The files written; figures and tables of parts that were left out are not.
     """
     from jaxdis.study import plots
 
     out = Path(out)
-    files = {"cases.csv": _csv(_cases(certificate)), "responses.csv": _csv(_responses(certificate))}
+    files = {}
+    if certificate.cases:
+        files = {"cases.csv": _csv(_cases(certificate)), "responses.csv": _csv(_responses(certificate))}
+    if beside := beside_table_two(calibration, certificate):
+        files["published.csv"] = _csv(_published(beside))
     if certificate.sweeps:
         files["sweeps.csv"] = _csv(_sweeps(calibration, certificate))
     for kind, columns in certificate.sweeps.items():
@@ -56,16 +64,35 @@ def differences_of(values: np.ndarray) -> np.ndarray:
 
 def response_table(certificate: Certificate) -> tuple[Sequence[str], list[Sequence[str]]]:
     """Heads and rows of text: each column, what it responds to, how far each aspect moves it, cases passed."""
+    rows = []
+    for response, (passed, count) in _judged(certificate):
+        effects = (f"{effect:+.2f}" for effect in response.effect)
+        verdict = f"{passed} of {count}" if count else "no claim"
+        rows.append((response.column, describe_response(response), *effects, verdict))
+    return ("column", "responds to", *ASPECTS, "cases passed"), rows
+
+
+def short_response_table(certificate: Certificate) -> tuple[Sequence[str], list[Sequence[str]]]:
+    """As :func:`response_table`, for a terminal of 80 columns: a star after the effect of what a column responds to."""
+    rows = []
+    for response, (passed, count) in _judged(certificate):
+        marked = zip(response.effect, response.responds, strict=True)
+        effects = (
+            "-  " if np.isnan(effect) else f"{effect:+.2f}{'*' if responds else ' '}" for effect, responds in marked
+        )
+        rows.append((response.column, *effects, f"{passed}/{count}" if count else ""))
+    return ("column", "modular", "compact", "explicit", "passed"), rows
+
+
+def _judged(certificate: Certificate) -> Iterator[tuple[Response, tuple[int, int]]]:
+    """What each column responds to; the cases it passed, of how many that it claims anything about."""
     verdicts: dict[str, list[bool]] = {}
     for row in table(certificate):
         if row.passed is not None:
             verdicts.setdefault(row.column, []).append(row.passed)
-    rows = []
     for response in responses(certificate):
-        mine = verdicts.get(response.column)
-        passed = f"{sum(mine)} of {len(mine)}" if mine else "no claim"
-        rows.append((response.column, describe_response(response), *(f"{e:+.2f}" for e in response.effect), passed))
-    return ("column", "responds to", *ASPECTS, "cases passed"), rows
+        mine = verdicts.get(response.column, [])
+        yield response, (sum(mine), len(mine))
 
 
 def _cases(certificate):
@@ -79,6 +106,12 @@ def _responses(certificate):
     heads, rows = response_table(certificate)
     yield heads
     yield from rows
+
+
+def _published(beside):
+    yield "row", "case", "printed", "mean", "spread", "note"
+    for row in beside:
+        yield row.name, row.case, f"{row.printed:g}", f"{row.mean:.6g}", f"{row.spread:.6g}", row.note
 
 
 def _sweeps(calibration, certificate):

@@ -12,6 +12,8 @@ _STYLE = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, 
 _MARKS = "osD^vP*X"
 # Letters of a label.
 _LONGEST = 32
+# Lines of a legend beside a figure.
+_LEGEND_LINES = 24
 
 
 def hinton(strength: np.ndarray, names: Sequence[str]) -> bytes:
@@ -182,11 +184,12 @@ def groups_curve(threshold: np.ndarray, groups: np.ndarray, discovered: np.ndarr
 
 def curves(x: Sequence[float], columns: Mapping[str, np.ndarray], x_name: str, y_name: str = "score") -> bytes:
     """Each column ``[points, seeds]`` as its mean against ``x`` in a band of one standard deviation."""
-    figure = _figure(7.2, 4.2)
+    stacks = -(-len(columns) // _LEGEND_LINES)
+    figure = _figure(4.7 + 2.5 * stacks, 4.2)
     axes = figure.subplots()
     _curves(axes, x, columns)
     axes.set(xlabel=x_name, ylabel=y_name)
-    axes.legend(frameon=False, fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5))
+    axes.legend(frameon=False, fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5), ncols=stacks)
     return _png(figure)
 
 
@@ -195,14 +198,15 @@ def resources(sizes: Sequence[int], differences: Mapping[str, np.ndarray], secon
 
     ``differences[column] [sizes − 1, seeds]``; ``seconds[metric] [sizes]``.
     """
-    figure = _figure(9.6, 4.2)
+    lines = -(-max(len(differences), len(seconds)) // 2)
+    figure = _figure(9.6, 4.2 + 0.14 * lines)
     left, right = figure.subplots(1, 2)
     _curves(left, sizes[:-1], differences)
     _curves(right, sizes, {name: values[:, None] for name, values in seconds.items()})
     left.set(xscale="log", xlabel="samples", ylabel=f"distance from the score of {sizes[-1]} samples")
     right.set(xscale="log", yscale="log", xlabel="samples", ylabel="seconds a representation")
     for axes in (left, right):
-        axes.legend(frameon=False, fontsize=6, ncols=2)
+        axes.legend(frameon=False, fontsize=7, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.12))
     return _png(figure)
 
 
@@ -214,7 +218,8 @@ def _curves(axes, x, columns: Mapping[str, np.ndarray]) -> None:
         at, rows = np.asarray(x, float)[known], values[known]
         mean, spread = np.nanmean(rows, axis=1), np.nanstd(rows, axis=1)
         colour, line = f"C{position % 10}", ("-", "--", ":", "-.")[position // 10 % 4]
-        axes.plot(at, mean, line, color=colour, lw=1.3, marker=".", label=name)
+        mark = ".x^"[position // 40 % 3]
+        axes.plot(at, mean, line, color=colour, lw=1.3, marker=mark, label=name)
         axes.fill_between(at, mean - spread, mean + spread, color=colour, alpha=0.15, lw=0)
 
 
