@@ -14,14 +14,17 @@ the 20 of 1,280 runs a node, on average, that may hold the best cut. Measured on
 of one core, twice: 90 and 105 times the peer with histograms, 27 and 29 times with exact splits, 78 MB a member.
 """
 
+import os
+
 import jax
 import jax.numpy as jnp
 import pytest
 from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier, RandomForestRegressor
 from workload import DSPRITES, make_zoo
 
-from jaxdis import RELATIONS, Factors, Sample
+from jaxdis import METRICS, RELATIONS, Factors, Sample, evaluate
 
+CORES = int(os.environ.get("BENCHMARK_CORES", "1"))
 TRAIN, TEST, STAGES, PEER_STAGES = 10_000, 5_000, 100, 10
 CLASSES = sum(DSPRITES)
 
@@ -55,10 +58,10 @@ def bench_histogram_library(measure, name, benchmark):
 
 def _library(name):
     if name == "lightgbm":
-        return pytest.importorskip("lightgbm").LGBMClassifier(max_depth=3, num_leaves=8, n_jobs=1, verbose=-1)
+        return pytest.importorskip("lightgbm").LGBMClassifier(max_depth=3, num_leaves=8, n_jobs=CORES, verbose=-1)
     if name == "xgboost":
         return pytest.importorskip("xgboost").XGBClassifier(
-            max_depth=3, learning_rate=0.1, n_estimators=STAGES, tree_method="hist", n_jobs=1
+            max_depth=3, learning_rate=0.1, n_estimators=STAGES, tree_method="hist", n_jobs=CORES
         )
     return HistGradientBoostingClassifier(max_depth=3, early_stopping=False)
 
@@ -90,6 +93,17 @@ def bench_boosted(measure, splitter, benchmark):
 def bench_growth(measure, splitter, n, d, sizes, stages, benchmark):
     benchmark.group = f"growth of boosted trees, {splitter}"
     _measure(measure, *sample(n, d, sizes), sizes, rounds=3, splitter=splitter, stages=stages)
+
+
+@pytest.mark.parametrize("members", [1, 2, 8])
+def bench_members(measure, members, benchmark):
+    """Each core takes members of its own; the time of one does not depend on how many there are."""
+    benchmark.group = "members of a zoo, 4,000 samples, sizes 6 and 10, 20 stages: ms a member"
+    codes, values = make_zoo(members, n=6000, sizes=(6, 10))
+    metric = {"dci": METRICS["dci"].with_options(splitter="histogram", stages=20)}
+    train, test = values[:4000], (codes[:, 4000:], Factors.of(values[4000:], (6, 10)))
+    factors = Factors.of(train, (6, 10))
+    measure(lambda: evaluate(codes[:, :4000], factors, metric, test=test).to_dict(), rounds=3, each=members)
 
 
 def _measure(measure, codes, values, sizes, *, rounds, **options):
