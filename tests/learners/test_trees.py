@@ -221,6 +221,17 @@ def test_weights_agree_with_scikit_learn(splitter):
         np.testing.assert_allclose(found.importance[:, j], model.feature_importances_, atol=0.01)
 
 
+def test_weights_of_one_change_nothing():
+    """Without weights, counts of two children share an integer; with weights they are summed apart."""
+    codes, values, sizes = representation("rotation", 300)
+    arguments = (jnp.asarray(codes[:300]), jnp.asarray(values[:300]), sizes, jnp.asarray(codes[300:]))
+    plain, weighted = (
+        fit_boosting(*arguments, stages=5, splitter="histogram", weights=weights) for weights in (None, jnp.ones(300))
+    )
+    np.testing.assert_allclose(plain.importance, weighted.importance, atol=1e-5)
+    np.testing.assert_allclose(plain.test, weighted.test, atol=1e-5)
+
+
 def test_as_many_bins_as_samples_are_exact():
     codes, values, sizes = representation("rotation", 200)
     exact = ours(codes, values, sizes, 200, stages=5)
