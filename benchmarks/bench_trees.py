@@ -15,7 +15,7 @@ traffic of 5 MB payloads, which each code reads anew.
 Measured with a load of 3 on two cores, CPU time of one: 2.1 s with histograms against 310 to 344 s of the peer, 150
 times. With a load of 8: 2.7 s against 326 s, 121 times; against LightGBM (8.1 s) 3.0 times, xgboost (8.8 s) 3.3 times,
 HistGradientBoostingClassifier (13.4 s) 5.0 times. Before paths went by blocks of samples it took 1.6 times as long, at
-the same load. Memory of a member: 43 MB, which bounds a chunk under ``vmap`` (a CPU maps over members, and needs it once).
+the same load. Memory of a member: 43 MB, which bounds a chunk under ``vmap``; a CPU maps over members, once each.
 
 Exact splits count 128 runs of samples as histograms do, with 11 payloads (7 ms), bound the gain within each, and walk
 the 20 of 1,280 runs a node, on average, that may hold the best cut. Measured with a load of 8: 10.0 s, 33 times the
