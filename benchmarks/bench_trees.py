@@ -5,14 +5,29 @@ al. 2020), whose cost is proportional to the number of classes: the factor of 6 
 and the time scaled by 100 / PEER_STAGES and by 113 / 6 classes. LightGBM and xgboost, where installed, and
 ``HistGradientBoostingClassifier`` fit the same factor with all stages and are scaled by 113 / 6.
 
-Floor of a stage on one core, histograms: 1.13 million gradients by 10 codes by 6 payloads (root: gradients; two left
-children: gradients and counts, twice) are 68 million row additions at 0.06 ns: 4 ms. What is left above it: the paths
-of samples through seven splits, leaves, and probabilities, each several passes over 1.13 million values.
+Floor of a stage on one core, histograms: 1.2 million gradients (113 columns filled up to 120) by 10 codes by 6 payloads
+(root: gradients; one left child: gradients and counts; two more: gradients, and counts that share an integer) are 72
+million row additions, at 0.06 ns 4 ms, at the 0.09 ns measured for the kernel alone 6.5 ms. Exponentials and products
+of probabilities are 1.4 ms, the paths of 15,000 samples through seven splits 3.5 ms at 0.31 ms a product of 10,000,
+sums over leaves 1.1 ms, gains of 7 nodes by 640 cuts 1.3 ms: 14 ms in all. Measured 22 to 27 ms; what is left is the
+traffic of 5 MB payloads, which each code reads anew.
+
+Measured, CPU time of one of two cores that others used too. Load 3.5: 2.2 s with histograms against 357 s of the peer,
+161 times; LightGBM 8.3 s (3.7 times), xgboost 9.6 s (4.3), HistGradientBoostingClassifier 16.8 s (7.6). Load 8: 2.7 s
+against 326 s, 121 times; 8.1, 8.8 and 13.4 s. Before paths went by blocks of samples it took 1.6 times as long, at the
+same load. Memory of a member: 43 MB, which bounds a chunk under ``vmap``; a CPU maps over members, once each.
 
 Exact splits count 128 runs of samples as histograms do, with 11 payloads (7 ms), bound the gain within each, and walk
-the 20 of 1,280 runs a node, on average, that may hold the best cut. Measured on a machine with a load of 12, CPU time
-of one core, twice: 90 and 105 times the peer with histograms, 27 and 29 times with exact splits, 78 MB a member.
+the 20 of 1,280 runs a node, on average, that may hold the best cut. Measured: 11.0 s at load 3.5 and 10.0 s at load 8,
+32 and 33 times the peer; 76 MB.
+
+Growth (20 stages, 4,000 samples, 10 codes, sizes 6 and 10; ms with histograms, with exact splits; load 3 to 8): 2,000,
+4,000, 8,000 samples 33, 48, 89 and 192, 207, 357; 5, 10, 20 codes 35, 48, 75 and 193, 207, 271; 16, 32, 64 classes 48,
+84, 92 and 207, 263, 497; 20, 40 stages 48, 106 and 207, 358. A member of a zoo of 1, 2, 8 (histograms): 43, 48, 45.
+Compile time does not depend on any of these: 8 to 10 s and 11 to 13 s at load 3.
 """
+
+import os
 
 import jax
 import jax.numpy as jnp
@@ -20,8 +35,9 @@ import pytest
 from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier, RandomForestRegressor
 from workload import DSPRITES, make_zoo
 
-from jaxdis import RELATIONS, Factors, Sample
+from jaxdis import METRICS, RELATIONS, Factors, Sample, evaluate
 
+CORES = int(os.environ.get("BENCHMARK_CORES", "1"))
 TRAIN, TEST, STAGES, PEER_STAGES = 10_000, 5_000, 100, 10
 CLASSES = sum(DSPRITES)
 
@@ -55,10 +71,10 @@ def bench_histogram_library(measure, name, benchmark):
 
 def _library(name):
     if name == "lightgbm":
-        return pytest.importorskip("lightgbm").LGBMClassifier(max_depth=3, num_leaves=8, n_jobs=1, verbose=-1)
+        return pytest.importorskip("lightgbm").LGBMClassifier(max_depth=3, num_leaves=8, n_jobs=CORES, verbose=-1)
     if name == "xgboost":
         return pytest.importorskip("xgboost").XGBClassifier(
-            max_depth=3, learning_rate=0.1, n_estimators=STAGES, tree_method="hist", n_jobs=1
+            max_depth=3, learning_rate=0.1, n_estimators=STAGES, tree_method="hist", n_jobs=CORES
         )
     return HistGradientBoostingClassifier(max_depth=3, early_stopping=False)
 
@@ -90,6 +106,17 @@ def bench_boosted(measure, splitter, benchmark):
 def bench_growth(measure, splitter, n, d, sizes, stages, benchmark):
     benchmark.group = f"growth of boosted trees, {splitter}"
     _measure(measure, *sample(n, d, sizes), sizes, rounds=3, splitter=splitter, stages=stages)
+
+
+@pytest.mark.parametrize("members", [1, 2, 8])
+def bench_members(measure, members, benchmark):
+    """Each core takes members of its own; the time of one does not depend on how many there are."""
+    benchmark.group = "members of a zoo, 4,000 samples, sizes 6 and 10, 20 stages: ms a member"
+    codes, values = make_zoo(members, n=6000, sizes=(6, 10))
+    metric = {"dci": METRICS["dci"].with_options(splitter="histogram", stages=20)}
+    train, test = values[:4000], (codes[:, 4000:], Factors.of(values[4000:], (6, 10)))
+    factors = Factors.of(train, (6, 10))
+    measure(lambda: evaluate(codes[:, :4000], factors, metric, test=test).to_dict(), rounds=3, each=members)
 
 
 def _measure(measure, codes, values, sizes, *, rounds, **options):

@@ -194,7 +194,7 @@ def downstream_trees(
     test: Sample,
     sizes: tuple[int, ...] = (10, 100, 1000, 10_000),
     splitter: Splitter = "exact",
-    max_bins: int = 64,
+    max_bins: int | None = None,
     stages: int = 100,
     rate: float = 0.1,
     depth: int = 3,

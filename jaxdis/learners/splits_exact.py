@@ -153,7 +153,7 @@ class Exact(NamedTuple):
             entry = samples * columns + (rest % columns)[:, None]
             held, weight = _at(flat, entry), _at(self.weights, samples)
             if where is not None:
-                inside = _at(where, entry) == (rest // columns)[:, None]
+                inside = _at(where, entry) == (rest // columns)[:, None].astype(node.dtype)
                 held, weight = jnp.where(inside, held, 0.0), jnp.where(inside, weight, 0.0)
             left = Totals(before.gradient[at][:, None] + running(held), before.weight[at][:, None] + running(weight))
             whole = Totals(*(part[rest][:, None] for part in totals))
@@ -186,7 +186,7 @@ class Exact(NamedTuple):
                 columns = node.shape[1]
                 entry = samples * columns + jnp.arange(columns, dtype=jnp.int32)[None, :, None]
                 inside = inside & (
-                    _at(node.reshape(-1), entry) == jnp.arange(len(rank), dtype=jnp.int32)[:, None, None]
+                    _at(node.reshape(-1), entry) == jnp.arange(len(rank), dtype=node.dtype)[:, None, None]
                 )
             return jnp.where(inside, ranks, n).min(axis=2)
 

@@ -4,23 +4,27 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, Num
 
 from jaxdis.arrays import sort_columns
 from jaxdis.learners.trees import NEVER, TIE, Numbers, Totals, as_numbers, gain_of, pick
+
+# Two numbers of samples below this fit in one integer.
+HALF = 2**15
 
 
 class Histogram(NamedTuple):
     """Samples cut into quantile bins: a finder of splits.
 
     ``bins [d, n]``; ``weights [n]``; ``left_weight [d, b]`` the weight in each bin and below; ``least`` half of the
-    smallest weight, under which a side counts as empty.
+    smallest weight, under which a side counts as empty; ``alike``: all weights are 1.
     """
 
     bins: Int[Array, "d n"]
     weights: Float[Array, " n"]
     left_weight: Float[Array, "d b"]
     least: Float[Array, ""]
+    alike: bool
 
     def __call__(self, state, gradient, node, totals: Totals, priority):
         """Only left children are counted; their siblings are what is left of the parent.
@@ -32,13 +36,12 @@ class Histogram(NamedTuple):
             sums = cumulated(row_histogram(self.bins, gradient, num_bins))[:, :, None]
             counts = jnp.broadcast_to(self.left_weight[:, :, None, None], (*self.left_weight.shape, 1, 1))
         else:
-            halves = [[], []]
-            for q in range(state[0].shape[2]):
-                inside = node == 2 * q
-                parts = (jnp.where(inside, gradient, 0.0), jnp.where(inside, self.weights[:, None], 0.0))
-                for half, part in zip(halves, parts, strict=True):
-                    half.append(cumulated(row_histogram(self.bins, part, num_bins)))
-            sums, counts = (siblings(jnp.stack(half, axis=2), whole) for half, whole in zip(halves, state, strict=True))
+            left = range(0, 2 * state[0].shape[2], 2)
+            sums = [row_histogram(self.bins, jnp.where(node == q, gradient, 0.0), num_bins) for q in left]
+            halves = (sums, self._counts(node, left))
+            sums, counts = (
+                siblings(cumulated(jnp.stack(half, axis=2)), whole) for half, whole in zip(halves, state, strict=True)
+            )
         gain = gain_of(sums, counts, Totals(*(part[None, None] for part in totals)), self.least)
         best = gain.max(axis=1)
         index = jnp.arange(num_bins, dtype=jnp.int32)[None, :, None, None]
@@ -52,14 +55,28 @@ class Histogram(NamedTuple):
 
         return splits, Totals(left(sums, totals.gradient), left(counts, totals.weight)), (sums, counts)
 
+    def _counts(self, node, children) -> list[Float[Array, "d b c"]]:
+        """Weight in each bin of each child. Where samples only count, two children share an integer."""
+        num_bins = self.left_weight.shape[1]
+        if not self.alike or len(self.weights) >= HALF:
+            weights = self.weights[:, None]
+            return [row_histogram(self.bins, jnp.where(node == q, weights, 0.0), num_bins) for q in children]
+        counts = []
+        for q in children[::2]:
+            both = jnp.where(node == q, 1, jnp.where(node == q + 2, HALF, 0))
+            both = row_histogram(self.bins, both, num_bins)
+            counts += [both & (HALF - 1), both // HALF]
+        return [count.astype(jnp.float32) for count in counts[: len(children)]]
+
 
 def quantile_histogram(
     codes: Float[Array, "n d"], weights: Float[Array, " n"] | None, held_out: Float[Array, "m d"], max_bins: int
 ) -> tuple[Histogram, Numbers, Numbers]:
     """A finder over quantile bins, and training and held-out samples as bin numbers."""
+    alike = weights is None
     bins, others, weights, least = quantile_bins(codes, weights, held_out, max_bins)
     mass = cumulated(row_histogram(bins, weights[:, None], max_bins))[:, :, 0]
-    return Histogram(bins, weights, mass, least), as_numbers(bins), as_numbers(others)
+    return Histogram(bins, weights, mass, least, alike), as_numbers(bins), as_numbers(others)
 
 
 def quantile_bins(
@@ -103,7 +120,7 @@ def _number(codes, edges) -> Int[Array, "d n"]:
     return jax.lax.scan(count, jnp.zeros(codes.T.shape, jnp.int32), edges)[0]
 
 
-def row_histogram(bins: Int[Array, "d n"], rows: Float[Array, "n c"], num_bins: int) -> Float[Array, "d b c"]:
+def row_histogram(bins: Int[Array, "d n"], rows: Num[Array, "n c"], num_bins: int) -> Num[Array, "d b c"]:
     """Sum of rows in each bin of each code: whole rows are added, one code at a time, whose table stays in cache."""
     zero = jnp.zeros((num_bins, rows.shape[1]), rows.dtype)
     return jax.lax.map(lambda number: zero.at[number].add(rows, mode="promise_in_bounds"), bins)

@@ -6,16 +6,19 @@ sample right when its number is above the cut. How cuts are found is a ``Finder`
 samples may be in other numbers, with thresholds in place of cuts.
 """
 
+import functools
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Num
+from jaxtyping import Array, Float, Int, Num, Shaped, UInt
 
 # Gains this close to the best, relatively, are ties: float32 sums in different orders differ by less.
 TIE = 1e-5
 # Gains nearer than this are ties too, and no gain below it is looked for: squared gradients are of order 1 a sample.
 RESOLUTION = 1e-7
+# Samples that walk down a tree at a time.
+BLOCK = 1000
 # The cut of a node that is not split: every number is below.
 NEVER = float(jnp.finfo(jnp.float32).max)
 
@@ -101,7 +104,7 @@ def pick(gain: Float[Array, "d q c"], cut: Float[Array, "d q c"], priority: Floa
 
 def grow(
     find: Finder, numbers: Numbers, gradient: Float[Array, "n c"], totals: Totals, depth: int, priority
-) -> tuple[list[Splits], Int[Array, "n c"], Float[Array, "l c"]]:
+) -> tuple[list[Splits], UInt[Array, "n c"], Float[Array, "l c"]]:
     """Grow one tree on every column of gradients.
 
     Args:
@@ -125,7 +128,7 @@ def grow(
     return levels, node, totals.gradient
 
 
-def leaves(numbers: Numbers, levels: list[Splits]) -> Int[Array, "n c"]:
+def leaves(numbers: Numbers, levels: list[Splits]) -> UInt[Array, "n c"]:
     """The leaf that every held-out sample reaches in every tree."""
     node = None
     for splits in levels:
@@ -133,24 +136,36 @@ def leaves(numbers: Numbers, levels: list[Splits]) -> Int[Array, "n c"]:
     return node
 
 
-def descend(numbers: Numbers, node: Int[Array, "n c"] | None, feature, cut) -> Int[Array, "n c"]:
+def descend(numbers: Numbers, node: UInt[Array, "n c"] | None, feature, cut) -> UInt[Array, "n c"]:
     """Nodes one level down: ``2 q`` to the left, ``2 q + 1`` to the right."""
-    right = above(numbers, feature[0], cut[0]) > 0
-    for q in range(1, cut.shape[0]):
-        right = jnp.where(node == q, above(numbers, feature[q], cut[q]) > 0, right)
-    step = right.astype(jnp.int32)
-    # A barrier: what follows reads nodes many times and must not walk the tree again each time.
-    return jax.lax.optimization_barrier(step if node is None else 2 * node + step)
-
-
-def above(numbers: Numbers, feature: Int[Array, " c"], cut: Float[Array, " c"]) -> Float[Array, "n c"]:
-    """``number − cut`` of all samples in all trees, as one product with one-hot features; its sign is exact."""
     features = numbers.values.shape[1] - 1
-    chosen = (feature[None] == jnp.arange(features)[:, None]).astype(jnp.float32)
-    return jnp.dot(numbers.values, jnp.concatenate([chosen, -cut[None]]), precision=jax.lax.Precision.HIGHEST)
+    chosen = (feature[:, None] == jnp.arange(features)[None, :, None]).astype(jnp.float32)
+    kind = jnp.uint8 if 2 * len(cut) <= 256 else jnp.uint16
+    product = functools.partial(jnp.dot, precision=jax.lax.Precision.HIGHEST)
+    # number − cut as one product with one-hot features; its sign is exact.
+    planes = jnp.concatenate([chosen, -cut[:, None]], axis=1)
+
+    def down(values, node=None):
+        above = product(values, planes[0])
+        for q in range(1, cut.shape[0]):
+            above = jnp.where(node == q, product(values, planes[q]), above)
+        step = (above > 0).astype(kind)
+        return step if node is None else 2 * node.astype(kind) + step
+
+    return by_blocks(down, numbers.values, *([] if node is None else [node]))
 
 
-def choose(values: Float[Array, "l c"], leaf: Int[Array, "n c"]) -> Float[Array, "n c"]:
+def by_blocks(function, *arrays: Shaped[Array, "n ..."]):
+    """A function of one sample, applied to about ``BLOCK`` of them at a time.
+
+    What a block needs stays in cache, and the result is written once: XLA would otherwise fuse ``function`` into
+    everything that reads its result, and compute it anew each time.
+    """
+    blocks = -(-arrays[0].shape[0] // BLOCK)
+    return jax.lax.map(lambda rows: function(*rows), arrays, batch_size=-(-arrays[0].shape[0] // blocks))
+
+
+def choose(values: Float[Array, "l c"], leaf: UInt[Array, "n c"]) -> Float[Array, "n c"]:
     """``values[leaf]`` by halving: a tree of selections, which runs in registers where a gather would not."""
     rows = [values[i][None] for i in range(values.shape[0])]
     bit = 1
@@ -161,10 +176,10 @@ def choose(values: Float[Array, "l c"], leaf: Int[Array, "n c"]) -> Float[Array,
     return rows[0]
 
 
-def node_sums(node: Int[Array, "n c"], values: Float[Array, "n c"], nodes: int) -> Float[Array, "q c"]:
+def node_sums(node: UInt[Array, "n c"], values: Float[Array, "n c"], nodes: int) -> Float[Array, "q c"]:
     """Sums over the samples of each node, as one scatter."""
     columns = node.shape[1]
-    place = node * columns + jnp.arange(columns, dtype=jnp.int32)[None]
+    place = node.astype(jnp.int32) * columns + jnp.arange(columns, dtype=jnp.int32)[None]
     return jnp.zeros(nodes * columns).at[place].add(values, mode="promise_in_bounds").reshape(nodes, columns)
 
 

@@ -20,7 +20,7 @@ def boosted_trees(
     *,
     test: Sample,
     splitter: Splitter = "exact",
-    max_bins: int = 64,
+    max_bins: int | None = None,
     stages: int = 100,
     rate: float = 0.1,
     depth: int = 3,
@@ -84,6 +84,12 @@ def random_forest(
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``, weights ``[n]``. Contract: as
     :func:`boosted_trees`; deterministic given the key. See :func:`jaxdis.learners.forest.fit_forest`.
+
+    A continuous factor that codes tell exactly wants more bins than 64, in proportion of which time grows: on the
+    teapots of the reference below (depth 10) the error of one that a code copies is 0.126, 0.080 and 0.001 of its
+    deviation with 64, 256 and 1,024 bins (scikit-learn: 0.0005), D is 0.824, 0.839 and 0.844 (0.849 ± 0.003) and C
+    0.805, 0.815, 0.821 (0.826 ± 0.001). Depths chosen for each factor on left-out samples give D 0.866 and C 0.848:
+    less depth, hence fewer splits on noise, for the two factors with an error of 0.3.
 
     Reference: Eastwood & Williams 2018, §4.3 (regressors of 10 trees, depth chosen on a development set; their notebook
     gives every code the depths of the first; the paper speaks of the number of splits, the code takes the decrease of

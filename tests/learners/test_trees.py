@@ -16,11 +16,12 @@ from sklearn.ensemble import (
 from sklearn.tree import DecisionTreeRegressor
 
 from jaxdis import RELATIONS, SCORES, Factors, Relation, Sample
+from jaxdis.generalisation import teapot_gap
 from jaxdis.learners.boosting import fit_boosting
 from jaxdis.learners.splits_exact import exact_order
 from jaxdis.learners.trees import Totals, grow
 from jaxdis.relations.trees import PRESETS
-from tests.golden_values import numbers
+from tests.golden_values import arrays, numbers
 from tests.learners.tree_references import FITTED, REPRESENTATIONS, graded, reference, representation
 
 
@@ -51,8 +52,10 @@ def correlation(left, right):
     return np.corrcoef(left.ravel(), right.ravel())[0, 1]
 
 
-# Forty classes of fifty samples: trees isolate single ones, which bins cannot (the convergence note of fit_boosting).
-CROWDED = {"redundant"}
+# What trees of bins may be off in D and C, and least correlation of importances. Where exact trees spend many splits on
+# single samples, bins cannot follow: a factor told all but perfectly, or forty classes of fifty samples that codes
+# hardly tell (the convergence note of fit_boosting).
+BINNED = {"products": (0.04, 0.995), "redundant": (0.1, 0.98)}
 
 
 @pytest.mark.slow
@@ -67,8 +70,9 @@ def test_agrees_with_scikit_learn_at_its_defaults(name):
     np.testing.assert_allclose(fit, golden["accuracy"].mean(axis=0), atol=0.005)
     assert correlation(exact, golden["importance"].mean(axis=0)) > 0.9995
     binned, _ = ours(codes, values, sizes, FITTED, splitter="histogram")
-    np.testing.assert_allclose(d_and_c(binned), theirs.mean(axis=0), atol=0.1 if name in CROWDED else 0.04)
-    assert correlation(binned, golden["importance"].mean(axis=0)) > (0.98 if name in CROWDED else 0.995)
+    apart, alike = BINNED.get(name, (0.015, 0.995))
+    np.testing.assert_allclose(d_and_c(binned), theirs.mean(axis=0), atol=apart)
+    assert correlation(binned, golden["importance"].mean(axis=0)) > alike
 
 
 @pytest.mark.slow
@@ -217,6 +221,17 @@ def test_weights_agree_with_scikit_learn(splitter):
         np.testing.assert_allclose(found.importance[:, j], model.feature_importances_, atol=0.01)
 
 
+def test_weights_of_one_change_nothing():
+    """Without weights, counts of two children share an integer; with weights they are summed apart."""
+    codes, values, sizes = representation("rotation", 300)
+    arguments = (jnp.asarray(codes[:300]), jnp.asarray(values[:300]), sizes, jnp.asarray(codes[300:]))
+    plain, weighted = (
+        fit_boosting(*arguments, stages=5, splitter="histogram", weights=weights) for weights in (None, jnp.ones(300))
+    )
+    np.testing.assert_allclose(plain.importance, weighted.importance, atol=1e-5)
+    np.testing.assert_allclose(plain.test, weighted.test, atol=1e-5)
+
+
 def test_as_many_bins_as_samples_are_exact():
     codes, values, sizes = representation("rotation", 200)
     exact = ours(codes, values, sizes, 200, stages=5)
@@ -323,6 +338,22 @@ def _forest(criterion, depth, seed):
     if criterion == "variance":
         return RandomForestRegressor(20, max_depth=depth, random_state=seed)
     return RandomForestClassifier(20, criterion=criterion, max_depth=depth, max_features=2, random_state=seed)
+
+
+@pytest.mark.slow
+def test_forest_of_continuous_factors_agrees_with_the_recorded_one():
+    """Teapots by the rules of Eastwood & Williams, trees of depth 10: the bins leave 0.005 of D and C."""
+    stored, golden = arrays("qedr"), numbers("qedr")["values"]["forest_of_10_depths_12_10_10_10_10"]
+    codes, factors = stored["codes"].astype(np.float32), stored["factors"].astype(np.float32)
+    seen, number = ~np.asarray(teapot_gap(jnp.asarray(factors))), np.arange(len(codes))
+    factors = (factors - factors[seen].mean(axis=0)) / factors[seen].std(axis=0)
+    train, held = seen & (number < 8000), seen & (number >= 9000)
+    options = {"name": "random_forest", "depth": 10, "choose_depth": False, "max_bins": 1024}
+    found = relate(codes[train], factors[train], codes[held], factors[held], (None,) * 5, **options)
+    scores = d_and_c(np.asarray(found.strength))
+    expected = [golden[f"{score}_mean_and_deviation"][0] for score in ("disentanglement", "completeness")]
+    np.testing.assert_allclose(scores, expected, atol=0.01)
+    np.testing.assert_allclose(1 - np.asarray(found.fit), golden["test_nrmse"], atol=0.02)
 
 
 def test_one_tree_without_bootstrap_is_scikit_learns():
