@@ -163,8 +163,9 @@ def fit_boosting(
         draws = jax.random.uniform(jax.random.fold_in(jax.random.key(0), number), (max(columns.local) + 1, nodes, d))
         priority = draws[columns.local][:, :, rank].T
         roots = Totals(error.sum(axis=0)[None], whole)
-        levels, leaf, sums = grow(finder, numbers, error, roots, depth, priority)
-        steps = node_sums(leaf, curvature, 2**depth)
+        levels, leaf = grow(finder, numbers, error, roots, depth, priority)
+        # Summed anew: a class long certain has sums below the rounding of differences of its ancestors'.
+        sums, steps = (node_sums(leaf, values, 2**depth) for values in (error, curvature))
         leaf_values = _materialised(rate * newton[None] * safe_divide(sums, jnp.where(steps > 1e-20, steps, 0.0)))
         for splits in levels:
             chosen = splits.feature[None] == jnp.arange(d)[:, None, None]

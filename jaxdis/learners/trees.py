@@ -104,7 +104,7 @@ def pick(gain: Float[Array, "d q c"], cut: Float[Array, "d q c"], priority: Floa
 
 def grow(
     find: Finder, numbers: Numbers, gradient: Float[Array, "n c"], totals: Totals, depth: int, priority
-) -> tuple[list[Splits], UInt[Array, "n c"], Float[Array, "l c"]]:
+) -> tuple[list[Splits], UInt[Array, "n c"]]:
     """Grow one tree on every column of gradients.
 
     Args:
@@ -112,20 +112,22 @@ def grow(
       priority: ``[d, 2^depth − 1, c]`` in [0, 1), who wins a tie.
 
     Returns:
-      the splits of each level, the leaf of every sample ``[n, c]`` and the sum of gradients of every leaf.
+      the splits of each level and the leaf of every sample ``[n, c]``.
     """
     node, state, levels = None, None, []
     for level in range(depth):
         nodes = 2**level
         splits, left, state = find(state, gradient, node, totals, priority[:, nodes - 1 : 2 * nodes - 1])
         node = descend(numbers, node, splits.feature, splits.cut)
+        levels.append(splits)
+        if level == depth - 1:
+            break
         if left is None:
             weights = jnp.broadcast_to(find.weights[:, None], gradient.shape)
             totals = Totals(node_sums(node, gradient, 2 * nodes), node_sums(node, weights, 2 * nodes))
         else:
             totals = Totals(*(_children(part, whole - part) for part, whole in zip(left, totals, strict=True)))
-        levels.append(splits)
-    return levels, node, totals.gradient
+    return levels, node
 
 
 def leaves(numbers: Numbers, levels: list[Splits]) -> UInt[Array, "n c"]:
