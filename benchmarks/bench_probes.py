@@ -158,12 +158,12 @@ def bench_peer_lasso(measure, benchmark):
         inputs = (codes[0] - mean) / deviation
         return [Lasso(alpha=0.02).fit(inputs, target).predict(inputs) for target in targets.T]
 
-    measure(fit, rounds=5, compiled=False)
+    measure(fit, rounds=30, compiled=False)
 
 
 def bench_lasso(measure, benchmark):
     benchmark.group = "lasso: ms a member"
-    score(measure, METRICS["dci_lasso"], rounds=5)
+    score(measure, METRICS["dci_lasso"], rounds=30)
 
 
 def bench_peer_probes(measure, benchmark):

@@ -80,11 +80,11 @@ def lasso_importance(
     model = lasso_standardised(codes, values, penalty)
     error = standardised_error(model, held_out, test.factors.values.astype(jnp.float32))
     if informativeness == "nrmse":
-        fit = 1 - jnp.sqrt((error**2).mean(axis=0))
+        fit = 1 - jnp.sqrt((error**2).mean(axis=1))
     else:
         truth, last = test.factors.values.astype(jnp.float32), np.array([[size or 1 for size in factors.sizes]]) - 1
         discrete = np.array([size is not None for size in factors.sizes])
-        named = truth - error * model.target_deviation[None, :]
+        named = truth - error.T * model.target_deviation[None, :]
         right = jnp.round(jnp.clip(named, 0, last.astype(np.float32))) == truth
         fit = jnp.where(discrete, right.mean(axis=0, dtype=jnp.float32), jnp.nan)
     fit = jnp.where(finite.all(), fit, jnp.nan)
