@@ -12,14 +12,14 @@ of probabilities are 1.4 ms, the paths of 15,000 samples through seven splits 3.
 sums over leaves 1.1 ms, gains of 7 nodes by 640 cuts 1.3 ms: 14 ms in all. Measured 22 to 27 ms; what is left is the
 traffic of 5 MB payloads, which each code reads anew.
 
-Measured, CPU time of one of two cores that others used too. Load 3.5: 2.2 s with histograms against 357 s of the peer,
-161 times; LightGBM 8.3 s (3.7 times), xgboost 9.6 s (4.3), HistGradientBoostingClassifier 16.8 s (7.6). Load 8: 2.7 s
-against 326 s, 121 times; 8.1, 8.8 and 13.4 s. Before paths went by blocks of samples it took 1.6 times as long, at the
-same load. Memory of a member: 43 MB, which bounds a chunk under ``vmap``; a CPU maps over members, once each.
+Measured on one core of a server, nothing else on it: 2.12 s with histograms against 312 s of the peer, 148 times;
+LightGBM 6.96 s (3.3 times), xgboost 7.02 s (3.3), HistGradientBoostingClassifier 10.2 s (4.8). Exact splits: 11.0 s, 28
+times the peer. On two cores, wall time: 1.8 and 2.3 s in two runs, LightGBM 4.6 s, HistGradientBoostingClassifier 12.6
+s; the peer knows one thread. Other loads moved 148 between 121 and 161. Memory of a member: 43 MB, which bounds a chunk
+under ``vmap``; a CPU maps over members, once each.
 
 Exact splits count 128 runs of samples as histograms do, with 11 payloads (7 ms), bound the gain within each, and walk
-the 20 of 1,280 runs a node, on average, that may hold the best cut. Measured: 11.0 s at load 3.5 and 10.0 s at load 8,
-32 and 33 times the peer; 76 MB.
+the 20 of 1,280 runs a node, on average, that may hold the best cut; 76 MB.
 
 Growth (20 stages, 4,000 samples, 10 codes, sizes 6 and 10; ms with histograms, with exact splits; load 3 to 8): 2,000,
 4,000, 8,000 samples 33, 48, 89 and 192, 207, 357; 5, 10, 20 codes 35, 48, 75 and 193, 207, 271; 16, 32, 64 classes 48,
