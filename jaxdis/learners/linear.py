@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from jaxdis.arrays import product_over_samples, safe_divide, weighted_mean
 
 SWEEPS = 200
-# Sweeps end when no coefficient moves by more than this, which is rounding where columns have unit variance.
+# Sweeps end when no coefficient moves a prediction by more than this share of the largest part of it: rounding.
 STILL = 1e-7
 # Thirty penalties for unit targets, from one that leaves little to one that shrinks nothing to speak of.
 PENALTIES = tuple(float(f"{10 ** (-4 + 4 * i / 29):.6g}") for i in range(30))
@@ -54,6 +54,7 @@ def _products(inputs, targets):
 
 def _descend(gram, cross, penalty, weights, sweeps: int) -> Float[Array, "d k"]:
     size = jnp.diagonal(gram)
+    deviation = jnp.sqrt(size)[:, None]
 
     def coordinate(i, weights):
         rest = cross[i] - gram[i] @ weights + size[i] * weights[i]
@@ -63,7 +64,8 @@ def _descend(gram, cross, penalty, weights, sweeps: int) -> Float[Array, "d k"]:
     def sweep(state):
         count, weights, _ = state
         moved = jax.lax.fori_loop(0, gram.shape[0], coordinate, weights)
-        return count + 1, moved, jnp.abs(moved - weights).max() > STILL
+        step, reach = (jnp.abs(part * deviation).max(axis=0) for part in (moved - weights, moved))
+        return count + 1, moved, (step > STILL * reach).any()
 
     def moving(state):
         return (state[0] < sweeps) & state[2]

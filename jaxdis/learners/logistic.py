@@ -127,7 +127,7 @@ def _descend(codes, classes, sizes, strength, weights, start: _Descent | None, s
         logits = jnp.clip(inputs @ parameters, -LARGEST_LOGIT, LARGEST_LOGIT)
         exponentials = jnp.exp(logits)
         normaliser = exponentials @ member
-        true = jnp.take_along_axis(logits, true_columns, axis=1, mode="promise_in_bounds")
+        true = jnp.take_along_axis(logits, true_columns, axis=1, mode="clip")
         error = exponentials * ((1 / normaliser) @ member.T) - hot
         value = (weigh_factors * (jnp.log(normaliser) - true)).sum(axis=0)
         return value, inputs.T @ (weigh_columns * error)

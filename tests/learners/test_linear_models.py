@@ -63,9 +63,13 @@ def test_separable_classes_stay_finite():
     assert (np.asarray(logistic.predict(model, codes, (2,))) == classes).all()
 
 
-def test_roc_auc_equals_sklearn_with_ties():
+@pytest.mark.parametrize("longest", [3, 500])
+def test_roc_auc_equals_sklearn_with_ties(longest):
+    """Runs of two and three equal scores alone, and a row of nothing else."""
     rng = np.random.default_rng(0)
     scores = np.stack([rng.normal(size=500), rng.integers(0, 4, 500), np.ones(500)]).astype(np.float32)
+    if longest == 3:
+        scores = rng.permuted(np.tile(np.repeat(np.arange(200), (2, 3) * 100)[None], (3, 1)), axis=1).astype(np.float32)
     positive = rng.random((3, 500)) < 0.3
     found = np.asarray(jax.jit(logistic.roc_auc)(jnp.asarray(scores), jnp.asarray(positive)))
     expected = [roc_auc_score(positive[i], scores[i]) for i in range(3)]
@@ -169,6 +173,14 @@ def test_lasso_equals_sklearn(samples, penalty):
     found = jax.jit(lambda x, y: linear.lasso(x, y, penalty))(codes, targets)
     oracle = Lasso(alpha=penalty, tol=1e-12, max_iter=100_000).fit(codes.astype(float), targets.astype(float))
     np.testing.assert_allclose(found, oracle.coef_.T, atol=1e-4)
+
+
+def test_lasso_does_not_stop_early_where_units_are_large_or_small(samples):
+    codes, values, _, _ = samples
+    targets = linear.standardised(jnp.asarray(values, jnp.float32))
+    plain = linear.lasso(jnp.asarray(codes), targets, 0.02)
+    scaled = linear.lasso(jnp.asarray(1024 * codes), targets / 1024, 0.02)  # coefficients of some 1e-7
+    np.testing.assert_allclose(1024 * 1024 * scaled, plain, atol=1e-5)
 
 
 def test_lasso_of_constant_and_duplicate_columns_is_finite(samples):

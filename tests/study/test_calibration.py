@@ -179,15 +179,11 @@ def test_table_two_is_set_beside_what_its_settings_score(tmp_path):
     assert rows[1] | {"note": ""} == {
         "row": "Z-min Variance", "case": "001", "printed": "0.55", "mean": "0.554", "spread": "0", "note": ""
     }  # fmt: skip
-    apart = {(row["row"], row["case"]): abs(float(row["printed"]) - float(row["mean"])) for row in rows}
-    # All but the case that the note does not explain, and what scatters so far over draws of the first case.
-    far = {place for place, distance in apart.items() if distance > 0.05}
-    assert far == {("Z-min Variance", "000"), ("DCI Mod", "000")}
 
 
 @pytest.mark.slow
 def test_the_sweeps_move_what_they_should(tmp_path):
-    """Figures 1 to 3 of Julka et al. 2024 at a tenth of its samples; three seeds at all of them are on record."""
+    """Figures 1 to 3 of Julka et al. 2024 at a tenth of its samples."""
     names = ("mig", "mig_sup", "dcimig", "modularity", "sap_r2", "dci_lasso", "edi")
     sweeps = {"warp": (0.0, 0.5, 1.0), "rotation": (0.0, 0.1, 0.2, 0.3, 0.4, 0.5), "noise": (0.0, 0.4, 0.8, 1.0)}
     plan = Calibration.of(names, seeds=3, case_samples=0, sweep_samples=2000, sizes=(), **sweeps)
@@ -215,25 +211,6 @@ def test_the_sweeps_move_what_they_should(tmp_path):
         assert (np.diff(mean["rotation"][name]) < 0.005).all(), name
         assert mean["rotation"][name][0] > mean["rotation"][name][-1] + 0.1, name
     assert (np.diff(mean["noise"]["edi.explicitness"]) < 0).all()
-    recorded = numbers("sweeps")["rotation"]["columns"]
-    for name in ("sap_r2", "dci_lasso.disentanglement", "dci_lasso.completeness"):  # these hang little on samples
-        np.testing.assert_allclose(mean["rotation"][name], recorded[name]["mean"], atol=0.02, err_msg=name)
-
-
-def test_the_recorded_sweeps_move_what_they_should():
-    """At the paper's 20,000 samples, six codes and factors: what Figures 1 to 3 are drawn to show."""
-    mean = {
-        kind: {name: np.array(column["mean"], float) for name, column in sweep["columns"].items()}
-        for kind, sweep in numbers("sweeps").items()
-        if kind != "provenance"
-    }
-    for name in ("edi.modularity", "edi.compactness"):
-        assert np.ptp(mean["warp"][name]) < 0.02
-        assert mean["noise"][name][:-1].min() > 0.9
-        assert np.isnan(mean["noise"][name][-1])
-    for name, scores in mean["rotation"].items():
-        # The vote of one code is right however little the code favours its factor, as the paper finds.
-        assert (scores == 1).all() if name == "factor_vae" else (np.diff(scores) <= 0).all(), name
 
 
 @pytest.mark.slow
