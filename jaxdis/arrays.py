@@ -30,6 +30,26 @@ def weighted_mean(columns: Float[Array, "n c"], weights: Float[Array, " n"]) -> 
     return product_over_samples(weights[:, None], columns)[0] / weights.sum()
 
 
+def moments(
+    columns: Float[Array, "n c"], weights: Float[Array, " n"] | None = None
+) -> tuple[Float[Array, " c"], Float[Array, " c"]]:
+    """Mean and standard deviation of each column, the latter 0 for a column that is constant up to rounding.
+
+    Right for columns of any offset and of any scale whose squares would leave float32.
+    """
+    weights = jnp.ones(columns.shape[0]) if weights is None else weights
+    counted = (weights > 0)[:, None]
+    first = columns[jnp.argmax(weights > 0)]  # a shift near the data keeps the mean exact for a constant column
+    moved = jnp.where(counted, columns - first[None, :], 0.0)
+    reach = jnp.abs(moved).max(axis=0)
+    unit = jnp.where(reach > 0, reach, 1.0)
+    moved = moved / unit[None, :]
+    mean = weighted_mean(moved, weights)
+    deviation = jnp.sqrt(weighted_mean((moved - mean[None, :]) ** 2, weights)) * unit
+    rounding = 4 * jnp.finfo(columns.dtype).eps * jnp.abs(jnp.where(counted, columns, 0.0)).max(axis=0)
+    return first + mean * unit, jnp.where(deviation > rounding, deviation, 0.0)
+
+
 def ordered_keys(values: Float[Array, "..."]) -> Int[Array, "..."]:
     """int32 keys in the order of float32 values: sorting them is five times faster on CPU, and fast on GPU too."""
     bits = jax.lax.bitcast_convert_type(values + 0.0, jnp.int32)  # + 0.0: one zero, not two

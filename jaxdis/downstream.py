@@ -129,9 +129,13 @@ def infoe(codes: Codes, factors: Factors, *, steps: int = 100, active: Bool[Arra
 
 
 def _mean_area(log_probability, labels, sizes, trained_on) -> Float[Array, " j"]:
-    """Mean area over the classes present among the labels; NaN for a factor with one value in training."""
+    """Mean area over the classes present among the labels, 0.5 for one that training lacks.
+
+    NaN for a factor with one value in training.
+    """
     areas = roc_auc(log_probability.T, one_hot_of(labels, sizes).T > 0)
-    present = jnp.isfinite(areas)
+    present, learned = jnp.isfinite(areas), one_hot_of(trained_on, sizes).any(axis=0)
+    areas = jnp.where(present & ~learned, 0.5, areas)
     member = jnp.asarray(Groups.of(sizes).member)
     mean = (jnp.where(present, areas, 0.0) @ member) / (present.astype(jnp.float32) @ member)
     several = trained_on.max(axis=0) > trained_on.min(axis=0)

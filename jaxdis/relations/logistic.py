@@ -14,9 +14,6 @@ from jaxdis.relations.correlation import r2
 from jaxdis.relations.relation import Relation, finite_codes
 from jaxdis.typing import Codes, Factors, Sample
 
-# One code alone is two parameters a class: half the steps of a model of all codes.
-STEPS_ALONE = 20
-
 
 def logistic_accuracy(
     codes: Codes,
@@ -51,7 +48,7 @@ def logistic_accuracy(
 
         def alone(code):
             train, judged = code
-            model = fit_logistic(train[:, None], classes, sizes, strength=strength, steps=STEPS_ALONE)
+            model = fit_logistic(train[:, None], classes, sizes, strength=strength)
             return (predict(model, judged[:, None], sizes) == truth).astype(jnp.float32).mean(axis=0)
 
         table = table.at[:, np.array(discrete)].set(jax.lax.map(alone, (inputs.T, held_out.T)))
