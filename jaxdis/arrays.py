@@ -30,6 +30,15 @@ def weighted_mean(columns: Float[Array, "n c"], weights: Float[Array, " n"]) -> 
     return product_over_samples(weights[:, None], columns)[0] / weights.sum()
 
 
+def first_counted(weights: Float[Array, " n"]) -> Int[Array, ""]:
+    """The first sample of positive weight.
+
+    A minimum, not an argmax: where weights are a constant, XLA evaluates an argmax as it compiles, sample by sample.
+    """
+    n = weights.shape[0]
+    return jnp.where(weights > 0, jnp.arange(n, dtype=jnp.int32), n - 1).min()
+
+
 def moments(
     columns: Float[Array, "n c"], weights: Float[Array, " n"] | None = None
 ) -> tuple[Float[Array, " c"], Float[Array, " c"]]:
@@ -37,9 +46,11 @@ def moments(
 
     Right for columns of any offset and of any scale whose squares would leave float32.
     """
-    weights = jnp.ones(columns.shape[0]) if weights is None else weights
-    counted = (weights > 0)[:, None]
-    first = columns[jnp.argmax(weights > 0)]  # a shift near the data keeps the mean exact for a constant column
+    # A shift near the data keeps the mean exact for a constant column.
+    if weights is None:
+        weights, counted, first = jnp.ones(columns.shape[0]), jnp.array(True), columns[0]
+    else:
+        counted, first = (weights > 0)[:, None], columns[first_counted(weights)]
     moved = jnp.where(counted, columns - first[None, :], 0.0)
     reach = jnp.abs(moved).max(axis=0)
     unit = jnp.where(reach > 0, reach, 1.0)
@@ -52,7 +63,8 @@ def moments(
 
 def ordered_keys(values: Float[Array, "..."]) -> Int[Array, "..."]:
     """int32 keys in the order of float32 values: sorting them is five times faster on CPU, and fast on GPU too."""
-    bits = jax.lax.bitcast_convert_type(values + 0.0, jnp.int32)  # + 0.0: one zero, not two
+    # One zero, not two: adding 0.0 would do, but compilers take such a sum away.
+    bits = jax.lax.bitcast_convert_type(jnp.where(values == 0, 0.0, values), jnp.int32)
     return jnp.where(bits < 0, bits ^ jnp.int32(0x7FFFFFFF), bits)
 
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Num
 
-from jaxdis.arrays import safe_divide, weighted_mean
+from jaxdis.arrays import moments, safe_divide, weighted_mean
 from jaxdis.learners.splits_exact import exact_order
 from jaxdis.learners.splits_histogram import quantile_histogram
 from jaxdis.learners.trees import Totals, by_blocks, canonical_order, choose, grow, leaves, node_sums
@@ -202,11 +202,10 @@ def accuracy(
 
 def one_minus_error(predicted: Float[Array, " n"], values: Float[Array, " n"], weights) -> Float[Array, ""]:
     """``1 − RMSE / σ``: 1 is perfect, 0 is no better than the mean; 0 for values that do not vary."""
-    centre = weighted_mean(values[:, None], weights)[0]
-    moments = jnp.stack([(predicted - values) ** 2, (values - centre) ** 2], axis=1)
-    squared, variance = weighted_mean(moments, weights)
-    flat = variance <= (4 * jnp.finfo(jnp.float32).eps * jnp.abs(values).max()) ** 2
-    return jnp.where(flat, 0.0, 1 - jnp.sqrt(safe_divide(squared, jnp.where(flat, 0.0, variance))))
+    deviation = moments(values[:, None], weights)[1][0]
+    unit = jnp.where(deviation > 0, deviation, 1.0)
+    squared = weighted_mean((((predicted - values) / unit) ** 2)[:, None], weights)[0]
+    return jnp.where(deviation > 0, 1 - jnp.sqrt(squared), 0.0)
 
 
 def _targets(values, columns: Columns, weights):
@@ -215,10 +214,8 @@ def _targets(values, columns: Columns, weights):
     hot = (chosen.astype(jnp.int32) == jnp.asarray(columns.value, jnp.int32)[None]).astype(jnp.float32)
     hot = hot * jnp.asarray(columns.member.sum(axis=1))[None]
     real = chosen.astype(jnp.float32)
-    first = real[jnp.argmax(weights > 0)]
-    mean = weighted_mean(real - first[None], weights) + first
-    deviation = jnp.sqrt(weighted_mean((real - mean[None]) ** 2, weights))
-    flat = deviation <= 4 * jnp.finfo(jnp.float32).eps * jnp.abs(real).max(axis=0)
+    mean, deviation = moments(real, weights)
+    flat = deviation == 0
     regression = jnp.asarray(columns.regression)
     shift, scale = jnp.where(regression, mean, 0.0), jnp.where(regression & ~flat, deviation, 1.0)
     standardised = jnp.where(flat[None], 0.0, (real - shift[None]) / scale[None])

@@ -7,24 +7,21 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jaxdis.arrays import product_over_samples, safe_divide, weighted_mean
+from jaxdis.arrays import moments, product_over_samples, safe_divide
 
-SWEEPS = 200
+SWEEPS = 1000
+SWEEPS_TO_JUMP = 5
 # Sweeps end when no coefficient moves a prediction by more than this share of the largest part of it: rounding.
 STILL = 1e-7
 # Thirty penalties for unit targets, from one that leaves little to one that shrinks nothing to speak of.
 PENALTIES = tuple(float(f"{10 ** (-4 + 4 * i / 29):.6g}") for i in range(30))
-PATH_SWEEPS = 50
+PATH_SWEEPS = 500
 
 
 def standardised(columns: Float[Array, "n c"], like: Float[Array, "m c"] | None = None) -> Float[Array, "n c"]:
     """Columns with mean 0 and variance 1 (those of ``like``, when given); a constant column becomes 0."""
-    like = columns if like is None else like
-    ones = jnp.ones(like.shape[0])
-    first = like[0]
-    mean = weighted_mean(like - first[None, :], ones) + first
-    deviation = jnp.sqrt(weighted_mean((like - mean[None, :]) ** 2, ones))
-    flat = deviation <= 4 * jnp.finfo(like.dtype).eps * jnp.abs(like).max(axis=0)
+    mean, deviation = moments(columns if like is None else like)
+    flat = deviation == 0
     return jnp.where(flat[None, :], 0.0, (columns - mean[None, :]) / jnp.where(flat, 1.0, deviation)[None, :])
 
 
@@ -53,6 +50,11 @@ def _products(inputs, targets):
 
 
 def _descend(gram, cross, penalty, weights, sweeps: int) -> Float[Array, "d k"]:
+    """Sweeps over coordinates, and after each few of them a step to the optimum of the signs that they found.
+
+    Coordinates alone hardly move between codes that nearly copy each other: 10⁵ sweeps and more at a correlation of
+    0.9999. On the orthant of its signs the objective is quadratic, and its least value one linear system away.
+    """
     size = jnp.diagonal(gram)
     deviation = jnp.sqrt(size)[:, None]
 
@@ -61,16 +63,35 @@ def _descend(gram, cross, penalty, weights, sweeps: int) -> Float[Array, "d k"]:
         shrunk = jnp.sign(rest) * jnp.maximum(jnp.abs(rest) - penalty, 0.0)
         return weights.at[i].set(jnp.where(size[i] > 0, shrunk / jnp.where(size[i] > 0, size[i], 1.0), 0.0))
 
-    def sweep(state):
+    def sweep(_, weights):
+        return jax.lax.fori_loop(0, gram.shape[0], coordinate, weights)
+
+    def objective(weights):
+        smooth = (weights * (0.5 * gram @ weights - cross)).sum(axis=0)
+        return smooth + penalty * jnp.abs(weights).sum(axis=0)
+
+    def jump(weights):
+        """To the optimum of each target's signs, or to the first of them that would change on the way."""
+        signs = jnp.sign(weights)
+        active = jnp.abs(signs).T  # [k, d]
+        masked = active[:, :, None] * gram[None] * active[:, None, :] + jax.vmap(jnp.diag)(1 - active)
+        best = jnp.linalg.solve(masked, (active * (cross - penalty * signs).T)[:, :, None])[:, :, 0].T
+        move = best - weights
+        crosses = (best * signs < 0) & (signs != 0)
+        share = jnp.where(crosses, safe_divide(-weights, move), 1.0).min(axis=0, initial=1.0)
+        moved = jnp.where(crosses & (safe_divide(-weights, move) <= share[None, :]), 0.0, weights + share * move)
+        return jnp.where((objective(moved) < objective(weights))[None, :], moved, weights)
+
+    def step(state):
         count, weights, _ = state
-        moved = jax.lax.fori_loop(0, gram.shape[0], coordinate, weights)
-        step, reach = (jnp.abs(part * deviation).max(axis=0) for part in (moved - weights, moved))
-        return count + 1, moved, (step > STILL * reach).any()
+        moved = jump(jax.lax.fori_loop(0, SWEEPS_TO_JUMP, sweep, weights))
+        move, reach = (jnp.abs(part * deviation).max(axis=0) for part in (moved - weights, moved))
+        return count + SWEEPS_TO_JUMP, moved, (move > STILL * reach).any()
 
     def moving(state):
         return (state[0] < sweeps) & state[2]
 
-    return jax.lax.while_loop(moving, sweep, (jnp.int32(0), weights, jnp.array(True)))[1]
+    return jax.lax.while_loop(moving, step, (jnp.int32(0), weights, jnp.array(True)))[1]
 
 
 class Linear(NamedTuple):
@@ -87,20 +108,13 @@ class Linear(NamedTuple):
 def lasso_standardised(
     inputs: Float[Array, "n d"], targets: Float[Array, "n k"], penalty: float, *, sweeps: int = SWEEPS
 ) -> Linear:
-    """:func:`lasso` of standardised inputs and targets, which are never written down: one product of all columns gives
-    means, deviations and the Gram matrix. Columns of any offset: they are taken from the first sample."""
+    """:func:`lasso` of standardised inputs and targets: one product of all columns gives their correlations."""
     d, columns = inputs.shape[1], jnp.concatenate([inputs, targets], axis=1)
-    first = columns[0]
-    moved = jnp.concatenate([columns - first[None, :], jnp.ones_like(columns[:, :1])], axis=1)
-    moments = product_over_samples(moved, moved) / columns.shape[0]
-    shift = moments[-1, :-1]
-    covariance = moments[:-1, :-1] - shift[:, None] * shift[None, :]
-    mean, deviation = first + shift, jnp.sqrt(jnp.maximum(jnp.diagonal(covariance), 0.0))
-    rounding = 4 * jnp.finfo(columns.dtype).eps * jnp.abs(mean)
-    deviation = jnp.where(deviation <= rounding, 0.0, deviation)
-    scale = safe_divide(jnp.ones_like(deviation), deviation)
-    correlation = covariance * scale[:, None] * scale[None, :]
-    gram, cross = correlation[:d, :d], correlation[:d, d:]
+    mean, deviation = moments(columns)
+    unit = jnp.where(deviation > 0, deviation, 1.0)
+    columns = jnp.where(deviation > 0, (columns - mean[None, :]) / unit[None, :], 0.0)
+    correlation = product_over_samples(columns[:, :d], columns) / columns.shape[0]
+    gram, cross = correlation[:, :d], correlation[:, d:]
     weights = _descend(gram, cross, penalty, jnp.zeros_like(cross), sweeps)
     return Linear(weights, mean[:d], deviation[:d], mean[d:], deviation[d:])
 

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
 from jaxdis.arrays import BLOCK, safe_divide, sort_columns
@@ -11,6 +12,8 @@ from jaxdis.learners.logistic import Groups, one_hot_of
 
 NEWTON_STEPS = 10
 MACHINE_STEPS = 20
+# A line that rises by less over all samples is flat: margins are told apart to about this much.
+FLAT = 1e-7
 
 
 class Margins(NamedTuple):
@@ -33,7 +36,8 @@ class Sorted(NamedTuple):
 def sorted_sums(codes: Float[Array, "n d"]) -> Sorted:
     """Number, sum and sum of squares of each code's smallest values, shared by the machines of all factors."""
     ordered = sort_columns(codes).T
-    return Sorted(ordered, jnp.stack([_prefix_sums(ordered**power) for power in range(3)], axis=1))
+    number = jnp.broadcast_to(np.arange(ordered.shape[1] + 1, dtype=np.float32), (ordered.shape[0], codes.shape[0] + 1))
+    return Sorted(ordered, jnp.stack([number, _prefix_sums(ordered), _prefix_sums(ordered**2)], axis=1))
 
 
 def fit_margins(
@@ -65,14 +69,17 @@ def fit_margins(
     other = jnp.where(occurring == 2, balanced.sum() - balanced, 1.0)
     positive, negative = 2 * strength * balanced[:, None], 2 * strength * other[:, None]
     whole = ordered.sums[:, :, -1]  # [d, 3]
+    reach = jnp.maximum(jnp.abs(ordered.codes[:, 0]), jnp.abs(ordered.codes[:, -1]))
 
     def newton(_, state):
         slope, intercept = state
         rising = slope > 0
-        threshold = (-1 - intercept) / jnp.where(jnp.abs(slope) < 1e-12, 1e-12, slope)
+        threshold = (-1 - intercept) / jnp.where(slope == 0, 1.0, slope)
         place = jax.vmap(lambda code, at: jnp.searchsorted(code, at), (0, 1), 1)(ordered.codes, threshold)
         below = jax.vmap(lambda sums, at: sums[:, at], (0, 1), 2)(ordered.sums, place)  # [3, v, d]
         lost = jnp.where(rising[None], whole.T[:, None, :] - below, below)  # all samples as if negative
+        level = (jnp.abs(slope) * reach < FLAT)[None]  # a flat line loses all samples or none
+        lost = jnp.where(level, jnp.where(intercept > -1, 1.0, 0.0)[None] * whole.T[:, None, :], lost)
         margin = slope[classes] * codes + intercept[classes]
         as_negative, as_positive = (margin > -1).astype(jnp.float32), (margin < 1).astype(jnp.float32)
         powers = jnp.stack([jnp.ones_like(codes), codes, codes**2])

@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from jaxdis.arrays import from_keys, ordered_keys
+from jaxdis.arrays import ordered_keys
 from jaxdis.learners.neighbours import chunk_rows, class_counts, over_deviation
-from jaxdis.learners.ordered import count_nearer, digamma_table, expected_digamma, kth_smallest
+from jaxdis.learners.ordered import digamma_table, expected_digamma, smallest
 
 Norm = Literal["chebyshev", "euclidean"]
 
@@ -66,36 +66,35 @@ def joint_continuous_information(
     n, k = values.shape
     codes, values = over_deviation(codes), over_deviation(values)
     table = digamma_table(n)
-    ordered = from_keys(jax.lax.sort(ordered_keys(values.T), dimension=1, is_stable=True))
     size = chunk_rows(n)
     rows = jnp.minimum(jnp.arange(-(-n // size) * size, dtype=jnp.int32), n - 1).reshape(-1, size)
 
     def one_chunk(chunk):
         apart = _distances(codes, chunk, "chebyshev")
 
-        def one_factor(factor):
-            value, ordered_value = factor
+        def one_factor(value):
             centre = value[chunk]
             both = jnp.maximum(apart, jnp.abs(value[None, :] - centre[:, None]))
-            radius = kth_smallest(both, neighbours + 1)
-            equal = radius == 0
-            within = (apart < radius[:, None]) | (equal[:, None] & (apart == 0))
-            in_value = jnp.where(
-                equal,
-                count_nearer(ordered_value, centre, radius, closed=True),
-                count_nearer(ordered_value, centre, radius),
-            )
-            met = jnp.where(equal, (both == 0).sum(axis=1), neighbours)
-            return table[met] - table[within.sum(axis=1)] - table[in_value]
+            nearest = smallest(both, neighbours + 1)[:, 1:]  # the sample itself is the first
+            radius = nearest[:, -1:]
+            in_value = jnp.abs(value[None, :] - centre[:, None])
+            equal = table[_count(both == 0)] - table[_count(apart == 0)] - table[_count(in_value == 0)]
+            tied, rank = _count(both == radius), neighbours - _count(nearest < radius)
 
-        return jax.lax.map(one_factor, (values.T, ordered))
+            def expected(distance):
+                shared = _count((both == radius) & (distance == radius))
+                return expected_digamma(rank, tied, _count(distance < radius) - 1, _count(distance == radius), shared)
+
+            return jnp.where(radius[:, 0] == 0, equal, table[neighbours] - expected(apart) - expected(in_value))
+
+        return jax.lax.map(one_factor, values.T)
 
     terms = jax.lax.map(one_chunk, rows).swapaxes(0, 1).reshape(k, -1)[:, :n]
     return jnp.maximum(table[n] + terms.mean(axis=1), 0.0)
 
 
 def digamma_difference(table, reach, equal, equal_class):
-    """``E ψ(m)`` of samples that have ``reach`` equals in their class: see :func:`expected_digamma`."""
+    """:func:`expected_digamma` of samples that have ``reach`` equals in their class."""
     return table[jnp.maximum(reach, 1)] + table[equal][None, :] - table[equal_class]
 
 
@@ -141,10 +140,14 @@ def _expected(apart, same, reach, neighbours: int):
     own = jnp.where(same, apart, jnp.inf)
     # A class of at most k samples: the farthest of them.
     farthest = jnp.where(same, apart, -jnp.inf).max(axis=1)
-    radius = jnp.where(reach < neighbours, farthest, kth_smallest(own, neighbours + 1))[:, None]
+    radius = jnp.where(reach < neighbours, farthest, smallest(own, neighbours + 1)[:, -1])[:, None]
     itself = (radius[:, 0] > 0).astype(jnp.int32)
     inside = (apart < radius).sum(axis=1) - itself
     inside_class = (own < radius).sum(axis=1) - itself
     shell = (apart == radius).sum(axis=1) + itself - 1
     shell_class = (own == radius).sum(axis=1) + itself - 1
-    return expected_digamma(reach, inside, inside_class, shell, shell_class)
+    return expected_digamma(reach - inside_class, shell_class, inside, shell, shell_class)
+
+
+def _count(where) -> Int[Array, " r"]:
+    return where.sum(axis=1, dtype=jnp.int32)

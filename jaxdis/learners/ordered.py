@@ -23,6 +23,12 @@ def count_nearer(ordered: Float[Array, " n"], centre, radius, *, closed: bool = 
     return jnp.maximum(_count_below(ordered, centre, radius, closed, start, stop) - below, 0)
 
 
+def tied_range(ordered: Float[Array, " n"], centre, offset) -> dict[str, Int[Array, " n"]]:
+    """``start`` and ``stop`` of the values of a sorted column that lie exactly ``offset`` from each ``centre``."""
+    start, stop = (_count_below(ordered, centre, offset, inclusive, None, None) for inclusive in (False, True))
+    return {"start": start, "stop": stop}
+
+
 def _count_below(ordered, centre, offset, inclusive: bool, start, stop) -> Int[Array, " n"]:
     """How many values from ``start`` lie under ``centre + offset`` (or at it): a binary search without branches."""
     n = ordered.shape[0]
@@ -46,8 +52,8 @@ def insert(kept: tuple, value) -> tuple:
     return tuple(updated)
 
 
-def kth_smallest(rows: Float[Array, "r n"], k: int, *, lanes: int = 16) -> Float[Array, " r"]:
-    """The ``k``-th smallest of each row, ties counted; inf where a row has fewer finite entries."""
+def smallest(rows: Float[Array, "r n"], k: int, *, lanes: int = 16) -> Float[Array, "r k"]:
+    """The ``k`` smallest of each row in order, ties counted; inf where a row has fewer finite entries."""
     r, n = rows.shape
     steps = -(-n // lanes)
     padded = jnp.pad(rows, ((0, 0), (0, steps * lanes - n)), constant_values=jnp.inf)
@@ -56,26 +62,26 @@ def kth_smallest(rows: Float[Array, "r n"], k: int, *, lanes: int = 16) -> Float
         return insert(kept, jax.lax.dynamic_slice(padded, (0, i * lanes), (r, lanes)))
 
     kept = jax.lax.fori_loop(0, steps, step, (jnp.full((r, lanes), jnp.inf, rows.dtype),) * k)
-    return jnp.sort(jnp.concatenate(kept, axis=1), axis=1)[:, k - 1]
+    return jnp.sort(jnp.concatenate(kept, axis=1), axis=1)[:, :k]
 
 
-def expected_digamma(k, inside, inside_class, shell, shell_class):
-    """``E ψ(m)`` over the order in which tied neighbours are met, ``m`` counting neighbours up to the k-th of class.
+def expected_digamma(rank, tied, inside, shell, shared):
+    """``E ψ(m)`` over the order in which equally distant samples are met; ``m − 1`` samples are met before the last.
 
-    ``inside`` neighbours lie nearer than the radius, ``inside_class`` of these of the sample's own class; ``shell`` lie
-    at the radius, ``shell_class`` of the class; the sample itself counts nowhere. The position in the shell of the
-    ``r``-th of the class, ``r = k − inside_class``, is negative hypergeometric. With nothing inside
-    ``E ψ = ψ(k) + ψ(shell + 1) − ψ(shell_class + 1)`` exactly; else to second order. Without ties it is
-    ``ψ(inside + 1)``.
+    The search ends with the ``rank``-th of ``tied`` samples that it meets at its radius. Of another set of samples,
+    ``inside`` lie nearer than the radius and ``shell`` at it, ``shared`` of which are among the ``tied``. How many of
+    the others are met before the last is negative hypergeometric. With nothing inside and all tied samples shared
+    ``E ψ = ψ(rank) + ψ(shell + 1) − ψ(tied + 1)`` exactly; otherwise to second order. The sample itself counts nowhere.
     """
-    k, inside, inside_class, shell, shell_class = (
-        jnp.asarray(count).astype(jnp.float32) for count in (k, inside, inside_class, shell, shell_class)
+    rank, tied, inside, shell, shared = (
+        jnp.asarray(count).astype(jnp.float32) for count in (rank, tied, inside, shell, shared)
     )
-    rank = jnp.maximum(k - inside_class, 1.0)
-    mean = rank * (shell + 1) / (shell_class + 1)
-    missed = jnp.maximum(shell_class + 1 - rank, 0.0)
-    variance = mean * (shell - shell_class) * missed / ((shell_class + 1) * (shell_class + 2))
-    reached = jnp.maximum(inside + mean, 1.0)
-    several = digamma(reached) - variance / (2 * reached**2)
-    alone = digamma(jnp.maximum(k, 1.0)) + digamma(shell + 1) - digamma(shell_class + 1)
-    return jnp.where(inside > 0, several, alone)
+    rank, tied = jnp.maximum(rank, 1.0), jnp.maximum(tied, 1.0)
+    others, share = jnp.maximum(shell - shared, 0.0), jnp.minimum(shared / tied, 1.0)
+    missed = jnp.maximum(tied + 1 - rank, 0.0)
+    met = jnp.maximum(inside + 1 + (rank - 1) * share + rank * others / (tied + 1), 1.0)
+    variance = rank * others * missed * (tied + others + 1) / ((tied + 1) ** 2 * (tied + 2))
+    variance = variance + (rank - 1) * share * (1 - share)
+    several = digamma(met) - variance / (2 * met**2)
+    alone = digamma(rank) + digamma(shell + 1) - digamma(tied + 1)
+    return jnp.where((inside > 0) | (shared < tied), several, alone)

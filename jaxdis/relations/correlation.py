@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from jaxdis.arrays import product_over_samples, weighted_mean
+from jaxdis.arrays import moments, product_over_samples
 from jaxdis.relations.relation import Relation, finite_codes
 from jaxdis.typing import Codes, Factors, Weights
 
@@ -29,10 +29,8 @@ def correlation(
 
     Reference: the relation under MCC (Hyvärinen & Morioka 2016, §5).
     """
-    covariance, code_variance, factor_variance = _moments(codes, factors.values.astype(jnp.float32), weights, kind)
-    scale = jnp.sqrt(code_variance[:, None] * factor_variance[None, :])
-    strength = jnp.abs(covariance) / jnp.where(scale > 0, scale, 1.0)
-    return _relation(jnp.minimum(strength, 1.0), codes, code_variance, factor_variance, active)
+    strength, code_deviation, factor_deviation = _correlations(codes, factors, weights, kind)
+    return _relation(strength, codes, code_deviation, factor_deviation, active)
 
 
 def r2(
@@ -44,7 +42,7 @@ def r2(
 ) -> Relation:
     """Share of a factor's variance that a line in one code explains: the squared correlation.
 
-    ``strength[i, j] = Cov² / (Var Var)``; 0 where the code's variance is at most 1e-12; ``ceiling`` is 1.
+    ``strength[i, j] = Cov² / (Var Var)``; 0 where the code's deviation is at most 1e-6; ``ceiling`` is 1.
     Shapes: codes ``[n, d]``, factors ``[n, k]``, weights ``[n]``.
 
     Contract: in [0, 1]; a constant code's row is 0; deterministic; invariant under affine maps of a code (but for the
@@ -54,38 +52,35 @@ def r2(
     classification accuracy for discrete factors; the squared correlation of class numbers is what other libraries call
     SAP for any factor.
     """
-    covariance, code_variance, factor_variance = _moments(codes, factors.values.astype(jnp.float32), weights, "pearson")
-    scale = code_variance[:, None] * factor_variance[None, :]
-    strength = covariance**2 / jnp.where(scale > 0, scale, 1.0)
-    code_variance = jnp.where(code_variance > 1e-12, code_variance, 0.0)
-    return _relation(jnp.minimum(strength, 1.0), codes, code_variance, factor_variance, active)
+    strength, code_deviation, factor_deviation = _correlations(codes, factors, weights, "pearson")
+    code_deviation = jnp.where(code_deviation > 1e-6, code_deviation, 0.0)
+    return _relation(strength**2, codes, code_deviation, factor_deviation, active)
 
 
-def _relation(strength, codes, code_variance, factor_variance, active):
-    strength = jnp.where((code_variance > 0)[:, None], strength, 0.0)
-    ceiling = jnp.where(factor_variance > 0, 1.0, 0.0)
+def _relation(strength, codes, code_deviation, factor_deviation, active):
+    strength = jnp.where((code_deviation > 0)[:, None], strength, 0.0)
+    ceiling = jnp.where(factor_deviation > 0, 1.0, 0.0)
     return Relation.of(strength, ceiling, active=active, finite=finite_codes(codes))
 
 
-def _moments(codes, values, weights, kind):
-    """Weighted covariance ``[d, k]`` and the variances; what rounding leaves of a constant counts as none."""
+def _correlations(codes, factors: Factors, weights, kind):
+    """Weighted absolute correlations ``[d, k]`` and the deviations; 0 for a column that is constant up to rounding."""
+    values = factors.values.astype(jnp.float32)
     if kind == "spearman":
         codes, values = mid_ranks(codes, weights), mid_ranks(values, weights)
     weights = jnp.ones(codes.shape[0]) if weights is None else weights
-    codes, code_variance = _centred(codes, weights)
-    values, factor_variance = _centred(values, weights)
-    covariance = product_over_samples(codes, weights[:, None] * values) / weights.sum()
-    return covariance, code_variance, factor_variance
+    codes, code_deviation = _unit(codes, weights)
+    values, factor_deviation = _unit(values, weights)
+    strength = jnp.abs(product_over_samples(codes, weights[:, None] * values)) / weights.sum()
+    return jnp.minimum(strength, 1.0), code_deviation, factor_deviation
 
 
-def _centred(columns, weights):
-    size = jnp.max(jnp.where(weights[:, None] > 0, jnp.abs(columns), 0.0), axis=0)
-    first = columns[jnp.argmax(weights > 0)]  # a shift near the data keeps the mean exact for a constant column
-    columns = columns - first[None, :]
-    columns = columns - weighted_mean(columns, weights)[None, :]
-    variance = weighted_mean(columns**2, weights)
-    rounding = (4 * jnp.finfo(columns.dtype).eps * size) ** 2
-    return columns, jnp.where(variance > rounding, variance, 0.0)
+def _unit(columns, weights):
+    """Columns around their mean in units of their deviation, 0 for a constant; the deviation."""
+    mean, deviation = moments(columns, weights)
+    unit = jnp.where(deviation > 0, deviation, 1.0)
+    columns = jnp.where((deviation > 0) & (weights > 0)[:, None], (columns - mean[None, :]) / unit[None, :], 0.0)
+    return columns, deviation
 
 
 def mid_ranks(columns: Float[Array, "n c"], weights: Weights | None = None) -> Float[Array, "n c"]:

@@ -68,15 +68,16 @@ def lasso_importance(
     nearest to the true class number (NaN for a continuous factor).
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``.
-    Contract: a constant code's row is 0; a non-finite code is left out of the model and makes ``fit`` NaN; invariant
-    under affine maps of a code; deterministic. Class numbers are taken as values.
+    Contract: a constant code's row is 0; a code that is not finite or not active is left out of the model, and the
+    former makes ``fit`` NaN; invariant under affine maps of a code; deterministic. Class numbers are taken as values.
 
     Reference: Eastwood & Williams 2018, §4.3 (penalty chosen on a development set; their notebook fixes 0.02). Their
     plain mean of completeness is ``entropy`` with ``completeness="mean"``.
     """
     values = factors.values.astype(jnp.float32)
     finite = finite_codes(codes) & finite_codes(test.codes)
-    codes, held_out = (jnp.where(finite[None, :], sample, 0.0) for sample in (codes, test.codes))
+    shown = finite if active is None else finite & active
+    codes, held_out = (jnp.where(shown[None, :], sample, 0.0) for sample in (codes, test.codes))
     model = lasso_standardised(codes, values, penalty)
     error = standardised_error(model, held_out, test.factors.values.astype(jnp.float32))
     if informativeness == "nrmse":
