@@ -2,7 +2,7 @@
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, Num
 
 # Rows summed at a time: float32 sums of many equal terms drift when they are added one by one.
 BLOCK = 128
@@ -59,6 +59,15 @@ def moments(
     deviation = jnp.sqrt(weighted_mean((moved - mean[None, :]) ** 2, weights)) * unit
     rounding = 4 * jnp.finfo(columns.dtype).eps * jnp.abs(jnp.where(counted, columns, 0.0)).max(axis=0)
     return first + mean * unit, jnp.where(deviation > rounding, deviation, 0.0)
+
+
+def class_counts(
+    classes: Int[Array, "n k"], sizes: tuple[int, ...], weights: Float[Array, " n"] | None = None
+) -> Num[Array, "k v"]:
+    """How often (or with how much weight) each value of each factor occurs; ``v`` is the largest size."""
+    table = jnp.zeros((len(sizes), max(sizes)), jnp.int32 if weights is None else weights.dtype)
+    amount = 1 if weights is None else weights[None, :]
+    return table.at[jnp.arange(len(sizes))[:, None], classes.T].add(amount)
 
 
 def ordered_keys(values: Float[Array, "..."]) -> Int[Array, "..."]:

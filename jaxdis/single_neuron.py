@@ -8,9 +8,9 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 from scipy.stats import chi2
 
-from jaxdis.arrays import safe_divide, sort_columns
+from jaxdis.arrays import class_counts, safe_divide, sort_columns
 from jaxdis.learners.assignment import assign, assign_each
-from jaxdis.relations.binning import count_dividers
+from jaxdis.relations.binning import count_dividers, divided_place
 from jaxdis.relations.information import mutual_information_equal_count
 from jaxdis.relations.relation import finite_codes
 from jaxdis.typing import Codes, Factors, Sample
@@ -70,25 +70,24 @@ def snc(
     usable = (information.ceiling > 0) & discrete
     aligned = align_codes(information.strength, information.active, usable, reuse=mode == "code")
     ordered, trained, judged = (table.T for table in (sort_columns(codes), codes, held_out))  # a code is a row
-    limits = np.array([chi2.isf(LEVEL, max(size - 1, 1)) for size in sizes], np.float32)
 
     # Factors together or one after the other with classes padded to the most: one program, whatever the sizes.
     most, last = max(sizes), np.array([sizes], np.int32) - 1
     classes, truth = (jnp.clip(sample.values.astype(jnp.int32), 0, last).T for sample in (factors, test.factors))
+    counts = class_counts(classes.T, tuple(sizes))
     given = tuple(table[jnp.maximum(aligned, 0)] for table in (ordered, trained, judged))
-    predicted = _as_many_bins_as_classes(*given, classes, np.array(sizes, np.int32), most)
+    predicted = _as_many_bins_as_classes(*given, classes, counts > 0)
     if mode == "paper":
 
         def one_factor(factor):
-            predicted, classes, size, limit, *given = factor
-            counts = jnp.zeros(most).at[classes].add(1.0)
+            predicted, classes, counts, *given = factor
             return jax.lax.cond(
-                _balanced(counts, size, limit),
+                _balanced(counts.astype(jnp.float32)),
                 lambda: predicted,
                 lambda: _bins_of_common_size(*given, classes, most),
             )
 
-        predicted = jax.lax.map(one_factor, (predicted, classes, np.array(sizes, np.int32), limits, *given))
+        predicted = jax.lax.map(one_factor, (predicted, classes, counts, *given))
     correct = (predicted == truth).astype(jnp.float32).T
     correct = jnp.where((aligned >= 0)[None, :], correct, 0.0)
     accuracy, chance = correct.mean(axis=0), chance_of(classes.T, tuple(sizes))
@@ -126,27 +125,28 @@ def align_codes(information, active, usable, *, reuse: bool) -> Int[Array, " k"]
     return jnp.where(row >= 0, row % d, -1)
 
 
-def _balanced(counts, size, limit) -> Bool[Array, ""]:
-    """Whether the classes are as frequent as uniform sampling makes them."""
-    expected = counts.sum() / size.astype(jnp.float32)
-    exists = jnp.arange(counts.shape[0]) < size
-    return (jnp.where(exists, (counts - expected) ** 2, 0.0).sum() / expected) <= limit
+def _balanced(counts: Float[Array, " v"]) -> Bool[Array, ""]:
+    """Whether the classes that occur are as frequent as uniform sampling makes them."""
+    limits = np.array([chi2.isf(LEVEL, max(size - 1, 1)) for size in range(counts.shape[0] + 1)], np.float32)
+    occurs = counts > 0
+    expected = counts.sum() / occurs.sum().astype(jnp.float32)
+    distance = jnp.where(occurs, (counts - expected) ** 2, 0.0).sum() / expected
+    return distance <= jnp.asarray(limits)[occurs.sum()]
 
 
-def _as_many_bins_as_classes(ordered, trained, held_out, classes, sizes, most: int) -> Int[Array, "k m"]:
-    """Equal-count bins of each factor's code, matched one to one with classes. A factor is a row."""
-    n = ordered.shape[1]
-    cut = np.arange(1, most)
-    place = np.minimum(cut * n // sizes[:, None], n - 1)
-    dividers = jnp.where(cut < sizes[:, None], jnp.take_along_axis(ordered, place, axis=1), jnp.inf)
+def _as_many_bins_as_classes(ordered, trained, held_out, classes, occurs: Bool[Array, "k v"]) -> Int[Array, "k m"]:
+    """Equal-count bins of each factor's code, as many as classes occur, matched one to one. A factor is a row."""
+    most, used = occurs.shape[1], occurs.sum(axis=1, dtype=jnp.int32)[:, None]
+    cut = np.arange(1, most, dtype=np.int32)[None, :]
+    place = divided_place(cut, ordered.shape[1], used)
+    dividers = jnp.where(cut < used, jnp.take_along_axis(ordered, place, axis=1), jnp.inf)
     cell = count_dividers(trained, dividers) * most + classes
 
     def table(cell):
         return jnp.zeros(most * most).at[cell].add(1.0, mode="promise_in_bounds").reshape(most, most)
 
     agree = jax.lax.map(table, cell)
-    exists = np.arange(most) < sizes[:, None]
-    worth = jnp.where(exists[:, :, None] & exists[:, None, :], agree, jnp.nan)
+    worth = jnp.where((np.arange(most) < used)[:, :, None] & occurs[:, None, :], agree, jnp.nan)
     class_of_bin = assign_each(worth, maximize=True).column
     return jnp.take_along_axis(class_of_bin, count_dividers(held_out, dividers), axis=1)
 

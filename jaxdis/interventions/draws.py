@@ -9,79 +9,114 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, PRNGKeyArray
 
+from jaxdis.relations.binning import equal_width_bins
 from jaxdis.typing import Factors
 
 
 class Draws(NamedTuple):
-    """``factor [t]``, the factor held in each batch (as a number among the discrete ones that vary); ``rows [t, b]``,
-    the samples of a batch; ``partners [t, b]``, the samples that they are compared with, or None."""
+    """Batches ``t``, of which the first ``num_train`` are drawn from one half of the samples, the others from the rest.
+
+    ``factor [t]``, the factor held in each batch; ``rows [t, b]``, its samples; ``partners [t, b]``, the samples that
+    they are compared with, or None; ``varying []``, how many factors there are to hold.
+    """
 
     factor: Int[Array, " t"]
     rows: Int[Array, "t b"]
     partners: Int[Array, "t b"] | None
+    varying: Int[Array, ""]
 
 
 def draw_batches(
-    key: PRNGKeyArray, factors: Factors, *, num_train: int = 10_000, num_eval: int = 5_000, batch: int = 64
+    key: PRNGKeyArray,
+    factors: Factors,
+    *,
+    num_train: int = 10_000,
+    num_eval: int = 5_000,
+    batch: int = 64,
+    factor_bins: int | None = None,
 ) -> Draws:
-    """Batches of samples that share the value of one random factor, the value being that of a random sample."""
+    """Batches of samples that share the value of one random factor, the value being that of a random sample.
+
+    Continuous factors are cut into ``factor_bins`` equal-width bins, or never held.
+    """
     which, first, rest = jax.random.split(key, 3)
-    count = num_train + num_eval
-    factor, table = _varying(which, factors, count)
-    one = jax.random.randint(first, (count,), 0, factors.num_samples)
-    rows = _given(rest, table, factor[:, None], jnp.broadcast_to(one[:, None], (count, batch)))
-    return Draws(factor, rows, None)
+    factor, table, varying = _varying(which, factors, num_train, num_eval, factor_bins)
+    one = _random_rows(first, table, num_train, num_eval, 1)
+    rows = _given(rest, table, factor[:, None], jnp.broadcast_to(one, (len(one), batch)))
+    return Draws(factor, rows, None, varying)
 
 
 def draw_pairs(
-    key: PRNGKeyArray, factors: Factors, *, num_train: int = 10_000, num_eval: int = 5_000, batch: int = 64
+    key: PRNGKeyArray,
+    factors: Factors,
+    *,
+    num_train: int = 10_000,
+    num_eval: int = 5_000,
+    batch: int = 64,
+    factor_bins: int | None = None,
 ) -> Draws:
-    """Batches of pairs of samples: the first of a pair is random, the second shares the value of one factor with it."""
+    """Batches of pairs of samples: the first of a pair is random, the second shares the value of one factor with it.
+
+    Continuous factors are cut into ``factor_bins`` equal-width bins, or never held.
+    """
     which, first, rest = jax.random.split(key, 3)
-    count = num_train + num_eval
-    factor, table = _varying(which, factors, count)
-    rows = jax.random.randint(first, (count, batch), 0, factors.num_samples)
-    return Draws(factor, rows, _given(rest, table, factor[:, None], rows))
+    factor, table, varying = _varying(which, factors, num_train, num_eval, factor_bins)
+    rows = _random_rows(first, table, num_train, num_eval, batch)
+    return Draws(factor, rows, _given(rest, table, factor[:, None], rows), varying)
 
 
 class _Table(NamedTuple):
-    """For each factor: samples sorted by value ``[k, n]``, each sample's value's start and number among them."""
+    """Samples in random order, ``shuffled [n]``, whose first half is learned from. For each factor: samples sorted by
+    half and value ``[k, n]``; where those of each sample's half and value start and how many they are, ``[k, n]``."""
 
+    shuffled: Int[Array, " n"]
     order: Int[Array, "k n"]
     start: Int[Array, "k n"]
     count: Int[Array, "k n"]
 
 
-def _varying(key, factors: Factors, count: int) -> tuple[Int[Array, " t"], _Table]:
-    """A random factor for each batch among the discrete ones with more than one value, and where its values are."""
+def _varying(key, factors: Factors, num_train: int, num_eval: int, factor_bins: int | None):
+    """A random factor for each batch among those with more than one value, where its values are, how many vary."""
+    which, halves = jax.random.split(key)
+    n = factors.num_samples
+    shuffled = jax.random.permutation(halves, n).astype(jnp.int32)
+    judged = jnp.zeros(n, jnp.int32).at[shuffled[n // 2 :]].set(1)
     orders, starts, counts, varies = [], [], [], []
-    for j, size in enumerate(factors.sizes):
-        values = (
-            factors.values[:, j].astype(jnp.int32) if size is not None else jnp.zeros(factors.num_samples, jnp.int32)
-        )
-        number = jnp.zeros(size or 1, jnp.int32).at[values].add(1)
-        orders.append(jnp.argsort(values).astype(jnp.int32))
-        starts.append((jnp.cumsum(number) - number)[values])
-        counts.append(number[values])
+    for j in range(factors.num_factors):
+        values, size = held_values(factors, j, factor_bins)
+        number = jnp.zeros(2 * size, jnp.int32).at[values + size * judged].add(1)
+        orders.append(jnp.argsort(values + size * judged).astype(jnp.int32))
+        starts.append((jnp.cumsum(number) - number)[values + size * judged])
+        counts.append(number[values + size * judged])
         varies.append(values.max() > values.min())
     varies = jnp.stack(varies)
     place = jnp.nonzero(varies, size=len(orders), fill_value=0)[0].astype(jnp.int32)
     number = jnp.maximum(varies.sum(), 1).astype(jnp.float32)
-    chosen = jnp.floor(jax.random.uniform(key, (count,)) * number).astype(jnp.int32)
-    return place[chosen], _Table(jnp.stack(orders), jnp.stack(starts), jnp.stack(counts))
+    chosen = jnp.floor(jax.random.uniform(which, (num_train + num_eval,)) * number).astype(jnp.int32)
+    return place[chosen], _Table(shuffled, jnp.stack(orders), jnp.stack(starts), jnp.stack(counts)), varies.sum()
 
 
-def num_varying(factors: Factors) -> Int[Array, ""]:
-    varies = [
-        factors.values[:, j].max() > factors.values[:, j].min()
-        for j, size in enumerate(factors.sizes)
-        if size is not None
-    ]
-    return jnp.stack(varies).sum()
+def held_values(factors: Factors, j: int, factor_bins: int | None) -> tuple[Int[Array, " n"], int]:
+    """Class numbers of a factor that can be held, and how many there are; one for a continuous factor without bins."""
+    values, size = factors.values[:, j], factors.sizes[j]
+    if size is not None:
+        return values.astype(jnp.int32), size
+    if factor_bins is None:
+        return jnp.zeros(factors.num_samples, jnp.int32), 1
+    return equal_width_bins(values.astype(jnp.float32)[:, None], factor_bins)[:, 0], factor_bins
+
+
+def _random_rows(key, table: _Table, num_train: int, num_eval: int, batch: int) -> Int[Array, "t b"]:
+    """Random samples of the first half for the batches to learn from, of the second for those to judge."""
+    n = table.shuffled.shape[0]
+    learned, judged = jax.random.split(key)
+    first = jax.random.randint(learned, (num_train, batch), 0, n // 2)
+    second = jax.random.randint(judged, (num_eval, batch), n // 2, n)
+    return table.shuffled[jnp.concatenate([first, second])]
 
 
 def _given(key, table: _Table, factor, rows) -> Int[Array, "t b"]:
-    """For each row, a random sample with the same value of the factor."""
+    """For each row, a random sample of its half with the same value of the factor."""
     factor = jnp.broadcast_to(factor, rows.shape)
     count = table.count[factor, rows]
     step = jnp.floor(jax.random.uniform(key, rows.shape) * count.astype(jnp.float32)).astype(jnp.int32)

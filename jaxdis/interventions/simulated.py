@@ -39,7 +39,8 @@ def factor_vae(
 ) -> Votes:
     """As :func:`jaxdis.interventions.factor_vae`, on batches drawn by :meth:`FactorSpace.fix`.
 
-    ``num_variance`` samples give each code's variance over all factors. Factors without a choice are never held.
+    ``num_variance`` samples give each code's variance over all factors. Factors without a choice are never held; NaN
+    where only one has a choice.
 
     Reference: Kim & Mnih 2018, §4; Locatello et al. 2020, §4.2.2.
     """
@@ -57,11 +58,11 @@ def factor_vae(
         return jax.vmap(least_moved)(codes, spread, competes), jnp.isfinite(codes).all(axis=(1, 2, 3))
 
     vote, finite = _by_chunks(votes, (jax.random.split(batch_key, len(factor)), factor), batch)
-    finite = finite.all(axis=1) & jnp.isfinite(base).all(axis=(1, 2))
+    usable = finite.all(axis=1) & jnp.isfinite(base).all(axis=(1, 2)) & (len(_free(space)) > 1)
     judge = jax.vmap(
         lambda vote, competes, finite: judge_votes(vote, factor, competes, finite, len(space.sizes), num_train)
     )
-    return look.as_given(judge(vote, competes, finite))
+    return look.as_given(judge(vote, competes, usable))
 
 
 def beta_vae(
@@ -78,6 +79,8 @@ def beta_vae(
 ) -> Intervened:
     """As :func:`jaxdis.interventions.beta_vae`, on pairs drawn by :meth:`FactorSpace.pairs`.
 
+    NaN where only one factor has a choice of values.
+
     Reference: Higgins et al. 2017, §3; Locatello et al. 2020, §4.2.1.
     """
     factor_key, batch_key = jax.random.split(key)
@@ -90,7 +93,7 @@ def beta_vae(
         return distance, jnp.isfinite(distance).all(axis=(1, 2))
 
     feature, finite = _by_chunks(features, (jax.random.split(batch_key, len(factor)), factor), 2 * batch)
-    finite = finite.all(axis=1)
+    usable = finite.all(axis=1) & (len(_free(space)) > 1)
     feature = jnp.nan_to_num(feature) * _masked(jnp.ones(feature[:, 0].shape, bool), active)[:, None].astype(
         jnp.float32
     )
@@ -98,7 +101,7 @@ def beta_vae(
     judge = jax.vmap(
         lambda feature, finite: judge_features(feature, factor, finite, len(space.sizes), num_train, varying)
     )
-    return look.as_given(judge(feature, finite))
+    return look.as_given(judge(feature, usable))
 
 
 def irs(

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from jaxdis.interventions.draws import Draws, draw_batches, draw_pairs, num_varying
+from jaxdis.interventions.draws import Draws, draw_batches, draw_pairs
 from jaxdis.learners.logistic import fit_logistic, predict
 from jaxdis.relations.relation import finite_codes
 from jaxdis.typing import Codes, Factors
@@ -40,6 +40,7 @@ def factor_vae(
     num_eval: int = 5_000,
     batch: int = 64,
     prune: float = 0.05,
+    factor_bins: int | None = None,
     draws: Draws | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Votes:
@@ -48,17 +49,23 @@ def factor_vae(
     A batch of 64 samples shares the value of one factor. Its vote is the code with the smallest variance in the batch
     as a share of its variance over all samples; codes whose standard deviation is under ``prune`` do not compete. Each
     code stands for the factor that it got most votes for in ``num_train`` batches; the score is the share of right
-    answers in ``num_eval`` others.
+    answers in ``num_eval`` others. Batches to learn from and batches to judge are drawn from two halves of the samples.
 
-    Shapes: codes ``[n, d]``, factors ``[n, k]``; continuous and one-valued factors are never held.
-    Contract: in [0, 1], chance is 1 / k; 0 when every code is pruned; invariant under scaling a code as long as it is
-    not pruned; any non-finite code gives NaN; depends on the key within about 0.005.
+    Shapes: codes ``[n, d]``, factors ``[n, k]``.
+    Contract:
+
+    - In [0, 1]; chance is 1 / (number of factors that vary); 0 when every code is pruned.
+    - Continuous factors are held in one of ``factor_bins`` equal-width bins, and never held without that option;
+      one-valued factors are never held. NaN where fewer than two factors can be held: every vote would be right.
+    - Invariant under scaling a code as long as it is not pruned; any non-finite code gives NaN.
+    - Depends on the key within about 0.005. Learned and judged on the same few samples, noise would beat chance (0.39
+      for 0.25 with 50 samples).
 
     Reference: Kim & Mnih 2018, §4; Locatello et al. 2020, §4.2.2. The paper prunes by variance under 0.05, the released
     code by standard deviation under 0.05, as here. Batches are drawn from the given samples, not from a simulator.
     """
     if draws is None:
-        draws = draw_batches(key, factors, num_train=num_train, num_eval=num_eval, batch=batch)
+        draws = draw_batches(key, factors, num_train=num_train, num_eval=num_eval, batch=batch, factor_bins=factor_bins)
     finite = finite_codes(codes).all()
     safe = jnp.nan_to_num(codes)
     safe = safe - safe[:1]  # a shift near the data keeps the variance of a nearly constant code exact
@@ -68,7 +75,8 @@ def factor_vae(
         competes = competes & active
 
     vote = _in_chunks(lambda rows: least_moved(safe[rows], spread, competes), draws.rows)
-    return judge_votes(vote, draws.factor, competes, finite, factors.num_factors, num_train)
+    usable = finite & (draws.varying > 1)
+    return judge_votes(vote, draws.factor, competes, usable, factors.num_factors, num_train)
 
 
 def least_moved(batches: Float[Array, "c b d"], spread: Float[Array, " d"], competes: Bool[Array, " d"]):
@@ -98,6 +106,7 @@ def beta_vae(
     num_eval: int = 5_000,
     batch: int = 64,
     rescale: bool = False,
+    factor_bins: int | None = None,
     draws: Draws | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Intervened:
@@ -106,21 +115,30 @@ def beta_vae(
     A batch is 64 pairs of samples, equal in one factor within each pair (the value varies over pairs); its feature is
     the mean absolute difference of each code. Logistic regression (penalty 1, features as they are) on ``num_train``
     batches; the score is its accuracy on ``num_eval`` others. ``rescale`` maps chance to 0: ``(a − 1/k) / (1 − 1/k)``.
+    Batches to learn from and batches to judge are drawn from two halves of the samples.
 
-    Shapes: codes ``[n, d]``, factors ``[n, k]``; continuous and one-valued factors are never shared.
-    Contract: in [0, 1], chance is 1 / k; depends on the scale of codes, since coefficients are penalised; a constant
-    code changes nothing; any non-finite code gives NaN; depends on the key within about 0.005.
+    Shapes: codes ``[n, d]``, factors ``[n, k]``.
+    Contract:
+
+    - In [0, 1]; chance is 1 / k, with k the number of factors that vary (0 if rescaled).
+    - Continuous factors are shared up to one of ``factor_bins`` equal-width bins, and never shared without that option;
+      one-valued factors are never shared. NaN where fewer than two factors can be.
+    - Depends on the scale of codes, since coefficients are penalised; a constant code changes nothing; any non-finite
+      code gives NaN.
+    - Depends on the key within about 0.005. Learned and judged on the same few samples, noise would beat chance (0.66
+      for 0.25 with 50 samples).
 
     Reference: Higgins et al. 2017, §3; Locatello et al. 2020, §4.2.1. Batches are drawn from the given samples.
     """
     if draws is None:
-        draws = draw_pairs(key, factors, num_train=num_train, num_eval=num_eval, batch=batch)
+        draws = draw_pairs(key, factors, num_train=num_train, num_eval=num_eval, batch=batch, factor_bins=factor_bins)
     finite = finite_codes(codes).all()
     safe = jnp.nan_to_num(codes)
     safe = safe if active is None else jnp.where(active[None, :], safe, 0.0)
     features = _in_chunks(lambda pair: mean_distance(safe[pair[0]], safe[pair[1]]), (draws.rows, draws.partners))
-    varying = num_varying(factors) if rescale else None
-    return judge_features(features, draws.factor, finite, factors.num_factors, num_train, varying)
+    varying = draws.varying if rescale else None
+    usable = finite & (draws.varying > 1)
+    return judge_features(features, draws.factor, usable, factors.num_factors, num_train, varying)
 
 
 def mean_distance(left: Float[Array, "c b d"], right: Float[Array, "c b d"]) -> Float[Array, "c d"]:

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from jaxdis.arrays import from_keys, moments, ordered_keys
+from jaxdis.arrays import class_counts, from_keys, moments, ordered_keys
 from jaxdis.learners.ordered import count_nearer, digamma_table, expected_digamma, insert, smallest, tied_range
 
 Method = Literal["sorted", "brute"]
@@ -97,13 +97,6 @@ def over_deviation(columns: Float[Array, "n c"]) -> Float[Array, "n c"]:
     # Around the first sample: differences of large numbers would round.
     columns = (columns - columns[:1]) / jnp.where(deviation > 0, deviation, 1.0)[None, :]
     return jnp.where(constant[None, :], 0.0, columns)
-
-
-def class_counts(classes: Int[Array, "n k"], sizes: tuple[int, ...]) -> Int[Array, "k v"]:
-    """How often each value of each factor occurs; ``v`` is the largest size."""
-    width = max(sizes)
-    table = jnp.zeros((len(sizes), width), jnp.int32)
-    return table.at[jnp.arange(len(sizes))[:, None], classes.T].add(1)
 
 
 def _class_ranges(classes, sizes):

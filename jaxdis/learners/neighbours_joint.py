@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from jaxdis.arrays import ordered_keys
-from jaxdis.learners.neighbours import chunk_rows, class_counts, over_deviation
+from jaxdis.arrays import class_counts, ordered_keys
+from jaxdis.learners.neighbours import chunk_rows, over_deviation
 from jaxdis.learners.ordered import digamma_table, expected_digamma, smallest
 
 Norm = Literal["chebyshev", "euclidean"]

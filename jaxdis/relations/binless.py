@@ -8,7 +8,8 @@ import numpy as np
 from jax.scipy.special import entr
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from jaxdis.learners.neighbours import Method, class_counts, continuous_information, discrete_information
+from jaxdis.arrays import class_counts
+from jaxdis.learners.neighbours import Method, continuous_information, discrete_information
 from jaxdis.learners.neighbours_joint import joint_continuous_information, joint_discrete_information
 from jaxdis.learners.neural_information import Judge, joint_neural_information, pairwise_neural_information
 from jaxdis.relations.binning import factor_classes

@@ -32,27 +32,43 @@ def equal_width_bins(codes: Float[Array, "n d"], bins: int, *, weights=None) -> 
     return jnp.clip(number.astype(jnp.int32), 0, bins - 1)  # a NaN becomes some integer: keep it in the table
 
 
-def equal_count_bins(ordered: Float[Array, "n d"], codes: Float[Array, "n d"], bins: int, *, weights=None):
+def equal_count_bins(
+    ordered: Float[Array, "n d"],
+    codes: Float[Array, "n d"],
+    bins: int,
+    *,
+    weights=None,
+    used: Int[Array, ""] | None = None,
+):
     """Bin numbers by dividers at every ``1 / bins`` of the samples: value ``floor(m n / bins)`` of each sorted column.
 
     Args:
       ordered: ``[n, d]``, the codes by :func:`jaxdis.arrays.sort_columns`, since several ``bins`` share it.
       codes: ``[m, d]`` to be binned, the same samples or held-out ones.
       weights: ``[n, d]``, the weights in sorted order; the dividers are then weighted quantiles.
+      used: the number of bins to cut into, when that is known only to the data; ``bins`` is then the most it can be.
 
     Returns:
       ``[m, d]`` int32 in 0 … bins − 1. Ties never straddle a divider, so bins of a code with ties are not equal.
     """
     n = ordered.shape[0]
+    cut = np.arange(1, bins, dtype=np.int32)
     if weights is None:
-        dividers = ordered[np.array([m * n // bins for m in range(1, bins)], int)]
+        place = cut.astype(int) * n // bins if used is None else divided_place(cut, n, used)
+        dividers = ordered[place]
     else:
         total = jnp.cumsum(weights, axis=0)
-        goals = jnp.arange(1, bins, dtype=total.dtype) / bins
+        goals = cut / (jnp.float32(bins) if used is None else used.astype(total.dtype))
         find = jax.vmap(lambda column: jnp.searchsorted(column, goals * column[-1], side="right"), 1, 1)
         dividers = jnp.take_along_axis(ordered, jnp.minimum(find(total), n - 1), axis=0)
-
+    if used is not None:
+        dividers = jnp.where((cut < used)[:, None], dividers, jnp.inf)
     return count_dividers(codes.T, dividers.T).T
+
+
+def divided_place(cut, n: int, used) -> Int[Array, "..."]:
+    """``floor(cut · n / used)`` in int32 without overflow, at most ``n − 1``."""
+    return jnp.minimum(cut * (n // used) + cut * (n % used) // used, n - 1)
 
 
 def count_dividers(values: Float[Array, "... m"], dividers: Float[Array, "... c"]) -> Int[Array, "... m"]:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from jaxdis.arrays import safe_divide, sort_columns
+from jaxdis.arrays import class_counts, safe_divide, sort_columns
 from jaxdis.relations.binning import (
     equal_count_bins,
     equal_width_bins,
@@ -80,8 +80,8 @@ def mutual_information_equal_count(
     """Plug-in mutual information in nats; each code cut into as many equal-count bins as the factor has values.
 
     As :func:`mutual_information`, but the dividers of code ``i`` are its sorted values at ``floor(m n / bins)``, with
-    ``bins`` the factor's own number of values when not given (20 for a continuous factor). Hence invariant under every
-    increasing map of a code. Tied values share a bin. ``code_ceiling`` is that of the first factor's bins.
+    ``bins`` the number of values of the factor that occur when not given (20 for a continuous factor). Hence invariant
+    under every increasing map of a code. Tied values share a bin. ``code_ceiling`` is that of the first factor's bins.
 
     Reference: Mahon et al. 2024, §4.1 (the alignment of single-neuron classification reads this relation). The paper
     sizes bins by the greatest common divisor of the class counts; the released code always takes as many bins as
@@ -91,10 +91,13 @@ def mutual_information_equal_count(
     classes, sizes = factor_classes(factors, bins or default, weights=weights)
     ordered, ordered_weights = _sorted_with_weights(codes, weights)
     columns: list = [None] * len(sizes)
-    for count in sorted({bins or size for size in sizes}):
-        group = [j for j, size in enumerate(sizes) if (bins or size) == count]
-        number = equal_count_bins(ordered, codes, count, weights=ordered_weights)
+    seen = class_counts(classes, sizes, weights)
+    # Factors whose bins depend on the data stand alone.
+    for group in [list(range(len(sizes)))] if bins else [[j] for j in range(len(sizes))]:
         group_sizes = tuple(sizes[j] for j in group)
+        count = bins or group_sizes[0]
+        used = None if bins else jnp.maximum((seen[group[0]] > 0).sum(dtype=jnp.int32), 1)
+        number = equal_count_bins(ordered, codes, count, weights=ordered_weights, used=used)
         table = joint_tables(number, count, classes[:, np.array(group)], group_sizes, weights=weights, method=method)
         found = information_of_tables(table, group_sizes, correction)
         for position, j in enumerate(group):
