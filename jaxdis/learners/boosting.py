@@ -162,14 +162,17 @@ def fit_boosting(
         error = error * weights[:, None]
         draws = jax.random.uniform(jax.random.fold_in(jax.random.key(0), number), (max(columns.local) + 1, nodes, d))
         priority = draws[columns.local][:, :, rank].T
-        roots = Totals(error.sum(axis=0)[None], whole)
-        levels, leaf = grow(finder, numbers, error, roots, depth, priority)
+        # Trees are grown on gradients of order 1, however small they have become: equal gains are told by their size.
+        largest = jnp.abs(error).max(axis=0)
+        unit = jnp.exp2(jnp.floor(jnp.log2(jnp.where(largest > 0, largest, 1.0))))[None]
+        scaled = error / unit
+        levels, leaf = grow(finder, numbers, scaled, Totals(scaled.sum(axis=0)[None], whole), depth, priority)
         # Summed anew: a class long certain has sums below the rounding of differences of its ancestors'.
         sums, steps = (node_sums(leaf, values, 2**depth) for values in (error, curvature))
         leaf_values = _materialised(rate * newton[None] * safe_divide(sums, jnp.where(steps > 1e-20, steps, 0.0)))
         for splits in levels:
             chosen = splits.feature[None] == jnp.arange(d)[:, None, None]
-            importance = importance + jnp.where(chosen, splits.gain[None], 0.0).sum(axis=1)
+            importance = importance + jnp.where(chosen, (splits.gain * unit**2)[None], 0.0).sum(axis=1)
         return train + choose(leaf_values, leaf), test + choose(leaf_values, leaves(others, levels)), importance
 
     state = (

@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Int, Num, Shaped, UInt
 
 # Gains this close to the best, relatively, are ties: float32 sums in different orders differ by less.
 TIE = 1e-5
-# Gains nearer than this are ties too, and no gain below it is looked for: squared gradients are of order 1 a sample.
+# Gains nearer than this are ties too, and no gain below it is looked for: callers give gradients of order 1.
 RESOLUTION = 1e-7
 # Samples that walk down a tree at a time.
 BLOCK = 1000
