@@ -64,12 +64,12 @@ def temporary_name(path: Path) -> Path:
 
 def remove_leftovers(folder: str | Path) -> None:
     """Remove temporary files of a folder whose writers were killed, an hour ago or more."""
-    if not os.path.isdir(folder):
-        return
-    for entry in os.scandir(folder):
-        with contextlib.suppress(OSError):
-            if _TEMPORARY.fullmatch(entry.name) and time.time() - entry.stat().st_mtime > LEFT_AFTER_SECONDS:
-                os.unlink(entry.path)
+    with contextlib.suppress(OSError):
+        for name in filter(_TEMPORARY.fullmatch, os.listdir(folder)):
+            path = os.path.join(folder, name)
+            with contextlib.suppress(OSError):
+                if time.time() - os.lstat(path).st_mtime > LEFT_AFTER_SECONDS:
+                    os.unlink(path)
 
 
 @contextlib.contextmanager

@@ -232,13 +232,14 @@ def _run_study(study, out: Path, *, extend: bool, executor=None) -> None:
 
     found = status(study, out, extend=extend)
     columns = TextColumn("{task.description:<7}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=terminal.console(error=True)) as bar:
+    console = terminal.console(error=True)
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
         tasks = {
             kind: bar.add_task(kind, total=total, completed=found.done[kind]) for kind, total in found.total.items()
         }
         seen = dict(found.done)
 
-        def progress(kind: str, done: float) -> None:
+        def progress(kind: str, done: float | int) -> None:
             bar.update(tasks[kind], completed=round(seen[kind] + done, 1))
 
         run(study, out, extend=extend, executor=executor, progress=progress)

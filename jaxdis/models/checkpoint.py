@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import re
 import warnings
 from pathlib import Path
@@ -43,6 +44,8 @@ class Checkpoints:
             write_json(record, identity)
         try:
             stored = read_json(record)
+        except FileNotFoundError:  # another process finished with the folder meanwhile
+            return cls(directory, identity)
         except DamagedFile as error:
             raise ValueError(
                 f"directory: {record} needs the JSON of a run ({error}); remove it to begin anew"
@@ -122,8 +125,12 @@ def _paths(directory: Path | None) -> list[Path]:
     """Checkpoints, newest first."""
     if directory is None:
         return []
-    paths = (directory / "checkpoints").glob("step_*.npz")
-    return sorted((path for path in paths if _NAME.fullmatch(path.name)), key=_updates, reverse=True)
+    try:
+        names = os.listdir(directory / "checkpoints")
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    paths = [directory / "checkpoints" / name for name in names if _NAME.fullmatch(name)]
+    return sorted(paths, key=_updates, reverse=True)
 
 
 def _updates(path: Path) -> int:

@@ -63,8 +63,6 @@ def clear_all(folder: Path) -> None:
     for path in folder.iterdir():
         if path.is_dir() and not lease_of(path.with_name(path.name.partition(".")[0])).exists():
             shutil.rmtree(path, ignore_errors=True)
-    with contextlib.suppress(OSError):
-        folder.rmdir()
 
 
 def lease_of(folder: Path) -> Path:
