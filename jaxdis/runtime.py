@@ -22,7 +22,7 @@ def default_cache_directory() -> Path:
         return Path.home() / ".cache" / "jaxdis"
     except RuntimeError:
         reason = f"{CACHE_VARIABLE}: needs a folder for caches where there is no home directory, got none"
-        raise OSError(errno.ENOENT, reason) from None
+        raise OSError(reason) from None
 
 
 def use_compilation_cache(directory: str | Path | None = None) -> Path | None:
@@ -48,7 +48,8 @@ def use_compilation_cache(directory: str | Path | None = None) -> Path | None:
             raise OSError(
                 error.errno, f"cache: needs a folder that can be written, got {directory} ({error})"
             ) from None
-        warnings.warn(f"compiled programs are not kept: {error}; choose a folder by {CACHE_VARIABLE}", stacklevel=2)
+        advice = f"choose a folder by {CACHE_VARIABLE} (or --cache of a command)"
+        warnings.warn(f"compiled programs are not kept: {error}; {advice}", stacklevel=2)
         return None
     jax.config.update("jax_compilation_cache_dir", str(directory))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)

@@ -51,7 +51,8 @@ class members_bar:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         columns = TextColumn("scoring"), BarColumn(), MofNCompleteColumn(), TextColumn("members"), TimeRemainingColumn()
-        self._bar = Progress(*columns, console=console(error=True), transient=True)
+        shown = console(error=True)
+        self._bar = Progress(*columns, console=shown, transient=True, disable=not shown.is_terminal)
         self._bar.start()
         self._task = self._bar.add_task("scoring", total=None)
         return lambda done, total: self._bar.update(self._task, completed=done, total=total)

@@ -77,8 +77,8 @@ class _FromLattice:
         factor_key, render_key = jax.random.split(key)
         return unit_images(arrays(self.space.sample(factor_key, n), render_key))
 
-    def identity(self, arrays: Images) -> str:
-        return f"{self.space!r} {_named(arrays.renderer)}"
+    def identity(self, arrays) -> str:
+        return f"{self.space!r} {_named(Images.of(arrays).renderer)}"
 
 
 @dataclasses.dataclass(frozen=True)
