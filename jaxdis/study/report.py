@@ -43,7 +43,7 @@ def write_report(study: Study, out: str | Path) -> Path:
     from jaxdis.study import plots
 
     store, members = Store(out), list(cells(study))
-    store.check(study.describe())
+    store.check({**study.describe(), "name": store.description().get("name")})  # a report may be called otherwise
     table = _results(study, store, members)
     names = [name for name in table if metric_of(study, name)]
     strength = analyse.strengths(table)
