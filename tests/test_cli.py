@@ -329,3 +329,41 @@ def test_a_narrow_terminal_shows_numbers(codes_file, capsys, monkeypatch):
         np.savez(codes_file, codes=arrays["codes"][0], factors=arrays["factors"])
     assert main(["score", str(codes_file), "--metrics", "mig"]) == 0
     assert re.search(r"mig .*0\.\d{4}", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--gamma", "5"), "gamma: needs an objective that has it, got beta"),
+        (("--objective", "dip_i", "dip_ii", "--beta", "4"), "beta: needs an objective that has it, got dip_i, dip_ii"),
+        (("--beta", "-4"), "beta: needs numbers of at least 0, got -4.0"),
+        (("--beta", "nan"), "beta: needs numbers of at least 0, got nan"),
+        (("--learning-rate", "-1"), "learning_rate: needs a number above 0, got -1.0"),
+        (("--objective", "nonsense"), "objective: needs one of"),
+        (("--seeds", "0"), "members: needs at least one objective and one seed"),
+        (("--steps", "0"), "steps: needs at least 1, got 0"),
+        (("--data", "nonsense"), "data: needs one of"),
+    ],
+)
+def test_settings_that_would_be_ignored_or_cannot_be_are_refused(options, message, tmp_path, capsys):
+    assert message in refused(capsys, "train", *options, "--out", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("score", "{codes}", "--metrics", "mig", "--seed", str(2**63)),
+        ("score", "{codes}", "--metrics", "mig", "--csv", "{codes}/below/out.csv"),
+        ("score", "no\x1b[31m\nfile\udcff.npz"),
+        ("data", "show", "dsprites", "--seed", str(2**63), "--out", "{out}"),
+        ("data", "show", "mpi3d", "--out", "{out}"),
+        ("data", "show", "nonsense", "--out", "{out}"),
+        ("study", "run", "quickstart", "--out", "{codes}"),
+        ("study", "status", "quickstart", "--out", "{codes}/below"),
+    ],
+    ids=lambda arguments: " ".join(arguments[:3]).encode("ascii", "replace").decode(),
+)
+def test_odd_arguments_end_in_one_line(arguments, codes_file, tmp_path, capsys):
+    given = [argument.format(codes=codes_file, out=tmp_path / "out.png") for argument in arguments]
+    assert refused(capsys, *given).isprintable()

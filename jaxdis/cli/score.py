@@ -41,6 +41,8 @@ class Score:
         from jaxdis.inputs import load_arrays
 
         terminal.start(self.cache)
+        for path in filter(None, (self.csv, self.json)):
+            path.resolve().parent.mkdir(parents=True, exist_ok=True)  # not after hours of scoring
         arrays = load_arrays(self.file, self.factors)
         names = [name for given in self.metrics for name in given.split(",") if name]
         with terminal.members_bar() as progress:

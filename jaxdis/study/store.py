@@ -62,7 +62,7 @@ class Store:
         self.root.mkdir(parents=True, exist_ok=True)
         path = self.root / "study.json"
         text = json.dumps(_plain(description), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
-        for folder in (self.root, *(self.root / kind for kind in KINDS)):
+        for folder in (self.root, *(path for kind in KINDS for path in self.root.glob(f"{kind}/*/"))):
             remove_leftovers(folder)
         if publish(path, text.encode()):
             return

@@ -263,12 +263,14 @@ def test_a_damaged_description_says_what_to_do(tmp_path, spoil):
 def test_what_a_killed_writer_left_is_removed_when_it_is_old(tmp_path):
     store = Store(tmp_path)
     store.open({"name": "a"})
-    old, young = tmp_path / f".results.csv.{'0' * 16}.tmp", tmp_path / f".results.csv.{'1' * 16}.tmp"
-    for path in (old, young):
-        path.touch()
-    os.utime(old, (0, 0))
-    store.open({"name": "a"})
-    assert (old.exists(), young.exists()) == (False, True)
+    store.publish("score", SPEC, {"mig": 0.25})
+    for folder in (tmp_path, store.path("score", cell_id(SPEC)).parent):
+        old, young = folder / f".results.csv.{'0' * 16}.tmp", folder / f".results.csv.{'1' * 16}.tmp"
+        for path in (old, young):
+            path.touch()
+        os.utime(old, (0, 0))
+        store.open({"name": "a"})
+        assert (old.exists(), young.exists()) == (False, True)
 
 
 def test_two_writers_of_one_cell_leave_the_arrays_of_one(tmp_path):
