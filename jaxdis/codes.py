@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdis.models.distributions import negative_log_likelihood
+from jaxdis.models.images import checked_images, unit_images
 from jaxdis.models.posterior import Posterior
 from jaxdis.models.precision import InPrecision
-from jaxdis.models.source import checked_images, unit_images
 from jaxdis.models.zoo import Zoo
 from jaxdis.typing import Array, Float, Num
 

@@ -1,23 +1,56 @@
 """Process-wide JAX settings that a program (never the library on import) may choose: compilation cache, CPU devices."""
 
+import errno
 import os
+import warnings
 from pathlib import Path
 
 import jax
 
+# The environment variable that chooses the folder of all caches.
+CACHE_VARIABLE = "JAXDIS_CACHE"
+
 
 def default_cache_directory() -> Path:
     """Where caches live: ``$JAXDIS_CACHE``, else ``$XDG_CACHE_HOME/jaxdis``, else ``~/.cache/jaxdis``."""
-    chosen = os.environ.get("JAXDIS_CACHE")
+    chosen = os.environ.get(CACHE_VARIABLE)
     if chosen:
         return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "jaxdis"
+    if os.environ.get("XDG_CACHE_HOME"):
+        return Path(os.environ["XDG_CACHE_HOME"]) / "jaxdis"
+    try:
+        return Path.home() / ".cache" / "jaxdis"
+    except RuntimeError:
+        reason = f"{CACHE_VARIABLE}: needs a folder for caches where there is no home directory, got none"
+        raise OSError(reason) from None
 
 
-def use_compilation_cache(directory: str | Path | None = None) -> Path:
-    """Keep compiled programs on disk between processes, so that a second run starts in a tenth of the time."""
-    directory = Path(directory) if directory is not None else default_cache_directory() / "programs"
-    directory.mkdir(parents=True, exist_ok=True)
+def use_compilation_cache(directory: str | Path | None = None) -> Path | None:
+    """Keep compiled programs on disk between processes, so that a second run starts in a tenth of the time.
+
+    Args:
+      directory: where; None: the folder ``programs`` of :func:`default_cache_directory`.
+
+    Returns:
+      The folder, or None where the default cannot be written: nothing is kept then, and a warning says so.
+
+    Raises:
+      OSError: when the folder that was given cannot be written.
+    """
+    given = directory is not None
+    try:
+        directory = Path(directory) if given else default_cache_directory() / "programs"
+        directory.mkdir(parents=True, exist_ok=True)
+        if not os.access(directory, os.W_OK):
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES), str(directory))
+    except OSError as error:
+        if given:
+            raise OSError(
+                error.errno, f"cache: needs a folder that can be written, got {directory} ({error})"
+            ) from None
+        advice = f"choose a folder by {CACHE_VARIABLE} (or --cache of a command)"
+        warnings.warn(f"compiled programs are not kept: {error}; {advice}", stacklevel=2)
+        return None
     jax.config.update("jax_compilation_cache_dir", str(directory))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
     return directory

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent / "jaxdis"
 
 # From the bottom up. A room may import from its own floor and from those below.
 FLOORS = [
-    {"runtime", "spec", "typing", "arrays"},
+    {"runtime", "spec", "typing", "arrays", "files"},
     {"data", "learners"},
     {"models"},
     {"codes"},

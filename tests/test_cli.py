@@ -1,10 +1,16 @@
 """The command line as a user runs it."""
 
 import csv
+import errno
+import importlib
 import json
+import os
+import re
 import subprocess
 import sys
+import zlib
 
+import jax
 import numpy as np
 import pytest
 
@@ -176,3 +182,188 @@ def test_help_explains(capsys):
     printed = capsys.readouterr().out
     assert "--metrics" in printed
     assert "class numbers" in printed
+
+
+def refused(capsys, *arguments: object) -> str:
+    """The one line of a command that cannot be done."""
+    assert main([str(argument) for argument in arguments]) == 2
+    error = capsys.readouterr().err.strip()
+    assert len(error.splitlines()) == 1
+    assert error.startswith("jaxdis: ")
+    assert "Traceback" not in error
+    return error
+
+
+# Each command, and a function that it calls.
+WORKING = {
+    "score": (("score", "{codes}"), "jaxdis.evaluate.evaluate"),
+    "list": (("list", "metrics"), "jaxdis.listing.listing"),
+    "data": (("data", "show", "dsprites", "--out", "{out}"), "jaxdis.data.show.save_sheet"),
+    "train": (("train", "--out", "{out}"), "jaxdis.models.run.train_to_directory"),
+    "quickstart": (("quickstart", "--out", "{out}"), "jaxdis.study.run.run"),
+    "study": (("study", "run", "flaws", "--seeds", "1", "--out", "{out}"), "jaxdis.study.run.run"),
+    "calibration": (("study", "run", "calibration", "--out", "{out}"), "jaxdis.study.calibration.calibrate"),
+    "plan": (("study", "run", "quickstart", "--plan", "--out", "{out}"), "jaxdis.study.plan.plan"),
+}
+
+
+@pytest.fixture(params=WORKING)
+def command(request, codes_file, tmp_path, monkeypatch):
+    """A command's arguments, and how to let it fail in the middle."""
+    arguments, function = WORKING[request.param]
+    module, _, name = function.rpartition(".")
+    arguments = [argument.format(codes=codes_file, out=tmp_path / "out") for argument in arguments]
+
+    def fail(error):
+        def failing(*_, **__):
+            raise error
+
+        monkeypatch.setattr(importlib.import_module(module), name, failing)
+
+    return arguments, fail
+
+
+def test_ctrl_c_is_one_line_and_130(command, capsys):
+    arguments, fail = command
+    fail(KeyboardInterrupt())
+    assert main(arguments) == 130
+    error = capsys.readouterr().err
+    assert error.startswith("jaxdis: stopped")
+    assert len(error.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (MemoryError("Unable to allocate 60 GiB"), "memory: needs more than there is (Unable to allocate 60 GiB)"),
+        (MemoryError(), "memory: needs more than there is (an array does not fit)"),
+        (RuntimeError("can't start new thread"), "can't start new thread"),
+        (jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: out of\nmemory"), "RESOURCE_EXHAUSTED: out of memory"),
+        (ZeroDivisionError("division by zero"), "ZeroDivisionError: division by zero"),
+        (RecursionError("too deep"), "too deep"),
+        (KeyError("a"), "KeyError: 'a'"),
+        (zlib.error("incorrect data check"), "error: incorrect data check"),
+        (ValueError("file: \x1b[31mred\x07\u202e name\r\n"), "file: [31mred name"),
+        (ValueError("x" * 90_000), "x" * 900),
+    ],
+    ids=lambda case: type(case).__name__ if isinstance(case, Exception) else "",
+)
+def test_whatever_goes_wrong_is_one_line(error, message, codes_file, capsys, monkeypatch):
+    def failing(*_, **__):
+        raise error
+
+    monkeypatch.setattr(importlib.import_module("jaxdis.evaluate"), "evaluate", failing)
+    line = refused(capsys, "score", codes_file)
+    assert message in line
+    assert len(line) < 1100
+    assert line.isprintable()
+
+
+def test_any_command_may_fail_in_one_line(command, capsys):
+    arguments, fail = command
+    fail(TypeError("missing 1 required positional argument: 'source'"))
+    assert "missing 1 required" in refused(capsys, *arguments)
+
+
+def test_debug_shows_where_an_error_arose(codes_file, capsys):
+    assert main(["--debug", "score", str(codes_file), "--metrics", "nonsense"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("Traceback")
+    assert error.strip().splitlines()[-1].startswith("jaxdis: ")
+
+
+def run_score(codes_file, *more, **how) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", "jaxdis", "score", str(codes_file), "--metrics", "mig", *map(str, more)]
+    environment = {**os.environ, **how.pop("env", {})}
+    return subprocess.run(command, stderr=subprocess.PIPE, check=False, env=environment, **how)
+
+
+@pytest.mark.parametrize("where", ["ascii", "full", "closed"])
+def test_scores_are_written_before_they_are_printed(where, codes_file, tmp_path):
+    out = tmp_path / "out.csv"
+    if where == "ascii":
+        done = run_score(codes_file, "--csv", out, env={"PYTHONIOENCODING": "ascii"}, stdout=subprocess.PIPE)
+        assert done.returncode == 0
+        assert b"spread" in done.stdout
+    elif where == "full":
+        with open("/dev/full", "wb") as device:
+            done = run_score(codes_file, "--csv", out, stdout=device)
+        assert done.returncode == 2
+        assert done.stderr.decode().strip().splitlines()[-1].startswith("jaxdis: ")
+    else:
+        reader, writer = os.pipe()
+        os.close(reader)
+        done = run_score(codes_file, "--csv", out, stdout=writer)
+        os.close(writer)
+        assert done.returncode in (1, 2)
+    assert b"Traceback" not in done.stderr
+    assert len(out.read_text().splitlines()) == 5
+
+
+def test_results_go_through_links_and_into_devices(codes_file, tmp_path):
+    target, link = tmp_path / "target.csv", tmp_path / "link.csv"
+    target.touch()
+    link.symlink_to(target)
+    assert main(["score", str(codes_file), "--metrics", "mig", "--csv", str(link), "--json", os.devnull]) == 0
+    assert link.is_symlink()
+    assert len(target.read_text().splitlines()) == 5
+    assert not os.path.isfile(os.devnull)
+
+
+def test_a_full_disk_leaves_the_results_that_were_there(codes_file, tmp_path, capsys, monkeypatch):
+    out = tmp_path / "out.csv"
+    out.write_text("before")
+
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("jaxdis.files.os.fsync", full)
+    line = refused(capsys, "score", codes_file, "--metrics", "mig", "--csv", out)
+    assert f"No space left on device in {tmp_path}; make room and run again" in line
+    assert out.read_text() == "before"
+
+
+def test_a_narrow_terminal_shows_numbers(codes_file, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "10")
+    with np.load(codes_file) as arrays:
+        np.savez(codes_file, codes=arrays["codes"][0], factors=arrays["factors"])
+    assert main(["score", str(codes_file), "--metrics", "mig"]) == 0
+    assert re.search(r"mig .*0\.\d{4}", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--gamma", "5"), "gamma: needs an objective that has it, got beta"),
+        (("--objective", "dip_i", "dip_ii", "--beta", "4"), "beta: needs an objective that has it, got dip_i, dip_ii"),
+        (("--beta", "-4"), "beta: needs numbers of at least 0, got -4.0"),
+        (("--beta", "nan"), "beta: needs numbers of at least 0, got nan"),
+        (("--learning-rate", "-1"), "learning_rate: needs a number above 0, got -1.0"),
+        (("--objective", "nonsense"), "objective: needs one of"),
+        (("--seeds", "0"), "members: needs at least one objective and one seed"),
+        (("--steps", "0"), "steps: needs at least 1, got 0"),
+        (("--data", "nonsense"), "data: needs one of"),
+    ],
+)
+def test_settings_that_would_be_ignored_or_cannot_be_are_refused(options, message, tmp_path, capsys):
+    assert message in refused(capsys, "train", *options, "--out", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("score", "{codes}", "--metrics", "mig", "--seed", str(2**63)),
+        ("score", "{codes}", "--metrics", "mig", "--csv", "{codes}/below/out.csv"),
+        ("score", "no\x1b[31m\nfile\udcff.npz"),
+        ("data", "show", "dsprites", "--seed", str(2**63), "--out", "{out}"),
+        ("data", "show", "mpi3d", "--out", "{out}"),
+        ("data", "show", "nonsense", "--out", "{out}"),
+        ("study", "run", "quickstart", "--out", "{codes}"),
+        ("study", "status", "quickstart", "--out", "{codes}/below"),
+    ],
+    ids=lambda arguments: " ".join(arguments[:3]).encode("ascii", "replace").decode(),
+)
+def test_odd_arguments_end_in_one_line(arguments, codes_file, tmp_path, capsys):
+    given = [argument.format(codes=codes_file, out=tmp_path / "out.png") for argument in arguments]
+    assert refused(capsys, *given).isprintable()

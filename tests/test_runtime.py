@@ -1,9 +1,12 @@
 """Process-wide settings."""
 
+import os
+import subprocess
 import sys
 
 import jax
 import jax.numpy as jnp
+import pytest
 
 from jaxdis import runtime
 
@@ -32,3 +35,50 @@ def test_caches_live_where_the_environment_says(monkeypatch, tmp_path):
     monkeypatch.delenv("JAXDIS_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert runtime.default_cache_directory() == tmp_path / "jaxdis"
+
+
+def homeless():
+    raise RuntimeError("Could not determine home directory.")
+
+
+@pytest.fixture
+def without_home(monkeypatch):
+    """As in a container whose user has no entry in the table of users."""
+    for name in ("JAXDIS_CACHE", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("jaxdis.runtime.Path.home", homeless)
+
+
+def test_without_a_home_programs_are_not_kept_and_a_warning_names_the_variable(without_home):
+    with pytest.warns(UserWarning, match="compiled programs are not kept: JAXDIS_CACHE: needs a folder"):
+        assert runtime.use_compilation_cache() is None
+    with pytest.raises(OSError, match="JAXDIS_CACHE: needs a folder for caches"):
+        runtime.default_cache_directory()
+
+
+def test_a_home_that_cannot_be_written_is_as_good_as_none(monkeypatch, tmp_path):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("JAXDIS_CACHE", str(tmp_path / "file" / "below"))
+    with pytest.warns(UserWarning, match="compiled programs are not kept.*choose a folder by JAXDIS_CACHE"):
+        assert runtime.use_compilation_cache() is None
+    with pytest.raises(OSError, match="cache: needs a folder that can be written"):
+        runtime.use_compilation_cache(tmp_path / "file" / "below")
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="no such users elsewhere")
+def test_a_command_in_a_container_without_home(tmp_path):
+    """A user without a name, a home or a folder to write caches to."""
+    program = (
+        "import pathlib, sys\n"
+        "def homeless(): raise RuntimeError('Could not determine home directory.')\n"
+        "pathlib.Path.home = homeless\n"
+        "from jaxdis.cli import main\n"
+        f"sys.exit(main(['study', 'status', 'quickstart', '--out', {str(tmp_path)!r}]))"
+    )
+    hidden = ("HOME", "JAXDIS_CACHE", "XDG_CACHE_HOME", "JAX_COMPILATION_CACHE_DIR")
+    environment = {name: value for name, value in os.environ.items() if name not in hidden}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert "JAXDIS_CACHE" in done.stderr
+    assert done.stderr.strip().splitlines()[-1].startswith("jaxdis: out: needs the folder of a study")

@@ -157,3 +157,28 @@ def test_images_are_not_held_together(sprites):
         program = jax.jit(lambda key, encode, call=call: call(key, encode).score)
         memory = program.lower(jax.random.key(0), codes.Encoder.of(zoo)).compile().memory_analysis()
         assert memory.temp_size_in_bytes < 200e6, metric
+
+
+@pytest.mark.parametrize("metric", ["factor_vae", "beta_vae", "irs"])
+def test_a_set_that_draws_noise(metric):
+    """A code that is all noise moves whatever is held, and differently at every image."""
+
+    def noisy(factors, key):
+        noise = jax.random.uniform(key, (len(factors), 1, 1, 1))
+        return jnp.concatenate([render(factors), noise], axis=3)
+
+    options = {"num_samples": 2000} if metric == "irs" else NUMBERS
+    call = functools.partial(getattr(simulated, metric), encode=perfect, space=SPACE, render=noisy, **options)
+    found = jax.jit(lambda key: call(key))(jax.random.key(0))
+    if metric == "irs":
+        assert np.asarray(found.matrix)[-1].max() < 0.2
+        np.testing.assert_allclose(np.diag(found.matrix[:3]), 1, atol=1e-6)
+    else:
+        assert found.score > 0.98
+
+
+def test_a_noisy_data_set():
+    space, draw = jaxdis.data.noisy_dsprites()
+    small = {"num_train": 20, "num_eval": 10, "batch": 4, "num_variance": 64}
+    found = simulated.factor_vae(jax.random.key(0), lambda x: x.mean(axis=(1, 2)), space, draw, prune=0.0, **small)
+    assert np.isfinite(found.score)

@@ -1,37 +1,84 @@
-"""The command line: ``jaxdis score``, ``jaxdis list``, …; ``jaxdis COMMAND --help`` explains each."""
+"""The command line: ``jaxdis score``, ``jaxdis list``, …; ``jaxdis COMMAND --help`` explains each.
 
+``jaxdis --debug COMMAND …`` shows where in the program an error arose.
+"""
+
+import contextlib
+import os
 import sys
+import traceback
 import warnings
 
-import tyro
-
 from jaxdis.cli import terminal
-from jaxdis.cli.look import Data, List
-from jaxdis.cli.score import Score
-from jaxdis.cli.study import Quickstart, Study
-from jaxdis.cli.train import Train
 
 EXIT_BAD_INPUT = 2
-
-COMMANDS = {
-    "quickstart": Quickstart,
-    "score": Score,
-    "train": Train,
-    "study": Study,
-    "data": Data,
-    "list": List,
-}
+EXIT_STOPPED = 130
+# Errors whose own words are for users; of others, the kind is told as well.
+_SPEAKING = (ValueError, OSError, RuntimeError)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command; 0 when it went well, 2 and one line when the input was bad."""
-    command = tyro.extras.subcommand_cli_from_dict(COMMANDS, args=arguments, prog="jaxdis", description=__doc__)
+    """Run a command: 0 when it went well; 2 and one line when it did not; 130 and one line after Ctrl-C."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in arguments
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("default")
-            warnings.showwarning = lambda message, *_: terminal.warn(message)
-            command.run()
-    except (ValueError, OSError) as error:
-        sys.stderr.write(f"jaxdis: {' '.join(str(error).split())}\n")
+        _run([argument for argument in arguments if argument != "--debug"])
+    except KeyboardInterrupt:
+        _tell("stopped; train, study and quickstart carry on when the same command is run again")
+        return EXIT_STOPPED
+    except Exception as error:
+        if debug:
+            traceback.print_exc()
+        _tell(in_one_line(error))
         return EXIT_BAD_INPUT
     return 0
+
+
+def in_one_line(error: BaseException) -> str:
+    """What an error says, for a terminal: on one line, not too long, and without control characters."""
+    words = str(error)
+    if isinstance(error, MemoryError):
+        words = f"memory: needs more than there is ({words or 'an array does not fit'})"
+    elif isinstance(error, BrokenPipeError):
+        words = "standard output: needs somebody who reads it to the end, got a closed pipe"
+    elif not isinstance(error, _SPEAKING) or not words:
+        words = f"{type(error).__name__}: {words}"
+    return terminal.one_line(words)
+
+
+def _run(arguments: list[str]) -> None:
+    import tyro
+
+    from jaxdis.cli.look import Data, List
+    from jaxdis.cli.score import Score
+    from jaxdis.cli.study import Quickstart, Study
+    from jaxdis.cli.train import Train
+
+    commands = {
+        "quickstart": Quickstart,
+        "score": Score,
+        "train": Train,
+        "study": Study,
+        "data": Data,
+        "list": List,
+    }
+    terminal.print_anything()
+    command = tyro.extras.subcommand_cli_from_dict(commands, args=arguments, prog="jaxdis", description=__doc__)
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        warnings.showwarning = lambda message, *_: terminal.warn(message)
+        command.run()
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        with contextlib.suppress(OSError, ValueError):  # else Python tries once more on leaving, and complains
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise
+
+
+def _tell(line: str) -> None:
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError):
+            sys.stderr.write(f"jaxdis: {line}\n")
+            sys.stderr.flush()

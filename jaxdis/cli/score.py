@@ -41,6 +41,8 @@ class Score:
         from jaxdis.inputs import load_arrays
 
         terminal.start(self.cache)
+        for path in filter(None, (self.csv, self.json)):
+            path.resolve().parent.mkdir(parents=True, exist_ok=True)  # not after hours of scoring
         arrays = load_arrays(self.file, self.factors)
         names = [name for given in self.metrics for name in given.split(",") if name]
         with terminal.members_bar() as progress:
@@ -53,13 +55,24 @@ class Score:
                 batch_size=self.batch_size,
                 progress=progress,
             )
-        print_scores(scores, self.file.name)
         if self.csv is not None:
-            scores.to_csv(self.csv)
+            _write(self.csv, scores.to_csv())
         if self.json is not None:
             # NaN is no JSON: null says that a score is undefined.
             columns = {name: _or_null(column) for name, column in scores.to_dict().items()}
-            self.json.write_text(json.dumps(columns, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+            _write(self.json, json.dumps(columns, indent=1, allow_nan=False) + "\n")
+        print_scores(scores, self.file.name)
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file whole, through links; into a pipe or a device as it is."""
+    from jaxdis.files import write_whole
+
+    path = path.resolve()
+    if path.exists() and not path.is_file():
+        path.write_text(text, encoding="utf-8")
+        return
+    write_whole(path, lambda file: file.write(text.encode()))
 
 
 def print_scores(scores, title: str) -> None:

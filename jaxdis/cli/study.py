@@ -73,36 +73,41 @@ class Study:
 
     def run(self) -> None:
         terminal.start(self.cache)
-        if self.name == "calibration":
-            self._calibrate()
-            return
-        from jaxdis.study.executors import opened
         from jaxdis.study.library import STUDIES
+        from jaxdis.study.store import Store, StoreError
+
+        if self.name not in STUDIES and self.name != "calibration":
+            raise ValueError(f"study: needs one of {', '.join([*STUDIES, 'calibration'])}, got {self.name!r}")
+        for name in ("plan", "extend", "executor"):
+            if self.action != "run" and getattr(self, name) not in (None, False):
+                raise ValueError(f"{name}: goes with `study run` alone, got `study {self.action}`")
+        if self.action != "run" and not Store(self.out).begun:
+            raise StoreError(f"out: needs the folder of a study, got {self.out}, which holds none")
+        if self.action == "verify":
+            _verify(self.out)
+        elif self.name == "calibration":
+            self._calibrate()
+        else:
+            self._act(STUDIES[self.name](**self._options(STUDIES[self.name])))
+
+    def _act(self, study) -> None:
+        from jaxdis.study.executors import check_name, opened
         from jaxdis.study.report import write_report
         from jaxdis.study.run import status
-        from jaxdis.study.store import Store
 
-        if self.name not in STUDIES:
-            raise ValueError(f"study: needs one of {', '.join([*STUDIES, 'calibration'])}, got {self.name!r}")
-        study = STUDIES[self.name](**self._options(STUDIES[self.name]))
         if self.action == "run" and self.plan:
-            _print_plan(study, self.out)
+            if self.executor is not None:
+                check_name(self.executor)
+            _print_plan(study, self.out, extend=self.extend)
         elif self.action == "run":
             with opened(self.executor, self.cache) as executor:
                 _run_study(study, self.out, extend=self.extend, executor=executor)
         elif self.action == "report":
             terminal.console().print(f"report: {write_report(study, self.out)}", markup=False)
-        elif self.action == "status":
+        else:
             found = status(study, self.out)
             for kind, total in found.total.items():
                 terminal.console().print(f"{kind}: {found.done[kind]} of {total}", markup=False)
-        else:
-            damaged = list(Store(self.out).verify())
-            for kind, name, reason in damaged:
-                terminal.console().print(f"removed {kind} {name}: {reason}", markup=False)
-            terminal.console().print(
-                f"{len(damaged)} damaged records; run the study again to make them anew", markup=False
-            )
 
     def _options(self, make) -> dict:
         """What was given, checked to be something that this study takes."""
@@ -116,13 +121,38 @@ class Study:
         return options if names == ["all"] else {**options, "metrics": names}
 
     def _calibrate(self) -> None:
-        """The certificate of metrics, which trains nothing. ``num_samples`` is that of every representation."""
-        from jaxdis.study.calibration import Calibration, calibrate
+        """The certificate of metrics, which trains nothing."""
+        from jaxdis.study.calibration import calibrate, status
         from jaxdis.study.certificate import write_certificate
+
+        for name in ("steps", "data", "network", "extend", "executor"):
+            if (given := getattr(self, name)) not in (None, (), False):
+                takes = "metrics, seeds, num_samples and parts"
+                raise ValueError(f"{name}: the study calibration takes {takes}, got {name} {given}")
+        calibration = self._calibration()
+        done, total = status(calibration, self.out)
+        if self.plan:
+            words = f"{total:,} cells in all, {total - done:,} missing; nothing was run"
+            terminal.console().print(words, markup=False)
+            return
+        if self.action == "status":
+            terminal.console().print(f"score: {done} of {total}", markup=False)
+            return
+        if self.action == "report" and done < total:
+            raise ValueError(f"out: needs all {total} cells of the calibration, got {done} in {self.out}; run it first")
+        with terminal.members_bar() as progress:
+            certificate = calibrate(calibration, self.out, progress=progress)
+        written = write_certificate(calibration, certificate, self.out)
+        if certificate.cases:
+            _print_responses(certificate)
+        for path in written:
+            terminal.console().print(f"wrote {path}", markup=False)
+
+    def _calibration(self):
+        """What was asked for. ``num_samples`` is that of every representation."""
+        from jaxdis.study.calibration import Calibration
         from jaxdis.study.published import table_two_metrics
 
-        if self.action != "run" or self.steps is not None or self.extend:
-            raise ValueError("calibration: takes `run` with --metrics, --seeds, --num-samples, --parts and --out alone")
         names = [name for given in self.metrics for name in given.split(",") if name]
         sizes = {} if self.seeds is None else {"seeds": self.seeds, "size_seeds": self.seeds}
         if (n := self.num_samples) is not None:
@@ -135,13 +165,7 @@ class Study:
         if self.parts and "sizes" not in self.parts:
             sizes.update(sizes=())
         metrics = {"all": "all", "table2": table_two_metrics()}.get(",".join(names), names)
-        calibration = Calibration.of(metrics, **sizes)
-        with terminal.members_bar() as progress:
-            certificate = calibrate(calibration, self.out, progress=progress)
-        if certificate.cases:
-            _print_responses(certificate)
-        for path in write_certificate(calibration, certificate, self.out):
-            terminal.console().print(f"wrote {path}", markup=False)
+        return Calibration.of(metrics, **sizes)
 
 
 def _print_responses(certificate) -> None:
@@ -164,13 +188,24 @@ def _print_responses(certificate) -> None:
     terminal.console().print(table)
 
 
-def _print_plan(study, out: Path) -> None:
+def _verify(out: Path) -> None:
+    """Re-read every record of a folder, whatever study it holds."""
+    from jaxdis.study.store import Store
+
+    damaged = list(Store(out).verify())
+    for kind, name, reason in damaged:
+        terminal.console().print(f"removed {kind} {name}: {terminal.one_line(reason)}", markup=False)
+    again = "; run the study again to make them anew" if damaged else ""
+    terminal.console().print(f"{len(damaged)} damaged records{again}", markup=False)
+
+
+def _print_plan(study, out: Path, *, extend: bool) -> None:
     from rich.table import Table
 
     from jaxdis.study.plan import plan
 
     table = Table("cells", "in all", "missing", "FLOPs", "time here, about", "disk", title=f"study {study.name}")
-    costs = plan(study, out)
+    costs = plan(study, out, extend=extend)
     for kind, cost in costs.items():
         flops = f"{cost.flops:.2g}" if cost.flops else ""
         disk = f"{cost.disk_bytes / 1e6:,.0f} MB"
@@ -195,15 +230,16 @@ def _run_study(study, out: Path, *, extend: bool, executor=None) -> None:
     from jaxdis.study.report import write_report
     from jaxdis.study.run import run, status
 
-    found = status(study, out)
+    found = status(study, out, extend=extend)
     columns = TextColumn("{task.description:<7}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=terminal.console(error=True)) as bar:
+    console = terminal.console(error=True)
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
         tasks = {
             kind: bar.add_task(kind, total=total, completed=found.done[kind]) for kind, total in found.total.items()
         }
         seen = dict(found.done)
 
-        def progress(kind: str, done: float) -> None:
+        def progress(kind: str, done: float | int) -> None:
             bar.update(tasks[kind], completed=round(seen[kind] + done, 1))
 
         run(study, out, extend=extend, executor=executor, progress=progress)

@@ -1,6 +1,13 @@
 """What all commands share: the start of a program, the console, the progress bar."""
 
+import contextlib
+import sys
 from pathlib import Path
+
+# Tables of numbers are empty below this width; a narrower terminal wraps them.
+NARROWEST = 40
+# Letters of a message.
+LONGEST = 1000
 
 
 def start(cache: Path | None) -> None:
@@ -11,14 +18,30 @@ def start(cache: Path | None) -> None:
     runtime.use_compilation_cache(cache)
 
 
+def print_anything() -> None:
+    """Let letters that the terminal's encoding lacks be printed as question marks."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, OSError, ValueError):
+            stream.reconfigure(errors="replace")
+
+
 def console(*, error: bool = False):
     from rich.console import Console
 
-    return Console(stderr=error, highlight=False)
+    found = Console(stderr=error, highlight=False)
+    if found.width < NARROWEST:
+        found.width = NARROWEST
+    return found
 
 
 def warn(message) -> None:
-    console(error=True).print(f"warning: {message}", style="yellow", markup=False)
+    console(error=True).print(f"warning: {one_line(str(message))}", style="yellow", markup=False)
+
+
+def one_line(text: str) -> str:
+    """A text on one line, not too long, and without control characters."""
+    line = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+    return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
 
 
 class members_bar:
@@ -28,7 +51,8 @@ class members_bar:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         columns = TextColumn("scoring"), BarColumn(), MofNCompleteColumn(), TextColumn("members"), TimeRemainingColumn()
-        self._bar = Progress(*columns, console=console(error=True), transient=True)
+        shown = console(error=True)
+        self._bar = Progress(*columns, console=shown, transient=True, disable=not shown.is_terminal)
         self._bar.start()
         self._task = self._bar.add_task("scoring", total=None)
         return lambda done, total: self._bar.update(self._task, completed=done, total=total)

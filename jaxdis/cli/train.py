@@ -6,6 +6,8 @@ from typing import Literal
 
 from jaxdis.cli import terminal
 
+STRENGTHS = ("beta", "gamma", "capacity", "lambda_off_diagonal")
+
 
 @dataclasses.dataclass(frozen=True)
 class Train:
@@ -45,6 +47,7 @@ class Train:
         from jaxdis.models.run import train_to_directory
 
         networks = {"mlp": models.Mlp, "locatello": models.locatello, "burgess": models.burgess}
+        self._check_settings()
         objective = self.objective[0] if len(self.objective) == 1 else self.objective
         config = models.Config(data=self.data, objective=objective, network=networks[self.network](), steps=self.steps)
         sweep = {name: self._settings(name) for name in self.objective}
@@ -52,6 +55,18 @@ class Train:
             config, sweep[objective] if isinstance(objective, str) else sweep, self.seeds, self.out
         )
         terminal.console().print(finished.message, markup=False)
+
+    def _check_settings(self) -> None:
+        """Make sure that every setting given is a number that some objective takes."""
+        used = {name for objective in self.objective for name in self._settings(objective)}
+        for name in STRENGTHS:
+            values = getattr(self, name)
+            if values and name not in used:
+                raise ValueError(f"{name}: needs an objective that has it, got {', '.join(self.objective)}")
+            if not all(0 <= value < float("inf") for value in values):
+                raise ValueError(f"{name}: needs numbers of at least 0, got {', '.join(map(str, values))}")
+        if self.learning_rate is not None and not 0 < self.learning_rate < float("inf"):
+            raise ValueError(f"learning_rate: needs a number above 0, got {self.learning_rate}")
 
     def _settings(self, objective: str) -> dict:
         """The settings given that this objective has."""
@@ -62,6 +77,5 @@ class Train:
         if objective not in OBJECTIVES:
             raise ValueError(f"objective: needs one of {', '.join(OBJECTIVES)}, got {objective!r}")
         known = inspect.signature(OBJECTIVES[objective].settings).parameters
-        given = {name: getattr(self, name) for name in ("beta", "gamma", "capacity", "lambda_off_diagonal")}
-        settings = {name: values for name, values in given.items() if values and name in known}
+        settings = {name: getattr(self, name) for name in STRENGTHS if getattr(self, name) and name in known}
         return settings if self.learning_rate is None else {**settings, "learning_rate": self.learning_rate}

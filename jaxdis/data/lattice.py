@@ -1,10 +1,10 @@
 """Rendered or decoded lattices on disk: built once, memory-mapped, checked, replaced when they are not whole."""
 
+import errno
 import hashlib
 import json
 import logging
 import os
-import tempfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdis import runtime
+from jaxdis.files import full, is_full, remove_leftovers, temporary_name
 
 logger = logging.getLogger(__name__)
 _CHUNK = 2**24
@@ -40,26 +41,58 @@ def cached(
         if fault is None:
             return open_array(path)
         logger.warning("%s: %s; building it again", path, fault)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{name}-", suffix=".npy")
-    os.close(handle)
+    advice = f"make room, or choose another folder by {runtime.CACHE_VARIABLE}"
     try:
-        out = np.lib.format.open_memmap(temporary, mode="w+", dtype=dtype, shape=shape)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(path.parent)
+        _build(path, wanted, build)
+    except OSError as error:
+        if is_full(error):
+            raise full(error, path.parent, advice) from error
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise OSError(
+                error.errno, f"{os.strerror(error.errno)}: images are kept in {path.parent}; {advice}"
+            ) from error
+        raise
+    return open_array(path)
+
+
+def _build(path: Path, wanted: dict, build: Callable[[np.ndarray], None]) -> None:
+    """Build an array under a temporary name, and name it and its description when it is complete."""
+    temporary, description = temporary_name(path), temporary_name(path.with_suffix(".json"))
+    try:
+        out = _mapped(temporary, wanted["dtype"], tuple(wanted["shape"]))
         build(out)
         out.flush()
-        wanted["crc32"] = _crc32(out)
+        found = {**wanted, "crc32": _crc32(out)}
         del out
         with open(temporary, "rb") as file:
             os.fsync(file.fileno())
         # The description goes first: between the two steps the old array has a wrong checksum, and would be rebuilt.
-        description = Path(temporary).with_suffix(".json")
-        description.write_text(json.dumps(wanted))
+        description.write_text(json.dumps(found))
         os.replace(description, path.with_suffix(".json"))
-        os.chmod(temporary, 0o644)
         os.replace(temporary, path)
     finally:
-        Path(temporary).unlink(missing_ok=True)
-    return open_array(path)
+        temporary.unlink(missing_ok=True)
+        description.unlink(missing_ok=True)
+
+
+def _mapped(path: Path, dtype: str, shape: tuple[int, ...]) -> np.memmap:
+    """An array of a new file, mapped for writing. Its room is taken first: a full disk under a map kills the process.
+
+    Raises:
+      OSError: when there is no room.
+    """
+    out = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
+    with open(path, "r+b") as file:
+        try:
+            os.posix_fallocate(file.fileno(), 0, os.fstat(file.fileno()).st_size)
+        except AttributeError:  # a system without it
+            pass
+        except OSError as error:
+            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):  # a file system without it
+                raise
+    return out
 
 
 def _fault(path: Path, wanted: dict) -> str | None:
@@ -67,8 +100,10 @@ def _fault(path: Path, wanted: dict) -> str | None:
     try:
         found = json.loads(path.with_suffix(".json").read_text())
         array = open_array(path)
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError, EOFError, RecursionError) as error:
         return f"cannot be read ({error})"
+    if not isinstance(found, dict):
+        return f"is described by {type(found).__name__}, needed a JSON object"
     for what, value in wanted.items():
         if found.get(what) != value:
             return f"has {what} {found.get(what)}, needed {value}"

@@ -5,7 +5,8 @@ zoo reads the same images. Wrap a call in ``jax.jit`` (``space``, ``render`` and
 for many encoders of a kind, such as :class:`jaxdis.codes.Encoder`.
 
 An encoder is a pure function of images ``[n, h, w, c]`` to codes ``[n, d]``, or ``[m, n, d]`` for a zoo of ``m``; every
-field of a result then has a leading ``m``. A renderer is a pure function of factors ``[n, k]`` to images.
+field of a result then has a leading ``m``. A renderer is a pure function of factors ``[n, k]`` to images, or of factors
+and a key: its noise then follows from the key of the call.
 """
 
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from jaxtyping import Bool, Float, Int, PRNGKeyArray
 from jaxdis.data.factors import FactorSpace
 from jaxdis.interventions.robustness import Robustness, judge_robustness, largest_deviation, quantile_from_mean
 from jaxdis.interventions.votes import Intervened, Votes, judge_features, judge_votes, least_moved, mean_distance
+from jaxdis.models.images import Images, noise_key
 from jaxdis.typing import Array
 
 # Images rendered and encoded at one time: 256 of 64 × 64 × 3 floats are 12 MB.
@@ -46,7 +48,7 @@ def factor_vae(
     """
     base_key, factor_key, batch_key = jax.random.split(key, 3)
     look = _Looking(encode, render)
-    base = look.at_many(space.sample(base_key, num_variance))
+    base = look.at_many(space.sample(base_key, num_variance), noise_key(base_key))
     centred = base - base[:, :1]
     spread = jnp.var(centred, axis=1, ddof=1)
     competes = _masked(jnp.sqrt(spread) >= prune, active)
@@ -54,7 +56,7 @@ def factor_vae(
 
     def votes(chunk):
         cells = jax.vmap(lambda key, factor: space.fix(key, factor, batch))(*chunk)
-        codes = look.at(cells) - base[:, None, :1]
+        codes = look.at(cells, noise_key(chunk[0][0])) - base[:, None, :1]
         return jax.vmap(least_moved)(codes, spread, competes), jnp.isfinite(codes).all(axis=(1, 2, 3))
 
     vote, finite = _by_chunks(votes, (jax.random.split(batch_key, len(factor)), factor), batch)
@@ -89,7 +91,8 @@ def beta_vae(
 
     def features(chunk):
         left, right = jax.vmap(lambda key, factor: space.pairs(key, factor, batch))(*chunk)
-        distance = jax.vmap(mean_distance)(look.at(left), look.at(right))
+        left_key, right_key = jax.random.split(noise_key(chunk[0][0]))
+        distance = jax.vmap(mean_distance)(look.at(left, left_key), look.at(right, right_key))
         return distance, jnp.isfinite(distance).all(axis=(1, 2))
 
     feature, finite = _by_chunks(features, (jax.random.split(batch_key, len(factor)), factor), 2 * batch)
@@ -123,7 +126,7 @@ def irs(
     """
     base_key, given_key = jax.random.split(key)
     look = _Looking(encode, render)
-    base = look.at_many(space.sample(base_key, num_samples))
+    base = look.at_many(space.sample(base_key, num_samples), noise_key(base_key))
     shown = _masked(jnp.ones(base[:, 0].shape, bool), active)
     finite = jnp.isfinite(base).all(axis=1)
     shift = jnp.nan_to_num(base[:, :1])
@@ -136,7 +139,7 @@ def irs(
 
         def given(task, j=j):
             key, value = task
-            codes = look.at_many(space.given(key, j, jnp.broadcast_to(value, (num_given,))))
+            codes = look.at_many(space.given(key, j, jnp.broadcast_to(value, (num_given,))), noise_key(key))
             rows = jnp.where(shown[:, None], jnp.nan_to_num(codes) - shift, 0.0).swapaxes(1, 2)  # [m, d, s]
             count = jnp.full(rows.shape[1], num_given, jnp.int32)
             find = jax.vmap(lambda rows: quantile_from_mean(rows, jnp.ones(rows.shape, bool), count, quantile))
@@ -155,17 +158,18 @@ class _Looking:
     """An encoder behind a renderer: factors ``[…, k]`` to codes ``[m, …, d]``, one member or many."""
 
     def __init__(self, encode: Callable, render: Callable):
-        self._encode, self._render, self._single = encode, render, False
+        self._encode, self._images, self._single = encode, Images.of(render), False
 
-    def at(self, cells: Int[Array, "... k"]) -> Float[Array, "m ... d"]:
-        codes = self._encode(self._render(cells.reshape(-1, cells.shape[-1])))
+    def at(self, cells: Int[Array, "... k"], key: PRNGKeyArray) -> Float[Array, "m ... d"]:
+        codes = self._encode(self._images(cells.reshape(-1, cells.shape[-1]), key))
         self._single = codes.ndim == 2
         codes = codes[None] if self._single else codes
         return codes.reshape(codes.shape[0], *cells.shape[:-1], codes.shape[-1])
 
-    def at_many(self, cells: Int[Array, "n k"]) -> Float[Array, "m n d"]:
+    def at_many(self, cells: Int[Array, "n k"], key: PRNGKeyArray) -> Float[Array, "m n d"]:
         """Some images at a time."""
-        return _by_chunks(lambda part: (self.at(part[0]),), (cells,), 1)[0]
+        keys = jax.random.split(key, len(cells))
+        return _by_chunks(lambda part: (self.at(part[0], part[1][0]),), (cells, keys), 1)[0]
 
     def as_given(self, result):
         """Without the axis of members for an encoder that has none."""

@@ -1,17 +1,15 @@
 """Files of arrays: plain npz with a JSON header and a checksum, written whole or not at all, read without pickle."""
 
-import contextlib
 import hashlib
 import json
-import os
-import tempfile
-import zipfile
-import zlib
 from pathlib import Path
 
 import numpy as np
 
+from jaxdis.files import open_regular, write_whole
+
 _HEADER = "header"
+MOST_JSON_BYTES = 2**28
 
 
 class DamagedFile(ValueError):
@@ -19,19 +17,40 @@ class DamagedFile(ValueError):
 
 
 def write(path: str | Path, header: dict, arrays: dict[str, np.ndarray]) -> None:
-    """Write through a temporary file in the same directory, flushed to disk, then renamed over ``path``."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Write a file whole or not at all, in the place of one that is there."""
+    contents = packed(header, arrays)
+    write_whole(path, lambda file: np.savez(file, **contents))
+
+
+def packed(header: dict, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """What such a file holds: the header, with a checksum, as bytes beside the arrays."""
     full = {**header, "checksum": _checksum(arrays)}
     encoded = np.frombuffer(json.dumps(full, sort_keys=True).encode(), np.uint8)
-    with _replacing(path) as file:
-        np.savez(file, **{_HEADER: encoded}, **{f"a/{name}": array for name, array in arrays.items()})
+    return {_HEADER: encoded, **{f"a/{name}": array for name, array in arrays.items()}}
 
 
 def write_json(path: str | Path, value) -> None:
     """Write readable JSON, atomically."""
-    with _replacing(Path(path)) as file:
-        file.write((json.dumps(value, indent=2, sort_keys=True) + "\n").encode())
+    text = json.dumps(value, indent=2, sort_keys=True) + "\n"
+    write_whole(path, lambda file: file.write(text.encode()))
+
+
+def read_json(path: str | Path) -> dict:
+    """A JSON object.
+
+    Raises:
+      DamagedFile: for a file that holds none. FileNotFoundError where there is nothing.
+    """
+    try:
+        with open_regular(path, MOST_JSON_BYTES) as file:
+            found = json.loads(file.read())
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError, RecursionError) as error:
+        raise DamagedFile(f"{path}: needs a JSON object, got {type(error).__name__}: {error}") from None
+    if not isinstance(found, dict):
+        raise DamagedFile(f"{path}: needs a JSON object, got {type(found).__name__}")
+    return found
 
 
 def read(path: str | Path) -> tuple[dict, dict[str, np.ndarray]]:
@@ -41,15 +60,14 @@ def read(path: str | Path) -> tuple[dict, dict[str, np.ndarray]]:
       DamagedFile: for a file that is truncated, altered, or was not written here. FileNotFoundError if there is none.
     """
     try:
-        # numpy leaves the file open when it is not an npz, so it is opened here.
-        with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
+        with open_regular(path) as raw, np.load(raw, allow_pickle=False) as file:
             contents = {name: file[name] for name in file.files}
         header = json.loads(contents.pop(_HEADER).tobytes())
         arrays = {name.removeprefix("a/"): array for name, array in contents.items()}
         whole = header.pop("checksum") == _checksum(arrays)
-    except FileNotFoundError:
+    except (FileNotFoundError, MemoryError):
         raise
-    except (OSError, ValueError, KeyError, EOFError, AttributeError, zipfile.BadZipFile, zlib.error) as error:
+    except Exception as error:  # NumPy, zipfile and zlib have many words for damage
         raise DamagedFile(
             f"{path}: needs a whole npz file written by jaxdis, got {type(error).__name__}: {error}"
         ) from None
@@ -85,20 +103,6 @@ def with_leaves(template, arrays: dict[str, np.ndarray], what: str):
                 f"{what}: {name} needs {leaf.dtype} {leaf.shape}, got {arrays[name].dtype} {arrays[name].shape}"
             )
     return jax.tree_util.tree_unflatten(treedef, [arrays[name] for name in names])
-
-
-@contextlib.contextmanager
-def _replacing(path: Path):
-    """A temporary file beside ``path``; without an error it is flushed to disk and renamed over ``path``."""
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", suffix=".part", delete=False) as file:
-        try:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        except BaseException:
-            os.unlink(file.name)
-            raise
-    os.replace(file.name, path)
 
 
 def _checksum(arrays: dict[str, np.ndarray]) -> str:

@@ -1,15 +1,20 @@
 """Checkpoints of a run: the whole state of all members, every so many updates, the last two kept."""
 
+import contextlib
 import json
+import os
+import re
 import warnings
 from pathlib import Path
 
 import numpy as np
 
-from jaxdis.models.archive import DamagedFile, named_leaves, read, with_leaves, write, write_json
+from jaxdis.files import remove_leftovers
+from jaxdis.models.archive import DamagedFile, named_leaves, read, read_json, with_leaves, write, write_json
 from jaxdis.models.step import Losses, State
 
 _KEPT = 2
+_NAME = re.compile(r"step_[0-9]{9,18}\.npz")
 
 
 class Checkpoints:
@@ -30,13 +35,21 @@ class Checkpoints:
             return cls(None, identity)
         directory = Path(directory)
         directory.mkdir(parents=True, exist_ok=True)
+        for folder in (directory, directory / "checkpoints"):
+            remove_leftovers(folder)
         record = directory / "run.json"
+        if (directory / "study.json").exists():
+            raise ValueError(f"directory: needs one of the run's own, got {directory}, which holds a study")
         if not record.exists():
             write_json(record, identity)
         try:
-            stored = json.loads(record.read_text())
-        except ValueError as error:
-            raise ValueError(f"directory: {record} needs the JSON of a run, got {error}") from None
+            stored = read_json(record)
+        except FileNotFoundError:  # another process finished with the folder meanwhile
+            return cls(directory, identity)
+        except DamagedFile as error:
+            raise ValueError(
+                f"directory: {record} needs the JSON of a run ({error}); remove it to begin anew"
+            ) from None
         identity = json.loads(json.dumps(identity))
         if stored != identity:
             odd = sorted(name for name in {*stored, *identity} if stored.get(name) != identity.get(name))
@@ -60,7 +73,7 @@ class Checkpoints:
         arrays = {f"state/{name}": leaf for name, leaf in named_leaves(state).items()} | curves
         write(self._path(done), {"identity": self._identity, "done": done}, arrays)
         for path in _paths(self._directory)[_KEPT:]:
-            path.unlink()
+            path.unlink(missing_ok=True)
 
     def last(self, shapes: State) -> tuple[State, list[Losses], int] | None:
         """The newest checkpoint that is whole and of this run; damaged and foreign ones are passed over with a warning.
@@ -76,32 +89,52 @@ class Checkpoints:
                 return self._read(path, shapes)
             except DamagedFile as error:
                 warnings.warn(f"checkpoint passed over: {error}", stacklevel=3)
+            except FileNotFoundError:  # another process let it go meanwhile
+                continue
         return None
 
     def _read(self, path: Path, shapes: State):
         header, arrays = read(path)
         if header.get("identity") != json.loads(json.dumps(self._identity)):
             raise DamagedFile(f"{path}: belongs to another run")
+        done = header.get("done")
+        if done != _updates(path) or type(done) is not int:
+            raise DamagedFile(f"{path}: needs the updates that its name says, got {done!r}")
         state = {name.removeprefix("state/"): a for name, a in arrays.items() if name.startswith("state/")}
-        curves = [arrays[f"losses/{name}"] for name in Losses._fields]
+        members, blocks = self._identity["members"], -(-done // self._identity["log_every"])
+        curves = [arrays.get(f"losses/{name}") for name in Losses._fields]
+        if any(curve is None or curve.shape != (blocks, members) for curve in curves):
+            raise DamagedFile(f"{path}: needs losses of shape {(blocks, members)}")
         losses = [Losses(*block) for block in zip(*curves, strict=True)]
-        return with_leaves(shapes, state, str(path)), losses, int(header["done"])
+        return with_leaves(shapes, state, str(path)), losses, done
 
     def _path(self, done: int) -> Path:
         return self._directory / "checkpoints" / f"step_{done:09d}.npz"
 
 
 def saved_updates(directory: str | Path) -> int:
-    """Updates done according to the newest checkpoint's name, 0 without any."""
-    paths = _paths(Path(directory))
-    return int(paths[0].stem.removeprefix("step_")) if paths else 0
+    """Updates done according to the newest checkpoint that is whole, 0 without any."""
+    for path in _paths(Path(directory)):
+        with contextlib.suppress(DamagedFile, FileNotFoundError):
+            if read(path)[0].get("done") == _updates(path):
+                return _updates(path)
+    return 0
 
 
 def _paths(directory: Path | None) -> list[Path]:
     """Checkpoints, newest first."""
     if directory is None:
         return []
-    return sorted((directory / "checkpoints").glob("step_*.npz"), reverse=True)
+    try:
+        names = os.listdir(directory / "checkpoints")
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    paths = [directory / "checkpoints" / name for name in names if _NAME.fullmatch(name)]
+    return sorted(paths, key=_updates, reverse=True)
+
+
+def _updates(path: Path) -> int:
+    return int(path.stem.removeprefix("step_"))
 
 
 def _columns(losses: list[Losses]) -> dict[str, tuple]:

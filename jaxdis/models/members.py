@@ -13,6 +13,9 @@ from jaxdis.models.config import Config, objective_of
 from jaxdis.models.objectives import OBJECTIVES
 from jaxdis.typing import Array
 
+# More than any zoo has; labels of so many are a few hundred megabytes.
+MOST_MEMBERS = 100_000
+
 
 class Members(NamedTuple):
     """``keys [m]``, ``hyperparameters`` with leaves ``[m]``, and ``m`` labels: ``{"objective", settings…, "seed"}``."""
@@ -37,8 +40,10 @@ def members(sweep: Mapping[str, Mapping], seeds: int | Sequence[int] = 1) -> Mem
     Raises:
       ValueError: for an unknown objective or setting, or no members.
     """
-    seeds = tuple(range(seeds)) if isinstance(seeds, int) else tuple(int(seed) for seed in seeds)
     cells = [(name, setting) for name, settings in sweep.items() for setting in _combinations(name, settings)]
+    if len(cells) * (count := seeds if isinstance(seeds, int) else len(seeds)) > MOST_MEMBERS:
+        raise ValueError(f"seeds: needs at most {MOST_MEMBERS:,} members in all, got {len(cells)} × {count:,}")
+    seeds = tuple(range(seeds)) if isinstance(seeds, int) else tuple(int(seed) for seed in seeds)
     if not cells or not seeds:
         raise ValueError(
             f"members: needs at least one objective and one seed, got {len(cells)} cells, {len(seeds)} seeds"

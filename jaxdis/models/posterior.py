@@ -10,8 +10,8 @@ import numpy as np
 
 from jaxdis.models.config import Config
 from jaxdis.models.distributions import expected_images
+from jaxdis.models.images import Images, checked_images, noise_key, unit_images
 from jaxdis.models.precision import InPrecision
-from jaxdis.models.source import checked_images, unit_images
 from jaxdis.typing import as_numpy
 
 # One program serves any number of images: chunks are padded to this size.
@@ -41,14 +41,17 @@ class _Networks:
         return InPrecision(self.network, self.precision)
 
 
-def encode(config: Config, params, images, *, render=None, batch_size: int | None = None) -> Posterior:
+def encode(config: Config, params, images, *, render=None, key=None, batch_size: int | None = None) -> Posterior:
     """Posteriors of images under every member.
 
     Args:
       config: of the zoo.
       params: leaves ``[m, …]``.
       images: ``[n, h, w, c]``, uint8 or real in [0, 1]; with ``render``, factors ``[n, k]``.
-      render: ``factors → images``, pure: images are then made inside the program and never held together.
+      render: ``factors → images`` or ``factors, key → images``, pure: images are then made inside the program and never
+        held together.
+      key: of the noise that a renderer draws; None: ``jax.random.key(0)``. The noise of an image follows from the key
+        and the image's place, whatever the batch size.
       batch_size: images at a time; None: 256.
 
     Raises:
@@ -59,12 +62,13 @@ def encode(config: Config, params, images, *, render=None, batch_size: int | Non
     else:
         rows = as_numpy(images, "factors").astype(np.int32)
     networks = _Networks.of(config)
-    render_arrays, render_static = _split_render(render)
-    size = _checked_batch(batch_size)
-    parts = [
-        [np.asarray(leaf)[:, :count] for leaf in _encode(networks, render_static, params, render_arrays, part)]
-        for part, count in _chunks(rows, size)
-    ]
+    drawn = None if render is None else Images.of(render)
+    key = noise_key(jax.random.key(0) if key is None else key)
+    size, start, parts = _checked_batch(batch_size), 0, []
+    for part, count in _chunks(rows, size):
+        found = _encode(networks, params, drawn, part, key, np.uint32(start))
+        parts.append([np.asarray(leaf)[:, :count] for leaf in found])
+        start += count
     mean, log_variance = (np.concatenate(column, axis=1) for column in zip(*parts, strict=True))
     return Posterior(mean, np.exp(log_variance))
 
@@ -91,10 +95,13 @@ def decode(config: Config, params, codes, *, batch_size: int | None = None) -> n
     return np.concatenate(parts, axis=1)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
-def _encode(networks: _Networks, render_static, params, render_arrays, rows):
-    render = render_static if render_static is not None else render_arrays
-    images = unit_images(rows if render is None else render(rows))
+@functools.partial(jax.jit, static_argnums=0)
+def _encode(networks: _Networks, params, drawn: Images | None, rows, key, start):
+    """Posteriors of images, or of what a renderer draws of factors that begin at a place among all."""
+    if drawn is not None:
+        places = start + jnp.arange(len(rows), dtype=jnp.uint32)
+        rows = drawn.apart(rows, jax.vmap(jax.random.fold_in, (None, 0))(key, places))
+    images = unit_images(rows)
     return jax.lax.map(lambda member: tuple(networks.apply().encode(member, images)), params)
 
 
@@ -116,14 +123,6 @@ def _chunks(rows: np.ndarray, size: int):
         part = rows[start : start + size]
         count = len(part)
         yield np.concatenate([part, np.repeat(part[:1], size - count, axis=0)]) if count < size else part, count
-
-
-def _split_render(render):
-    """A renderer that is a pytree of arrays goes in as an argument, another as a static value."""
-    if render is None:
-        return None, None
-    is_pytree = all(hasattr(leaf, "dtype") for leaf in jax.tree.leaves(render))
-    return (render, None) if is_pytree else (None, render)
 
 
 def _checked_batch(batch_size: int | None) -> int:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from jaxdis.models.archive import DamagedFile, read
 from jaxdis.models.checkpoint import saved_updates
 from jaxdis.models.config import Config
 from jaxdis.models.members import members
@@ -41,14 +42,23 @@ def train_to_directory(
     before = saved_updates(out)
     zoo = train(config, keys, hyperparameters, labels=labels, directory=out, progress=progress, **arguments)
     file = out / "zoo.npz"
-    if before < config.steps or not file.exists():
+    whole = before >= config.steps and _is_whole(file)
+    if not whole:
         zoo.save(file)
-    return Finished(zoo, f"{_what(before, config.steps)}: {len(zoo)} members in {file}{_stopped(zoo)}")
+    return Finished(zoo, f"{_what(before, config.steps, whole)}: {len(zoo)} members in {file}{_stopped(zoo)}")
 
 
-def _what(before: int, steps: int) -> str:
+def _is_whole(file: Path) -> bool:
+    try:
+        read(file)
+    except (DamagedFile, FileNotFoundError):
+        return False
+    return True
+
+
+def _what(before: int, steps: int, whole: bool) -> str:
     if before >= steps:
-        return f"already complete, {steps} updates"
+        return f"already complete, {steps} updates" if whole else f"written anew from the checkpoint of update {steps}"
     return f"carried on from update {before} to {steps}" if before else f"trained for {steps} updates"
 
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 import hashlib
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxdis.models.images import Images, checked_images, unit_images
 from jaxdis.typing import Array, Float, as_numpy
 
 
@@ -69,21 +69,16 @@ def fingerprint(source: Source) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class _FromLattice:
-    """Draw factors, render them. ``render`` is None where the renderer is a pytree and comes in as the arrays."""
+    """Draw factors, render them: the arrays of the source are an :class:`Images`."""
 
     space: Any
-    render: Callable | None
-    takes_key: bool
 
-    def __call__(self, arrays, key, n: int) -> Array:
+    def __call__(self, arrays: Images, key, n: int) -> Array:
         factor_key, render_key = jax.random.split(key)
-        factors = self.space.sample(factor_key, n)
-        render = arrays if self.render is None else self.render
-        return unit_images(render(factors, render_key) if self.takes_key else render(factors))
+        return unit_images(arrays(self.space.sample(factor_key, n), render_key))
 
     def identity(self, arrays) -> str:
-        render = arrays if self.render is None else self.render
-        return f"{self.space!r} {_named(render)}"
+        return f"{self.space!r} {_named(Images.of(arrays).renderer)}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,42 +92,8 @@ class _FromArray:
         return "array"
 
 
-def unit_images(images: Array) -> Array:
-    """float32 in [0, 1] from float, boolean or uint8 (0…255) images."""
-    flat = images.reshape(images.shape[0], -1)  # a last axis of length 1 would not be vectorised on CPU
-    scale = np.float32(1 / 255 if images.dtype == jnp.uint8 else 1)
-    return (flat.astype(jnp.float32) * scale).reshape(images.shape)
-
-
-def checked_images(images, name: str, image_shape: tuple[int, int, int] | None = None) -> np.ndarray:
-    """Images on the host as ``[n, h, w, c]``, uint8 or float32.
-
-    Raises:
-      ValueError: for a shape, dtype or range that images do not have, or another image shape than needed.
-    """
-    array = as_numpy(images, name)
-    array = array[..., None] if array.ndim == 3 else array
-    if array.ndim != 4 or 0 in array.shape:
-        raise ValueError(f"{name}: needs images of shape [n, height, width, channels], got {array.shape}")
-    if image_shape is not None and array.shape[1:] != tuple(image_shape):
-        raise ValueError(f"{name}: needs images of shape {tuple(image_shape)}, got {array.shape[1:]}")
-    if array.dtype == np.uint8:
-        return array
-    if array.dtype.kind not in "bf":
-        raise ValueError(f"{name}: needs uint8 (0…255), bool or real numbers in [0, 1], got dtype {array.dtype}")
-    low, high = float(array.min()), float(array.max())
-    # NaN compares false, so it is caught here too.
-    if not (low >= 0 and high <= 1):
-        raise ValueError(f"{name}: needs values in [0, 1] (or uint8 in 0…255), got {low:g} to {high:g}")
-    return array.astype(np.float32)
-
-
 def _rendered(space, render) -> Source:
-    leaves = jax.tree.leaves(render)
-    is_pytree = all(hasattr(leaf, "dtype") for leaf in leaves)
-    takes_key = _takes_key(render)
-    draw = _FromLattice(space, None if is_pytree else render, takes_key)
-    arrays = render if is_pytree else ()
+    draw, arrays = _FromLattice(space), Images.of(render)
     images = jax.eval_shape(lambda arrays, key: draw(arrays, key, 2), arrays, jax.random.key(0))
     if images.ndim != 4:
         raise ValueError(
@@ -159,11 +120,3 @@ def _named(render) -> str:
 
 def _is_plain(value) -> bool:
     return isinstance(value, str | int | float | bool) or (isinstance(value, tuple) and all(map(_is_plain, value)))
-
-
-def _takes_key(render) -> bool:
-    """Whether the renderer has a second parameter, for renderers that draw noise."""
-    try:
-        return len(inspect.signature(render).parameters) > 1
-    except (TypeError, ValueError):
-        return False

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from jaxdis.models.source import checked_images
+from jaxdis.models.images import checked_images
 from jaxdis.models.zoo import Zoo
 
 

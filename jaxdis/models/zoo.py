@@ -75,9 +75,12 @@ class Zoo:
             raise ValueError(f"select: no member has {wanted}")
         return self[rows]
 
-    def encode(self, images, *, render=None, batch_size: int | None = None) -> Posterior:
-        """Posterior means and variances ``[m, n, d]`` of images ``[n, h, w, c]`` (or of factors, with a ``render``)."""
-        return encode(self.config, self.params, images, render=render, batch_size=batch_size)
+    def encode(self, images, *, render=None, key=None, batch_size: int | None = None) -> Posterior:
+        """Posterior means and variances ``[m, n, d]`` of images ``[n, h, w, c]`` (or of factors, with a ``render``).
+
+        A renderer that draws noise takes it from ``key``, ``jax.random.key(0)`` where None is given.
+        """
+        return encode(self.config, self.params, images, render=render, key=key, batch_size=batch_size)
 
     def decode(self, codes, *, batch_size: int | None = None) -> np.ndarray:
         """Expected images ``[m, n, h, w, c]`` in [0, 1] of codes ``[m, n, d]`` (or ``[n, d]`` for every member)."""
@@ -96,6 +99,14 @@ class Zoo:
 
     def save(self, path: str | Path) -> None:
         """Write to one npz file, atomically; read it by ``jaxdis.models.load``."""
+        archive.write(path, *self._contents())
+
+    def packed(self) -> dict[str, np.ndarray]:
+        """The arrays that such a file holds, for whoever writes them elsewhere."""
+        return archive.packed(*self._contents())
+
+    def _contents(self) -> tuple[dict, dict[str, np.ndarray]]:
+        """The header and the arrays of a file."""
         header = {
             "format": _FORMAT,
             "config": describe(self.config),
@@ -108,7 +119,7 @@ class Zoo:
             f"hyperparameters/{n}": c for n, c in zip(self.hyperparameters._fields, self.hyperparameters, strict=True)
         }
         arrays |= {f"losses/{name}": curve for name, curve in zip(Losses._fields, self.losses, strict=True)}
-        archive.write(path, header, {**arrays, "stopped": self.stopped})
+        return header, {**arrays, "stopped": self.stopped}
 
 
 def load(path: str | Path, network=None) -> Zoo:
@@ -124,6 +135,15 @@ def load(path: str | Path, network=None) -> Zoo:
     header, arrays = archive.read(path)
     if header.get("format") != _FORMAT:
         raise archive.DamagedFile(f"{path}: needs a zoo of format {_FORMAT}, got {header.get('format')!r}")
+    try:
+        return _unpacked(header, arrays, network, str(path))
+    except (KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
+        words = f"{type(error).__name__}: {error}"
+        raise archive.DamagedFile(f"{path}: needs the header and arrays of a zoo, got {words}") from None
+
+
+def _unpacked(header: dict, arrays: dict[str, np.ndarray], network, path: str) -> Zoo:
+    """A zoo of a file's contents."""
     config = _config(header["config"], network)
     m = len(header["labels"])
     shapes = jax.eval_shape(jax.vmap(config.network.init), jax.random.split(jax.random.key(0), m))
@@ -134,7 +154,7 @@ def load(path: str | Path, network=None) -> Zoo:
             groups[group][rest] = array
     return Zoo(
         config=config,
-        params=archive.with_leaves(shapes, groups["params"], str(path)),
+        params=archive.with_leaves(shapes, groups["params"], path),
         hyperparameters=_hyperparameters(config)(**groups["hyperparameters"]),
         losses=Losses(**groups["losses"]),
         stopped=arrays["stopped"],

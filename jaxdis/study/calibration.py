@@ -20,10 +20,13 @@ from jaxdis.data import synthetic
 from jaxdis.evaluate import TRAIN_SHARE, plan_of
 from jaxdis.member import Member, Plan, Shared, scalars, score_member
 from jaxdis.metrics import Metric, prepared
+from jaxdis.study.grid import FEWEST_SAMPLES, MOST_SAMPLES
 from jaxdis.study.store import Store, cell_id
 
 # Raised whenever a number may change for the same specification.
 NUMERICS = 1
+
+MOST_SEEDS = 10_000
 
 SWEEPS = ("warp", "rotation", "noise")
 ASPECTS = ("modularity", "compactness", "explicitness")
@@ -62,7 +65,7 @@ RESPONSE_SHARE = 0.25
 
 @dataclasses.dataclass(frozen=True)
 class Calibration:
-    """What is drawn and what is scored. The defaults are the paper's but for the seeds: 25 are what its code ran.
+    """What is drawn and what is scored. The defaults are the paper's but for the seeds: it has 50, its code 25.
 
     Attributes:
       metrics: (name, metric) pairs; see :meth:`of`.
@@ -86,10 +89,27 @@ class Calibration:
     full_size: int = 100_000
     size_seeds: int = 10
 
+    def __post_init__(self):
+        for name in ("seeds", "size_seeds"):
+            if not 0 < getattr(self, name) <= MOST_SEEDS:
+                raise ValueError(f"{name}: needs 1 to {MOST_SEEDS:,}, got {getattr(self, name):,}")
+        samples = {"case_samples": self.case_samples, "sweep_samples": self.sweep_samples, "full_size": self.full_size}
+        for name, n in [*samples.items(), *(("sizes", size) for size in self.sizes)]:
+            if not FEWEST_SAMPLES <= n <= MOST_SAMPLES and not (name == "case_samples" and n == 0):
+                raise ValueError(f"{name}: needs {FEWEST_SAMPLES} to {MOST_SAMPLES:,} samples, got {n:,}")
+        if self.sizes and max(self.sizes) > self.full_size:
+            raise ValueError(f"sizes: needs at most the full size, {self.full_size:,}, got {max(self.sizes):,}")
+
     @classmethod
     def of(cls, metrics="all", **sizes) -> "Calibration":
         """``metrics``: ``"all"``, a name, names, or a mapping from column names of your own to metrics."""
         return cls(plan_of(metrics), **sizes)
+
+    def describe(self) -> dict:
+        """What a directory of its scores is of: all sizes, but not the metrics, of which it may hold any."""
+        sizes = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        del sizes["metrics"]
+        return {"name": "calibration", "numerics": NUMERICS, **sizes}
 
     def parts(self) -> list["Part"]:
         names = synthetic.CASES if self.case_samples else ()
@@ -174,9 +194,7 @@ def calibrate(
       StoreError: when the directory holds something else.
     """
     store = Store(out)
-    sizes = {field.name: getattr(calibration, field.name) for field in dataclasses.fields(calibration)}
-    del sizes["metrics"]
-    store.open({"name": "calibration", "numerics": NUMERICS, **sizes})
+    store.open(calibration.describe())
     parts = calibration.parts()
     done, found = store.ids("score"), {}
     total = len(parts) * len(calibration.metrics)
@@ -193,6 +211,19 @@ def calibrate(
             if progress is not None:
                 progress(len(found), total)
     return _certificate(calibration, found)
+
+
+def status(calibration: Calibration, out: str | Path) -> tuple[int, int]:
+    """Cells done and in all; none done where there is no such directory yet.
+
+    Raises:
+      StoreError: when the directory holds something else.
+    """
+    store = Store(out)
+    if store.begun:
+        store.check(calibration.describe())
+    wanted = {cell_id(part.cell(metric)) for part in calibration.parts() for _, metric in calibration.metrics}
+    return len(wanted & store.ids("score")), len(wanted)
 
 
 def table(certificate: Certificate) -> list[Row]:

@@ -9,6 +9,8 @@ import concurrent.futures
 import contextlib
 import multiprocessing
 import os
+import signal
+import threading
 from collections.abc import Iterator
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -17,13 +19,15 @@ from jaxdis import runtime
 
 # How long to wait for a Dask scheduler, at first and when it went away.
 SCHEDULER_SECONDS = 60
+# Workers on this machine, and ports: more there are not.
+MOST_PROCESSES, MOST_PORT = 1024, 65535
 # A batch whose worker died is given to another this many times before its failure is reported.
 RETRIES = 2
 
 
 @contextlib.contextmanager
 def opened(name: str | None, cache: Path | None = None) -> Iterator[concurrent.futures.Executor | None]:
-    """The executor of that name, shut down on leaving.
+    """The executor of that name, shut down on leaving; on leaving by an exception, what runs is stopped at once.
 
     Args:
       name: ``None`` for this process, ``processes:4`` for that many workers on this machine, ``dask://HOST:PORT`` for
@@ -37,50 +41,84 @@ def opened(name: str | None, cache: Path | None = None) -> Iterator[concurrent.f
     if name is None:
         yield None
         return
+    check_name(name)
     kind, _, argument = name.partition(":")
-    if kind == "processes" and argument.isdigit() and int(argument) > 0:
-        executor = Processes(int(argument), cache)
-    elif kind == "dask" and argument.startswith("//") and argument.rpartition(":")[2].isdigit():
-        executor = Dask(f"tcp:{argument}")
-    else:
-        raise ValueError(f"executor: needs processes:COUNT or dask://HOST:PORT, got {name!r}")
+    executor = Processes(int(argument), cache) if kind == "processes" else Dask(f"tcp:{argument}")
     try:
         yield executor
+    except BaseException:
+        executor.stop()
+        raise
     finally:
         executor.shutdown(cancel_futures=True)
+
+
+def check_name(name: str) -> None:
+    """Make sure that a name is that of an engine.
+
+    Raises:
+      ValueError: when it is not.
+    """
+    kind, _, argument = name.partition(":")
+    host, _, port = argument.removeprefix("//").rpartition(":")
+    if kind == "processes" and _number(argument, MOST_PROCESSES):
+        return
+    if kind == "dask" and argument.startswith("//") and host and _number(port, MOST_PORT):
+        return
+    raise ValueError(
+        f"executor: needs processes:COUNT or dask://HOST:PORT, with a COUNT of 1 to {MOST_PROCESSES} and a PORT of 1 to"
+        f" {MOST_PORT}, got {name!r}"
+    )
+
+
+def _number(text: str, most: int) -> bool:
+    """Whether a text is a whole number of 1 to ``most``."""
+    return text.isascii() and text.isdigit() and len(text) < 10 and 0 < int(text) <= most
 
 
 class Processes(concurrent.futures.Executor):
     """Spawned workers on this machine, each with one device; begun anew when a dead worker broke the pool.
 
-    With ``CUDA_VISIBLE_DEVICES`` set, worker i is given the i-th device of it.
+    With ``CUDA_VISIBLE_DEVICES`` set, worker i is given the i-th device of it. Workers end with this process, however
+    it ends: they watch a pipe that it holds open.
     """
 
     def __init__(self, count: int, cache: Path | None = None):
         self._count, self._cache = count, cache
-        self._pool = None
+        self._pool = self._line = None
 
     def submit(self, function, /, *args, **kwargs) -> concurrent.futures.Future:
         for _ in range(2):
             if self._pool is None:
                 self._pool = self._begin()
             try:
-                return self._pool.submit(function, *args, **kwargs)
+                with _interrupts_held():
+                    return self._pool.submit(function, *args, **kwargs)
             except BrokenProcessPool:
                 self._pool.shutdown(wait=False)
+                self.stop()
                 self._pool = None
         raise BrokenProcessPool(f"{self._count} workers were begun twice and died")
+
+    def stop(self) -> None:
+        """End the workers now, in the middle of what they do."""
+        if self._line is not None:
+            self._line.close()
+            self._line = None
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         if self._pool is not None:
             self._pool.shutdown(wait, cancel_futures=cancel_futures)
+        if wait:
+            self.stop()
 
     def _begin(self) -> concurrent.futures.ProcessPoolExecutor:
         context = multiprocessing.get_context("spawn")  # forked workers would share the parent's JAX threads
         numbers = context.Queue()
         for number in range(self._count):
             numbers.put(number)
-        given = (numbers, self._cache)
+        watched, self._line = context.Pipe(duplex=False)
+        given = (numbers, watched, self._cache)
         return concurrent.futures.ProcessPoolExecutor(self._count, context, initializer=_prepare, initargs=given)
 
 
@@ -100,6 +138,10 @@ class Dask(concurrent.futures.Executor):
             self._client.close()
         self._client = None
 
+    def stop(self) -> None:
+        """Let go of what runs; the scheduler drops the batches of a client that is gone."""
+        self.shutdown()
+
     def _connected(self) -> concurrent.futures.Executor:
         from distributed import Client
 
@@ -111,7 +153,28 @@ class Dask(concurrent.futures.Executor):
         return self._engine
 
 
-def _prepare(numbers, cache: Path | None) -> None:
+@contextlib.contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Hold Ctrl-C back while workers are begun, which inherit that: it is for the driver, and workers end with it."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _end_with(watched) -> None:
+    """End this process when nobody holds the other end of a pipe."""
+    with contextlib.suppress(EOFError, OSError):
+        watched.recv_bytes()
+    os._exit(1)
+
+
+def _prepare(numbers, watched, cache: Path | None) -> None:
+    threading.Thread(target=_end_with, args=(watched,), daemon=True).start()
     number = numbers.get()
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible:

@@ -8,14 +8,18 @@ from typing import Any
 import numpy as np
 
 from jaxdis.data import DATASETS
-from jaxdis.evaluate import plan_of
+from jaxdis.evaluate import TRAIN_SHARE, plan_of
 from jaxdis.metrics import Metric
 from jaxdis.models import Config, Members, members
 from jaxdis.models.config import describe
+from jaxdis.models.members import MOST_MEMBERS
 from jaxdis.study.store import cell_id
 
 # Raised whenever a number may change for the same specification: old results are then stale, not overwritten.
 NUMERICS = 1
+
+# Below, the held-out third is too small to judge by; above, nothing could hold the codes.
+FEWEST_SAMPLES, MOST_SAMPLES = 10, 10**8
 
 Settings = tuple[tuple[str, tuple[float, ...]], ...]
 
@@ -52,6 +56,8 @@ class Training:
             (name, tuple((setting, tuple(map(float, np.atleast_1d(values)))) for setting, values in settings.items()))
             for name, settings in sweep.items()
         )
+        if isinstance(seeds, int) and not 0 < seeds <= MOST_MEMBERS:
+            raise ValueError(f"seeds: needs 1 to {MOST_MEMBERS:,}, got {seeds:,}")
         seeds = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
         return cls(config, rows, seeds, pool, tuple((held_out or {}).items()))
 
@@ -65,10 +71,31 @@ class Training:
 
 @dataclasses.dataclass(frozen=True)
 class Sampling:
-    """The samples on which a zoo is scored: drawn from the data set, the same for all members."""
+    """The samples on which a zoo is scored: drawn from the data set, the same for all members.
+
+    Metrics that hold samples out are fitted on two thirds of them, :attr:`num_train`, and judged on the rest: no
+    learning curve reaches further than that.
+    """
 
     num_samples: int = 10_000
     seed: int = 0
+
+    def __post_init__(self):
+        if not FEWEST_SAMPLES <= self.num_samples <= MOST_SAMPLES:
+            raise ValueError(f"num_samples: needs {FEWEST_SAMPLES} to {MOST_SAMPLES:,}, got {self.num_samples:,}")
+
+    @property
+    def num_train(self) -> int:
+        """Samples that metrics which hold samples out are fitted on; they are judged on the others."""
+        return max(1, min(self.num_samples - 1, round(self.num_samples * TRAIN_SHARE)))
+
+    def in_words(self) -> str:
+        """``10,000 samples (of which metrics that hold samples out are fitted on 6,667 and judged on 3,333)``."""
+        train, test = self.num_train, self.num_samples - self.num_train
+        return (
+            f"{self.num_samples:,} samples (of which metrics that hold samples out are fitted on {train:,} and judged "
+            f"on {test:,})"
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,6 +117,7 @@ class Study:
             data = training.config.data
             if data not in DATASETS:
                 raise ValueError(f"data: needs one of {', '.join(DATASETS)}, got {data!r}")
+            DATASETS[data].check_drawn(data)
             if training.held_out:
                 DATASETS[data].space.without(dict(training.held_out))  # raises where there is no such combination
             elif self.novel:

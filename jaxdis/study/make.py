@@ -1,6 +1,5 @@
 """Making cells: train, encode or score a batch of members in one program and publish each under its own id."""
 
-import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -11,6 +10,7 @@ import numpy as np
 from jaxdis import models, runtime
 from jaxdis.data import DATASETS
 from jaxdis.evaluate import evaluate
+from jaxdis.models.images import Images
 from jaxdis.models.zoo import concatenate
 from jaxdis.study.grid import (
     Member,
@@ -23,7 +23,7 @@ from jaxdis.study.grid import (
     score_spec,
     train_spec,
 )
-from jaxdis.study.leases import claimed, renew
+from jaxdis.study.leases import claimed, clear, renew
 from jaxdis.study.store import Store, cell_id
 from jaxdis.typing import Factors
 
@@ -108,10 +108,8 @@ def _train_in(partial: Path, store: Store, training: Training, chosen, progress)
         alone = zoo[position]
         spec = train_spec(training, hyperparameters, member.label, member.row)
         final = {f"final_{name}": float(np.asarray(curve)[0, -1]) for name, curve in alone.losses._asdict().items()}
-        alone.save(partial / "member.npz")
-        with np.load(partial / "member.npz", allow_pickle=False) as archive:
-            store.publish("train", spec, {**final, "stopped": int(alone.stopped[0])}, dict(archive))
-    shutil.rmtree(partial)
+        store.publish("train", spec, {**final, "stopped": int(alone.stopped[0])}, alone.packed())
+    clear(partial)
 
 
 def _encode(store: Store, study: Study, chosen: Sequence[Member]) -> None:
@@ -119,13 +117,14 @@ def _encode(store: Store, study: Study, chosen: Sequence[Member]) -> None:
     training = study.trainings[chosen[0].training]
     factors, render = samples_of(training, study.sampling)
     zoo = concatenate([member_zoo(store, member) for member in chosen])
-    seen = zoo.encode(factors.values, render=render)
+    key = jax.random.key(study.sampling.seed)
+    seen = zoo.encode(factors.values, render=render, key=key)
     shared = {"factors": _small(factors)}
     columns = {"mean": seen.mean, "variance": seen.variance}
     if training.held_out:
         novel = novel_samples_of(training, study.sampling)
         shared["novel_factors"] = _small(novel)
-        columns["novel_mean"] = zoo.encode(novel.values, render=render).mean
+        columns["novel_mean"] = zoo.encode(novel.values, render=render, key=jax.random.fold_in(key, 1)).mean
     for position, member in enumerate(chosen):
         arrays = {**{name: column[position] for name, column in columns.items()}, **shared}
         store.publish("encode", encode_spec(study, member.train), {"samples": factors.num_samples}, arrays)
@@ -166,11 +165,11 @@ def _training_data(training: Training):
     if training.pool is None:
         return _seen(training) if training.held_out else None
     space, render = _seen(training, dtype="uint8")
-    factor_key, noise_key = jax.random.split(jax.random.key(training.pool))
+    factor_key, image_key = jax.random.split(jax.random.key(training.pool))
     rows = space.sample(factor_key, training.pool)
-    draw = jax.jit(lambda rows, key: render(rows, key))
+    draw = jax.jit(lambda images, rows, key: images(rows, key))
     parts = [
-        np.asarray(draw(rows[start : start + RENDER_BATCH], jax.random.fold_in(noise_key, start)))
+        np.asarray(draw(Images.of(render), rows[start : start + RENDER_BATCH], jax.random.fold_in(image_key, start)))
         for start in range(0, training.pool, RENDER_BATCH)
     ]
     return np.concatenate(parts)

@@ -51,17 +51,20 @@ class Cost(NamedTuple):
     disk_bytes: float
 
 
-def plan(study: Study, out: str | Path | None = None) -> dict[str, Cost]:
+def plan(study: Study, out: str | Path | None = None, *, extend: bool = False) -> dict[str, Cost]:
     """The cost of each kind of cell that is missing in ``out`` (all of them when None).
 
     ``flops`` is XLA's own count of one update, without rendering, times updates and members; for scores it is not
     counted (their loops depend on the data) and 0. ``seconds`` is for this machine used alone: training at
     :data:`TRAINING_EFFICIENCY` of the rate of a matrix product measured now, scores by a table of measured times.
     Expect a factor of two either way. ``disk_bytes`` are of records, without checkpoints.
+
+    Raises:
+      StoreError: when ``out`` holds another study, unless ``extend`` lets it grow into this one.
     """
     members = list(cells(study))
     total = {"train": len(members), "encode": len(members), "score": len(members) * len(study.metrics)}
-    done = dict.fromkeys(total, 0) if out is None else status(study, out).done
+    done = dict.fromkeys(total, 0) if out is None else status(study, out, extend=extend).done
     per_second = TRAINING_EFFICIENCY * product_rate()
     flops = dict.fromkeys(total, 0.0)
     disk = dict.fromkeys(total, 0.0)

@@ -166,7 +166,7 @@ def loss_curves(curves: Sequence[np.ndarray], labels: Sequence[str], log_every: 
         mark = "." if len(curve) == 1 else ""
         axes.plot(steps, curve, marker=mark, color=colours[label], lw=1, label=None if label in seen else _text(label))
         seen.add(label)
-    axes.set(xlabel="updates", ylabel=name)
+    axes.set(xlabel="updates", ylabel=_text(name))
     axes.legend(frameon=False, fontsize=7)
     return _png(figure)
 
@@ -203,8 +203,9 @@ def resources(sizes: Sequence[int], differences: Mapping[str, np.ndarray], secon
     left, right = figure.subplots(1, 2)
     _curves(left, sizes[:-1], differences)
     _curves(right, sizes, {name: values[:, None] for name, values in seconds.items()})
-    left.set(xscale="log", xlabel="samples", ylabel=f"distance from the score of {sizes[-1]} samples")
-    right.set(xscale="log", yscale="log", xlabel="samples", ylabel="seconds a representation")
+    drawn = "samples drawn (a third is held out by metrics that do so)"
+    left.set(xscale="log", xlabel=drawn, ylabel=f"distance from the score of {sizes[-1]} samples")
+    right.set(xscale="log", yscale="log", xlabel=drawn, ylabel="seconds a representation")
     for axes in (left, right):
         axes.legend(frameon=False, fontsize=7, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.12))
     return _png(figure)
@@ -219,7 +220,7 @@ def _curves(axes, x, columns: Mapping[str, np.ndarray]) -> None:
         mean, spread = np.nanmean(rows, axis=1), np.nanstd(rows, axis=1)
         colour, line = f"C{position % 10}", ("-", "--", ":", "-.")[position // 10 % 4]
         mark = ".x^"[position // 40 % 3]
-        axes.plot(at, mean, line, color=colour, lw=1.3, marker=mark, label=name)
+        axes.plot(at, mean, line, color=colour, lw=1.3, marker=mark, label=_text(name))
         axes.fill_between(at, mean - spread, mean + spread, color=colour, alpha=0.15, lw=0)
 
 
@@ -268,7 +269,9 @@ def _inches(names: Sequence[str]) -> float:
 def _text(name: str) -> str:
     """A name as a label: one line, not too long, and no mathematics."""
     line = "".join(letter if letter.isprintable() else " " for letter in str(name))
-    return (line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…").replace("$", r"\$")
+    line = line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
+    hidden = line.startswith("_")  # a legend leaves out what begins so
+    return (" " * hidden + line).replace("$", r"\$")
 
 
 def _png(figure: Figure) -> bytes:

@@ -1,5 +1,6 @@
 """The report of a study: one page that answers the questions of the papers from its published cells."""
 
+import csv
 import html
 import json
 import platform
@@ -22,7 +23,7 @@ from jaxdis.study.grid import Member, Study, cells, metric_of
 from jaxdis.study.make import member_zoo, samples_of
 from jaxdis.study.page import image, page
 from jaxdis.study.page import table as table_of
-from jaxdis.study.store import Store, publish
+from jaxdis.study.store import Store, StoreError, publish
 from jaxdis.study.transfer import across_data, transfer
 
 # Metrics of the codes alone.
@@ -34,16 +35,21 @@ FEWEST_SEEDS = 3
 
 
 def write_report(study: Study, out: str | Path) -> Path:
-    """Write ``report.html`` into a study's directory from its published cells and ``results.csv``."""
+    """Write ``report.html`` into a study's directory from its published cells and ``results.csv``.
+
+    Raises:
+      StoreError: when the directory holds another study, or a table that is not of all its members.
+    """
     from jaxdis.study import plots
 
     store, members = Store(out), list(cells(study))
-    table = analyse.read_results(store.root / "results.csv")
+    store.check({**study.describe(), "name": store.description().get("name")})  # a report may be called otherwise
+    table = _results(study, store, members)
     names = [name for name in table if metric_of(study, name)]
     strength = analyse.strengths(table)
     best = _best(table, names)
     sections = [
-        ("Scores", _scores(table, names, plots, strength)),
+        ("Scores", _scores(study, table, names, plots, strength)),
         ("How metrics agree", _agreement(table, names, plots)),
         ("Can scores be told without labels?", _unsupervised(study, table, names)),
         ("Do scores go with downstream performance?", _downstream(study, table, names)),
@@ -61,10 +67,30 @@ def write_report(study: Study, out: str | Path) -> Path:
     return path
 
 
-def _scores(table, names, plots, strength) -> str:
+def _results(study: Study, store: Store, members: Sequence[Member]) -> dict[str, np.ndarray]:
+    """``results.csv``, after checking that it has a row for each member, in order, and a score of each metric."""
+    path = store.root / "results.csv"
+    advice = "run the study: the table is derived from its records"
+    try:
+        table = analyse.read_results(path)
+    except FileNotFoundError:
+        raise StoreError(f"{path}: no such file; {advice}") from None
+    except (ValueError, KeyError, TypeError, csv.Error) as error:
+        raise StoreError(f"{path}: is damaged ({error}); {advice}") from None
+    found = list(map(str, table.get("id", ())))
+    if found != [member.train for member in members]:
+        raise StoreError(f"{path}: needs a row for each of {len(members)} members, got {len(found)} rows; {advice}")
+    scored = {metric_of(study, name) for name, column in table.items() if column.dtype.kind == "f"}
+    missing = [name for name, _ in study.metrics if name not in scored]
+    if missing:
+        raise StoreError(f"{path}: needs columns of numbers of {', '.join(missing[:3])}; {advice}")
+    return table
+
+
+def _scores(study, table, names, plots, strength) -> str:
     text = (
-        f"<p>{len(table['id'])} members. Each point is a member; lines join the means of each strength. Strengths are"
-        " ordered from weakest to strongest within each objective.</p>"
+        f"<p>{len(table['id'])} members, each scored on {study.sampling.in_words()}. Each point is a member; lines join"
+        " the means of each strength. Strengths are ordered from weakest to strongest within each objective.</p>"
     )
     spread = "<h3>By objective</h3><p>All members of an objective, whatever their strength; the bar is the median.</p>"
     means = (
@@ -126,8 +152,22 @@ def _downstream(study, table, names) -> str:
     if not tasks or not metrics:
         return ""
     matrix = rank_correlation(table, metrics, tasks)
-    text = "<p>Spearman rank correlation over all members with classifiers trained on the codes.</p>"
+    curves = ", ".join(f"{size:,}" for size in _curve_sizes(study, {metric_of(study, name) for name in tasks}))
+    text = (
+        "<p>Spearman rank correlation over all members with classifiers trained on the codes"
+        + (f", of {curves} training samples: no more are at hand" if curves else "")
+        + ".</p>"
+    )
     return text + table_of(["metric", *tasks], {"metric": np.array(metrics), **dict(zip(tasks, matrix.T, strict=True))})
+
+
+def _curve_sizes(study: Study, tasks: set[str]) -> list[int]:
+    """Training samples of the points of learning curves: as asked for, but no more than there are."""
+    described = [
+        metric.describe().get("metric", {}).get("options", {}) for name, metric in study.metrics if name in tasks
+    ]
+    sizes = {min(size, study.sampling.num_train) for options in described for size in options.get("sizes", ())}
+    return sorted(sizes)
 
 
 def _carried(study, table, names, plots) -> str:

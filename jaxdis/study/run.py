@@ -2,23 +2,24 @@
 
 import concurrent.futures
 import csv
-import errno
 import importlib.util
 import io
 import logging
-import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
+from jaxdis.files import full, is_full
 from jaxdis.study.grid import Member, Study, cells
+from jaxdis.study.leases import clear_all
 from jaxdis.study.make import Batch, run_batch
 from jaxdis.study.store import Store, number, publish
 
 TRAIN_BATCH = 16
 SCORE_BATCH = 64
-# Rounds that an engine may lose whole (its scheduler restarted) before that counts as no progress.
+# Rounds that an engine may lose whole (its scheduler restarted, a worker was killed) before that is no progress.
 LOST_ROUNDS = 3
+LOST = (concurrent.futures.CancelledError, concurrent.futures.BrokenExecutor)
 
 log = logging.getLogger(__name__)
 
@@ -57,15 +58,15 @@ def run(
     Raises:
       StoreError: when the directory belongs to another study.
       OSError: when the directory cannot be written, as on a full disk.
+      ValueError: when the samples or the metrics do not suit each other.
       RuntimeError: when a round of batches makes no progress, with the last failure as its cause.
     """
     try:
         return _run(study, Store(out), executor, extend, progress)
     except OSError as error:
-        if error.errno != errno.ENOSPC:
+        if not is_full(error):
             raise
-        advice = f"{os.strerror(errno.ENOSPC)} in {out}; what is finished is kept: make room and run again"
-        raise OSError(errno.ENOSPC, advice) from error
+        raise full(error, out, "what is finished is kept: make room and run again") from error
 
 
 def _run(study: Study, store: Store, executor, extend: bool, progress: Progress | None) -> Path:
@@ -77,7 +78,7 @@ def _run(study: Study, store: Store, executor, extend: bool, progress: Progress 
         before, failures = _count(store), []
         for batch, error in _make(study, store.root, batches, executor, _training(progress, made)):
             if error is not None:
-                log.warning("batch of %d %s cells failed: %r", len(batch.members), batch.kind, error)
+                log.info("batch of %d %s cells failed: %r", len(batch.members), batch.kind, error)
                 failures.append(error)
                 continue
             made[batch.kind] += len(batch.members) * (len(study.metrics) if batch.kind == "score" else 1)
@@ -85,14 +86,22 @@ def _run(study: Study, store: Store, executor, extend: bool, progress: Progress 
                 progress(batch.kind, made[batch.kind])
         if _count(store) > before:
             continue
-        if lost < LOST_ROUNDS and any(isinstance(error, concurrent.futures.CancelledError) for error in failures):
+        if lost < LOST_ROUNDS and any(isinstance(error, LOST) for error in failures):
             lost += 1
             continue
-        cause = failures[-1] if failures else None
-        raise RuntimeError(
-            f"{store.root}: {len(batches)} batches made no progress; the last failure: {cause}"
-        ) from cause
+        _stop(store, batches, failures)
+    clear_all(store.root / "partial")
     return write_results(study, store, members)
+
+
+def _stop(store: Store, batches: Sequence[Batch], failures: Sequence[BaseException]) -> NoReturn:
+    """Raise what a round without progress failed of: bad input and full disks as they are, on workers as here."""
+    for error in failures:
+        if is_full(error) or isinstance(error, ValueError):
+            raise error
+    cause = failures[-1] if failures else None
+    words = f"{cause}" or type(cause).__name__
+    raise RuntimeError(f"{store.root}: {len(batches)} batches made no progress; the last failure: {words}") from cause
 
 
 def missing(store: Store, study: Study, members: Sequence[Member]) -> Iterator[Batch]:
@@ -113,8 +122,15 @@ def missing(store: Store, study: Study, members: Sequence[Member]) -> Iterator[B
         yield from (Batch("score", batch) for batch in _cut(ready, SCORE_BATCH))
 
 
-def status(study: Study, out: str | Path) -> Status:
+def status(study: Study, out: str | Path, *, extend: bool = False) -> Status:
+    """How much of a study its directory holds; nothing of it where there is none yet.
+
+    Raises:
+      StoreError: when the directory holds another study, unless ``extend`` lets it grow into this one.
+    """
     store, members = Store(out), list(cells(study))
+    if not extend and (store.root / "study.json").exists():
+        store.check(study.describe())
     wanted = {
         "train": {member.train for member in members},
         "encode": {member.encode for member in members},
@@ -160,8 +176,12 @@ def _columns(rows: Sequence[dict], members: Sequence[Member]) -> list[str]:
 
 
 def row_of(study: Study, store: Store, member: Member) -> dict:
-    """A member's label, losses and scores, as columns."""
+    """A member's label, the samples it was scored on, losses and scores, as columns.
+
+    Of ``num_samples``, metrics that hold samples out are fitted on ``num_train`` and judged on the others.
+    """
     row = {"id": member.train, "data": study.trainings[member.training].config.data, **member.label}
+    row |= {"num_samples": study.sampling.num_samples, "num_train": study.sampling.num_train}
     row |= {name: number(value) for name, value in store.result("train", member.train).items()}
     for score in member.scores:
         row |= {name: number(value) for name, value in store.result("score", score)["columns"].items()}

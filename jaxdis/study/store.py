@@ -1,20 +1,31 @@
 """Results on disk: one file a cell, written whole or not at all, by whoever comes first. Nothing is ever unpickled."""
 
+import contextlib
 import hashlib
 import io
 import json
 import math
 import os
 import re
-import secrets
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from jaxdis.files import open_regular, remove_leftovers, write_whole
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
 KINDS = ("train", "encode", "score")
+# Records are kilobytes; what is larger is none of ours.
+MOST_JSON_BYTES = 2**28
 _ID = re.compile(r"[0-9a-f]{16}")
+_ADVICE = "`jaxdis study verify` removes it, and running the study again makes it anew"
 
 
 class StoreError(ValueError):
@@ -35,6 +46,7 @@ class Store:
     """The directory of a study: ``{train,encode,score}/ab/abcd….{json,npz}`` and ``study.json``.
 
     A record (JSON) is published after its arrays (NPZ) and names their hash, so a record that exists is complete.
+    Arrays that no record names are what a killed process left: they are never read, and written anew.
     """
 
     def __init__(self, root: str | Path):
@@ -50,24 +62,44 @@ class Store:
         self.root.mkdir(parents=True, exist_ok=True)
         path = self.root / "study.json"
         text = json.dumps(_plain(description), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
-        if not path.exists() and publish(path, text.encode()):
+        for folder in (self.root, *(path for kind in KINDS for path in self.root.glob(f"{kind}/*/"))):
+            remove_leftovers(folder)
+        if publish(path, text.encode()):
             return
-        stored = read_json(path)
-        differences = list(_differences(stored, _plain(description)))
-        if not differences:
+        if extend:
+            self.description()  # raises where that is no study's
+            publish(path, text.encode(), replace=True)
             return
-        if not extend:
-            shown = "; ".join(differences[:3])
-            raise StoreError(
-                f"{self.root}: holds a study that differs: {shown}. Choose another directory, or extend this one"
-            )
-        publish(path, text.encode(), replace=True)
+        self.check(description, "Choose another directory, or extend this one")
+
+    def check(self, description: dict, advice: str = "Give the options that it was run with") -> None:
+        """Make sure that the directory holds this study.
+
+        Raises:
+          StoreError: when it holds none or another, naming the first differences.
+        """
+        differences = list(_differences(self.description(), _plain(description)))
+        if differences:
+            raise StoreError(f"{self.root}: holds a study that differs: {'; '.join(differences[:3])}. {advice}")
 
     def description(self) -> dict:
+        """What the directory holds, as :meth:`open` was given it.
+
+        Raises:
+          StoreError: when it holds no study, or its description is damaged.
+        """
         path = self.root / "study.json"
-        if not path.is_file():
+        if not os.path.lexists(path):
             raise StoreError(f"{self.root}: holds no study (no study.json)")
-        return read_json(path)
+        found = read_json(path)
+        if not isinstance(found, dict):
+            raise StoreError(f"{path}: is damaged (it describes no study); {_ADVICE}")
+        return found
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is anything of a study in the directory."""
+        return any(os.path.lexists(self.root / name) for name in ("study.json", *KINDS))
 
     def path(self, kind: str, name: str, suffix: str = ".json") -> Path:
         if kind not in KINDS or not _ID.fullmatch(name):
@@ -81,22 +113,45 @@ class Store:
             for folder in os.scandir(self.root / kind):
                 if folder.is_dir():
                     names = (entry.name for entry in os.scandir(folder.path))
-                    found |= {name[:16] for name in names if name.endswith(".json") and _ID.fullmatch(name[:-5])}
+                    found |= {
+                        name[:16]
+                        for name in names
+                        if name.endswith(".json") and _ID.fullmatch(name[:-5]) and name[:2] == folder.name
+                    }
         return found
 
     def publish(self, kind: str, spec: dict, result: dict, arrays: dict[str, np.ndarray] | None = None) -> bool:
         """Write a cell's result under its own id; False if somebody was first."""
         name = cell_id(spec)
-        record = {"cell": _plain(spec), "result": _plain(result)}
+        record, content = {"cell": _plain(spec), "result": _plain(result)}, None
         if arrays is not None:
             buffer = io.BytesIO()
             np.savez(buffer, **arrays)
             content = buffer.getvalue()
-            if not publish(self.path(kind, name, ".npz"), content):
-                content = self.path(kind, name, ".npz").read_bytes()
             record["arrays"] = hashlib.sha256(content).hexdigest()
         record["hash"] = hashlib.sha256(canonical(record).encode()).hexdigest()
-        return publish(self.path(kind, name), canonical(record).encode())
+        with self._alone():
+            if os.path.lexists(self.path(kind, name)):
+                return False
+            if content is not None:
+                publish(self.path(kind, name, ".npz"), content, replace=True)
+            return publish(self.path(kind, name), canonical(record).encode())
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Let others wait who publish here: the arrays and the record of a cell are then one writer's.
+
+        The lock goes with the process that holds it. On a file system without locks, a record beside another writer's
+        arrays is found by its hash.
+        """
+        if fcntl is None:
+            yield
+            return
+        self.root.mkdir(parents=True, exist_ok=True)
+        with open(self.root / ".lock", "ab") as file:
+            with contextlib.suppress(OSError):
+                fcntl.flock(file, fcntl.LOCK_EX)
+            yield
 
     def result(self, kind: str, name: str) -> dict:
         return self.record(kind, name)["result"]
@@ -109,64 +164,105 @@ class Store:
         """
         path = self.path(kind, name)
         record = read_json(path)
-        body = {key: value for key, value in record.items() if key != "hash"} if isinstance(record, dict) else {}
-        if not body or record.get("hash") != hashlib.sha256(canonical(body).encode()).hexdigest():
-            raise StoreError(f"{path}: is damaged (its hash does not fit)")
-        if cell_id(record["cell"]) != name:
-            raise StoreError(f"{path}: holds another cell than its name says")
+        try:
+            body = {key: value for key, value in record.items() if key != "hash"}
+            sound = record["hash"] == hashlib.sha256(canonical(body).encode()).hexdigest() and "result" in body
+            its_name = cell_id(record["cell"])
+        except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+            sound, its_name = False, ""
+        if not sound:
+            raise StoreError(f"{path}: is damaged (its hash does not fit); {_ADVICE}")
+        if its_name != name:
+            raise StoreError(f"{path}: holds another cell than its name says; {_ADVICE}")
         return record
 
     def arrays(self, kind: str, name: str) -> dict[str, np.ndarray]:
-        """The arrays of a cell, checked against the record's hash."""
-        content = self.path(kind, name, ".npz").read_bytes()
-        if hashlib.sha256(content).hexdigest() != self.record(kind, name).get("arrays"):
-            raise StoreError(f"{self.path(kind, name, '.npz')}: is damaged (its hash does not fit)")
-        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-            return dict(archive)
+        """The arrays of a cell, checked against the record's hash.
+
+        Raises:
+          StoreError: when they are damaged or missing.
+        """
+        path, wanted = self.path(kind, name, ".npz"), self.record(kind, name).get("arrays")
+        try:
+            with open_regular(path) as file:
+                if hashlib.file_digest(file, "sha256").hexdigest() != wanted:
+                    raise StoreError(f"{path}: is damaged (its hash does not fit); {_ADVICE}")
+                file.seek(0)
+                with np.load(file, allow_pickle=False) as archive:
+                    return dict(archive)
+        except (StoreError, MemoryError):
+            raise
+        except Exception as error:  # NumPy and zipfile have many words for damage
+            raise StoreError(f"{path}: is damaged ({type(error).__name__}: {error}); {_ADVICE}") from None
 
     def verify(self) -> Iterator[tuple[str, str, str]]:
-        """Re-read everything; yield (kind, id, what is wrong) and remove what is damaged, so that it is made again."""
+        """Re-read everything; yield (kind, id, what is wrong) and remove what is damaged, so that it is made again.
+
+        Arrays go before their record, and a file that lies in another folder than its name says goes as well. A
+        damaged ``study.json`` is kind ``study``; the next run writes it anew.
+        """
+        if os.path.lexists(self.root / "study.json"):
+            try:
+                self.description()
+            except StoreError as error:
+                yield "study", "study.json", _removed(error, self.root / "study.json")
         for kind in KINDS:
+            for path in self._strays(kind):
+                yield kind, path.name, _removed(f"{path}: lies in the wrong folder", path)
             for name in sorted(self.ids(kind)):
                 try:
                     if "arrays" in self.record(kind, name):
                         self.arrays(kind, name)
-                except (StoreError, OSError) as error:
-                    self.path(kind, name).unlink(missing_ok=True)
-                    self.path(kind, name, ".npz").unlink(missing_ok=True)
-                    yield kind, name, str(error)
+                except MemoryError:
+                    raise
+                except Exception as error:  # whatever is wrong with it, it is to be made again
+                    yield kind, name, _removed(error, self.path(kind, name, ".npz"), self.path(kind, name))
+
+    def _strays(self, kind: str) -> list[Path]:
+        """Files named as cells that lie in another folder than their name says."""
+        named = (path for path in sorted(self.root.glob(f"{kind}/*/*")) if _ID.fullmatch(path.stem))
+        return [path for path in named if path.suffix in (".json", ".npz") and path.parent.name != path.name[:2]]
 
 
 def publish(path: Path, content: bytes, *, replace: bool = False) -> bool:
     """Write a whole file under its name, or nothing. False if the name was taken (and ``replace`` is not set)."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.exists() and not replace:
+    if not replace and os.path.lexists(path):
         return False
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
-    try:
-        with open(temporary, "xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        if replace:
-            os.replace(temporary, path)
-            return True
-        try:
-            os.link(temporary, path)  # fails if the name is taken: the first writer wins
-        except FileExistsError:
-            return False
-        except OSError:  # a file system without hard links: the last writer wins, with the same content
-            os.replace(temporary, path)
-        return True
-    finally:
-        temporary.unlink(missing_ok=True)
+    return write_whole(path, lambda file: file.write(content), replace=replace)
 
 
 def read_json(path: Path) -> Any:
+    """The plain data of a file.
+
+    Raises:
+      StoreError: for a file that is damaged, too large, or none. FileNotFoundError where there is nothing.
+    """
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise StoreError(f"{path}: is damaged ({error})") from None
+        with open_regular(path, MOST_JSON_BYTES) as file:
+            return json.loads(file.read().decode())
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError, RecursionError) as error:
+        raise StoreError(f"{path}: is damaged ({_in_words(error)}); {_ADVICE}") from None
+
+
+def _in_words(error: BaseException) -> str:
+    if isinstance(error, OSError):
+        return error.strerror or type(error).__name__
+    return "nested too deep" if isinstance(error, RecursionError) else f"{error}" or type(error).__name__
+
+
+def _removed(fault: object, *paths: Path) -> str:
+    """What is wrong, after removing the paths; where that fails, that too."""
+    try:
+        for path in paths:
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+    except OSError as error:
+        return f"{fault}; it cannot be removed: {error}"
+    return f"{fault}"
 
 
 def number(value: float | int | str | None) -> float:

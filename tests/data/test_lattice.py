@@ -1,7 +1,9 @@
 """The cache on disk: written once, whole or not at all, rebuilt when it is damaged."""
 
+import errno
 import json
 import logging
+import os
 
 import numpy as np
 import pytest
@@ -108,3 +110,50 @@ def test_identity_changes_with_the_file(tmp_path):
     path.write_bytes(b"three")
     assert lattice.identity(path) != before
     assert lattice.name_of("set", before) != lattice.name_of("set", lattice.identity(path))
+
+
+@pytest.mark.parametrize("description", ["[]", "3", "[" * 100_000, "{"])
+def test_a_description_that_is_none_is_rebuilt(cache, description):
+    calls = []
+    fetch(calls)
+    (cache / "squares.json").write_text(description)
+    np.testing.assert_array_equal(fetch(calls)[:2], [[0, 1, 4, 9], [16, 25, 36, 49]])
+    assert len(calls) == 2
+
+
+def test_room_is_taken_before_anything_is_written(cache, monkeypatch):
+    """Writing to a map of a file without room would kill the process."""
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("jaxdis.data.lattice.os.posix_fallocate", full)
+    calls = []
+    with pytest.raises(OSError, match=f"No space left on device in {cache}; make room, or choose another .*CACHE"):
+        fetch(calls)
+    assert calls == []
+    assert list(cache.iterdir()) == []
+
+
+def test_a_file_system_that_cannot_promise_room_is_used_all_the_same(cache, monkeypatch):
+    def unable(*_):
+        raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+
+    monkeypatch.setattr("jaxdis.data.lattice.os.posix_fallocate", unable)
+    assert fetch([]).shape == (50, 4)
+
+
+def test_what_a_killed_build_left_goes_and_modes_are_the_users(cache):
+    cache.mkdir(parents=True, exist_ok=True)
+    left = cache / f".squares.npy.{'0' * 16}.tmp"
+    left.touch()
+    os.utime(left, (0, 0))
+    before = os.umask(0o027)
+    try:
+        fetch([])
+    finally:
+        os.umask(before)
+    assert {path.name: path.stat().st_mode & 0o777 for path in cache.iterdir()} == {
+        "squares.json": 0o640,
+        "squares.npy": 0o640,
+    }

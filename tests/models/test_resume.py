@@ -1,4 +1,5 @@
 import dataclasses
+import errno
 import json
 import os
 import random
@@ -190,3 +191,98 @@ def test_progress_says_what_happens():
     assert progress.summary(losses) == "loss 6 (reconstruction 4, KL 3, 1 stopped)"
     gone = step.Losses(*(np.array([np.nan]) for _ in range(4)))
     assert progress.summary(gone) == "no member has a finite loss"
+
+
+def forged(path, change):
+    """The checkpoint with another header, or without some arrays, and a checksum that fits."""
+    header, arrays = archive.read(path)
+    header.pop("checksum", None)
+    archive.write(path, *change(header, arrays))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda header, arrays: (header | {"done": 500}, arrays),
+        lambda header, arrays: (header | {"done": 12.0}, arrays),
+        lambda header, arrays: ({"identity": header["identity"]}, arrays),
+        lambda header, arrays: (header, {name: a for name, a in arrays.items() if not name.startswith("losses")}),
+        lambda header, arrays: (header, {name: a[:1] if name[:6] == "losses" else a for name, a in arrays.items()}),
+        lambda header, arrays: ({}, {}),
+    ],
+    ids=["later", "no integer", "without updates", "without losses", "short losses", "empty"],
+)
+def test_a_checkpoint_that_contradicts_itself_is_passed_over(change, carried_on, tmp_path):
+    first = carried_on()
+    forged(tmp_path / "checkpoints" / "step_000000012.npz", change)
+    with pytest.warns(UserWarning, match="checkpoint passed over"):
+        assert same(carried_on(), first)
+
+
+@pytest.mark.parametrize("header", ["[]", "3", "[" * 100_000, '{"checksum": []}'])
+def test_a_header_that_is_none_is_passed_over(header, carried_on, tmp_path):
+    first = carried_on()
+    newest = tmp_path / "checkpoints" / "step_000000012.npz"
+    np.savez(newest, header=np.frombuffer(header.encode(), np.uint8))
+    with pytest.warns(UserWarning, match="checkpoint passed over"):
+        assert same(carried_on(), first)
+
+
+def test_files_that_are_no_checkpoints_are_left_alone(carried_on, tmp_path):
+    first = carried_on()
+    for name in ("step_abc.npz", "step_1.npz", "step_000000099.txt"):
+        (tmp_path / "checkpoints" / name).touch()
+    assert same(carried_on(), first)
+    assert (tmp_path / "checkpoints" / "step_abc.npz").exists()
+
+
+@pytest.mark.parametrize("content", ["[]", "3", "null", '"x"', "[" * 100_000, "{"])
+def test_a_record_of_a_run_that_is_none_says_so(content, carried_on, tmp_path):
+    (tmp_path / "run.json").write_text(content)
+    with pytest.raises(ValueError, match="directory: .*run.json needs the JSON of a run.*remove it"):
+        carried_on()
+
+
+def test_files_have_the_modes_that_the_user_chose(carried_on, tmp_path):
+    before = os.umask(0o027)
+    try:
+        carried_on().save(tmp_path / "zoo.npz")
+    finally:
+        os.umask(before)
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(files) == 4
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o640}
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "gone"])
+def test_a_damaged_zoo_is_written_anew_and_the_message_says_what_was_done(damage, config, images, tmp_path):
+    def again():
+        found = run.train_to_directory(config, {"beta": [1, 4]}, 1, tmp_path, data=images, progress=False, **often)
+        return found.message
+
+    config = dataclasses.replace(config, steps=12, objective="beta")
+    often = {"log_every": 4, "checkpoint_every": 4}
+    assert again().startswith("trained for 12 updates")
+    assert again().startswith("already complete")
+    file = tmp_path / "zoo.npz"
+    whole = file.read_bytes()
+    middle = len(whole) // 2
+    spoilt = {"cut": whole[:middle], "flipped": whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :]}
+    file.write_bytes(spoilt[damage]) if damage in spoilt else file.unlink()
+    assert again().startswith("written anew from the checkpoint of update 12")
+    assert file.read_bytes() == whole
+    for path in (tmp_path / "checkpoints").iterdir():
+        path.write_bytes(b"")
+    with pytest.warns(UserWarning, match="checkpoint passed over"):
+        assert again().startswith("trained for 12 updates")
+    assert file.read_bytes() == whole
+
+
+def test_a_full_disk_names_the_folder(carried_on, tmp_path, monkeypatch):
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("jaxdis.files.os.fsync", full)
+    with pytest.raises(OSError, match=f"No space left on device in {tmp_path}; make room and run again"):
+        carried_on()
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]

@@ -175,3 +175,31 @@ def test_an_exported_member_is_a_flax_tree_for_ordinary_convolutions(images):
     module = networks.module(dataclasses.replace(zoo.config.network, compute="conv"))
     mean, _ = module.apply(zoo.export(0), jnp.asarray(images), method="encode")
     np.testing.assert_allclose(mean, zoo.encode(images).mean[0], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"config": {}},
+        {"config": 3},
+        {"config": None},
+        {"labels": 3},
+        {"labels": None},
+        {"log_every": ...},
+        {"config": {"type": "Config", "network": [[]]}},
+    ],
+    ids=str,
+)
+def test_a_forged_header_is_damage(zoo, tmp_path, change):
+    zoo.save(tmp_path / "zoo.npz")
+    header, arrays = archive.read(tmp_path / "zoo.npz")
+    header = {name: value for name, value in (header | change).items() if value is not ...}
+    archive.write(tmp_path / "zoo.npz", header, arrays)
+    with pytest.raises(ValueError, match="zoo.npz: needs|config: needs"):
+        models.load(tmp_path / "zoo.npz")
+
+
+def test_a_zoo_that_is_a_pipe_does_not_hang(tmp_path):
+    os.mkfifo(tmp_path / "zoo.npz")
+    with pytest.raises(archive.DamagedFile, match="regular file"):
+        models.load(tmp_path / "zoo.npz")

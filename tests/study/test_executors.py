@@ -40,7 +40,22 @@ def assert_same(found: list[dict], expected: list[dict]) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["processes", "processes:0", "processes:-1", "dask", "dask://", "dask://x", "ray:1", ""]
+    "name",
+    [
+        "processes",
+        "processes:0",
+        "processes:-1",
+        "processes:²",
+        "processes:100000",
+        "dask",
+        "dask://",
+        "dask://x",
+        "dask://:8786",
+        "dask://x:²",
+        "dask://x:99999",
+        "ray:1",
+        "",
+    ],
 )
 def test_another_name_is_refused(name):
     with pytest.raises(ValueError, match="processes:COUNT or dask://HOST:PORT"), opened(name):
@@ -174,3 +189,56 @@ def test_a_scheduler_that_is_not_there_is_one_clear_error(monkeypatch):
     monkeypatch.setattr("jaxdis.study.executors.SCHEDULER_SECONDS", 1)
     with pytest.raises(OSError, match="127.0.0.1:9"), opened("dask://127.0.0.1:9"):
         pass
+
+
+DRIVER = """
+import sys
+from pathlib import Path
+from jaxdis.cli import main
+import jaxdis.cli.study as study
+import jaxdis.study.executors as executors
+from tests.study.test_executors import wait_long
+
+def act(self):
+    with executors.opened("processes:2") as executor:
+        futures = [executor.submit(wait_long, Path(sys.argv[1]), place) for place in range(2)]
+        [future.result() for future in futures]
+
+study.Study.run = act
+sys.exit(main(["study", "run", "quickstart", "--out", "unused"]))
+"""
+
+
+def wait_long(folder: Path, place: int) -> None:
+    (folder / f"{place}.{os.getpid()}").touch()
+    time.sleep(120)
+
+
+def gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_workers_end_with_their_driver_in_the_middle_of_what_they_do(tmp_path, number):
+    command = [sys.executable, "-c", DRIVER, str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": os.getcwd()}
+    driver = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while len(list(tmp_path.iterdir())) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    workers = [int(path.suffix[1:]) for path in tmp_path.iterdir()]
+    assert len(workers) == 2
+    driver.send_signal(number)
+    _, errors = driver.communicate(timeout=30)
+    if number == signal.SIGINT:
+        assert driver.returncode == 130
+        assert errors.startswith("jaxdis: stopped")
+        assert len(errors.splitlines()) == 1
+    deadline = time.monotonic() + 20
+    while not all(map(gone, workers)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert all(map(gone, workers))

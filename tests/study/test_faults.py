@@ -1,6 +1,9 @@
 """A full disk, leases left behind, names from hell: one clear error, nothing lost, nothing outside the directory."""
 
+import concurrent.futures.process
+import contextlib
 import dataclasses
+import errno
 import os
 import subprocess
 import sys
@@ -10,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from jaxdis.metrics import METRICS
-from jaxdis.study import leases
+from jaxdis.study import leases, make
 from jaxdis.study.report import write_report
 from jaxdis.study.run import run
 from jaxdis.study.store import Store
@@ -122,3 +125,156 @@ def test_factor_names_are_escaped(tmp_path, monkeypatch):
     monkeypatch.setitem(make.DATASETS, "dsprites", renamed)
     page = write_report(tiny(), out).read_text(encoding="utf-8")
     assert "<script>alert" not in page
+
+
+@pytest.mark.parametrize(
+    ("text", "taken"),
+    [
+        ("", True),
+        ("garbage", True),
+        ("{here} {pid}", True),
+        ("{here} 1", True),
+        ("{here} {pid} {beginning} 0123456789abcdef", True),
+        ("{here} {parent} {boot}:{space}:1 0123456789abcdef", True),
+        ("{here} {parent} {parents} 0123456789abcdef", False),
+        ("{here} 1 other-boot:1:1 0123456789abcdef", True),
+        ("{here} 1 {boot}:1:1 0123456789abcdef", False),
+        ("elsewhere 1 - 0123456789abcdef", False),
+    ],
+    ids=[
+        "empty",
+        "garbage",
+        "no token, own process",
+        "no token, process 1",
+        "own number, token not held",
+        "number given anew",
+        "alive",
+        "before the machine was started",
+        "another container",
+        "another host",
+    ],
+)
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_whose_lease_is_taken_over(tmp_path, text, taken):
+    folder = tmp_path / "partial" / "batch"
+    folder.parent.mkdir()
+    beginning, parents = leases._beginning(os.getpid()), leases._beginning(os.getppid())
+    words = {"here": leases.socket.gethostname(), "pid": os.getpid(), "parent": os.getppid(), "parents": parents}
+    lease = leases.lease_of(folder)
+    lease.write_text(
+        text.format(**words, beginning=beginning, **dict(zip(("boot", "space"), beginning.split(":"), strict=False)))
+    )
+    with leases.claimed(folder) as found:
+        assert (found == folder) == taken
+    assert lease.exists() != taken
+    assert not list(folder.parent.glob(".*"))
+
+
+def test_of_two_takeovers_one_wins(tmp_path, monkeypatch):
+    """The second saw the same dead lease, but the first has taken it meanwhile."""
+    folder = tmp_path / "partial" / "batch"
+    folder.parent.mkdir()
+    lease = leases.lease_of(folder)
+    lease.write_text("garbage")
+    abandoned = leases._abandoned
+    with contextlib.ExitStack() as stack:
+
+        def meanwhile(text, age):
+            if text == "garbage" and "first" not in claims:
+                claims["first"] = None
+                claims["first"] = stack.enter_context(leases.claimed(folder))
+            return abandoned(text, age)
+
+        claims = {}
+        monkeypatch.setattr(leases, "_abandoned", meanwhile)
+        with leases.claimed(folder) as second:
+            assert claims["first"] == folder
+            assert second != folder
+        assert lease.exists()
+    assert not lease.exists()
+
+
+def test_a_lost_lease_is_not_removed(tmp_path):
+    folder = tmp_path / "partial" / "batch"
+    with leases.claimed(folder):
+        leases.lease_of(folder).write_text("elsewhere 1 - 0123456789abcdef")
+    assert leases.lease_of(folder).read_text().startswith("elsewhere")
+
+
+def test_folders_of_killed_drivers_go_when_the_study_is_complete(tmp_path):
+    out = tmp_path / "study"
+    (out / "partial" / f"{'0' * 16}.abc").mkdir(parents=True)
+    (out / "partial" / ("1" * 16)).mkdir()
+    leases.lease_of(out / "partial" / ("1" * 16)).write_text("elsewhere 1 - 0123456789abcdef")
+    run(tiny(), out)
+    assert sorted(path.name for path in (out / "partial").iterdir()) == ["1" * 16, "1" * 16 + ".lease"]
+
+
+@contextlib.contextmanager
+def everybodys(folder):
+    """A lease that nobody respects."""
+    yield folder
+
+
+def test_two_drivers_in_one_folder_exchange_no_records(tmp_path, monkeypatch):
+    study = tiny(steps=40, seeds=3)
+    expected = run(study, tmp_path / "alone").read_bytes()
+    monkeypatch.setattr(make, "claimed", everybodys)
+    for attempt in range(3):
+        out = tmp_path / f"shared{attempt}"
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            tables = [future.result() for future in [pool.submit(run, study, out) for _ in range(2)]]
+        assert {table.read_bytes() for table in tables} == {expected}
+        assert list(Store(out).verify()) == []
+
+
+@pytest.mark.parametrize("writes", [2, 5, 9, 14])
+def test_a_disk_that_fills_up_is_one_clear_error_and_the_directory_carries_on(tmp_path, monkeypatch, writes):
+    expected = run(tiny(), tmp_path / "whole").read_bytes()
+    left = [writes]
+
+    def fill(_):
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    out = tmp_path / "study"
+    with monkeypatch.context() as patch:
+        patch.setattr("jaxdis.files.os.fsync", fill)
+        with pytest.raises(OSError, match=f"No space left on device in {out}; what is finished is kept") as full:
+            run(tiny(), out)
+    assert full.value.errno == errno.ENOSPC
+    assert not list(out.rglob("*.tmp"))
+    assert run(tiny(), out).read_bytes() == expected
+    assert list(Store(out).verify()) == []
+
+
+class Failing(concurrent.futures.Executor):
+    """Rounds that fail, then rounds that do what they are told."""
+
+    def __init__(self, error: Exception, calls: int):
+        self.error, self.calls = error, calls
+
+    def submit(self, function, *arguments):
+        future = concurrent.futures.Future()
+        self.calls -= 1
+        future.set_exception(self.error) if self.calls >= 0 else future.set_result(function(*arguments))
+        return future
+
+
+def test_a_full_disk_under_workers_is_the_same_error(tmp_path):
+    error = OSError(errno.ENOSPC, "No space left on device")
+    with pytest.raises(OSError, match="what is finished is kept: make room and run again"):
+        run(tiny(), tmp_path, executor=Failing(error, 99))
+
+
+def test_bad_input_under_workers_is_the_same_error(tmp_path):
+    with pytest.raises(ValueError, match="factors: needs"):
+        run(tiny(), tmp_path, executor=Failing(ValueError("factors: needs two classes, got one"), 99))
+
+
+def test_a_first_round_that_a_killed_worker_took_along_is_tried_again(tmp_path):
+    error = concurrent.futures.process.BrokenProcessPool("a process was terminated abruptly")
+    assert run(tiny(), tmp_path, executor=Failing(error, 2)).exists()
+    with pytest.raises(RuntimeError, match="made no progress; the last failure: a process was terminated"):
+        run(tiny(), tmp_path / "never", executor=Failing(error, 99))

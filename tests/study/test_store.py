@@ -1,13 +1,17 @@
 """Files of results: whole or absent, first writer wins, damage is found."""
 
 import concurrent.futures
+import errno
+import hashlib
 import json
 import math
+import os
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from jaxdis.study.store import Store, StoreError, canonical, cell_id, number, publish
+from jaxdis.study.store import MOST_JSON_BYTES, Store, StoreError, canonical, cell_id, number, publish
 
 SPEC = {"kind": "score", "encode": "0123456789abcdef", "metric": {"bins": 20}}
 
@@ -122,3 +126,168 @@ def test_records_are_readable_json(tmp_path):
     store.publish("score", {**SPEC, "name": "größe <b>"}, {"mig": 1})
     path = next(tmp_path.rglob("*.json"))
     assert json.loads(path.read_text(encoding="utf-8"))["cell"]["name"] == "größe <b>"
+
+
+class Killed(BaseException):
+    """As SIGKILL: nothing after it runs but what the interpreter cannot help."""
+
+
+@pytest.mark.parametrize("moment", [1, 2])
+def test_a_kill_between_publications_leaves_nothing_that_counts(tmp_path, monkeypatch, moment):
+    """Before the arrays, or between the arrays and the record; what lies there is damaged besides."""
+    store, calls = Store(tmp_path), []
+
+    def publish_until(path, *arguments, **options):
+        calls.append(path)
+        if len(calls) == moment:
+            raise Killed
+        return publish(path, *arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("jaxdis.study.store.publish", publish_until)
+        with pytest.raises(Killed):
+            store.publish("encode", SPEC, {}, {"mean": np.arange(9.0)})
+    assert store.ids("encode") == set()
+    arrays = store.path("encode", cell_id(SPEC), ".npz")
+    if arrays.exists():
+        arrays.write_bytes(b"")
+    assert store.publish("encode", SPEC, {}, {"mean": np.arange(9.0)})
+    assert list(store.verify()) == []
+    np.testing.assert_array_equal(store.arrays("encode", cell_id(SPEC))["mean"], np.arange(9.0))
+
+
+@pytest.mark.parametrize("spoil", [b"", b"PK", None])
+def test_arrays_without_a_record_are_written_anew(tmp_path, spoil):
+    store = Store(tmp_path)
+    store.publish("encode", SPEC, {}, {"mean": np.zeros(9)})
+    arrays = store.path("encode", cell_id(SPEC), ".npz")
+    arrays.write_bytes(arrays.read_bytes()[:-9] if spoil is None else spoil)
+    store.path("encode", cell_id(SPEC)).unlink()
+    assert store.publish("encode", SPEC, {}, {"mean": np.zeros(9)})
+    assert list(store.verify()) == []
+    assert store.arrays("encode", cell_id(SPEC))["mean"].shape == (9,)
+
+
+def test_a_kill_within_verify_leaves_a_cell_that_is_found_again(tmp_path, monkeypatch):
+    """Arrays go first: a record without them is damaged, but arrays without a record would be nobody's."""
+    store = Store(tmp_path)
+    store.publish("encode", SPEC, {}, {"mean": np.zeros(9)})
+    store.path("encode", cell_id(SPEC), ".npz").write_bytes(b"")
+    unlink, removed = Path.unlink, []
+
+    def once(path, **options):
+        if path.suffix != ".tmp" and removed:
+            raise Killed
+        removed.append(path)
+        unlink(path, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", once)
+        with pytest.raises(Killed):
+            list(store.verify())
+    assert removed[0].suffix == ".npz"
+    with pytest.raises(StoreError, match="damaged"):
+        store.arrays("encode", cell_id(SPEC))
+    assert len(list(store.verify())) == 1
+    assert store.publish("encode", SPEC, {}, {"mean": np.zeros(9)})
+
+
+def signed(record: dict) -> str:
+    return canonical({**record, "hash": hashlib.sha256(canonical(record).encode()).hexdigest()})
+
+
+def odd_records():
+    yield "deep", lambda path: path.write_text("[" * 100_000)
+    yield "digits", lambda path: path.write_text('{"hash": ' + "1" * 5000 + "}")
+    yield "surrogate", lambda path: path.write_text('{"hash": "", "cell": "\\ud800"}')
+    yield "no cell", lambda path: path.write_text(signed({"result": {}}))
+    yield "no result", lambda path: path.write_text(signed({"cell": SPEC}))
+    yield "text", lambda path: path.write_bytes(b"\xff\xfe")
+    yield "folder", lambda path: path.mkdir()
+    yield "pipe", os.mkfifo
+    yield "link", lambda path: path.symlink_to(path)
+    yield "huge", lambda path: (path.touch(), os.truncate(path, MOST_JSON_BYTES + 1))
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(("name", "make"), list(odd_records()), ids=lambda case: case if isinstance(case, str) else "")
+def test_verify_survives_whatever_it_meets(tmp_path, name, make):
+    store = Store(tmp_path)
+    other = {**SPEC, "metric": 1}
+    store.publish("score", other, {"mig": 0.5})
+    path = store.path("score", cell_id(SPEC))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    make(path)
+    with pytest.raises(StoreError, match="jaxdis study verify"):
+        store.record("score", cell_id(SPEC))
+    assert [found[1] for found in store.verify()] == [cell_id(SPEC)]
+    assert not os.path.lexists(path)
+    assert store.publish("score", SPEC, {"mig": 0.25})
+    assert list(store.verify()) == []
+    assert store.ids("score") == {cell_id(SPEC), cell_id(other)}
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x03\x04" + bytes(50)])
+def test_damaged_arrays_under_a_fitting_hash_are_found(tmp_path, content):
+    store = Store(tmp_path)
+    record = {"cell": SPEC, "result": {}, "arrays": hashlib.sha256(content).hexdigest()}
+    publish(store.path("encode", cell_id(SPEC)), signed(record).encode())
+    store.path("encode", cell_id(SPEC), ".npz").write_bytes(content)
+    assert len(list(store.verify())) == 1
+    assert store.ids("encode") == set()
+
+
+def test_a_record_in_the_wrong_folder_is_no_cell_and_goes(tmp_path):
+    store = Store(tmp_path)
+    store.publish("score", SPEC, {"mig": 0.25})
+    path = store.path("score", cell_id(SPEC))
+    astray = path.parent.with_name("zz") / path.name
+    astray.parent.mkdir()
+    path.rename(astray)
+    assert store.ids("score") == set()
+    assert [found[0] for found in store.verify()] == ["score"]
+    assert not astray.exists()
+
+
+@pytest.mark.parametrize("spoil", ["[]", "{", "[" * 100_000, None])
+def test_a_damaged_description_says_what_to_do(tmp_path, spoil):
+    store, path = Store(tmp_path), tmp_path / "study.json"
+    os.mkfifo(path) if spoil is None else path.write_text(spoil)
+    for call in (store.description, lambda: store.open({"name": "a"}), lambda: store.check({"name": "a"})):
+        with pytest.raises(StoreError, match="verify"):
+            call()
+    assert [found[:2] for found in store.verify()] == [("study", "study.json")]
+    store.open({"name": "a"})
+
+
+def test_what_a_killed_writer_left_is_removed_when_it_is_old(tmp_path):
+    store = Store(tmp_path)
+    store.open({"name": "a"})
+    store.publish("score", SPEC, {"mig": 0.25})
+    for folder in (tmp_path, store.path("score", cell_id(SPEC)).parent):
+        old, young = folder / f".results.csv.{'0' * 16}.tmp", folder / f".results.csv.{'1' * 16}.tmp"
+        for path in (old, young):
+            path.touch()
+        os.utime(old, (0, 0))
+        store.open({"name": "a"})
+        assert (old.exists(), young.exists()) == (False, True)
+
+
+def test_two_writers_of_one_cell_leave_the_arrays_of_one(tmp_path):
+    """Twenty threads with arrays of their own: the record names those that are there."""
+    store = Store(tmp_path)
+    with concurrent.futures.ThreadPoolExecutor(20) as pool:
+        done = list(pool.map(lambda i: store.publish("encode", SPEC, {"i": i}, {"mean": np.full(9, i)}), range(20)))
+    assert sum(done) == 1
+    assert list(store.verify()) == []
+    assert store.arrays("encode", cell_id(SPEC))["mean"][0] == store.result("encode", cell_id(SPEC))["i"]
+
+
+def test_a_full_disk_names_the_folder_and_what_to_do(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("jaxdis.files.os.fsync", full)
+    with pytest.raises(OSError, match=f"No space left on device in {tmp_path}; make room and run again"):
+        publish(tmp_path / "a.json", b"{}")
+    assert list(tmp_path.iterdir()) == []

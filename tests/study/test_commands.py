@@ -1,0 +1,196 @@
+"""``jaxdis study`` as a user runs it: every refusal is one line, before anything is run."""
+
+import csv
+import os
+import re
+
+import numpy as np
+import pytest
+
+from jaxdis.cli import main
+from jaxdis.study.store import Store
+
+QUICK = ("quickstart", "--steps", "2", "--num-samples", "60", "--metrics", "mig,modularity")
+SMALL = ("calibration", "--metrics", "mig,sap_r2", "--seeds", "2", "--num-samples", "60", "--parts", "cases")
+
+
+@pytest.fixture(autouse=True)
+def in_process(monkeypatch):
+    """The devices of this process are set already."""
+    monkeypatch.setattr("jaxdis.cli.terminal.start", lambda cache: None)
+
+
+def refused(capsys, *arguments: object) -> str:
+    assert main([str(argument) for argument in arguments]) == 2
+    error = capsys.readouterr().err.strip()
+    assert len(error.splitlines()) == 1
+    assert error.startswith("jaxdis: ")
+    assert "Traceback" not in error
+    return error
+
+
+def study(action: str, options, out, *more) -> list[str]:
+    return ["study", action, *options, "--out", str(out), *map(str, more)]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("quickstart", "--num-samples", "0"), "num_samples: needs 10 to"),
+        (("quickstart", "--num-samples", "-5"), "num_samples: needs 10 to"),
+        (("quickstart", "--num-samples", "1", "--executor", "processes:1"), "num_samples: needs 10 to"),
+        (("quickstart", "--seeds", "0"), "seeds: needs 1 to 100,000, got 0"),
+        (("quickstart", "--seeds", "1000000000", "--plan"), "seeds: needs 1 to 100,000, got 1,000,000,000"),
+        (("quickstart", "--steps", "0"), "steps: needs at least 1"),
+        (("quickstart", "--data", "dsprites"), "data: the study quickstart takes"),
+        (("quickstart", "--executor", "processes:²"), "executor: needs processes:COUNT"),
+        (("quickstart", "--executor", "processes:100000"), "executor: needs processes:COUNT"),
+        (("quickstart", "--executor", "dask://h:²"), "executor: needs processes:COUNT"),
+        (("quickstart", "--executor", "nonsense", "--plan"), "executor: needs processes:COUNT"),
+        (("sober_look", "--data", "mpi3d", "--plan"), "'mpi3d', which is read from a file (official npz"),
+        (("sober_look", "--data", "cars3d"), "'cars3d', which is read from a file (official tar.gz"),
+        (("sober_look", "--data", "smallnorb"), "'smallnorb', which is read from a file (folder of the six"),
+        (("sober_look", "--data", "scream_dsprites"), "scream_dsprites needs a photograph"),
+        (("nonsense",), "study: needs one of quickstart, sober_look, flaws, calibration, got 'nonsense'"),
+        (("calibration", "--data", "dsprites"), "data: the study calibration takes metrics, seeds"),
+        (("calibration", "--network", "mlp"), "network: the study calibration takes"),
+        (("calibration", "--executor", "nonsense"), "executor: the study calibration takes"),
+        (("calibration", "--steps", "5"), "steps: the study calibration takes"),
+        (("calibration", "--extend"), "extend: the study calibration takes"),
+        (("calibration", "--seeds", "0"), "seeds: needs 1 to 10,000, got 0"),
+        (("calibration", "--num-samples", "-5"), "samples: needs 10 to 100,000,000 samples, got -5"),
+        (("calibration", "--num-samples", "1"), "samples: needs 10 to 100,000,000 samples, got 1"),
+    ],
+)
+def test_what_cannot_run_is_refused_before_anything_is_written(options, message, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("JAXDIS_CACHE", str(tmp_path / "cache"))
+    assert message in refused(capsys, *study("run", options, tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("data", ["mpi3d", "cars3d", "smallnorb"])
+def test_training_on_a_set_of_files_names_the_file(data, tmp_path, capsys):
+    assert "is read from a file" in refused(capsys, "train", "--data", data, "--out", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_more_members_than_any_zoo_has_are_refused(tmp_path, capsys):
+    error = refused(capsys, "train", "--seeds", "1000000000", "--out", tmp_path / "out")
+    assert "seeds: needs at most 100,000 members in all" in error
+
+
+@pytest.mark.parametrize("action", ["status", "report", "verify"])
+@pytest.mark.parametrize("options", [QUICK, SMALL], ids=["study", "calibration"])
+def test_a_folder_without_a_study_is_refused(action, options, tmp_path, capsys):
+    for out in (tmp_path, tmp_path / "none", "/dev/null"):
+        assert "needs the folder of a study" in refused(capsys, *study(action, options, out))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("option", ["--plan", "--extend"])
+def test_options_of_run_go_with_run(option, tmp_path, capsys):
+    assert "goes with `study run` alone" in refused(capsys, *study("status", QUICK, tmp_path, option))
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    out = tmp_path_factory.mktemp("quick") / "study"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("jaxdis.cli.terminal.start", lambda cache: None)
+        assert main(study("run", QUICK, out, "--seeds", "2")) == 0
+    return out
+
+
+@pytest.mark.parametrize("action", ["status", "report"])
+@pytest.mark.parametrize("options", [("--seeds", "1"), ("--seeds", "3"), ("--seeds", "2", "--steps", "3")], ids=str)
+def test_other_options_than_the_folders_are_refused(finished, action, options, capsys):
+    assert "holds a study that differs" in refused(capsys, *study(action, QUICK, finished, *options))
+
+
+def test_status_and_report_of_the_same_options(finished, capsys):
+    assert main(study("status", QUICK, finished, "--seeds", "2")) == 0
+    assert "train: 12 of 12" in capsys.readouterr().out
+    assert main(study("report", QUICK, finished, "--seeds", "2")) == 0
+
+
+def test_the_table_and_the_report_tell_what_metrics_are_fitted_on(finished):
+    rows = list(csv.DictReader((finished / "results.csv").read_text().splitlines()))
+    assert {(row["num_samples"], row["num_train"]) for row in rows} == {("60", "40")}
+    page = (finished / "report.html").read_text()
+    assert "60 samples (of which metrics that hold samples out are fitted on 40 and judged on 20)" in page
+
+
+@pytest.mark.parametrize("spoil", ["", "id,mig\n", "cut", "shuffled"])
+def test_a_spoilt_table_is_no_report(finished, spoil, capsys):
+    path = finished / "results.csv"
+    whole = path.read_text()
+    lines = whole.splitlines(keepends=True)
+    spoilt = {"cut": "".join(lines[:-3]), "shuffled": "".join([lines[0], *lines[:0:-1]])}.get(spoil, spoil)
+    path.write_text(spoilt)
+    try:
+        assert "results.csv: needs a row for each of 12 members" in refused(
+            capsys, *study("report", QUICK, finished, "--seeds", "2")
+        )
+    finally:
+        path.write_text(whole)
+
+
+def test_a_damaged_record_says_what_removes_it_and_verify_does(finished, capsys):
+    store = Store(finished)
+    path = store.path("score", min(store.ids("score")))
+    path.write_text("[" * 100_000)
+    run = study("run", QUICK, finished, "--seeds", "2")
+    assert "`jaxdis study verify` removes it" in refused(capsys, *run).replace("\n", " ")
+    assert main(study("verify", QUICK, finished)) == 0
+    assert re.search(r"removed score .*nested too deep.*1 damaged records", " ".join(capsys.readouterr().out.split()))
+    assert main(run) == 0
+
+
+def test_a_calibration_is_planned_looked_at_verified_and_reported(tmp_path, capsys):
+    out = tmp_path / "certificate"
+    assert main(study("run", SMALL, out, "--plan")) == 0
+    assert "16 cells in all, 16 missing; nothing was run" in capsys.readouterr().out
+    assert not out.exists()
+    assert main(study("run", SMALL, out)) == 0
+    capsys.readouterr()
+    assert main(study("status", SMALL, out)) == 0
+    assert "score: 16 of 16" in capsys.readouterr().out
+    cases = (out / "cases.csv").read_text()
+    (out / "cases.csv").unlink()
+    assert main(study("report", SMALL, out)) == 0
+    assert (out / "cases.csv").read_text() == cases
+    store = Store(out)
+    store.path("score", min(store.ids("score"))).write_text("{}")
+    assert main(study("verify", SMALL, out)) == 0
+    assert "1 damaged records" in capsys.readouterr().out
+    assert "needs all 16 cells of the calibration, got 15" in refused(capsys, *study("report", SMALL, out))
+    assert "holds a study that differs" in refused(capsys, *study("status", SMALL, out, "--seeds", "3"))
+
+
+def test_training_into_a_studys_folder_is_refused(finished, capsys):
+    error = refused(capsys, "train", "--out", finished, "--steps", "2")
+    assert "which holds a study" in error
+    assert not (finished / "run.json").exists()
+
+
+def test_names_that_are_no_mathematics_are_drawn(tmp_path):
+    from jaxdis.study import plots
+
+    names = {r"$\frac{$": np.ones((2, 3)), "_hidden": np.ones((2, 3)), "a$b$c": np.ones((2, 3))}
+    assert plots.curves((0.0, 1.0), names, "x")[:4] == b"\x89PNG"
+    assert plots.loss_curves([np.ones(2)], [r"$\frac{$"], 100, r"$\frac{$")[:4] == b"\x89PNG"
+    assert not plots._text("_hidden").startswith("_")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes with names")
+def test_a_pipe_in_a_records_place_does_not_hang(finished, capsys):
+    store = Store(finished)
+    path = store.path("score", max(store.ids("score")))
+    content = path.read_bytes()
+    path.unlink()
+    os.mkfifo(path)
+    try:
+        assert "needs a regular file" in refused(capsys, *study("run", QUICK, finished, "--seeds", "2"))
+    finally:
+        path.unlink()
+        path.write_bytes(content)

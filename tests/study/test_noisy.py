@@ -1,0 +1,26 @@
+"""Data sets that draw noise for every image go through every kind of cell."""
+
+import csv
+
+import numpy as np
+import pytest
+
+from jaxdis.models import Config, Mlp
+from jaxdis.study import Sampling, Store, Study, Training
+from jaxdis.study.report import write_report
+from jaxdis.study.run import run
+
+
+@pytest.mark.parametrize(("pool", "held_out"), [(None, None), (32, {"shape": 1, "scale": 3})], ids=["anew", "pool"])
+@pytest.mark.parametrize("data", ["color_dsprites", "noisy_dsprites"])
+def test_a_noisy_set_is_trained_encoded_and_scored(data, pool, held_out, tmp_path):
+    config = Config(data=data, network=Mlp((8,), num_codes=3), steps=2, batch_size=4)
+    training = Training.of(config, {"beta": {"beta": (1, 4)}}, 1, pool=pool, held_out=held_out)
+    study = Study.of("noisy", [training], ("mig", "med"), sampling=Sampling(64))
+    rows = list(csv.DictReader(run(study, tmp_path / "a").read_text().splitlines()))
+    assert [row["data"] for row in rows] == [data, data]
+    assert all(np.isfinite(float(row["mig"])) for row in rows)
+    assert list(Store(tmp_path / "a").verify()) == []
+    if pool is None:
+        write_report(study, tmp_path / "a")
+        assert run(study, tmp_path / "b").read_bytes() == (tmp_path / "a/results.csv").read_bytes()
