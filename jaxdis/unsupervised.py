@@ -9,6 +9,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from jaxdis.arrays import product_over_samples, safe_divide
 from jaxdis.learners.linear import lasso, standardised
+from jaxdis.options import Bins, Positive
 from jaxdis.relations.binning import equal_width_bins, joint_tables
 from jaxdis.relations.correlation import mid_ranks
 from jaxdis.relations.information import information_of_tables
@@ -108,7 +109,7 @@ def _gaussian_total_correlation(centred, variance, varies) -> Float[Array, ""]:
 
 
 def code_information(
-    codes: Codes, factors: Factors, *, bins: int = 20, active: Bool[Array, " d"] | None = None
+    codes: Codes, factors: Factors, *, bins: Bins = 20, active: Bool[Array, " d"] | None = None
 ) -> CodeInformation:
     """Mean mutual information of two different codes, each cut into equal-width bins, in nats.
 
@@ -135,7 +136,7 @@ def udr(
     active: Bool[Array, "m d"] | None = None,
     *,
     kind: Literal["lasso", "spearman"] = "lasso",
-    penalty: float = 0.1,
+    penalty: Positive = 0.1,
 ) -> Agreement:
     """Unsupervised disentanglement ranking: how well each member's codes map one to one onto the other members'.
 

@@ -9,6 +9,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from jaxdis.interventions.draws import Draws, draw_batches, draw_pairs, num_varying
 from jaxdis.learners.logistic import fit_logistic, predict
+from jaxdis.options import Batches, BatchSize, NonNegative
 from jaxdis.relations.relation import finite_codes
 from jaxdis.typing import Codes, Factors
 
@@ -36,10 +37,10 @@ def factor_vae(
     codes: Codes,
     factors: Factors,
     *,
-    num_train: int = 10_000,
-    num_eval: int = 5_000,
-    batch: int = 64,
-    prune: float = 0.05,
+    num_train: Batches = 10_000,
+    num_eval: Batches = 5_000,
+    batch: BatchSize = 64,
+    prune: NonNegative = 0.05,
     draws: Draws | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Votes:
@@ -94,9 +95,9 @@ def beta_vae(
     codes: Codes,
     factors: Factors,
     *,
-    num_train: int = 10_000,
-    num_eval: int = 5_000,
-    batch: int = 64,
+    num_train: Batches = 10_000,
+    num_eval: Batches = 5_000,
+    batch: BatchSize = 64,
     rescale: bool = False,
     draws: Draws | None = None,
     active: Bool[Array, " d"] | None = None,
