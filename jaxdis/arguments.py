@@ -3,13 +3,12 @@
 import difflib
 from collections.abc import Callable, Iterable, Mapping
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxdis.member import Plan
 from jaxdis.metrics import METRICS, Blend, Direct, Metric
-from jaxdis.options import Count, checked_value, shown
+from jaxdis.options import Count, checked_devices, checked_value, shown
 from jaxdis.typing import as_numpy
 
 # The column of member numbers in tables.
@@ -118,13 +117,7 @@ def check_run(batch_size, devices, progress) -> dict:
     """The arguments of the executor."""
     batch_size = checked_value("batch_size", Count | None, batch_size)
     checked_value("progress", Callable | None, progress)
-    if devices is not None:
-        devices = tuple(devices) if isinstance(devices, Iterable) and not isinstance(devices, str) else (devices,)
-        if not devices or not all(isinstance(device, jax.Device) for device in devices):
-            raise ValueError(f"devices: needs at least one device of jax.devices(), got {shown(list(devices))}")
-        if len(set(devices)) != len(devices):
-            raise ValueError(f"devices: needs distinct devices, got {shown(list(devices))}")
-    return {"batch_size": batch_size, "devices": devices, "progress": progress}
+    return {"batch_size": batch_size, "devices": checked_devices(devices), "progress": progress}
 
 
 def check_bootstrap(count) -> int:

@@ -184,8 +184,9 @@ def check_options(options) -> dict:
 
 def _relate(spec: Spec, member: Member, shared: Shared) -> Relation:
     key = jax.random.fold_in(shared.key, 0)
-    train, held_out = train_and_test(Sample(member.codes, shared.factors, shared.weights), member, shared)
-    return _apply_jitted(spec, key, train, held_out)
+    whole = Sample(member.codes, shared.factors, shared.weights, member.variances)
+    train, held_out = train_and_test(whole, member, shared)
+    return _apply_jitted(spec, key, train if spec.takes("test") else whole, held_out, member.active)
 
 
 _apply_jitted = jax.jit(apply, static_argnums=0)

@@ -161,6 +161,22 @@ def checked_key(key: Any) -> jax.Array:
     return key
 
 
+def checked_devices(devices: Any) -> tuple[jax.Device, ...] | None:
+    """Distinct devices, at least one; None for None.
+
+    Raises:
+      ValueError: for anything else.
+    """
+    if devices is None:
+        return None
+    listed = tuple(devices) if isinstance(devices, collections.abc.Iterable) and not isinstance(devices, str) else ()
+    if not listed or not all(isinstance(device, jax.Device) for device in listed):
+        raise ValueError(f"devices: needs at least one device of jax.devices(), got {shown(devices)}")
+    if len(set(listed)) != len(listed):
+        raise ValueError(f"devices: needs distinct devices, got {shown(listed)}")
+    return listed
+
+
 def _accept(annotation: Any, value: Any) -> Any:
     """The value if the annotation allows it; raises Refused."""
     origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
@@ -170,7 +186,7 @@ def _accept(annotation: Any, value: Any) -> Any:
             return value
         raise Refused
     if origin in (typing.Union, types.UnionType):
-        return _first(_alternatives(parts), value)
+        return _first(_alternatives(parts, value), value)
     if origin is Literal:
         found = [choice for choice in parts if type(choice) is _plain_type(value) and choice == value]
         return _only(bool(found), found[0] if found else value)
@@ -202,6 +218,7 @@ def _first(parts, value):
 
 def _accept_tuple(parts, value) -> tuple:
     """A tuple, from a list as well; text and single numbers are not taken apart."""
+    value = value.tolist() if isinstance(value, np.ndarray) and value.ndim == 1 else value
     if not isinstance(value, tuple | list):
         raise Refused
     if len(parts) == 2 and parts[1] is ...:
@@ -263,8 +280,13 @@ def _is_key_type(annotation) -> bool:
     return _is_array_type(annotation) and "prng_key" in annotation.dtypes
 
 
-def _alternatives(parts) -> tuple:
-    """The members of a union; of jaxtyping's union of keys the typed ones alone."""
+def _alternatives(parts, value=None) -> tuple:
+    """The members of a union that may say something of a value.
+
+    Of jaxtyping's union of keys the typed ones; of a number and an array, the former for plain numbers.
+    """
+    if isinstance(value, numbers.Number) and not all(map(_is_array_type, parts)):
+        return tuple(part for part in parts if not _is_array_type(part))
     if not any(map(_is_key_type, parts)):
         return parts
     return tuple(part for part in parts if _is_key_type(part) or not _is_array_type(part))

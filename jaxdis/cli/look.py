@@ -26,7 +26,7 @@ class List:
         table = Table(*heads, title=self.what)
         for row in rows:
             table.add_row(*map(Text, row))
-        terminal.console().print(table)
+        terminal.show(table)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,8 +47,11 @@ class Data:
     """Screen pixels a pixel."""
 
     def run(self) -> None:
+        from jaxdis.options import Seed, checked_value
+
+        checked_value("--seed", Seed, self.seed)
         terminal.start(None)
         from jaxdis.data.show import save_sheet
 
         save_sheet(self.name, self.out, self.source, self.seed, self.zoom)
-        terminal.console().print(f"wrote {self.out}", markup=False)
+        terminal.show(f"wrote {self.out}", markup=False)

@@ -20,7 +20,7 @@ class Score:
     file: tyro.conf.Positional[Path]
     """.npz, or .npy of codes alone together with --factors."""
     factors: Path | None = None
-    """.npy of factors, when FILE is an .npy."""
+    """.npy of factors, if FILE is an .npy."""
     metrics: tuple[str, ...] = ("all",)
     """Names as `jaxdis list metrics` shows them, or all."""
     csv: Path | None = None
@@ -39,7 +39,10 @@ class Score:
 
         from jaxdis.evaluate import evaluate
         from jaxdis.inputs import load_arrays
+        from jaxdis.options import Seed, checked_value
 
+        checked_value("--seed", Seed, self.seed)
+        self._check_outputs()
         terminal.start(self.cache)
         arrays = load_arrays(self.file, self.factors)
         names = [name for given in self.metrics for name in given.split(",") if name]
@@ -53,13 +56,27 @@ class Score:
                 batch_size=self.batch_size,
                 progress=progress,
             )
-        print_scores(scores, self.file.name)
+        # Files first: whatever becomes of the terminal, nothing that was computed is lost.
         if self.csv is not None:
             scores.to_csv(self.csv)
         if self.json is not None:
             # NaN is no JSON: null says that a score is undefined.
             columns = {name: _or_null(column) for name, column in scores.to_dict().items()}
             self.json.write_text(json.dumps(columns, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        print_scores(scores, self.file.name)
+
+    def _check_outputs(self) -> None:
+        """Outputs that can be written, and are no inputs, before anything is computed."""
+        inputs = [path for path in (self.file, self.factors) if path is not None]
+        for option, path in (("--csv", self.csv), ("--json", self.json)):
+            if path is None:
+                continue
+            if any(path.resolve() == given.resolve() for given in inputs):
+                raise ValueError(f"{option}: needs another file than the input, got {path}")
+            if path.is_dir() or not path.absolute().parent.is_dir():
+                raise ValueError(f"{option}: needs a file in a folder that exists, got {path}")
+        if self.csv is not None and self.json is not None and self.csv.resolve() == self.json.resolve():
+            raise ValueError(f"--json: needs another file than --csv, got {self.json}")
 
 
 def print_scores(scores, title: str) -> None:
@@ -70,7 +87,7 @@ def print_scores(scores, title: str) -> None:
 
     zoo = any(np.ndim(column) for column in scores.values())
     members = max(np.size(column) for column in scores.values())
-    heads = ["mean", "± spread", "lowest", "highest", "undefined"] if zoo else ["score"]
+    heads = ["mean", "spread", "lowest", "highest", "undefined"] if zoo else ["score"]
     table = Table("metric", *heads, title=Text(f"{title}: {members} members" if zoo else title))
     for name, column in scores.items():
         values = np.atleast_1d(column)
@@ -82,7 +99,7 @@ def print_scores(scores, title: str) -> None:
             table.add_row(name, *(f"{number:.4f}" for number in numbers), str(len(values) - len(defined) or ""))
         else:
             table.add_row(name, "", "", "", "", str(len(values)))
-    terminal.console().print(table)
+    terminal.show(table)
 
 
 def _or_null(column):

@@ -1,5 +1,8 @@
 """What all commands share: the start of a program, the console, the progress bar."""
 
+import contextlib
+import os
+import sys
 from pathlib import Path
 
 
@@ -15,6 +18,26 @@ def console(*, error: bool = False):
     from rich.console import Console
 
     return Console(stderr=error, highlight=False)
+
+
+def show(what, **options) -> None:
+    """Print for the user; letters that the terminal's encoding lacks become question marks.
+
+    Raises:
+      ValueError: if nothing can be printed (a full device, a closed pipe), in one line.
+    """
+    screen = console()
+    with contextlib.suppress(AttributeError, ValueError):  # a stream without an encoding
+        sys.stdout.reconfigure(errors="replace")
+    try:
+        with screen.capture() as printed:
+            screen.print(what, **options)
+        sys.stdout.write(printed.get())
+        sys.stdout.flush()
+    except OSError as error:
+        # The interpreter flushes once more when it ends: give it a device that takes everything.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise ValueError(f"standard output: cannot be written ({error.strerror}); all files are written") from None
 
 
 def warn(message) -> None:

@@ -128,6 +128,8 @@ def checked_images(images, name: str, image_shape: tuple[int, int, int] | None =
 
 
 def _rendered(space, render) -> Source:
+    if not callable(getattr(space, "sample", None)) or not hasattr(space, "num_cells"):
+        raise ValueError(f"data: needs a space with sample and num_cells beside the render, got {type(space).__name__}")
     leaves = jax.tree.leaves(render)
     is_pytree = all(hasattr(leaf, "dtype") for leaf in leaves)
     takes_key = _takes_key(render)
