@@ -1,16 +1,17 @@
 """What users hand to :func:`jaxdis.evaluate` and its kin beside codes and factors, checked before anything compiles."""
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 import jax.numpy as jnp
 import numpy as np
 
 from jaxdis.member import Plan
 from jaxdis.metrics import METRICS, Blend, Direct, Metric
-from jaxdis.options import Count, checked_devices, checked_value, shown
+from jaxdis.options import Count, checked_devices, checked_value, listed, shown
 from jaxdis.typing import as_numpy
 
+MOST_REPLICATES = 10**6
 # The column of member numbers in tables.
 RESERVED = "member"
 
@@ -25,7 +26,7 @@ def plan_of(metrics) -> Plan:
     if isinstance(metrics, Mapping):
         plan = tuple((name, _metric(name, metric)) for name, metric in metrics.items())
     else:
-        names = names_of("all" if metrics is None else metrics, METRICS, "metric")
+        names = names_of(metrics, METRICS, "metric")
         plan = tuple((name, METRICS[name]) for name in names)
     if not plan:
         raise ValueError(f"metrics: needs at least one metric, got none; the metrics are {', '.join(METRICS)}")
@@ -37,9 +38,9 @@ def names_of(names, table: Mapping, kind: str) -> list[str]:
     """Distinct names of rows of a table, in the order given; all of them for ``"all"``."""
     if isinstance(names, str):
         names = list(table) if names == "all" else [names]
-    if not isinstance(names, Iterable):
-        raise ValueError(f"{kind}s: needs names, got {shown(names)}")
-    names = list(names)
+    given, names = names, listed(names)
+    if names is None:
+        raise ValueError(f"{kind}s: needs names, got {shown(given)}")
     if not names:
         raise ValueError(f"{kind}s: needs at least one {kind}, got none; the {kind}s are {', '.join(table)}")
     for name in names:
@@ -70,7 +71,7 @@ def _metric(name, metric) -> Metric:
     if isinstance(metric, str):
         return look_up(metric, METRICS, "metric")
     if not isinstance(metric, Blend | Direct):
-        raise ValueError(f"metrics: needs a Blend, a Direct or a name for {name!r}, got {shown(metric)}")
+        raise ValueError(f"metrics: needs a Blend, a Direct or a name for {shown(name)}, got {shown(metric)}")
     return metric
 
 
@@ -122,7 +123,7 @@ def check_run(batch_size, devices, progress) -> dict:
 
 def check_bootstrap(count) -> int:
     count = checked_value("bootstrap", int, count)
-    if count == 1 or count < 0:
+    if count == 1 or not 0 <= count <= MOST_REPLICATES:
         raise ValueError(f"bootstrap: needs a whole number of replicates, at least 2, got {count}")
     return count
 

@@ -1,7 +1,7 @@
 """Structured disentanglement of many members whose slots come in any order, over groups of similar samples."""
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
@@ -14,7 +14,18 @@ from jaxdis.arguments import look_up
 from jaxdis.arrays import safe_divide
 from jaxdis.evaluate import SPLIT_SEED, check_codes
 from jaxdis.metrics import apply
-from jaxdis.options import Count, Natural, Positive, Share, checked, checked_devices, checked_key, checked_value, shown
+from jaxdis.options import (
+    Count,
+    Natural,
+    Positive,
+    Share,
+    checked,
+    checked_devices,
+    checked_key,
+    checked_value,
+    listed,
+    shown,
+)
 from jaxdis.relations import RELATIONS
 from jaxdis.relations.trees import PRESETS
 from jaxdis.spec import Spec
@@ -259,8 +270,9 @@ def _name(structure: Structure, levels: tuple[str, ...]) -> str:
 def _projections(structure: Structure, projections) -> tuple[tuple[str, ...], ...]:
     if projections is None:
         projections = [*structure.levels, structure.levels]
-    if isinstance(projections, str) or not isinstance(projections, Iterable):
-        raise ValueError(f"projections: needs a sequence of levels or of several levels each, got {shown(projections)}")
+    projections, given = listed(projections), projections
+    if projections is None:
+        raise ValueError(f"projections: needs a sequence of levels or of several levels each, got {shown(given)}")
     return tuple(dict.fromkeys(structure.chosen(levels) for levels in projections))
 
 
@@ -275,9 +287,10 @@ def _objects(structure: Structure, background: str | None) -> tuple[tuple[int, .
 
 
 def _columns(factors: Factors, names) -> tuple[int, ...]:
-    if isinstance(names, str) or not isinstance(names, Iterable):
+    entries = listed(names)
+    if entries is None:
         raise ValueError(f"categorical: needs a sequence of names or columns of factors, got {shown(names)}")
-    return tuple(_column(factors, checked_value("categorical", str | int, name)) for name in names)
+    return tuple(_column(factors, checked_value("categorical", str | int, name)) for name in entries)
 
 
 def _column(factors: Factors, name: str | int) -> int:

@@ -57,7 +57,7 @@ class Blend:
         unknown = [name for name in options if name not in self.knobs]
         if unknown:
             raise ValueError(
-                f"{self.relation.name} × {self.score.name}: has no option {unknown[0]!r}; its options are "
+                f"{self.relation.name} × {self.score.name}: has no option {shown(unknown[0])}; its options are "
                 f"{sorted(self.knobs)}"
             )
 
@@ -173,7 +173,7 @@ def metric_seed(name: str) -> int:
 def _resolve(value, table: dict[str, Spec], kind: str) -> Spec:
     if isinstance(value, str):
         if value not in table:
-            raise ValueError(f"{kind}: unknown name {value!r}; the {kind}s are {sorted(table)}")
+            raise ValueError(f"{kind}: unknown name {shown(value)}; the {kind}s are {sorted(table)}")
         return table[value]
     if not isinstance(value, Spec):
         raise ValueError(f"{kind}: needs a name or a Spec, got {shown(value)}")

@@ -138,6 +138,16 @@ def shown(value: Any) -> str:
     return text if len(text) <= 200 else f"{text[:197]}…"
 
 
+def listed(value: Any) -> list | None:
+    """The entries of a sequence; None for text, mappings and everything else that is not one."""
+    if isinstance(value, str | bytes | collections.abc.Mapping) or not isinstance(value, collections.abc.Iterable):
+        return None
+    try:
+        return list(value)
+    except TypeError:  # an array without axes
+        return None
+
+
 def is_key(value: Any) -> bool:
     """Whether a value is one typed key, such as ``jax.random.key(0)``."""
     return is_keys(value) and value.ndim == 0
@@ -169,12 +179,12 @@ def checked_devices(devices: Any) -> tuple[jax.Device, ...] | None:
     """
     if devices is None:
         return None
-    listed = tuple(devices) if isinstance(devices, collections.abc.Iterable) and not isinstance(devices, str) else ()
-    if not listed or not all(isinstance(device, jax.Device) for device in listed):
+    given = listed(devices)
+    if not given or not all(isinstance(device, jax.Device) for device in given):
         raise ValueError(f"devices: needs at least one device of jax.devices(), got {shown(devices)}")
-    if len(set(listed)) != len(listed):
-        raise ValueError(f"devices: needs distinct devices, got {shown(listed)}")
-    return listed
+    if len(set(given)) != len(given):
+        raise ValueError(f"devices: needs distinct devices, got {shown(given)}")
+    return tuple(given)
 
 
 def _accept(annotation: Any, value: Any) -> Any:
@@ -246,7 +256,7 @@ def _real(value) -> float:
 _PLAIN: dict[Any, Callable] = {
     int: _whole,
     float: _real,
-    bool: lambda value: _only(isinstance(value, bool | np.bool_), bool(value) if np.ndim(value) == 0 else value),
+    bool: lambda value: bool(_only(isinstance(value, bool | np.bool_), value)),
     str: lambda value: str(_only(isinstance(value, str), value)),
     pathlib.Path: lambda value: _only(isinstance(value, pathlib.PurePath), value),
 }
@@ -300,9 +310,9 @@ def _accept_array(annotation, value):
     kinds = _kinds(annotation)
     if not isinstance(value, np.ndarray | np.generic | jax.Array):
         return _only(rank == 0, value) if kinds == "b" else _only(rank == 0, (_real if "f" in kinds else _whole)(value))
-    kind = "f" if jax.numpy.issubdtype(value.dtype, np.floating) else value.dtype.kind
+    kind = "f" if jax.numpy.issubdtype(value.dtype, np.floating) else getattr(value.dtype, "kind", None)
     fits = value.ndim == rank if annotation.index_variadic is None else value.ndim >= rank - 1
-    return _only(fits and kind in kinds, value)
+    return _only(fits and kind is not None and kind in kinds, value)
 
 
 def _kinds(annotation) -> str:

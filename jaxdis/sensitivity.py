@@ -169,7 +169,7 @@ def _mid_ranks(row: np.ndarray) -> np.ndarray:
 def _values(name: str, values) -> tuple:
     """Values to try."""
     values = values.tolist() if isinstance(values, np.ndarray) and values.ndim == 1 else values
-    if isinstance(values, str) or not isinstance(values, Sequence | range):
+    if isinstance(values, str | bytes) or not isinstance(values, Sequence | range):
         raise ValueError(f"{name}: needs a sequence of values to try, got {shown(values)}")
     return tuple(values)
 

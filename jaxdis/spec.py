@@ -5,7 +5,7 @@ import functools
 import inspect
 import json
 import zlib
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 from jaxdis.options import checked_value, shown
@@ -99,13 +99,15 @@ def _checked_options(function: Callable, options) -> tuple[tuple[str, Hashable],
     """
     name, known = getattr(function, "__name__", type(function).__name__), _static_options(function)
     try:
-        options = dict(options)
+        options = dict(options) if isinstance(options, tuple | list | Mapping) else None
     except (TypeError, ValueError):
-        raise ValueError(f"options: needs pairs (name, value), got {shown(options)}") from None
+        options = None
+    if options is None:
+        raise ValueError("options: needs pairs (name, value), got something else")
     kept = {}
     for option, value in options.items():
         if option not in known:
-            raise ValueError(f"{name}: has no option {option!r}; its options are {sorted(known)}")
+            raise ValueError(f"{name}: has no option {shown(option)}; its options are {sorted(known)}")
         value = checked_value(option, _parameters(function)[option].annotation, value)
         if not _is_hashable(value):
             raise ValueError(f"{option}: needs a value that can be hashed, got {shown(value)}")

@@ -14,7 +14,7 @@ A relation is ``[d, k]``: codes are rows, factors are columns. Matrices hold nat
 
 import dataclasses
 import numbers
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Set
 from typing import NamedTuple
 
 import jax
@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Num
 
-from jaxdis.options import shown
+from jaxdis.options import listed, shown
 
 # More classes than this, and than samples, are ids or time stamps: no table of them fits into memory.
 MOST_CLASSES = 2**16
@@ -162,12 +162,11 @@ def _entries(values, name: str, k: int) -> list | None:
     """``k`` entries of a sequence, one for each factor."""
     if values is None:
         return None
-    if isinstance(values, str | bytes | Mapping | Set) or not isinstance(values, Iterable):
-        raise ValueError(f"{name}: needs {k} entries, one a factor (column of factors), got {shown(values)}")
-    values = list(values)
-    if len(values) != k:
-        raise ValueError(f"{name}: needs {k} entries, one a factor (column of factors), got {len(values)}")
-    return values
+    entries = None if isinstance(values, Set) else listed(values)
+    if entries is None or len(entries) != k:
+        given = shown(values) if entries is None else len(entries)
+        raise ValueError(f"{name}: needs {k} entries, one a factor (column of factors), got {given}")
+    return entries
 
 
 def _checked_names(names, k: int) -> tuple[str, ...]:
@@ -176,7 +175,7 @@ def _checked_names(names, k: int) -> tuple[str, ...]:
     names = _entries(names, "names", k)
     for name in names:
         if not isinstance(name, str) or not name:
-            raise ValueError(f"names: needs text that is not empty, got {shown(name)}")
+            raise ValueError(f"names: needs text that is not empty, got {name}")
     names = tuple(map(str, names))
     if len(set(names)) != k:
         raise ValueError(f"names: needs distinct names, got {names}")
@@ -185,33 +184,35 @@ def _checked_names(names, k: int) -> tuple[str, ...]:
 
 def _checked_size(column: np.ndarray, name: str, size, *, inferred: bool) -> int | None:
     """The size of one factor, after checking its values against it."""
+    name = shown(name)
     if not np.isfinite(column).all():
-        raise ValueError(f"factors: needs finite values, got {int((~np.isfinite(column)).sum())} others in {name!r}")
+        raise ValueError(f"factors: needs finite values, got {int((~np.isfinite(column)).sum())} others in {name}")
     if size is None and not inferred:
         if np.abs(column).max() > np.finfo(np.float32).max:
-            raise ValueError(f"factors: needs values that float32 can hold, got larger ones in {name!r}")
+            raise ValueError(f"factors: needs values that float32 can hold, got larger ones in {name}")
         return None
     whole = column.dtype.kind in "iub" or (column == np.round(column)).all()
     if not whole:
         example = column[column != np.round(column)][0]
         raise ValueError(
-            f"factors: factor {name!r} holds values that are not whole numbers (such as {example:g}); a discrete "
+            f"factors: factor {name} holds values that are not whole numbers (such as {example:g}); a discrete "
             "factor needs class numbers 0, 1, …; mark a continuous one by None in sizes"
         )
     low, high = int(column.min()), int(column.max())
     if low < 0:
-        raise ValueError(f"factors: needs class numbers from 0 upwards, got {low} in factor {name!r}")
+        raise ValueError(f"factors: needs class numbers from 0 upwards, got {low} in factor {name}")
     if not inferred and (not isinstance(size, numbers.Real) or isinstance(size, bool) or size % 1 or size < 1):
-        raise ValueError(f"sizes: needs whole numbers of at least 1 or None, got {shown(size)} for factor {name!r}")
+        raise ValueError(f"sizes: needs whole numbers of at least 1 or None, got {shown(size)} for factor {name}")
     size = high + 1 if inferred else int(size)
     if size > max(MOST_CLASSES, len(column)):
+        most = max(MOST_CLASSES, len(column))
         raise ValueError(
-            f"{'factors' if inferred else 'sizes'}: needs at most {max(MOST_CLASSES, len(column)):,} classes, got "
-            f"{size:,} in factor {name!r}; number the values that occur by np.unique(column, return_inverse=True)[1], "
+            f"{'factors' if inferred else 'sizes'}: needs at most {most:,} classes, got "
+            f"{size:,} in factor {name}; number the values that occur by np.unique(column, return_inverse=True)[1], "
             "or mark a continuous factor by None in sizes"
         )
     if high >= size:
-        raise ValueError(f"factors: factor {name!r} of size {size} needs values from 0 to {size - 1}, got {high}")
+        raise ValueError(f"factors: factor {name} of size {size} needs values from 0 to {size - 1}, got {high}")
     return size
 
 

@@ -128,7 +128,7 @@ def test_evaluate_names_what_it_refuses(arguments, message):
         (lambda: synthetic.rotation(0.5, jax.random.key(0), 0), "num_samples: needs a whole number of at least 1"),
         (lambda: FactorSpace.of(), "factors: needs at least one factor"),
         (lambda: FactorSpace.of(a=0), "a: needs a whole number from 1"),
-        (lambda: FactorSpace.of(a="abc"), "a: needs a number of values or at least 1 value, got 'abc'"),
+        (lambda: FactorSpace.of(a="abc"), "a: needs at least 1 value or the number of values, got 'abc'"),
         (lambda: FactorSpace.of(a=10**10), "a: needs a whole number from 1 to 1,048,576"),
         (lambda: FactorSpace.of(a=3).sample(0, 4), "key: needs a typed key"),
         (lambda: FactorSpace.of(a=3).sample(jax.random.key(0), 1.5), "n: needs a whole number"),

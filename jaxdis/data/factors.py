@@ -1,7 +1,7 @@
 """The lattice of ground-truth factors: indexing, and every way of sampling it that a training run or a metric needs."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated
 
 import jax
@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Int, Key
 
 from jaxdis.data import draws
-from jaxdis.options import Count, Natural, Positive, Range, checked, checked_value, shown
+from jaxdis.options import Count, Natural, Range, checked, checked_value, listed, shown
 from jaxdis.typing import Factors
 
 # The values of a factor are held one by one.
@@ -74,7 +74,7 @@ class FactorSpace:
         """The column of a factor given by name or number."""
         if isinstance(factor, str):
             if factor not in self.names:
-                raise ValueError(f"factor: needs one of {', '.join(self.names)}, got {factor!r}")
+                raise ValueError(f"factor: needs one of {', '.join(self.names)}, got {shown(factor)}")
             return self.names.index(factor)
         factor = checked_value("factor", int | str, factor)
         if not 0 <= factor < self.num_factors:
@@ -146,7 +146,7 @@ class FactorSpace:
         return self._narrowed(fixed=(*self.fixed, *self._checked(combination)))
 
     @checked
-    def correlated(self, first: str | int, second: str | int, width: Positive) -> "FactorSpace":
+    def correlated(self, first: str | int, second: str | int, width: float) -> "FactorSpace":
         """The space whose samples tie two factors: p(a, b) ∝ exp(−(a − b)² / 2σ²), a and b scaled to [0, 1].
 
         σ = ``width``: 0.2 ties them strongly, a large one leaves them independent; every cell keeps a positive
@@ -155,8 +155,11 @@ class FactorSpace:
         Source: Träuble et al. 2021, "On disentangled representations learned from correlated data", section 4.
         """
         first, second = self.position(first), self.position(second)
-        if first == second:
-            raise ValueError(f"correlated: needs two factors and a width > 0, got {first}, {second} and {width}")
+        if first == second or not 1e-6 <= width <= 1e6:
+            raise ValueError(
+                "correlated: needs two factors and a width > 0 (1e-6 to 1e6), got "
+                f"{first}, {second} and a width of {width}"
+            )
         if self.correlation is not None:
             raise ValueError(
                 f"correlated: needs a space without correlation, got one of factors {self.correlation[:2]}"
@@ -276,6 +279,7 @@ def _values(name: str, given) -> tuple[float, ...]:
     """The values of a factor from their number, or from a sequence of them."""
     if isinstance(given, int | np.integer):
         return tuple(map(float, range(checked_value(name, Annotated[int, Range(1, MOST_VALUES)], given))))
-    if not isinstance(given, Sequence | np.ndarray) or isinstance(given, str) or np.ndim(given) != 1 or not len(given):
-        raise ValueError(f"{name}: needs a number of values or at least 1 value, got {shown(given)}")
-    return tuple(checked_value(name, float, value) for value in given)
+    values = listed(given)
+    if not values:
+        raise ValueError(f"{name}: needs at least 1 value or the number of values, got {shown(given)}")
+    return tuple(checked_value(name, float, value) for value in values)

@@ -42,7 +42,7 @@ def calibration(case: str, key: PRNGKeyArray, num_samples: Count = 50_000, *, co
       codes ``[n, d]`` float32 and Factors of size 9.
     """
     if case not in CASES:
-        raise ValueError(f"case: needs one of {', '.join(CASES)}, got {case!r}")
+        raise ValueError(f"case: needs one of {', '.join(CASES)}, got {options.shown(case)}")
     parts = [_case(case, part, num_samples) for part in jax.random.split(key, copies)]
     codes = jnp.concatenate([codes for codes, _ in parts], axis=1)
     values = jnp.concatenate([values for _, values in parts], axis=1)
@@ -113,7 +113,7 @@ def toy_model(name: str) -> Representation:
     factor in 70 %.
     """
     if name not in ("M1", "M2"):
-        raise ValueError(f"name: needs 'M1' or 'M2', got {name!r}")
+        raise ValueError(f"name: needs 'M1' or 'M2', got {options.shown(name)}")
     agreeing = {"M1": 5, "M2": 7}[name]
     rows = []
     for a, b in np.ndindex(2, 2):

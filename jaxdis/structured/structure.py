@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from jaxdis.options import Units, checked, checked_value, shown
+from jaxdis.options import Units, checked, checked_value, listed, shown
 
 Side = Literal["codes", "factors"]
 Levels = str | Sequence[str] | None
@@ -98,8 +98,9 @@ class Structure:
         if kinds is not None and not isinstance(kinds, Mapping):
             raise ValueError(f"kinds: needs a mapping property → kind, got {shown(kinds)}")
         factors = [("background", p) for p in background] + [(o, p) for o in names for p in properties]
-        if isinstance(dims, int) != (kinds is None):
-            raise ValueError("kinds: needs the kind of each property and of each dim of a slot, or of neither")
+        if isinstance(dims, int | np.integer) != (kinds is None):
+            needed = "the kind of each property and of each dim of a slot, or of neither"
+            raise ValueError(f"kinds: needs {needed}; got dims {shown(dims)}")
         if kinds is None:
             dims = checked_value("dims", Units, dims)
             codes = [(f"slot {s + 1}", f"dim {i + 1}") for s in range(slots) for i in range(dims)]
@@ -129,7 +130,7 @@ class Structure:
             raise ValueError(f"levels: needs names among {self.levels}, got none")
         for name in names:
             if name not in self.levels:
-                raise ValueError(f"levels: needs names among {self.levels}, got {name!r}")
+                raise ValueError(f"levels: needs names among {self.levels}, got {shown(name)}")
         return tuple(level for level in self.levels if level in names)
 
     def groups(self, side: Side, levels: Levels = None) -> Groups:
@@ -148,7 +149,7 @@ class Structure:
         checked_value("label", str, label)
         found = np.array([row[place] == label for row in getattr(self, side)])
         if not found.any():
-            raise ValueError(f"label: no {side} are {label!r} in level {level!r}")
+            raise ValueError(f"label: no {side} are {shown(label)} in level {level!r}")
         return found
 
     @property
@@ -158,12 +159,10 @@ class Structure:
 
 def _words(name: str, words) -> tuple[str, ...]:
     """A sequence of text, not text itself."""
-    if isinstance(words, str) or not isinstance(words, Iterable):
+    entries = listed(words)
+    if entries is None:
         raise ValueError(f"{name}: needs a sequence of names, got {shown(words)}")
-    words = tuple(words)
-    for word in words:
-        checked_value(name, str, word)
-    return words
+    return tuple(checked_value(name, str, word) for word in entries)
 
 
 def _numbered(name: str, kind: str, given) -> list[str]:
@@ -174,9 +173,10 @@ def _numbered(name: str, kind: str, given) -> list[str]:
 
 
 def _labels(side: str, rows, levels) -> tuple[tuple[str, ...], ...]:
-    if isinstance(rows, str) or not isinstance(rows, Iterable):
+    entries = listed(rows)
+    if entries is None:
         raise ValueError(f"{side}: needs tuples of labels, got {shown(rows)}")
-    rows = [_words(side, (row,) if isinstance(row, str) else row) for row in rows]
+    rows = [_words(side, (row,) if isinstance(row, str) else row) for row in entries]
     if not rows:
         raise ValueError(f"{side}: needs at least one tuple of labels, got none")
     for row in rows:
