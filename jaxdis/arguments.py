@@ -1,6 +1,8 @@
 """What users hand to :func:`jaxdis.evaluate` and its kin beside codes and factors, checked before anything compiles."""
 
 import difflib
+import inspect
+import typing
 from collections.abc import Callable, Mapping
 
 import jax.numpy as jnp
@@ -30,7 +32,7 @@ def plan_of(metrics) -> Plan:
         plan = tuple((name, METRICS[name]) for name in names)
     if not plan:
         raise ValueError(f"metrics: needs at least one metric, got none; the metrics are {', '.join(METRICS)}")
-    _check_columns([name for name, _ in plan])
+    _check_columns(plan)
     return plan
 
 
@@ -75,15 +77,23 @@ def _metric(name, metric) -> Metric:
     return metric
 
 
-def _check_columns(names: list[str]) -> None:
-    """``a`` has columns ``a`` and ``a.field``: no other metric may be called so."""
-    for name in names:
-        stems = [name[:place] for place, letter in enumerate(name) if letter == "." and name[:place] in names]
-        if stems:
-            raise ValueError(
-                f"metrics: needs names whose columns differ, got {name!r} beside {stems[0]!r}, whose columns are "
-                f"{stems[0]!r} and '{stems[0]}.…'"
-            )
+def _check_columns(plan: Plan) -> None:
+    """``a`` has columns ``a.field``: no other metric may be called like one of them."""
+    metrics = dict(plan)
+    for name in metrics:
+        for place, letter in enumerate(name):
+            stem, field = name[:place], name[place + 1 :]
+            if letter == "." and stem in metrics and field in _fields(metrics[stem]):
+                raise ValueError(f"metrics: needs names whose columns differ, got {name!r}, a column of {stem!r}")
+
+
+def _fields(metric: Metric) -> set[str]:
+    """The fields that a metric's result may have, by its annotation, and what a bootstrap adds."""
+    function = (metric.score if isinstance(metric, Blend) else metric.function).function
+    result = inspect.signature(function).return_annotation
+    kinds = typing.get_args(result) or (result,)
+    own = {field for kind in kinds for field in getattr(kind, "_fields", ())}
+    return own | {"error", "low", "high"}
 
 
 def refuse_ignored(argument: str, plan: Plan) -> None:

@@ -173,9 +173,16 @@ def evaluate_structured(
     orders = np.empty((len(codes), n, slots), np.int32)
     orders[:, rows.ravel()] = found.pop("probing.orders").reshape(len(codes), -1, slots)
     found["probing.orders"] = orders
-    named = {name: values[0] if single else values for name, values in found.items()}
+    named = {name: found[name][0] if single else found[name] for name in _in_order(settings, found)}
     columns = {name: values for name, values in named.items() if found[name].ndim == 1}
     return Scores(columns, {name: named[name] for name in named if name not in columns}, factors.names)
+
+
+def _in_order(settings: Settings, names) -> list[str]:
+    """Columns and parts by projection, as asked; a compiled program returns them in alphabetical order."""
+    asked = [_name(settings.structure, levels) for levels in settings.projections]
+    fields = [f"{name}.{field}" for name in asked for field in ("disentanglement", "completeness", "joint")]
+    return list(dict.fromkeys([*fields, *names]))
 
 
 def score_slots(settings: Settings, member: Member, shared: Shared) -> dict[str, jax.Array]:
@@ -314,8 +321,8 @@ def _rows(groups, n: int, key) -> np.ndarray:
         numbers = as_numpy(groups, "groups")
         if numbers.shape != (n,):
             raise ValueError(f"groups: needs shape [{n}] (samples), got {numbers.shape}")
-        if numbers.dtype.kind not in "iu":
-            raise ValueError(f"groups: needs whole numbers, got dtype {numbers.dtype}")
+        if numbers.dtype.kind not in "fiu" or (numbers % 1 != 0).any():
+            raise ValueError(f"groups: needs whole numbers, got {shown(numbers)}")
     counts = np.unique(numbers, return_counts=True)[1]
     if len(set(counts)) > 1:
         raise ValueError(f"groups: needs groups of equal length, got {counts.tolist()}")

@@ -38,24 +38,30 @@ def load_arrays(path: str | Path, factors_path: str | Path | None = None) -> Arr
         and for ``factors_path`` beside an ``.npz``.
     """
     path = Path(path)
+    name = printable(path)
     if not path.is_file():
-        raise ValueError(f"{path}: no such file; make one with {MAKE_ONE}")
+        raise ValueError(f"{name}: no such file; make one with {MAKE_ONE}")
     if path.suffix == ".npy":
         if factors_path is None:
-            raise ValueError(f"{path}: an .npy holds one array; give the factors as well: --factors factors.npy")
+            raise ValueError(f"{name}: an .npy holds one array; give the factors as well: --factors factors.npy")
         found = {"codes": _read_npy(path), "factors": _read_npy(Path(factors_path))}
     else:
         if factors_path is not None:
-            raise ValueError(f"--factors: goes with an .npy of codes; {path} holds its own, got {factors_path}")
+            raise ValueError(f"--factors: goes with an .npy of codes; {name} holds its own")
         found = _read_npz(path)
-    for name in ("codes", "factors"):
-        if name not in found:
-            raise ValueError(f"{path}: needs an array {name!r}, got {shown(sorted(found))}; make one with {MAKE_ONE}")
+    for wanted in ("codes", "factors"):
+        if wanted not in found:
+            raise ValueError(f"{name}: needs an array {wanted!r}, got {shown(sorted(found))}; make one with {MAKE_ONE}")
     try:
         factors = Factors.of(found["factors"], _sizes(found.get("sizes")), _names(found.get("names")))
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+        raise ValueError(f"{name}: {error}") from None
     return Arrays(found["codes"], factors, found.get("variances"))
+
+
+def printable(path: Path) -> str:
+    """A file's name without the control characters that would reach the terminal."""
+    return "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in str(path))
 
 
 def _sizes(sizes: np.ndarray | None) -> tuple[int | None, ...] | None:
@@ -80,14 +86,14 @@ def _names(names: np.ndarray | None) -> list[str] | None:
 
 def _read_npz(path: Path) -> dict[str, np.ndarray]:
     if not zipfile.is_zipfile(path):
-        raise ValueError(f"{path}: is no .npz, or is cut short; make one with {MAKE_ONE}")
+        raise ValueError(f"{printable(path)}: is no .npz, or is cut short; make one with {MAKE_ONE}")
     try:
         with zipfile.ZipFile(path) as archive:
             members = {member.filename.removesuffix(".npy"): member for member in archive.infolist()}
             wanted = [name for name in NAMES if name in members]
             return {name: _member(archive, members[name]) for name in wanted} or dict.fromkeys(members)
     except Exception as error:  # of a damaged file, the modules that read it raise nearly everything
-        raise ValueError(f"{path}: {_reason(error)}") from None
+        raise ValueError(f"{printable(path)}: {_reason(error)}") from None
 
 
 def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
@@ -104,13 +110,13 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
 
 def _read_npy(path: Path) -> np.ndarray:
     if not path.is_file():
-        raise ValueError(f"{path}: no such file")
+        raise ValueError(f"{printable(path)}: no such file")
     try:
         with path.open("rb") as stream:
             _check_header(stream, path.stat().st_size)
         return np.load(path, mmap_mode="r", allow_pickle=False)
     except Exception as error:
-        raise ValueError(f"{path}: is no plain .npy array, or is cut short ({_reason(error)})") from None
+        raise ValueError(f"{printable(path)}: is no plain .npy array, or is cut short ({_reason(error)})") from None
 
 
 def _check_header(stream, size: int) -> None:

@@ -135,7 +135,7 @@ def test_evaluate_names_what_it_refuses(arguments, message):
         (lambda: FactorSpace.of(a=3, b=2).position(0.5), "factor: needs a whole number or text, got 0.5"),
         (lambda: FactorSpace.of(a=3, b=2).without({"a": 1.5}), "combination: needs a whole number, got 1.5"),
         (lambda: FactorSpace.of(a=3, b=2).without("a"), "combination: needs a mapping, got 'a'"),
-        (lambda: FactorSpace.of(a=3, b=2).correlated("a", "b", "x"), "width: needs a number above 0"),
+        (lambda: FactorSpace.of(a=3, b=2).correlated("a", "b", "x"), "width: needs a finite number, got 'x'"),
         (
             lambda: FactorSpace.of(a=3, b=2).index(np.zeros((4, 3), int)),
             r"factors: needs shape \[..., 2\]",
@@ -324,3 +324,10 @@ def test_results_are_written_whatever_becomes_of_the_terminal(codes_file, tmp_pa
     assert "Traceback" not in done.stderr
     assert done.returncode == (0 if where == "ascii" else 2)
     assert where == "ascii" or "standard output: cannot be written" in done.stderr
+
+
+def test_control_characters_of_file_names_stay_away_from_the_terminal(tmp_path, capsys):
+    path = tmp_path / "a\x1b[31mred.npz"
+    path.write_bytes(b"x")
+    assert main(["score", str(path)]) == 2
+    assert "a\\x1b[31mred.npz: is no .npz" in capsys.readouterr().err
