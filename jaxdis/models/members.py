@@ -90,7 +90,7 @@ def checked_members(config: Config, keys, hyperparameters, labels):
     if labels is None:
         labels = [{"objective": name, **{n: float(c[i]) for n, c in columns.items()}} for i in range(m)]
     if not isinstance(labels, Sequence) or len(labels) != m or not all(isinstance(label, Mapping) for label in labels):
-        raise ValueError(f"labels: needs {m} dicts, one a member, got {shown(labels)}")
+        raise ValueError(f"labels: needs {m} entries, one dict a member, got {shown(labels)}")
     return keys, hyperparameters, tuple(dict(label) for label in labels)
 
 
