@@ -1,4 +1,4 @@
-"""Score thousands of representations at once with every disentanglement metric; train the zoos they come from."""
+"""Score thousands of representations at once with the metrics of the literature; train the zoos they come from."""
 
 import importlib
 
@@ -33,10 +33,31 @@ __all__ = [
 ]
 
 
+ROOMS = frozenset(
+    {
+        "codes",
+        "data",
+        "generalisation",
+        "knockout",
+        "learners",
+        "models",
+        "runtime",
+        "structured",
+        "study",
+        "unsupervised",
+    }
+)
+
+
 def __getattr__(name: str):
     """``jaxdis.data``, ``jaxdis.models``, … on first use: scoring arrays needs none of them."""
-    if name in {"codes", "data", "learners", "models", "structured", "study"}:
+    if name in ROOMS:
         return importlib.import_module(f"jaxdis.{name}")
     if name == "evaluate_structured":
         return importlib.import_module("jaxdis.evaluate_slots").evaluate_structured
     raise AttributeError(f"module 'jaxdis' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Public names and rooms, not the modules that happen to be loaded."""
+    return sorted({*__all__, *ROOMS})

@@ -2,18 +2,21 @@
 
 import dataclasses
 import functools
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Key
 
 from jaxdis.models.distributions import negative_log_likelihood
 from jaxdis.models.images import checked_images, unit_images
 from jaxdis.models.posterior import Posterior
 from jaxdis.models.precision import InPrecision
 from jaxdis.models.zoo import Zoo
-from jaxdis.typing import Array, Float, Num
+from jaxdis.options import Count, NonNegative, checked
+from jaxdis.typing import Array, Float, Num, as_numpy
 
 
 class Evidence(NamedTuple):
@@ -24,7 +27,8 @@ class Evidence(NamedTuple):
     elbo: np.ndarray
 
 
-def of(posterior: Posterior, kind: str = "mean", key=None) -> np.ndarray:
+@checked
+def of(posterior: Posterior, kind: Literal["mean", "sample"] = "mean", key: Key[Array, ""] | None = None) -> np.ndarray:
     """Codes ``[m, n, d]`` (or ``[n, d]``) of posteriors.
 
     ``mean`` is the representation of Locatello et al. (2020) and the default everywhere; ``sample`` draws one code from
@@ -33,10 +37,10 @@ def of(posterior: Posterior, kind: str = "mean", key=None) -> np.ndarray:
     Raises:
       ValueError: for another kind, or a sample without a key.
     """
+    if not isinstance(posterior, Posterior):
+        raise ValueError(f"posterior: needs a Posterior (means and variances), got {type(posterior).__name__}")
     if kind == "mean":
         return np.asarray(posterior.mean)
-    if kind != "sample":
-        raise ValueError(f"kind: needs 'mean' or 'sample', got {kind!r}")
     if key is None:
         raise ValueError("key: sampling codes needs a typed key, got None")
     return np.asarray(sample(key, jnp.asarray(posterior.mean), jnp.asarray(posterior.variance)))
@@ -47,20 +51,36 @@ def sample(key, mean: Float[Array, "... d"], variance: Float[Array, "... d"]) ->
     return mean + jnp.sqrt(variance) * jax.random.normal(key, mean.shape)
 
 
-def encode(zoo: Zoo, images, *, kind: str = "mean", key=None, render=None, batch_size=None):
+@checked
+def encode(
+    zoo: Zoo,
+    images,
+    *,
+    kind: Literal["mean", "sample"] = "mean",
+    key: Key[Array, ""] | None = None,
+    render: Callable | None = None,
+    batch_size: Count | None = None,
+) -> np.ndarray:
     """Codes ``[m, n, d]`` of images ``[n, h, w, c]`` (or of factors with a ``render``), some images at a time."""
     return of(zoo.encode(images, render=render, batch_size=batch_size), kind, key)
 
 
 def divergence(posterior: Posterior) -> np.ndarray:
     """KL(q(z_d|x) ‖ N(0, 1)) of each code, mean over samples, nats: ``[m, d]`` (or ``[d]``)."""
+    if not isinstance(posterior, Posterior):
+        raise ValueError(f"posterior: needs a Posterior (means and variances), got {type(posterior).__name__}")
     mean, variance = np.asarray(posterior.mean), np.asarray(posterior.variance)
     # A variance that underflowed to 0 has a divergence without bound; the smallest float keeps it finite and huge.
     floor = np.maximum(variance, np.finfo(np.float32).tiny)
     return 0.5 * (np.square(mean) + variance - np.log(floor) - 1).mean(-2)
 
 
-def active(posterior, by: str = "deviation", threshold: float | None = None) -> np.ndarray:
+@checked
+def active(
+    posterior,
+    by: Literal["deviation", "interquartile", "divergence"] = "deviation",
+    threshold: NonNegative | None = None,
+) -> np.ndarray:
     """Which codes carry information, bool ``[m, d]`` (or ``[d]``): the argument ``active`` of every metric.
 
     ``deviation``: the standard deviation over samples of the posterior mean exceeds ``threshold``, 0.1 by default
@@ -73,15 +93,17 @@ def active(posterior, by: str = "deviation", threshold: float | None = None) -> 
     Raises:
       ValueError: for another criterion, or the divergence of codes alone.
     """
-    if by not in ("deviation", "interquartile", "divergence"):
-        raise ValueError(f"by: needs 'deviation', 'interquartile' or 'divergence', got {by!r}")
     whole = isinstance(posterior, Posterior)
     if by == "divergence":
         if not whole:
             raise ValueError("by: a divergence needs a posterior (means and variances), got codes alone")
         measure = divergence(posterior)
     else:
-        mean = np.asarray(posterior.mean if whole else posterior)
+        mean = as_numpy(posterior.mean if whole else posterior, "posterior")
+        if mean.ndim not in (2, 3) or 0 in mean.shape or mean.dtype.kind not in "fiub":
+            raise ValueError(
+                f"posterior: needs numbers [n, d] or [m, n, d], got shape {mean.shape}, dtype {mean.dtype}"
+            )
         low, high = np.quantile(mean, [0.25, 0.75], axis=-2) if by == "interquartile" else (0, mean.std(-2))
         measure = high - low
     return measure > (0.1 if threshold is None else threshold)
@@ -105,7 +127,8 @@ class Encoder:
         return jax.lax.map(lambda member: networks.encode(member, pixels)[0], self.params)
 
 
-def evidence(zoo: Zoo, images, key, *, batch_size: int = 256) -> Evidence:
+@checked
+def evidence(zoo: Zoo, images, key: Key[Array, ""], *, batch_size: Count = 256) -> Evidence:
     """Reconstruction error, KL and ELBO of images under every member, one code drawn for each image.
 
     Args:

@@ -1,6 +1,6 @@
 """What all codes together tell of each factor: explicitness, InfoE, learning curves."""
 
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -19,6 +19,7 @@ from jaxdis.learners.logistic import (
     predict,
     roc_auc,
 )
+from jaxdis.options import Count, Counts, Cuts, Depth, Positive, Range
 from jaxdis.relations.relation import finite_codes
 from jaxdis.typing import Codes, Factors, Sample
 
@@ -38,7 +39,7 @@ def explicitness(
     test: Sample,
     classifier: Literal["multinomial", "one_vs_rest"] = "multinomial",
     rescale: bool = False,
-    strength: float = 1.0,
+    strength: Positive = 1.0,
     active: Bool[Array, " d"] | None = None,
 ) -> Explicitness:
     """Area under the ROC curve of a linear classifier of each factor on all codes: mean over classes, then factors.
@@ -92,7 +93,7 @@ class InfoE(NamedTuple):
     per_factor: Float[Array, " k"]
 
 
-def infoe(codes: Codes, factors: Factors, *, steps: int = 100, active: Bool[Array, " d"] | None = None) -> InfoE:
+def infoe(codes: Codes, factors: Factors, *, steps: Count = 100, active: Bool[Array, " d"] | None = None) -> InfoE:
     """InfoE: share of each factor's uncertainty that logistic regression on all codes takes away, on the same samples.
 
     ``1 − CE_j / log v_j``: cross-entropy of an unregularised multinomial classifier fitted with classes weighed
@@ -162,8 +163,8 @@ def downstream_logistic(
     factors: Factors,
     *,
     test: Sample,
-    sizes: tuple[int, ...] = (10, 100, 1000, 10_000),
-    folds: int = 5,
+    sizes: Counts = (10, 100, 1000, 10_000),
+    folds: Annotated[int, Range(2, 100)] = 5,
     active: Bool[Array, " d"] | None = None,
 ) -> LearningCurve:
     """Held-out accuracy of cross-validated logistic regression on the first 10, 100, 1,000 and 10,000 samples.
@@ -196,12 +197,12 @@ def downstream_trees(
     factors: Factors,
     *,
     test: Sample,
-    sizes: tuple[int, ...] = (10, 100, 1000, 10_000),
+    sizes: Counts = (10, 100, 1000, 10_000),
     splitter: Splitter = "exact",
-    max_bins: int | None = None,
-    stages: int = 100,
-    rate: float = 0.1,
-    depth: int = 3,
+    max_bins: Cuts | None = None,
+    stages: Count = 100,
+    rate: Positive = 0.1,
+    depth: Depth = 3,
     active: Bool[Array, " d"] | None = None,
 ) -> LearningCurve:
     """Held-out accuracy of gradient-boosted trees on the first 10, 100, 1,000 and 10,000 samples.

@@ -1,7 +1,7 @@
 """Many members × many metrics: check what came, score every member in one program, name the columns."""
 
 import dataclasses
-import difflib
+import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 
@@ -10,8 +10,23 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdis import batching
-from jaxdis.member import Member, Plan, Shared, score_member, score_member_often, train_and_test
-from jaxdis.metrics import METRICS, Blend, apply, metric_seed, prepared
+from jaxdis.arguments import (
+    Plan,
+    check_active,
+    check_bootstrap,
+    check_neighbours,
+    check_numbers,
+    check_run,
+    check_variances,
+    check_weights,
+    look_up,
+    names_of,
+    plan_of,
+    refuse_ignored,
+)
+from jaxdis.member import Member, Shared, score_member, score_member_often, train_and_test
+from jaxdis.metrics import Blend, apply, metric_seed, prepared
+from jaxdis.options import checked_key, shown
 from jaxdis.relations import RELATIONS, Relation
 from jaxdis.scores import SCORES
 from jaxdis.spec import Spec
@@ -46,12 +61,13 @@ def evaluate(
         NumPy (memory-mapped too), JAX or DLPack (torch).
       factors: :class:`Factors`, or an array ``[n, k]`` of class numbers.
       metrics: ``"all"``, a name, names (``METRICS`` lists them), or a mapping from a column name of your own to a
-        metric: ``{"mig_30": METRICS["mig"].with_options(bins=30)}``.
+        metric: ``{"mig_30": METRICS["mig"].with_options(bins=30)}``. Columns come back in this order.
       key: typed PRNG key for the stochastic metrics; ``jax.random.key(0)`` when None.
       test: held-out ``(codes, factors)`` in the same shapes. When None, a metric that needs them splits the samples
         2 : 1 by the key, the same way for all members.
-      weights: ``[n]`` ≥ 0, for metrics that can weigh samples.
-      variances: posterior variances in the shape of codes, for the metrics of the sampled code.
+      weights: ``[n]`` ≥ 0, one per sample. Refused if one of the metrics cannot weigh samples.
+      variances: posterior variances in the shape of codes. The metrics of the sampled code read them; without them they
+        take the codes as they are given. Other metrics read the codes alone.
       active: which codes count, ``[d]`` or ``[m, d]``; all when None.
       batch_size: members at one time on one device; chosen by backend and memory when None.
       devices: chosen by ``jax.devices()`` when None.
@@ -71,40 +87,53 @@ def evaluate(
     touched. No number depends on which other members or metrics are evaluated, nor, up to float32 rounding, on
     ``batch_size`` and ``devices``.
     """
-    plan = plan_of(metrics)
+    plan, how, bootstrap = plan_of(metrics), check_run(batch_size, devices, progress), check_bootstrap(bootstrap)
     codes = check_codes(codes, "codes")
     single = codes.ndim == 2
     codes = codes[None] if single else codes
-    factors = _as_factors(factors)
+    factors = Factors.checked(factors)
     check_same_samples("codes", codes, factors)
     members, shared = _inputs(plan, codes, factors, key, test, weights, variances, active, numbers)
-    devices = None if devices is None else tuple(devices)
-    how = {"batch_size": batch_size, "devices": devices, "progress": progress}
     if not bootstrap:
         results, finite = batching.map_members(score_member, plan, members, shared, **how)
         again = {}
     else:
-        _check_bootstrap(bootstrap)
-        given = (plan, int(bootstrap))
+        given = (plan, bootstrap)
         results, finite, again = batching.map_members(score_member_often, given, members, shared, **how)
     _warn_of_bad_codes(codes, finite)
-    return _table(results, again, single, factors.names)
+    return _table(plan, results, again, single, factors.names)
 
 
-def relate(codes, factors, relation: str | Spec, key: jax.Array | None = None, *, test=None, weights=None) -> Relation:
+def relate(
+    codes,
+    factors,
+    relation: str | Spec,
+    key: jax.Array | None = None,
+    *,
+    test=None,
+    weights=None,
+    variances=None,
+    active=None,
+) -> Relation:
     """One relation of one representation, by name (``RELATIONS`` lists them) or as a spec with options.
 
-    Args and errors as :func:`evaluate`; codes ``[n, d]``.
+    Args and errors as :func:`evaluate`; codes and variances ``[n, d]``, ``active [d]``. An argument that the relation
+    does not read is refused. ``mutual_information_sampled`` samples only if it is given ``variances``: without them it
+    takes each code as it is, which for posterior means is the information in the mean and not in the sampled code.
     """
-    spec = _look_up(relation, RELATIONS, "relation") if isinstance(relation, str) else relation
+    spec = relation if isinstance(relation, Spec) else look_up(relation, RELATIONS, "relation")
+    given = {"test": test, "weights": weights, "variances": variances, "active": active}
+    for name, value in given.items():
+        if value is not None and not spec.takes(name):
+            raise ValueError(f"{name}: needs a relation that reads it, got {spec}")
     codes = check_codes(codes, "codes")
     if codes.ndim != 2:
         raise ValueError(f"codes: needs shape [n, d] (one member), got {codes.shape}")
-    factors = _as_factors(factors)
+    factors = Factors.checked(factors)
     check_same_samples("codes", codes[None], factors)
-    row = Blend(spec, "gap")
-    member, shared = _inputs((("relation", row),), codes[None], factors, key, test, weights, None, None)
-    return _relate(spec, jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), member), shared)
+    check_neighbours(spec.knobs, spec.name, len(codes))
+    members, shared = _gathered(codes[None], factors, key, **given, split=spec.takes("test"))
+    return _relate(spec, jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), members), shared)
 
 
 def blend_table(
@@ -120,7 +149,7 @@ def blend_table(
     Args:
       relations: names; all when None.
       scores: names; all when None.
-      options: as :func:`evaluate`.
+      options: further arguments of :func:`evaluate`.
 
     Returns:
       :class:`Scores` with columns ``relation/score`` and ``relation/score.field``.
@@ -128,33 +157,36 @@ def blend_table(
     Reference: Locatello et al. 2020, §6.1 (every matrix under every aggregation). There the MIG aggregation divides any
     matrix by the factor's entropy; here each relation carries its own ceiling.
     """
-    relations = _names(relations, RELATIONS, "relation")
-    scores = _names(scores, SCORES, "score")
+    relations = names_of("all" if relations is None else relations, RELATIONS, "relation")
+    scores = names_of("all" if scores is None else scores, SCORES, "score")
+    check_options(options)
     table = {f"{relation}/{score}": Blend(relation, score) for relation in relations for score in scores}
     return evaluate(codes, factors, table, key, **options)
 
 
-def plan_of(metrics) -> Plan:
-    """Names and metrics in order, each checked.
+def check_options(options) -> dict:
+    """Further arguments of :func:`evaluate`, by name.
 
     Raises:
-      ValueError: for an empty list or an unknown name, with the nearest known one.
+      ValueError: for a name that it does not have.
     """
-    if isinstance(metrics, Mapping):
-        plan = tuple((str(name), metric) for name, metric in metrics.items())
-    else:
-        names = list(METRICS) if isinstance(metrics, str) and metrics == "all" else metrics
-        names = [names] if isinstance(names, str) else list(names)
-        plan = tuple((name, _look_up(name, METRICS, "metric")) for name in dict.fromkeys(names))
-    if not plan:
-        raise ValueError(f"metrics: needs at least one metric, got none; the metrics are {', '.join(METRICS)}")
-    return plan
+    if options is None:
+        return {}
+    if not isinstance(options, Mapping):
+        raise ValueError(f"options: needs a mapping of arguments of evaluate, got {shown(options)}")
+    parameters = inspect.signature(evaluate).parameters.values()
+    known = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
+    for name in options:
+        if name not in known:
+            raise ValueError(f"options: needs names among {', '.join(known)}, got {shown(name)}")
+    return dict(options)
 
 
 def _relate(spec: Spec, member: Member, shared: Shared) -> Relation:
     key = jax.random.fold_in(shared.key, 0)
-    train, held_out = train_and_test(Sample(member.codes, shared.factors, shared.weights), member, shared)
-    return _apply_jitted(spec, key, train, held_out)
+    whole = Sample(member.codes, shared.factors, shared.weights, member.variances)
+    train, held_out = train_and_test(whole, member, shared)
+    return _apply_jitted(spec, key, train if spec.takes("test") else whole, held_out, member.active)
 
 
 _apply_jitted = jax.jit(apply, static_argnums=0)
@@ -162,37 +194,43 @@ _prepared = jax.jit(prepared, static_argnums=0)
 
 
 def _inputs(plan, codes, factors, key, test, weights, variances, active, numbers=None) -> tuple[Member, Shared]:
-    """Everything checked and split into what differs between members and what they share."""
+    """Everything checked and split into what differs between members and what they share, for a plan of metrics."""
+    for name, value in (("weights", weights), ("active", active)):
+        if value is not None:
+            refuse_ignored(name, plan)
+    for name, metric in plan:
+        check_neighbours(metric.knobs, name, codes.shape[1])
+    split = any(metric.needs("test") for _, metric in plan)
+    members, shared = _gathered(codes, factors, key, test, weights, variances, active, numbers, split=split)
+    draws = {name: _prepared(metric, shared.key, factors) for name, metric in plan}
+    return members, shared._replace(draws=draws)
+
+
+def _gathered(
+    codes, factors, key, test, weights, variances, active, numbers=None, *, split: bool
+) -> tuple[Member, Shared]:
+    """The arguments of one or many members, checked; ``split``: whether something asks for held-out samples."""
     m, n, d = codes.shape
-    key = jax.random.key(0) if key is None else key
-    if not jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
-        raise ValueError(f"key: needs a typed key such as jax.random.key(0), got an array of dtype {key.dtype}")
+    key = checked_key(key)
     test_codes = test_factors = train_rows = test_rows = None
     if test is not None:
         test_codes, test_factors = _check_test(test, codes, factors)
-    elif any(metric.needs("test") for _, metric in plan):
+    elif split:
         rows = jax.random.permutation(jax.random.fold_in(key, SPLIT_SEED), n)
         cut = max(1, min(n - 1, round(n * TRAIN_SHARE)))
         train_rows, test_rows = rows[:cut], rows[cut:]
     if variances is not None:
-        variances = check_codes(variances, "variances")
-        variances = variances[None] if variances.ndim == 2 else variances
-        if variances.shape != codes.shape:
-            raise ValueError(f"variances: needs the shape of codes, {codes.shape}, got {variances.shape}")
+        variances = check_variances(check_codes(variances, "variances"), codes.shape)
     if active is not None:
-        active = np.broadcast_to(as_numpy(active, "active").astype(bool), (m, d))
-    numbers = np.arange(m) if numbers is None else np.asarray(numbers)
-    if numbers.shape != (m,):
-        raise ValueError(f"numbers: needs {m} entries, one a member, got shape {numbers.shape}")
-    members = Member(numbers.astype(np.uint32), codes, variances, test_codes, active)
-    draws = {name: _prepared(metric, key, factors) for name, metric in plan}
-    shared = Shared(key, factors, _check_weights(weights, n), test_factors, train_rows, test_rows, draws)
-    return members, shared
+        active = check_active(active, m, d)
+    members = Member(check_numbers(numbers, m), codes, variances, test_codes, active)
+    return members, Shared(key, factors, check_weights(weights, n), test_factors, train_rows, test_rows, {})
 
 
 def check_codes(codes, name: str):
     """Codes as float32, ``[n, d]`` or ``[m, n, d]``, on the host unless they are JAX's already."""
-    array = codes if isinstance(codes, jax.Array) else as_numpy(codes, name)
+    on_device = isinstance(codes, jax.Array) and not isinstance(codes, jax.core.Tracer)
+    array = codes if on_device else as_numpy(codes, name)
     if array.ndim not in (2, 3):
         raise ValueError(f"{name}: needs shape [n, d] or [m, n, d] (members, samples, codes), got {array.shape}")
     if array.dtype.kind not in "fiub" and array.dtype != jnp.bfloat16:
@@ -212,57 +250,25 @@ def check_same_samples(name: str, codes, factors: Factors) -> None:
         )
 
 
-def _as_factors(factors) -> Factors:
-    return factors if isinstance(factors, Factors) else Factors.of(factors)
-
-
 def _check_test(test, codes, factors: Factors):
-    try:
-        test_codes, test_values = test
-    except (TypeError, ValueError):
-        raise ValueError(f"test: needs a pair (codes, factors), got {type(test).__name__}") from None
+    if not isinstance(test, tuple | list) or len(test) != 2:
+        raise ValueError(f"test: needs a pair (codes, factors), got {type(test).__name__}")
+    test_codes, test_values = test
     test_codes = check_codes(test_codes, "test codes")
     test_codes = test_codes[None] if test_codes.ndim == 2 else test_codes
     if (test_codes.shape[0], test_codes.shape[2]) != (codes.shape[0], codes.shape[2]):
         raise ValueError(
             f"test: needs as many members and codes as the training codes, {codes.shape}, got {test_codes.shape}"
         )
-    if not isinstance(test_values, Factors):
-        test_values = Factors.of(test_values, factors.sizes, factors.names)
+    try:
+        given = isinstance(test_values, Factors)
+        test_values = Factors.checked(test_values) if given else Factors.of(test_values, factors.sizes, factors.names)
+    except ValueError as error:
+        raise ValueError(f"test {error}") from None
     if test_values.sizes != factors.sizes:
         raise ValueError(f"test: needs factors of sizes {factors.sizes}, got {test_values.sizes}")
     check_same_samples("test codes", test_codes, test_values)
     return test_codes, dataclasses.replace(test_values, names=factors.names)
-
-
-def _check_weights(weights, n: int):
-    if weights is None:
-        return None
-    array = as_numpy(weights, "weights").astype(np.float32)
-    if array.shape != (n,):
-        raise ValueError(f"weights: needs shape [{n}] (samples), got {array.shape}")
-    if not np.isfinite(array).all() or (array < 0).any() or not array.sum() > 0:
-        raise ValueError("weights: needs finite numbers of at least 0 that are not all 0")
-    return jnp.asarray(array)
-
-
-def _look_up(name, table: Mapping, kind: str):
-    if not isinstance(name, str):
-        raise ValueError(f"{kind}s: needs names, got {name!r}; give metrics of your own as a mapping name → metric")
-    if name not in table:
-        near = difflib.get_close_matches(name, table, n=1, cutoff=0.3)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"{kind}s: unknown {kind} {name!r}{hint} The {kind}s are {', '.join(table)}")
-    return table[name]
-
-
-def _names(names, table, kind: str) -> list[str]:
-    names = list(table) if names is None else [names] if isinstance(names, str) else list(names)
-    if not names:
-        raise ValueError(f"{kind}s: needs at least one {kind}, got none; the {kind}s are {', '.join(table)}")
-    for name in names:
-        _look_up(name, table, kind)
-    return names
 
 
 def _warn_of_bad_codes(codes, finite: np.ndarray) -> None:
@@ -278,16 +284,11 @@ def _warn_of_bad_codes(codes, finite: np.ndarray) -> None:
         )
 
 
-def _check_bootstrap(count) -> None:
-    if isinstance(count, bool) or count != int(count) or count < 2:
-        raise ValueError(f"bootstrap: needs a whole number of replicates, at least 2, got {count!r}")
-
-
-def _table(results: dict, again: dict, single: bool, factor_names) -> Scores:
+def _table(plan: Plan, results: dict, again: dict, single: bool, factor_names) -> Scores:
     """Scalars become columns (``score`` takes the metric's own name), arrays become parts."""
     columns, parts, replicated = {}, {}, {}
-    for metric, result in results.items():
-        for field, values in result._asdict().items():
+    for metric, _ in plan:  # a compiled program returns its results in alphabetical order
+        for field, values in results[metric]._asdict().items():
             if values is None:
                 continue
             if values.ndim == 1:

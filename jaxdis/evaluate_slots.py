@@ -7,11 +7,25 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Key
 
 from jaxdis import batching
+from jaxdis.arguments import look_up
 from jaxdis.arrays import safe_divide
 from jaxdis.evaluate import SPLIT_SEED, check_codes
 from jaxdis.metrics import apply
+from jaxdis.options import (
+    Count,
+    Natural,
+    Positive,
+    Share,
+    checked,
+    checked_devices,
+    checked_key,
+    checked_value,
+    listed,
+    shown,
+)
 from jaxdis.relations import RELATIONS
 from jaxdis.relations.trees import PRESETS
 from jaxdis.spec import Spec
@@ -58,23 +72,24 @@ class Shared(NamedTuple):
     rows: jax.Array
 
 
+@checked
 def evaluate_structured(
     codes,
     factors,
     structure: Structure,
     *,
-    key: jax.Array | None = None,
+    key: Key[Array, ""] | None = None,
     groups=1,
     projections: Sequence[Levels] | None = None,
     background: str | None = None,
     categorical: Sequence[str | int] = (),
     encoding: Encoding = "ordered",
     start: Start = "best",
-    iterations: int = 100,
-    penalty: float = 1.0,
-    threshold: float = NOISE,
+    iterations: Natural = 100,
+    penalty: Positive = 1.0,
+    threshold: Share = NOISE,
     final: str | Spec = PRESETS["dangnhu2021"],
-    batch_size: int | None = None,
+    batch_size: Count | None = None,
     devices: Sequence[jax.Device] | None = None,
 ) -> Scores:
     """Disentanglement and completeness of slots at each level of their structure, whatever the order of the slots.
@@ -125,7 +140,7 @@ def evaluate_structured(
       >>> picture = jaxdis.study.plots.hinton(scores.part("object.joint"), object_names)
     """
     codes, single = _check_slots(codes)
-    factors = factors if isinstance(factors, Factors) else Factors.of(factors)
+    factors = Factors.checked(factors)
     n, slots, dims = codes.shape[1:]
     if factors.num_samples != n:
         raise ValueError(f"codes: needs as many samples as factors, got {n} against {factors.num_samples}")
@@ -138,29 +153,36 @@ def evaluate_structured(
         _projections(structure, projections),
         _objects(structure, background),
         background,
-        tuple(_column(factors, name) for name in categorical),
+        _columns(factors, categorical),
         encoding,
         start,
-        int(iterations),
-        float(penalty),
-        float(threshold),
-        RELATIONS[final] if isinstance(final, str) else final,
+        iterations,
+        penalty,
+        threshold,
+        final if isinstance(final, Spec) else look_up(final, RELATIONS, "relation"),
     )
     make_plan(factors.sizes, settings.categorical, encoding)  # refuses what cannot be encoded
     if background is not None:
         structure.where("factors", structure.levels[0], background)
-    key = jax.random.key(0) if key is None else key
+    key = checked_key(key)
     rows = _rows(groups, n, key)
     members = Member(np.arange(len(codes), dtype=np.uint32), codes)
     shared = Shared(key, factors, jnp.asarray(rows))
-    devices = None if devices is None else tuple(devices)
+    devices = checked_devices(devices)
     found = batching.map_members(score_slots, settings, members, shared, batch_size=batch_size, devices=devices)
     orders = np.empty((len(codes), n, slots), np.int32)
     orders[:, rows.ravel()] = found.pop("probing.orders").reshape(len(codes), -1, slots)
     found["probing.orders"] = orders
-    named = {name: values[0] if single else values for name, values in found.items()}
+    named = {name: found[name][0] if single else found[name] for name in _in_order(settings, found)}
     columns = {name: values for name, values in named.items() if found[name].ndim == 1}
     return Scores(columns, {name: named[name] for name in named if name not in columns}, factors.names)
+
+
+def _in_order(settings: Settings, names) -> list[str]:
+    """Columns and parts by projection, as asked; a compiled program returns them in alphabetical order."""
+    asked = [_name(settings.structure, levels) for levels in settings.projections]
+    fields = [f"{name}.{field}" for name in asked for field in ("disentanglement", "completeness", "joint")]
+    return list(dict.fromkeys([*fields, *names]))
 
 
 def score_slots(settings: Settings, member: Member, shared: Shared) -> dict[str, jax.Array]:
@@ -255,6 +277,9 @@ def _name(structure: Structure, levels: tuple[str, ...]) -> str:
 def _projections(structure: Structure, projections) -> tuple[tuple[str, ...], ...]:
     if projections is None:
         projections = [*structure.levels, structure.levels]
+    projections, given = listed(projections), projections
+    if projections is None:
+        raise ValueError(f"projections: needs a sequence of levels or of several levels each, got {shown(given)}")
     return tuple(dict.fromkeys(structure.chosen(levels) for levels in projections))
 
 
@@ -266,6 +291,13 @@ def _objects(structure: Structure, background: str | None) -> tuple[tuple[int, .
     columns = [own for own, (label,) in zip(columns, names, strict=True) if label != background]
     same = len({tuple(rests[j] for j in own) for own in columns}) == 1
     return tuple(map(tuple, columns)) if same else ()
+
+
+def _columns(factors: Factors, names) -> tuple[int, ...]:
+    entries = listed(names)
+    if entries is None:
+        raise ValueError(f"categorical: needs a sequence of names or columns of factors, got {shown(names)}")
+    return tuple(_column(factors, checked_value("categorical", str | int, name)) for name in entries)
 
 
 def _column(factors: Factors, name: str | int) -> int:
@@ -280,14 +312,17 @@ def _column(factors: Factors, name: str | int) -> int:
 
 def _rows(groups, n: int, key) -> np.ndarray:
     """Samples of each group ``[g, q]``, shuffled within it."""
-    if np.ndim(groups) == 0:
-        if groups < 1 or n % int(groups):
+    if isinstance(groups, bool | str) or groups is None or np.ndim(groups) == 0:
+        groups = checked_value("groups", Count, groups)
+        if n % groups:
             raise ValueError(f"groups: needs a number of groups that divides the {n} samples, got {groups}")
-        numbers = np.repeat(np.arange(int(groups)), n // int(groups))
+        numbers = np.repeat(np.arange(groups), n // groups)
     else:
         numbers = as_numpy(groups, "groups")
         if numbers.shape != (n,):
             raise ValueError(f"groups: needs shape [{n}] (samples), got {numbers.shape}")
+        if numbers.dtype.kind not in "fiu" or (numbers % 1 != 0).any():
+            raise ValueError(f"groups: needs whole numbers, got {shown(numbers)}")
     counts = np.unique(numbers, return_counts=True)[1]
     if len(set(counts)) > 1:
         raise ValueError(f"groups: needs groups of equal length, got {counts.tolist()}")
@@ -299,8 +334,9 @@ def _rows(groups, n: int, key) -> np.ndarray:
 
 def _check_slots(codes):
     """Codes as float32 ``[m, n, s, p]``, and whether there was one member alone."""
-    array = codes if isinstance(codes, jax.Array) else as_numpy(codes, "codes")
-    if array.ndim not in (3, 4):
+    on_device = isinstance(codes, jax.Array) and not isinstance(codes, jax.core.Tracer)
+    array = codes if on_device else as_numpy(codes, "codes")
+    if array.ndim not in (3, 4) or 0 in array.shape:
         raise ValueError(f"codes: needs shape [n, s, p] or [m, n, s, p] (slots of codes), got {array.shape}")
     flat = check_codes(array.reshape(*array.shape[:-2], -1), "codes")
     return flat.reshape(-1, *array.shape[-3:]), array.ndim == 3

@@ -1,14 +1,20 @@
-"""Codes and factors from a user's files: checked, never unpickled."""
+"""Codes and factors from a user's files: checked, never unpickled, never larger in memory than the file allows."""
 
+import math
 import zipfile
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from jaxdis.options import shown
 from jaxdis.typing import Factors
 
 MAKE_ONE = "numpy.savez('codes.npz', codes=codes, factors=factors)"
+NAMES = ("codes", "factors", "names", "sizes", "variances")
+# Deflate packs at most 1,032 to 1; arrays of numbers are nowhere near that unless they are constant.
+MOST_PACKED = 200
+SMALL = 64 << 20
 
 
 class Arrays(NamedTuple):
@@ -28,49 +34,104 @@ def load_arrays(path: str | Path, factors_path: str | Path | None = None) -> Arr
       factors_path: ``.npy`` with the factors, when the codes are an ``.npy``.
 
     Raises:
-      ValueError: for a file that is missing, cut short, not NumPy's, lacks an array or holds pickled objects.
+      ValueError: for a file that is missing, cut short, damaged, not NumPy's, lacks an array or holds pickled objects,
+        and for ``factors_path`` beside an ``.npz``.
     """
     path = Path(path)
+    name = printable(path)
     if not path.is_file():
-        raise ValueError(f"{path}: no such file; make one with {MAKE_ONE}")
+        raise ValueError(f"{name}: no such file; make one with {MAKE_ONE}")
     if path.suffix == ".npy":
         if factors_path is None:
-            raise ValueError(f"{path}: an .npy holds one array; give the factors as well: --factors factors.npy")
+            raise ValueError(f"{name}: an .npy holds one array; give the factors as well: --factors factors.npy")
         found = {"codes": _read_npy(path), "factors": _read_npy(Path(factors_path))}
     else:
+        if factors_path is not None:
+            raise ValueError(f"--factors: goes with an .npy of codes; {name} holds its own")
         found = _read_npz(path)
-    for name in ("codes", "factors"):
-        if name not in found:
-            raise ValueError(f"{path}: needs an array {name!r}, got {sorted(found)}; make one with {MAKE_ONE}")
-    sizes = found.get("sizes")
-    if sizes is not None:
-        sizes = tuple(int(size) or None for size in np.atleast_1d(sizes))
-    names = found.get("names")
-    factors = Factors.of(found["factors"], sizes, None if names is None else np.atleast_1d(names).tolist())
+    for wanted in ("codes", "factors"):
+        if wanted not in found:
+            raise ValueError(f"{name}: needs an array {wanted!r}, got {shown(sorted(found))}; make one with {MAKE_ONE}")
+    try:
+        factors = Factors.of(found["factors"], _sizes(found.get("sizes")), _names(found.get("names")))
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
     return Arrays(found["codes"], factors, found.get("variances"))
+
+
+def printable(path: Path) -> str:
+    """A file's name without the control characters that would reach the terminal."""
+    return "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in str(path))
+
+
+def _sizes(sizes: np.ndarray | None) -> tuple[int | None, ...] | None:
+    """Numbers of values, None for 0."""
+    if sizes is None:
+        return None
+    if sizes.ndim > 1 or sizes.dtype.kind not in "fiu":
+        raise ValueError(f"sizes: needs one number per factor (0 for a continuous one), got {shown(sizes)}")
+    sizes = np.atleast_1d(sizes)
+    if not np.isfinite(sizes).all() or (sizes % 1 != 0).any() or (sizes < 0).any():
+        raise ValueError(f"sizes: needs whole numbers of at least 0, got {shown(sizes.tolist())}")
+    return tuple(int(size) or None for size in sizes)
+
+
+def _names(names: np.ndarray | None) -> list[str] | None:
+    if names is None:
+        return None
+    if names.ndim > 1 or names.dtype.kind not in "US":
+        raise ValueError(f"names: needs one text per factor, got {shown(names)}")
+    return np.atleast_1d(np.char.decode(names, "utf-8", "replace") if names.dtype.kind == "S" else names).tolist()
 
 
 def _read_npz(path: Path) -> dict[str, np.ndarray]:
     if not zipfile.is_zipfile(path):
-        raise ValueError(f"{path}: is no .npz, or is cut short; make one with {MAKE_ONE}")
+        raise ValueError(f"{printable(path)}: is no .npz, or is cut short; make one with {MAKE_ONE}")
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            wanted = [name for name in ("codes", "factors", "names", "sizes", "variances") if name in archive.files]
-            return {name: archive[name] for name in wanted} or dict.fromkeys(archive.files)
-    except ValueError as error:
-        if "allow_pickle" in str(error):
-            raise ValueError(
-                f"{path}: holds pickled Python objects, which are never loaded; save plain arrays"
-            ) from None
-        raise ValueError(f"{path}: cannot be read ({error})") from None
-    except (zipfile.BadZipFile, EOFError, OSError, KeyError) as error:
-        raise ValueError(f"{path}: is damaged ({error})") from None
+        with zipfile.ZipFile(path) as archive:
+            members = {member.filename.removesuffix(".npy"): member for member in archive.infolist()}
+            wanted = [name for name in NAMES if name in members]
+            return {name: _member(archive, members[name]) for name in wanted} or dict.fromkeys(members)
+    except Exception as error:  # of a damaged file, the modules that read it raise nearly everything
+        raise ValueError(f"{printable(path)}: {_reason(error)}") from None
+
+
+def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
+    """One array of an archive, after comparing the size that it claims with what the file holds."""
+    if member.file_size > max(SMALL, MOST_PACKED * member.compress_size):
+        raise ValueError(
+            f"{member.filename} claims {member.file_size:,} bytes, packed in {member.compress_size:,}; use savez"
+        )
+    with archive.open(member) as stream:
+        _check_header(stream, member.file_size)
+    with archive.open(member) as stream:
+        return np.lib.format.read_array(stream, allow_pickle=False)
 
 
 def _read_npy(path: Path) -> np.ndarray:
     if not path.is_file():
-        raise ValueError(f"{path}: no such file")
+        raise ValueError(f"{printable(path)}: no such file")
     try:
+        with path.open("rb") as stream:
+            _check_header(stream, path.stat().st_size)
         return np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise ValueError(f"{path}: is no plain .npy array, or is cut short ({error})") from None
+    except Exception as error:
+        raise ValueError(f"{printable(path)}: is no plain .npy array, or is cut short ({_reason(error)})") from None
+
+
+def _check_header(stream, size: int) -> None:
+    """Refuse a header whose array the bytes that follow cannot hold, before memory for it is asked for."""
+    version = np.lib.format.read_magic(stream)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read(stream)
+    if dtype.hasobject:
+        raise ValueError("holds pickled Python objects, which are never loaded; save plain arrays")
+    if any(isinstance(length, bool) or length < 0 for length in shape):
+        raise ValueError(f"is damaged: an array claims the shape {shape}")
+    if math.prod(shape) * dtype.itemsize > size:
+        raise ValueError(f"is damaged or cut short: an array claims the shape {shape}, in {size:,} bytes")
+
+
+def _reason(error: Exception) -> str:
+    reason = " ".join(str(error).split())[:200] or type(error).__name__
+    return reason if isinstance(error, ValueError) and reason.startswith(("holds", "is ")) else f"is damaged ({reason})"

@@ -9,6 +9,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from jaxdis.arrays import safe_divide
 from jaxdis.learners.probes import PRESETS, WIDTH, Preset, Recipe, predict_with_probes
+from jaxdis.options import Count, Units
 from jaxdis.relations.information import mutual_information_equal_count
 from jaxdis.relations.relation import finite_codes
 from jaxdis.single_neuron import align_codes, chance_of, joint_accuracy
@@ -48,11 +49,11 @@ def nk(
     factors: Factors,
     *,
     test: Sample,
-    knocked: int = 1,
+    knocked: Count = 1,
     mode: Literal["paper", "code"] = "paper",
     preset: Preset = "converged",
-    width: int = WIDTH,
-    epochs: int | None = None,
+    width: Units = WIDTH,
+    epochs: Count | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Knockout:
     """Neuron knock-out: accuracy a perceptron loses when it may not see the code aligned with the factor.
@@ -99,7 +100,7 @@ def linear_probe(
     *,
     test: Sample,
     preset: Preset = "converged",
-    epochs: int | None = None,
+    epochs: Count | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Probed:
     """Chance-adjusted held-out accuracy of a linear softmax classifier of each factor on all codes, trained by Adam.
@@ -120,8 +121,8 @@ def mlp_probe(
     *,
     test: Sample,
     preset: Preset = "converged",
-    width: int = WIDTH,
-    epochs: int | None = None,
+    width: Units = WIDTH,
+    epochs: Count | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Probed:
     """Chance-adjusted held-out accuracy of a perceptron with one hidden layer for each factor on all codes.
@@ -140,8 +141,8 @@ def knockout_curve(
     most: int | None = None,
     mode: Literal["paper", "code"] = "paper",
     preset: Preset = "converged",
-    width: int = WIDTH,
-    epochs: int | None = None,
+    width: Units = WIDTH,
+    epochs: Count | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Float[Array, "r k"]:
     """Held-out accuracy of each factor with 0, 1, … codes knocked out, ``[most + 1, k]``; up to all by default.
@@ -170,8 +171,8 @@ def knockout_table(
     test: Sample,
     mode: Literal["paper", "code"] = "paper",
     preset: Preset = "converged",
-    width: int = WIDTH,
-    epochs: int | None = None,
+    width: Units = WIDTH,
+    epochs: Count | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Float[Array, "k k"]:
     """Accuracy that factor ``j`` loses when the code aligned with factor ``i`` is knocked out, ``[i, j]``.

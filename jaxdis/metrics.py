@@ -3,7 +3,7 @@
 import dataclasses
 import inspect
 import zlib
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -11,6 +11,7 @@ import jax
 from jaxdis.downstream import downstream_trees, explicitness, infoe
 from jaxdis.interventions import beta_vae, draw_batches, draw_pairs, factor_vae, group_by_value, irs
 from jaxdis.knockout import linear_probe, mlp_probe, nk
+from jaxdis.options import checked_value, shown
 from jaxdis.relations import RELATIONS
 from jaxdis.scores import SCORES
 from jaxdis.single_neuron import snc
@@ -20,17 +21,25 @@ from jaxdis.typing import Factors, Sample
 from jaxdis.unsupervised import code_information, total_correlation
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Blend:
-    """A metric that is a score of a relation. ``relation`` and ``score`` are table names or specs."""
+    """A metric that is a score of a relation. ``relation`` and ``score`` are table names or specs.
+
+    ``lower_is_better`` follows from the score and its options when it is None, and is then True or False.
+    """
 
     relation: Spec | str
     score: Spec | str
-    lower_is_better: bool = False
+    lower_is_better: bool | None = None
 
     def __post_init__(self):
         object.__setattr__(self, "relation", _resolve(self.relation, RELATIONS, "relation"))
         object.__setattr__(self, "score", _resolve(self.score, SCORES, "score"))
+        given = checked_value("lower_is_better", bool | None, self.lower_is_better)
+        object.__setattr__(self, "lower_is_better", is_error(self.score) if given is None else given)
+
+    def __repr__(self) -> str:
+        return f"Blend({self.relation!r}, {self.score!r})"
 
     @property
     def summary(self) -> str:
@@ -40,7 +49,7 @@ class Blend:
     def knobs(self) -> dict[str, Any]:
         return {**self.relation.knobs, **self.score.knobs}
 
-    def with_options(self, **options: Hashable) -> "Blend":
+    def with_options(self, **options: Any) -> "Blend":
         """The same metric with options of its relation or of its score.
 
         An option that both have goes to both. Raises ValueError for one that neither has.
@@ -48,14 +57,17 @@ class Blend:
         unknown = [name for name in options if name not in self.knobs]
         if unknown:
             raise ValueError(
-                f"{self.relation.name} × {self.score.name}: has no option {unknown[0]!r}; its options are "
+                f"{self.relation.name} × {self.score.name}: has no option {shown(unknown[0])}; its options are "
                 f"{sorted(self.knobs)}"
             )
 
         def given(spec):
             return spec.with_options(**{name: value for name, value in options.items() if name in spec.knobs})
 
-        return dataclasses.replace(self, relation=given(self.relation), score=given(self.score))
+        score = given(self.score)
+        follows = self.lower_is_better == is_error(self.score)
+        sense = is_error(score) if follows else self.lower_is_better
+        return Blend(given(self.relation), score, sense)
 
     def describe(self) -> dict[str, Any]:
         return {"relation": self.relation.describe(), "score": self.score.describe()}
@@ -70,7 +82,7 @@ class Blend:
         return self.score(relations[self.relation])
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Direct:
     """A metric that reads samples itself and returns a NamedTuple of scalars (columns) and arrays (parts).
 
@@ -82,6 +94,13 @@ class Direct:
     lower_is_better: bool = False
     prepare: Callable | None = None
 
+    def __post_init__(self):
+        if not isinstance(self.function, Spec):
+            raise ValueError(f"function: needs a Spec, such as Spec(my_metric), got {shown(self.function)}")
+
+    def __repr__(self) -> str:
+        return f"Direct({self.function!r})"
+
     @property
     def summary(self) -> str:
         return self.function.summary
@@ -90,7 +109,7 @@ class Direct:
     def knobs(self) -> dict[str, Any]:
         return self.function.knobs
 
-    def with_options(self, **options: Hashable) -> "Direct":
+    def with_options(self, **options: Any) -> "Direct":
         return dataclasses.replace(self, function=self.function.with_options(**options))
 
     def describe(self) -> dict[str, Any]:
@@ -139,6 +158,13 @@ def apply(spec: Spec, key: jax.Array, sample: Sample, test: Sample | None = None
     return spec(sample.codes, sample.factors, **arguments)
 
 
+def is_error(score: Spec) -> bool:
+    """Whether a score is best when it is low: Amari's error always, JEMMIG unless it is normalized."""
+    if score.name == "joint_gap":
+        return not score.knobs["normalize"]
+    return score.name == "amari"
+
+
 def metric_seed(name: str) -> int:
     """A number that depends on a metric's name alone."""
     return zlib.crc32(name.encode())
@@ -147,8 +173,10 @@ def metric_seed(name: str) -> int:
 def _resolve(value, table: dict[str, Spec], kind: str) -> Spec:
     if isinstance(value, str):
         if value not in table:
-            raise ValueError(f"{kind}: unknown name {value!r}; the {kind}s are {sorted(table)}")
+            raise ValueError(f"{kind}: unknown name {shown(value)}; the {kind}s are {sorted(table)}")
         return table[value]
+    if not isinstance(value, Spec):
+        raise ValueError(f"{kind}: needs a name or a Spec, got {shown(value)}")
     return value
 
 
@@ -181,7 +209,7 @@ METRICS: dict[str, Metric] = {
     "irs": Direct(Spec(irs), prepare=group_by_value),
     "total_correlation": Direct(Spec(total_correlation), lower_is_better=True),
     "code_information": Direct(Spec(code_information), lower_is_better=True),
-    "amari": Blend("correlation", "amari", lower_is_better=True),
+    "amari": Blend("correlation", "amari"),
     "infom": Blend(_TEN_NEIGHBOURS, SCORES["concentration"].with_options(over="codes")),
     "infoe": Direct(Spec(infoe)),
     "infoc": Blend(_TEN_NEIGHBOURS, SCORES["concentration"].with_options(over="factors")),

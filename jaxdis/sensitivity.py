@@ -1,6 +1,7 @@
 """How much a score depends on its knobs and on the number of samples, over a zoo."""
 
 import itertools
+import numbers
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -8,8 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdis.evaluate import check_codes, evaluate, plan_of
+from jaxdis.evaluate import check_codes, check_options, check_same_samples, evaluate, plan_of
 from jaxdis.metrics import Metric, metric_seed
+from jaxdis.options import checked_key, shown
 from jaxdis.typing import Factors
 
 SEED = metric_seed("sample curve")
@@ -66,12 +68,13 @@ def sweep(
 
     Reference: Locatello et al. 2020, §6.2; Mahon et al. 2024, §5 (how much metrics hang on their settings).
     """
-    metric = _one(metric)
-    if not knobs or not all(len(values) for values in knobs.values()):
+    metric, options = _one(metric), check_options(options)
+    knobs = {name: _values(name, values) for name, values in knobs.items()}
+    if not knobs or not all(knobs.values()):
         raise ValueError(f"knobs: needs at least one with values to try; the knobs are {sorted(metric.knobs)}")
     settings = tuple(dict(zip(knobs, values, strict=True)) for values in itertools.product(*knobs.values()))
     plan = {str(row): metric.with_options(**setting) for row, setting in enumerate(settings)}
-    scores = evaluate(_as_zoo(codes), factors, plan, key, **(options or {}))
+    scores = evaluate(_as_zoo(codes), factors, plan, key, **options)
     fields = [_field(name) for name in scores if name.partition(".")[0] == "0"]
     columns = {field: np.stack([scores[_column(str(row), field)] for row in range(len(plan))]) for field in fields}
     score = columns[_headline(column, fields)]
@@ -107,15 +110,17 @@ def sample_curve(
 
     Reference: Locatello et al. 2020, §6.2 (rank correlation between two runs at 100 and at 10,000 samples).
     """
-    metric, codes = _one(metric), _as_zoo(codes)
-    factors = factors if isinstance(factors, Factors) else Factors.of(factors)
+    metric, codes, factors = _one(metric), _as_zoo(codes), Factors.checked(factors)
+    options = check_options(options)
     for name in ("test", "weights", "variances"):
-        if (options or {}).get(name) is not None:
+        if options.get(name) is not None:
             raise ValueError(f"options: {name} goes with all samples, a curve draws some; got it all the same")
+    check_same_samples("codes", codes, factors)
     n = codes.shape[1]
-    if not len(sizes) or any(size != int(size) or not 2 <= size <= n for size in sizes):
-        raise ValueError(f"sizes: needs numbers of samples from 2 to {n}, got {tuple(sizes)}")
-    key = jax.random.key(0) if key is None else key
+    sizes = _values("sizes", sizes)
+    if not sizes or not all(isinstance(size, numbers.Integral) and 2 <= size <= n for size in sizes):
+        raise ValueError(f"sizes: needs numbers of samples from 2 to {n}, got {shown(sizes)}")
+    key = checked_key(key)
     order = np.asarray(jax.random.permutation(jax.random.fold_in(key, SEED), n))
     both, overlap, fields = [], [], []
     for size in map(int, sizes):
@@ -127,7 +132,7 @@ def sample_curve(
                 factors.take(jnp.asarray(rows)),
                 {"0": metric},
                 jax.random.fold_in(key, run),
-                **(options or {}),
+                **options,
             )
             for run, rows in enumerate(runs)
         ]
@@ -161,6 +166,14 @@ def _mid_ranks(row: np.ndarray) -> np.ndarray:
     return (np.cumsum(count) - (count - 1) / 2)[number]
 
 
+def _values(name: str, values) -> tuple:
+    """Values to try."""
+    values = values.tolist() if isinstance(values, np.ndarray) and values.ndim == 1 else values
+    if isinstance(values, str | bytes) or not isinstance(values, Sequence | range):
+        raise ValueError(f"{name}: needs a sequence of values to try, got {shown(values)}")
+    return tuple(values)
+
+
 def _one(metric: str | Metric) -> Metric:
     return plan_of([metric] if isinstance(metric, str) else {"metric": metric})[0][1]
 
@@ -179,6 +192,6 @@ def _column(name: str, field: str) -> str:
 
 
 def _headline(column: str | None, fields: list[str]) -> str:
-    if column is not None and column not in fields:
-        raise ValueError(f"column: needs one of {', '.join(fields)}, got {column!r}")
+    if column is not None and (not isinstance(column, str) or column not in fields):
+        raise ValueError(f"column: needs one of {', '.join(fields)}, got {shown(column)}")
     return fields[0] if column is None else column

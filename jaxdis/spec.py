@@ -5,11 +5,13 @@ import functools
 import inspect
 import json
 import zlib
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
+from jaxdis.options import checked_value, shown
 
-@dataclasses.dataclass(frozen=True)
+
+@dataclasses.dataclass(frozen=True, repr=False)
 class Spec:
     """``function`` with some of its keyword-only options set. Hashable and comparable, unlike a closure or a partial.
 
@@ -18,14 +20,24 @@ class Spec:
     """
 
     function: Callable
-    options: tuple[tuple[str, Hashable], ...] = ()
+    options: tuple[tuple[str, Any], ...] = ()
+
+    def __post_init__(self):
+        if not callable(self.function):
+            raise ValueError(f"function: needs a function of codes and factors, got {shown(self.function)}")
+        object.__setattr__(self, "options", _checked_options(self.function, self.options))
+
+    def __repr__(self) -> str:
+        """``mutual_information(bins=30)``, or the name alone without options."""
+        options = ", ".join(f"{name}={value!r}" for name, value in self.options)
+        return f"{self.name}({options})" if options else self.name
 
     def __call__(self, *args, **kwargs) -> Any:
         return self.function(*args, **dict(self.options), **kwargs)
 
     @property
     def name(self) -> str:
-        return self.function.__name__
+        return getattr(self.function, "__name__", type(self.function).__name__)
 
     @property
     def summary(self) -> str:
@@ -40,19 +52,13 @@ class Spec:
     def takes(self, argument: str) -> bool:
         return argument in _parameters(self.function)
 
-    def with_options(self, **options: Hashable) -> "Spec":
+    def with_options(self, **options: Any) -> "Spec":
         """The same function with other options.
 
         Raises:
-          ValueError: for a name that is no option of the function.
+          ValueError: for a name that is no option of the function, or a value that the option cannot take.
         """
-        known = _static_options(self.function)
-        for name in options:
-            if name not in known:
-                raise ValueError(f"{self.name}: has no option {name!r}; its options are {sorted(known)}")
-        merged = {**dict(self.options), **options}
-        kept = {name: value for name, value in merged.items() if value != known[name]}
-        return dataclasses.replace(self, options=tuple(sorted(kept.items())))
+        return dataclasses.replace(self, options=tuple({**dict(self.options), **options}.items()))
 
     def describe(self) -> dict[str, Any]:
         """Name and all options, as plain data: the part of a cell's identity that this value is."""
@@ -70,7 +76,10 @@ ARRAY_ARGUMENTS = frozenset({"weights", "variances", "test", "active", "draws", 
 
 @functools.cache
 def _parameters(function: Callable) -> dict[str, inspect.Parameter]:
-    return dict(inspect.signature(function).parameters)
+    try:
+        return dict(inspect.signature(function).parameters)
+    except (TypeError, ValueError):  # a few built-in functions have none
+        return {}
 
 
 @functools.cache
@@ -80,3 +89,36 @@ def _static_options(function: Callable) -> dict[str, Any]:
         for name, parameter in _parameters(function).items()
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY and name not in ARRAY_ARGUMENTS
     }
+
+
+def _checked_options(function: Callable, options) -> tuple[tuple[str, Hashable], ...]:
+    """Options in alphabetical order, without those that are at their defaults.
+
+    Raises:
+      ValueError: for a name that is no option of the function, or a value that its annotation does not allow.
+    """
+    name, known = getattr(function, "__name__", type(function).__name__), _static_options(function)
+    try:
+        options = dict(options) if isinstance(options, tuple | list | Mapping) else None
+    except (TypeError, ValueError):
+        options = None
+    if options is None:
+        raise ValueError("options: needs pairs (name, value), got something else")
+    kept = {}
+    for option, value in options.items():
+        if option not in known:
+            raise ValueError(f"{name}: has no option {shown(option)}; its options are {sorted(known)}")
+        value = checked_value(option, _parameters(function)[option].annotation, value)
+        if not _is_hashable(value):
+            raise ValueError(f"{option}: needs a value that can be hashed, got {shown(value)}")
+        if type(value) is not type(known[option]) or value != known[option]:
+            kept[option] = value
+    return tuple(sorted(kept.items()))
+
+
+def _is_hashable(value) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True

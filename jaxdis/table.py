@@ -5,10 +5,12 @@ import dataclasses
 import io
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
 from jaxdis.bootstrap import interval
+from jaxdis.options import Level, checked, shown
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,8 +28,9 @@ class Scores(Mapping[str, np.ndarray | np.generic]):
     replicates: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
 
     def __getitem__(self, name: str) -> np.ndarray | np.generic:
-        if name not in self.columns:
-            raise KeyError(f"no column {name!r}; the columns are {list(self.columns)}")
+        if not isinstance(name, str) or name not in self.columns:
+            hint = f"; it is an array: part({name!r})" if isinstance(name, str) and name in self.parts else ""
+            raise KeyError(f"no column {shown(name)}{hint}; the columns are {list(self.columns)}")
         return self.columns[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -38,8 +41,9 @@ class Scores(Mapping[str, np.ndarray | np.generic]):
 
     def part(self, name: str) -> np.ndarray:
         """The array behind a score, such as ``"mig.per_factor"``: ``[…]``, or ``[m, …]`` for a zoo."""
-        if name not in self.parts:
-            raise KeyError(f"no part {name!r}; the parts are {list(self.parts)}")
+        if not isinstance(name, str) or name not in self.parts:
+            hint = f"; it is a column: scores[{name!r}]" if isinstance(name, str) and name in self.columns else ""
+            raise KeyError(f"no part {shown(name)}{hint}; the parts are {list(self.parts)}")
         return self.parts[name]
 
     def error(self, name: str) -> np.ndarray | np.generic:
@@ -53,7 +57,8 @@ class Scores(Mapping[str, np.ndarray | np.generic]):
         """
         return self._replicates(name).mean(axis=-1) - self[name]
 
-    def interval(self, name: str, level: float = 0.95, kind: str = "basic") -> np.ndarray:
+    @checked
+    def interval(self, name: str, level: Level = 0.95, kind: Literal["basic", "percentile"] = "basic") -> np.ndarray:
         """Bounds of a column at a confidence level, ``[2]`` or ``[m, 2]``.
 
         ``basic`` reflects the replicates' quantiles at the score, ``2 s − q``: what resampling adds to the estimate,

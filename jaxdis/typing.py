@@ -13,12 +13,19 @@ A relation is ``[d, k]``: codes are rows, factors are columns. Matrices hold nat
 """
 
 import dataclasses
+import numbers
+from collections.abc import Set
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Num
+
+from jaxdis.options import listed, shown
+
+# More classes than this, and than samples, are ids or time stamps: no table of them fits into memory.
+MOST_CLASSES = 2**16
 
 Codes = Float[Array, "n d"]
 Weights = Float[Array, " n"]
@@ -49,7 +56,8 @@ class Factors:
         Args:
           values: ``[n, k]`` (or ``[n]`` for one factor), NumPy, JAX or DLPack. Discrete factors hold whole numbers from
             0 to size − 1.
-          sizes: ``k`` numbers of values, ``None`` for a continuous factor; inferred as maximum + 1 when not given.
+          sizes: ``k`` numbers of values, ``None`` for a continuous factor; inferred as maximum + 1 when not given. At
+            most 65,536, or as many as there are samples if these are more.
           names: ``k`` distinct names; ``factor_0``, ``factor_1``, … when not given.
 
         Raises:
@@ -67,14 +75,25 @@ class Factors:
             raise ValueError(f"factors: needs whole or real numbers, got dtype {array.dtype}")
         k = array.shape[1]
         names = _checked_names(names, k)
-        if sizes is not None and len(sizes) != k:
-            raise ValueError(f"sizes: needs {k} entries, one a factor (column of factors), got {len(sizes)}")
+        given = _entries(sizes, "sizes", k)
         sizes = tuple(
-            _checked_size(array[:, j], names[j], None if sizes is None else sizes[j], inferred=sizes is None)
+            _checked_size(array[:, j], names[j], None if given is None else given[j], inferred=given is None)
             for j in range(k)
         )
         dtype = np.float32 if None in sizes else np.int32
         return cls(jnp.asarray(array.astype(dtype)), sizes, names)
+
+    @classmethod
+    def checked(cls, factors) -> "Factors":
+        """:meth:`of` an array, or factors that were made by the constructor, after the same checks.
+
+        Raises:
+          ValueError: as :meth:`of`.
+        """
+        if not isinstance(factors, Factors):
+            return cls.of(factors)
+        cls.of(factors.values, factors.sizes, factors.names)
+        return factors
 
     @property
     def num_samples(self) -> int:
@@ -108,58 +127,93 @@ class Sample(NamedTuple):
 
 
 def as_numpy(array, name: str) -> np.ndarray:
-    """A NumPy view (copied only where it must be) of a NumPy, JAX or DLPack array, or of nested lists of numbers."""
-    if isinstance(array, np.ndarray | jax.Array):
-        return np.asarray(array)
-    if hasattr(array, "__dlpack__"):
-        array = array.detach() if hasattr(array, "detach") else array
-        try:
-            return np.from_dlpack(array)
-        except (BufferError, RuntimeError):  # on an accelerator: through JAX
-            return np.asarray(jnp.from_dlpack(array))
+    """A NumPy view (copied only where it must be) of a NumPy, JAX or DLPack array, or of nested lists of numbers.
+
+    Raises:
+      ValueError: for anything else, traced and masked arrays included, naming the argument.
+    """
+    if isinstance(array, jax.core.Tracer):
+        raise ValueError(f"{name}: needs concrete numbers, got a traced array; call this outside jit and vmap")
+    if np.ma.isMaskedArray(array) and np.ma.is_masked(array):
+        raise ValueError(f"{name}: needs an array without a mask, got one with masked entries; drop those samples")
+    if isinstance(array, str | bytes) or array is None:
+        raise ValueError(f"{name}: needs an array of numbers, got {shown(array)}")
     try:
-        converted = np.asarray(array)
-    except ValueError as error:
-        raise ValueError(f"{name}: needs an array of numbers, got {type(array).__name__} ({error})") from None
+        converted = _converted(array)
+    except Exception as error:  # whatever another library's conversion raises
+        reason = " ".join(str(error).split())[:200]
+        raise ValueError(f"{name}: needs an array of numbers, got {type(array).__name__} ({reason})") from None
     if converted.dtype == object:
         raise ValueError(f"{name}: needs an array of numbers, got {type(array).__name__} of Python objects")
     return converted
 
 
+def _converted(array) -> np.ndarray:
+    if isinstance(array, np.ndarray | jax.Array) or not hasattr(array, "__dlpack__"):
+        return np.asarray(array)
+    array = array.detach() if hasattr(array, "detach") else array
+    try:
+        return np.from_dlpack(array)
+    except (BufferError, RuntimeError):  # on an accelerator: through JAX
+        return np.asarray(jnp.from_dlpack(array))
+
+
+def _entries(values, name: str, k: int) -> list | None:
+    """``k`` entries of a sequence, one for each factor."""
+    if values is None:
+        return None
+    entries = None if isinstance(values, Set) else listed(values)
+    if entries is None or len(entries) != k:
+        given = shown(values) if entries is None else len(entries)
+        raise ValueError(f"{name}: needs {k} entries, one a factor (column of factors), got {given}")
+    return entries
+
+
 def _checked_names(names, k: int) -> tuple[str, ...]:
     if names is None:
         return tuple(f"factor_{j}" for j in range(k))
-    names = tuple(str(name) for name in names)
-    if len(names) != k:
-        raise ValueError(f"names: needs {k} entries, one a factor (column of factors), got {len(names)}")
+    names = _entries(names, "names", k)
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"names: needs text that is not empty, got {name}")
+    names = tuple(map(str, names))
     if len(set(names)) != k:
         raise ValueError(f"names: needs distinct names, got {names}")
     return names
 
 
-def _checked_size(column: np.ndarray, name: str, size: int | None, *, inferred: bool) -> int | None:
+def _checked_size(column: np.ndarray, name: str, size, *, inferred: bool) -> int | None:
     """The size of one factor, after checking its values against it."""
+    name = shown(name)
     if not np.isfinite(column).all():
-        raise ValueError(f"factors: needs finite values, got {int((~np.isfinite(column)).sum())} others in {name!r}")
+        raise ValueError(f"factors: needs finite values, got {int((~np.isfinite(column)).sum())} others in {name}")
     if size is None and not inferred:
+        if np.abs(column).max() > np.finfo(np.float32).max:
+            raise ValueError(f"factors: needs values that float32 can hold, got larger ones in {name}")
         return None
     whole = column.dtype.kind in "iub" or (column == np.round(column)).all()
     if not whole:
         example = column[column != np.round(column)][0]
         raise ValueError(
-            f"factors: factor {name!r} holds values that are not whole numbers (such as {example:g}); a discrete "
+            f"factors: factor {name} holds values that are not whole numbers (such as {example:g}); a discrete "
             "factor needs class numbers 0, 1, …; mark a continuous one by None in sizes"
         )
     low, high = int(column.min()), int(column.max())
     if low < 0:
-        raise ValueError(f"factors: needs class numbers from 0 upwards, got {low} in factor {name!r}")
-    if inferred:
-        return high + 1
-    if int(size) != size or size < 1:
-        raise ValueError(f"sizes: needs whole numbers of at least 1 or None, got {size} for factor {name!r}")
+        raise ValueError(f"factors: needs class numbers from 0 upwards, got {low} in factor {name}")
+    if not inferred and (not isinstance(size, numbers.Real) or isinstance(size, bool) or size % 1 or size < 1):
+        raise ValueError(f"sizes: needs whole numbers of at least 1 or None, got {shown(size)} for factor {name}")
+    size = high + 1 if inferred else int(size)
+    if size > max(MOST_CLASSES, len(column)):
+        most = max(MOST_CLASSES, len(column))
+        raise ValueError(
+            f"{'factors' if inferred else 'sizes'}: needs at most {most:,} classes, got "
+            f"{size:,} in factor {name}; number the values that occur by np.unique(column, return_inverse=True)[1], "
+            "or mark a continuous factor by None in sizes"
+        )
     if high >= size:
-        raise ValueError(f"factors: factor {name!r} of size {size} needs values from 0 to {size - 1}, got {high}")
-    return int(size)
+        raise ValueError(f"factors: factor {name} of size {size} needs values from 0 to {size - 1}, got {high}")
+    return size
 
 
 __all__ = ["Array", "Bool", "Codes", "Factors", "Float", "Int", "Num", "Sample", "Weights", "as_numpy"]

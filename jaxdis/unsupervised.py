@@ -1,5 +1,6 @@
 """Scores that need no factors: dependence among codes, under a Gaussian or by histograms; agreement of members."""
 
+import functools
 from typing import Literal, NamedTuple
 
 import jax
@@ -7,8 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from jaxdis.arrays import product_over_samples, safe_divide
+from jaxdis.arrays import moments, product_over_samples, safe_divide
 from jaxdis.learners.linear import lasso, standardised
+from jaxdis.options import Bins, Positive
 from jaxdis.relations.binning import equal_width_bins, joint_tables
 from jaxdis.relations.correlation import mid_ranks
 from jaxdis.relations.information import information_of_tables
@@ -17,6 +19,9 @@ from jaxdis.typing import Codes, Factors
 
 # Two codes closer to one another than this share of a standard deviation are duplicates to float32.
 SMALLEST_EIGENVALUE = 1e-7
+# Most steps to the square root of a covariance; codes that nearly copy each other take most.
+NEWTON_STEPS = 30
+CONJUGATE_STEPS = 60
 
 
 class Dependence(NamedTuple):
@@ -57,58 +62,91 @@ def total_correlation(
     mean.
 
     Shapes: codes ``[n, d]`` (posterior means), variances ``[n, d]``; factors are not read.
-    Contract: ≥ 0; collapsed (constant) and inactive codes are dropped; a duplicated code gives a large finite value, as
-    eigenvalues of the correlation under 1e-7 count as that; fewer than two codes that vary give 0; invariant under
-    affine maps of a code (TC); any non-finite code gives NaN. Mean codes are far more dependent than sampled ones
-    (Locatello et al. 2020, §5.2): say which you report.
+    Contract:
 
-    Reference: Locatello et al. 2020, §4.2.9 and App. G. The released code fails on a constant code and returns infinity
-    for a duplicate.
+    - ≥ 0. Collapsed (constant) and inactive codes are dropped; fewer than two codes that vary give 0.
+    - The total correlation of a singular covariance (duplicate codes, or no more samples than codes) is infinite.
+      Here eigenvalues of the correlation below 1e-7 count as 1e-7, about 8 nats each. The released code takes the
+      logarithm of what rounding leaves of the determinant in float64, which is infinite or an arbitrary number.
+    - The total correlation is invariant under affine maps of a code; the distance grows with the codes' variances, and
+      as a share of them it is invariant under a common scale.
+    - Any non-finite code gives NaN.
+    - Mean codes are far more dependent than sampled ones (Locatello et al. 2020, §5.2): say which you report.
+
+    Reference: Locatello et al. 2020, §4.2.9 and App. G. The released code fails on a constant code.
     """
     finite = finite_codes(codes).all()
     if representation == "sampled":
         if variances is None:
             raise ValueError("variances: the sampled representation needs posterior variances [n, d], got None")
         codes = codes + jnp.sqrt(variances) * jax.random.normal(key, codes.shape)
-    safe = jnp.nan_to_num(codes)
+    mean, deviation = moments(jnp.nan_to_num(codes))
+    varies = (deviation > 0) if active is None else (deviation > 0) & active
+    unit = jnp.where(varies[None, :], (jnp.nan_to_num(codes) - mean[None, :]) / jnp.where(varies, deviation, 1.0), 0.0)
     n = codes.shape[0]
-    centred = safe - safe[:1]
-    centred = centred - centred.mean(axis=0)[None, :]
-    size = jnp.abs(safe).max(axis=0)
-    covariance = product_over_samples(centred, centred) / (n - 1)
-    variance = jnp.diagonal(covariance)
-    varies = variance > (4 * jnp.finfo(codes.dtype).eps * size) ** 2
-    varies = varies if active is None else varies & active
-    tc = _gaussian_total_correlation(centred, variance, varies)
-    kept = jnp.where(varies[:, None] & varies[None, :], covariance, 0.0)
-    scale = jnp.sqrt(jnp.diagonal(kept))
-    root = jnp.sqrt(jnp.maximum(jnp.linalg.eigvalsh(scale[:, None] * kept * scale[None, :]), 0.0)).sum()
-    trace = jnp.trace(kept)
-    distance = jnp.maximum(2 * trace - 2 * root, 0.0)
+    correlation = product_over_samples(unit, unit) / n
+    tc = _gaussian_total_correlation(unit, correlation, varies)
+    largest = jnp.where(varies, deviation, 0.0).max()
+    share = jnp.where(varies, deviation / jnp.where(largest > 0, largest, 1.0), 1.0) ** 2
+    apart = _distance_to_independence(share, jnp.where(jnp.eye(len(share), dtype=bool), 0.0, correlation))
+    # Variances here are over n − 1 samples.
+    unit_of_distance = largest * largest * (n / (n - 1))
     usable = jnp.where(finite, 1.0, jnp.nan)
-    return Dependence(usable * tc, usable * distance, usable * safe_divide(distance, trace))
+    normalized = safe_divide(apart, jnp.where(varies, share, 0.0).sum())
+    return Dependence(usable * tc, usable * (apart * unit_of_distance), usable * normalized)
 
 
-def _gaussian_total_correlation(centred, variance, varies) -> Float[Array, ""]:
+def _distance_to_independence(variance: Float[Array, " d"], correlation: Float[Array, "d d"]) -> Float[Array, ""]:
+    """``2 tr D − 2 tr S`` with ``S² = D Corr D``, for variances ``D`` and correlations ``[d, d]`` 0 on the diagonal.
+
+    The difference of traces loses the variances of small codes beside those of large ones. With ``X = S − D`` it equals
+    ``Σ_ij X_ij² / D_i``, all terms positive, and ``X`` solves ``D X + X D + X² = D Corr D − D²``: by Newton's method,
+    whose linear systems conjugate gradients solve, scaled by their diagonal, so that each entry keeps its digits.
+    """
+    goal = variance[:, None] * variance[None, :] * correlation
+    diagonal = variance[:, None] + variance[None, :]
+    multiply = functools.partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
+
+    def size(matrix):  # entries in units of what they can be
+        return jnp.sqrt((matrix * matrix / (variance[:, None] * variance[None, :] * diagonal)).sum())
+
+    def newton(state):
+        count, excess, _ = state
+        rest = goal - diagonal * excess - multiply(excess, excess)
+
+        def apply(step):
+            moved = multiply(excess, step)
+            return diagonal * step + moved + moved.T
+
+        step, _ = jax.scipy.sparse.linalg.cg(
+            apply, rest, M=lambda residual: residual / diagonal, tol=1e-4, maxiter=CONJUGATE_STEPS
+        )
+        step = (step + step.T) / 2
+        return count + 1, excess + step, size(step) > 1e-6 * size(excess + step)
+
+    start = jnp.int32(0), jnp.zeros_like(goal), jnp.array(True)
+    excess = jax.lax.while_loop(lambda state: (state[0] < NEWTON_STEPS) & state[2], newton, start)[1]
+    return (excess * excess / variance[:, None]).sum()
+
+
+def _gaussian_total_correlation(unit, correlation, varies) -> Float[Array, ""]:
     """``−½ log det Corr``, refined once.
 
     The eigenvalues of a float32 correlation matrix are good to 1e-6 of the largest; so the codes are turned and scaled
     by them, and the covariance of what comes out, near the identity, adds the rest.
     """
-    unit = jnp.where(varies[None, :], centred / jnp.sqrt(jnp.where(varies, variance, 1.0))[None, :], 0.0)
     missing = jnp.diag(jnp.where(varies, 0.0, 1.0))  # a collapsed code is independent of the others
-    correlation = product_over_samples(unit, unit) / (unit.shape[0] - 1) + missing
-    eigenvalues, vectors = jnp.linalg.eigh(correlation)
+    eigenvalues, vectors = jnp.linalg.eigh(correlation + missing)
     eigenvalues = jnp.maximum(eigenvalues, SMALLEST_EIGENVALUE)
     turn = vectors / jnp.sqrt(eigenvalues)[None, :]
     turned = jnp.matmul(unit, turn, precision=jax.lax.Precision.HIGHEST)
-    rest = product_over_samples(turned, turned) / (unit.shape[0] - 1) + turn.T @ missing @ turn
+    rest = product_over_samples(turned, turned) / unit.shape[0] + turn.T @ missing @ turn
     rest = jnp.maximum(jnp.linalg.eigvalsh(rest), 0.1)  # it refines, and must not undo the floor above
     return jnp.maximum(-0.5 * (jnp.log(eigenvalues).sum() + jnp.log(rest).sum()), 0.0)
 
 
 def code_information(
-    codes: Codes, factors: Factors, *, bins: int = 20, active: Bool[Array, " d"] | None = None
+    codes: Codes, factors: Factors, *, bins: Bins = 20, active: Bool[Array, " d"] | None = None
 ) -> CodeInformation:
     """Mean mutual information of two different codes, each cut into equal-width bins, in nats.
 
@@ -135,7 +173,7 @@ def udr(
     active: Bool[Array, "m d"] | None = None,
     *,
     kind: Literal["lasso", "spearman"] = "lasso",
-    penalty: float = 0.1,
+    penalty: Positive = 0.1,
 ) -> Agreement:
     """Unsupervised disentanglement ranking: how well each member's codes map one to one onto the other members'.
 

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent / "jaxdis"
 
 # From the bottom up. A room may import from its own floor and from those below.
 FLOORS = [
-    {"runtime", "spec", "typing", "arrays", "files"},
+    {"runtime", "options", "spec", "typing", "arrays", "files"},
     {"data", "learners"},
     {"models"},
     {"codes"},
@@ -28,7 +28,7 @@ FLOORS = [
         "downstream",
         "generalisation",
     },
-    {"batching", "bootstrap", "member", "table", "inputs", "evaluate", "evaluate_slots", "sensitivity"},
+    {"arguments", "batching", "bootstrap", "member", "table", "inputs", "evaluate", "evaluate_slots", "sensitivity"},
     {"study"},
     {"listing", "cli", "__main__", "__init__"},
 ]

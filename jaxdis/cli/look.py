@@ -47,6 +47,9 @@ class Data:
     """Screen pixels a pixel."""
 
     def run(self) -> None:
+        from jaxdis.options import Seed, checked_value
+
+        checked_value("--seed", Seed, self.seed)
         terminal.start(None)
         from jaxdis.data.show import save_sheet
 

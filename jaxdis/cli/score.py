@@ -20,7 +20,7 @@ class Score:
     file: tyro.conf.Positional[Path]
     """.npz, or .npy of codes alone together with --factors."""
     factors: Path | None = None
-    """.npy of factors, when FILE is an .npy."""
+    """.npy of factors, if FILE is an .npy."""
     metrics: tuple[str, ...] = ("all",)
     """Names as `jaxdis list metrics` shows them, or all."""
     csv: Path | None = None
@@ -39,7 +39,10 @@ class Score:
 
         from jaxdis.evaluate import evaluate
         from jaxdis.inputs import load_arrays
+        from jaxdis.options import Seed, checked_value
 
+        checked_value("--seed", Seed, self.seed)
+        self._check_outputs()
         terminal.start(self.cache)
         for path in filter(None, (self.csv, self.json)):
             path.resolve().parent.mkdir(parents=True, exist_ok=True)  # not after hours of scoring
@@ -55,6 +58,7 @@ class Score:
                 batch_size=self.batch_size,
                 progress=progress,
             )
+        # Files first: whatever becomes of the terminal, nothing that was computed is lost.
         if self.csv is not None:
             _write(self.csv, scores.to_csv())
         if self.json is not None:
@@ -62,6 +66,19 @@ class Score:
             columns = {name: _or_null(column) for name, column in scores.to_dict().items()}
             _write(self.json, json.dumps(columns, indent=1, allow_nan=False) + "\n")
         print_scores(scores, self.file.name)
+
+    def _check_outputs(self) -> None:
+        """Outputs that can be written, and are no inputs, before anything is computed."""
+        inputs = [path for path in (self.file, self.factors) if path is not None]
+        for option, path in (("--csv", self.csv), ("--json", self.json)):
+            if path is None:
+                continue
+            if any(path.resolve() == given.resolve() for given in inputs):
+                raise ValueError(f"{option}: needs another file than the input, got {path}")
+            if path.is_dir():
+                raise ValueError(f"{option}: needs a file, got the folder {path}")
+        if self.csv is not None and self.json is not None and self.csv.resolve() == self.json.resolve():
+            raise ValueError(f"--json: needs another file than --csv, got {self.json}")
 
 
 def _write(path: Path, text: str) -> None:
@@ -83,7 +100,7 @@ def print_scores(scores, title: str) -> None:
 
     zoo = any(np.ndim(column) for column in scores.values())
     members = max(np.size(column) for column in scores.values())
-    heads = ["mean", "± spread", "lowest", "highest", "undefined"] if zoo else ["score"]
+    heads = ["mean", "spread", "lowest", "highest", "undefined"] if zoo else ["score"]
     table = Table("metric", *heads, title=Text(f"{title}: {members} members" if zoo else title))
     for name, column in scores.items():
         values = np.atleast_1d(column)

@@ -12,10 +12,12 @@ from jaxdis.data.gather import Gather, HiddenGather, HostGather
 from jaxdis.data.render import Render, checked_dtype
 from jaxdis.data.shapes3d import LAYERS_NAME, LAYERS_SHAPE, build_layers, draw_layered, draw_traced
 from jaxdis.data.shapes3d import SPACE as SHAPES3D_SPACE
+from jaxdis.options import checked
 
 Pair = tuple[FactorSpace, Render]
 
 
+@checked
 def dsprites(source: str | Path | None = None, *, cached: bool = False, dtype="float32") -> Pair:
     """dSprites (Matthey et al. 2017): a white square, ellipse or heart on black, [64, 64, 1].
 
@@ -28,17 +30,20 @@ def dsprites(source: str | Path | None = None, *, cached: bool = False, dtype="f
     return _of_sprites(sprites.draw, sprites.SPACE, 1, False, source, cached, dtype)
 
 
+@checked
 def color_dsprites(source: str | Path | None = None, *, cached: bool = False, dtype="float32") -> Pair:
     """Color-dSprites (Locatello et al. 2019): the sprite in a random colour, [64, 64, 3]; arguments as
     :func:`dsprites`."""
     return _of_sprites(sprite_variants.draw_coloured, sprites.SPACE, 3, True, source, cached, dtype)
 
 
+@checked
 def noisy_dsprites(source: str | Path | None = None, *, cached: bool = False, dtype="float32") -> Pair:
     """Noisy-dSprites (Locatello et al. 2019): the sprite on noise, [64, 64, 3]; arguments as :func:`dsprites`."""
     return _of_sprites(sprite_variants.draw_noisy, sprites.SPACE, 3, True, source, cached, dtype)
 
 
+@checked
 def scream_dsprites(painting=None, source: str | Path | None = None, *, cached: bool = False, dtype="float32") -> Pair:
     """Scream-dSprites (Locatello et al. 2019): the sprite as a negative on a piece of a painting, [64, 64, 3].
 
@@ -54,6 +59,7 @@ def scream_dsprites(painting=None, source: str | Path | None = None, *, cached: 
     return space, dataclasses.replace(render, tables=(*render.tables, jnp.asarray(picture)))
 
 
+@checked
 def multi_dsprites(
     max_objects: int = 4,
     min_objects: int = 1,
@@ -71,6 +77,7 @@ def multi_dsprites(
     return _of_sprites(multi_sprites.Painter(min_objects), space, 3, False, source, cached, dtype)
 
 
+@checked
 def shapes3d(source: str | Path | None = None, *, cached: bool = True, resident: bool = False, dtype="float32") -> Pair:
     """Shapes3D (Burgess and Kim 2018): an object in a room, six factors, [64, 64, 3].
 
@@ -90,7 +97,8 @@ def shapes3d(source: str | Path | None = None, *, cached: bool = True, resident:
     return space, Render((lattice.on_device(layers),), draw_layered, space.sizes, (64, 64, 3), dtype)
 
 
-def mpi3d(source: str | Path, variant: str = "toy", *, resident: bool = False, dtype="float32") -> Pair:
+@checked
+def mpi3d(source: str | Path | None = None, variant: str = "toy", *, resident: bool = False, dtype="float32") -> Pair:
     """MPI3D (Gondal et al. 2019): a robot arm, seven factors, [64, 64, 3], read in place from the official npz.
 
     ``variant`` is "toy", "realistic", "real" (1 036 800 images each), "complex" or "challenge" (460 800; the second is
@@ -99,19 +107,22 @@ def mpi3d(source: str | Path, variant: str = "toy", *, resident: bool = False, d
     """
     from jaxdis.data.files import mpi3d as files
 
-    space, path = files.space_of(variant), files.checked(source, variant)
+    space, path = files.space_of(variant), files.checked(_needed(source, "mpi3d", "official npz"), variant)
     return space, _from_disk(files.open_images, path, space, checked_dtype(dtype), path.name, resident)
 
 
-def cars3d(source: str | Path, *, dtype="float32") -> Pair:
+@checked
+def cars3d(source: str | Path | None = None, *, dtype="float32") -> Pair:
     """Cars3D (Reed et al. 2015): 183 cars from 4 × 24 sides, [64, 64, 3], from the official archive or its folder."""
     from jaxdis.data.files import cars3d as files
 
+    source = _needed(source, "cars3d", "official archive or the folder in it")
     space, tables = files.SPACE, (lattice.on_device(files.images(source)),)
     return space, _gathered(tables, Gather(space), space, (64, 64, 3), dtype, False, Path(source).name)
 
 
-def smallnorb(source: str | Path, *, dtype="float32") -> Pair:
+@checked
+def smallnorb(source: str | Path | None = None, *, dtype="float32") -> Pair:
     """SmallNORB (LeCun et al. 2004): toys under a turning camera and lamp, four factors, [64, 64, 1].
 
     ``source`` is the folder of the six official matrices, or a folder of tensorflow-datasets with a prepared
@@ -119,7 +130,7 @@ def smallnorb(source: str | Path, *, dtype="float32") -> Pair:
     """
     from jaxdis.data.files import smallnorb as files
 
-    folder = Path(source)
+    folder = Path(_needed(source, "smallnorb", "folder of the six official matrices"))
     if (folder / "dataset_info.json").exists() or (folder / "smallnorb").is_dir():
         from jaxdis.data.files import tfds
 
@@ -131,19 +142,28 @@ def smallnorb(source: str | Path, *, dtype="float32") -> Pair:
     return files.SPACE, _gathered(tables, draw, files.SPACE, (64, 64, 1), dtype, True, folder.name)
 
 
+@checked
 def standin_turntable(*, dtype="float32") -> Pair:
     """NOT Cars3D: 183 box cars from 4 × 24 sides, [64, 64, 3], with its factors and sizes."""
     return _standin(standins.TURNTABLE_SPACE, standins.draw_turntable, 3, False, dtype)
 
 
+@checked
 def standin_grey_turntable(*, dtype="float32") -> Pair:
     """NOT SmallNORB: grey toys of boxes, [64, 64, 1], with its factors and sizes and a hidden instance of ten."""
     return _standin(standins.GREY_TURNTABLE_SPACE, standins.draw_grey_turntable, 1, True, dtype)
 
 
+@checked
 def standin_arm(*, dtype="float32") -> Pair:
     """NOT MPI3D: an arm of one link with an object at its tip, [64, 64, 3], with its factors and sizes."""
     return _standin(standins.ARM_SPACE, standins.draw_arm, 3, False, dtype)
+
+
+def _needed(source: str | Path | None, name: str, what: str) -> str | Path:
+    if source is None:
+        raise ValueError(f"source: {name} cannot be drawn; needs its file (the {what}), got None")
+    return source
 
 
 def _standin(space, draw, channels, draws_noise, dtype) -> Pair:

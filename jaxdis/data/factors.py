@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +10,11 @@ import numpy as np
 from jaxtyping import Array, Bool, Int, Key
 
 from jaxdis.data import draws
+from jaxdis.options import Count, Natural, Range, checked, checked_value, listed, shown
 from jaxdis.typing import Factors
+
+# The values of a factor are held one by one.
+MOST_VALUES = 2**20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,10 +47,9 @@ class FactorSpace:
         Raises:
           ValueError: for a factor without values.
         """
-        values = {n: tuple(float(x) for x in (range(v) if isinstance(v, int) else v)) for n, v in factors.items()}
-        for name, row in values.items():
-            if not row:
-                raise ValueError(f"{name}: needs at least 1 value, got none")
+        if not factors:
+            raise ValueError("factors: needs at least one factor, got none")
+        values = {name: _values(name, given) for name, given in factors.items()}
         return cls(tuple(values), tuple(len(row) for row in values.values()), tuple(values.values()))
 
     # ---- the lattice -------------------------------------------------------------------------------------------------
@@ -70,30 +74,40 @@ class FactorSpace:
         """The column of a factor given by name or number."""
         if isinstance(factor, str):
             if factor not in self.names:
-                raise ValueError(f"factor: needs one of {', '.join(self.names)}, got {factor!r}")
+                raise ValueError(f"factor: needs one of {', '.join(self.names)}, got {shown(factor)}")
             return self.names.index(factor)
+        factor = checked_value("factor", int | str, factor)
         if not 0 <= factor < self.num_factors:
             raise ValueError(f"factor: needs a number from 0 to {self.num_factors - 1}, got {factor}")
-        return int(factor)
+        return factor
 
-    def index(self, factors: Int[Array, "... k"]) -> Int[Array, "..."]:
+    @checked
+    def index(self, factors: Int[Array | np.ndarray, "... k"]) -> Int[Array, "..."]:
         """Row-major cell number of factors, the last factor fastest."""
+        self._check_last_axis(factors)
         strides = self._strides()
         return (factors * strides.reshape((1,) * (factors.ndim - 1) + (-1,))).sum(-1, dtype=jnp.int32)
 
-    def factors(self, index: Int[Array, "..."]) -> Int[Array, "... k"]:
+    @checked
+    def factors(self, index: Int[Array | np.ndarray, "..."]) -> Int[Array, "... k"]:
         """The inverse of :meth:`index`."""
         shape = (1,) * index.ndim + (-1,)
         sizes = np.array(self.sizes, np.int32)
         return (index[..., None] // self._strides().reshape(shape)) % sizes.reshape(shape)
+
+    def _check_last_axis(self, factors) -> None:
+        if factors.shape[-1] != self.num_factors:
+            raise ValueError(f"factors: needs shape [..., {self.num_factors}], got {factors.shape}")
 
     def _strides(self) -> np.ndarray:
         if self.num_lattice >= 2**31:
             raise ValueError(f"index: needs a lattice of fewer than 2³¹ cells, this one has {self.num_lattice}")
         return np.append(np.cumprod(self.sizes[:0:-1])[::-1], 1).astype(np.int32)
 
-    def allowed(self, factors: Int[Array, "... k"]) -> Bool[Array, "..."]:
+    @checked
+    def allowed(self, factors: Int[Array | np.ndarray, "... k"]) -> Bool[Array, "..."]:
         """Whether :meth:`sample` can yield these factors."""
+        self._check_last_axis(factors)
         keep = jnp.ones(factors.shape[:-1], bool)
         for position, value in self.fixed:
             keep &= factors[..., position] == value
@@ -113,21 +127,26 @@ class FactorSpace:
             keep &= ~np.all([column[position] == value for position, value in combination], axis=0)
         return everything[keep]
 
-    def wrap(self, factors: Int[Array, "n k"]) -> Factors:
+    @checked
+    def wrap(self, factors: Int[Array | np.ndarray, "n k"]) -> Factors:
         """The factors of n samples with this space's sizes and names, as metrics take them."""
+        self._check_last_axis(factors)
         return Factors(factors, self.sizes, self.names)
 
     # ---- narrower spaces ---------------------------------------------------------------------------------------------
 
+    @checked
     def without(self, combination: Mapping[str, int]) -> "FactorSpace":
         """The space whose samples never hold the combination (factor name → class number); uniform otherwise."""
         return self._narrowed(excluded=(*self.excluded, self._checked(combination)))
 
+    @checked
     def only(self, combination: Mapping[str, int]) -> "FactorSpace":
         """The space whose samples always hold the combination, and are uniform otherwise."""
         return self._narrowed(fixed=(*self.fixed, *self._checked(combination)))
 
-    def correlated(self, first: str | int, second: str | int, width: float | int) -> "FactorSpace":
+    @checked
+    def correlated(self, first: str | int, second: str | int, width: float) -> "FactorSpace":
         """The space whose samples tie two factors: p(a, b) ∝ exp(−(a − b)² / 2σ²), a and b scaled to [0, 1].
 
         σ = ``width``: 0.2 ties them strongly, a large one leaves them independent; every cell keeps a positive
@@ -136,8 +155,11 @@ class FactorSpace:
         Source: Träuble et al. 2021, "On disentangled representations learned from correlated data", section 4.
         """
         first, second = self.position(first), self.position(second)
-        if first == second or not width > 0:
-            raise ValueError(f"correlated: needs two factors and a width > 0, got {first}, {second} and {width}")
+        if first == second or not 1e-6 <= width <= 1e6:
+            raise ValueError(
+                "correlated: needs two factors and a width > 0 (1e-6 to 1e6), got "
+                f"{first}, {second} and a width of {width}"
+            )
         if self.correlation is not None:
             raise ValueError(
                 f"correlated: needs a space without correlation, got one of factors {self.correlation[:2]}"
@@ -145,7 +167,9 @@ class FactorSpace:
         return self._narrowed(correlation=(first, second, float(width)))
 
     def _checked(self, combination: Mapping[str, int]) -> tuple[tuple[int, int], ...]:
-        pairs = sorted((self.position(name), int(value)) for name, value in combination.items())
+        pairs = sorted(
+            (self.position(name), checked_value("combination", int, value)) for name, value in combination.items()
+        )
         if not pairs:
             raise ValueError("combination: needs at least one factor, got none")
         for position, value in pairs:
@@ -162,11 +186,13 @@ class FactorSpace:
 
     # ---- sampling ----------------------------------------------------------------------------------------------------
 
-    def sample(self, key: Key[Array, ""], n: int) -> Int[Array, "n k"]:
+    @checked
+    def sample(self, key: Key[Array, ""], n: Natural) -> Int[Array, "n k"]:
         """n independent cells, exactly uniform over the allowed ones (or as :meth:`correlated` says)."""
         return draws.cells(self._lattice(), key, n)
 
-    def fix(self, key: Key[Array, ""], factor: str | int | Int[Array, ""], n: int) -> Int[Array, "n k"]:
+    @checked
+    def fix(self, key: Key[Array, ""], factor: str | int | Int[Array, ""], n: Natural) -> Int[Array, "n k"]:
         """n cells that share the value of one factor: one batch of the FactorVAE metric (Kim and Mnih 2018, section 4).
 
         The shared value is that of a random cell; the others are drawn given it. ``factor`` may be traced, so that
@@ -177,12 +203,14 @@ class FactorSpace:
         value = self.sample(first, 1)[0][factor]
         return self.given(rest, factor, jnp.broadcast_to(value, (n,)))
 
+    @checked
     def given(
         self, key: Key[Array, ""], factor: str | int | Int[Array, ""], value: Int[Array, " n"]
     ) -> Int[Array, "n k"]:
         """One cell for each value, drawn given that the factor takes it: an intervention on that factor."""
         return draws.cells_given(self._lattice(), key, self._traced(factor), value)
 
+    @checked
     def pairs(
         self, key: Key[Array, ""], factor: str | int | Int[Array, ""], n: int
     ) -> tuple[Int[Array, "n k"], Int[Array, "n k"]]:
@@ -192,8 +220,9 @@ class FactorSpace:
         left = self.sample(first, n)
         return left, self.given(second, factor, left[:, factor])
 
+    @checked
     def local_group(
-        self, key: Key[Array, ""], n: int, radius: Mapping[str, int | None], circular: tuple[str, ...] = ()
+        self, key: Key[Array, ""], n: Natural, radius: Mapping[str, int | None], circular: tuple[str, ...] = ()
     ) -> Int[Array, "n k"]:
         """n cells near one random cell: a group of Algorithm 2 of Dang-Nhu 2022; ``vmap`` over keys for many groups.
 
@@ -205,7 +234,7 @@ class FactorSpace:
             raise ValueError("local_group: needs a space without held-out combinations or correlation")
         centre_key, draw_key = jax.random.split(key)
         centre = self.sample(centre_key, 1)
-        columns = {self.position(name): r for name, r in radius.items()}
+        columns = {self.position(n): checked_value("radius", Natural | None, steps) for n, steps in radius.items()}
         around = {self.position(name) for name in circular}
         low, high = [], []
         for j, size in enumerate(self.sizes):
@@ -220,13 +249,14 @@ class FactorSpace:
         shape = (n, self.num_factors)
         return jax.random.randint(draw_key, shape, jnp.broadcast_to(low, shape), jnp.broadcast_to(high, shape)) % sizes
 
+    @checked
     def local_groups(
         self,
         key: Key[Array, ""],
         radius: Mapping[str, int | None],
         *,
-        groups: int = 10,
-        samples: int = 5000,
+        groups: Count = 10,
+        samples: Count = 5000,
         circular: tuple[str, ...] = (),
     ) -> Int[Array, "n k"]:
         """``groups`` groups of :meth:`local_group`, one after the other: n = groups · samples cells.
@@ -239,7 +269,17 @@ class FactorSpace:
         return drawn.reshape(groups * samples, self.num_factors)
 
     def _traced(self, factor) -> Int[Array, ""]:
-        return jnp.int32(self.position(factor)) if isinstance(factor, str | int) else factor
+        return jnp.int32(self.position(factor)) if isinstance(factor, str | int | np.integer) else factor
 
     def _lattice(self) -> draws.Lattice:
         return draws.Lattice(self.sizes, self.excluded, self.fixed, self.correlation)
+
+
+def _values(name: str, given) -> tuple[float, ...]:
+    """The values of a factor from their number, or from a sequence of them."""
+    if isinstance(given, int | np.integer):
+        return tuple(map(float, range(checked_value(name, Annotated[int, Range(1, MOST_VALUES)], given))))
+    values = listed(given)
+    if not values:
+        raise ValueError(f"{name}: needs at least 1 value or the number of values, got {shown(given)}")
+    return tuple(checked_value(name, float, value) for value in values)

@@ -8,6 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, UInt8
 
+from jaxdis.options import is_key, shown
+from jaxdis.typing import as_numpy
+
 Images = Float[Array, "... height width channels"] | UInt8[Array, "... height width channels"]
 
 DTYPES = ("float32", "uint8")
@@ -42,9 +45,14 @@ class Render:
     source: str = dataclasses.field(default="procedural", metadata={"static": True})
 
     def __call__(self, factors: Int[Array | np.ndarray, "... k"], key: Key[Array, ""] | None = None) -> Images:
-        factors = jnp.asarray(factors)
+        factors = factors if isinstance(factors, jax.Array) else as_numpy(factors, "factors")
         if factors.ndim < 1 or factors.shape[-1] != len(self.sizes):
             raise ValueError(f"factors: needs shape [..., {len(self.sizes)}], got {factors.shape}")
+        if not jnp.issubdtype(factors.dtype, jnp.integer):
+            raise ValueError(f"factors: needs class numbers of a whole type, got dtype {factors.dtype}")
+        factors = jnp.asarray(factors)
+        if key is not None and not is_key(key):
+            raise ValueError(f"key: needs a typed key such as jax.random.key(0), got {shown(key)}")
         if self.draws_noise and key is None:
             raise ValueError("key: this data set draws noise for every image and needs a key, got None")
         rows = factors.reshape(-1, len(self.sizes)).astype(jnp.int32)
@@ -55,9 +63,12 @@ class Render:
 
 def checked_dtype(dtype) -> str:
     """ "float32" or "uint8", from a name or a dtype."""
-    name = dtype if isinstance(dtype, str) else np.dtype(dtype).name
+    try:
+        name = dtype if isinstance(dtype, str) else np.dtype(dtype).name
+    except Exception:  # whatever an object raises that is asked for its dtype
+        name = None
     if name not in DTYPES:
-        raise ValueError(f"dtype: needs one of {', '.join(DTYPES)}, got {dtype!r}")
+        raise ValueError(f"dtype: needs one of {', '.join(DTYPES)}, got {shown(dtype)}")
     return name
 
 

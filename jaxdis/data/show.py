@@ -1,6 +1,7 @@
 """Contact sheets: one row a factor, that factor traversed, all others held."""
 
 from pathlib import Path
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
@@ -10,13 +11,17 @@ from jaxtyping import Int, Key, UInt8
 from jaxdis.data.factors import FactorSpace
 from jaxdis.data.render import Render
 from jaxdis.data.table import DATASETS
+from jaxdis.options import Count, Range, Seed, checked
 
 _MOST_COLUMNS = 12
 _GAP = 2
 _GREY = 128
+# A sheet of 64 × 64 images is then at most a few thousand pixels wide.
+Zoom = Annotated[int, Range(1, 16)]
 
 
-def traversals(space: FactorSpace, key: Key[jax.Array, ""], columns: int = _MOST_COLUMNS) -> Int[np.ndarray, "k c k"]:
+@checked
+def traversals(space: FactorSpace, key: Key[jax.Array, ""], columns: Count = _MOST_COLUMNS) -> Int[np.ndarray, "k c k"]:
     """Factors ``[k, columns, k]``: row j keeps one random cell but runs through factor j, first to last value.
 
     A factor of fewer values than columns shows each once; the rest of its row repeats the last.
@@ -34,8 +39,9 @@ def traversals(space: FactorSpace, key: Key[jax.Array, ""], columns: int = _MOST
     return rows
 
 
+@checked
 def contact_sheet(
-    space: FactorSpace, render: Render, key: Key[jax.Array, ""], columns: int = _MOST_COLUMNS
+    space: FactorSpace, render: Render, key: Key[jax.Array, ""], columns: Count = _MOST_COLUMNS
 ) -> UInt8[np.ndarray, "height width 3"]:
     """A sheet of images ``uint8 [height, width, 3]``; row j traverses factor j; grey fills shorter rows."""
     centre_key, noise_key = jax.random.split(key)
@@ -53,14 +59,16 @@ def contact_sheet(
     return sheet
 
 
-def write_png(sheet: UInt8[np.ndarray, "height width 3"], path: str | Path, zoom: int = 1) -> None:
+@checked
+def write_png(sheet: UInt8[np.ndarray, "height width 3"], path: str | Path, zoom: Zoom = 1) -> None:
     """Writes a picture, each pixel ``zoom`` times as large. Needs Pillow (the extra ``data``)."""
     from PIL import Image
 
     Image.fromarray(sheet.repeat(zoom, 0).repeat(zoom, 1)).save(path, format="PNG")
 
 
-def save_sheet(name: str, path: str | Path, source: str | Path | None = None, seed: int = 0, zoom: int = 1) -> None:
+@checked
+def save_sheet(name: str, path: str | Path, source: str | Path | None = None, seed: Seed = 0, zoom: Zoom = 1) -> None:
     """Draws the contact sheet of a data set of ``DATASETS`` into a PNG file.
 
     Raises:

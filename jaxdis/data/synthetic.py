@@ -8,15 +8,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from jaxdis import options
+from jaxdis.options import Count, checked
 from jaxdis.typing import Factors
 
 CASES = ("000", "001", "010", "011", "100", "101", "110", "111")
 
 Representation = tuple[Float[Array, "n d"], Factors]
-Share = float | Float[Array, ""]  # a traced one makes a sweep one program
+Share = options.Share | Float[Array, ""]  # a traced one makes a sweep one program
 
 
-def calibration(case: str, key: PRNGKeyArray, num_samples: int = 50_000, *, copies: int = 1) -> Representation:
+@checked
+def calibration(case: str, key: PRNGKeyArray, num_samples: Count = 50_000, *, copies: Count = 1) -> Representation:
     """One of the eight boundary cases of Julka et al. 2024, Tables II and V: modular? compact? explicit?
 
     Three binary digits: is each code about one factor, is each factor in one code, is everything told. Factors take 9
@@ -39,7 +42,7 @@ def calibration(case: str, key: PRNGKeyArray, num_samples: int = 50_000, *, copi
       codes ``[n, d]`` float32 and Factors of size 9.
     """
     if case not in CASES:
-        raise ValueError(f"case: needs one of {', '.join(CASES)}, got {case!r}")
+        raise ValueError(f"case: needs one of {', '.join(CASES)}, got {options.shown(case)}")
     parts = [_case(case, part, num_samples) for part in jax.random.split(key, copies)]
     codes = jnp.concatenate([codes for codes, _ in parts], axis=1)
     values = jnp.concatenate([values for _, values in parts], axis=1)
@@ -65,7 +68,8 @@ def _case(case: str, key, num_samples: int):
     return jnp.stack(codes, axis=1), values
 
 
-def warp(alpha: Share, key: PRNGKeyArray, num_samples: int = 20_000, *, num_factors: int = 6) -> Representation:
+@checked
+def warp(alpha: Share, key: PRNGKeyArray, num_samples: Count = 20_000, *, num_factors: Count = 6) -> Representation:
     """Each code an increasing function of its own factor that steepens with ``alpha``: Julka et al. 2024, §IV-B.
 
     ``c = 1000^(1/4 − α) tan(ω (z − 1/2)) + 1/2`` with ``ω = 2 arctan(1000^(α − 1/4) / 2)`` and ``z ~ U[0, 1]``, so that
@@ -78,7 +82,8 @@ def warp(alpha: Share, key: PRNGKeyArray, num_samples: int = 20_000, *, num_fact
     return codes, _continuous(values)
 
 
-def rotation(alpha: Share, key: PRNGKeyArray, num_samples: int = 20_000, *, num_factors: int = 6) -> Representation:
+@checked
+def rotation(alpha: Share, key: PRNGKeyArray, num_samples: Count = 20_000, *, num_factors: Count = 6) -> Representation:
     """Each code a mixture ``(1 − α) z_i + α z_(i−1)`` of its own factor and its neighbour's: Julka et al. 2024, §IV-C.
 
     ``c = z R`` with ``R = (1 − α) I + α P``, ``P`` the cyclic shift; ``z ~ U[0, 1]``. Modular and compact at ``α = 0``,
@@ -88,7 +93,8 @@ def rotation(alpha: Share, key: PRNGKeyArray, num_samples: int = 20_000, *, num_
     return (1 - alpha) * values + alpha * jnp.roll(values, 1, axis=1), _continuous(values)
 
 
-def noise(alpha: Share, key: PRNGKeyArray, num_samples: int = 20_000, *, num_factors: int = 6) -> Representation:
+@checked
+def noise(alpha: Share, key: PRNGKeyArray, num_samples: Count = 20_000, *, num_factors: Count = 6) -> Representation:
     """Each code its own factor drowned in noise: ``(1 − α) z + α u`` with ``z, u ~ U[0, 1]``: Julka et al. 2024, §IV-D.
 
     Modular and compact for every ``α < 1``; at ``α = 1`` nothing is told. Codes and factors ``[n, num_factors]``.
@@ -98,6 +104,7 @@ def noise(alpha: Share, key: PRNGKeyArray, num_samples: int = 20_000, *, num_fac
     return (1 - alpha) * values + alpha * jax.random.uniform(disturb, values.shape), _continuous(values)
 
 
+@checked
 def toy_model(name: str) -> Representation:
     """The toy models of Mahon et al. 2024, Table 1, as exact populations of 80 equally likely samples.
 
@@ -106,7 +113,7 @@ def toy_model(name: str) -> Representation:
     factor in 70 %.
     """
     if name not in ("M1", "M2"):
-        raise ValueError(f"name: needs 'M1' or 'M2', got {name!r}")
+        raise ValueError(f"name: needs 'M1' or 'M2', got {options.shown(name)}")
     agreeing = {"M1": 5, "M2": 7}[name]
     rows = []
     for a, b in np.ndindex(2, 2):
@@ -130,8 +137,9 @@ def xor() -> Representation:
     return jnp.asarray(bits, jnp.float32), _discrete(jnp.asarray(values), 2)
 
 
+@checked
 def distributed(
-    num_factors: int = 4, num_values: int = 3, key: PRNGKeyArray | None = None, num_samples: int | None = None
+    num_factors: Count = 4, num_values: Count = 3, key: PRNGKeyArray | None = None, num_samples: Count | None = None
 ) -> Representation:
     """Mahon et al. 2024, Theorem 3.1: every factor is the sum of halves of two codes, so that no code tells of any.
 

@@ -21,7 +21,8 @@ class DataSet:
       renders: whether it is drawn without any file.
       reads: the files that ``source`` (or ``painting``) may be; "" for none.
       origin: who made the set, where its files are, and on what terms.
-      make: ``make(source=None, **options) → (space, render)``.
+      make: ``make(source=None, **options) → (space, render)``; raises ValueError without a source for a set that cannot
+        be drawn.
     """
 
     description: str

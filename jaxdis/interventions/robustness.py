@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxdis.arrays import safe_divide
+from jaxdis.options import Bins, Share
 from jaxdis.relations.binning import equal_width_bins
 from jaxdis.relations.relation import finite_codes
 from jaxdis.typing import Codes, Factors
@@ -68,8 +69,8 @@ def irs(
     codes: Codes,
     factors: Factors,
     *,
-    quantile: float = 0.99,
-    factor_bins: int | None = None,
+    quantile: Share = 0.99,
+    factor_bins: Bins | None = None,
     groups: tuple[Group | None, ...] | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Robustness:

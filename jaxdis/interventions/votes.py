@@ -9,6 +9,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from jaxdis.interventions.draws import Draws, draw_batches, draw_pairs
 from jaxdis.learners.logistic import fit_logistic, predict
+from jaxdis.options import Batches, BatchSize, Bins, NonNegative
 from jaxdis.relations.relation import finite_codes
 from jaxdis.typing import Codes, Factors
 
@@ -36,11 +37,11 @@ def factor_vae(
     codes: Codes,
     factors: Factors,
     *,
-    num_train: int = 10_000,
-    num_eval: int = 5_000,
-    batch: int = 64,
-    prune: float = 0.05,
-    factor_bins: int | None = None,
+    num_train: Batches = 10_000,
+    num_eval: Batches = 5_000,
+    batch: BatchSize = 64,
+    prune: NonNegative = 0.05,
+    factor_bins: Bins | None = None,
     draws: Draws | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Votes:
@@ -102,11 +103,11 @@ def beta_vae(
     codes: Codes,
     factors: Factors,
     *,
-    num_train: int = 10_000,
-    num_eval: int = 5_000,
-    batch: int = 64,
+    num_train: Batches = 10_000,
+    num_eval: Batches = 5_000,
+    batch: BatchSize = 64,
     rescale: bool = False,
-    factor_bins: int | None = None,
+    factor_bins: Bins | None = None,
     draws: Draws | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Intervened:

@@ -1,20 +1,26 @@
 """What is trained, as one hashable value: everything that may change a number, and nothing that may not."""
 
 import dataclasses
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from jaxdis.models.networks import Convolutional, Discriminator, Mlp
 from jaxdis.models.objectives import OBJECTIVES, Objective
-from jaxdis.models.total_correlation import ESTIMATORS, Estimator
+from jaxdis.models.total_correlation import Estimator
+from jaxdis.options import Count, Positive, Range, check_fields
+
+Decay = Annotated[float, Range(0, 1, below=True)]
 
 
 @dataclasses.dataclass(frozen=True)
 class Adam:
     """Adam's static numbers (Kingma & Ba 2015); the learning rate is a hyperparameter."""
 
-    b1: float = 0.9
-    b2: float = 0.999
-    epsilon: float = 1e-8
+    b1: Decay = 0.9
+    b2: Decay = 0.999
+    epsilon: Positive = 1e-8
+
+    def __post_init__(self):
+        check_fields(self)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,6 +43,9 @@ class Adversary:
     clip: bool = True
     network: Discriminator = Discriminator()
     optimiser: Adam = Adam(b1=0.5, b2=0.9)
+
+    def __post_init__(self):
+        check_fields(self)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,8 +70,8 @@ class Config:
     data: str = "dsprites"
     objective: str | tuple[str, ...] = "beta"
     network: Any = Mlp()
-    steps: int = 3000
-    batch_size: int = 64
+    steps: Count = 3000
+    batch_size: Count = 64
     estimator: Estimator = "mss"
     reconstruction: Literal["bernoulli", "squared_error"] = "bernoulli"
     subtract_entropy: bool = False
@@ -71,12 +80,7 @@ class Config:
     adversary: Adversary = Adversary()
 
     def __post_init__(self):
-        for name in ("steps", "batch_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: needs at least 1, got {getattr(self, name)}")
-        _one_of(self, "estimator", ESTIMATORS)
-        _one_of(self, "reconstruction", ("bernoulli", "squared_error"))
-        _one_of(self, "precision", ("float32", "tensorfloat32", "bfloat16"))
+        check_fields(self)
 
 
 def objective_of(config: Config) -> Objective:
@@ -91,11 +95,6 @@ def objective_of(config: Config) -> Objective:
     if len({row.loss for row in rows}) > 1:
         raise ValueError(f"objective: a mixed zoo needs objectives that share one loss, got {', '.join(names)}")
     return rows[0]
-
-
-def _one_of(config: Config, name: str, allowed: tuple[str, ...]) -> None:
-    if getattr(config, name) not in allowed:
-        raise ValueError(f"{name}: needs one of {', '.join(allowed)}, got {getattr(config, name)!r}")
 
 
 def describe(value) -> Any:

@@ -3,7 +3,7 @@
 import inspect
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,8 +11,11 @@ import numpy as np
 
 from jaxdis.models.config import Config, objective_of
 from jaxdis.models.objectives import OBJECTIVES
-from jaxdis.typing import Array
+from jaxdis.options import Range, Seed, checked_value, is_key, is_keys, shown
+from jaxdis.typing import Array, as_numpy
 
+# A key and a label are made for each at once.
+MOST_SEEDS = 10**6
 # More than any zoo has; labels of so many are a few hundred megabytes.
 MOST_MEMBERS = 100_000
 
@@ -40,10 +43,12 @@ def members(sweep: Mapping[str, Mapping], seeds: int | Sequence[int] = 1) -> Mem
     Raises:
       ValueError: for an unknown objective or setting, or no members.
     """
+    seeds = _seeds(seeds)
+    if not isinstance(sweep, Mapping):
+        raise ValueError(f"sweep: needs a mapping objective → settings, got {shown(sweep)}")
     cells = [(name, setting) for name, settings in sweep.items() for setting in _combinations(name, settings)]
-    if len(cells) * (count := seeds if isinstance(seeds, int) else len(seeds)) > MOST_MEMBERS:
-        raise ValueError(f"seeds: needs at most {MOST_MEMBERS:,} members in all, got {len(cells)} × {count:,}")
-    seeds = tuple(range(seeds)) if isinstance(seeds, int) else tuple(int(seed) for seed in seeds)
+    if len(cells) * len(seeds) > MOST_MEMBERS:
+        raise ValueError(f"seeds: needs at most {MOST_MEMBERS:,} members in all, got {len(cells)} × {len(seeds):,}")
     if not cells or not seeds:
         raise ValueError(
             f"members: needs at least one objective and one seed, got {len(cells)} cells, {len(seeds)} seeds"
@@ -65,9 +70,9 @@ def checked_members(config: Config, keys, hyperparameters, labels):
     Raises:
       ValueError: naming the argument, what came and what is needed.
     """
-    keys = jnp.asarray(keys)
-    if not jnp.issubdtype(keys.dtype, jax.dtypes.prng_key):
-        raise ValueError(f"keys: needs typed keys (jax.random.key), got dtype {keys.dtype}")
+    keys = jnp.stack(keys) if isinstance(keys, list | tuple) and keys and all(map(is_key, keys)) else keys
+    if not is_keys(keys):
+        raise ValueError(f"keys: needs typed keys such as jax.random.split(jax.random.key(0)), got {shown(keys)}")
     keys = keys.reshape(1) if keys.ndim == 0 else keys
     if keys.ndim != 1 or not len(keys):
         raise ValueError(f"keys: needs shape [m], one key a member, got {keys.shape}")
@@ -88,26 +93,51 @@ def checked_members(config: Config, keys, hyperparameters, labels):
         )
     if labels is None:
         labels = [{"objective": name, **{n: float(c[i]) for n, c in columns.items()}} for i in range(m)]
-    if len(labels) != m:
-        raise ValueError(f"labels: needs {m} entries, one a member, got {len(labels)}")
+    if not isinstance(labels, Sequence) or len(labels) != m or not all(isinstance(label, Mapping) for label in labels):
+        raise ValueError(f"labels: needs {m} entries, one dict a member, got {shown(labels)}")
     return keys, hyperparameters, tuple(dict(label) for label in labels)
 
 
+def _seeds(seeds) -> tuple[int, ...]:
+    if isinstance(seeds, int | np.integer):
+        return tuple(range(checked_value("seeds", Annotated[int, Range(0, MOST_SEEDS)], seeds)))
+    if isinstance(seeds, range) and len(seeds) > MOST_SEEDS:
+        raise ValueError(f"seeds: needs at most {MOST_SEEDS:,} seeds, got {seeds}")
+    return checked_value("seeds", tuple[Seed, ...], list(seeds) if isinstance(seeds, range) else seeds)
+
+
+def _setting_values(name: str, values) -> tuple[float, ...]:
+    """One or several numbers of at least 0."""
+    values = as_numpy(values, name)
+    if values.dtype.kind not in "fiu" or values.ndim > 1 or not np.isfinite(values).all() or (values < 0).any():
+        raise ValueError(
+            f"{name}: needs a finite number of at least 0 or a sequence of them, got {shown(values.tolist())}"
+        )
+    return tuple(map(float, np.atleast_1d(values)))
+
+
 def _combinations(name: str, settings: Mapping):
-    if name not in OBJECTIVES:
-        raise ValueError(f"objective: needs one of {', '.join(OBJECTIVES)}, got {name!r}")
+    if not isinstance(name, str) or name not in OBJECTIVES:
+        raise ValueError(f"objective: needs one of {', '.join(OBJECTIVES)}, got {shown(name)}")
+    if not isinstance(settings, Mapping):
+        raise ValueError(f"{name}: needs a mapping setting → values, got {shown(settings)}")
     allowed = inspect.signature(OBJECTIVES[name].settings).parameters
     unknown = [setting for setting in settings if setting not in allowed]
     if unknown:
         raise ValueError(f"{name}: needs settings among {', '.join(allowed)}, got {', '.join(unknown)}")
-    values = [tuple(float(v) for v in np.atleast_1d(np.asarray(value))) for value in settings.values()]
+    values = [_setting_values(f"{name}, {setting}", value) for setting, value in settings.items()]
     return [dict(zip(settings, chosen, strict=True)) for chosen in itertools.product(*values)]
 
 
 def _column(name: str, value, m: int) -> np.ndarray:
-    array = np.asarray(value, np.float32)
+    array = as_numpy(value, f"hyperparameters, {name}")
+    if array.dtype.kind not in "fiu":
+        raise ValueError(f"hyperparameters: {name} needs numbers, got dtype {array.dtype}")
+    array = array.astype(np.float32)
     if array.shape not in ((), (m,)):
         raise ValueError(f"hyperparameters: {name} needs a number or shape [{m}], one a member, got {array.shape}")
     if not np.isfinite(array).all():
         raise ValueError(f"hyperparameters: {name} needs finite numbers, got {array}")
+    if name.endswith("learning_rate") and (array < 0).any():
+        raise ValueError(f"hyperparameters: {name} needs numbers of at least 0, got {array}")
     return np.broadcast_to(array, (m,)).copy()

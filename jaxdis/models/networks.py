@@ -20,6 +20,7 @@ import jax.numpy as jnp
 
 from jaxdis.models import convolution
 from jaxdis.models.initialisation import Initialisation, draw
+from jaxdis.options import Count, Units, check_fields
 from jaxdis.typing import Array, Float
 
 
@@ -34,10 +35,13 @@ class Mlp:
       initialisation: ``glorot`` (uniform weights, zero biases), ``kaiming`` or ``torch`` (PyTorch's default).
     """
 
-    hidden: tuple[int, ...] = (128, 128)
-    num_codes: int = 10
-    image_shape: tuple[int, int, int] | None = None
+    hidden: tuple[Units, ...] = (128, 128)
+    num_codes: Units = 10
+    image_shape: tuple[Count, Count, Count] | None = None
     initialisation: Initialisation = "glorot"
+
+    def __post_init__(self):
+        check_fields(self)
 
     def init(self, key):
         return _init(self, key)
@@ -69,18 +73,19 @@ class Convolutional:
         and the values differ by rounding.
     """
 
-    channels: tuple[int, ...] = (32, 32, 64, 64)
-    kernels: tuple[int, ...] = (4, 4, 2, 2)
-    hidden: tuple[int, ...] = (256,)
-    decoder_hidden: tuple[int, ...] = (256,)
-    decoder_channels: tuple[int, ...] = (64, 64, 32, 32)
-    num_codes: int = 10
-    image_shape: tuple[int, int, int] | None = None
+    channels: tuple[Units, ...] = (32, 32, 64, 64)
+    kernels: tuple[Literal[2, 4], ...] = (4, 4, 2, 2)
+    hidden: tuple[Units, ...] = (256,)
+    decoder_hidden: tuple[Units, ...] = (256,)
+    decoder_channels: tuple[Units, ...] = (64, 64, 32, 32)
+    num_codes: Units = 10
+    image_shape: tuple[Count, Count, Count] | None = None
     initialisation: Initialisation = "glorot"
     interleaved: bool = False
     compute: Literal["matmul", "conv"] = "matmul"
 
     def __post_init__(self):
+        check_fields(self)
         lengths = {len(self.channels), len(self.kernels), len(self.decoder_channels)}
         if len(lengths) > 1:
             raise ValueError(

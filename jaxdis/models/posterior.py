@@ -12,6 +12,7 @@ from jaxdis.models.config import Config
 from jaxdis.models.distributions import expected_images
 from jaxdis.models.images import Images, checked_images, noise_key, unit_images
 from jaxdis.models.precision import InPrecision
+from jaxdis.options import Count, checked_value, shown
 from jaxdis.typing import as_numpy
 
 # One program serves any number of images: chunks are padded to this size.
@@ -60,7 +61,7 @@ def encode(config: Config, params, images, *, render=None, key=None, batch_size:
     if render is None:
         rows = checked_images(images, "images", config.network.image_shape)
     else:
-        rows = as_numpy(images, "factors").astype(np.int32)
+        rows = _checked_factors(images, render)
     networks = _Networks.of(config)
     drawn = None if render is None else Images.of(render)
     key = noise_key(jax.random.key(0) if key is None else key)
@@ -82,11 +83,15 @@ def decode(config: Config, params, codes, *, batch_size: int | None = None) -> n
     Raises:
       ValueError: for codes of another shape.
     """
-    codes = as_numpy(codes, "codes").astype(np.float32)
+    codes = as_numpy(codes, "codes")
+    if codes.dtype.kind not in "fiub":
+        raise ValueError(f"codes: needs real numbers, got dtype {codes.dtype}")
+    codes = codes.astype(np.float32)
     m = jax.tree.leaves(params)[0].shape[0]
     codes = np.broadcast_to(codes, (m, *codes.shape)) if codes.ndim == 2 else codes
-    if codes.ndim != 3 or codes.shape[0] != m:
-        raise ValueError(f"codes: needs shape [n, d] or [{m}, n, d], got {codes.shape}")
+    d = getattr(config.network, "num_codes", codes.shape[-1] if codes.ndim else 0)
+    if codes.ndim != 3 or codes.shape[0] != m or codes.shape[2] != d or not codes.size:
+        raise ValueError(f"codes: needs shape [n, {d}] or [{m}, n, {d}], got {codes.shape}")
     networks = _Networks.of(config)
     parts = [
         np.asarray(_decode(networks, params, np.swapaxes(part, 0, 1)))[:, :count]
@@ -126,6 +131,14 @@ def _chunks(rows: np.ndarray, size: int):
 
 
 def _checked_batch(batch_size: int | None) -> int:
-    if batch_size is not None and batch_size < 1:
-        raise ValueError(f"batch_size: needs at least 1, got {batch_size}")
-    return batch_size or _CHUNK
+    return checked_value("batch_size", Count | None, batch_size) or _CHUNK
+
+
+def _checked_factors(factors, render) -> np.ndarray:
+    """Class numbers ``[n, k]`` for a renderer."""
+    if not callable(render):
+        raise ValueError(f"render: needs a function of factors, got {shown(render)}")
+    rows = as_numpy(factors, "factors")
+    if rows.ndim != 2 or rows.dtype.kind not in "iu" or not len(rows):
+        raise ValueError(f"factors: needs whole numbers [n, k], got shape {rows.shape} and dtype {rows.dtype}")
+    return rows.astype(np.int32)

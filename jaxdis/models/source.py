@@ -93,6 +93,8 @@ class _FromArray:
 
 
 def _rendered(space, render) -> Source:
+    if not callable(getattr(space, "sample", None)) or not hasattr(space, "num_cells"):
+        raise ValueError(f"data: needs a space with sample and num_cells beside the render, got {type(space).__name__}")
     draw, arrays = _FromLattice(space), Images.of(render)
     images = jax.eval_shape(lambda arrays, key: draw(arrays, key, 2), arrays, jax.random.key(0))
     if images.ndim != 4:

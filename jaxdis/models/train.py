@@ -9,7 +9,7 @@ import dataclasses
 import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -26,6 +26,7 @@ from jaxdis.models.spread import Runner, Spread, default_piece
 from jaxdis.models.step import Losses, Program, begin, run_block
 from jaxdis.models.total_correlation import estimable
 from jaxdis.models.zoo import Zoo
+from jaxdis.options import Count, checked, checked_devices
 from jaxdis.typing import Array
 
 
@@ -37,7 +38,8 @@ class Trained(NamedTuple):
     stopped: Array
 
 
-def make_train(config: Config, data=None, *, log_every: int = 100, micro_batch: int | None = None) -> Callable:
+@checked
+def make_train(config: Config, data=None, *, log_every: Count = 100, micro_batch: Count | None = None) -> Callable:
     """``train(key, hyperparameters) → Trained``: pure in both, so it may be jitted, vmapped and sharded.
 
     Args:
@@ -64,6 +66,7 @@ def make_train(config: Config, data=None, *, log_every: int = 100, micro_batch: 
     return train_one
 
 
+@checked
 def train(
     config: Config,
     keys,
@@ -72,11 +75,11 @@ def train(
     data=None,
     labels: Sequence[dict] | None = None,
     directory: str | Path | None = None,
-    log_every: int = 100,
-    checkpoint_every: int = 1000,
-    execution: str = "auto",
-    members_at_once: int | None = None,
-    micro_batch: int | None = None,
+    log_every: Count = 100,
+    checkpoint_every: Count = 1000,
+    execution: Literal["auto", "map", "vmap"] = "auto",
+    members_at_once: Count | None = None,
+    micro_batch: Count | None = None,
     devices: Sequence[jax.Device] | None = None,
     progress: bool | Callable[[int, int], None] = False,
 ) -> Zoo:
@@ -113,10 +116,7 @@ def train(
     config = resolved_config(config, source)
     keys, hyperparameters, labels = checked_members(config, keys, hyperparameters, labels)
     _check_estimator(config, source, hyperparameters)
-    for name, value in (("log_every", log_every), ("checkpoint_every", checkpoint_every)):
-        if value < 1:
-            raise ValueError(f"{name}: needs at least 1, got {value}")
-    devices = tuple(devices or jax.devices())
+    devices = checked_devices(devices) or tuple(jax.devices())
     piece = default_piece(config, devices[0].platform) if micro_batch is None else micro_batch
     program = Program.of(config, checked_piece(piece, config.batch_size))
     key_data = np.asarray(jax.random.key_data(keys))

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import numpy as np
@@ -15,6 +15,7 @@ from jaxdis.models.objectives import OBJECTIVES
 from jaxdis.models.own import as_network
 from jaxdis.models.posterior import Posterior, decode, encode
 from jaxdis.models.step import Losses
+from jaxdis.options import Range, checked_value
 
 _FORMAT = 1
 
@@ -95,6 +96,7 @@ class Zoo:
 
         Kernels have flax's own layout: a member trained with ``compute="matmul"`` is valid under ``"conv"`` too.
         """
+        member = checked_value("member", Annotated[int, Range(0, len(self) - 1)], member)
         return {"params": jax.tree.map(lambda leaf: np.asarray(leaf)[member], self.params)}
 
     def save(self, path: str | Path) -> None:
@@ -169,6 +171,9 @@ def concatenate(zoos: Sequence[Zoo]) -> Zoo:
     Raises:
       ValueError: if the networks or the lengths of the loss curves differ.
     """
+    zoos = list(zoos)
+    if not zoos or not all(isinstance(zoo, Zoo) for zoo in zoos):
+        raise ValueError(f"zoos: needs at least one zoo, got {[type(zoo).__name__ for zoo in zoos]}")
     first = zoos[0]
     for zoo in zoos[1:]:
         if zoo.config.network != first.config.network or zoo.losses.loss.shape[1] != first.losses.loss.shape[1]:

@@ -12,6 +12,7 @@ from jaxdis.arrays import class_counts
 from jaxdis.learners.neighbours import Method, continuous_information, discrete_information
 from jaxdis.learners.neighbours_joint import joint_continuous_information, joint_discrete_information
 from jaxdis.learners.neural_information import Judge, joint_neural_information, pairwise_neural_information
+from jaxdis.options import Bins, Count, NonNegative, Units
 from jaxdis.relations.binning import factor_classes
 from jaxdis.relations.relation import Relation, finite_codes
 from jaxdis.typing import Codes, Factors
@@ -23,8 +24,8 @@ def mutual_information_neighbours(
     codes: Codes,
     factors: Factors,
     *,
-    neighbours: int = 3,
-    bins: int = 30,
+    neighbours: Count = 3,
+    bins: Bins = 30,
     method: Method | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:
@@ -62,9 +63,9 @@ def mutual_information_neural(
     factors: Factors,
     *,
     judge: Judge = "held_out",
-    max_epochs: int = 200,
-    width: int = 32,
-    bins: int = 30,
+    max_epochs: Count = 200,
+    width: Units = 32,
+    bins: Bins = 30,
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:
     """Mutual information in nats as a trained network bounds it from below, one network a pair (MINE).
@@ -94,12 +95,12 @@ def impact_intensity(
     *,
     pairwise: Estimator = "neighbours",
     joint: Estimator = "neighbours",
-    neighbours: int = 3,
+    neighbours: Count = 3,
     judge: Judge = "held_out",
-    max_epochs: int = 200,
-    width: int = 32,
-    bins: int = 30,
-    noise: float = 2.5,
+    max_epochs: Count = 200,
+    width: Units = 32,
+    bins: Bins = 30,
+    noise: NonNegative = 2.5,
     capped: bool = True,
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from jaxdis.arrays import class_counts, safe_divide, sort_columns
+from jaxdis.options import Bins, Positive
 from jaxdis.relations.binning import (
     equal_count_bins,
     equal_width_bins,
@@ -29,7 +30,7 @@ def mutual_information(
     codes: Codes,
     factors: Factors,
     *,
-    bins: int = 20,
+    bins: Bins = 20,
     correction: Correction = "none",
     method: Literal["scatter", "matmul"] | None = None,
     weights: Weights | None = None,
@@ -71,7 +72,7 @@ def mutual_information_equal_count(
     codes: Codes,
     factors: Factors,
     *,
-    bins: int | None = None,
+    bins: Bins | None = None,
     correction: Correction = "none",
     method: Literal["scatter", "matmul"] | None = None,
     weights: Weights | None = None,
@@ -116,8 +117,8 @@ def mutual_information_sampled(
     codes: Codes,
     factors: Factors,
     *,
-    bins: int = 100,
-    limit: float = 4.0,
+    bins: Bins = 100,
+    limit: Positive = 4.0,
     weights: Weights | None = None,
     variances: Float[Array, "n d"] | None = None,
     active: Bool[Array, " d"] | None = None,

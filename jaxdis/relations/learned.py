@@ -9,6 +9,7 @@ from jaxtyping import Array, Bool
 from jaxdis.arrays import sort_columns
 from jaxdis.learners.linear import lasso_standardised, standardised_error
 from jaxdis.learners.margins import fit_margins, margin_accuracy, sorted_sums
+from jaxdis.options import Bins, NonNegative, Positive
 from jaxdis.relations.binning import equal_count_bins, factor_classes, joint_tables
 from jaxdis.relations.correlation import r2
 from jaxdis.relations.relation import Relation, finite_codes
@@ -20,7 +21,7 @@ def svm_accuracy(
     factors: Factors,
     *,
     test: Sample,
-    strength: float = 0.01,
+    strength: Positive = 0.01,
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:
     """Held-out accuracy of a linear support vector machine that sees one raw code; squared correlation if continuous.
@@ -56,7 +57,7 @@ def lasso_importance(
     factors: Factors,
     *,
     test: Sample,
-    penalty: float = 0.02,
+    penalty: NonNegative = 0.02,
     informativeness: Literal["accuracy", "nrmse"] = "nrmse",
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:
@@ -97,7 +98,7 @@ def threshold_accuracy(
     codes: Codes,
     factors: Factors,
     *,
-    bins: int | None = None,
+    bins: Bins | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:
     """Accuracy of the best class for each of ``bins`` equal-count intervals of one code, on the training samples.

@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float
 from jaxdis.arrays import safe_divide
 from jaxdis.learners.linear import standardised
 from jaxdis.learners.logistic import Groups, fit_logistic, log_probabilities, one_hot_of, predict
+from jaxdis.options import Positive
 from jaxdis.relations.correlation import r2
 from jaxdis.relations.relation import Relation, finite_codes
 from jaxdis.typing import Codes, Factors, Sample
@@ -20,7 +21,7 @@ def logistic_accuracy(
     factors: Factors,
     *,
     test: Sample,
-    strength: float = 1.0,
+    strength: Positive = 1.0,
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:
     """Held-out accuracy of multinomial logistic regression on one standardised code; squared correlation if continuous.
@@ -60,7 +61,7 @@ def logistic_importance(
     factors: Factors,
     *,
     test: Sample,
-    strength: float = 1.0,
+    strength: Positive = 1.0,
     informativeness: Literal["accuracy", "nrmse"] = "accuracy",
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:

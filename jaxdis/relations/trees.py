@@ -9,6 +9,7 @@ from jaxtyping import Array, Bool
 
 from jaxdis.learners.boosting import Splitter, accuracy, fit_boosting, one_minus_error, without_weightless
 from jaxdis.learners.forest import Criterion, fit_forest
+from jaxdis.options import Count, Cuts, Depth, Positive
 from jaxdis.relations.relation import Relation, finite_codes
 from jaxdis.spec import Spec
 from jaxdis.typing import Codes, Factors, Sample, Weights
@@ -20,10 +21,10 @@ def boosted_trees(
     *,
     test: Sample,
     splitter: Splitter = "exact",
-    max_bins: int | None = None,
-    stages: int = 100,
-    rate: float = 0.1,
-    depth: int = 3,
+    max_bins: Cuts | None = None,
+    stages: Count = 100,
+    rate: Positive = 0.1,
+    depth: Depth = 3,
     weights: Weights | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:
@@ -65,12 +66,12 @@ def random_forest(
     *,
     test: Sample,
     criterion: Criterion = "variance",
-    trees: int = 10,
-    depth: int = 12,
+    trees: Count = 10,
+    depth: Depth = 12,
     choose_depth: bool = True,
-    features: int | Literal["sqrt"] | None = None,
+    features: Count | Literal["sqrt"] | None = None,
     bootstrap: bool = True,
-    max_bins: int = 64,
+    max_bins: Cuts = 64,
     weights: Weights | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxdis.arrays import safe_divide
+from jaxdis.options import Count
 from jaxdis.relations.relation import Relation
 from jaxdis.scores.gaps import CodeScore, FactorScore
 from jaxdis.scores.reading import Reading, mean_over_codes, mean_over_factors, only_valid, read
@@ -37,7 +38,7 @@ def entropy(
     normalize: Literal["none", "factor"] = "none",
     disentanglement: Literal["weighted", "mean"] = "weighted",
     completeness: Literal["weighted", "mean"] = "weighted",
-    top_k: int | None = None,
+    top_k: Count | None = None,
 ) -> Entropy:
     """One minus the entropy of each row (disentanglement) and of each column (completeness).
 
@@ -168,7 +169,7 @@ def _disentanglement(strength, reading: Reading):
     return one_minus_entropy(strength, reading.num_factors)
 
 
-def _top_codes(strength, per_code, top_k: int):
+def _top_codes(strength, per_code, top_k: Count):
     """The codes among the first ``top_k`` of highest disentanglement of their own strongest factor."""
     factor = jnp.argmax(strength, axis=1)
     rival = factor[:, None] == factor[None, :]

@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from jaxdis.arrays import safe_divide
+from jaxdis.options import Share
 from jaxdis.relations.relation import Relation
 from jaxdis.scores.entropies import one_minus_entropy
 from jaxdis.scores.reading import read
@@ -125,7 +126,7 @@ def structured_score(
     *,
     structure: Structure | None = None,
     levels: tuple[str, ...] | None = None,
-    threshold: float = NOISE,
+    threshold: Share = NOISE,
 ) -> StructuredScore:
     """Disentanglement and completeness of groups of codes and factors, at chosen levels of a structure.
 

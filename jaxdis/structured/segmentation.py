@@ -8,6 +8,7 @@ from jaxtyping import Array, Float, Int, Integer
 
 from jaxdis.arrays import safe_divide
 from jaxdis.learners.assignment import assign
+from jaxdis.options import Units, checked
 
 Method = Literal["auto", "scatter", "one_hot"]
 Masks = Integer[Array, "*images height width"]
@@ -27,8 +28,9 @@ class OrderAgreement(NamedTuple):
     mismatch: Float[Array, ""]
 
 
+@checked
 def contingency(
-    true: Masks, predicted: Masks, true_segments: int, predicted_segments: int, *, method: Method = "auto"
+    true: Masks, predicted: Masks, true_segments: Units, predicted_segments: Units, *, method: Method = "auto"
 ) -> Float[Array, "*images t q"]:
     """How many pixels of each image are in each true and each predicted segment.
 
@@ -55,12 +57,13 @@ def contingency(
     return table.reshape(*images, true_segments, predicted_segments)
 
 
+@checked
 def ari(
     true: Masks,
     predicted: Masks,
     *,
-    true_segments: int,
-    predicted_segments: int,
+    true_segments: Units,
+    predicted_segments: Units,
     foreground: bool = False,
     method: Method = "auto",
 ) -> Float[Array, "*images"]:
@@ -94,12 +97,13 @@ def ari(
     return jnp.where(pixels > 0, index, jnp.nan)
 
 
+@checked
 def mean_segmentation_covering(
     true: Masks,
     predicted: Masks,
     *,
-    true_segments: int,
-    predicted_segments: int,
+    true_segments: Units,
+    predicted_segments: Units,
     foreground: bool = False,
     method: Method = "auto",
 ) -> Covering:
@@ -122,8 +126,9 @@ def mean_segmentation_covering(
     )
 
 
+@checked
 def match_slots(
-    true: Masks, predicted: Masks, *, true_segments: int, predicted_segments: int, method: Method = "auto"
+    true: Masks, predicted: Masks, *, true_segments: Units, predicted_segments: Units, method: Method = "auto"
 ) -> Int[Array, "*images t"]:
     """For each true segment the slot (predicted segment) that is its own: the matching of largest total overlap.
 
@@ -137,6 +142,7 @@ def match_slots(
     return columns.reshape(*overlap.shape[:-1])
 
 
+@checked
 def order_agreement(orders: Int[Array, "n s"], reference: Int[Array, "n s"], *, align: bool = True) -> OrderAgreement:
     """How far the orders of slots found by probing are those found by matching masks.
 

@@ -7,6 +7,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from jaxdis.options import Units, checked, checked_value, listed, shown
+
 Side = Literal["codes", "factors"]
 Levels = str | Sequence[str] | None
 
@@ -59,7 +61,7 @@ class Structure:
         Raises:
           ValueError: for levels or tuples that are not distinct, for none, or for a tuple with too many labels.
         """
-        levels = tuple(str(level) for level in levels)
+        levels = _words("levels", levels)
         if not levels or len(set(levels)) != len(levels):
             raise ValueError(f"levels: needs at least one name, all distinct, got {levels}")
         sides = {"codes": _labels("codes", codes, levels), "factors": _labels("factors", factors, levels)}
@@ -90,13 +92,20 @@ class Structure:
         Raises:
           ValueError: as :meth:`of`; for a property without a kind, or kinds on one side alone.
         """
-        names = [f"object {o + 1}" for o in range(objects)] if isinstance(objects, int) else list(objects)
+        names = _numbered("objects", "object", objects)
+        properties, background = _words("properties", properties), _words("background", background)
+        slots = checked_value("slots", Units, slots)
+        if kinds is not None and not isinstance(kinds, Mapping):
+            raise ValueError(f"kinds: needs a mapping property → kind, got {shown(kinds)}")
         factors = [("background", p) for p in background] + [(o, p) for o in names for p in properties]
-        if isinstance(dims, int) != (kinds is None):
-            raise ValueError("kinds: needs the kind of each property and of each dim of a slot, or of neither")
+        if isinstance(dims, int | np.integer) != (kinds is None):
+            needed = "the kind of each property and of each dim of a slot, or of neither"
+            raise ValueError(f"kinds: needs {needed}; got dims {shown(dims)}")
         if kinds is None:
+            dims = checked_value("dims", Units, dims)
             codes = [(f"slot {s + 1}", f"dim {i + 1}") for s in range(slots) for i in range(dims)]
             return cls.of(("object", "property"), codes, factors)
+        dims = _words("dims", dims)
         missing = [p for _, p in factors if p not in kinds]
         if missing:
             raise ValueError(f"kinds: needs a kind for every property, got none for {missing[0]!r}")
@@ -104,7 +113,8 @@ class Structure:
         return cls.of(("object", "kind", "property"), codes, [(o, kinds[p], p) for o, p in factors])
 
     @classmethod
-    def flat(cls, num_codes: int, num_factors: int) -> "Structure":
+    @checked
+    def flat(cls, num_codes: Units, num_factors: Units) -> "Structure":
         """No hierarchy: one level, every code and every factor for itself."""
         codes = [(f"code {i + 1}",) for i in range(num_codes)]
         return cls.of(("dimension",), codes, [(f"factor {j + 1}",) for j in range(num_factors)])
@@ -115,14 +125,17 @@ class Structure:
         Raises:
           ValueError: for a name that is no level.
         """
-        names = self.levels if levels is None else (levels,) if isinstance(levels, str) else tuple(levels)
+        names = self.levels if levels is None else (levels,) if isinstance(levels, str) else _words("levels", levels)
+        if not names:
+            raise ValueError(f"levels: needs names among {self.levels}, got none")
         for name in names:
             if name not in self.levels:
-                raise ValueError(f"levels: needs names among {self.levels}, got {name!r}")
+                raise ValueError(f"levels: needs names among {self.levels}, got {shown(name)}")
         return tuple(level for level in self.levels if level in names)
 
     def groups(self, side: Side, levels: Levels = None) -> Groups:
         """The groups of codes or of factors under the projection that keeps ``levels`` and drops the others."""
+        checked_value("side", Side, side)
         return _groups(self, side, self.chosen(levels))
 
     def where(self, side: Side, level: str, label: str) -> np.ndarray:
@@ -131,10 +144,12 @@ class Structure:
         Raises:
           ValueError: for a label that none carries.
         """
+        checked_value("side", Side, side)
         place = self.levels.index(self.chosen(level)[0])
+        checked_value("label", str, label)
         found = np.array([row[place] == label for row in getattr(self, side)])
         if not found.any():
-            raise ValueError(f"label: no {side} are {label!r} in level {level!r}")
+            raise ValueError(f"label: no {side} are {shown(label)} in level {level!r}")
         return found
 
     @property
@@ -142,8 +157,26 @@ class Structure:
         return f"{' × '.join(self.levels)}: {len(self.codes)} codes, {len(self.factors)} factors"
 
 
+def _words(name: str, words) -> tuple[str, ...]:
+    """A sequence of text, not text itself."""
+    entries = listed(words)
+    if entries is None:
+        raise ValueError(f"{name}: needs a sequence of names, got {shown(words)}")
+    return tuple(checked_value(name, str, word) for word in entries)
+
+
+def _numbered(name: str, kind: str, given) -> list[str]:
+    """Names, or ``kind 1``, ``kind 2``, … for a number of them."""
+    if isinstance(given, int | np.integer):
+        return [f"{kind} {i + 1}" for i in range(checked_value(name, Units, given))]
+    return list(_words(name, given))
+
+
 def _labels(side: str, rows, levels) -> tuple[tuple[str, ...], ...]:
-    rows = [tuple(map(str, (row,) if isinstance(row, str) else row)) for row in rows]
+    entries = listed(rows)
+    if entries is None:
+        raise ValueError(f"{side}: needs tuples of labels, got {shown(rows)}")
+    rows = [_words(side, (row,) if isinstance(row, str) else row) for row in entries]
     if not rows:
         raise ValueError(f"{side}: needs at least one tuple of labels, got none")
     for row in rows:

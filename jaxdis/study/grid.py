@@ -20,6 +20,8 @@ NUMERICS = 1
 
 # Below, the held-out third is too small to judge by; above, nothing could hold the codes.
 FEWEST_SAMPLES, MOST_SAMPLES = 10, 10**8
+# Columns of a table of results that are no scores; settings of objectives and ``final_…`` losses come beside them.
+COLUMNS = frozenset({"id", "data", "objective", "seed", "held_out", "stopped"})
 
 Settings = tuple[tuple[str, tuple[float, ...]], ...]
 
@@ -113,6 +115,11 @@ class Study:
     novel: tuple[str, ...] = ()
 
     def __post_init__(self):
+        settings = {setting for training in self.trainings for _, row in training.sweep for setting, _ in row}
+        for name, _ in self.metrics:
+            if name in COLUMNS | settings or name.startswith("final_"):
+                taken = ", ".join(sorted(COLUMNS | settings))
+                raise ValueError(f"metrics: needs names other than those of columns ({taken}, final_…), got {name!r}")
         for training in self.trainings:
             data = training.config.data
             if data not in DATASETS:

@@ -56,8 +56,8 @@ def sober_look(
 ) -> Study:
     """Locatello et al. 2020, §5: six objectives × six strengths × seeds × data sets.
 
-    All metrics of the library unless named, and the paper's downstream task. The paper has eight data sets; the default
-    are those that can be drawn without a file. ``network="mlp"`` trains in
+    All metrics of the library unless named, and the paper's downstream task. Of the paper's eight data sets, those that
+    can be drawn without a file; studies cannot read the others. ``network="mlp"`` trains in
     minutes on a laptop, on a pool of images drawn once.
     """
     trainings = []

@@ -301,9 +301,9 @@ def test_images_of_any_dtype_are_the_same_images(dtype, images):
         ({"hyperparameters": {"beta": 4.0}}, "hyperparameters: needs what OBJECTIVES"),
         ({"labels": [{}]}, "labels: needs 4 entries"),
         ({"micro_batch": 3}, "micro_batch: needs a divisor of the batch size 8"),
-        ({"execution": "loop"}, "execution: needs auto, map or vmap"),
-        ({"members_at_once": 0}, "members_at_once: needs at least 1"),
-        ({"log_every": 0}, "log_every: needs at least 1"),
+        ({"execution": "loop"}, "execution: needs 'auto', 'map' or 'vmap'"),
+        ({"members_at_once": 0}, "members_at_once: needs a whole number of at least 1"),
+        ({"log_every": 0}, "log_every: needs a whole number of at least 1"),
     ],
 )
 def test_bad_arguments_are_refused_by_name(change, message, config, members, images):

@@ -91,3 +91,10 @@ def test_measured_times_are_of_metrics_that_exist():
     costly = plan(tiny(metrics={"dci": METRICS["dci"]}))["score"].seconds
     light = plan(tiny(metrics={"mig": METRICS["mig"]}))["score"].seconds
     assert costly > 50 * light
+
+
+@pytest.mark.parametrize("name", ["seed", "id", "objective", "beta", "final_loss"])
+def test_a_metric_is_not_called_like_a_column(name):
+    training = Training.of(Config(), {"beta": {"beta": [1.0]}}, 1)
+    with pytest.raises(ValueError, match=f"metrics: needs names other than those of columns.*got '{name}'"):
+        Study.of("x", [training], {name: METRICS["mig"]})

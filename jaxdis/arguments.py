@@ -1,0 +1,189 @@
+"""What users hand to :func:`jaxdis.evaluate` and its kin beside codes and factors, checked before anything compiles."""
+
+import difflib
+import inspect
+import typing
+from collections.abc import Callable, Mapping
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxdis.member import Plan
+from jaxdis.metrics import METRICS, Blend, Direct, Metric
+from jaxdis.options import Count, checked_devices, checked_value, listed, shown
+from jaxdis.typing import as_numpy
+
+MOST_REPLICATES = 10**6
+# The column of member numbers in tables.
+RESERVED = "member"
+
+
+def plan_of(metrics) -> Plan:
+    """Names and metrics in order, each checked.
+
+    Raises:
+      ValueError: for an empty list, an unknown name, with the nearest known one, something that is not a metric, or
+        names whose columns would collide.
+    """
+    if isinstance(metrics, Mapping):
+        plan = tuple((name, _metric(name, metric)) for name, metric in metrics.items())
+    else:
+        names = names_of(metrics, METRICS, "metric")
+        plan = tuple((name, METRICS[name]) for name in names)
+    if not plan:
+        raise ValueError(f"metrics: needs at least one metric, got none; the metrics are {', '.join(METRICS)}")
+    _check_columns(plan)
+    return plan
+
+
+def names_of(names, table: Mapping, kind: str) -> list[str]:
+    """Distinct names of rows of a table, in the order given; all of them for ``"all"``."""
+    if isinstance(names, str):
+        names = list(table) if names == "all" else [names]
+    given, names = names, listed(names)
+    if names is None:
+        raise ValueError(f"{kind}s: needs names, got {shown(given)}")
+    if not names:
+        raise ValueError(f"{kind}s: needs at least one {kind}, got none; the {kind}s are {', '.join(table)}")
+    for name in names:
+        look_up(name, table, kind)
+    return list(dict.fromkeys(names))
+
+
+def look_up(name, table: Mapping, kind: str):
+    """A row of a table by name.
+
+    Raises:
+      ValueError: for an unknown name, with the nearest known one.
+    """
+    if not isinstance(name, str):
+        raise ValueError(
+            f"{kind}s: needs names, got {shown(name)}; give {kind}s of your own as a mapping name → {kind}"
+        )
+    if name not in table:
+        near = difflib.get_close_matches(name, table, n=1, cutoff=0.3)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"{kind}s: unknown {kind} {shown(name)}{hint} The {kind}s are {', '.join(table)}")
+    return table[name]
+
+
+def _metric(name, metric) -> Metric:
+    if not isinstance(name, str) or not name or name == RESERVED:
+        raise ValueError(f"metrics: needs column names that are text other than {RESERVED!r}, got {shown(name)}")
+    if isinstance(metric, str):
+        return look_up(metric, METRICS, "metric")
+    if not isinstance(metric, Blend | Direct):
+        raise ValueError(f"metrics: needs a Blend, a Direct or a name for {shown(name)}, got {shown(metric)}")
+    return metric
+
+
+def _check_columns(plan: Plan) -> None:
+    """``a`` has columns ``a.field``: no other metric may be called like one of them."""
+    metrics = dict(plan)
+    for name in metrics:
+        for place, letter in enumerate(name):
+            stem, field = name[:place], name[place + 1 :]
+            if letter == "." and stem in metrics and field in _fields(metrics[stem]):
+                raise ValueError(f"metrics: needs names whose columns differ, got {name!r}, a column of {stem!r}")
+
+
+def _fields(metric: Metric) -> set[str]:
+    """The fields that a metric's result may have, by its annotation, and what a bootstrap adds."""
+    function = (metric.score if isinstance(metric, Blend) else metric.function).function
+    result = inspect.signature(function).return_annotation
+    kinds = typing.get_args(result) or (result,)
+    own = {field for kind in kinds for field in getattr(kind, "_fields", ())}
+    return own | {"error", "low", "high"}
+
+
+def refuse_ignored(argument: str, plan: Plan) -> None:
+    """Refuse an argument that some metrics would not read.
+
+    Raises:
+      ValueError: naming those metrics.
+    """
+    deaf = [name for name, metric in plan if not metric.needs(argument)]
+    if deaf:
+        some = ", ".join(deaf[:10]) + (", …" if len(deaf) > 10 else "")
+        raise ValueError(
+            f"{argument}: needs metrics that read it, got {len(deaf)} of {len(plan)} that do not ({some}); evaluate "
+            f"those in a call of their own without {argument}" + _INSTEAD.get(argument, "")
+        )
+
+
+_INSTEAD = {"weights": ", on samples drawn in proportion to their weights"}
+
+
+def check_neighbours(options: Mapping, name: str, n: int) -> None:
+    """Nearest neighbours are other samples.
+
+    Raises:
+      ValueError: for as many neighbours as samples, or more.
+    """
+    if options.get("neighbours", 0) >= n:
+        raise ValueError(f"neighbours: needs fewer than the {n} samples, got {options['neighbours']} for {name}")
+
+
+def check_run(batch_size, devices, progress) -> dict:
+    """The arguments of the executor."""
+    batch_size = checked_value("batch_size", Count | None, batch_size)
+    checked_value("progress", Callable | None, progress)
+    return {"batch_size": batch_size, "devices": checked_devices(devices), "progress": progress}
+
+
+def check_bootstrap(count) -> int:
+    count = checked_value("bootstrap", int, count)
+    if count == 1 or not 0 <= count <= MOST_REPLICATES:
+        raise ValueError(f"bootstrap: needs a whole number of replicates, at least 2, got {count}")
+    return count
+
+
+def check_weights(weights, n: int):
+    if weights is None:
+        return None
+    array = _numbers(weights, "weights")
+    if array.shape != (n,):
+        raise ValueError(f"weights: needs shape [{n}] (samples), got {array.shape}")
+    array = array.astype(np.float32)
+    if not np.isfinite(array).all() or (array < 0).any() or not array.sum() > 0:
+        raise ValueError("weights: needs finite numbers of at least 0 that are not all 0")
+    return jnp.asarray(array)
+
+
+def check_variances(variances, shape: tuple[int, int, int]):
+    """Posterior variances in the shape of codes, ``[m, n, d]``."""
+    variances = variances[None] if variances.ndim == 2 else variances
+    if variances.shape != shape:
+        raise ValueError(f"variances: needs the shape of codes, {shape}, got {variances.shape}")
+    if (variances < 0).any():
+        raise ValueError(f"variances: needs numbers of at least 0, got {float(variances.min()):g}")
+    return variances
+
+
+def check_active(active, m: int, d: int) -> np.ndarray:
+    """Truth values ``[m, d]``."""
+    array = _numbers(active, "active")
+    if array.shape not in ((d,), (m, d)):
+        raise ValueError(f"active: needs shape [{d}] or [{m}, {d}] (members, codes), got {array.shape}")
+    if array.dtype != bool and not np.isin(array, (0, 1)).all():
+        raise ValueError("active: needs truth values (or 0 and 1), got other numbers")
+    return np.broadcast_to(array.astype(bool), (m, d))
+
+
+def check_numbers(numbers, m: int) -> np.ndarray:
+    """Whole numbers ``[m]`` that fit 32 bits."""
+    if numbers is None:
+        return np.arange(m, dtype=np.uint32)
+    array = _numbers(numbers, "numbers")
+    if array.shape != (m,):
+        raise ValueError(f"numbers: needs {m} entries, one a member, got shape {array.shape}")
+    if array.dtype.kind not in "iu" or array.min() < 0 or array.max() >= 2**32:
+        raise ValueError(f"numbers: needs whole numbers from 0 to 2^32 - 1, got {shown(array.tolist())}")
+    return array.astype(np.uint32)
+
+
+def _numbers(values, name: str) -> np.ndarray:
+    array = as_numpy(values, name)
+    if array.dtype.kind not in "fiub":
+        raise ValueError(f"{name}: needs real numbers, got dtype {array.dtype}")
+    return array

@@ -1,0 +1,333 @@
+"""What cannot be is refused at the door, by name, without compiling anything."""
+
+import os
+import subprocess
+import sys
+import zipfile
+
+import jax
+import jax.numpy as jnp
+import jaxtyping
+import numpy as np
+import pytest
+
+import jaxdis
+from jaxdis import METRICS, Factors, Spec, blend_table, evaluate, relate, sample_curve, sweep
+from jaxdis.cli import main
+from jaxdis.data import FactorSpace, synthetic
+
+
+@pytest.fixture(autouse=True)
+def as_users_run_it(monkeypatch):
+    """Without the run-time type checker of these tests, which would refuse first."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    monkeypatch.setattr("jaxdis.cli.terminal.start", lambda cache: None)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+RNG = np.random.default_rng(0)
+VALUES = np.stack([RNG.integers(0, 3, 60), RNG.integers(0, 4, 60)], axis=1)
+CODES = (VALUES @ RNG.normal(size=(2, 3)) + RNG.normal(size=(60, 3))).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"key": 0}, r"key: needs a typed key such as jax.random.key\(0\), got 0"),
+        ({"key": jax.random.split(jax.random.key(0))}, "key: needs a typed key"),
+        ({"metrics": 3}, "metrics: needs names, got 3"),
+        ({"metrics": {"a": 3}}, "metrics: needs a Blend, a Direct or a name for 'a', got 3"),
+        ({"metrics": {1: METRICS["mig"]}}, "metrics: needs column names that are text"),
+        ({"metrics": {"member": METRICS["mig"]}}, "metrics: needs column names that are text other than 'member'"),
+        ({"metrics": {"a": METRICS["med"], "a.disentanglement": METRICS["mig"]}}, "metrics: needs names whose columns"),
+        ({"metrics": [METRICS["mig"]]}, r"metrics: needs names, got Blend\(mutual_information, gap\); give"),
+        ({"metrics": [["mig"]]}, r"metrics: needs names, got \['mig'\]"),
+        (
+            {"metrics": "mig_ksg", "codes": CODES[:3], "factors": VALUES[:3]},
+            "neighbours: needs fewer than the 3",
+        ),
+        ({"devices": []}, "devices: needs at least one device"),
+        ({"devices": jax.devices()[0]}, "devices: needs at least one device"),
+        ({"devices": ["cpu"]}, "devices: needs at least one device"),
+        ({"batch_size": 0}, "batch_size: needs a whole number of at least 1 or None, got 0"),
+        ({"batch_size": float("nan")}, "batch_size: needs a whole number"),
+        ({"bootstrap": "x"}, "bootstrap: needs a whole number, got 'x'"),
+        ({"bootstrap": -2}, "bootstrap: needs a whole number of replicates, at least 2, got -2"),
+        ({"progress": 3}, "progress: needs a function or None, got 3"),
+        ({"weights": "x"}, "weights: needs an array of numbers, got 'x'"),
+        (
+            {"weights": np.ones(60), "metrics": ("mig", "snc")},
+            r"weights: needs metrics that .*\(snc\); evaluate",
+        ),
+        ({"variances": -np.ones((60, 3))}, "variances: needs numbers of at least 0, got -1"),
+        ({"active": [True]}, r"active: needs shape \[3\] or \[1, 3\]"),
+        ({"active": ["yes", "no", "no"]}, "active: needs real numbers, got dtype <U3"),
+        ({"active": [0.5, 1, 1]}, "active: needs truth values"),
+        ({"active": [np.nan, 1, 1]}, "active: needs truth values"),
+        ({"numbers": [0.5]}, "numbers: needs whole numbers from 0"),
+        ({"numbers": [-1]}, "numbers: needs whole numbers from 0"),
+        ({"numbers": [2**32]}, "numbers: needs whole numbers from 0"),
+        ({"codes": np.ma.masked_less(CODES, 0)}, "codes: needs an array without a mask"),
+        ({"codes": None}, "codes: needs an array of numbers, got None"),
+        ({"factors": np.ma.masked_less(VALUES, 1)}, "factors: needs an array without a mask"),
+        (
+            {"factors": VALUES * 2**32},
+            r"factors: needs at most 65,536 classes, got .*np.unique\(column",
+        ),
+        (
+            {"factors": np.where(VALUES == 1, 50_000_000, VALUES)},
+            "factors: needs at most 65,536 classes",
+        ),
+        (
+            {"factors": Factors(jnp.asarray(VALUES), (2, 2), ("a", "b"))},
+            "factor 'a' of size 2 needs values",
+        ),
+        ({"test": "ab"}, r"test: needs a pair \(codes, factors\), got str"),
+        ({"test": (CODES, VALUES + 9)}, "test factors: factor 'factor_0' of size 3 needs values from 0 to 2"),
+    ],
+)
+def test_evaluate_names_what_it_refuses(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        evaluate(**{"codes": CODES, "factors": VALUES, "metrics": "mig", **arguments})
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: relate(CODES, VALUES, "r2", 0), "key: needs a typed key"),
+        (lambda: relate(CODES, VALUES, METRICS["mig"]), "relations: needs names, got Blend"),
+        (lambda: relate(CODES, VALUES, "r2", variances=CODES), "variances: needs a relation that reads it, got r2"),
+        (lambda: relate(CODES, VALUES, "svm_accuracy", weights=np.ones(60)), "weights: needs a relation that reads it"),
+        (lambda: relate(CODES[:3], VALUES[:3], "mutual_information_neighbours"), "neighbours: needs fewer than the 3"),
+        (lambda: blend_table(CODES, VALUES, ["r2"], ["gap"], 0), "key: needs a typed key"),
+        (lambda: blend_table(CODES, VALUES, 3), "relations: needs names, got 3"),
+        (lambda: blend_table(CODES, VALUES, ["r2"], nonsense=3), "options: needs names among test, weights"),
+        (lambda: sweep(CODES, VALUES, "mig", bins=5), "bins: needs a sequence of values to try, got 5"),
+        (
+            lambda: sweep(CODES, VALUES, "dci", splitter="exact"),
+            "splitter: needs a sequence of values",
+        ),
+        (lambda: sweep(CODES, VALUES, "mig", bins=[0]), "bins: needs a whole number from 1"),
+        (lambda: sweep(CODES, VALUES, "mig", bins=[5], options=3), "options: needs a mapping"),
+        (lambda: sample_curve(CODES, VALUES, "mig", sizes=5), "sizes: needs a sequence of values to try, got 5"),
+        (lambda: sample_curve(CODES, VALUES, "mig", sizes=["x"]), "sizes: needs numbers of samples from 2 to 60"),
+        (lambda: sample_curve(CODES, VALUES, "mig", 0, sizes=[20]), "key: needs a typed key"),
+        (lambda: Spec(3), "function: needs a function"),
+        (lambda: jaxdis.Blend("r2", 3), "score: needs a name or a Spec, got 3"),
+        (lambda: jaxdis.Direct(len), "function: needs a Spec"),
+        (lambda: Factors.of(VALUES, 3), "sizes: needs 2 entries"),
+        (lambda: Factors.of(VALUES, names="ab"), "names: needs 2 entries"),
+        (lambda: Factors.of(VALUES, (3, np.nan)), "sizes: needs whole numbers"),
+        (lambda: Factors.of([[1.0], [1e300]], (None,)), "factors: needs values that float32 can hold"),
+        (lambda: jax.jit(evaluate)(CODES, VALUES), "codes: needs concrete numbers, got a traced array"),
+        (lambda: synthetic.calibration("000", 0), "key: needs a typed key"),
+        (lambda: synthetic.calibration(0, jax.random.key(0)), "case: needs text, got 0"),
+        (lambda: synthetic.warp("x", jax.random.key(0)), "alpha: needs a number from 0 to 1"),
+        (lambda: synthetic.noise(1.5, jax.random.key(0)), "alpha: needs a number from 0 to 1"),
+        (lambda: synthetic.rotation(0.5, jax.random.key(0), 0), "num_samples: needs a whole number of at least 1"),
+        (lambda: FactorSpace.of(), "factors: needs at least one factor"),
+        (lambda: FactorSpace.of(a=0), "a: needs a whole number from 1"),
+        (lambda: FactorSpace.of(a="abc"), "a: needs at least 1 value or the number of values, got 'abc'"),
+        (lambda: FactorSpace.of(a=10**10), "a: needs a whole number from 1 to 1,048,576"),
+        (lambda: FactorSpace.of(a=3).sample(0, 4), "key: needs a typed key"),
+        (lambda: FactorSpace.of(a=3).sample(jax.random.key(0), 1.5), "n: needs a whole number"),
+        (lambda: FactorSpace.of(a=3, b=2).position(0.5), "factor: needs a whole number or text, got 0.5"),
+        (lambda: FactorSpace.of(a=3, b=2).without({"a": 1.5}), "combination: needs a whole number, got 1.5"),
+        (lambda: FactorSpace.of(a=3, b=2).without("a"), "combination: needs a mapping, got 'a'"),
+        (lambda: FactorSpace.of(a=3, b=2).correlated("a", "b", "x"), "width: needs a finite number, got 'x'"),
+        (
+            lambda: FactorSpace.of(a=3, b=2).index(np.zeros((4, 3), int)),
+            r"factors: needs shape \[..., 2\]",
+        ),
+        (lambda: FactorSpace.of(a=3, b=2).index([[0, 1]]), "factors: needs an array"),
+        (lambda: jaxdis.data.dsprites(3), "source: needs text or a path or None, got 3"),
+        (lambda: jaxdis.data.dsprites(dtype=object()), "dtype: needs one of float32, uint8"),
+        (lambda: jaxdis.data.mpi3d(), "source: mpi3d cannot be drawn; needs its file"),
+        (lambda: jaxdis.data.DATASETS["cars3d"].make(), "source: cars3d cannot be drawn"),
+        (lambda: jaxdis.models.Config(steps=1.5), "steps: needs a whole number of at least 1, got 1.5"),
+        (lambda: jaxdis.models.Config(precision="x"), "precision: needs 'float32', 'tensorfloat32' or 'bfloat16'"),
+        (lambda: jaxdis.models.Mlp(hidden="abc"), "hidden: needs a tuple of a whole number"),
+        (lambda: jaxdis.models.members({"beta": {"beta": -4}}), "beta, beta: needs a finite number of at least 0"),
+        (lambda: jaxdis.models.members({"beta": {}}, 10**9), "seeds: needs a whole number from 0 to 1,000,000"),
+        (lambda: jaxdis.models.members({"beta": {}}, [2**32]), "seeds: needs a tuple of a whole number of at least 0"),
+        (lambda: jaxdis.models.members("beta"), "sweep: needs a mapping"),
+        (lambda: jaxdis.models.train(3, 0, 0), "config: needs a Config, got 3"),
+        (lambda: jaxdis.models.train(jaxdis.models.Config(), 0, 0, data=np.zeros((4, 8, 8))), "keys: needs typed keys"),
+        (lambda: jaxdis.models.train(jaxdis.models.Config(), 0, 0, log_every=1.5), "log_every: needs a whole number"),
+        (lambda: jaxdis.models.concatenate([]), "zoos: needs at least one zoo"),
+        (lambda: jaxdis.codes.of(CODES), "posterior: needs a Posterior"),
+        (lambda: jaxdis.codes.active(CODES, "x"), "by: needs 'deviation', 'interquartile' or 'divergence', got 'x'"),
+        (lambda: jaxdis.codes.active("x"), "posterior: needs an array of numbers"),
+        (lambda: jaxdis.structured.Structure.flat(0, 1), "num_codes: needs a whole number from 1"),
+        (lambda: jaxdis.structured.Structure.slots(2, 2, 2, "xy"), "properties: needs a sequence of names, got 'xy'"),
+        (lambda: jaxdis.structured.Structure.of("abc", ["a"], ["b"]), "levels: needs a sequence of names"),
+        (lambda: jaxdis.evaluate_structured(CODES, VALUES, 3), "structure: needs a Structure, got 3"),
+    ],
+)
+def test_public_functions_name_what_they_refuse(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+# ---- What goes right
+
+
+def test_columns_come_in_the_order_asked():
+    assert list(evaluate(CODES, VALUES, ("sap_r2", "mig", "amari"))) == ["sap_r2", "mig", "amari"]
+    assert list(evaluate(CODES, VALUES, {"z": "mig", "a": METRICS["mig"]})) == ["z", "a"]
+
+
+def test_relate_takes_variances_and_active():
+    variances = np.full(CODES.shape, 0.5, np.float32)
+    means = relate(CODES, VALUES, "mutual_information_sampled").strength
+    sampled = relate(CODES, VALUES, "mutual_information_sampled", variances=variances)
+    assert (sampled.strength < means).any()
+    score = evaluate(CODES, VALUES, "rmig", variances=variances)["rmig"]
+    np.testing.assert_allclose(jaxdis.SCORES["gap"](sampled).score, score, atol=1e-6)
+    masked = relate(CODES, VALUES, "mutual_information", active=[True, False, True])
+    assert (np.asarray(masked.strength)[1] == 0).all()
+
+
+def test_which_way_is_better_follows_the_options():
+    assert not METRICS["jemmig"].lower_is_better
+    assert METRICS["jemmig"].with_options(normalize=False).lower_is_better
+    assert not METRICS["jemmig"].with_options(normalize=False).with_options(normalize=True).lower_is_better
+    assert METRICS["amari"].lower_is_better
+    assert jaxdis.Blend("r2", "amari").lower_is_better
+    assert jaxdis.Blend("r2", "gap", lower_is_better=True).with_options().lower_is_better
+
+
+def test_a_part_is_pointed_out_where_a_column_was_asked_for():
+    scores = evaluate(CODES, VALUES, "mig")
+    with pytest.raises(KeyError, match=r"part\('mig.per_factor'\)"):
+        scores["mig.per_factor"]
+    with pytest.raises(KeyError, match="the columns are"):
+        scores[["mig"]]
+
+
+# ---- Files
+
+
+def damaged_files(folder):
+    """Each a file and what is said of it."""
+
+    def archive(name, compression=zipfile.ZIP_DEFLATED, **arrays):
+        path = folder / f"{name}.npz"
+        with zipfile.ZipFile(path, "w", compression) as file:
+            for member, content in arrays.items():
+                file.writestr(f"{member}.npy", content)
+        return path
+
+    def npy(array):
+        path = folder / "array.npy"
+        np.save(path, array)
+        return path.read_bytes()
+
+    def header(shape, descr="'<f8'", rest=b"\0" * 64):
+        text = f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}".encode()
+        text += b" " * (-(len(text) + 11) % 64) + b"\n"
+        return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + rest
+
+    values = npy(VALUES)
+    flipped = archive("flipped", codes=npy(RNG.normal(size=(60, 30))), factors=values)
+    content = bytearray(flipped.read_bytes())
+    content[2000] ^= 255
+    flipped.write_bytes(bytes(content))
+    yield flipped, "is damaged"
+    encrypted = archive("encrypted", zipfile.ZIP_STORED, codes=npy(CODES), factors=values)
+    content = encrypted.read_bytes().replace(b"PK\x03\x04\x14\x00\x00", b"PK\x03\x04\x14\x00\x01")
+    encrypted.write_bytes(content.replace(b"PK\x01\x02\x14\x03\x14\x00\x00", b"PK\x01\x02\x14\x03\x14\x00\x01"))
+    yield encrypted, "is damaged"
+    method = archive("method", zipfile.ZIP_STORED, codes=npy(CODES), factors=values)
+    content = method.read_bytes().replace(b"PK\x03\x04\x14\x00\x00\x00\x00", b"PK\x03\x04\x14\x00\x00\x00\x63")
+    method.write_bytes(
+        content.replace(b"PK\x01\x02\x14\x03\x14\x00\x00\x00\x00", b"PK\x01\x02\x14\x03\x14\x00\x00\x00\x63")
+    )
+    yield method, "is damaged"
+    for name, shape in (
+        ("huge", "(10**15, 3)"),
+        ("large", "(1000000000000, 3)"),
+        ("bool", "(True, 8)"),
+        ("minus", "(-1, 8)"),
+    ):
+        yield archive(name, codes=header(shape), factors=values), "is damaged"
+    yield archive("syntax", codes=header("(", rest=b""), factors=values), "is damaged"
+    yield archive("bomb", codes=npy(np.zeros((9000, 1000))), factors=values), "is damaged"
+    for name, sizes in (("inf", [np.inf, 3]), ("axes", [[3, 4]]), ("half", [2.7, 4]), ("less", [-3, 4])):
+        yield archive(f"sizes_{name}", codes=npy(CODES), factors=values, sizes=npy(np.array(sizes))), "sizes: needs"
+    yield archive("names", codes=npy(CODES), factors=values, names=npy(np.array([1, 2]))), "names: needs one text"
+    big = folder / "big.npy"
+    big.write_bytes(header("(1000000000000, 3)"))
+    yield big, "claims the shape"
+
+
+def test_damaged_files_end_in_one_line(tmp_path, capsys):
+    np.save(tmp_path / "factors.npy", VALUES)
+    for path, message in damaged_files(tmp_path):
+        extra = ["--factors", str(tmp_path / "factors.npy")] if path.suffix == ".npy" else []
+        assert main(["score", str(path), *extra, "--metrics", "mig"]) == 2, path
+        error = capsys.readouterr().err.strip()
+        assert message in error, (path, error)
+        assert len(error.splitlines()) == 1
+
+
+@pytest.fixture
+def codes_file(tmp_path):
+    np.savez(tmp_path / "codes.npz", codes=CODES, factors=VALUES)
+    return tmp_path / "codes.npz"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--csv", "{file}"], "--csv: needs another file than the input"),
+        (["--json", "{file}"], "--json: needs another file than the input"),
+        (["--csv", "{folder}/none/a.csv"], "--csv: needs a file in a folder that exists"),
+        (["--csv", "{folder}"], "--csv: needs a file in a folder that exists"),
+        (["--csv", "{folder}/a", "--json", "{folder}/a"], "--json: needs another file than --csv"),
+        (["--factors", "{folder}/factors.npy"], "--factors: goes with an .npy of codes"),
+        (["--seed", "9223372036854775808"], "--seed: needs a whole number of at least 0"),
+        (["--batch-size", "0"], "batch_size: needs a whole number"),
+    ],
+)
+def test_score_refuses_before_it_computes(codes_file, tmp_path, capsys, options, message):
+    before = codes_file.read_bytes()
+    given = [option.format(file=codes_file, folder=tmp_path) for option in options]
+    assert main(["score", str(codes_file), "--metrics", "mig", *given]) == 2
+    assert message in capsys.readouterr().err
+    assert codes_file.read_bytes() == before
+
+
+@pytest.mark.parametrize("where", ["ascii", "full", "closed"])
+def test_results_are_written_whatever_becomes_of_the_terminal(codes_file, tmp_path, where):
+    command = [
+        sys.executable,
+        "-m",
+        "jaxdis",
+        "score",
+        str(codes_file),
+        "--metrics",
+        "mig",
+        "--csv",
+        str(tmp_path / "a.csv"),
+    ]
+    environment = {**os.environ, "JAXDIS_CACHE": str(tmp_path)}
+    if where == "ascii":
+        environment["PYTHONIOENCODING"] = "ascii"
+    read, closed = os.pipe()
+    os.close(read)
+    with open("/dev/full", "w") as full, os.fdopen(closed, "w") as pipe:
+        target = {"ascii": subprocess.PIPE, "full": full, "closed": pipe}[where]
+        done = subprocess.run(command, stdout=target, stderr=subprocess.PIPE, text=True, env=environment, check=False)
+    assert (tmp_path / "a.csv").read_text().startswith("member,mig\n0,")
+    assert "Traceback" not in done.stderr
+    assert done.returncode == (0 if where == "ascii" else 2)
+    assert where == "ascii" or "standard output: cannot be written" in done.stderr
+
+
+def test_control_characters_of_file_names_stay_away_from_the_terminal(tmp_path, capsys):
+    path = tmp_path / "a\x1b[31mred.npz"
+    path.write_bytes(b"x")
+    assert main(["score", str(path)]) == 2
+    assert "a\\x1b[31mred.npz: is no .npz" in capsys.readouterr().err
