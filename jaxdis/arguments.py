@@ -5,6 +5,7 @@ import inspect
 import typing
 from collections.abc import Callable, Mapping
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -14,6 +15,8 @@ from jaxdis.options import Count, checked_devices, checked_value, listed, shown
 from jaxdis.typing import as_numpy
 
 MOST_REPLICATES = 10**6
+# Of a code this many times its range from 0, float32 keeps 2^14 levels, as many as a histogram of 20 bins needs.
+FAR = 2.0**10
 # The column of member numbers in tables.
 RESERVED = "member"
 
@@ -147,7 +150,40 @@ def check_weights(weights, n: int):
     array = array.astype(np.float32)
     if not np.isfinite(array).all() or (array < 0).any() or not array.sum() > 0:
         raise ValueError("weights: needs finite numbers of at least 0 that are not all 0")
-    return jnp.asarray(array)
+    whole = (array == np.round(array)).all()
+    return jnp.asarray(array if whole else effective(array))
+
+
+def effective(weights: np.ndarray) -> np.ndarray:
+    """Weights whose sum is the number of samples that they are worth, ``(Σ w)² / Σ w²`` (Kish 1965, §11.7)."""
+    shares = weights.astype(np.float64) / weights.sum(dtype=np.float64)
+    return (shares / (shares**2).sum()).astype(np.float32)
+
+
+def near_zero(codes, test):
+    """Codes, and held-out codes with them, without an offset that float32 would not survive.
+
+    A code of more than float32's precision that lies farther from 0 than ``FAR`` times its own range is moved to 0, in
+    float64: metrics read the spread of a code, which float32 would round away. Returns ``(codes, test)``.
+    """
+    if isinstance(codes, jax.Array):
+        return codes, test
+    array = as_numpy(codes, "codes")
+    if array.ndim not in (2, 3) or 0 in array.shape or array.dtype.kind not in "fiu" or array.dtype.itemsize < 4:
+        return array, test
+    if array.dtype == np.float32:
+        return array, test
+    low, high = (bound.astype(np.float64) for bound in (array.min(axis=-2), array.max(axis=-2)))
+    with np.errstate(invalid="ignore"):  # non-finite codes are met later
+        far = (np.maximum(np.abs(low), np.abs(high)) > FAR * (high - low)) & (high > low)
+    if not far.any():
+        return array, test
+    offset = np.where(far, low, 0.0)[..., None, :]
+    if isinstance(test, tuple | list) and len(test) == 2:
+        held_out = as_numpy(test[0], "test codes")
+        if held_out.ndim == array.ndim and held_out.shape[-1] == array.shape[-1] and held_out.dtype.kind in "fiu":
+            test = (held_out - offset, test[1])
+    return array - offset, test
 
 
 def check_variances(variances, shape: tuple[int, int, int]):

@@ -21,6 +21,7 @@ from jaxdis.arguments import (
     check_weights,
     look_up,
     names_of,
+    near_zero,
     plan_of,
     refuse_ignored,
 )
@@ -88,6 +89,7 @@ def evaluate(
     ``batch_size`` and ``devices``.
     """
     plan, how, bootstrap = plan_of(metrics), check_run(batch_size, devices, progress), check_bootstrap(bootstrap)
+    codes, test = near_zero(codes, test)
     codes = check_codes(codes, "codes")
     single = codes.ndim == 2
     codes = codes[None] if single else codes
@@ -122,6 +124,7 @@ def relate(
     takes each code as it is, which for posterior means is the information in the mean and not in the sampled code.
     """
     spec = relation if isinstance(relation, Spec) else look_up(relation, RELATIONS, "relation")
+    codes, test = near_zero(codes, test)
     given = {"test": test, "weights": weights, "variances": variances, "active": active}
     for name, value in given.items():
         if value is not None and not spec.takes(name):

@@ -62,8 +62,7 @@ def score_member_often(plan_and_count: tuple[Plan, int], member: Member, shared:
 
         def read_by(metric):
             version = trains if metric.needs("test") else samples
-            sample = version.weighted if metric.needs("weights") else version.drawn
-            return sample, tests if metric.needs("test") else None
+            return version.for_metric(metric), tests if metric.needs("test") else None
 
         draws = {name: prepared(metric, draw, read_by(metric)[0].factors) for name, metric in plan}
         results = _measure(plan, jax.random.fold_in(draw, member.number), read_by, member.active, draws)

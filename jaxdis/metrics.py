@@ -75,6 +75,10 @@ class Blend:
     def needs(self, argument: str) -> bool:
         return self.relation.takes(argument)
 
+    @property
+    def distinct_samples(self) -> bool:
+        return self.relation.distinct_samples
+
     def measure(self, key, sample: Sample, test: Sample | None, active, relations: dict, draws=None) -> tuple:
         """Score one member; the relation is taken from ``relations``, or computed and left there for the next score."""
         if self.relation not in relations:
@@ -117,6 +121,10 @@ class Direct:
 
     def needs(self, argument: str) -> bool:
         return self.function.takes(argument)
+
+    @property
+    def distinct_samples(self) -> bool:
+        return self.function.distinct_samples
 
     def measure(self, key, sample: Sample, test: Sample | None, active, relations, draws=None) -> tuple:
         return apply(self.function, key, sample, test, active, draws)

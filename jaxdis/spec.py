@@ -49,6 +49,11 @@ class Spec:
         """Every static option with its value here."""
         return {**_static_options(self.function), **dict(self.options)}
 
+    @property
+    def distinct_samples(self) -> bool:
+        """Whether samples may not repeat: see :func:`distinct_samples`."""
+        return getattr(self.function, "distinct_samples", False)
+
     def takes(self, argument: str) -> bool:
         return argument in _parameters(self.function)
 
@@ -68,6 +73,13 @@ class Spec:
     def seed(self) -> int:
         """A number that depends on the name and the options alone, folded into a member's key."""
         return zlib.crc32(json.dumps(self.describe(), sort_keys=True, default=str).encode())
+
+
+def distinct_samples(function: Callable) -> Callable:
+    """Mark a function for which a sample given twice is not two samples: it reads distances between samples, or splits
+    them into parts to learn from and to judge. A bootstrap gives it halves of the samples, none of them twice."""
+    function.distinct_samples = True
+    return function
 
 
 # Arguments that carry arrays; everything else behind the `*` of a signature is a static option.

@@ -103,6 +103,10 @@ def joint_gap(relation: Relation, *, normalize: bool = True) -> FactorScore:
     code; low is good. ``normalize`` (default): ``1 − JEMMIG_j / (H(y_j) + log bins)``, in [0, 1], high is good.
     Needs a relation that measures codes' entropies; NaN on others.
 
+    Contract: codes that are all constant have JEMMIG ``H(y_j)``, which normalized is far from 0 (0.77 with four equally
+    frequent values and 100 bins): there is no entropy of a code to lose. Compare it with other metrics before reading
+    it as disentanglement.
+
     Reference: Do & Tran 2020, §4.3.
     """
     reading = read(relation)

@@ -70,7 +70,8 @@ def matching(relation: Relation, *, method: Literal["auto", "optax", "scipy"] = 
 def amari(relation: Relation, *, normalize: bool = False) -> Amari:
     """How far the strengths are from a scaled permutation: an error, 0 for one entry in each row and column.
 
-    ``Σ_i (Σ_j |p_ij| / max_j |p_ij| − 1) + Σ_j (Σ_i |p_ij| / max_i |p_ij| − 1)``; rows or columns of zeros count 0.
+    ``Σ_i (Σ_j |p_ij| / max_j |p_ij| − 1) + Σ_j (Σ_i |p_ij| / max_i |p_ij| − 1)``; rows or columns of zeros count 0, and
+    codes of which none is related to any factor have the largest error.
     Between 0 and ``2 d k − d − k`` (``2 n (n − 1)`` for a square matrix); ``normalize`` divides by that.
 
     Reference: Amari et al. 1996, §4; Yang & Amari 1997, §5.
@@ -82,10 +83,11 @@ def amari(relation: Relation, *, normalize: bool = False) -> Amari:
         best = rows.max(axis=1)
         return jnp.where(best > 0, safe_divide(rows.sum(axis=1), best) - 1, 0.0 * best).sum()
 
-    error = excess(strength) + excess(strength.T)
+    codes, factors = reading.num_codes, reading.num_factors
+    largest = 2 * codes * factors - codes - factors
+    error = jnp.where((strength > 0).any(), excess(strength) + excess(strength.T), largest + 0 * strength.sum())
     if normalize:
-        codes, factors = reading.num_codes, reading.num_factors
-        error = safe_divide(error, 2 * codes * factors - codes - factors)
+        error = safe_divide(error, largest)
     return Amari(error)
 
 

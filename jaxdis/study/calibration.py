@@ -24,7 +24,9 @@ from jaxdis.study.grid import FEWEST_SAMPLES, MOST_SAMPLES
 from jaxdis.study.store import Store, cell_id
 
 # Raised whenever a number may change for the same specification.
-NUMERICS = 1
+NUMERICS = 2
+# Of the factors of sweeps, for metrics that hold a factor: what the released configuration of IRS takes.
+FACTOR_BINS = 20
 
 MOST_SEEDS = 10_000
 
@@ -139,8 +141,21 @@ class Part:
     num_factors: int = 0
     rows: int = 0
 
+    def readable(self, metrics: Plan) -> Plan:
+        """The metrics with bins for the continuous factors of a sweep where they could hold none without."""
+        if self.kind not in SWEEPS:
+            return metrics
+        return tuple(
+            (name, metric.with_options(factor_bins=FACTOR_BINS) if _needs_bins(metric) else metric)
+            for name, metric in metrics
+        )
+
     def cell(self, metric: Metric) -> dict:
         return {"kind": "score", "part": dataclasses.asdict(self), "metric": metric.describe(), "numerics": NUMERICS}
+
+
+def _needs_bins(metric: Metric) -> bool:
+    return "factor_bins" in metric.knobs and metric.knobs["factor_bins"] is None
 
 
 class Certificate(NamedTuple):
@@ -199,7 +214,7 @@ def calibrate(
     done, found = store.ids("score"), {}
     total = len(parts) * len(calibration.metrics)
     for part in parts:
-        for plan in _plans(part, calibration.metrics):
+        for plan in _plans(part, part.readable(calibration.metrics)):
             ids = {name: cell_id(part.cell(metric)) for name, metric in plan}
             missing = tuple((name, metric) for name, metric in plan if ids[name] not in done)
             if missing:
@@ -222,7 +237,9 @@ def status(calibration: Calibration, out: str | Path) -> tuple[int, int]:
     store = Store(out)
     if store.begun:
         store.check(calibration.describe())
-    wanted = {cell_id(part.cell(metric)) for part in calibration.parts() for _, metric in calibration.metrics}
+    wanted = {
+        cell_id(part.cell(metric)) for part in calibration.parts() for _, metric in part.readable(calibration.metrics)
+    }
     return len(wanted & store.ids("score")), len(wanted)
 
 
