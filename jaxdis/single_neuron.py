@@ -54,9 +54,15 @@ def snc(
     takes as many bins as classes, and lets codes serve several factors when there are fewer codes than factors.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``.
-    Contract: in [0, 1], 0 at chance; invariant under increasing maps of a code; continuous and one-valued factors are
-    left out and NaN in their part; a factor left without a code (fewer codes than factors, ``mode="paper"``) counts 0;
-    any non-finite code gives NaN; deterministic up to ties of the alignment.
+    Contract:
+
+    - In [0, 1], 0 at chance; invariant under increasing maps of a code.
+    - Only values that occur in the training samples count as classes, however many are declared.
+    - Continuous and one-valued factors are left out and NaN in their part; a factor left without a code (fewer codes
+      than factors, ``mode="paper"``) counts 0; any non-finite code gives NaN.
+    - Deterministic. Where several matchings of bins to classes agree with equally many training samples, the released
+      code may choose another: its training accuracy is the same to the digit, its held-out accuracy was 0.074 and 0.103
+      for 0.071 and 0.106 here on two autoencoders whose codes hardly encode the factor.
 
     Reference: Mahon et al. 2024, §4.1–4.2. The bins by greatest common divisor are in the paper alone, where sampled
     data would give bins of one sample that know the labels by heart: hence the smallest size here. The released code
@@ -146,7 +152,7 @@ def _as_many_bins_as_classes(ordered, trained, held_out, classes, occurs: Bool[A
         return jnp.zeros(most * most).at[cell].add(1.0, mode="promise_in_bounds").reshape(most, most)
 
     agree = jax.lax.map(table, cell)
-    worth = jnp.where((np.arange(most) < used)[:, :, None] & occurs[:, None, :], agree, jnp.nan)
+    worth = jnp.where((np.arange(most)[None, :] < used)[:, :, None] & occurs[:, None, :], agree, jnp.nan)
     class_of_bin = assign_each(worth, maximize=True).column
     return jnp.take_along_axis(class_of_bin, count_dividers(held_out, dividers), axis=1)
 

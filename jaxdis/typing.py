@@ -26,6 +26,8 @@ from jaxdis.options import listed, shown
 
 # More classes than this, and than samples, are ids or time stamps: no table of them fits into memory.
 MOST_CLASSES = 2**16
+# A continuous factor of which float32 merges more than half of the values is refused.
+LEVELS_KEPT = 0.5
 
 Codes = Float[Array, "n d"]
 Weights = Float[Array, " n"]
@@ -190,6 +192,12 @@ def _checked_size(column: np.ndarray, name: str, size, *, inferred: bool) -> int
     if size is None and not inferred:
         if np.abs(column).max() > np.finfo(np.float32).max:
             raise ValueError(f"factors: needs values that float32 can hold, got larger ones in {name}")
+        levels = np.unique(column.astype(np.float32)).size
+        if levels < LEVELS_KEPT * np.unique(column).size:
+            raise ValueError(
+                f"factors: needs values that float32 tells apart, got {name} between {column.min():g} and "
+                f"{column.max():g}; subtract an offset, such as its smallest value"
+            )
         return None
     whole = column.dtype.kind in "iub" or (column == np.round(column)).all()
     if not whole:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxdis import METRICS, Factors, evaluate
+from jaxdis import METRICS, RELATIONS, Blend, Factors, evaluate
 
 SIZES = (4, 3)
 QUICK = {"num_train": 200, "num_eval": 100, "batch": 16}
@@ -167,3 +167,38 @@ def test_what_a_bootstrap_refuses(zoo):
         scores.interval("mig", 95.0)
     with pytest.raises(ValueError, match="kind: needs 'basic' or 'percentile'"):
         scores.interval("mig", kind="normal")
+
+
+@pytest.mark.parametrize("name", ["mig_ksg", "infom", "edi"])
+def test_intervals_of_nearest_neighbours_cover_what_fresh_samples_give(name):
+    """Rows drawn twice are duplicates, which these estimators take for information: intervals lay beside the score."""
+    joint, rng = population(), np.random.default_rng(1)
+
+    def sample():
+        codes, factors = draw(rng, joint, 400)
+        return codes + 0.5 * rng.normal(size=codes.shape).astype(np.float32), factors
+
+    fresh = np.mean([evaluate(*sample(), name)[name] for _ in range(16)])
+    covered = []
+    for trial in range(12):
+        scores = evaluate(*sample(), name, jax.random.key(trial), bootstrap=40)
+        low, high = scores.interval(name)
+        assert low < scores[name] < high
+        covered.append(low <= fresh <= high)
+    assert np.mean(covered) >= 0.75
+
+
+def test_weights_of_any_scale_are_worth_the_same_number_of_samples():
+    rng = np.random.default_rng(2)
+    codes, factors = draw(rng, population(), 500)
+    corrected = {"it": Blend(RELATIONS["mutual_information"].with_options(correction="miller_madow"), "gap")}
+    weights = rng.random(500)
+    scores = [
+        evaluate(codes, factors, corrected, weights=scale * weights)["it"] for scale in (1, 1 / weights.sum(), 50)
+    ]
+    np.testing.assert_allclose(scores, scores[0], atol=1e-5)
+    assert scores[0] > 0
+    counts = rng.integers(0, 4, 500)
+    repeated = Factors.of(np.repeat(np.asarray(factors.values), counts, axis=0), factors.sizes)
+    weighed = evaluate(codes, factors, corrected, weights=counts)["it"]
+    assert weighed == pytest.approx(evaluate(np.repeat(codes, counts, axis=0), repeated, corrected)["it"], abs=1e-5)

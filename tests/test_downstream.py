@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from sklearn.linear_model import Lasso, LogisticRegression
-from sklearn.metrics import log_loss
+from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.model_selection import KFold
 
 from jaxdis import METRICS, Direct, Factors, Sample, Spec, evaluate, relate
@@ -224,3 +224,17 @@ def test_dci_logistic_of_aligned_codes_is_one():
     scores = evaluate(values.astype(np.float32), values, "dci_logistic", test=(values.astype(np.float32), values))
     assert scores["dci_logistic.disentanglement"] > 0.9
     assert METRICS["dci_logistic"].relation == RELATIONS["logistic_importance"]
+
+
+def test_a_class_that_training_lacks_counts_one_half():
+    rng = np.random.default_rng(0)
+    values = rng.integers(0, 4, size=(900, 1))
+    codes = values + 0.7 * rng.normal(size=(900, 3))
+    train = np.flatnonzero(values[:600, 0] < 3)
+    scores = evaluate(codes[train], Factors.of(values[train], (4,)), "explicitness", test=(codes[600:], values[600:]))
+    model = LogisticRegression(tol=1e-8, max_iter=2000)
+    centre, scale = codes[train].mean(axis=0), codes[train].std(axis=0)
+    model.fit((codes[train] - centre) / scale, values[train, 0])
+    probability = model.predict_proba((codes[600:] - centre) / scale)
+    areas = [roc_auc_score(values[600:, 0] == value, probability[:, value]) for value in range(3)]
+    assert scores["explicitness"] == pytest.approx(np.mean([*areas, 0.5]), abs=1e-4)

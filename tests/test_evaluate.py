@@ -286,3 +286,36 @@ def test_traced_factors_work_inside_jit(arrays):
     factors = Factors.of(values)
     inside = jax.jit(lambda c, f: RELATIONS["mutual_information"](c, f).strength)(codes, factors)
     np.testing.assert_allclose(inside, relate(codes, factors, "mutual_information").strength, atol=1e-6)
+
+
+@pytest.mark.parametrize("offset", [1e5, 2.0**24, 1e9])
+def test_codes_far_from_zero_keep_their_digits(offset):
+    rng = np.random.default_rng(0)
+    values = rng.integers(0, 4, size=(800, 2))
+    codes = np.concatenate([values, values + 0.3 * rng.normal(size=(800, 2))], axis=1)
+    names = ("mig", "mig_sup", "dcimig", "mcc", "dci_lasso", "explicitness", "total_correlation", "irs")
+    near = evaluate(codes, values, names, test=(codes[:400], values[:400]))
+    far = evaluate(codes + offset, values, names, test=(codes[:400] + offset, values[:400]))
+    for name in near:
+        assert far[name] == pytest.approx(near[name], abs=2e-4), name
+    matrix = relate(codes + offset, values, "mutual_information").strength
+    np.testing.assert_allclose(matrix, relate(codes, values, "mutual_information").strength, atol=1e-4)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-20, 1e20, 1e30])
+def test_scores_that_know_no_unit_do_not_depend_on_it(scale):
+    rng = np.random.default_rng(1)
+    values = rng.integers(0, 4, size=(600, 2))
+    codes = (values + 0.3 * rng.normal(size=(600, 2))).astype(np.float32)
+    names = ("mig", "mcc", "explicitness", "dci_lasso", "infoe", "mig_ksg", "total_correlation", "dci_logistic")
+    unit, scaled = evaluate(codes, values, names), evaluate(codes * np.float32(scale), values, names)
+    for name in names:
+        column = f"{name}.disentanglement" if name.startswith("dci") else name
+        assert scaled[column] == pytest.approx(unit[column], abs=2e-4), name
+
+
+def test_codes_related_to_nothing_have_the_largest_amari_error():
+    values = np.random.default_rng(2).integers(0, 4, size=(100, 3))
+    metric = {"it": Blend("correlation", SCORES["amari"].with_options(normalize=True))}
+    assert evaluate(np.zeros((100, 5)), values, metric)["it"] == 1
+    assert evaluate(values.astype(float), values, metric)["it"] < 0.4

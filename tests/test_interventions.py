@@ -207,15 +207,20 @@ def test_z_min_variance_of_the_calibration_cases(case):
 def test_z_min_variance_of_case_000_is_that_of_the_population():
     """The reference's five values (.52 to .58) are not reproduced: by its own definition the population has mean .74
     and standard deviation .14 over permutations. Six of nine values of a factor are told as one there, and one vote
-    stands for all six. With 1,000 votes to learn and to judge by, .015 a share; batches of 256 miss close calls."""
+    stands for all six. Where the codes of a value vary nearly alike, batches of 256 vote for either: the population's
+    votes are those of many batches."""
+    rng = np.random.default_rng(0)
     for seed in range(4):
         found, codes, values = _z_min_variance("000", seed)
         table = np.zeros((2, 2))
         for j in range(2):
             for value in range(9):
-                given = values[:, j] == value
-                table[np.argmin(codes[given].var(0) / codes.var(0)), j] += given.mean()
-        assert found == pytest.approx(table.max(axis=1).sum() / 2, abs=0.08)
+                rows = np.flatnonzero(values[:, j] == value)
+                for _ in range(100):
+                    batch = codes[rng.choice(rows, 256)]
+                    table[np.argmin(batch.var(0, ddof=1) / codes.var(0, ddof=1)), j] += len(rows) / len(values) / 100
+        # .015 a share of 1,000 votes to learn and to judge by: three standard errors of their difference.
+        assert found == pytest.approx(table.max(axis=1).sum() / 2, abs=0.06)
 
 
 def _z_min_variance(case: str, seed: int):
@@ -223,3 +228,41 @@ def _z_min_variance(case: str, seed: int):
     codes, factors = calibration(case, jax.random.key(seed), 10_000)
     scores = evaluate(codes, factors, {"z_min_variance": metric}, jax.random.key(seed))
     return scores["z_min_variance"], np.asarray(codes), np.asarray(factors.values)
+
+
+@pytest.mark.parametrize("name", ["factor_vae", "beta_vae"])
+@pytest.mark.parametrize("factors", ["continuous", "one that varies"])
+def test_votes_are_undefined_where_fewer_than_two_factors_can_be_held(name, factors):
+    rng = np.random.default_rng(0)
+    codes = rng.normal(size=(300, 4))
+    if factors == "continuous":
+        factors = Factors.of(rng.random((300, 3)), (None, None, None))
+    else:
+        factors = Factors.of(np.stack([rng.integers(0, 4, 300), np.zeros(300, int)], axis=1), (4, 3))
+    metric = METRICS[name].with_options(num_train=200, num_eval=100)
+    assert np.isnan(evaluate(codes, factors, {"it": metric})["it"])
+    if name == "beta_vae":
+        assert np.isnan(evaluate(codes, factors, {"it": metric.with_options(rescale=True)})["it"])
+
+
+@pytest.mark.parametrize(("name", "least"), [("factor_vae", 0.95), ("beta_vae", 0.95)])
+def test_continuous_factors_are_held_in_bins(name, least):
+    rng = np.random.default_rng(1)
+    values = rng.random((4000, 3))
+    metric = METRICS[name].with_options(num_train=1000, num_eval=500, factor_bins=20)
+    factors = Factors.of(values, (None,) * 3)
+    copies = evaluate(4 * values, factors, {"it": metric})["it"]
+    noise = evaluate(4 * rng.random((4000, 3)), factors, {"it": metric})["it"]
+    assert copies > least
+    assert noise == pytest.approx(1 / 3, abs=0.1)
+
+
+@pytest.mark.parametrize("name", ["factor_vae", "beta_vae"])
+def test_few_samples_of_noise_do_not_beat_chance(name):
+    """Learned and judged on the same 50 samples, noise scored 0.39 and 0.66 for 0.25."""
+    rng = np.random.default_rng(2)
+    values = np.stack([rng.integers(0, size, 50) for size in (3, 4, 5, 6)], axis=1)
+    codes = rng.normal(size=(24, 50, 6))
+    scores = evaluate(codes, values, {"it": METRICS[name].with_options(num_train=1000, num_eval=500)})["it"]
+    # Members share the draws, and 25 samples a half are few: four standard errors.
+    assert np.mean(scores) == pytest.approx(0.25, abs=4 * np.std(scores) / np.sqrt(24) + 0.02)

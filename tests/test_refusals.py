@@ -331,3 +331,10 @@ def test_control_characters_of_file_names_stay_away_from_the_terminal(tmp_path, 
     path.write_bytes(b"x")
     assert main(["score", str(path)]) == 2
     assert "a\\x1b[31mred.npz: is no .npz" in capsys.readouterr().err
+
+
+def test_continuous_factors_that_float32_would_merge_are_refused():
+    seconds = 1.7e9 + np.linspace(0, 60, 500)
+    with pytest.raises(ValueError, match="factors: needs values that float32 tells apart, got 'time'.*subtract"):
+        Factors.of(seconds, (None,), ("time",))
+    assert Factors.of(seconds - 1.7e9, (None,)).num_samples == 500

@@ -105,3 +105,14 @@ def test_monotone_maps_change_nothing():
     codes, factors = representation("unbalanced")
     bent = np.arcsinh(codes) * 3 + codes**3
     np.testing.assert_allclose(score(bent, factors)["snc"], score(codes, factors)["snc"], atol=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["paper", "code"])
+def test_declared_values_that_do_not_occur_change_nothing(mode):
+    rng = np.random.default_rng(9)
+    values = rng.integers(0, 2, size=(600, 1))
+    codes = np.concatenate([values + 0.6 * rng.normal(size=(600, 1)), rng.normal(size=(600, 2))], axis=1)
+    metric = METRICS["snc"].with_options(mode=mode)
+    scores = [float(evaluate(codes, Factors.of(values, (size,)), {"it": metric})["it"]) for size in (2, 3, 4)]
+    assert scores[0] > 0.3
+    assert scores == [scores[0]] * 3

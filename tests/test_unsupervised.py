@@ -111,3 +111,28 @@ def test_udr_of_collapsed_members():
     assert np.isfinite(result.score).all()
     assert (np.asarray(result.pairs)[1] == 0).all()
     assert np.isnan(udr(jnp.asarray(zoo[:1])).score).all()
+
+
+def wasserstein(codes):
+    """By its definition in float64."""
+    covariance = np.cov(codes.astype(float).T)
+    scale = np.sqrt(np.diag(covariance))
+    eigenvalues = np.linalg.eigvalsh(scale[:, None] * covariance * scale[None, :])
+    return 2 * np.trace(covariance) - 2 * np.sqrt(np.maximum(eigenvalues, 0)).sum(), np.trace(covariance)
+
+
+@pytest.mark.parametrize(
+    "scale",
+    [(1, 1, 1e-3, 1e-2, 1e-4), (1000, 1, 1, 1, 1), (1e-10,) * 5, (1e10,) * 5, (1e16,) * 5],
+    ids=["collapsed", "one is large", "small", "large", "very large"],
+)
+@pytest.mark.parametrize("shared", [0.1, 10.0])
+def test_wasserstein_keeps_its_digits_whatever_the_scales(scale, shared):
+    rng = np.random.default_rng(0)
+    codes = ((rng.normal(size=(3000, 5)) + shared * rng.normal(size=(3000, 1))) * np.array(scale)).astype(np.float32)
+    found = evaluate(codes, np.zeros((3000, 1), int), "total_correlation")
+    distance, trace = wasserstein(codes)
+    # The reference itself keeps 1e-16 of the largest variance.
+    tolerance = 1e-4 * distance + 1e-14 * trace
+    assert found["total_correlation.wasserstein"] == pytest.approx(distance, abs=tolerance)
+    assert found["total_correlation.wasserstein_normalized"] == pytest.approx(distance / trace, abs=tolerance / trace)

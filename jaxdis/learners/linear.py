@@ -112,7 +112,7 @@ def lasso_standardised(
     d, columns = inputs.shape[1], jnp.concatenate([inputs, targets], axis=1)
     mean, deviation = moments(columns)
     unit = jnp.where(deviation > 0, deviation, 1.0)
-    columns = jnp.where(deviation > 0, (columns - mean[None, :]) / unit[None, :], 0.0)
+    columns = jnp.where((deviation > 0)[None, :], (columns - mean[None, :]) / unit[None, :], 0.0)
     correlation = product_over_samples(columns[:, :d], columns) / columns.shape[0]
     gram, cross = correlation[:, :d], correlation[:, d:]
     weights = _descend(gram, cross, penalty, jnp.zeros_like(cross), sweeps)

@@ -79,7 +79,9 @@ def _unit(columns, weights):
     """Columns around their mean in units of their deviation, 0 for a constant; the deviation."""
     mean, deviation = moments(columns, weights)
     unit = jnp.where(deviation > 0, deviation, 1.0)
-    columns = jnp.where((deviation > 0) & (weights > 0)[:, None], (columns - mean[None, :]) / unit[None, :], 0.0)
+    columns = jnp.where(
+        (deviation > 0)[None, :] & (weights > 0)[:, None], (columns - mean[None, :]) / unit[None, :], 0.0
+    )
     return columns, deviation
 
 

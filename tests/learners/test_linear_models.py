@@ -254,3 +254,104 @@ def test_explicitness_of_independent_codes_is_chance(samples):
     noise = rng.normal(size=(20, *codes.shape)).astype(np.float32)
     scores = evaluate(noise, Factors.of(values, SIZES), "explicitness")["explicitness"]
     assert abs(scores.mean() - 0.5) < 4 * scores.std() / np.sqrt(20)
+
+
+def test_each_factor_is_fitted_as_if_it_were_alone(samples):
+    """Penalties of 10⁴ and 0.01 in one program: the bound of one factor must not stop the other."""
+    codes, values, _, _ = samples
+    fit = jax.jit(lambda v, s, sizes: logistic.fit_logistic(jnp.asarray(codes), v, sizes, strength=s), static_argnums=2)
+    classes = jnp.asarray(values[:, [0, 2]], jnp.int32)
+    together = fit(classes, jnp.array([1e4, 0.01]), (3, 8))
+    for j, (part, strength) in enumerate(zip((slice(0, 3), slice(3, 11)), (1e4, 0.01), strict=True)):
+        oracle = LogisticRegression(C=strength, tol=1e-10, max_iter=5000).fit(codes, values[:, [0, 2][j]])
+        np.testing.assert_allclose(together.coefficients[:, part], oracle.coef_.T, atol=2e-3 * abs(oracle.coef_).max())
+
+
+def hard_to_fit():
+    """Codes of a small random network: heavy tails, nearly collapsed codes, forty classes that overlap."""
+    rng = np.random.default_rng(1)
+    values = rng.integers(0, (3, 40), size=(4000, 2))
+    phases = np.concatenate([values / (3, 40), np.sin(2 * np.pi * values / (3, 40))], axis=1)
+    codes = np.tanh(1.5 * phases @ rng.normal(size=(4, 30))) @ rng.normal(size=(30, 8))
+    codes = np.sinh(codes + 0.1 * rng.normal(size=codes.shape)) * np.logspace(-3, 0, 8)
+    return np.asarray(linear.standardised(jnp.asarray(codes, jnp.float32))), values
+
+
+@pytest.mark.parametrize("strength", [1.0, np.inf])
+def test_areas_are_those_of_the_optimum_on_codes_that_are_hard_to_fit(strength):
+    codes, values = hard_to_fit()
+    model = jax.jit(lambda c, v: logistic.fit_logistic(c, v, (3, 40), strength=strength))(
+        jnp.asarray(codes), jnp.asarray(values, jnp.int32)
+    )
+    found = np.asarray(logistic.log_probabilities(model, jnp.asarray(codes), (3, 40)))
+    for j, part in enumerate(logistic.Groups.of((3, 40)).slices()):
+        oracle = LogisticRegression(C=strength, tol=1e-8, max_iter=4000).fit(codes.astype(float), values[:, j])
+        expected = oracle.predict_proba(codes.astype(float))
+        for value in range((3, 40)[j]):
+            area = roc_auc_score(values[:, j] == value, found[:, part][:, value])
+            # The documented 1e-4, doubled for single classes of a hundred samples.
+            assert area == pytest.approx(roc_auc_score(values[:, j] == value, expected[:, value]), abs=2e-4)
+
+
+def test_logits_beyond_the_range_of_exponentials_are_fitted():
+    """Nearly separable without a penalty: logits of hundreds, which a clip would stop from moving."""
+    rng = np.random.default_rng(0)
+    codes = np.concatenate([rng.normal(size=(600, 1)), 40 + 0.1 * rng.normal(size=(60, 1))])
+    classes = np.r_[codes[:600, 0] + 0.05 * rng.normal(size=600) > 0, np.zeros(60, bool)].astype(int)
+    model = jax.jit(lambda c, v: logistic.fit_logistic(c, v, (2,), strength=np.inf))(
+        jnp.asarray(codes, jnp.float32), jnp.asarray(classes[:, None], jnp.int32)
+    )
+    found = np.asarray(logistic.log_probabilities(model, jnp.asarray(codes, jnp.float32), (2,)))
+    oracle = LogisticRegression(C=np.inf, tol=1e-10, max_iter=20000).fit(codes, classes)
+    entropy = -found[np.arange(660), classes].mean()
+    expected = -np.log(oracle.predict_proba(codes)[np.arange(660), classes]).mean()
+    assert entropy == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("apart", [1e-1, 1e-2, 1e-3])
+def test_lasso_of_codes_that_nearly_copy_each_other_reaches_the_optimum(apart):
+    """The objective is compared: scikit-learn's coordinates alone need 10⁵ sweeps for the coefficients."""
+    rng = np.random.default_rng(2)
+    codes = rng.normal(size=(2000, 6))
+    codes[:, 1] = codes[:, 0] + apart * rng.normal(size=2000)
+    target = codes[:, :1] + 0.5 * codes[:, 1:2] - codes[:, 2:3] + 0.1 * rng.normal(size=(2000, 1))
+    codes, target = ((array - array.mean(axis=0)) / array.std(axis=0) for array in (codes, target))
+
+    def objective(weights):
+        return ((target[:, 0] - codes @ weights) ** 2).mean() / 2 + 0.02 * np.abs(weights).sum()
+
+    found = np.asarray(linear.lasso(jnp.asarray(codes, jnp.float32), jnp.asarray(target, jnp.float32), 0.02))[:, 0]
+    best = Lasso(alpha=0.02, tol=1e-10, max_iter=100_000).fit(codes, target[:, 0]).coef_
+    assert objective(found.astype(float)) <= objective(best) + 1e-8
+
+
+def test_lasso_of_many_correlated_codes_equals_scikit_learn():
+    rng = np.random.default_rng(3)
+    values = rng.integers(0, (3, 6, 40), size=(3000, 3))
+    codes = values / (3, 6, 40) @ rng.normal(size=(3, 40)) + 0.05 * rng.normal(size=(3000, 40))
+    codes, targets = ((array - array.mean(axis=0)) / array.std(axis=0) for array in (codes, values))
+    found = linear.lasso(jnp.asarray(codes, jnp.float32), jnp.asarray(targets, jnp.float32), 0.02)
+    oracle = Lasso(alpha=0.02, tol=1e-12, max_iter=100_000).fit(codes, targets)
+    np.testing.assert_allclose(found, oracle.coef_.T, atol=5e-5)  # two hundred sweeps were off by 0.019
+
+
+def test_a_masked_code_is_not_in_the_lasso():
+    rng = np.random.default_rng(4)
+    values = rng.integers(0, 5, size=(900, 1))
+    codes = np.concatenate([values, values + rng.normal(size=(900, 1)), rng.normal(size=(900, 1))], axis=1)
+    held = {"test": (codes[600:], values[600:])}
+    masked = relate(codes[:600], values[:600], "lasso_importance", active=[False, True, True], **held)
+    removed = relate(codes[:600, 1:], values[:600], "lasso_importance", test=(codes[600:, 1:], values[600:]))
+    np.testing.assert_allclose(masked.strength[1:], removed.strength, atol=1e-6)
+    np.testing.assert_allclose(masked.fit, removed.fit, atol=1e-6)
+    assert removed.strength[0, 0] > 0.5
+
+
+@pytest.mark.parametrize("constant", [0.0, 1e-30, 2.5])
+def test_the_machine_of_a_constant_code_names_the_class_of_the_largest_intercept(constant):
+    rng = np.random.default_rng(5)
+    classes = rng.choice(3, size=(1500, 1), p=[0.7, 0.2, 0.1])
+    codes = np.full((1500, 1), constant, np.float32)
+    found = relate(codes[:1000], classes[:1000], "svm_accuracy", test=(codes[1000:], classes[1000:]))
+    oracle = LinearSVC(C=0.01, class_weight="balanced").fit(codes[:1000], classes[:1000, 0])
+    assert found.strength[0, 0] == pytest.approx(oracle.score(codes[1000:], classes[1000:, 0]), abs=1e-6)

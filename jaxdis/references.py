@@ -1,0 +1,429 @@
+"""The bibliography: what the docstrings of the library cite as "Name et al. YEAR", in full.
+
+``jaxdis list references`` prints it, and ``jaxdis list references --bibtex mig dci`` the entries that were used.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+
+class Reference(NamedTuple):
+    """A publication. ``link`` is a DOI (``10.…``), an arXiv number (``arXiv:…``) or an address."""
+
+    authors: tuple[str, ...]
+    title: str
+    venue: str
+    year: int
+    link: str
+
+    @property
+    def cited(self) -> str:
+        """How docstrings cite it: ``Chen et al. 2018``."""
+        names = [author.split(", ")[0] for author in self.authors]
+        if len(names) > 2:
+            return f"{names[0]} et al. {self.year}"
+        return f"{' & '.join(names)} {self.year}"
+
+    @property
+    def url(self) -> str:
+        if self.link.startswith("10."):
+            return f"https://doi.org/{self.link}"
+        if self.link.startswith("arXiv:"):
+            return f"https://arxiv.org/abs/{self.link.removeprefix('arXiv:')}"
+        return f"https://{self.link}"
+
+    def bibtex(self, key: str) -> str:
+        """An entry of a BibTeX file."""
+        kind, place = ("article", "journal") if self.venue[-1].isdigit() else ("misc", "howpublished")
+        fields = {
+            "author": " and ".join(self.authors),
+            "title": f"{{{self.title}}}",
+            place: self.venue,
+            "year": str(self.year),
+            "url": self.url,
+        }
+        lines = [f"  {name} = {{{value}}}," for name, value in fields.items()]
+        return "\n".join([f"@{kind}{{{key},", *lines, "}"])
+
+
+def _of(authors: str, title: str, venue: str, year: int, link: str) -> Reference:
+    return Reference(tuple(authors.split("; ")), title, venue, year, link)
+
+
+REFERENCES: dict[str, Reference] = {
+    "amari1996": _of(
+        "Amari, S.; Cichocki, A.; Yang, H. H.",
+        "A New Learning Algorithm for Blind Signal Separation",
+        "Advances in Neural Information Processing Systems 8",
+        1996,
+        "proceedings.neurips.cc/paper/1995/hash/e19347e1c3ca0c0b97de5fb3b690855a-Abstract.html",
+    ),
+    "arbelaez2011": _of(
+        "Arbeláez, P.; Maire, M.; Fowlkes, C.; Malik, J.",
+        "Contour Detection and Hierarchical Image Segmentation",
+        "IEEE Transactions on Pattern Analysis and Machine Intelligence 33",
+        2011,
+        "10.1109/TPAMI.2010.161",
+    ),
+    "belghazi2018": _of(
+        "Belghazi, M. I.; Baratin, A.; Rajeswar, S.; Ozair, S.; Bengio, Y.; Courville, A.; Hjelm, R. D.",
+        "Mutual Information Neural Estimation",
+        "International Conference on Machine Learning",
+        2018,
+        "arXiv:1801.04062",
+    ),
+    "bohning1992": _of(
+        "Böhning, D.",
+        "Multinomial Logistic Regression Algorithm",
+        "Annals of the Institute of Statistical Mathematics 44",
+        1992,
+        "10.1007/BF00048682",
+    ),
+    "breiman2001": _of("Breiman, L.", "Random Forests", "Machine Learning 45", 2001, "10.1023/A:1010933404324"),
+    "burda2016": _of(
+        "Burda, Y.; Grosse, R.; Salakhutdinov, R.",
+        "Importance Weighted Autoencoders",
+        "International Conference on Learning Representations",
+        2016,
+        "arXiv:1509.00519",
+    ),
+    "burgess2018": _of(
+        "Burgess, C. P.; Higgins, I.; Pal, A.; Matthey, L.; Watters, N.; Desjardins, G.; Lerchner, A.",
+        "Understanding Disentangling in β-VAE",
+        "NIPS Workshop on Learning Disentangled Representations",
+        2018,
+        "arXiv:1804.03599",
+    ),
+    "burgesskim2018": _of(
+        "Burgess, C.; Kim, H.", "3D Shapes Dataset", "DeepMind", 2018, "github.com/google-deepmind/3d-shapes"
+    ),
+    "cao2022": _of(
+        "Cao, J.; Nai, R.; Yang, Q.; Huang, J.; Gao, Y.",
+        "An Empirical Study on Disentanglement of Negative-free Contrastive Learning",
+        "Advances in Neural Information Processing Systems",
+        2022,
+        "arXiv:2206.04756",
+    ),
+    "carbonneau2022": _of(
+        "Carbonneau, M.-A.; Zaïdi, J.; Boilard, J.; Gagnon, G.",
+        "Measuring Disentanglement: A Review of Metrics",
+        "IEEE Transactions on Neural Networks and Learning Systems 35",
+        2022,
+        "10.1109/TNNLS.2022.3218982",
+    ),
+    "chen2018": _of(
+        "Chen, R. T. Q.; Li, X.; Grosse, R.; Duvenaud, D.",
+        "Isolating Sources of Disentanglement in Variational Autoencoders",
+        "Advances in Neural Information Processing Systems",
+        2018,
+        "arXiv:1802.04942",
+    ),
+    "crouse2016": _of(
+        "Crouse, D. F.",
+        "On Implementing 2D Rectangular Assignment Algorithms",
+        "IEEE Transactions on Aerospace and Electronic Systems 52",
+        2016,
+        "10.1109/TAES.2016.140952",
+    ),
+    "dangnhu2022": _of(
+        "Dang-Nhu, R.",
+        "Evaluating Disentanglement of Structured Representations",
+        "International Conference on Learning Representations",
+        2022,
+        "arXiv:2101.04041",
+    ),
+    "davison1997": _of(
+        "Davison, A. C.; Hinkley, D. V.",
+        "Bootstrap Methods and Their Application",
+        "Cambridge University Press",
+        1997,
+        "10.1017/CBO9780511802843",
+    ),
+    "do2020": _of(
+        "Do, K.; Tran, T.",
+        "Theory and Evaluation Metrics for Learning Disentangled Representations",
+        "International Conference on Learning Representations",
+        2020,
+        "arXiv:1908.09961",
+    ),
+    "duan2020": _of(
+        "Duan, S.; Matthey, L.; Saraiva, A.; Watters, N.; Burgess, C. P.; Lerchner, A.; Higgins, I.",
+        "Unsupervised Model Selection for Variational Disentangled Representation Learning",
+        "International Conference on Learning Representations",
+        2020,
+        "arXiv:1905.12614",
+    ),
+    "eastwood2018": _of(
+        "Eastwood, C.; Williams, C. K. I.",
+        "A Framework for the Quantitative Evaluation of Disentangled Representations",
+        "International Conference on Learning Representations",
+        2018,
+        "openreview.net/forum?id=By-7dz-AZ",
+    ),
+    "efron1993": _of(
+        "Efron, B.; Tibshirani, R. J.",
+        "An Introduction to the Bootstrap",
+        "Chapman & Hall",
+        1993,
+        "10.1201/9780429246593",
+    ),
+    "engelcke2020": _of(
+        "Engelcke, M.; Kosiorek, A. R.; Parker Jones, O.; Posner, I.",
+        "GENESIS: Generative Scene Inference and Sampling with Object-Centric Latent Representations",
+        "International Conference on Learning Representations",
+        2020,
+        "arXiv:1907.13052",
+    ),
+    "fan2008": _of(
+        "Fan, R.-E.; Chang, K.-W.; Hsieh, C.-J.; Wang, X.-R.; Lin, C.-J.",
+        "LIBLINEAR: A Library for Large Linear Classification",
+        "Journal of Machine Learning Research 9",
+        2008,
+        "jmlr.org/papers/v9/fan08a.html",
+    ),
+    "friedman2001": _of(
+        "Friedman, J. H.",
+        "Greedy Function Approximation: A Gradient Boosting Machine",
+        "Annals of Statistics 29",
+        2001,
+        "10.1214/aos/1013203451",
+    ),
+    "friedman2010": _of(
+        "Friedman, J.; Hastie, T.; Tibshirani, R.",
+        "Regularization Paths for Generalized Linear Models via Coordinate Descent",
+        "Journal of Statistical Software 33",
+        2010,
+        "10.18637/jss.v033.i01",
+    ),
+    "gondal2019": _of(
+        "Gondal, M. W.; Wüthrich, M.; Miladinović, Đ.; Locatello, F.; Breidt, M.; Volchkov, V.; Akpo, J.; "
+        "Bachem, O.; Schölkopf, B.; Bauer, S.",
+        "On the Transfer of Inductive Bias from Simulation to the Real World: a New Disentanglement Dataset",
+        "Advances in Neural Information Processing Systems",
+        2019,
+        "arXiv:1906.03292",
+    ),
+    "greff2019": _of(
+        "Greff, K.; Kaufman, R. L.; Kabra, R.; Watters, N.; Burgess, C.; Zoran, D.; Matthey, L.; Botvinick, M.; "
+        "Lerchner, A.",
+        "Multi-Object Representation Learning with Iterative Variational Inference",
+        "International Conference on Machine Learning",
+        2019,
+        "arXiv:1903.00450",
+    ),
+    "higgins2017": _of(
+        "Higgins, I.; Matthey, L.; Pal, A.; Burgess, C.; Glorot, X.; Botvinick, M.; Mohamed, S.; Lerchner, A.",
+        "beta-VAE: Learning Basic Visual Concepts with a Constrained Variational Framework",
+        "International Conference on Learning Representations",
+        2017,
+        "openreview.net/forum?id=Sy2fzU9gl",
+    ),
+    "hsu2023": _of(
+        "Hsu, K.; Dorrell, W.; Whittington, J. C. R.; Wu, J.; Finn, C.",
+        "Disentanglement via Latent Quantization",
+        "Advances in Neural Information Processing Systems",
+        2023,
+        "arXiv:2305.18378",
+    ),
+    "hubert1985": _of(
+        "Hubert, L.; Arabie, P.", "Comparing Partitions", "Journal of Classification 2", 1985, "10.1007/BF01908075"
+    ),
+    "hyvarinen2016": _of(
+        "Hyvärinen, A.; Morioka, H.",
+        "Unsupervised Feature Extraction by Time-Contrastive Learning and Nonlinear ICA",
+        "Advances in Neural Information Processing Systems",
+        2016,
+        "arXiv:1605.06336",
+    ),
+    "julka2024": _of(
+        "Julka, S.; Wang, Y.; Granitzer, M.",
+        "Towards an Improved Metric for Evaluating Disentangled Representations",
+        "arXiv preprint",
+        2024,
+        "arXiv:2410.03056",
+    ),
+    "keerthi2005": _of(
+        "Keerthi, S. S.; DeCoste, D.",
+        "A Modified Finite Newton Method for Fast Solution of Large Scale Linear SVMs",
+        "Journal of Machine Learning Research 6",
+        2005,
+        "jmlr.org/papers/v6/keerthi05a.html",
+    ),
+    "kim2018": _of(
+        "Kim, H.; Mnih, A.",
+        "Disentangling by Factorising",
+        "International Conference on Machine Learning",
+        2018,
+        "arXiv:1802.05983",
+    ),
+    "kingma2015": _of(
+        "Kingma, D. P.; Ba, J.",
+        "Adam: A Method for Stochastic Optimization",
+        "International Conference on Learning Representations",
+        2015,
+        "arXiv:1412.6980",
+    ),
+    "kish1965": _of("Kish, L.", "Survey Sampling", "Wiley", 1965, "archive.org/details/surveysampling0000kish"),
+    "kraskov2004": _of(
+        "Kraskov, A.; Stögbauer, H.; Grassberger, P.",
+        "Estimating Mutual Information",
+        "Physical Review E 69",
+        2004,
+        "10.1103/PhysRevE.69.066138",
+    ),
+    "kuhn1955": _of(
+        "Kuhn, H. W.",
+        "The Hungarian Method for the Assignment Problem",
+        "Naval Research Logistics Quarterly 2",
+        1955,
+        "10.1002/nav.3800020109",
+    ),
+    "kumar2018": _of(
+        "Kumar, A.; Sattigeri, P.; Balakrishnan, A.",
+        "Variational Inference of Disentangled Latent Concepts from Unlabeled Observations",
+        "International Conference on Learning Representations",
+        2018,
+        "arXiv:1711.00848",
+    ),
+    "lecun2004": _of(
+        "LeCun, Y.; Huang, F. J.; Bottou, L.",
+        "Learning Methods for Generic Object Recognition with Invariance to Pose and Lighting",
+        "IEEE Conference on Computer Vision and Pattern Recognition",
+        2004,
+        "10.1109/CVPR.2004.1315150",
+    ),
+    "li2020": _of(
+        "Li, Z.; Murkute, J. V.; Gyawali, P. K.; Wang, L.",
+        "Progressive Learning and Disentanglement of Hierarchical Representations",
+        "International Conference on Learning Representations",
+        2020,
+        "arXiv:2002.10549",
+    ),
+    "locatello2019": _of(
+        "Locatello, F.; Bauer, S.; Lucic, M.; Rätsch, G.; Gelly, S.; Schölkopf, B.; Bachem, O.",
+        "Challenging Common Assumptions in the Unsupervised Learning of Disentangled Representations",
+        "International Conference on Machine Learning",
+        2019,
+        "arXiv:1811.12359",
+    ),
+    "locatello2020": _of(
+        "Locatello, F.; Bauer, S.; Lucic, M.; Rätsch, G.; Gelly, S.; Schölkopf, B.; Bachem, O.",
+        "A Sober Look at the Unsupervised Learning of Disentangled Representations and their Evaluation",
+        "Journal of Machine Learning Research 21",
+        2020,
+        "arXiv:2010.14766",
+    ),
+    "mahon2024": _of(
+        "Mahon, L.; Sha, L.; Lukasiewicz, T.",
+        "Correcting Flaws in Common Disentanglement Metrics",
+        "Transactions on Machine Learning Research",
+        2024,
+        "openreview.net/forum?id=c8WJ4Vozb2",
+    ),
+    "matthey2017": _of(
+        "Matthey, L.; Higgins, I.; Hassabis, D.; Lerchner, A.",
+        "dSprites: Disentanglement Testing Sprites Dataset",
+        "DeepMind",
+        2017,
+        "github.com/google-deepmind/dsprites-dataset",
+    ),
+    "nocedal2006": _of(
+        "Nocedal, J.; Wright, S. J.", "Numerical Optimization", "Springer", 2006, "10.1007/978-0-387-40065-5"
+    ),
+    "politis1999": _of(
+        "Politis, D. N.; Romano, J. P.; Wolf, M.", "Subsampling", "Springer", 1999, "10.1007/978-1-4612-1554-7"
+    ),
+    "ramamoorthi2001": _of(
+        "Ramamoorthi, R.; Hanrahan, P.",
+        "An Efficient Representation for Irradiance Environment Maps",
+        "SIGGRAPH",
+        2001,
+        "10.1145/383259.383317",
+    ),
+    "reed2015": _of(
+        "Reed, S. E.; Zhang, Y.; Zhang, Y.; Lee, H.",
+        "Deep Visual Analogy-Making",
+        "Advances in Neural Information Processing Systems",
+        2015,
+        "proceedings.neurips.cc/paper/2015/hash/e07413354875be01a996dc560274708e-Abstract.html",
+    ),
+    "ridgeway2018": _of(
+        "Ridgeway, K.; Mozer, M. C.",
+        "Learning Deep Disentangled Embeddings with the F-Statistic Loss",
+        "Advances in Neural Information Processing Systems",
+        2018,
+        "arXiv:1802.05312",
+    ),
+    "ross2014": _of(
+        "Ross, B. C.",
+        "Mutual Information between Discrete and Continuous Data Sets",
+        "PLoS ONE 9",
+        2014,
+        "10.1371/journal.pone.0087357",
+    ),
+    "sepliarskaia2019": _of(
+        "Sepliarskaia, A.; Kiseleva, J.; de Rijke, M.",
+        "How to Not Measure Disentanglement",
+        "arXiv preprint",
+        2019,
+        "arXiv:1910.05587",
+    ),
+    "suter2019": _of(
+        "Suter, R.; Miladinović, Đ.; Schölkopf, B.; Bauer, S.",
+        "Robustly Disentangled Causal Mechanisms: Validating Deep Representations for Interventional Robustness",
+        "International Conference on Machine Learning",
+        2019,
+        "arXiv:1811.00007",
+    ),
+    "trauble2021": _of(
+        "Träuble, F.; Creager, E.; Kilbertus, N.; Locatello, F.; Dittadi, A.; Goyal, A.; Schölkopf, B.; Bauer, S.",
+        "On Disentangled Representations Learned from Correlated Data",
+        "International Conference on Machine Learning",
+        2021,
+        "arXiv:2006.07886",
+    ),
+    "yang1997": _of(
+        "Yang, H. H.; Amari, S.",
+        "Adaptive Online Learning Algorithms for Blind Separation: Maximum Entropy and Minimum Mutual Information",
+        "Neural Computation 9",
+        1997,
+        "10.1162/neco.1997.9.7.1457",
+    ),
+}
+
+_BY_CITATION = {reference.cited: key for key, reference in REFERENCES.items()}
+_NAME = r"[A-ZÀ-Ž][\w’-]+"
+# "Chen et al. 2018", "Kim & Mnih (2018)", "Burgess and Kim 2018", and "Ross 2014" where there is such an entry.
+_CITATION = re.compile(rf"({_NAME})( et al\.| (?:&|and) {_NAME})? \(?((?:19|20)\d\d)\b")
+
+
+def citations(text: str) -> list[str]:
+    """What a text cites, as ``Chen et al. 2018``, in the order of first citation.
+
+    A single name counts only if there is an entry for it: "Table 2019" is no citation.
+    """
+    found = []
+    for name, others, year in _CITATION.findall(re.sub(r"\s+", " ", text)):
+        citation = f"{name}{others.replace(' and ', ' & ')} {year}"
+        if others or citation in _BY_CITATION:
+            found.append(citation)
+    return list(dict.fromkeys(found))
+
+
+def cited_in(text: str) -> list[str]:
+    """Keys of the entries that a text cites, in the order of first citation."""
+    return [_BY_CITATION[citation] for citation in citations(text) if citation in _BY_CITATION]
+
+
+def bibliography(keys: Iterable[str]) -> str:
+    """BibTeX of entries, each once.
+
+    Raises:
+      ValueError: for a key without an entry.
+    """
+    keys = list(dict.fromkeys(keys))
+    for key in keys:
+        if key not in REFERENCES:
+            raise ValueError(f"references: needs keys such as chen2018, got {key!r}")
+    return "\n\n".join(REFERENCES[key].bibtex(key) for key in keys)
