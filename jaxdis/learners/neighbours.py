@@ -94,9 +94,9 @@ def over_deviation(columns: Float[Array, "n c"]) -> Float[Array, "n c"]:
     """Each column over its standard deviation; a constant one is 0."""
     deviation = moments(columns)[1]
     constant = columns.max(axis=0) == columns.min(axis=0)
-    # Around the first sample: differences of large numbers would round.
-    columns = (columns - columns[:1]) / jnp.where(deviation > 0, deviation, 1.0)[None, :]
-    return jnp.where(constant[None, :], 0.0, columns)
+    columns = jnp.where(constant[None, :], 0.0, columns / jnp.where(deviation > 0, deviation, 1.0)[None, :])
+    # Written once: where a compiler divides again for each reader, equal values may come out unequal.
+    return jax.lax.optimization_barrier(columns)
 
 
 def _class_ranges(classes, sizes):

@@ -168,9 +168,9 @@ def test_values_on_a_grid_are_the_mean_over_noise(code_grid, value_grid):
         np.round(column / grid) * grid if grid else column for column, grid in ((code, code_grid), (value, value_grid))
     )
     expected = [mutual_info_regression(code[:, None], value, random_state=seed, n_neighbors=3)[0] for seed in range(8)]
-    found = [continuous(code[:, None], value[:, None], method=method)[0, 0] for method in ("sorted", "brute")]
+    found = [float(continuous(code[:, None], value[:, None], method=method)[0, 0]) for method in ("sorted", "brute")]
     assert found[0] == pytest.approx(found[1], abs=1e-5)
-    assert joint_continuous(code[:, None], value[:, None])[0] == pytest.approx(found[0], abs=1e-4)
+    assert float(joint_continuous(code[:, None], value[:, None])[0]) == pytest.approx(found[0], abs=1e-4)
     # Four standard deviations over noise, and 0.006: float32 distances between points of a grid are not all equal.
     assert found[0] == pytest.approx(np.mean(expected), abs=4 * np.std(expected) + 0.006)
 
