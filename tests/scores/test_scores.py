@@ -263,7 +263,7 @@ def test_every_score_is_the_same_jitted_and_batched(name):
     def one(matrix):
         return spec(Relation.of(matrix, jnp.ones(4), code_ceiling=codes))
 
-    batched = jax.vmap(one)(matrices)
+    batched = jax.jit(jax.vmap(one))(matrices)
     for member in range(3):
         alone = jax.jit(one)(matrices[member])
         for field, value in alone._asdict().items():
