@@ -88,7 +88,7 @@ def evaluate_structured(
     iterations: Natural = 100,
     penalty: Positive = 1.0,
     threshold: Share = NOISE,
-    final: str | Spec = PRESETS["dangnhu2021"],
+    final: str | Spec = PRESETS["dangnhu2022"],
     batch_size: Count | None = None,
     devices: Sequence[jax.Device] | None = None,
 ) -> Scores:

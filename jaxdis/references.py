@@ -243,13 +243,6 @@ REFERENCES: dict[str, Reference] = {
         2024,
         "arXiv:2410.03056",
     ),
-    "keerthi2005": _of(
-        "Keerthi, S. S.; DeCoste, D.",
-        "A Modified Finite Newton Method for Fast Solution of Large Scale Linear SVMs",
-        "Journal of Machine Learning Research 6",
-        2005,
-        "jmlr.org/papers/v6/keerthi05a.html",
-    ),
     "kim2018": _of(
         "Kim, H.; Mnih, A.",
         "Disentangling by Factorising",
@@ -264,7 +257,7 @@ REFERENCES: dict[str, Reference] = {
         2015,
         "arXiv:1412.6980",
     ),
-    "kish1965": _of("Kish, L.", "Survey Sampling", "Wiley", 1965, "archive.org/details/surveysampling0000kish"),
+    "kish1965": _of("Kish, L.", "Survey Sampling", "Wiley", 1965, "www.wiley.com/p-9780471109495"),
     "kraskov2004": _of(
         "Kraskov, A.; Stögbauer, H.; Grassberger, P.",
         "Estimating Mutual Information",

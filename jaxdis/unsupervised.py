@@ -82,7 +82,8 @@ def total_correlation(
         codes = codes + jnp.sqrt(variances) * jax.random.normal(key, codes.shape)
     mean, deviation = moments(jnp.nan_to_num(codes))
     varies = (deviation > 0) if active is None else (deviation > 0) & active
-    unit = jnp.where(varies[None, :], (jnp.nan_to_num(codes) - mean[None, :]) / jnp.where(varies, deviation, 1.0), 0.0)
+    scale = jnp.where(varies, deviation, 1.0)[None, :]
+    unit = jnp.where(varies[None, :], (jnp.nan_to_num(codes) - mean[None, :]) / scale, 0.0)
     n = codes.shape[0]
     correlation = product_over_samples(unit, unit) / n
     tc = _gaussian_total_correlation(unit, correlation, varies)

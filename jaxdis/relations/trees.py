@@ -149,12 +149,12 @@ PRESETS: dict[str, Spec] = {
     "locatello2020": Spec(boosted_trees),
     # Eastwood & Williams 2018, §4.3: regressors of 10 trees, depth chosen on unseen samples.
     "eastwood2018": Spec(random_forest),
-    # Hsu et al. 2024, released code: classifiers of 100 trees of depth 10 by entropy, √d codes a split.
-    "hsu2024": Spec(random_forest).with_options(
+    # Hsu et al. 2023, released code: classifiers of 100 trees of depth 10 by entropy, √d codes a split.
+    "hsu2023": Spec(random_forest).with_options(
         criterion="entropy", trees=100, depth=10, choose_depth=False, features="sqrt"
     ),
-    # Dang-Nhu 2021, App. C.4: 10 trees of depth 15, chosen on a validation set.
-    "dangnhu2021": Spec(random_forest).with_options(trees=10, depth=15, choose_depth=False),
+    # Dang-Nhu 2022, App. C.4: 10 trees of depth 15, chosen on a validation set.
+    "dangnhu2022": Spec(random_forest).with_options(trees=10, depth=15, choose_depth=False),
 }
 
 

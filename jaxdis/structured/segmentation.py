@@ -112,7 +112,7 @@ def mean_segmentation_covering(
     Arguments as :func:`ari`. ``foreground`` leaves out the true background as a segment; predicted segments keep all
     their pixels. Segments without a pixel do not count; an image without any gives 0.
 
-    Contract: in [0, 1]. Reference: Arbeláez et al. 2010, §3.1 (scaled); Engelcke et al. 2020, App. (mean, which the
+    Contract: in [0, 1]. Reference: Arbeláez et al. 2011, §3.1 (scaled); Engelcke et al. 2020, App. (mean, which the
     papers on slots report; their code averages the batch as well).
     """
     overlap, rows = _overlap(true, predicted, true_segments, predicted_segments, method)

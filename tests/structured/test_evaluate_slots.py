@@ -13,7 +13,7 @@ from jaxdis.structured import Structure, score_of
 from tests.structured.planted import DIMS, PROPERTIES, plant, recovered, shapes
 
 # Small forests: what is tested is the order of slots, not the depth of trees.
-FOREST = PRESETS["dangnhu2021"].with_options(trees=4, depth=6)
+FOREST = PRESETS["dangnhu2022"].with_options(trees=4, depth=6)
 LINEAR = RELATIONS["r2"]
 AS_IT_COMES = {"start": "given", "iterations": 0}
 
