@@ -283,8 +283,7 @@ def codes_file(tmp_path):
     [
         (["--csv", "{file}"], "--csv: needs another file than the input"),
         (["--json", "{file}"], "--json: needs another file than the input"),
-        (["--csv", "{folder}/none/a.csv"], "--csv: needs a file in a folder that exists"),
-        (["--csv", "{folder}"], "--csv: needs a file in a folder that exists"),
+        (["--csv", "{folder}"], "--csv: needs a file, got the folder"),
         (["--csv", "{folder}/a", "--json", "{folder}/a"], "--json: needs another file than --csv"),
         (["--factors", "{folder}/factors.npy"], "--factors: goes with an .npy of codes"),
         (["--seed", "9223372036854775808"], "--seed: needs a whole number of at least 0"),

@@ -39,8 +39,6 @@ def in_one_line(error: BaseException) -> str:
     words = str(error)
     if isinstance(error, MemoryError):
         words = f"memory: needs more than there is ({words or 'an array does not fit'})"
-    elif isinstance(error, BrokenPipeError):
-        words = "standard output: needs somebody who reads it to the end, got a closed pipe"
     elif not isinstance(error, _SPEAKING) or not words:
         words = f"{type(error).__name__}: {words}"
     return terminal.one_line(words)
@@ -67,14 +65,22 @@ def _run(arguments: list[str]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("default")
         warnings.showwarning = lambda message, *_: terminal.warn(message)
-        command.run()
+        try:
+            command.run()
+        finally:
+            _print_what_waits()
+
+
+def _print_what_waits() -> None:
+    """Whatever else failed, an output that cannot be written is told as such."""
+    if sys.stdout is None:
+        return
     try:
-        if sys.stdout is not None:
-            sys.stdout.flush()
-    except OSError:
+        sys.stdout.flush()
+    except OSError as error:
         with contextlib.suppress(OSError, ValueError):  # else Python tries once more on leaving, and complains
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise
+        raise terminal.unwritable(error) from None
 
 
 def _tell(line: str) -> None:

@@ -28,10 +28,24 @@ def print_anything() -> None:
 def console(*, error: bool = False):
     from rich.console import Console
 
-    found = Console(stderr=error, highlight=False)
+    class Strict(Console):
+        def print(self, *what, **how):
+            try:
+                super().print(*what, **how)
+            except OSError as error:
+                raise unwritable(error, "standard error" if self.stderr else "standard output") from None
+
+        def on_broken_pipe(self):
+            raise  # rich would end the program here, with a code of its own
+
+    found = Strict(stderr=error, highlight=False)
     if found.width < NARROWEST:
         found.width = NARROWEST
     return found
+
+
+def unwritable(error: OSError, stream: str = "standard output") -> ValueError:
+    return ValueError(f"{stream}: cannot be written ({error.strerror}); files are written")
 
 
 def warn(message) -> None:

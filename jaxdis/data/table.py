@@ -1,7 +1,6 @@
 """The table of data sets: what each is, where it comes from, and how to get it."""
 
 import dataclasses
-import inspect
 from collections.abc import Callable
 
 from jaxdis.data import catalogue, multi_sprites, sprites, standins
@@ -40,15 +39,16 @@ class DataSet:
           ValueError: for a set that is read from a file alone, saying which.
           FileNotFoundError: when the one file it needs is not where it is looked for.
         """
-        needed = inspect.signature(self.make).parameters.get("source")
-        if needed is not None and needed.default is needed.empty:
+        if self.renders:
+            return
+        try:
+            self.make()
+        except ValueError:
             drawn = ", ".join(other for other, row in DATASETS.items() if row.renders)
             raise ValueError(
                 f"data: needs a set that is drawn ({drawn}), got {name!r}, which is read from a file ({self.reads}; "
                 f"{self.origin}); load it in Python, as data.{name}(source=…), and pass it to models.train"
-            )
-        if not self.renders:
-            self.make()
+            ) from None
 
 
 _DSPRITES_FILES = "official npz or hdf5, or a prepared tensorflow-datasets folder"

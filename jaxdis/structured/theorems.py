@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxdis.structured.projection import project
-from jaxdis.structured.structure import Levels, Structure
+from jaxdis.structured.structure import Levels, Side, Structure
 
 Of = Literal["completeness", "disentanglement"]
 
@@ -124,8 +124,15 @@ def _entropy(strength, structure: Structure, own: Levels, given: Levels, of: Of)
     """Joint entropy of levels of X and levels of Y, in nats: of the identity projection, summed into groups."""
     rows, columns = (own, given) if of == "completeness" else (given, own)
     joint = project(strength, structure)
-    table = structure.groups("codes", rows).indicator.T @ joint @ structure.groups("factors", columns).indicator
+    table = _indicator(structure, "codes", rows).T @ joint @ _indicator(structure, "factors", columns)
     return -(table * jnp.log(jnp.where(table > 0, table, 1.0))).sum()
+
+
+def _indicator(structure: Structure, side: Side, levels: Levels) -> np.ndarray:
+    """``[d, groups]`` or ``[k, groups]``; of no levels, one group of all."""
+    if levels == ():
+        return np.ones((len(getattr(structure, side)), 1), np.float32)
+    return structure.groups(side, levels).indicator
 
 
 def _log_groups(structure: Structure, levels: Levels, of: Of) -> float:

@@ -61,7 +61,7 @@ def ragged(rng) -> Structure:
         sizes = rng.integers(1, 5, num_levels)
         every = np.stack(np.meshgrid(*map(np.arange, sizes), indexing="ij"), axis=-1).reshape(-1, num_levels)
         kept = rng.permutation(len(every))[: rng.integers(1, min(len(every), 24) + 1)]
-        return every[np.sort(kept)].tolist()
+        return every[np.sort(kept)].astype(str).tolist()
 
     num_levels = int(rng.integers(2, 5))
     return Structure.of([f"level {i}" for i in range(num_levels)], side(num_levels), side(num_levels))
