@@ -58,7 +58,7 @@ def equal_count_bins(
         dividers = ordered[place]
     else:
         total = jnp.cumsum(weights, axis=0)
-        goals = cut / (jnp.float32(bins) if used is None else used.astype(total.dtype))
+        goals = cut.astype(np.float32) / (np.float32(bins) if used is None else used.astype(total.dtype))
         find = jax.vmap(lambda column: jnp.searchsorted(column, goals * column[-1], side="right"), 1, 1)
         dividers = jnp.take_along_axis(ordered, jnp.minimum(find(total), n - 1), axis=0)
     if used is not None:

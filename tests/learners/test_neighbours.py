@@ -181,7 +181,8 @@ def test_a_few_duplicates_are_counted_as_ties():
     code[:21] = code[21:42]
     classes = (code > 0).astype(np.int32) + (rng.random(3000) < 0.3)
     expected = mutual_info_classif(code[:, None], classes, random_state=0)
-    np.testing.assert_allclose(discrete(code[:, None], classes[:, None], sizes=(3,))[:, 0], expected, atol=1e-4)
+    # float32 differences tie where float64's do not. Uncounted, the duplicates give 0.002 too much.
+    np.testing.assert_allclose(discrete(code[:, None], classes[:, None], sizes=(3,))[:, 0], expected, atol=4e-4)
 
 
 def test_minus_zero_is_zero():
