@@ -230,8 +230,8 @@ def bench_products(measure, benchmark):
 
 def bench_memory_of_a_member(measure, benchmark):
     """Temporary memory of one member's NK does not grow with members: they run one after the other on CPU."""
-    from jaxdis.batching import member_bytes
     from jaxdis.evaluate import _inputs, plan_of
+    from jaxdis.executor import member_bytes
     from jaxdis.member import score_member
 
     benchmark.group = "NK: memory of a member"

@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxdis.arrays import as_numpy
 from jaxdis.member import Plan
 from jaxdis.metrics import METRICS, Blend, Direct, Metric
 from jaxdis.options import Count, checked_devices, checked_value, listed, shown
-from jaxdis.typing import as_numpy
 
 MOST_REPLICATES = 10**6
 # Of a code this many times its range from 0, float32 keeps 2^14 levels, as many as a histogram of 20 bins needs.

@@ -1,8 +1,11 @@
-"""Small array functions that several rooms share."""
+"""Small array functions that several rooms share, and arrays of any library as NumPy's."""
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, Num
+
+from jaxdis.options import shown
 
 # Rows summed at a time: float32 sums of many equal terms drift when they are added one by one.
 BLOCK = 128
@@ -85,3 +88,35 @@ def from_keys(keys: Int[Array, "..."]) -> Float[Array, "..."]:
 def sort_columns(codes: Float[Array, "n d"]) -> Float[Array, "n d"]:
     """Each column in ascending order."""
     return from_keys(jax.lax.sort(ordered_keys(codes.T), dimension=1, is_stable=True)).T
+
+
+def as_numpy(array, name: str) -> np.ndarray:
+    """A NumPy view (copied only where it must be) of a NumPy, JAX or DLPack array, or of nested lists of numbers.
+
+    Raises:
+      ValueError: for anything else, traced and masked arrays included, naming the argument.
+    """
+    if isinstance(array, jax.core.Tracer):
+        raise ValueError(f"{name}: needs concrete numbers, got a traced array; call this outside jit and vmap")
+    if np.ma.isMaskedArray(array) and np.ma.is_masked(array):
+        raise ValueError(f"{name}: needs an array without a mask, got one with masked entries; drop those samples")
+    if isinstance(array, str | bytes) or array is None:
+        raise ValueError(f"{name}: needs an array of numbers, got {shown(array)}")
+    try:
+        converted = _converted(array)
+    except Exception as error:  # whatever another library's conversion raises
+        reason = " ".join(str(error).split())[:200]
+        raise ValueError(f"{name}: needs an array of numbers, got {type(array).__name__} ({reason})") from None
+    if converted.dtype == object:
+        raise ValueError(f"{name}: needs an array of numbers, got {type(array).__name__} of Python objects")
+    return converted
+
+
+def _converted(array) -> np.ndarray:
+    if isinstance(array, np.ndarray | jax.Array) or not hasattr(array, "__dlpack__"):
+        return np.asarray(array)
+    array = array.detach() if hasattr(array, "detach") else array
+    try:
+        return np.from_dlpack(array)
+    except (BufferError, RuntimeError):  # on an accelerator: through JAX
+        return np.asarray(jnp.from_dlpack(array))

@@ -10,13 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Key
 
+from jaxdis.arrays import as_numpy
 from jaxdis.models.distributions import negative_log_likelihood
 from jaxdis.models.images import checked_images, unit_images
 from jaxdis.models.posterior import Posterior
 from jaxdis.models.precision import InPrecision
 from jaxdis.models.zoo import Zoo
 from jaxdis.options import Count, NonNegative, checked
-from jaxdis.typing import Array, Float, Num, as_numpy
+from jaxdis.typing import Array, Float, Num
 
 
 class Evidence(NamedTuple):

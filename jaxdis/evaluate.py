@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdis import batching
+from jaxdis import executor
 from jaxdis.arguments import (
     Plan,
     check_active,
@@ -25,6 +25,7 @@ from jaxdis.arguments import (
     plan_of,
     refuse_ignored,
 )
+from jaxdis.arrays import as_numpy
 from jaxdis.member import Member, Shared, score_member, score_member_often, train_and_test
 from jaxdis.metrics import Blend, apply, metric_seed, prepared
 from jaxdis.options import checked_key, shown
@@ -32,7 +33,7 @@ from jaxdis.relations import RELATIONS, Relation
 from jaxdis.scores import SCORES
 from jaxdis.spec import Spec
 from jaxdis.table import Scores
-from jaxdis.typing import Factors, Sample, as_numpy
+from jaxdis.typing import Factors, Sample
 
 # Of the samples given without a test set, the share that a metric with held-out samples trains on (2 : 1).
 TRAIN_SHARE = 2 / 3
@@ -97,11 +98,11 @@ def evaluate(
     check_same_samples("codes", codes, factors)
     members, shared = _inputs(plan, codes, factors, key, test, weights, variances, active, numbers)
     if not bootstrap:
-        results, finite = batching.map_members(score_member, plan, members, shared, **how)
+        results, finite = executor.map_members(score_member, plan, members, shared, **how)
         again = {}
     else:
         given = (plan, bootstrap)
-        results, finite, again = batching.map_members(score_member_often, given, members, shared, **how)
+        results, finite, again = executor.map_members(score_member_often, given, members, shared, **how)
     _warn_of_bad_codes(codes, finite)
     return _table(plan, results, again, single, factors.names)
 

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
-from jaxdis import batching
+from jaxdis import executor
 from jaxdis.arguments import look_up
-from jaxdis.arrays import safe_divide
+from jaxdis.arrays import as_numpy, safe_divide
 from jaxdis.evaluate import SPLIT_SEED, check_codes
 from jaxdis.metrics import apply
 from jaxdis.options import (
@@ -34,7 +34,7 @@ from jaxdis.structured.projection import NOISE, background, drop_small, score_of
 from jaxdis.structured.structure import Levels, Structure
 from jaxdis.structured.targets import Encoding, make_plan
 from jaxdis.table import Scores
-from jaxdis.typing import Factors, Sample, as_numpy
+from jaxdis.typing import Factors, Sample
 
 # Dang-Nhu 2022, App. C.4: 4,000 of 5,000 samples to fit the predictor.
 TRAIN_SHARE = 0.8
@@ -137,7 +137,7 @@ def evaluate_structured(
     Example:
       >>> structure = Structure.slots(5, 16, objects=4, properties=("red", "x", "y"), background=("red",))
       >>> scores = jaxdis.evaluate_structured(codes, factors, structure, groups=10, background="background")
-      >>> picture = jaxdis.study.plots.hinton(scores.part("object.joint"), object_names)
+      >>> picture = jaxdis.plots.hinton(scores.part("object.joint"), object_names)
     """
     codes, single = _check_slots(codes)
     factors = Factors.checked(factors)
@@ -169,7 +169,7 @@ def evaluate_structured(
     members = Member(np.arange(len(codes), dtype=np.uint32), codes)
     shared = Shared(key, factors, jnp.asarray(rows))
     devices = checked_devices(devices)
-    found = batching.map_members(score_slots, settings, members, shared, batch_size=batch_size, devices=devices)
+    found = executor.map_members(score_slots, settings, members, shared, batch_size=batch_size, devices=devices)
     orders = np.empty((len(codes), n, slots), np.int32)
     orders[:, rows.ravel()] = found.pop("probing.orders").reshape(len(codes), -1, slots)
     found["probing.orders"] = orders

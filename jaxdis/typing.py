@@ -22,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Num
 
+from jaxdis.arrays import as_numpy
 from jaxdis.options import listed, shown
 
 # More classes than this, and than samples, are ids or time stamps: no table of them fits into memory.
@@ -128,38 +129,6 @@ class Sample(NamedTuple):
     variances: Float[Array, "n d"] | None = None
 
 
-def as_numpy(array, name: str) -> np.ndarray:
-    """A NumPy view (copied only where it must be) of a NumPy, JAX or DLPack array, or of nested lists of numbers.
-
-    Raises:
-      ValueError: for anything else, traced and masked arrays included, naming the argument.
-    """
-    if isinstance(array, jax.core.Tracer):
-        raise ValueError(f"{name}: needs concrete numbers, got a traced array; call this outside jit and vmap")
-    if np.ma.isMaskedArray(array) and np.ma.is_masked(array):
-        raise ValueError(f"{name}: needs an array without a mask, got one with masked entries; drop those samples")
-    if isinstance(array, str | bytes) or array is None:
-        raise ValueError(f"{name}: needs an array of numbers, got {shown(array)}")
-    try:
-        converted = _converted(array)
-    except Exception as error:  # whatever another library's conversion raises
-        reason = " ".join(str(error).split())[:200]
-        raise ValueError(f"{name}: needs an array of numbers, got {type(array).__name__} ({reason})") from None
-    if converted.dtype == object:
-        raise ValueError(f"{name}: needs an array of numbers, got {type(array).__name__} of Python objects")
-    return converted
-
-
-def _converted(array) -> np.ndarray:
-    if isinstance(array, np.ndarray | jax.Array) or not hasattr(array, "__dlpack__"):
-        return np.asarray(array)
-    array = array.detach() if hasattr(array, "detach") else array
-    try:
-        return np.from_dlpack(array)
-    except (BufferError, RuntimeError):  # on an accelerator: through JAX
-        return np.asarray(jnp.from_dlpack(array))
-
-
 def _entries(values, name: str, k: int) -> list | None:
     """``k`` entries of a sequence, one for each factor."""
     if values is None:
@@ -224,4 +193,4 @@ def _checked_size(column: np.ndarray, name: str, size, *, inferred: bool) -> int
     return size
 
 
-__all__ = ["Array", "Bool", "Codes", "Factors", "Float", "Int", "Num", "Sample", "Weights", "as_numpy"]
+__all__ = ["Array", "Bool", "Codes", "Factors", "Float", "Int", "Num", "Sample", "Weights"]

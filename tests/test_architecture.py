@@ -14,30 +14,30 @@ ROOT = Path(__file__).parent.parent / "jaxdis"
 FLOORS = [
     {"runtime", "options", "spec", "typing", "arrays", "files", "references"},
     {"data", "learners"},
+    {"executor", "plots"},
     {"models"},
     {"codes"},
     {"relations"},
     {"scores"},
     {
         "metrics",
+        "structured",
         "single_neuron",
         "knockout",
         "interventions",
-        "structured",
         "unsupervised",
         "downstream",
         "generalisation",
     },
-    {"arguments", "batching", "bootstrap", "member", "table", "inputs", "evaluate", "evaluate_slots", "sensitivity"},
+    {"arguments", "bootstrap", "member", "table", "inputs", "evaluate", "sensitivity"},
+    {"evaluate_slots"},
     {"study"},
-    {"listing", "cli", "__main__", "__init__"},
+    {"cli", "listing", "__main__", "__init__"},
 ]
-# Models train zoos, which are spread over devices by the executor; it knows nothing of members.
-EXECUTOR = {"batching"}
 
 DOORS = {
     "flax": {"models/networks.py"},
-    "matplotlib": {"study/plots.py"},
+    "matplotlib": {"plots.py"},
     "tensorflow_datasets": None,
     "dask": None,
     "distributed": None,
@@ -79,8 +79,6 @@ def test_imports_point_down(path):
     for name in imported(path):
         parts = name.split(".")
         if parts[0] == "jaxdis" and len(parts) > 1 and (ROOT / parts[1]).exists() | (ROOT / f"{parts[1]}.py").exists():
-            if parts[1] in EXECUTOR and room_of(path) == "models":
-                continue
             assert floor_of(parts[1]) <= here, f"{path} imports {name}"
 
 

@@ -4,6 +4,7 @@
 >>> images = render(space.sample(jax.random.key(0), 64))  # [64, 64, 64, 1], float32 in [0, 1]
 """
 
+from jaxdis.data import synthetic
 from jaxdis.data.catalogue import (
     cars3d,
     color_dsprites,
@@ -39,4 +40,5 @@ __all__ = [
     "standin_arm",
     "standin_grey_turntable",
     "standin_turntable",
+    "synthetic",
 ]

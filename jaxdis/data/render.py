@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, UInt8
 
+from jaxdis.arrays import as_numpy
 from jaxdis.options import is_key, shown
-from jaxdis.typing import as_numpy
 
 Images = Float[Array, "... height width channels"] | UInt8[Array, "... height width channels"]
 

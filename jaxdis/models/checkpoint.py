@@ -9,8 +9,16 @@ from pathlib import Path
 
 import numpy as np
 
-from jaxdis.files import remove_leftovers
-from jaxdis.models.archive import DamagedFile, named_leaves, read, read_json, with_leaves, write, write_json
+from jaxdis.files import (
+    DamagedFile,
+    named_leaves,
+    read_arrays,
+    read_json,
+    remove_leftovers,
+    with_leaves,
+    write_arrays,
+    write_json,
+)
 from jaxdis.models.step import Losses, State
 
 _KEPT = 2
@@ -71,7 +79,7 @@ class Checkpoints:
             return
         curves = {f"losses/{name}": np.stack(field) for name, field in _columns(losses).items()}
         arrays = {f"state/{name}": leaf for name, leaf in named_leaves(state).items()} | curves
-        write(self._path(done), {"identity": self._identity, "done": done}, arrays)
+        write_arrays(self._path(done), {"identity": self._identity, "done": done}, arrays)
         for path in _paths(self._directory)[_KEPT:]:
             path.unlink(missing_ok=True)
 
@@ -94,7 +102,7 @@ class Checkpoints:
         return None
 
     def _read(self, path: Path, shapes: State):
-        header, arrays = read(path)
+        header, arrays = read_arrays(path)
         if header.get("identity") != json.loads(json.dumps(self._identity)):
             raise DamagedFile(f"{path}: belongs to another run")
         done = header.get("done")
@@ -116,7 +124,7 @@ def saved_updates(directory: str | Path) -> int:
     """Updates done according to the newest checkpoint that is whole, 0 without any."""
     for path in _paths(Path(directory)):
         with contextlib.suppress(DamagedFile, FileNotFoundError):
-            if read(path)[0].get("done") == _updates(path):
+            if read_arrays(path)[0].get("done") == _updates(path):
                 return _updates(path)
     return 0
 

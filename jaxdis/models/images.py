@@ -9,7 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdis.typing import Array, as_numpy
+from jaxdis.arrays import as_numpy
+from jaxdis.typing import Array
 
 # Folded into a key, this gives a stream that no split of that key shares.
 _NOISE = 0x6E6F6973

@@ -9,10 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxdis.arrays import as_numpy
 from jaxdis.models.config import Config, objective_of
 from jaxdis.models.objectives import OBJECTIVES
 from jaxdis.options import Range, Seed, checked_value, is_key, is_keys, shown
-from jaxdis.typing import Array, as_numpy
+from jaxdis.typing import Array
 
 # A key and a label are made for each at once.
 MOST_SEEDS = 10**6

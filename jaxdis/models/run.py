@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from jaxdis.models.archive import DamagedFile, read
+from jaxdis.files import DamagedFile, read_arrays
 from jaxdis.models.checkpoint import saved_updates
 from jaxdis.models.config import Config
 from jaxdis.models.members import members
@@ -50,7 +50,7 @@ def train_to_directory(
 
 def _is_whole(file: Path) -> bool:
     try:
-        read(file)
+        read_arrays(file)
     except (DamagedFile, FileNotFoundError):
         return False
     return True

@@ -9,8 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxdis.arrays import as_numpy
 from jaxdis.models.images import Images, checked_images, unit_images
-from jaxdis.typing import Array, Float, as_numpy
+from jaxdis.typing import Array, Float
 
 
 @jax.tree_util.register_dataclass

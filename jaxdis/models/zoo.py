@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import jax
 import numpy as np
 
-from jaxdis.models import archive
+from jaxdis import files
+from jaxdis.files import DamagedFile, named_leaves, read_arrays, with_leaves, write_arrays
 from jaxdis.models.config import Config, describe, restored
 from jaxdis.models.losses import Hyperparameters
 from jaxdis.models.objectives import OBJECTIVES
@@ -101,11 +102,11 @@ class Zoo:
 
     def save(self, path: str | Path) -> None:
         """Write to one npz file, atomically; read it by ``jaxdis.models.load``."""
-        archive.write(path, *self._contents())
+        write_arrays(path, *self._contents())
 
     def packed(self) -> dict[str, np.ndarray]:
         """The arrays that such a file holds, for whoever writes them elsewhere."""
-        return archive.packed(*self._contents())
+        return files.packed(*self._contents())
 
     def _contents(self) -> tuple[dict, dict[str, np.ndarray]]:
         """The header and the arrays of a file."""
@@ -116,7 +117,7 @@ class Zoo:
             "labels": list(self.labels),
             "log_every": self.log_every,
         }
-        arrays = {f"params/{name}": leaf for name, leaf in archive.named_leaves(self.params).items()}
+        arrays = {f"params/{name}": leaf for name, leaf in named_leaves(self.params).items()}
         arrays |= {
             f"hyperparameters/{n}": c for n, c in zip(self.hyperparameters._fields, self.hyperparameters, strict=True)
         }
@@ -134,14 +135,14 @@ def load(path: str | Path, network=None) -> Zoo:
     Raises:
       ValueError: for a file that is damaged or whose arrays do not fit its network.
     """
-    header, arrays = archive.read(path)
+    header, arrays = read_arrays(path)
     if header.get("format") != _FORMAT:
-        raise archive.DamagedFile(f"{path}: needs a zoo of format {_FORMAT}, got {header.get('format')!r}")
+        raise DamagedFile(f"{path}: needs a zoo of format {_FORMAT}, got {header.get('format')!r}")
     try:
         return _unpacked(header, arrays, network, str(path))
     except (KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
         words = f"{type(error).__name__}: {error}"
-        raise archive.DamagedFile(f"{path}: needs the header and arrays of a zoo, got {words}") from None
+        raise DamagedFile(f"{path}: needs the header and arrays of a zoo, got {words}") from None
 
 
 def _unpacked(header: dict, arrays: dict[str, np.ndarray], network, path: str) -> Zoo:
@@ -156,7 +157,7 @@ def _unpacked(header: dict, arrays: dict[str, np.ndarray], network, path: str) -
             groups[group][rest] = array
     return Zoo(
         config=config,
-        params=archive.with_leaves(shapes, groups["params"], path),
+        params=with_leaves(shapes, groups["params"], path),
         hyperparameters=_hyperparameters(config)(**groups["hyperparameters"]),
         losses=Losses(**groups["losses"]),
         stopped=arrays["stopped"],

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdis import batching, runtime
+from jaxdis import executor, runtime
 from jaxdis.data import synthetic
 from jaxdis.evaluate import TRAIN_SHARE, plan_of
 from jaxdis.member import Member, Plan, Shared, scalars, score_member
@@ -299,11 +299,11 @@ def _run(part: Part, plan: Plan) -> dict[str, dict]:
         "which": np.full(count, which, np.int32),
     }
     program = (plan, alike)
-    results = batching.map_members(_score, program, members, ())
+    results = executor.map_members(_score, program, members, ())
     seconds = None
     if part.rows:  # the curve over sizes tells the time as well: once more, compiled
         started = time.perf_counter()
-        batching.map_members(_score, program, members, ())
+        executor.map_members(_score, program, members, ())
         seconds = (time.perf_counter() - started) / count
     return {name: {"columns": _columns(name, results[name]), "seconds": seconds} for name, _ in plan}
 

@@ -35,7 +35,7 @@ def write_certificate(calibration: Calibration, certificate: Certificate, out: s
     Returns:
       The files written; figures and tables of parts that were left out are not.
     """
-    from jaxdis.study import plots
+    from jaxdis import plots
 
     out = Path(out)
     files = {}

@@ -40,7 +40,7 @@ def write_report(study: Study, out: str | Path) -> Path:
     Raises:
       StoreError: when the directory holds another study, or a table that is not of all its members.
     """
-    from jaxdis.study import plots
+    from jaxdis import plots
 
     store, members = Store(out), list(cells(study))
     store.check({**study.describe(), "name": store.description().get("name")})  # a report may be called otherwise

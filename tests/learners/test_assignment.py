@@ -76,14 +76,14 @@ import jax
 jax.config.update("jax_num_cpu_devices", 2)
 import jax.numpy as jnp, numpy as np
 from scipy.optimize import linear_sum_assignment
-from jaxdis import batching
+from jaxdis import executor
 from jaxdis.learners.assignment import assign
 
 def solve(method, member, shared):
     return assign(member, method=method).column
 
 costs = np.random.default_rng(0).random((1000, 40, 40)).astype(np.float32)
-columns = batching.map_members(solve, "auto", costs, jnp.zeros(()))
+columns = executor.map_members(solve, "auto", costs, jnp.zeros(()))
 for member in range(0, 1000, 97):
     rows, expected = linear_sum_assignment(costs[member])
     assert (columns[member] == expected).all()

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from jaxdis import data, models
-from jaxdis.models import archive, progress, run, spread, step
+from jaxdis.files import read_arrays, write_arrays
+from jaxdis.models import progress, run, spread, step
 from jaxdis.models.source import as_source, fingerprint
 from tests.models.conftest import same
 
@@ -106,7 +107,7 @@ def test_a_bad_checkpoint_is_passed_over_for_the_one_before(damage, carried_on, 
         carried_on(tmp_path / "other", batch_size=4)
         newest.write_bytes((tmp_path / "other" / "checkpoints" / newest.name).read_bytes())
     elif damage == "altered":
-        header, arrays = archive.read(newest)
+        header, arrays = read_arrays(newest)
         np.savez(newest, header=np.frombuffer(json.dumps(header | {"checksum": "0"}).encode(), np.uint8), **arrays)
     else:
         newest.write_bytes(newest.read_bytes()[:1000] if damage == "truncated" else b"")
@@ -195,9 +196,9 @@ def test_progress_says_what_happens():
 
 def forged(path, change):
     """The checkpoint with another header, or without some arrays, and a checksum that fits."""
-    header, arrays = archive.read(path)
+    header, arrays = read_arrays(path)
     header.pop("checksum", None)
-    archive.write(path, *change(header, arrays))
+    write_arrays(path, *change(header, arrays))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from jaxdis import models
-from jaxdis.models import archive, networks, presets, traversal
+from jaxdis.files import DamagedFile, read_arrays, write_arrays
+from jaxdis.models import networks, presets, traversal
 from jaxdis.models.config import describe, restored
 from tests.models.conftest import same
 
@@ -116,10 +117,10 @@ def test_no_file_is_unpickled_and_damage_is_found(zoo, tmp_path):
     whole = path.read_bytes()
     for damaged in (whole[: len(whole) // 2], whole[:200] + bytes([whole[200] ^ 1]) + whole[201:], b"", b"not a zip"):
         path.write_bytes(damaged)
-        with pytest.raises(archive.DamagedFile):
+        with pytest.raises(DamagedFile):
             models.load(path)
     np.savez(path, header=np.array([{"a": 1}], dtype=object))
-    with pytest.raises(archive.DamagedFile):
+    with pytest.raises(DamagedFile):
         models.load(path)
 
 
@@ -130,14 +131,14 @@ def test_an_altered_array_fails_the_checksum(zoo, tmp_path):
         contents = dict(file)
     contents["a/stopped"] = contents["a/stopped"] + 1
     np.savez(path, **contents)
-    with pytest.raises(archive.DamagedFile, match="checksum"):
+    with pytest.raises(DamagedFile, match="checksum"):
         models.load(path)
 
 
 def test_a_zoo_whose_arrays_do_not_fit_its_network_is_refused(zoo, tmp_path):
     other = dataclasses.replace(zoo, config=dataclasses.replace(zoo.config, network=models.Mlp((17,), 3, (8, 8, 1))))
     other.save(tmp_path / "zoo.npz")
-    with pytest.raises(archive.DamagedFile, match="needs float32"):
+    with pytest.raises(DamagedFile, match="needs float32"):
         models.load(tmp_path / "zoo.npz")
 
 
@@ -192,14 +193,14 @@ def test_an_exported_member_is_a_flax_tree_for_ordinary_convolutions(images):
 )
 def test_a_forged_header_is_damage(zoo, tmp_path, change):
     zoo.save(tmp_path / "zoo.npz")
-    header, arrays = archive.read(tmp_path / "zoo.npz")
+    header, arrays = read_arrays(tmp_path / "zoo.npz")
     header = {name: value for name, value in (header | change).items() if value is not ...}
-    archive.write(tmp_path / "zoo.npz", header, arrays)
+    write_arrays(tmp_path / "zoo.npz", header, arrays)
     with pytest.raises(ValueError, match="zoo.npz: needs|config: needs"):
         models.load(tmp_path / "zoo.npz")
 
 
 def test_a_zoo_that_is_a_pipe_does_not_hang(tmp_path):
     os.mkfifo(tmp_path / "zoo.npz")
-    with pytest.raises(archive.DamagedFile, match="regular file"):
+    with pytest.raises(DamagedFile, match="regular file"):
         models.load(tmp_path / "zoo.npz")

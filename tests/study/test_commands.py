@@ -174,7 +174,7 @@ def test_training_into_a_studys_folder_is_refused(finished, capsys):
 
 
 def test_names_that_are_no_mathematics_are_drawn(tmp_path):
-    from jaxdis.study import plots
+    from jaxdis import plots
 
     names = {r"$\frac{$": np.ones((2, 3)), "_hidden": np.ones((2, 3)), "a$b$c": np.ones((2, 3))}
     assert plots.curves((0.0, 1.0), names, "x")[:4] == b"\x89PNG"

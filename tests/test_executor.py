@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxdis import batching
+from jaxdis import executor
 
 
 def summarise(static, member, shared):
@@ -20,7 +20,7 @@ def summarise(static, member, shared):
 @pytest.mark.parametrize("chunk_bytes", [1, 100, 1 << 20])
 def test_every_member_is_there_once_and_in_order(members, batch_size, chunk_bytes):
     x = np.arange(members * 5, dtype=np.float32).reshape(members, 5)
-    result = batching.map_members(
+    result = executor.map_members(
         summarise, 2.0, {"x": x}, jnp.float32(3), batch_size=batch_size, chunk_bytes=chunk_bytes
     )
     np.testing.assert_array_equal(result["sum"], x.sum(axis=1) * 6)
@@ -31,7 +31,7 @@ def test_members_may_be_memory_mapped(tmp_path):
     x = np.random.default_rng(0).random((9, 4)).astype(np.float32)
     np.save(tmp_path / "x.npy", x)
     mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
-    result = batching.map_members(summarise, 1.0, {"x": mapped}, jnp.float32(1), chunk_bytes=32)
+    result = executor.map_members(summarise, 1.0, {"x": mapped}, jnp.float32(1), chunk_bytes=32)
     np.testing.assert_allclose(result["sum"], x.sum(axis=1), rtol=1e-6)
 
 
@@ -40,10 +40,10 @@ def test_members_may_be_memory_mapped(tmp_path):
 )
 def test_chunks_are_multiples_of_the_devices_and_nearly_equal(count, num_devices, most):
     members = {"x": np.zeros((count, 25), np.float32)}
-    size = batching.chunk_size(count, members, num_devices, most * 100)
+    size = executor.chunk_size(count, members, num_devices, most * 100)
     assert size % num_devices == 0
     assert size <= max(most, num_devices)
-    rows = np.concatenate(list(batching.chunks(count, size)))
+    rows = np.concatenate(list(executor.chunks(count, size)))
     assert set(rows) == set(range(count))
     waste = len(rows) - count
     assert waste < num_devices * -(-count // size) + num_devices
@@ -57,19 +57,19 @@ def heavy(static, member, shared):
 
 def test_batch_size_follows_the_compilers_memory_analysis():
     members = np.zeros((64, 200), np.float32)
-    one = batching.member_bytes(heavy, None, members, jnp.zeros(()))
+    one = executor.member_bytes(heavy, None, members, jnp.zeros(()))
     assert one >= 200 * 200 * 4  # at least one square matrix
-    assert batching.choose_batch_size(heavy, None, members, jnp.zeros(()), 64, "cpu") == 1
-    assert batching.choose_batch_size(heavy, None, members, jnp.zeros(()), 64, "gpu", budget=5 * one) == 5
-    assert batching.choose_batch_size(heavy, None, members, jnp.zeros(()), 3, "gpu", budget=5 * one) == 3
-    assert batching.choose_batch_size(heavy, None, members, jnp.zeros(()), 64, "gpu", budget=1) == 1
+    assert executor.choose_batch_size(heavy, None, members, jnp.zeros(()), 64, "cpu") == 1
+    assert executor.choose_batch_size(heavy, None, members, jnp.zeros(()), 64, "gpu", budget=5 * one) == 5
+    assert executor.choose_batch_size(heavy, None, members, jnp.zeros(()), 3, "gpu", budget=5 * one) == 3
+    assert executor.choose_batch_size(heavy, None, members, jnp.zeros(()), 64, "gpu", budget=1) == 1
 
 
 def test_devices_share_a_chunk():
     assert len(jax.devices()) == 2
     x = np.ones((6, 5), np.float32)
-    both = batching.map_members(summarise, 1.0, {"x": x}, jnp.float32(1))
-    one = batching.map_members(summarise, 1.0, {"x": x}, jnp.float32(1), devices=(jax.devices()[1],))
+    both = executor.map_members(summarise, 1.0, {"x": x}, jnp.float32(1))
+    one = executor.map_members(summarise, 1.0, {"x": x}, jnp.float32(1), devices=(jax.devices()[1],))
     np.testing.assert_array_equal(both["sum"], one["sum"])
 
 
