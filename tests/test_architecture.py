@@ -32,7 +32,7 @@ FLOORS = [
     {"arguments", "bootstrap", "member", "table", "inputs", "evaluate", "sensitivity"},
     {"evaluate_slots"},
     {"study"},
-    {"cli", "listing", "__main__", "__init__"},
+    {"cli", "__main__", "__init__"},
 ]
 
 DOORS = {

@@ -47,7 +47,7 @@ def in_one_line(error: BaseException) -> str:
 def _run(arguments: list[str]) -> None:
     import tyro
 
-    from jaxdis.cli.look import Data, List
+    from jaxdis.cli.listing import Data, List
     from jaxdis.cli.score import Score
     from jaxdis.cli.study import Quickstart, Study
     from jaxdis.cli.train import Train

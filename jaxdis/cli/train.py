@@ -44,7 +44,7 @@ class Train:
     def run(self) -> None:
         terminal.start(self.cache)
         from jaxdis import models
-        from jaxdis.models.run import train_to_directory
+        from jaxdis.cli.run_directory import train_to_directory
 
         networks = {"mlp": models.Mlp, "locatello": models.locatello, "burgess": models.burgess}
         self._check_settings()

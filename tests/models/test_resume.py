@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 
 from jaxdis import data, models
+from jaxdis.cli import run_directory
 from jaxdis.files import read_arrays, write_arrays
-from jaxdis.models import progress, run, spread, step
+from jaxdis.models import progress, spread, step
 from jaxdis.models.source import as_source, fingerprint
 from tests.models.conftest import same
 
@@ -160,16 +161,16 @@ def test_a_run_can_carry_on_with_another_number_of_devices(tmp_path, config, mem
 
 
 def test_a_run_directory_trains_once(tmp_path, config, images):
-    first = run.train_to_directory(config, {"beta": [1, 4]}, 2, tmp_path, data=images, progress=False)
-    again = run.train_to_directory(config, {"beta": [1, 4]}, 2, tmp_path, data=images, progress=False)
+    first = run_directory.train_to_directory(config, {"beta": [1, 4]}, 2, tmp_path, data=images, progress=False)
+    again = run_directory.train_to_directory(config, {"beta": [1, 4]}, 2, tmp_path, data=images, progress=False)
     assert first.message.startswith("trained for 12 updates: 4 members in")
     assert again.message.startswith("already complete, 12 updates")
     assert same(first.zoo, again.zoo)
     assert same(models.load(tmp_path / "zoo.npz"), first.zoo)
     with pytest.raises(ValueError, match="members, numbers differ"):
-        run.train_to_directory(config, {"beta": [1, 4]}, 3, tmp_path, data=images, progress=False)
+        run_directory.train_to_directory(config, {"beta": [1, 4]}, 3, tmp_path, data=images, progress=False)
     with pytest.raises(ValueError, match="data differ"):
-        run.train_to_directory(config, {"beta": [1, 4]}, 2, tmp_path, data=images[:30], progress=False)
+        run_directory.train_to_directory(config, {"beta": [1, 4]}, 2, tmp_path, data=images[:30], progress=False)
 
 
 def test_a_progress_bar_shows_the_losses(config, members, images, capsys):
@@ -258,7 +259,9 @@ def test_files_have_the_modes_that_the_user_chose(carried_on, tmp_path):
 @pytest.mark.parametrize("damage", ["cut", "flipped", "gone"])
 def test_a_damaged_zoo_is_written_anew_and_the_message_says_what_was_done(damage, config, images, tmp_path):
     def again():
-        found = run.train_to_directory(config, {"beta": [1, 4]}, 1, tmp_path, data=images, progress=False, **often)
+        found = run_directory.train_to_directory(
+            config, {"beta": [1, 4]}, 1, tmp_path, data=images, progress=False, **often
+        )
         return found.message
 
     config = dataclasses.replace(config, steps=12, objective="beta")

@@ -215,7 +215,7 @@ def test_wrong_arguments_are_named():
 
 
 def test_it_is_a_public_name_and_listed():
-    from jaxdis.listing import listing
+    from jaxdis.cli.listing import listing
 
     assert jaxdis.evaluate_structured is evaluate_structured
     names = [row[0] for row in listing("metrics")[1]]

@@ -197,9 +197,9 @@ def refused(capsys, *arguments: object) -> str:
 # Each command, and a function that it calls.
 WORKING = {
     "score": (("score", "{codes}"), "jaxdis.evaluate.evaluate"),
-    "list": (("list", "metrics"), "jaxdis.listing.listing"),
+    "list": (("list", "metrics"), "jaxdis.cli.listing.listing"),
     "data": (("data", "show", "dsprites", "--out", "{out}"), "jaxdis.data.show.save_sheet"),
-    "train": (("train", "--out", "{out}"), "jaxdis.models.run.train_to_directory"),
+    "train": (("train", "--out", "{out}"), "jaxdis.cli.run_directory.train_to_directory"),
     "quickstart": (("quickstart", "--out", "{out}"), "jaxdis.study.run.run"),
     "study": (("study", "run", "flaws", "--seeds", "1", "--out", "{out}"), "jaxdis.study.run.run"),
     "calibration": (("study", "run", "calibration", "--out", "{out}"), "jaxdis.study.calibration.calibrate"),

@@ -1,7 +1,13 @@
-"""What there is, as rows of text: the tables of the library for the command line."""
+"""``jaxdis list`` and ``jaxdis data``: the tables of the library as rows of text, and pictures of its data sets."""
 
 import dataclasses
 import inspect
+from pathlib import Path
+from typing import Literal
+
+import tyro
+
+from jaxdis.cli import terminal
 
 
 def listing(what: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -58,6 +64,52 @@ def listing(what: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         for name, row in rows.items()
     ]
     return ("name", "what it is", "options"), listed + (_of_slots() if what == "metrics" else [])
+
+
+@dataclasses.dataclass(frozen=True)
+class List:
+    """Show what there is: each name with what it is and its options."""
+
+    what: tyro.conf.Positional[Literal["metrics", "relations", "scores", "models", "data", "studies"]]
+    """Which table."""
+
+    def run(self) -> None:
+        from rich.table import Table
+        from rich.text import Text
+
+        heads, rows = listing(self.what)
+        table = Table(*heads, title=self.what)
+        for row in rows:
+            table.add_row(*map(Text, row))
+        terminal.console().print(table)
+
+
+@dataclasses.dataclass(frozen=True)
+class Data:
+    """Look at a data set: a contact sheet with one row for each factor, traversed."""
+
+    action: tyro.conf.Positional[Literal["show"]]
+    """Draw the sheet."""
+    name: tyro.conf.Positional[str]
+    """As `jaxdis list data` shows it."""
+    out: Path = Path("sheet.png")
+    """The picture to write."""
+    source: Path | None = None
+    """The official file, for sets that are read."""
+    seed: int = 0
+    """Of the point from which factors are traversed."""
+    zoom: int = 2
+    """Screen pixels a pixel."""
+
+    def run(self) -> None:
+        from jaxdis.options import Seed, checked_value
+
+        checked_value("--seed", Seed, self.seed)
+        terminal.start(None)
+        from jaxdis.data.show import save_sheet
+
+        save_sheet(self.name, self.out, self.source, self.seed, self.zoom)
+        terminal.console().print(f"wrote {self.out}", markup=False)
 
 
 def _of_slots() -> list[tuple[str, str, str]]:
