@@ -2,13 +2,13 @@
 
 import importlib
 
-from jaxdis.evaluate import blend_table, evaluate, relate
+from jaxdis.evaluation.evaluate import blend_table, evaluate, relate
+from jaxdis.evaluation.results import Scores
+from jaxdis.evaluation.sensitivity import sample_curve, sweep
 from jaxdis.metrics import METRICS, Blend, Direct
 from jaxdis.relations import RELATIONS, Relation
 from jaxdis.scores import SCORES
-from jaxdis.sensitivity import sample_curve, sweep
 from jaxdis.spec import Spec
-from jaxdis.table import Scores
 from jaxdis.typing import Factors, Sample
 
 __version__ = "0.1.0"
@@ -37,6 +37,7 @@ ROOMS = frozenset(
     {
         "codes",
         "data",
+        "evaluation",
         "generalisation",
         "knockout",
         "learners",

@@ -10,9 +10,9 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from jaxdis import executor
-from jaxdis.arguments import look_up
 from jaxdis.arrays import as_numpy, safe_divide
-from jaxdis.evaluate import SPLIT_SEED, check_codes
+from jaxdis.evaluation.inputs import SPLIT_SEED, check_codes, look_up
+from jaxdis.evaluation.results import Scores
 from jaxdis.metrics import apply
 from jaxdis.options import (
     Count,
@@ -33,7 +33,6 @@ from jaxdis.structured.probing import Probe, Start, probe
 from jaxdis.structured.projection import NOISE, background, drop_small, score_of
 from jaxdis.structured.structure import Levels, Structure
 from jaxdis.structured.targets import Encoding, make_plan
-from jaxdis.table import Scores
 from jaxdis.typing import Factors, Sample
 
 # Dang-Nhu 2022, App. C.4: 4,000 of 5,000 samples to fit the predictor.

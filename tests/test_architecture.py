@@ -29,7 +29,7 @@ FLOORS = [
         "downstream",
         "generalisation",
     },
-    {"arguments", "bootstrap", "member", "table", "inputs", "evaluate", "sensitivity"},
+    {"evaluation"},
     {"evaluate_slots"},
     {"study"},
     {"cli", "__main__", "__init__"},

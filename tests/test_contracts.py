@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from jaxdis import METRICS, RELATIONS, Factors, Scores, evaluate
-from jaxdis.evaluate import _inputs, plan_of, score_member
+from jaxdis.evaluation.inputs import inputs_of, plan_of
+from jaxdis.evaluation.member import score_member
 from jaxdis.metrics import apply
 from jaxdis.typing import Sample
 
@@ -240,7 +241,7 @@ def test_ten_calls_trace_once(name):
         return score_member(plan, member, shared)
 
     for call in range(10):
-        member, shared = _inputs(plan, codes + call, factors, jax.random.key(call), None, None, None, None)
+        member, shared = inputs_of(plan, codes + call, factors, jax.random.key(call), None, None, None, None)
         counted.trace(plan_of(name), jax.tree.map(lambda leaf: leaf[0], member), shared)
     assert len(traces) == 1
 

@@ -23,7 +23,7 @@ import jaxdis
 from jaxdis import METRICS, RELATIONS, SCORES, Blend, Factors, Spec
 from jaxdis.cli import main
 from jaxdis.data import FactorSpace, synthetic
-from jaxdis.inputs import load_arrays
+from jaxdis.evaluation.arrays_file import load_arrays
 from jaxdis.models import Adam, Config, Convolutional, Mlp, members, train
 from jaxdis.structured import Structure
 

@@ -37,8 +37,8 @@ class Score:
     def run(self) -> None:
         import jax
 
-        from jaxdis.evaluate import evaluate
-        from jaxdis.inputs import load_arrays
+        from jaxdis.evaluation.arrays_file import load_arrays
+        from jaxdis.evaluation.evaluate import evaluate
         from jaxdis.options import Seed, checked_value
 
         checked_value("--seed", Seed, self.seed)

@@ -17,8 +17,8 @@ import numpy as np
 
 from jaxdis import executor, runtime
 from jaxdis.data import synthetic
-from jaxdis.evaluate import TRAIN_SHARE, plan_of
-from jaxdis.member import Member, Plan, Shared, scalars, score_member
+from jaxdis.evaluation.inputs import TRAIN_SHARE, plan_of
+from jaxdis.evaluation.member import Member, Plan, Shared, scalars, score_member
 from jaxdis.metrics import Metric, prepared
 from jaxdis.study.grid import FEWEST_SAMPLES, MOST_SAMPLES
 from jaxdis.study.store import Store, cell_id

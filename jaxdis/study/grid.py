@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jaxdis.data import DATASETS
-from jaxdis.evaluate import TRAIN_SHARE, plan_of
+from jaxdis.evaluation.inputs import TRAIN_SHARE, plan_of
 from jaxdis.metrics import Metric
 from jaxdis.models import Config, Members, members
 from jaxdis.models.config import describe

@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Callable, Sequence
 
 from jaxdis.downstream import downstream_logistic
-from jaxdis.evaluate import plan_of
+from jaxdis.evaluation.inputs import plan_of
 from jaxdis.generalisation import novel_combination
 from jaxdis.metrics import METRICS, Direct
 from jaxdis.models import Config, Mlp

@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxdis import models, runtime
 from jaxdis.data import DATASETS
-from jaxdis.evaluate import evaluate
+from jaxdis.evaluation.evaluate import evaluate
 from jaxdis.models.images import Images
 from jaxdis.models.zoo import concatenate
 from jaxdis.study.grid import (

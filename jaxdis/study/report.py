@@ -14,7 +14,7 @@ import numpy as np
 import jaxdis
 from jaxdis.data import DATASETS
 from jaxdis.data.show import traversals as factor_traversals
-from jaxdis.evaluate import relate
+from jaxdis.evaluation.evaluate import relate
 from jaxdis.models.traversal import reconstructions, traversals
 from jaxdis.scores import independent_groups
 from jaxdis.study import analyse

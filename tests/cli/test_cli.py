@@ -196,7 +196,7 @@ def refused(capsys, *arguments: object) -> str:
 
 # Each command, and a function that it calls.
 WORKING = {
-    "score": (("score", "{codes}"), "jaxdis.evaluate.evaluate"),
+    "score": (("score", "{codes}"), "jaxdis.evaluation.evaluate.evaluate"),
     "list": (("list", "metrics"), "jaxdis.cli.listing.listing"),
     "data": (("data", "show", "dsprites", "--out", "{out}"), "jaxdis.data.show.save_sheet"),
     "train": (("train", "--out", "{out}"), "jaxdis.cli.run_directory.train_to_directory"),
@@ -252,7 +252,7 @@ def test_whatever_goes_wrong_is_one_line(error, message, codes_file, capsys, mon
     def failing(*_, **__):
         raise error
 
-    monkeypatch.setattr(importlib.import_module("jaxdis.evaluate"), "evaluate", failing)
+    monkeypatch.setattr(importlib.import_module("jaxdis.evaluation.evaluate"), "evaluate", failing)
     line = refused(capsys, "score", codes_file)
     assert message in line
     assert len(line) < 1100

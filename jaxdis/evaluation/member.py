@@ -6,7 +6,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxdis.bootstrap import SEED, replicate
+from jaxdis.evaluation.bootstrap import SEED, replicate
 from jaxdis.metrics import Metric, prepared
 from jaxdis.relations.relation import finite_codes
 from jaxdis.typing import Factors, Sample

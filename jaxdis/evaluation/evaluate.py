@@ -1,6 +1,5 @@
-"""Many members × many metrics: check what came, score every member in one program, name the columns."""
+"""Many members × many metrics: score every member in one program, name the columns."""
 
-import dataclasses
 import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -10,34 +9,27 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdis import executor
-from jaxdis.arguments import (
-    Plan,
-    check_active,
+from jaxdis.evaluation.inputs import (
     check_bootstrap,
+    check_codes,
     check_neighbours,
-    check_numbers,
     check_run,
-    check_variances,
-    check_weights,
+    check_same_samples,
+    gathered,
+    inputs_of,
     look_up,
     names_of,
     near_zero,
     plan_of,
-    refuse_ignored,
 )
-from jaxdis.arrays import as_numpy
-from jaxdis.member import Member, Shared, score_member, score_member_often, train_and_test
-from jaxdis.metrics import Blend, apply, metric_seed, prepared
-from jaxdis.options import checked_key, shown
+from jaxdis.evaluation.member import Member, Plan, Shared, score_member, score_member_often, train_and_test
+from jaxdis.evaluation.results import Scores
+from jaxdis.metrics import Blend, apply
+from jaxdis.options import shown
 from jaxdis.relations import RELATIONS, Relation
 from jaxdis.scores import SCORES
 from jaxdis.spec import Spec
-from jaxdis.table import Scores
 from jaxdis.typing import Factors, Sample
-
-# Of the samples given without a test set, the share that a metric with held-out samples trains on (2 : 1).
-TRAIN_SHARE = 2 / 3
-SPLIT_SEED = metric_seed("train and test")
 
 
 def evaluate(
@@ -96,7 +88,7 @@ def evaluate(
     codes = codes[None] if single else codes
     factors = Factors.checked(factors)
     check_same_samples("codes", codes, factors)
-    members, shared = _inputs(plan, codes, factors, key, test, weights, variances, active, numbers)
+    members, shared = inputs_of(plan, codes, factors, key, test, weights, variances, active, numbers)
     if not bootstrap:
         results, finite = executor.map_members(score_member, plan, members, shared, **how)
         again = {}
@@ -136,7 +128,7 @@ def relate(
     factors = Factors.checked(factors)
     check_same_samples("codes", codes[None], factors)
     check_neighbours(spec.knobs, spec.name, len(codes))
-    members, shared = _gathered(codes[None], factors, key, **given, split=spec.takes("test"))
+    members, shared = gathered(codes[None], factors, key, **given, split=spec.takes("test"))
     return _relate(spec, jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), members), shared)
 
 
@@ -194,85 +186,6 @@ def _relate(spec: Spec, member: Member, shared: Shared) -> Relation:
 
 
 _apply_jitted = jax.jit(apply, static_argnums=0)
-_prepared = jax.jit(prepared, static_argnums=0)
-
-
-def _inputs(plan, codes, factors, key, test, weights, variances, active, numbers=None) -> tuple[Member, Shared]:
-    """Everything checked and split into what differs between members and what they share, for a plan of metrics."""
-    for name, value in (("weights", weights), ("active", active)):
-        if value is not None:
-            refuse_ignored(name, plan)
-    for name, metric in plan:
-        check_neighbours(metric.knobs, name, codes.shape[1])
-    split = any(metric.needs("test") for _, metric in plan)
-    members, shared = _gathered(codes, factors, key, test, weights, variances, active, numbers, split=split)
-    draws = {name: _prepared(metric, shared.key, factors) for name, metric in plan}
-    return members, shared._replace(draws=draws)
-
-
-def _gathered(
-    codes, factors, key, test, weights, variances, active, numbers=None, *, split: bool
-) -> tuple[Member, Shared]:
-    """The arguments of one or many members, checked; ``split``: whether something asks for held-out samples."""
-    m, n, d = codes.shape
-    key = checked_key(key)
-    test_codes = test_factors = train_rows = test_rows = None
-    if test is not None:
-        test_codes, test_factors = _check_test(test, codes, factors)
-    elif split:
-        rows = jax.random.permutation(jax.random.fold_in(key, SPLIT_SEED), n)
-        cut = max(1, min(n - 1, round(n * TRAIN_SHARE)))
-        train_rows, test_rows = rows[:cut], rows[cut:]
-    if variances is not None:
-        variances = check_variances(check_codes(variances, "variances"), codes.shape)
-    if active is not None:
-        active = check_active(active, m, d)
-    members = Member(check_numbers(numbers, m), codes, variances, test_codes, active)
-    return members, Shared(key, factors, check_weights(weights, n), test_factors, train_rows, test_rows, {})
-
-
-def check_codes(codes, name: str):
-    """Codes as float32, ``[n, d]`` or ``[m, n, d]``, on the host unless they are JAX's already."""
-    on_device = isinstance(codes, jax.Array) and not isinstance(codes, jax.core.Tracer)
-    array = codes if on_device else as_numpy(codes, name)
-    if array.ndim not in (2, 3):
-        raise ValueError(f"{name}: needs shape [n, d] or [m, n, d] (members, samples, codes), got {array.shape}")
-    if array.dtype.kind not in "fiub" and array.dtype != jnp.bfloat16:
-        raise ValueError(f"{name}: needs real numbers, got dtype {array.dtype}")
-    if array.shape[-2] < 2:
-        raise ValueError(f"{name}: needs at least 2 samples, got {array.shape[-2]} in shape {array.shape}")
-    if 0 in array.shape:
-        raise ValueError(f"{name}: needs at least one member and one code, got shape {array.shape}")
-    return array if array.dtype == np.float32 else array.astype(np.float32)
-
-
-def check_same_samples(name: str, codes, factors: Factors) -> None:
-    if codes.shape[1] != factors.num_samples:
-        raise ValueError(
-            f"{name}: needs as many samples as factors, got {codes.shape[1]} (axis 1 of [m, n, d] or 0 of [n, d]) "
-            f"against {factors.num_samples}"
-        )
-
-
-def _check_test(test, codes, factors: Factors):
-    if not isinstance(test, tuple | list) or len(test) != 2:
-        raise ValueError(f"test: needs a pair (codes, factors), got {type(test).__name__}")
-    test_codes, test_values = test
-    test_codes = check_codes(test_codes, "test codes")
-    test_codes = test_codes[None] if test_codes.ndim == 2 else test_codes
-    if (test_codes.shape[0], test_codes.shape[2]) != (codes.shape[0], codes.shape[2]):
-        raise ValueError(
-            f"test: needs as many members and codes as the training codes, {codes.shape}, got {test_codes.shape}"
-        )
-    try:
-        given = isinstance(test_values, Factors)
-        test_values = Factors.checked(test_values) if given else Factors.of(test_values, factors.sizes, factors.names)
-    except ValueError as error:
-        raise ValueError(f"test {error}") from None
-    if test_values.sizes != factors.sizes:
-        raise ValueError(f"test: needs factors of sizes {factors.sizes}, got {test_values.sizes}")
-    check_same_samples("test codes", test_codes, test_values)
-    return test_codes, dataclasses.replace(test_values, names=factors.names)
 
 
 def _warn_of_bad_codes(codes, finite: np.ndarray) -> None:

@@ -1,5 +1,6 @@
-"""What users hand to :func:`jaxdis.evaluate` and its kin beside codes and factors, checked before anything compiles."""
+"""What users hand to :func:`jaxdis.evaluate` and its kin, checked before anything compiles."""
 
+import dataclasses
 import difflib
 import inspect
 import typing
@@ -10,9 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdis.arrays import as_numpy
-from jaxdis.member import Plan
-from jaxdis.metrics import METRICS, Blend, Direct, Metric
-from jaxdis.options import Count, checked_devices, checked_value, listed, shown
+from jaxdis.evaluation.member import Member, Plan, Shared
+from jaxdis.metrics import METRICS, Blend, Direct, Metric, metric_seed, prepared
+from jaxdis.options import Count, checked_devices, checked_key, checked_value, listed, shown
+from jaxdis.typing import Factors
+
+# Of the samples given without a test set, the share that a metric with held-out samples trains on (2 : 1).
+TRAIN_SHARE = 2 / 3
+SPLIT_SEED = metric_seed("train and test")
 
 MOST_REPLICATES = 10**6
 # Of a code this many times its range from 0, float32 keeps 2^14 levels, as many as a histogram of 20 bins needs.
@@ -218,8 +224,89 @@ def check_numbers(numbers, m: int) -> np.ndarray:
     return array.astype(np.uint32)
 
 
+def check_codes(codes, name: str):
+    """Codes as float32, ``[n, d]`` or ``[m, n, d]``, on the host unless they are JAX's already."""
+    on_device = isinstance(codes, jax.Array) and not isinstance(codes, jax.core.Tracer)
+    array = codes if on_device else as_numpy(codes, name)
+    if array.ndim not in (2, 3):
+        raise ValueError(f"{name}: needs shape [n, d] or [m, n, d] (members, samples, codes), got {array.shape}")
+    if array.dtype.kind not in "fiub" and array.dtype != jnp.bfloat16:
+        raise ValueError(f"{name}: needs real numbers, got dtype {array.dtype}")
+    if array.shape[-2] < 2:
+        raise ValueError(f"{name}: needs at least 2 samples, got {array.shape[-2]} in shape {array.shape}")
+    if 0 in array.shape:
+        raise ValueError(f"{name}: needs at least one member and one code, got shape {array.shape}")
+    return array if array.dtype == np.float32 else array.astype(np.float32)
+
+
+def check_same_samples(name: str, codes, factors: Factors) -> None:
+    if codes.shape[1] != factors.num_samples:
+        raise ValueError(
+            f"{name}: needs as many samples as factors, got {codes.shape[1]} (axis 1 of [m, n, d] or 0 of [n, d]) "
+            f"against {factors.num_samples}"
+        )
+
+
 def _numbers(values, name: str) -> np.ndarray:
     array = as_numpy(values, name)
     if array.dtype.kind not in "fiub":
         raise ValueError(f"{name}: needs real numbers, got dtype {array.dtype}")
     return array
+
+
+_prepared = jax.jit(prepared, static_argnums=0)
+
+
+def inputs_of(plan, codes, factors, key, test, weights, variances, active, numbers=None) -> tuple[Member, Shared]:
+    """Everything checked and split into what differs between members and what they share, for a plan of metrics."""
+    for name, value in (("weights", weights), ("active", active)):
+        if value is not None:
+            refuse_ignored(name, plan)
+    for name, metric in plan:
+        check_neighbours(metric.knobs, name, codes.shape[1])
+    split = any(metric.needs("test") for _, metric in plan)
+    members, shared = gathered(codes, factors, key, test, weights, variances, active, numbers, split=split)
+    draws = {name: _prepared(metric, shared.key, factors) for name, metric in plan}
+    return members, shared._replace(draws=draws)
+
+
+def gathered(
+    codes, factors, key, test, weights, variances, active, numbers=None, *, split: bool
+) -> tuple[Member, Shared]:
+    """The arguments of one or many members, checked; ``split``: whether something asks for held-out samples."""
+    m, n, d = codes.shape
+    key = checked_key(key)
+    test_codes = test_factors = train_rows = test_rows = None
+    if test is not None:
+        test_codes, test_factors = _check_test(test, codes, factors)
+    elif split:
+        rows = jax.random.permutation(jax.random.fold_in(key, SPLIT_SEED), n)
+        cut = max(1, min(n - 1, round(n * TRAIN_SHARE)))
+        train_rows, test_rows = rows[:cut], rows[cut:]
+    if variances is not None:
+        variances = check_variances(check_codes(variances, "variances"), codes.shape)
+    if active is not None:
+        active = check_active(active, m, d)
+    members = Member(check_numbers(numbers, m), codes, variances, test_codes, active)
+    return members, Shared(key, factors, check_weights(weights, n), test_factors, train_rows, test_rows, {})
+
+
+def _check_test(test, codes, factors: Factors):
+    if not isinstance(test, tuple | list) or len(test) != 2:
+        raise ValueError(f"test: needs a pair (codes, factors), got {type(test).__name__}")
+    test_codes, test_values = test
+    test_codes = check_codes(test_codes, "test codes")
+    test_codes = test_codes[None] if test_codes.ndim == 2 else test_codes
+    if (test_codes.shape[0], test_codes.shape[2]) != (codes.shape[0], codes.shape[2]):
+        raise ValueError(
+            f"test: needs as many members and codes as the training codes, {codes.shape}, got {test_codes.shape}"
+        )
+    try:
+        given = isinstance(test_values, Factors)
+        test_values = Factors.checked(test_values) if given else Factors.of(test_values, factors.sizes, factors.names)
+    except ValueError as error:
+        raise ValueError(f"test {error}") from None
+    if test_values.sizes != factors.sizes:
+        raise ValueError(f"test: needs factors of sizes {factors.sizes}, got {test_values.sizes}")
+    check_same_samples("test codes", test_codes, test_values)
+    return test_codes, dataclasses.replace(test_values, names=factors.names)

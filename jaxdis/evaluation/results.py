@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from jaxdis.bootstrap import interval
+from jaxdis.evaluation.bootstrap import interval
 from jaxdis.options import Level, checked, shown
 
 

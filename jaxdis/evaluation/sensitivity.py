@@ -9,7 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdis.evaluate import check_codes, check_options, check_same_samples, evaluate, plan_of
+from jaxdis.evaluation.evaluate import check_options, evaluate
+from jaxdis.evaluation.inputs import check_codes, check_same_samples, plan_of
 from jaxdis.metrics import Metric, metric_seed
 from jaxdis.options import checked_key, shown
 from jaxdis.typing import Factors
