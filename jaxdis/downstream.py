@@ -9,16 +9,10 @@ from jaxtyping import Array, Bool, Float
 from jaxdis.arrays import safe_divide
 from jaxdis.learners.boosting import Splitter, fit_boosting
 from jaxdis.learners.boosting import accuracy as boosted_accuracy
+from jaxdis.learners.groups import Groups, one_hot_of
 from jaxdis.learners.linear import standardised
-from jaxdis.learners.logistic import (
-    Groups,
-    fit_logistic,
-    fit_logistic_validated,
-    log_probabilities,
-    one_hot_of,
-    predict,
-    roc_auc,
-)
+from jaxdis.learners.logistic import fit_logistic, fit_logistic_validated, log_probabilities, predict
+from jaxdis.learners.roc import roc_auc
 from jaxdis.options import Count, Counts, Cuts, Depth, Positive, Range
 from jaxdis.relations.relation import finite_codes
 from jaxdis.spec import distinct_samples

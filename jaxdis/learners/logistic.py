@@ -1,4 +1,4 @@
-"""Multinomial logistic regression of every factor at once, to its regularised optimum, and areas under ROC curves."""
+"""Multinomial logistic regression of every factor at once, to its regularised optimum."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Num
 
-from jaxdis.arrays import ordered_keys, safe_divide
+from jaxdis.arrays import safe_divide
+from jaxdis.learners.groups import Groups, one_hot_of
 
 # Steps remembered by the quasi-Newton method, and the most that it takes.
 MEMORY = 6
@@ -18,8 +19,6 @@ STILL = 3e-7
 ROUNDING = 3e-7
 # Samples whose logits are held at one time: the fastest of 250, 500 and 1,000 on a CPU.
 ROWS = 500
-# Longer runs of equal scores are counted by cumulative sums, shorter ones by comparing neighbours.
-FEW_TIES = 4
 # Beyond this a float32 exponential overflows; logits are then taken from the largest of their factor.
 LARGEST_LOGIT = 80.0
 # The intercept of a class that does not occur: no probability, and no gradient.
@@ -36,27 +35,6 @@ class Logistic(NamedTuple):
 
     coefficients: Float[Array, "d s"]
     intercepts: Float[Array, " s"]
-
-
-class Groups(NamedTuple):
-    """Which of the ``s`` columns belong to which of ``k`` factors, as the 0/1 matrix ``member [s, k]``."""
-
-    member: Float[np.ndarray, "s k"]
-    offsets: tuple[int, ...]
-    sizes: tuple[int, ...]
-
-    @classmethod
-    def of(cls, sizes: tuple[int, ...]) -> "Groups":
-        member = np.repeat(np.eye(len(sizes), dtype=np.float32), sizes, axis=0)
-        return cls(member, tuple(int(start) for start in np.cumsum([0, *sizes[:-1]])), tuple(sizes))
-
-    def slices(self) -> list[slice]:
-        return [slice(start, start + size) for start, size in zip(self.offsets, self.sizes, strict=True)]
-
-
-def one_hot_of(classes: Int[Array, "n k"], sizes: tuple[int, ...]) -> Float[Array, "n s"]:
-    """Each factor's class as a block of 0/1 columns."""
-    return jnp.concatenate([jax.nn.one_hot(classes[:, j], size) for j, size in enumerate(sizes)], axis=1)
 
 
 def fit_logistic(
@@ -352,38 +330,3 @@ def _right(model: Logistic, codes, hot: Float[Array, "n s"], sizes: tuple[int, .
     largest = jnp.stack([logits[:, part].max(axis=1) for part in parts], axis=1)
     true = jnp.stack([(logits[:, part] * hot[:, part]).sum(axis=1) for part in parts], axis=1)
     return (true >= largest).astype(jnp.float32)
-
-
-def roc_auc(scores: Float[Array, "c n"], positive: Bool[Array, "c n"]) -> Float[Array, " c"]:
-    """Area under the ROC curve of each row, ties sharing the middle; NaN for a row of one class.
-
-    One sort of integer keys, the label in the lowest bit (so that scores are told apart to 2⁻²² of themselves).
-    """
-    keys = jax.lax.sort((ordered_keys(scores) & ~1) | positive.astype(jnp.int32), dimension=1, is_stable=True)
-    label = (keys & 1).astype(jnp.float32)
-    score = keys >> 1
-    ones, zeros = label.sum(axis=1), (1 - label).sum(axis=1)
-    # A positive beats every negative before it: as many as its place, less the positives before it. Of a tie, where
-    # negatives come first, that is half a win too many.
-    place = jnp.arange(scores.shape[1], dtype=jnp.float32)
-    wins = label @ place - ones * (ones - 1) / 2
-
-    def few(_):
-        return sum((_ties(score, by) * (1 - label[:, :-by]) * label[:, by:]).sum(axis=1) for by in range(1, FEW_TIES))
-
-    tied = jax.lax.cond(_ties(score, FEW_TIES).any(), lambda _: _tied_pairs(score, label), few, None)
-    return jnp.where(ones * zeros > 0, (wins - tied / 2) / jnp.maximum(ones * zeros, 1.0), jnp.nan)
-
-
-def _ties(score: Int[Array, "c n"], by: int) -> Float[Array, "c m"]:
-    """1 where an ordered score equals the one so many places on."""
-    return (score[:, by:] == score[:, :-by]).astype(jnp.float32)
-
-
-def _tied_pairs(score: Int[Array, "c n"], label: Float[Array, "c n"]) -> Float[Array, " c"]:
-    """How many pairs of a negative and a positive have one score; scores in order."""
-    negatives = jnp.cumsum(1 - label, axis=1)
-    edge = score[:, 1:] != score[:, :-1]
-    first = jnp.concatenate([jnp.ones((score.shape[0], 1), bool), edge], axis=1)
-    before = jax.lax.cummax(jnp.where(first, negatives - (1 - label), 0.0), axis=1)
-    return (label * (negatives - before)).sum(axis=1)

@@ -9,8 +9,9 @@ import numpy as np
 import optax
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from jaxdis.learners.groups import Groups, one_hot_of
 from jaxdis.learners.linear import standardised
-from jaxdis.learners.logistic import LARGEST_LOGIT, Groups, one_hot_of
+from jaxdis.learners.logistic import LARGEST_LOGIT
 
 # Logit of a class that the training samples do not hold: never named.
 NEVER = -1e30

@@ -8,8 +8,9 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from jaxdis.arrays import safe_divide
+from jaxdis.learners.groups import Groups, one_hot_of
 from jaxdis.learners.linear import standardised
-from jaxdis.learners.logistic import Groups, fit_logistic, log_probabilities, one_hot_of, predict
+from jaxdis.learners.logistic import fit_logistic, log_probabilities, predict
 from jaxdis.options import Positive
 from jaxdis.relations.correlation import r2
 from jaxdis.relations.relation import Relation, finite_codes

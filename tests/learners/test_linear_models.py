@@ -10,6 +10,8 @@ from sklearn.svm import LinearSVC
 
 from jaxdis import METRICS, Factors, evaluate, relate
 from jaxdis.learners import linear, logistic, margins
+from jaxdis.learners.groups import Groups
+from jaxdis.learners.roc import roc_auc
 from jaxdis.relations import threshold_accuracy
 
 SIZES = (3, 2, 8)
@@ -31,7 +33,7 @@ def test_logistic_regression_reaches_the_optimum(samples, strength):
     model = fit(jnp.asarray(codes), jnp.asarray(values, jnp.int32))
     chosen = np.asarray(logistic.predict(model, jnp.asarray(held_out), SIZES))
     likelihood = np.asarray(logistic.log_probabilities(model, jnp.asarray(held_out), SIZES))
-    for j, part in enumerate(logistic.Groups.of(SIZES).slices()):
+    for j, part in enumerate(Groups.of(SIZES).slices()):
         oracle = LogisticRegression(C=strength, tol=1e-10, max_iter=5000).fit(codes, values[:, j])
         expected = oracle.predict_proba(held_out)
         np.testing.assert_allclose(np.exp(likelihood[:, part]), expected, atol=1e-3)
@@ -71,10 +73,10 @@ def test_roc_auc_equals_sklearn_with_ties(longest):
     if longest == 3:
         scores = rng.permuted(np.tile(np.repeat(np.arange(200), (2, 3) * 100)[None], (3, 1)), axis=1).astype(np.float32)
     positive = rng.random((3, 500)) < 0.3
-    found = np.asarray(jax.jit(logistic.roc_auc)(jnp.asarray(scores), jnp.asarray(positive)))
+    found = np.asarray(jax.jit(roc_auc)(jnp.asarray(scores), jnp.asarray(positive)))
     expected = [roc_auc_score(positive[i], scores[i]) for i in range(3)]
     np.testing.assert_allclose(found, expected, atol=1e-6)
-    assert np.isnan(logistic.roc_auc(jnp.asarray(scores[:1]), jnp.zeros((1, 500), bool)))[0]
+    assert np.isnan(roc_auc(jnp.asarray(scores[:1]), jnp.zeros((1, 500), bool)))[0]
 
 
 @pytest.mark.parametrize("factor", [0, 1, 2])
@@ -254,7 +256,7 @@ def test_areas_are_those_of_the_optimum_on_codes_that_are_hard_to_fit(strength):
         jnp.asarray(codes), jnp.asarray(values, jnp.int32)
     )
     found = np.asarray(logistic.log_probabilities(model, jnp.asarray(codes), (3, 12)))
-    for j, part in enumerate(logistic.Groups.of((3, 12)).slices()):
+    for j, part in enumerate(Groups.of((3, 12)).slices()):
         oracle = LogisticRegression(C=strength, solver="newton-cg", tol=1e-8, max_iter=500)
         oracle.fit(codes.astype(float), values[:, j])
         expected = oracle.predict_proba(codes.astype(float))

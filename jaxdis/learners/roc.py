@@ -1,0 +1,45 @@
+"""Areas under ROC curves, all rows at once."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from jaxdis.arrays import ordered_keys
+
+# Longer runs of equal scores are counted by cumulative sums, shorter ones by comparing neighbours.
+FEW_TIES = 4
+
+
+def roc_auc(scores: Float[Array, "c n"], positive: Bool[Array, "c n"]) -> Float[Array, " c"]:
+    """Area under the ROC curve of each row, ties sharing the middle; NaN for a row of one class.
+
+    One sort of integer keys, the label in the lowest bit (so that scores are told apart to 2⁻²² of themselves).
+    """
+    keys = jax.lax.sort((ordered_keys(scores) & ~1) | positive.astype(jnp.int32), dimension=1, is_stable=True)
+    label = (keys & 1).astype(jnp.float32)
+    score = keys >> 1
+    ones, zeros = label.sum(axis=1), (1 - label).sum(axis=1)
+    # A positive beats every negative before it: as many as its place, less the positives before it. Of a tie, where
+    # negatives come first, that is half a win too many.
+    place = jnp.arange(scores.shape[1], dtype=jnp.float32)
+    wins = label @ place - ones * (ones - 1) / 2
+
+    def few(_):
+        return sum((_ties(score, by) * (1 - label[:, :-by]) * label[:, by:]).sum(axis=1) for by in range(1, FEW_TIES))
+
+    tied = jax.lax.cond(_ties(score, FEW_TIES).any(), lambda _: _tied_pairs(score, label), few, None)
+    return jnp.where(ones * zeros > 0, (wins - tied / 2) / jnp.maximum(ones * zeros, 1.0), jnp.nan)
+
+
+def _ties(score: Int[Array, "c n"], by: int) -> Float[Array, "c m"]:
+    """1 where an ordered score equals the one so many places on."""
+    return (score[:, by:] == score[:, :-by]).astype(jnp.float32)
+
+
+def _tied_pairs(score: Int[Array, "c n"], label: Float[Array, "c n"]) -> Float[Array, " c"]:
+    """How many pairs of a negative and a positive have one score; scores in order."""
+    negatives = jnp.cumsum(1 - label, axis=1)
+    edge = score[:, 1:] != score[:, :-1]
+    first = jnp.concatenate([jnp.ones((score.shape[0], 1), bool), edge], axis=1)
+    before = jax.lax.cummax(jnp.where(first, negatives - (1 - label), 0.0), axis=1)
+    return (label * (negatives - before)).sum(axis=1)
