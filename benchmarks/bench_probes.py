@@ -26,8 +26,8 @@ from sklearn.svm import LinearSVC
 from workload import DSPRITES, make_zoo
 
 from jaxdis import METRICS, Factors, evaluate
-from jaxdis.downstream import downstream_logistic
 from jaxdis.metrics import Direct
+from jaxdis.metrics.downstream import downstream_logistic
 from jaxdis.spec import Spec
 
 MEMBERS, TRAIN, TEST = 16, 10_000, 5_000

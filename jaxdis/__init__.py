@@ -38,9 +38,8 @@ ROOMS = frozenset(
         "codes",
         "data",
         "evaluation",
-        "generalisation",
-        "knockout",
         "learners",
+        "metrics",
         "models",
         "plots",
         "relations",
@@ -48,7 +47,6 @@ ROOMS = frozenset(
         "scores",
         "structured",
         "study",
-        "unsupervised",
     }
 )
 

@@ -13,7 +13,7 @@ from jaxdis import executor
 from jaxdis.arrays import as_numpy, safe_divide
 from jaxdis.evaluation.inputs import SPLIT_SEED, check_codes, look_up
 from jaxdis.evaluation.results import Scores
-from jaxdis.metrics import apply
+from jaxdis.metrics.metric import apply
 from jaxdis.options import (
     Count,
     Natural,

@@ -6,7 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdis.metrics import Metric, metric_seed
+from jaxdis.metrics import Metric
+from jaxdis.metrics.metric import metric_seed
 from jaxdis.typing import Sample
 
 SEED = metric_seed("bootstrap")

@@ -24,7 +24,8 @@ from jaxdis.evaluation.inputs import (
 )
 from jaxdis.evaluation.member import Member, Plan, Shared, score_member, score_member_often, train_and_test
 from jaxdis.evaluation.results import Scores
-from jaxdis.metrics import Blend, apply
+from jaxdis.metrics import Blend
+from jaxdis.metrics.metric import apply
 from jaxdis.options import shown
 from jaxdis.relations import RELATIONS, Relation
 from jaxdis.scores import SCORES

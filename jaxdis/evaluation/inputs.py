@@ -12,7 +12,8 @@ import numpy as np
 
 from jaxdis.arrays import as_numpy
 from jaxdis.evaluation.member import Member, Plan, Shared
-from jaxdis.metrics import METRICS, Blend, Direct, Metric, metric_seed, prepared
+from jaxdis.metrics import METRICS, Blend, Direct, Metric
+from jaxdis.metrics.metric import metric_seed, prepared
 from jaxdis.options import Count, checked_devices, checked_key, checked_value, listed, shown
 from jaxdis.typing import Factors
 

@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 
 from jaxdis.evaluation.bootstrap import SEED, replicate
-from jaxdis.metrics import Metric, prepared
+from jaxdis.metrics import Metric
+from jaxdis.metrics.metric import prepared
 from jaxdis.relations.relation import finite_codes
 from jaxdis.typing import Factors, Sample
 

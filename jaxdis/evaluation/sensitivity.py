@@ -11,7 +11,8 @@ import numpy as np
 
 from jaxdis.evaluation.evaluate import check_options, evaluate
 from jaxdis.evaluation.inputs import check_codes, check_same_samples, plan_of
-from jaxdis.metrics import Metric, metric_seed
+from jaxdis.metrics import Metric
+from jaxdis.metrics.metric import metric_seed
 from jaxdis.options import checked_key, shown
 from jaxdis.typing import Factors
 

@@ -19,7 +19,8 @@ from jaxdis import executor, runtime
 from jaxdis.data import synthetic
 from jaxdis.evaluation.inputs import TRAIN_SHARE, plan_of
 from jaxdis.evaluation.member import Member, Plan, Shared, scalars, score_member
-from jaxdis.metrics import Metric, prepared
+from jaxdis.metrics import Metric
+from jaxdis.metrics.metric import prepared
 from jaxdis.study.grid import FEWEST_SAMPLES, MOST_SAMPLES
 from jaxdis.study.store import Store, cell_id
 

@@ -17,10 +17,10 @@ from sklearn.tree import DecisionTreeRegressor
 
 from jaxdis import RELATIONS, SCORES, Factors, Relation, Sample
 from jaxdis.data import synthetic
-from jaxdis.generalisation import teapot_gap
 from jaxdis.learners.boosting import accuracy, fit_boosting
 from jaxdis.learners.splits_exact import exact_order
 from jaxdis.learners.trees import Totals, grow
+from jaxdis.metrics.generalisation import teapot_gap
 from jaxdis.relations.trees import PRESETS
 from tests.golden_values import arrays, numbers
 from tests.learners.tree_references import FITTED, REPRESENTATIONS, graded, reference, representation

@@ -10,7 +10,7 @@ import pytest
 from jaxdis import METRICS, RELATIONS, Factors, Scores, evaluate
 from jaxdis.evaluation.inputs import inputs_of, plan_of
 from jaxdis.evaluation.member import score_member
-from jaxdis.metrics import apply
+from jaxdis.metrics.metric import apply
 from jaxdis.typing import Sample
 
 SIZES = (3, 5, 4)

@@ -9,9 +9,9 @@ from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.model_selection import KFold
 
 from jaxdis import METRICS, Direct, Factors, Sample, Spec, evaluate, relate
-from jaxdis.downstream import downstream_logistic
-from jaxdis.generalisation import compositional_generalisation, teapot_gap, zero_shot
 from jaxdis.learners.logistic import STRENGTHS, fit_logistic_validated
+from jaxdis.metrics.downstream import downstream_logistic
+from jaxdis.metrics.generalisation import compositional_generalisation, teapot_gap, zero_shot
 from jaxdis.relations import RELATIONS
 from tests.golden_values import arrays, numbers
 

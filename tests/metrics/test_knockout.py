@@ -7,8 +7,8 @@ import pytest
 
 from jaxdis import METRICS, Factors, Sample, evaluate
 from jaxdis.data import synthetic
-from jaxdis.knockout import knockout_curve, knockout_order, knockout_table
 from jaxdis.learners.probes import PRESETS, predict_with_probes
+from jaxdis.metrics.knockout import knockout_curve, knockout_order, knockout_table
 from tests.golden_values import numbers
 from tests.relations.test_information import POPULATIONS
 

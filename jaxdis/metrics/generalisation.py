@@ -9,8 +9,8 @@ from jaxtyping import Array, Bool, Float, Key
 from jaxdis.arrays import safe_divide, weighted_mean
 from jaxdis.learners.linear import lasso, standardised
 from jaxdis.learners.probes import PRESETS, WIDTH, Preset, predict_with_probes
+from jaxdis.metrics.single_neuron import chance_of, joint_accuracy
 from jaxdis.relations.relation import finite_codes
-from jaxdis.single_neuron import chance_of, joint_accuracy
 from jaxdis.typing import Codes, Factors, Sample
 
 # Of the samples, the share that probes learn from; the rest is the control.
@@ -58,7 +58,7 @@ def compositional_generalisation(
     Args:
       codes: ``[n, d]`` training codes, with ``factors [n, k]``.
       test_codes: ``[m, d]``, with ``test_factors [m, k]``.
-      preset: as :func:`jaxdis.knockout.nk`; ``epochs`` replaces the preset's.
+      preset: as :func:`jaxdis.metrics.knockout.nk`; ``epochs`` replaces the preset's.
 
     Contract: chance is that of the training samples, ``r_j = Σ_c p_c²``, since the test samples hold one class of
     the two factors (on them chance would be 1); the chance of a pair is ``r_i r_j``; adjusted numbers are

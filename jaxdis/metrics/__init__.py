@@ -1,0 +1,25 @@
+"""The metrics of the literature: one table of them all, METRICS, and what is not a score of a relation."""
+
+from jaxdis.metrics import (
+    downstream,
+    generalisation,
+    knockout,
+    probes,
+    single_neuron,
+    unsupervised,
+)
+from jaxdis.metrics.metric import Blend, Direct, Metric
+from jaxdis.metrics.table import METRICS
+
+__all__ = [
+    "METRICS",
+    "Blend",
+    "Direct",
+    "Metric",
+    "downstream",
+    "generalisation",
+    "knockout",
+    "probes",
+    "single_neuron",
+    "unsupervised",
+]
