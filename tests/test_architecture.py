@@ -19,7 +19,7 @@ FLOORS = [
     {"codes"},
     {"relations"},
     {"scores"},
-    {"metrics", "structured", "interventions"},
+    {"metrics", "structured"},
     {"evaluation"},
     {"evaluate_slots"},
     {"study"},

@@ -3,6 +3,7 @@
 from jaxdis.metrics import (
     downstream,
     generalisation,
+    interventions,
     knockout,
     probes,
     single_neuron,
@@ -18,6 +19,7 @@ __all__ = [
     "Metric",
     "downstream",
     "generalisation",
+    "interventions",
     "knockout",
     "probes",
     "single_neuron",

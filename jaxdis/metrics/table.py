@@ -1,7 +1,7 @@
 """The literature as one table: METRICS, name → metric. Most rows are a relation read by a score."""
 
-from jaxdis.interventions import beta_vae, draw_batches, draw_pairs, factor_vae, group_by_value, irs
 from jaxdis.metrics.downstream import downstream_trees, explicitness, infoe
+from jaxdis.metrics.interventions import beta_vae, draw_batches, draw_pairs, factor_vae, group_by_value, irs
 from jaxdis.metrics.knockout import nk
 from jaxdis.metrics.metric import Blend, Direct, Metric
 from jaxdis.metrics.probes import linear_probe, mlp_probe

@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 
 from jaxdis import METRICS, Factors, evaluate
 from jaxdis.data.synthetic import CASES, calibration
-from jaxdis.interventions import draw_batches, draw_pairs, irs
+from jaxdis.metrics.interventions import draw_batches, draw_pairs, irs
 from tests.golden_values import numbers
 from tests.relations.test_information import POPULATIONS
 

@@ -17,8 +17,15 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, PRNGKeyArray
 
 from jaxdis.data.factors import FactorSpace
-from jaxdis.interventions.robustness import Robustness, judge_robustness, largest_deviation, quantile_from_mean
-from jaxdis.interventions.votes import Intervened, Votes, judge_features, judge_votes, least_moved, mean_distance
+from jaxdis.metrics.interventions.robustness import Robustness, judge_robustness, largest_deviation, quantile_from_mean
+from jaxdis.metrics.interventions.votes import (
+    Intervened,
+    Votes,
+    judge_features,
+    judge_votes,
+    least_moved,
+    mean_distance,
+)
 from jaxdis.models.images import Images, noise_key
 from jaxdis.typing import Array
 
@@ -39,7 +46,7 @@ def factor_vae(
     prune: float = 0.05,
     active: Bool[Array, "... d"] | None = None,
 ) -> Votes:
-    """As :func:`jaxdis.interventions.factor_vae`, on batches drawn by :meth:`FactorSpace.fix`.
+    """As :func:`jaxdis.metrics.interventions.factor_vae`, on batches drawn by :meth:`FactorSpace.fix`.
 
     ``num_variance`` samples give each code's variance over all factors. Factors without a choice are never held; NaN
     where only one has a choice.
@@ -79,7 +86,7 @@ def beta_vae(
     rescale: bool = False,
     active: Bool[Array, "... d"] | None = None,
 ) -> Intervened:
-    """As :func:`jaxdis.interventions.beta_vae`, on pairs drawn by :meth:`FactorSpace.pairs`.
+    """As :func:`jaxdis.metrics.interventions.beta_vae`, on pairs drawn by :meth:`FactorSpace.pairs`.
 
     NaN where only one factor has a choice of values.
 
@@ -118,7 +125,7 @@ def irs(
     num_given: int = IMAGES,
     active: Bool[Array, "... d"] | None = None,
 ) -> Robustness:
-    """As :func:`jaxdis.interventions.irs`, holding each value of each factor by :meth:`FactorSpace.given`.
+    """As :func:`jaxdis.metrics.interventions.irs`, holding each value of each factor by :meth:`FactorSpace.given`.
 
     ``num_samples`` give the largest deviation of each code, ``num_given`` the quantile of its distances given a value.
 

@@ -10,7 +10,7 @@ import pytest
 import jaxdis
 from jaxdis import METRICS, codes, evaluate, models
 from jaxdis.data import FactorSpace
-from jaxdis.interventions import simulated
+from jaxdis.metrics.interventions import simulated
 
 SPACE = FactorSpace.of(a=3, b=6, c=4)
 NUMBERS = {"num_train": 2000, "num_eval": 1000}

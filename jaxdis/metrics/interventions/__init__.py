@@ -1,0 +1,23 @@
+"""Scores by what happens to codes when one factor is held: FactorVAE, BetaVAE and IRS.
+
+Here they read a table of codes and factors; :mod:`jaxdis.metrics.interventions.simulated` intervenes through a
+simulator.
+"""
+
+from jaxdis.metrics.interventions.draws import Draws, draw_batches, draw_pairs
+from jaxdis.metrics.interventions.robustness import Group, Robustness, group_by_value, irs
+from jaxdis.metrics.interventions.votes import Intervened, Votes, beta_vae, factor_vae
+
+__all__ = [
+    "Draws",
+    "Group",
+    "Intervened",
+    "Robustness",
+    "Votes",
+    "beta_vae",
+    "draw_batches",
+    "draw_pairs",
+    "factor_vae",
+    "group_by_value",
+    "irs",
+]
