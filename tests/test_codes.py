@@ -5,6 +5,7 @@ import pytest
 
 from jaxdis import codes, models
 from jaxdis.models import distributions
+from jaxdis.models.evidence import evidence
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +71,7 @@ def test_a_variance_that_underflowed_is_huge_not_infinite():
 
 def test_the_evidence_is_the_mean_over_images_of_its_definition(zoo, images):
     key = jax.random.key(1)
-    got = codes.evidence(zoo, images, key)
+    got = evidence(zoo, images, key)
     for j in range(len(zoo)):
         params = zoo.export(j)["params"]
         mean, log_variance = zoo.config.network.encode(params, jnp.asarray(images))
@@ -84,5 +85,5 @@ def test_the_evidence_is_the_mean_over_images_of_its_definition(zoo, images):
 
 
 def test_the_evidence_does_not_depend_on_batches(zoo, images):
-    left, right = (codes.evidence(zoo, images, jax.random.key(0), batch_size=size) for size in (7, 30))
+    left, right = (evidence(zoo, images, jax.random.key(0), batch_size=size) for size in (7, 30))
     np.testing.assert_allclose(left.elbo, right.elbo, rtol=1e-5)

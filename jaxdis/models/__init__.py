@@ -1,6 +1,7 @@
 """Images → posteriors: networks, objectives, and zoos trained in one program."""
 
 from jaxdis.models.config import Adam, Adversary, Config
+from jaxdis.models.evidence import Encoder, Evidence
 from jaxdis.models.losses import Hyperparameters, Terms
 from jaxdis.models.members import Members, members
 from jaxdis.models.networks import Convolutional, Discriminator, Mlp, burgess, locatello
@@ -16,6 +17,8 @@ __all__ = [
     "Config",
     "Convolutional",
     "Discriminator",
+    "Encoder",
+    "Evidence",
     "Hyperparameters",
     "Members",
     "Mlp",

@@ -2,7 +2,7 @@
 
 Images are rendered, encoded and forgotten, some at a time: only votes, features and the codes of one value remain. A
 zoo reads the same images. Wrap a call in ``jax.jit`` (``space``, ``render`` and the numbers are static) to compile once
-for many encoders of a kind, such as :class:`jaxdis.codes.Encoder`.
+for many encoders of a kind, such as :class:`jaxdis.models.evidence.Encoder`.
 
 An encoder is a pure function of images ``[n, h, w, c]`` to codes ``[n, d]``, or ``[m, n, d]`` for a zoo of ``m``; every
 field of a result then has a leading ``m``. A renderer is a pure function of factors ``[n, k]`` to images, or of factors

@@ -11,6 +11,7 @@ import jaxdis
 from jaxdis import METRICS, codes, evaluate, models
 from jaxdis.data import FactorSpace
 from jaxdis.metrics.interventions import simulated
+from jaxdis.models.evidence import Encoder
 
 SPACE = FactorSpace.of(a=3, b=6, c=4)
 NUMBERS = {"num_train": 2000, "num_eval": 1000}
@@ -134,7 +135,7 @@ def sprites():
 def test_a_zoo_on_dsprites(sprites):
     space, draw, factors, zoo = sprites
     means = codes.encode(zoo, factors, render=draw)
-    encode = codes.Encoder.of(zoo)
+    encode = Encoder.of(zoo)
     np.testing.assert_allclose(
         jax.jit(lambda e, f: e(draw(f)))(encode, jnp.asarray(factors[:9])), means[:, :9], atol=1e-5
     )
@@ -155,7 +156,7 @@ def test_images_are_not_held_together(sprites):
     for metric in ("factor_vae", "beta_vae", "irs"):
         call = functools.partial(getattr(simulated, metric), space=space, render=draw)
         program = jax.jit(lambda key, encode, call=call: call(key, encode).score)
-        memory = program.lower(jax.random.key(0), codes.Encoder.of(zoo)).compile().memory_analysis()
+        memory = program.lower(jax.random.key(0), Encoder.of(zoo)).compile().memory_analysis()
         assert memory.temp_size_in_bytes < 200e6, metric
 
 
