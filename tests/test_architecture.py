@@ -27,7 +27,7 @@ FLOORS = [
 ]
 
 DOORS = {
-    "flax": {"models/networks.py"},
+    "flax": {"models/networks/architectures.py"},
     "matplotlib": {"plots.py"},
     "tensorflow_datasets": None,
     "dask": None,

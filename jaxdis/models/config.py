@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Annotated, Any, Literal
 
-from jaxdis.models.networks import Convolutional, Discriminator, Mlp
+from jaxdis.models.networks.architectures import Convolutional, Discriminator, Mlp
 from jaxdis.models.objectives import OBJECTIVES, Objective
 from jaxdis.models.total_correlation import Estimator
 from jaxdis.options import Count, Positive, Range, check_fields
@@ -55,8 +55,9 @@ class Config:
     Attributes:
       data: name of a data set in ``jaxdis.data``; when data are passed to ``train``, only a label.
       objective: row of ``OBJECTIVES``, or several that share one loss, for a zoo that mixes them.
-      network: :class:`~jaxdis.models.networks.Mlp`, :class:`~jaxdis.models.networks.Convolutional` or any hashable
-        object with ``init``, ``encode`` and ``decode`` (see :mod:`jaxdis.models.own`).
+      network: :class:`~jaxdis.models.networks.architectures.Mlp`,
+        :class:`~jaxdis.models.networks.architectures.Convolutional` or any hashable object with ``init``, ``encode``
+        and ``decode`` (see :mod:`jaxdis.models.networks.custom`).
       steps: updates of each member.
       batch_size: images of one update (per half for ``split_batch``).
       estimator: of total correlation, for the objectives that weigh it.

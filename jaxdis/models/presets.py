@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxdis.models.config import Adversary, Config
 from jaxdis.models.members import Members, members
-from jaxdis.models.networks import Discriminator, burgess, locatello
+from jaxdis.models.networks.architectures import Discriminator, burgess, locatello
 from jaxdis.models.objectives import beta_tc_parts
 
 # Locatello et al. (2020), Table 3.

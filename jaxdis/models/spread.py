@@ -11,7 +11,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from jaxdis.models.config import Config
-from jaxdis.models.networks import Convolutional
+from jaxdis.models.networks.architectures import Convolutional
 from jaxdis.models.source import Source
 from jaxdis.models.step import Losses, Program, State, begin, run_block
 

@@ -11,7 +11,7 @@ from jaxdis.models import adversary, pieces
 from jaxdis.models.config import Config, objective_of
 from jaxdis.models.distributions import negative_log_likelihood, sample
 from jaxdis.models.losses import Terms, divergence
-from jaxdis.models.precision import InPrecision
+from jaxdis.models.networks.precision import InPrecision
 from jaxdis.models.source import Source
 from jaxdis.typing import Array, Float
 

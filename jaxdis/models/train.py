@@ -18,7 +18,7 @@ import numpy as np
 from jaxdis.models.checkpoint import Checkpoints
 from jaxdis.models.config import Config, describe, objective_of
 from jaxdis.models.members import checked_members
-from jaxdis.models.own import as_network
+from jaxdis.models.networks.custom import as_network
 from jaxdis.models.pieces import checked_piece
 from jaxdis.models.progress import Progress
 from jaxdis.models.source import Source, as_source, fingerprint

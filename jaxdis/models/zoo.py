@@ -12,8 +12,8 @@ from jaxdis import files
 from jaxdis.files import DamagedFile, named_leaves, read_arrays, with_leaves, write_arrays
 from jaxdis.models.config import Config, describe, restored
 from jaxdis.models.losses import Hyperparameters
+from jaxdis.models.networks.custom import as_network
 from jaxdis.models.objectives import OBJECTIVES
-from jaxdis.models.own import as_network
 from jaxdis.models.posterior import Posterior, decode, encode
 from jaxdis.models.step import Losses
 from jaxdis.options import Range, checked_value

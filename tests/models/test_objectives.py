@@ -7,7 +7,7 @@ import pytest
 
 from jaxdis import models
 from jaxdis.models import losses, objectives, step
-from jaxdis.models.own import Own
+from jaxdis.models.networks.custom import Own
 from jaxdis.models.source import as_source
 from tests.models import reference
 

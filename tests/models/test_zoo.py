@@ -9,8 +9,9 @@ import pytest
 
 from jaxdis import models
 from jaxdis.files import DamagedFile, read_arrays, write_arrays
-from jaxdis.models import networks, presets, traversal
+from jaxdis.models import presets, traversal
 from jaxdis.models.config import describe, restored
+from jaxdis.models.networks import architectures
 from tests.models.conftest import same
 
 
@@ -173,7 +174,7 @@ def test_an_exported_member_is_a_flax_tree_for_ordinary_convolutions(images):
     )
     keys, hyper, _ = models.members({"beta": {}})
     zoo = models.train(models.Config(network=network, steps=3, batch_size=8), keys, hyper, data=images)
-    module = networks.module(dataclasses.replace(zoo.config.network, compute="conv"))
+    module = architectures.module(dataclasses.replace(zoo.config.network, compute="conv"))
     mean, _ = module.apply(zoo.export(0), jnp.asarray(images), method="encode")
     np.testing.assert_allclose(mean, zoo.encode(images).mean[0], atol=1e-5)
 

@@ -1,4 +1,4 @@
-"""Encoders and decoders: the one module that knows flax.
+"""Encoders, decoders and the discriminator: the one module that knows flax.
 
 Everything else sees three pure functions of a hashable value, and a user's own model enters through the same three:
 
@@ -18,8 +18,8 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from jaxdis.models import convolution
-from jaxdis.models.initialisation import Initialisation, draw
+from jaxdis.models.networks import convolution
+from jaxdis.models.networks.initialisation import Initialisation, draw
 from jaxdis.options import Count, Units, check_fields
 from jaxdis.typing import Array, Float
 

@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxdis.models import convolution, initialisation, networks
+from jaxdis.models.networks import architectures, convolution, initialisation
 from tests.models.conftest import largest_difference
 
 SMALL = {
@@ -41,7 +41,7 @@ def test_other_kernel_sizes_are_refused():
 
 
 @pytest.mark.parametrize("image_shape", [(16, 16, 1), (20, 33, 3)])
-@pytest.mark.parametrize("make", [networks.locatello, networks.burgess])
+@pytest.mark.parametrize("make", [architectures.locatello, architectures.burgess])
 def test_matmul_and_conv_give_the_same_values_and_gradients(make, image_shape):
     images = jax.random.uniform(jax.random.key(0), (3, *image_shape))
 
@@ -60,26 +60,26 @@ def test_matmul_and_conv_give_the_same_values_and_gradients(make, image_shape):
 @pytest.mark.parametrize(
     ("network", "parameters"),
     [
-        (networks.locatello("code", image_shape=(64, 64, 1)), 690_517),
-        (networks.locatello("code", image_shape=(64, 64, 3)), 692_567),
-        (networks.locatello("paper", image_shape=(64, 64, 1)), 764_245),
-        (networks.locatello("paper", image_shape=(64, 64, 3)), 766_295),
-        (networks.burgess(image_shape=(64, 64, 1)), 502_005),
-        (networks.burgess(image_shape=(64, 64, 3)), 504_055),
+        (architectures.locatello("code", image_shape=(64, 64, 1)), 690_517),
+        (architectures.locatello("code", image_shape=(64, 64, 3)), 692_567),
+        (architectures.locatello("paper", image_shape=(64, 64, 1)), 764_245),
+        (architectures.locatello("paper", image_shape=(64, 64, 3)), 766_295),
+        (architectures.burgess(image_shape=(64, 64, 1)), 502_005),
+        (architectures.burgess(image_shape=(64, 64, 3)), 504_055),
     ],
 )
 def test_published_parameter_counts(network, parameters):
-    assert networks.num_parameters(jax.eval_shape(network.init, jax.random.key(0))) == parameters
+    assert architectures.num_parameters(jax.eval_shape(network.init, jax.random.key(0))) == parameters
 
 
 @pytest.mark.parametrize(("layers", "parameters"), [(6, 5_018_002), (5, 4_017_002)])
 def test_discriminator_parameter_counts(layers, parameters):
-    shapes = jax.eval_shape(lambda key: networks.Discriminator(layers).init(key, 10), jax.random.key(0))
-    assert networks.num_parameters(shapes) == parameters
+    shapes = jax.eval_shape(lambda key: architectures.Discriminator(layers).init(key, 10), jax.random.key(0))
+    assert architectures.num_parameters(shapes) == parameters
 
 
 @pytest.mark.parametrize("image_shape", [(64, 64, 1), (33, 20, 3), (5, 7, 2)])
-@pytest.mark.parametrize("make", [networks.Mlp, networks.Convolutional])
+@pytest.mark.parametrize("make", [architectures.Mlp, architectures.Convolutional])
 def test_any_image_size(make, image_shape):
     network = make(image_shape=image_shape, hidden=(8,))
 
@@ -95,7 +95,7 @@ def test_any_image_size(make, image_shape):
 
 
 def test_interleaved_outputs_are_the_same_columns_in_another_order():
-    plain, interleaved = (networks.burgess(image_shape=(16, 16, 1), interleaved=i, **SMALL) for i in (False, True))
+    plain, interleaved = (architectures.burgess(image_shape=(16, 16, 1), interleaved=i, **SMALL) for i in (False, True))
     params = plain.init(jax.random.key(0))
     images = jax.random.uniform(jax.random.key(1), (2, 16, 16, 1))
     whole = np.concatenate(plain.encode(params, images), axis=1)
@@ -129,9 +129,9 @@ def test_initialisation_bounds(scheme, bounds, bias_bound):
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: networks.locatello("printed"),
-        lambda: networks.Convolutional(kernels=(4, 4)),
-        lambda: networks.Mlp().init(jax.random.key(0)),
+        lambda: architectures.locatello("printed"),
+        lambda: architectures.Convolutional(kernels=(4, 4)),
+        lambda: architectures.Mlp().init(jax.random.key(0)),
         lambda: initialisation.draw(jax.random.key(0), {}, "normal"),
     ],
 )

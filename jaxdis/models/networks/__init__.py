@@ -1,0 +1,1 @@
+"""Encoders and decoders: three pure functions each, of this package or of a user."""
