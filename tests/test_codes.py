@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from jaxdis import codes, models
-from jaxdis.models import distributions
 from jaxdis.models.evidence import evidence
+from jaxdis.models.objectives import distributions
 
 
 @pytest.fixture(scope="module")

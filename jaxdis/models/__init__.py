@@ -2,11 +2,11 @@
 
 from jaxdis.models.config import Adam, Adversary, Config
 from jaxdis.models.evidence import Encoder, Evidence
-from jaxdis.models.losses import Hyperparameters, Terms
 from jaxdis.models.members import Members, members
 from jaxdis.models.networks.architectures import Convolutional, Discriminator, Mlp, burgess, locatello
 from jaxdis.models.networks.custom import Own
-from jaxdis.models.objectives import OBJECTIVES, Objective
+from jaxdis.models.objectives.losses import Hyperparameters, Terms
+from jaxdis.models.objectives.table import OBJECTIVES, Objective
 from jaxdis.models.posterior import Posterior
 from jaxdis.models.train import make_train, train
 from jaxdis.models.zoo import Zoo, concatenate, load

@@ -6,8 +6,8 @@ import numpy as np
 
 from jaxdis.models import pieces
 from jaxdis.models.config import Adversary
-from jaxdis.models.distributions import sample
 from jaxdis.models.networks.precision import InPrecision
+from jaxdis.models.objectives.distributions import sample
 from jaxdis.typing import Array, Float
 
 # The released code clips probabilities to [1e-6, 1 − 1e-6] (Locatello et al. 2020).

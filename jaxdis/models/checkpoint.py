@@ -19,7 +19,8 @@ from jaxdis.files import (
     write_arrays,
     write_json,
 )
-from jaxdis.models.step import Losses, State
+from jaxdis.models.objectives.losses import Losses
+from jaxdis.models.step import State
 
 _KEPT = 2
 _NAME = re.compile(r"step_[0-9]{9,18}\.npz")

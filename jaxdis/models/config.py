@@ -4,8 +4,8 @@ import dataclasses
 from typing import Annotated, Any, Literal
 
 from jaxdis.models.networks.architectures import Convolutional, Discriminator, Mlp
-from jaxdis.models.objectives import OBJECTIVES, Objective
-from jaxdis.models.total_correlation import Estimator
+from jaxdis.models.objectives.table import OBJECTIVES, Objective
+from jaxdis.models.objectives.total_correlation import Estimator
 from jaxdis.options import Count, Positive, Range, check_fields
 
 Decay = Annotated[float, Range(0, 1, below=True)]

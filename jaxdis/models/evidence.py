@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Key
 
-from jaxdis.models.distributions import negative_log_likelihood
 from jaxdis.models.images import checked_images, unit_images
 from jaxdis.models.networks.precision import InPrecision
+from jaxdis.models.objectives.distributions import negative_log_likelihood
 from jaxdis.models.zoo import Zoo
 from jaxdis.options import Count, checked
 from jaxdis.typing import Array, Float, Num

@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxdis.arrays import as_numpy
 from jaxdis.models.config import Config, objective_of
-from jaxdis.models.objectives import OBJECTIVES
+from jaxdis.models.objectives.table import OBJECTIVES
 from jaxdis.options import Range, Seed, checked_value, is_key, is_keys, shown
 from jaxdis.typing import Array
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from jaxdis.arrays import as_numpy
 from jaxdis.models.config import Config
-from jaxdis.models.distributions import expected_images
 from jaxdis.models.images import Images, checked_images, noise_key, unit_images
 from jaxdis.models.networks.precision import InPrecision
+from jaxdis.models.objectives.distributions import expected_images
 from jaxdis.options import Count, checked_value, shown
 
 # One program serves any number of images: chunks are padded to this size.

@@ -12,7 +12,7 @@ import numpy as np
 from jaxdis.models.config import Adversary, Config
 from jaxdis.models.members import Members, members
 from jaxdis.models.networks.architectures import Discriminator, burgess, locatello
-from jaxdis.models.objectives import beta_tc_parts
+from jaxdis.models.objectives.table import beta_tc_parts
 
 # Locatello et al. (2020), Table 3.
 LOCATELLO_STRENGTHS: dict[str, dict[str, tuple[float, ...]]] = {
@@ -81,8 +81,8 @@ def mahon2024(
 
     That is ambiguous between the code's ``Custom`` and ``dsprites`` sections; only the first exists for all data sets
     and is the default. The step count is 100 epochs of dSprites; FactorVAE doubles both epochs and batch, so that its
-    number of updates is the same. β-TCVAE is trained by its parts, :func:`~jaxdis.models.objectives.beta_tc_parts`,
-    with the estimator ``mss_yann``.
+    number of updates is the same. β-TCVAE is trained by its parts,
+    :func:`~jaxdis.models.objectives.table.beta_tc_parts`, with the estimator ``mss_yann``.
 
     Args:
       literal: FactorVAE as the code runs: the encoder also descends on the discriminator's loss, and five hidden layers

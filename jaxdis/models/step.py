@@ -9,9 +9,9 @@ import optax
 
 from jaxdis.models import adversary, pieces
 from jaxdis.models.config import Config, objective_of
-from jaxdis.models.distributions import negative_log_likelihood, sample
-from jaxdis.models.losses import Terms, divergence
 from jaxdis.models.networks.precision import InPrecision
+from jaxdis.models.objectives.distributions import negative_log_likelihood, sample
+from jaxdis.models.objectives.losses import Losses, Terms, divergence
 from jaxdis.models.source import Source
 from jaxdis.typing import Array, Float
 
@@ -42,15 +42,6 @@ class State(NamedTuple):
     judge_moments: Any
     step: Array
     stopped: Array
-
-
-class Losses(NamedTuple):
-    """One update's report, nats: the loss, its reconstruction, the KL and the discriminator's loss (0 without one)."""
-
-    loss: Array
-    reconstruction: Array
-    kl: Array
-    discriminator: Array
 
 
 def begin(program: Program, key) -> State:

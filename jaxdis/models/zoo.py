@@ -11,11 +11,10 @@ import numpy as np
 from jaxdis import files
 from jaxdis.files import DamagedFile, named_leaves, read_arrays, with_leaves, write_arrays
 from jaxdis.models.config import Config, describe, restored
-from jaxdis.models.losses import Hyperparameters
 from jaxdis.models.networks.custom import as_network
-from jaxdis.models.objectives import OBJECTIVES
+from jaxdis.models.objectives.losses import Hyperparameters, Losses
+from jaxdis.models.objectives.table import OBJECTIVES
 from jaxdis.models.posterior import Posterior, decode, encode
-from jaxdis.models.step import Losses
 from jaxdis.options import Range, checked_value
 
 _FORMAT = 1

@@ -16,7 +16,8 @@ import pytest
 from jaxdis import data, models
 from jaxdis.cli import run_directory
 from jaxdis.files import read_arrays, write_arrays
-from jaxdis.models import progress, spread, step
+from jaxdis.models import progress, spread
+from jaxdis.models.objectives.losses import Losses
 from jaxdis.models.source import as_source, fingerprint
 from tests.models.conftest import same
 
@@ -189,9 +190,9 @@ def test_a_run_knows_its_renderer_in_every_process():
 
 
 def test_progress_says_what_happens():
-    losses = step.Losses(*(np.array([v, np.nan, v + 2]) for v in (5.0, 3.0, 2.0, 0.0)))
+    losses = Losses(*(np.array([v, np.nan, v + 2]) for v in (5.0, 3.0, 2.0, 0.0)))
     assert progress.summary(losses) == "loss 6 (reconstruction 4, KL 3, 1 stopped)"
-    gone = step.Losses(*(np.array([np.nan]) for _ in range(4)))
+    gone = Losses(*(np.array([np.nan]) for _ in range(4)))
     assert progress.summary(gone) == "no member has a finite loss"
 
 

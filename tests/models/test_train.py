@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from jaxdis import models
-from jaxdis.models import adversary, distributions, pieces, spread, step
+from jaxdis.models import adversary, pieces, spread, step
+from jaxdis.models.objectives import distributions
 from jaxdis.models.source import as_source
 from tests.models.conftest import largest_difference
 

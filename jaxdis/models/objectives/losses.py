@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxdis.models.total_correlation import Estimator, decompose, estimable
+from jaxdis.models.objectives.total_correlation import Estimator, decompose, estimable
 from jaxdis.typing import Array, Float
 
 
@@ -111,6 +111,15 @@ def adversarial(terms: Terms, hyperparameters: Hyperparameters) -> Float[Array, 
     ratio = (terms.judged[:, 0] - terms.judged[:, 1]).mean()
     weight = warmed_up(terms, hyperparameters) * hyperparameters.adversary
     return terms.reconstruction + hyperparameters.kl * divergence(terms) + weight * ratio
+
+
+class Losses(NamedTuple):
+    """One update's report, nats: the loss, its reconstruction, the KL and the discriminator's loss (0 without one)."""
+
+    loss: Array
+    reconstruction: Array
+    kl: Array
+    discriminator: Array
 
 
 def _parts_penalty(terms: Terms, h: Hyperparameters, warmth: Array) -> Array:

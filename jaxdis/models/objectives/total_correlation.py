@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdis.models.distributions import gaussian_log_density
+from jaxdis.models.objectives.distributions import gaussian_log_density
 from jaxdis.typing import Array, Float
 
 Estimator = Literal["mss", "mws", "locatello", "mss_chen", "mss_yann"]

@@ -1,9 +1,9 @@
 """The objectives of variational autoencoders: one table, one pure function and one row each.
 
 An :class:`Objective` says what a user sets (``settings``: the names of its paper → the numbers of its loss) and what is
-minimised (``loss``: a pure function of :class:`~jaxdis.models.losses.Terms`). Five of the six rows share one loss,
-:func:`~jaxdis.models.losses.regularised`, whose coefficients are traced: a zoo may mix them, and sweeping them compiles
-once. To add an objective, write
+minimised (``loss``: a pure function of :class:`~jaxdis.models.objectives.losses.Terms`). Five of the six rows share one
+loss, :func:`~jaxdis.models.objectives.losses.regularised`, whose coefficients are traced: a zoo may mix them, and
+sweeping them compiles once. To add an objective, write
 
     def mine(terms, hyperparameters):
         return terms.reconstruction + hyperparameters.beta * divergence(terms) ** 2
@@ -19,7 +19,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from jaxdis.models.losses import Hyperparameters, Terms, adversarial, regularised
+from jaxdis.models.objectives.losses import Hyperparameters, Terms, adversarial, regularised
 from jaxdis.typing import Array
 
 Number = int | float
@@ -134,7 +134,7 @@ class Objective:
       settings: keyword arguments named as in the paper, with its defaults → the hyperparameters of ``loss``, any
         NamedTuple of numbers with a field ``learning_rate`` (and ``discriminator_learning_rate`` with a discriminator).
       strength: the argument of ``settings`` that studies sweep.
-      loss: pure, of :class:`~jaxdis.models.losses.Terms` and the hyperparameters of one member.
+      loss: pure, of :class:`~jaxdis.models.objectives.losses.Terms` and the hyperparameters of one member.
       adversarial: trains a discriminator beside the autoencoder.
     """
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from jaxdis import models
-from jaxdis.models import losses, objectives, step
+from jaxdis.models import step
 from jaxdis.models.networks.custom import Own
+from jaxdis.models.objectives import losses, table
 from jaxdis.models.source import as_source
 from tests.models import reference
 
@@ -142,7 +143,7 @@ def terms(**changes) -> models.Terms:
 
 
 def test_annealing_by_hand():
-    hyper = objectives.annealed(capacity=5.0, gamma=100.0, capacity_steps=10.0)
+    hyper = table.annealed(capacity=5.0, gamma=100.0, capacity_steps=10.0)
     # C(t) = 0.5 t up to 5: |2 − C| = 2, 1.5, 1, 0.5, 0, 0.5, …, 3, 3
     traced = [float(losses.regularised(terms(step=jnp.int32(t)), hyper)) for t in range(13)]
     wanted = [10 + 100 * abs(2 - min(5.0, 0.5 * t)) for t in range(13)]
@@ -151,7 +152,7 @@ def test_annealing_by_hand():
 
 
 def test_warm_up_by_hand():
-    hyper = objectives.beta(beta=3.0, warmup_steps=4.0)
+    hyper = table.beta(beta=3.0, warmup_steps=4.0)
     traced = [float(losses.regularised(terms(step=jnp.int32(t)), hyper)) for t in range(6)]
     np.testing.assert_allclose(traced, [10 + 3 * 2 * a for a in (0.25, 0.5, 0.75, 1, 1, 1)], rtol=1e-6)
 
@@ -160,7 +161,7 @@ def test_parts_of_one_weight_are_the_kl_whatever_the_estimator():
     mean = jax.random.normal(jax.random.key(0), (8, 3))
     whole = terms(mean=mean, log_variance=0.1 * mean, codes=mean + 0.5, num_data=100)
     sums = [
-        float(losses.regularised(dataclasses.replace(whole, estimator=name), objectives.beta_tc_parts(beta=1.0)))
+        float(losses.regularised(dataclasses.replace(whole, estimator=name), table.beta_tc_parts(beta=1.0)))
         for name in ("mss", "mws", "locatello", "mss_chen", "mss_yann")
     ]
     np.testing.assert_allclose(sums, sums[0], rtol=1e-5)
@@ -168,14 +169,14 @@ def test_parts_of_one_weight_are_the_kl_whatever_the_estimator():
 
 def test_terms_that_overflow_do_not_leak_through_a_zero_weight():
     wild = terms(log_variance=jnp.full((4, 1), -80.0), codes=jnp.full((4, 1), 1e10))
-    assert np.isfinite(float(losses.regularised(wild, objectives.beta())))
+    assert np.isfinite(float(losses.regularised(wild, table.beta())))
 
 
 def test_a_users_objective_is_one_function_and_one_row(images, monkeypatch):
     def quadratic(terms, hyperparameters):
         return terms.reconstruction + hyperparameters.kl * losses.divergence(terms) ** 2
 
-    monkeypatch.setitem(models.OBJECTIVES, "quadratic", models.Objective(objectives.beta, "beta", quadratic))
+    monkeypatch.setitem(models.OBJECTIVES, "quadratic", models.Objective(table.beta, "beta", quadratic))
     keys, hyper, labels = models.members({"quadratic": {"beta": [0.0, 10.0]}})
     config = models.Config(objective="quadratic", network=models.Mlp((16,), 3), steps=40, batch_size=8)
     zoo = models.train(config, keys, hyper._replace(learning_rate=1e-2), data=images, labels=labels, log_every=40)
