@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 from jaxdis import models
-from jaxdis.models.source import as_source
-from jaxdis.models.spread import Runner, Spread, default_piece
-from jaxdis.models.step import Program
-from jaxdis.models.train import resolved_config
+from jaxdis.models.training.runner import Runner, Spread, default_piece
+from jaxdis.models.training.source import as_source
+from jaxdis.models.training.step import Program
+from jaxdis.models.training.train import resolved_config
 
 ON_CPU = jax.default_backend() == "cpu"
 BATCH = 64

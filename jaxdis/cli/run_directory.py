@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from jaxdis.files import DamagedFile, read_arrays
-from jaxdis.models.checkpoint import saved_updates
 from jaxdis.models.config import Config
 from jaxdis.models.members import members
-from jaxdis.models.train import train
+from jaxdis.models.training.checkpoint import saved_updates
+from jaxdis.models.training.train import train
 from jaxdis.models.zoo import Zoo
 
 

@@ -8,7 +8,7 @@ from jaxdis.models.networks.custom import Own
 from jaxdis.models.objectives.losses import Hyperparameters, Terms
 from jaxdis.models.objectives.table import OBJECTIVES, Objective
 from jaxdis.models.posterior import Posterior
-from jaxdis.models.train import make_train, train
+from jaxdis.models.training.train import make_train, train
 from jaxdis.models.zoo import Zoo, concatenate, load
 
 __all__ = [

@@ -11,9 +11,9 @@ import numpy as np
 
 from jaxdis.data import DATASETS
 from jaxdis.models.config import Config
-from jaxdis.models.source import as_source
-from jaxdis.models.step import Program, begin, update
-from jaxdis.models.train import resolved_config
+from jaxdis.models.training.source import as_source
+from jaxdis.models.training.step import Program, begin, update
+from jaxdis.models.training.train import resolved_config
 from jaxdis.study.grid import Study, Training, cells
 from jaxdis.study.make import NOVEL_SHARE
 from jaxdis.study.run import status

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from jaxdis import models
-from jaxdis.models import step
 from jaxdis.models.networks.custom import Own
 from jaxdis.models.objectives import losses, table
-from jaxdis.models.source import as_source
+from jaxdis.models.training import step
+from jaxdis.models.training.source import as_source
 from tests.models import reference
 
 N, D, PIXELS = 6, 3, 16

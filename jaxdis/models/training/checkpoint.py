@@ -20,7 +20,7 @@ from jaxdis.files import (
     write_json,
 )
 from jaxdis.models.objectives.losses import Losses
-from jaxdis.models.step import State
+from jaxdis.models.training.step import State
 
 _KEPT = 2
 _NAME = re.compile(r"step_[0-9]{9,18}\.npz")

@@ -16,9 +16,9 @@ import pytest
 from jaxdis import data, models
 from jaxdis.cli import run_directory
 from jaxdis.files import read_arrays, write_arrays
-from jaxdis.models import progress, spread
 from jaxdis.models.objectives.losses import Losses
-from jaxdis.models.source import as_source, fingerprint
+from jaxdis.models.training import progress, runner
+from jaxdis.models.training.source import as_source, fingerprint
 from tests.models.conftest import same
 
 KILLED = """
@@ -88,8 +88,8 @@ def paths(directory):
 
 
 def count_updates(monkeypatch) -> list:
-    counted, advance = [], spread.Runner.advance
-    monkeypatch.setattr(spread.Runner, "advance", lambda self, *a: counted.append(1) or advance(self, *a))
+    counted, advance = [], runner.Runner.advance
+    monkeypatch.setattr(runner.Runner, "advance", lambda self, *a: counted.append(1) or advance(self, *a))
     return counted
 
 

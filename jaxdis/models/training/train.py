@@ -15,17 +15,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdis.models.checkpoint import Checkpoints
 from jaxdis.models.config import Config, describe, objective_of
 from jaxdis.models.members import checked_members
 from jaxdis.models.networks.custom import as_network
 from jaxdis.models.objectives.losses import Losses
 from jaxdis.models.objectives.total_correlation import estimable
-from jaxdis.models.pieces import checked_piece
-from jaxdis.models.progress import Progress
-from jaxdis.models.source import Source, as_source, fingerprint
-from jaxdis.models.spread import Runner, Spread, default_piece
-from jaxdis.models.step import Program, begin, run_block
+from jaxdis.models.training.checkpoint import Checkpoints
+from jaxdis.models.training.micro_batch import checked_piece
+from jaxdis.models.training.progress import Progress
+from jaxdis.models.training.runner import Runner, Spread, default_piece
+from jaxdis.models.training.source import Source, as_source, fingerprint
+from jaxdis.models.training.step import Program, begin, run_block
 from jaxdis.models.zoo import Zoo
 from jaxdis.options import Count, checked, checked_devices
 from jaxdis.typing import Array

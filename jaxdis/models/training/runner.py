@@ -13,8 +13,8 @@ from jax.sharding import PartitionSpec as P
 from jaxdis.models.config import Config
 from jaxdis.models.networks.architectures import Convolutional
 from jaxdis.models.objectives.losses import Losses
-from jaxdis.models.source import Source
-from jaxdis.models.step import Program, State, begin, run_block
+from jaxdis.models.training.source import Source
+from jaxdis.models.training.step import Program, State, begin, run_block
 
 # Share of a device's free memory that members running together may fill.
 _SHARE = 0.6

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 
 from jaxdis import models
-from jaxdis.models import adversary, pieces, spread, step
 from jaxdis.models.objectives import distributions
-from jaxdis.models.source import as_source
+from jaxdis.models.training import adversary, micro_batch, step
+from jaxdis.models.training import runner as spread
+from jaxdis.models.training.source import as_source
 from tests.models.conftest import largest_difference
 
 # The function of the same name hides the module from an import.
-train_module = importlib.import_module("jaxdis.models.train")
+train_module = importlib.import_module("jaxdis.models.training.train")
 TINY = models.Discriminator(layers=2, width=8)
 SMALL_CONVOLUTIONS = models.Convolutional(
     channels=(4, 4), kernels=(4, 2), hidden=(8,), decoder_hidden=(8,), decoder_channels=(4, 4), num_codes=3
@@ -340,4 +341,4 @@ def test_a_sweep_has_every_combination():
 
 
 def test_the_micro_batch_of_a_whole_batch_is_no_micro_batch():
-    assert pieces.checked_piece(None, 8) is None
+    assert micro_batch.checked_piece(None, 8) is None

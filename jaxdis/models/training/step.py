@@ -7,12 +7,12 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from jaxdis.models import adversary, pieces
 from jaxdis.models.config import Config, objective_of
 from jaxdis.models.networks.precision import InPrecision
 from jaxdis.models.objectives.distributions import negative_log_likelihood, sample
 from jaxdis.models.objectives.losses import Losses, Terms, divergence
-from jaxdis.models.source import Source
+from jaxdis.models.training import adversary, micro_batch
+from jaxdis.models.training.source import Source
 from jaxdis.typing import Array, Float
 
 
@@ -134,13 +134,13 @@ def autoencoder_loss(
     objective = objective_of(config)
     network = InPrecision(config.network, config.precision)
     n = images.shape[0]
-    mean, log_variance = pieces.encode(network, params, images, program.piece)
+    mean, log_variance = micro_batch.encode(network, params, images, program.piece)
     codes = sample(noise_key, mean, log_variance)
 
     def likelihood(logits, images):
         return negative_log_likelihood(logits, images, config.reconstruction, config.subtract_entropy)
 
-    reconstruction = pieces.decoded_loss(network, params, codes, images, likelihood, program.piece) / n
+    reconstruction = micro_batch.decoded_loss(network, params, codes, images, likelihood, program.piece) / n
     judged = None
     if objective.adversarial:
         judged = config.adversary.network.logits(jax.lax.stop_gradient(state.judge), codes)

@@ -1,0 +1,1 @@
+"""Training a zoo: steps, micro-batches, members over devices, checkpoints."""
