@@ -28,10 +28,10 @@ from jaxdis.options import (
 )
 from jaxdis.relations import RELATIONS
 from jaxdis.relations.trees import PRESETS
+from jaxdis.scores.projection import NOISE, background, drop_small, score_of
+from jaxdis.scores.structure import Levels, Structure
 from jaxdis.spec import Spec
 from jaxdis.structured.probing import Probe, Start, probe
-from jaxdis.structured.projection import NOISE, background, drop_small, score_of
-from jaxdis.structured.structure import Levels, Structure
 from jaxdis.structured.targets import Encoding, make_plan
 from jaxdis.typing import Factors, Sample
 

@@ -19,9 +19,9 @@ FLOORS = [
     {"codes"},
     {"relations"},
     {"scores"},
-    {"metrics", "structured"},
+    {"metrics"},
     {"evaluation"},
-    {"evaluate_slots"},
+    {"structured", "evaluate_slots"},
     {"study"},
     {"cli", "__main__", "__init__"},
 ]

@@ -9,8 +9,8 @@ from jaxdis.metrics.single_neuron import snc
 from jaxdis.metrics.unsupervised import code_information, total_correlation
 from jaxdis.relations import RELATIONS
 from jaxdis.scores import SCORES
+from jaxdis.scores.projection import structured_score
 from jaxdis.spec import Spec
-from jaxdis.structured.projection import structured_score
 
 _TEN_NEIGHBOURS = RELATIONS["mutual_information_neighbours"].with_options(neighbours=10)
 

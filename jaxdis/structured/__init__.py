@@ -1,8 +1,6 @@
-"""Representations with structure: slots, objects, and what each level of a hierarchy says."""
+"""Representations with structure: slots in any order, objects, and the scores of each level of a hierarchy."""
 
-from jaxdis.structured.permutations import best_orders, take_slots
-from jaxdis.structured.probing import Probe, probe
-from jaxdis.structured.projection import (
+from jaxdis.scores.projection import (
     StructuredScore,
     background,
     completeness,
@@ -13,6 +11,10 @@ from jaxdis.structured.projection import (
     score_of,
     structured_score,
 )
+from jaxdis.scores.structure import Structure
+from jaxdis.scores.theorems import lower_bound, two_levels, upper_bound
+from jaxdis.structured.permutations import best_orders, take_slots
+from jaxdis.structured.probing import Probe, probe
 from jaxdis.structured.segmentation import (
     Covering,
     OrderAgreement,
@@ -22,8 +24,6 @@ from jaxdis.structured.segmentation import (
     mean_segmentation_covering,
     order_agreement,
 )
-from jaxdis.structured.structure import Structure
-from jaxdis.structured.theorems import lower_bound, two_levels, upper_bound
 
 __all__ = [
     "Covering",

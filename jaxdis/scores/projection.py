@@ -11,7 +11,7 @@ from jaxdis.options import Share
 from jaxdis.relations.relation import Relation
 from jaxdis.scores.entropies import one_minus_entropy
 from jaxdis.scores.reading import read
-from jaxdis.structured.structure import Levels, Structure
+from jaxdis.scores.structure import Levels, Structure
 
 # Strengths below this share of the largest of their factor are noise (Dang-Nhu 2022, App. C.4).
 NOISE = 0.03

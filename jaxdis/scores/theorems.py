@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jaxdis.structured.projection import project
-from jaxdis.structured.structure import Levels, Side, Structure
+from jaxdis.scores.projection import project
+from jaxdis.scores.structure import Levels, Side, Structure
 
 Of = Literal["completeness", "disentanglement"]
 
