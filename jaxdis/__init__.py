@@ -56,7 +56,7 @@ def __getattr__(name: str):
     if name in ROOMS:
         return importlib.import_module(f"jaxdis.{name}")
     if name == "evaluate_structured":
-        return importlib.import_module("jaxdis.evaluate_slots").evaluate_structured
+        return importlib.import_module("jaxdis.structured.evaluate").evaluate_structured
     raise AttributeError(f"module 'jaxdis' has no attribute {name!r}")
 
 

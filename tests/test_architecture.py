@@ -21,7 +21,7 @@ FLOORS = [
     {"scores"},
     {"metrics"},
     {"evaluation"},
-    {"structured", "evaluate_slots"},
+    {"structured"},
     {"study"},
     {"cli", "__main__", "__init__"},
 ]

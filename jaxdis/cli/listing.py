@@ -114,8 +114,8 @@ class Data:
 
 def _of_slots() -> list[tuple[str, str, str]]:
     """Metrics that take more than codes and factors, and are functions of their own."""
-    from jaxdis.evaluate_slots import evaluate_structured
     from jaxdis.structured import ari, mean_segmentation_covering
+    from jaxdis.structured.evaluate import evaluate_structured
 
     rows = []
     for place, function in (

@@ -13,7 +13,7 @@ from jaxdis.scores.projection import (
 )
 from jaxdis.scores.structure import Structure
 from jaxdis.scores.theorems import lower_bound, two_levels, upper_bound
-from jaxdis.structured.permutations import best_orders, take_slots
+from jaxdis.structured.orders import best_orders, take_slots
 from jaxdis.structured.probing import Probe, probe
 from jaxdis.structured.segmentation import (
     Covering,

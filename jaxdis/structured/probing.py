@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxdis.learners.assignment import assign
-from jaxdis.structured.permutations import best_orders, take_slots
+from jaxdis.structured.orders import best_orders, take_slots
 from jaxdis.structured.targets import Encoding, Plan, basis, make_plan, mixing
 from jaxdis.typing import Factors
 
@@ -56,7 +56,7 @@ def probe(
     """Finds, for each sample, the order of its slots that one linear model of all factors fits best.
 
     M-step: ridge regression from all slots, in their present order, to all factors, in closed form. E-step: for each
-    sample the order of least squared error (:func:`jaxdis.structured.permutations.best_orders`: exact up to 7 slots).
+    sample the order of least squared error (:func:`jaxdis.structured.orders.best_orders`: exact up to 7 slots).
     Repeated until no order changes, at most ``iterations`` times.
 
     Args:
