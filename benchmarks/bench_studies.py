@@ -11,7 +11,7 @@ import pytest
 
 from jaxdis.models import Config, Mlp
 from jaxdis.study import Sampling, Store, Study, Training
-from jaxdis.study.grid import cells, encode_spec, score_spec, train_spec
+from jaxdis.study.definition import cells, encode_spec, score_spec, train_spec
 from jaxdis.study.run import run, status, write_results
 from jaxdis.study.store import publish
 

@@ -202,7 +202,7 @@ def _verify(out: Path) -> None:
 def _print_plan(study, out: Path, *, extend: bool) -> None:
     from rich.table import Table
 
-    from jaxdis.study.plan import plan
+    from jaxdis.study.cost import plan
 
     table = Table("cells", "in all", "missing", "FLOPs", "time here, about", "disk", title=f"study {study.name}")
     costs = plan(study, out, extend=extend)

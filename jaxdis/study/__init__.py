@@ -1,6 +1,6 @@
 """Many cells: a study as a value, its results on disk, its questions answered."""
 
-from jaxdis.study.grid import Sampling, Study, Training
+from jaxdis.study.definition import Sampling, Study, Training
 from jaxdis.study.library import STUDIES
 from jaxdis.study.store import Store, StoreError
 

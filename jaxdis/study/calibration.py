@@ -21,7 +21,7 @@ from jaxdis.evaluation.inputs import TRAIN_SHARE, plan_of
 from jaxdis.evaluation.member import Member, Plan, Shared, scalars, score_member
 from jaxdis.metrics import Metric
 from jaxdis.metrics.metric import prepared
-from jaxdis.study.grid import FEWEST_SAMPLES, MOST_SAMPLES
+from jaxdis.study.definition import FEWEST_SAMPLES, MOST_SAMPLES
 from jaxdis.study.store import Store, cell_id
 
 # Raised whenever a number may change for the same specification.

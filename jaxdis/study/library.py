@@ -11,7 +11,7 @@ from jaxdis.metrics.generalisation import novel_combination
 from jaxdis.models import Config, Mlp
 from jaxdis.models.presets import LOCATELLO_STRENGTHS, locatello2020, mahon2024
 from jaxdis.spec import Spec
-from jaxdis.study.grid import Sampling, Study, Training
+from jaxdis.study.definition import Sampling, Study, Training
 
 # The autoencoders of the quickstart see this many images, drawn once.
 QUICK_POOL = 16_384

@@ -12,7 +12,7 @@ from jaxdis.data import DATASETS
 from jaxdis.evaluation.evaluate import evaluate
 from jaxdis.models.images import Images
 from jaxdis.models.zoo import concatenate
-from jaxdis.study.grid import (
+from jaxdis.study.definition import (
     Member,
     Sampling,
     Study,

@@ -19,7 +19,7 @@ from jaxdis.models.traversal import reconstructions, traversals
 from jaxdis.scores import independent_groups
 from jaxdis.study import analyse
 from jaxdis.study.correlation import fisher_comparison, over_seeds, pearson, rank_correlation
-from jaxdis.study.grid import Member, Study, cells, metric_of
+from jaxdis.study.definition import Member, Study, cells, metric_of
 from jaxdis.study.make import member_zoo, samples_of
 from jaxdis.study.page import image, page
 from jaxdis.study.page import table as table_of

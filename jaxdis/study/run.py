@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from jaxdis.files import full, is_full
-from jaxdis.study.grid import Member, Study, cells
+from jaxdis.study.definition import Member, Study, cells
 from jaxdis.study.leases import clear_all
 from jaxdis.study.make import Batch, run_batch
 from jaxdis.study.store import Store, number, publish

@@ -203,7 +203,7 @@ WORKING = {
     "quickstart": (("quickstart", "--out", "{out}"), "jaxdis.study.run.run"),
     "study": (("study", "run", "flaws", "--seeds", "1", "--out", "{out}"), "jaxdis.study.run.run"),
     "calibration": (("study", "run", "calibration", "--out", "{out}"), "jaxdis.study.calibration.calibrate"),
-    "plan": (("study", "run", "quickstart", "--plan", "--out", "{out}"), "jaxdis.study.plan.plan"),
+    "plan": (("study", "run", "quickstart", "--plan", "--out", "{out}"), "jaxdis.study.cost.plan"),
 }
 
 

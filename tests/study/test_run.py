@@ -16,7 +16,7 @@ import pytest
 
 import jaxdis.study.make as make
 import jaxdis.study.run as module
-from jaxdis.study.grid import cells
+from jaxdis.study.definition import cells
 from jaxdis.study.run import run, status
 from jaxdis.study.store import Store, StoreError
 from tests.study.tiny import tiny

@@ -8,9 +8,9 @@ import pytest
 from jaxdis import METRICS
 from jaxdis.models import Config, Mlp
 from jaxdis.study import Sampling, Study, Training, make
-from jaxdis.study.grid import cells, metric_of
+from jaxdis.study.cost import SCORE_SECONDS, cost_of_update, plan
+from jaxdis.study.definition import cells, metric_of
 from jaxdis.study.library import STUDIES
-from jaxdis.study.plan import SCORE_SECONDS, cost_of_update, plan
 from jaxdis.study.run import run
 from jaxdis.study.store import Store
 from tests.study.tiny import tiny

@@ -14,7 +14,7 @@ from jaxdis.models.config import Config
 from jaxdis.models.training.source import as_source
 from jaxdis.models.training.step import Program, begin, update
 from jaxdis.models.training.train import resolved_config
-from jaxdis.study.grid import Study, Training, cells
+from jaxdis.study.definition import Study, Training, cells
 from jaxdis.study.make import NOVEL_SHARE
 from jaxdis.study.run import status
 
