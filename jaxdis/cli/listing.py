@@ -27,7 +27,7 @@ def listing(what: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
             for name, row in DATASETS.items()
         ]
     if what == "studies":
-        from jaxdis.study import calibration
+        from jaxdis.study.certificate import calibration
         from jaxdis.study.library import STUDIES
 
         certificate = (

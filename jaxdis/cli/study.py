@@ -122,8 +122,8 @@ class Study:
 
     def _calibrate(self) -> None:
         """The certificate of metrics, which trains nothing."""
-        from jaxdis.study.calibration import calibrate, status
-        from jaxdis.study.certificate import write_certificate
+        from jaxdis.study.certificate.calibration import calibrate, status
+        from jaxdis.study.certificate.write import write_certificate
 
         for name in ("steps", "data", "network", "extend", "executor"):
             if (given := getattr(self, name)) not in (None, (), False):
@@ -150,8 +150,8 @@ class Study:
 
     def _calibration(self):
         """What was asked for. ``num_samples`` is that of every representation."""
-        from jaxdis.study.calibration import Calibration
-        from jaxdis.study.published import table_two_metrics
+        from jaxdis.study.certificate.calibration import Calibration
+        from jaxdis.study.certificate.published import table_two_metrics
 
         names = [name for given in self.metrics for name in given.split(",") if name]
         sizes = {} if self.seeds is None else {"seeds": self.seeds, "size_seeds": self.seeds}
@@ -172,7 +172,7 @@ def _print_responses(certificate) -> None:
     """One line a column, whole at 80 columns."""
     from rich.table import Table
 
-    from jaxdis.study.certificate import short_response_table
+    from jaxdis.study.certificate.write import short_response_table
 
     heads, rows = short_response_table(certificate)
     table = Table(

@@ -202,7 +202,10 @@ WORKING = {
     "train": (("train", "--out", "{out}"), "jaxdis.cli.run_directory.train_to_directory"),
     "quickstart": (("quickstart", "--out", "{out}"), "jaxdis.study.run.run"),
     "study": (("study", "run", "flaws", "--seeds", "1", "--out", "{out}"), "jaxdis.study.run.run"),
-    "calibration": (("study", "run", "calibration", "--out", "{out}"), "jaxdis.study.calibration.calibrate"),
+    "calibration": (
+        ("study", "run", "calibration", "--out", "{out}"),
+        "jaxdis.study.certificate.calibration.calibrate",
+    ),
     "plan": (("study", "run", "quickstart", "--plan", "--out", "{out}"), "jaxdis.study.cost.plan"),
 }
 

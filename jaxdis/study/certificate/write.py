@@ -7,16 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from jaxdis.study.calibration import (
-    ASPECTS,
-    Calibration,
-    Certificate,
-    Response,
-    describe_response,
-    responses,
-    table,
-)
-from jaxdis.study.published import beside_table_two
+from jaxdis.study.certificate.calibration import Calibration, Certificate
+from jaxdis.study.certificate.published import beside_table_two
+from jaxdis.study.certificate.verdict import ASPECTS, Response, describe_response, responses, table
 from jaxdis.study.store import publish
 
 # What each sweep's parameter is, and the figure of Julka et al. 2024 that it redraws.

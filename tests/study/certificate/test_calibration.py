@@ -8,10 +8,11 @@ import pytest
 from jaxdis import METRICS, cli
 from jaxdis.cli.study import _print_responses as print_responses
 from jaxdis.data.synthetic import CASES
-from jaxdis.study import calibration
-from jaxdis.study.calibration import Calibration, Certificate, calibrate, describe_response, responses, table
-from jaxdis.study.certificate import differences_of, write_certificate
-from jaxdis.study.published import TABLE_TWO, beside_table_two, table_two_metrics
+from jaxdis.study.certificate import calibration
+from jaxdis.study.certificate.calibration import Calibration, Certificate, calibrate
+from jaxdis.study.certificate.published import TABLE_TWO, beside_table_two, table_two_metrics
+from jaxdis.study.certificate.verdict import ASPECTS, CLAIMS, describe_response, responses, table
+from jaxdis.study.certificate.write import differences_of, write_certificate
 from tests.golden_values import numbers
 
 SMALL = {
@@ -106,13 +107,13 @@ def ideal(column, aspect, reverse=False):
 
 @pytest.mark.parametrize("aspect", range(3))
 def test_a_column_responds_to_what_moves_it(aspect):
-    column = f"edi.{calibration.ASPECTS[aspect]}"
+    column = f"edi.{ASPECTS[aspect]}"
     (response,) = responses(ideal(column, aspect))
-    assert describe_response(response) == calibration.ASPECTS[aspect]
+    assert describe_response(response) == ASPECTS[aspect]
     assert response.effect[aspect] == 1
     assert all(row.passed for row in table(ideal(column, aspect)))
     (response,) = responses(ideal(column, aspect, reverse=True))
-    assert describe_response(response) == "-" + calibration.ASPECTS[aspect]
+    assert describe_response(response) == "-" + ASPECTS[aspect]
     assert not any(row.passed for row in table(ideal(column, aspect, reverse=True)))
 
 
@@ -138,7 +139,7 @@ def test_noise_and_constants_and_nan_are_no_response():
 
 
 def test_every_claim_is_of_a_column_that_exists():
-    assert {column.split(".")[0] for column in calibration.CLAIMS} <= set(METRICS)
+    assert {column.split(".")[0] for column in CLAIMS} <= set(METRICS)
 
 
 def test_differences_are_from_the_full_size():

@@ -1,4 +1,4 @@
-"""The certificate of a metric: what it says of representations of known modularity, compactness and explicitness.
+"""Drawing and scoring representations of known modularity, compactness and explicitness, for a certificate.
 
 Eight boundary cases, three sweeps and a curve over sample sizes (Julka et al. 2024, §IV), any metrics, many seeds in
 one program. Each (representation, metric) is a cell of its own in the study's directory: run again and it carries on.
@@ -32,38 +32,6 @@ FACTOR_BINS = 20
 MOST_SEEDS = 10_000
 
 SWEEPS = ("warp", "rotation", "noise")
-ASPECTS = ("modularity", "compactness", "explicitness")
-
-# What each column claims to measure, by the authors' own words and Julka et al. 2024, §II. A column that is not here
-# claims nothing: its responses are listed, and nothing is passed or failed.
-CLAIMS: dict[str, tuple[str, ...]] = {
-    "mig": ("compactness",),
-    "mig_ksg": ("compactness",),
-    "rmig": ("compactness",),
-    "sap": ("compactness",),
-    "sap_r2": ("compactness",),
-    "mig_sup": ("modularity",),
-    "mig_sup_ksg": ("modularity",),
-    "modularity": ("modularity",),
-    "modularity_ksg": ("modularity",),
-    "factor_vae": ("modularity",),
-    "beta_vae": ("modularity",),
-    "infom": ("modularity",),
-    "infoc": ("compactness",),
-    "explicitness": ("explicitness",),
-    "dcimig": ASPECTS,
-    "dcimig_ksg": ASPECTS,
-    **{
-        f"{metric}.{column}": (aspect,)
-        for metric in ("med", "dci", "dci_forest", "dci_lasso")
-        for column, aspect in zip(("disentanglement", "completeness", "informativeness"), ASPECTS, strict=True)
-    },
-    **{f"edi.{aspect}": (aspect,) for aspect in ASPECTS},
-}
-# A case is expected high when it has all that the column claims, else low; this is what divides high from low.
-MIDDLE = 0.5
-# A column responds to an aspect when that moves its mean over the cases by this share of all that it moves.
-RESPONSE_SHARE = 0.25
 
 
 @dataclasses.dataclass(frozen=True)
@@ -172,31 +140,6 @@ class Certificate(NamedTuple):
     seconds: dict[str, np.ndarray]
 
 
-class Row(NamedTuple):
-    """One column of one case: what it says over the seeds, what its claim expects, and whether they agree.
-
-    ``expected`` is ``"high"``, ``"low"`` or ``""`` (no claim); ``passed`` is None without a claim.
-    """
-
-    column: str
-    case: str
-    mean: float
-    spread: float
-    expected: str
-    passed: bool | None
-
-
-class Response(NamedTuple):
-    """How far each aspect moves a column from low to high: mean over the four pairs of cases that differ in it alone.
-
-    ``effect`` and ``responds`` hold one entry an aspect, modularity, compactness, explicitness.
-    """
-
-    column: str
-    effect: tuple[float, float, float]
-    responds: tuple[bool, bool, bool]
-
-
 def calibrate(
     calibration: Calibration, out: str | Path, *, progress: Callable[[int, int], None] | None = None
 ) -> Certificate:
@@ -242,42 +185,6 @@ def status(calibration: Calibration, out: str | Path) -> tuple[int, int]:
         cell_id(part.cell(metric)) for part in calibration.parts() for _, metric in part.readable(calibration.metrics)
     }
     return len(wanted & store.ids("score")), len(wanted)
-
-
-def table(certificate: Certificate) -> list[Row]:
-    """Mean and spread of every column in every case, with what is expected of it."""
-    rows = []
-    for column, values in certificate.cases.items():
-        claims = CLAIMS.get(column, ())
-        for case, scores in zip(synthetic.CASES, values, strict=True):
-            mean, spread = float(scores.mean()), float(scores.std())
-            has = {aspect for aspect, digit in zip(ASPECTS, case, strict=True) if digit == "1"}
-            expected = ("high" if has.issuperset(claims) else "low") if claims else ""
-            passed = ((mean >= MIDDLE) if expected == "high" else (mean < MIDDLE)) if claims else None
-            rows.append(Row(column, case, mean, spread, expected, passed))
-    return rows
-
-
-def responses(certificate: Certificate) -> list[Response]:
-    """Which aspects each column responds to, by the eight cases; a column that is undefined on one responds to none."""
-    found = []
-    for column, values in certificate.cases.items():
-        cube = values.mean(axis=1).reshape(2, 2, 2)
-        effect = tuple(float(np.diff(cube, axis=axis).mean()) for axis in range(3))
-        moved, noise = np.ptp(cube), 2 * values.std(axis=1).mean()
-        responds = tuple(abs(e) > max(RESPONSE_SHARE * moved, noise, 1e-3) for e in effect)
-        found.append(Response(column, effect, responds))
-    return found
-
-
-def describe_response(response: Response) -> str:
-    """The aspects by name, a minus before one that lowers the score."""
-    named = [
-        f"{'-' if effect < 0 else ''}{aspect}"
-        for aspect, effect, responds in zip(ASPECTS, response.effect, response.responds, strict=True)
-        if responds
-    ]
-    return ", ".join(named) or ("undefined" if np.isnan(response.effect).any() else "none")
 
 
 def _plans(part: Part, metrics: Plan) -> list[Plan]:

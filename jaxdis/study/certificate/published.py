@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from jaxdis.data.synthetic import CASES
 from jaxdis.metrics import METRICS, Blend, Metric
-from jaxdis.study.calibration import Calibration, Certificate
+from jaxdis.study.certificate.calibration import Calibration, Certificate
 
 
 class Published(NamedTuple):
