@@ -92,7 +92,7 @@ class Study:
 
     def _act(self, study) -> None:
         from jaxdis.study.executors import check_name, opened
-        from jaxdis.study.report import write_report
+        from jaxdis.study.report.report import write_report
         from jaxdis.study.run import status
 
         if self.action == "run" and self.plan:
@@ -227,7 +227,7 @@ def _duration(seconds: float) -> str:
 def _run_study(study, out: Path, *, extend: bool, executor=None) -> None:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from jaxdis.study.report import write_report
+    from jaxdis.study.report.report import write_report
     from jaxdis.study.run import run, status
 
     found = status(study, out, extend=extend)

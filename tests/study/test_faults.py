@@ -14,7 +14,7 @@ import pytest
 
 from jaxdis.metrics import METRICS
 from jaxdis.study import leases, make
-from jaxdis.study.report import write_report
+from jaxdis.study.report.report import write_report
 from jaxdis.study.run import run
 from jaxdis.study.store import Store
 from tests.study.tiny import tiny

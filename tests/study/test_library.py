@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from jaxdis.study.library import HELD_OUT, STUDIES, flaws, sober_look
-from jaxdis.study.report import write_report
+from jaxdis.study.report.report import write_report
+from jaxdis.study.report.transfer import settings_of
 from jaxdis.study.run import run
-from jaxdis.study.transfer import settings_of
 
 
 def test_flaws_holds_out_reads_out_and_correlates(tmp_path):

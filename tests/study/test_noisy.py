@@ -7,7 +7,7 @@ import pytest
 
 from jaxdis.models import Config, Mlp
 from jaxdis.study import Sampling, Store, Study, Training
-from jaxdis.study.report import write_report
+from jaxdis.study.report.report import write_report
 from jaxdis.study.run import run
 
 

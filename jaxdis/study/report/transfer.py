@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxdis.study.correlation import Table, spearman
+from jaxdis.study.report.correlation import Table, spearman
 
 
 class Transfer(NamedTuple):

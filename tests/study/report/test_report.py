@@ -8,7 +8,7 @@ import pytest
 
 from jaxdis import METRICS, Direct, Spec
 from jaxdis.metrics.downstream import downstream_logistic
-from jaxdis.study.report import write_report
+from jaxdis.study.report.report import write_report
 from jaxdis.study.run import run
 from tests.study.tiny import tiny
 

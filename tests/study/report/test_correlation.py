@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from jaxdis.study import correlation
-from jaxdis.study.correlation import fisher_comparison, over_seeds, pearson, rank_correlation
+from jaxdis.study.report import correlation
+from jaxdis.study.report.correlation import fisher_comparison, over_seeds, pearson, rank_correlation
 
-PAPER = json.loads((Path(__file__).parents[1] / "golden/mahon2024_tables.json").read_text())
+PAPER = json.loads((Path(__file__).parents[2] / "golden/mahon2024_tables.json").read_text())
 METRICS = ("SNC", "NK", "MIG", "SAP", "IRS", "D", "C", "I", "MED")
 TARGET = np.array(PAPER["compositional_generalisation_both"])
 SHAPES = slice(6, 12)  # the six models on 3dshapes

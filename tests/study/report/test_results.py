@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from jaxdis.study import analyse
+from jaxdis.study.report import results
 
 
 @pytest.fixture
@@ -17,25 +17,25 @@ def table():
 
 
 def test_variance_explained_is_that_of_least_squares_on_one_hot_groups(table):
-    groups = np.array([f"{o}{s}" for o, s in zip(table["objective"], analyse.strengths(table), strict=True)])
+    groups = np.array([f"{o}{s}" for o, s in zip(table["objective"], results.strengths(table), strict=True)])
 
     def share(labels):
         design = (labels[:, None] == np.unique(labels)[None, :]).astype(float)
         fitted = design @ np.linalg.lstsq(design, table["mig"], rcond=None)[0]
         return 1 - ((table["mig"] - fitted) ** 2).sum() / ((table["mig"] - table["mig"].mean()) ** 2).sum()
 
-    explained = analyse.variance_explained(table, "mig")
+    explained = results.variance_explained(table, "mig")
     assert explained.objective == pytest.approx(share(table["objective"]))
     assert explained.objective_and_strength == pytest.approx(share(groups))
 
 
 def test_strengths_are_of_each_members_own_setting(table):
-    np.testing.assert_array_equal(analyse.strengths(table)[[0, 11, 12, 23]], [1, 8, 1, 10])
+    np.testing.assert_array_equal(results.strengths(table)[[0, 11, 12, 23]], [1, 8, 1, 10])
 
 
 def test_results_come_back_as_columns(tmp_path):
     (tmp_path / "r.csv").write_text("objective,mig\nbeta,0.5\ndip_i,\n")
-    table = analyse.read_results(tmp_path / "r.csv")
+    table = results.read_results(tmp_path / "r.csv")
     assert table["objective"].tolist() == ["beta", "dip_i"]
     assert table["mig"][0] == 0.5
     assert np.isnan(table["mig"][1])

@@ -17,14 +17,14 @@ from jaxdis.data.show import traversals as factor_traversals
 from jaxdis.evaluation.evaluate import relate
 from jaxdis.models.traversal import reconstructions, traversals
 from jaxdis.scores import independent_groups
-from jaxdis.study import analyse
-from jaxdis.study.correlation import fisher_comparison, over_seeds, pearson, rank_correlation
 from jaxdis.study.definition import Member, Study, cells, metric_of
 from jaxdis.study.make import member_zoo, samples_of
-from jaxdis.study.page import image, page
-from jaxdis.study.page import table as table_of
+from jaxdis.study.report import results
+from jaxdis.study.report.correlation import fisher_comparison, over_seeds, pearson, rank_correlation
+from jaxdis.study.report.page import image, page
+from jaxdis.study.report.page import table as table_of
+from jaxdis.study.report.transfer import across_data, transfer
 from jaxdis.study.store import Store, StoreError, publish
-from jaxdis.study.transfer import across_data, transfer
 
 # Metrics of the codes alone.
 UNSUPERVISED = ("total_correlation", "total_correlation_sampled", "code_information", "wasserstein")
@@ -46,7 +46,7 @@ def write_report(study: Study, out: str | Path) -> Path:
     store.check({**study.describe(), "name": store.description().get("name")})  # a report may be called otherwise
     table = _results(study, store, members)
     names = [name for name in table if metric_of(study, name)]
-    strength = analyse.strengths(table)
+    strength = results.strengths(table)
     best = _best(table, names)
     sections = [
         ("Scores", _scores(study, table, names, plots, strength)),
@@ -72,7 +72,7 @@ def _results(study: Study, store: Store, members: Sequence[Member]) -> dict[str,
     path = store.root / "results.csv"
     advice = "run the study: the table is derived from its records"
     try:
-        table = analyse.read_results(path)
+        table = results.read_results(path)
     except FileNotFoundError:
         raise StoreError(f"{path}: no such file; {advice}") from None
     except (ValueError, KeyError, TypeError, csv.Error) as error:
@@ -238,7 +238,7 @@ def _agreement(table, names, plots) -> str:
 def _explained(table, names) -> str:
     rows = {"metric": [], "objective": [], "objective × strength": []}
     for name in names:
-        share = analyse.variance_explained(table, name)
+        share = results.variance_explained(table, name)
         rows["metric"].append(name)
         rows["objective"].append(share.objective)
         rows["objective × strength"].append(share.objective_and_strength)

@@ -1,0 +1,1 @@
+"""The report of a study: one page, and the questions that it answers from published cells."""
