@@ -2,16 +2,19 @@
 
 import dataclasses
 import inspect
+import itertools
+import re
 from pathlib import Path
 from typing import Literal
 
 import tyro
 
 from jaxdis.cli import terminal
+from jaxdis.references import cited_in
 
 
 def listing(what: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Column heads and rows of the table of metrics, relations, scores, models, data or studies."""
+    """Column heads and rows of a table: metrics, relations, scores, models, data, studies or references."""
     if what == "data":
         from jaxdis.data import DATASETS
 
@@ -54,33 +57,146 @@ def listing(what: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
             )
             for name, row in OBJECTIVES.items()
         ]
+    if what == "references":
+        from jaxdis.references import REFERENCES
+
+        return ("key", "publication", "link"), [
+            (key, f"{'; '.join(entry.authors)} ({entry.year}). {entry.title}. {entry.venue}", entry.url)
+            for key, entry in REFERENCES.items()
+        ]
+    if what == "metrics":
+        return ("name", "what it asks", "claims to measure"), _metrics() + _of_slots()
+    rows = _specs(what)
+    return ("name", "what it is", "options"), [(name, plain(row.summary), _options(row)) for name, row in rows.items()]
+
+
+def _specs(what: str) -> dict:
     from jaxdis.metrics import METRICS
     from jaxdis.relations import RELATIONS
     from jaxdis.scores import SCORES
 
-    rows = {"metrics": METRICS, "relations": RELATIONS, "scores": SCORES}[what]
-    listed = [
-        (name, row.summary, ", ".join(f"{knob}={value}" for knob, value in row.knobs.items() if knob != "method"))
-        for name, row in rows.items()
-    ]
-    return ("name", "what it is", "options"), listed + (_of_slots() if what == "metrics" else [])
+    return {"metrics": METRICS, "relations": RELATIONS, "scores": SCORES}[what]
+
+
+def _options(row) -> str:
+    return ", ".join(f"{option}={value}" for option, value in row.knobs.items() if option != "method")
+
+
+def _metrics() -> list[tuple[str, str, str]]:
+    """Metrics by what their authors claim that they measure."""
+    rows = [(name, plain(metric.summary), _claims(metric.about)) for name, metric in _specs("metrics").items()]
+    return sorted(rows, key=lambda row: (row[2] == "", row[2]))
+
+
+def _claims(about) -> str:
+    claimed = [aspect for aspects in about.claims.values() for aspect in aspects] if about else []
+    return ", ".join(dict.fromkeys(claimed))
+
+
+def whole_row(what: str, name: str) -> str:
+    """Everything known of one row of the metrics, relations or scores.
+
+    Raises:
+      ValueError: for another table, or an unknown name.
+    """
+    if what not in ("metrics", "relations", "scores"):
+        raise ValueError(f"names: needs the table of metrics, relations or scores, got {what}")
+    from jaxdis.evaluation.inputs import look_up
+    from jaxdis.metrics import Blend
+
+    row = look_up(name, _specs(what), what.removesuffix("s"))
+    about, parts = getattr(row, "about", None), (row,)
+    if what == "metrics":
+        parts = (row.relation, row.score) if isinstance(row, Blend) else (row.function,)
+    lines = [f"{name}: {about.title}. {about.question}" if about else name]
+    if about:
+        lines += [
+            f"Claims to measure: {_claims(about) or 'nothing of the kind'}.",
+            f"About {about.seconds} s per member.",
+        ]
+    for part in parts:
+        lines += ["", f"{part.name}({_options(part)})", "", plain(inspect.getdoc(part.function) or "")]
+    keys = about.references if about else cited_in(inspect.getdoc(row.function) or "")
+    return "\n".join([*lines, "", "References", *(f"  {key}: {_entry(key)}" for key in keys)])
+
+
+def _entry(key: str) -> str:
+    from jaxdis.references import REFERENCES
+
+    entry = REFERENCES[key]
+    return f"{'; '.join(entry.authors)} ({entry.year}). {entry.title}. {entry.venue}. {entry.url}"
+
+
+def plain(text: str) -> str:
+    """A docstring as text for a terminal."""
+    text = re.sub(r":\w+:`~?(?:[\w.]+\.)?(\w+)`", r"\1", text)
+    return text.replace("``", "")
+
+
+def cited_by(name: str) -> tuple[str, ...]:
+    """Keys of the publications behind a metric, relation, score, objective or data set; or a key itself.
+
+    Raises:
+      ValueError: for a name that is none of these.
+    """
+    from jaxdis.data import DATASETS
+    from jaxdis.models import OBJECTIVES
+    from jaxdis.references import REFERENCES
+
+    if name in REFERENCES:
+        return (name,)
+    for what in ("metrics", "relations", "scores"):
+        if name in (rows := _specs(what)):
+            about = getattr(rows[name], "about", None)
+            return about.references if about else tuple(cited_in(inspect.getdoc(rows[name].function) or ""))
+    if name in OBJECTIVES:
+        return tuple(cited_in(inspect.getdoc(OBJECTIVES[name].settings) or ""))
+    if name in DATASETS:
+        return tuple(cited_in(DATASETS[name].origin))
+    raise ValueError(f"names: needs names of metrics, relations, scores, models, data or references, got {name!r}")
 
 
 @dataclasses.dataclass(frozen=True)
 class List:
-    """Show what there is: each name with what it is and its options."""
+    """Show the tables of the library; with names after a table, everything known of these rows.
 
-    what: tyro.conf.Positional[Literal["metrics", "relations", "scores", "models", "data", "studies"]]
+    `jaxdis list references --bibtex mig dci dsprites` prints BibTeX entries of what was used.
+    """
+
+    what: tyro.conf.Positional[Literal["metrics", "relations", "scores", "models", "data", "studies", "references"]]
     """Which table."""
+    names: tyro.conf.Positional[tuple[str, ...]] = ()
+    """Rows to show in full; with references, metrics, models and data sets whose publications to show."""
+    bibtex: bool = False
+    """Print references as BibTeX entries."""
 
     def run(self) -> None:
+        if self.bibtex and self.what != "references":
+            raise ValueError(f"--bibtex: needs the table references, got {self.what}")
+        if self.what == "references" and (self.names or self.bibtex):
+            return self._references()
+        if self.names:
+            for name in self.names:
+                terminal.console().print(whole_row(self.what, name), markup=False)
+            return None
+        return self._table()
+
+    def _references(self) -> None:
+        from jaxdis.references import REFERENCES, bibliography
+
+        keys = list(dict.fromkeys(key for name in self.names or REFERENCES for key in cited_by(name)))
+        text = bibliography(keys) if self.bibtex else "\n".join(f"{key}: {_entry(key)}" for key in keys)
+        terminal.console().print(text, markup=False, soft_wrap=True)
+
+    def _table(self) -> None:
         from rich.table import Table
         from rich.text import Text
 
         heads, rows = listing(self.what)
         table = Table(*heads, title=self.what)
-        for row in rows:
-            table.add_row(*map(Text, row))
+        for row, following in itertools.zip_longest(rows, rows[1:]):
+            last = self.what == "metrics" and following is not None and following[2] != row[2]
+            table.add_row(*map(Text, row), end_section=last)
         terminal.console().print(table)
 
 

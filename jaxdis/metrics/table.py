@@ -3,7 +3,7 @@
 from jaxdis.metrics.downstream import downstream_trees, explicitness, infoe
 from jaxdis.metrics.interventions import beta_vae, draw_batches, draw_pairs, factor_vae, group_by_value, irs
 from jaxdis.metrics.knockout import nk
-from jaxdis.metrics.metric import Blend, Direct, Metric
+from jaxdis.metrics.metric import ASPECTS, About, Blend, Direct, Metric
 from jaxdis.metrics.probes import linear_probe, mlp_probe
 from jaxdis.metrics.single_neuron import snc
 from jaxdis.metrics.unsupervised import code_information, total_correlation
@@ -14,40 +14,355 @@ from jaxdis.spec import Spec
 
 _TEN_NEIGHBOURS = RELATIONS["mutual_information_neighbours"].with_options(neighbours=10)
 
+# The claim of each field of an entropy score.
+_BY_FIELD = {
+    field: (aspect,)
+    for field, aspect in zip(("disentanglement", "completeness", "informativeness"), ASPECTS, strict=True)
+}
+_MODULAR, _COMPACT, _EXPLICIT = ({"score": (aspect,)} for aspect in ASPECTS)
+_ALL = {"score": ASPECTS}
+# Claims are the authors' own words, or those of Julka et al. 2024, §II.
 METRICS: dict[str, Metric] = {
-    "mig": Blend("mutual_information", "gap"),
-    "mig_sup": Blend("mutual_information", "factor_gap"),
-    "med": Blend("mutual_information", SCORES["entropy"].with_options(normalize="factor")),
-    "dcimig": Blend("mutual_information", "strongest"),
-    "modularity": Blend("mutual_information", "modularity"),
-    "sap": Blend("svm_accuracy", "gap"),
-    "sap_r2": Blend("r2", "gap"),
-    "dci": Blend("boosted_trees", "entropy"),
-    "dci_forest": Blend("random_forest", "entropy"),
-    "dci_lasso": Blend("lasso_importance", "entropy"),
-    "dci_logistic": Blend("logistic_importance", "entropy"),
-    "structured": Blend("random_forest", Spec(structured_score)),
-    "rmig": Blend("mutual_information_sampled", "gap"),
-    "jemmig": Blend("mutual_information_sampled", "joint_gap"),
-    "mcc": Blend("correlation", "matching"),
-    "explicitness": Direct(Spec(explicitness)),
-    "downstream_trees": Direct(Spec(downstream_trees)),
-    "snc": Direct(Spec(snc)),
-    "nk": Direct(Spec(nk)),
-    "linear_probe": Direct(Spec(linear_probe)),
-    "mlp_probe": Direct(Spec(mlp_probe)),
-    "factor_vae": Direct(Spec(factor_vae), prepare=draw_batches),
-    "beta_vae": Direct(Spec(beta_vae), prepare=draw_pairs),
-    "irs": Direct(Spec(irs), prepare=group_by_value),
-    "total_correlation": Direct(Spec(total_correlation), lower_is_better=True),
-    "code_information": Direct(Spec(code_information), lower_is_better=True),
-    "amari": Blend("correlation", "amari"),
-    "infom": Blend(_TEN_NEIGHBOURS, SCORES["concentration"].with_options(over="codes")),
-    "infoe": Direct(Spec(infoe)),
-    "infoc": Blend(_TEN_NEIGHBOURS, SCORES["concentration"].with_options(over="factors")),
-    "mig_ksg": Blend("mutual_information_neighbours", "gap"),
-    "mig_sup_ksg": Blend("mutual_information_neighbours", "factor_gap"),
-    "dcimig_ksg": Blend("mutual_information_neighbours", "strongest"),
-    "modularity_ksg": Blend("mutual_information_neighbours", "modularity"),
-    "edi": Blend("impact_intensity", "exclusivity"),
+    "mig": Blend(
+        "mutual_information",
+        "gap",
+        about=About(
+            "Mutual information gap",
+            "How much more information does the best code carry about each factor than the second best?",
+            ("chen2018", "locatello2020"),
+            claims=_COMPACT,
+        ),
+    ),
+    "mig_sup": Blend(
+        "mutual_information",
+        "factor_gap",
+        about=About(
+            "Mutual information gap, supplement",
+            "How much more information does each code carry about its best factor than about the second best?",
+            ("li2020",),
+            claims=_MODULAR,
+        ),
+    ),
+    "med": Blend(
+        "mutual_information",
+        SCORES["entropy"].with_options(normalize="factor"),
+        about=About(
+            "Mutual information based entropy disentanglement",
+            "How far is the information of each code concentrated on one factor, and of each factor in one code?",
+            ("cao2022", "mahon2024"),
+            claims=_BY_FIELD,
+        ),
+    ),
+    "dcimig": Blend(
+        "mutual_information",
+        "strongest",
+        about=About(
+            "DCIMIG",
+            "If each code speaks only for the factor it is most informative about, how much information is left?",
+            ("sepliarskaia2019", "julka2024"),
+            claims=_ALL,
+        ),
+    ),
+    "modularity": Blend(
+        "mutual_information",
+        "modularity",
+        about=About(
+            "Modularity score",
+            "Is each code informative about a single factor?",
+            ("ridgeway2018", "locatello2020"),
+            claims=_MODULAR,
+        ),
+    ),
+    "sap": Blend(
+        "svm_accuracy",
+        "gap",
+        about=About(
+            "Separated attribute predictability",
+            "How much more accurately does the best code alone predict each factor than the second best, linearly?",
+            ("kumar2018", "locatello2020"),
+            claims=_COMPACT,
+        ),
+    ),
+    "sap_r2": Blend(
+        "r2",
+        "gap",
+        about=About(
+            "Separated attribute predictability by squared correlation",
+            "How much more of each factor's variance does the best code explain linearly than the second best?",
+            ("kumar2018",),
+            claims=_COMPACT,
+        ),
+    ),
+    "dci": Blend(
+        "boosted_trees",
+        "entropy",
+        about=About(
+            "Disentanglement, completeness, informativeness (boosted trees)",
+            "Do boosted trees that predict each factor rely on one code per factor, and on each code for one factor?",
+            ("eastwood2018", "locatello2020"),
+            claims=_BY_FIELD,
+            seconds=8.1,
+        ),
+    ),
+    "dci_forest": Blend(
+        "random_forest",
+        "entropy",
+        about=About(
+            "Disentanglement, completeness, informativeness (random forests)",
+            "Do random forests that predict each factor rely on one code per factor, and on each code for one factor?",
+            ("eastwood2018",),
+            claims=_BY_FIELD,
+            seconds=6.3,
+        ),
+    ),
+    "dci_lasso": Blend(
+        "lasso_importance",
+        "entropy",
+        about=About(
+            "Disentanglement, completeness, informativeness (lasso)",
+            "Do sparse linear regressions of each factor rely on one code per factor, and on each code for one factor?",
+            ("eastwood2018",),
+            claims=_BY_FIELD,
+        ),
+    ),
+    "dci_logistic": Blend(
+        "logistic_importance",
+        "entropy",
+        about=About(
+            "Disentanglement, completeness, informativeness (logistic regression)",
+            "Do linear classifiers of each factor rely on one code per factor, and on each code for one factor?",
+            ("eastwood2018",),
+            seconds=0.12,
+        ),
+    ),
+    "structured": Blend(
+        "random_forest",
+        Spec(structured_score),
+        about=About(
+            "Structured disentanglement",
+            "Are codes disentangled at each level of a hierarchy of factors, such as objects and their properties?",
+            ("dangnhu2022",),
+            seconds=6.4,
+        ),
+    ),
+    "rmig": Blend(
+        "mutual_information_sampled",
+        "gap",
+        about=About(
+            "Robust mutual information gap",
+            "How much more information does the best sampled code carry about each factor than the second best?",
+            ("do2020", "chen2018"),
+            claims=_COMPACT,
+        ),
+    ),
+    "jemmig": Blend(
+        "mutual_information_sampled",
+        "joint_gap",
+        about=About(
+            "Joint entropy minus mutual information gap",
+            "Is each factor encoded by one code that encodes nothing else?",
+            ("do2020",),
+        ),
+    ),
+    "mcc": Blend(
+        "correlation",
+        "matching",
+        about=About(
+            "Mean correlation coefficient",
+            "How strongly does each factor correlate with the one code matched to it?",
+            ("hyvarinen2016",),
+        ),
+    ),
+    "explicitness": Direct(
+        Spec(explicitness),
+        about=About(
+            "Explicitness score",
+            "How well does a linear classifier of all codes separate the values of each factor?",
+            ("ridgeway2018", "locatello2020"),
+            claims=_EXPLICIT,
+            seconds=0.2,
+        ),
+    ),
+    "downstream_trees": Direct(
+        Spec(downstream_trees),
+        about=About(
+            "Downstream accuracy and statistical efficiency (boosted trees)",
+            "How accurately do boosted trees predict the factors from few and from many samples?",
+            ("locatello2020",),
+            seconds=13.0,
+        ),
+    ),
+    "snc": Direct(
+        Spec(snc),
+        about=About(
+            "Single-neuron classification",
+            "How accurately does the one code aligned with each factor classify it, without learning?",
+            ("mahon2024",),
+        ),
+    ),
+    "nk": Direct(
+        Spec(nk),
+        about=About(
+            "Neuron knockout",
+            "How much accuracy does a classifier of each factor lose when the factor's aligned code is removed?",
+            ("mahon2024",),
+            seconds=4.8,
+        ),
+    ),
+    "linear_probe": Direct(
+        Spec(linear_probe),
+        about=About(
+            "Linear probe",
+            "How accurately does a linear classifier trained by gradient descent predict each factor from all codes?",
+            ("mahon2024",),
+            seconds=0.75,
+        ),
+    ),
+    "mlp_probe": Direct(
+        Spec(mlp_probe),
+        about=About(
+            "MLP probe",
+            "How accurately does a small network predict each factor from all codes?",
+            ("mahon2024",),
+            seconds=1.4,
+        ),
+    ),
+    "factor_vae": Direct(
+        Spec(factor_vae),
+        prepare=draw_batches,
+        about=About(
+            "FactorVAE score",
+            "Does the code that varies least tell which factor was held fixed?",
+            ("kim2018", "locatello2020"),
+            claims=_MODULAR,
+        ),
+    ),
+    "beta_vae": Direct(
+        Spec(beta_vae),
+        prepare=draw_pairs,
+        about=About(
+            "BetaVAE score",
+            "Does a linear classifier tell which factor two halves of a batch share?",
+            ("higgins2017", "locatello2020"),
+            claims=_MODULAR,
+        ),
+    ),
+    "irs": Direct(
+        Spec(irs),
+        prepare=group_by_value,
+        about=About(
+            "Interventional robustness score",
+            "How little does each code move while one factor is held and the others vary?",
+            ("suter2019", "locatello2020"),
+        ),
+    ),
+    "total_correlation": Direct(
+        Spec(total_correlation),
+        lower_is_better=True,
+        about=About(
+            "Total correlation of a Gaussian",
+            "How dependent are the codes on each other, under a Gaussian with their covariance?",
+            ("locatello2020",),
+            reads_factors=False,
+        ),
+    ),
+    "code_information": Direct(
+        Spec(code_information),
+        lower_is_better=True,
+        about=About(
+            "Mean mutual information of codes",
+            "How much information do pairs of codes share?",
+            ("locatello2020",),
+            reads_factors=False,
+        ),
+    ),
+    "amari": Blend(
+        "correlation",
+        "amari",
+        about=About(
+            "Amari error",
+            "How far is the correlation of codes and factors from a scaled permutation?",
+            ("amari1996", "yang1997"),
+        ),
+    ),
+    "infom": Blend(
+        _TEN_NEIGHBOURS,
+        SCORES["concentration"].with_options(over="codes"),
+        about=About(
+            "InfoM, modularity of InfoMEC",
+            "Is the information of each code concentrated on one factor?",
+            ("hsu2023",),
+            claims=_MODULAR,
+        ),
+    ),
+    "infoe": Direct(
+        Spec(infoe),
+        about=About(
+            "InfoE, explicitness of InfoMEC",
+            "How much of each factor's uncertainty does a linear classifier of all codes remove?",
+            ("hsu2023",),
+            seconds=0.4,
+        ),
+    ),
+    "infoc": Blend(
+        _TEN_NEIGHBOURS,
+        SCORES["concentration"].with_options(over="factors"),
+        about=About(
+            "InfoC, compactness of InfoMEC",
+            "Is the information about each factor concentrated in one code?",
+            ("hsu2023",),
+            claims=_COMPACT,
+        ),
+    ),
+    "mig_ksg": Blend(
+        "mutual_information_neighbours",
+        "gap",
+        about=About(
+            "Mutual information gap by nearest neighbours",
+            "As mig, with information estimated without bins.",
+            ("julka2024", "kraskov2004", "ross2014"),
+            claims=_COMPACT,
+        ),
+    ),
+    "mig_sup_ksg": Blend(
+        "mutual_information_neighbours",
+        "factor_gap",
+        about=About(
+            "Mutual information gap, supplement, by nearest neighbours",
+            "As mig_sup, with information estimated without bins.",
+            ("li2020", "kraskov2004", "ross2014"),
+            claims=_MODULAR,
+        ),
+    ),
+    "dcimig_ksg": Blend(
+        "mutual_information_neighbours",
+        "strongest",
+        about=About(
+            "DCIMIG by nearest neighbours",
+            "As dcimig, with information estimated without bins.",
+            ("sepliarskaia2019", "kraskov2004", "ross2014"),
+            claims=_ALL,
+        ),
+    ),
+    "modularity_ksg": Blend(
+        "mutual_information_neighbours",
+        "modularity",
+        about=About(
+            "Modularity score by nearest neighbours",
+            "As modularity, with information estimated without bins.",
+            ("ridgeway2018", "kraskov2004", "ross2014"),
+            claims=_MODULAR,
+        ),
+    ),
+    "edi": Blend(
+        "impact_intensity",
+        "exclusivity",
+        about=About(
+            "Exclusivity disentanglement index",
+            "Which share of all the information about each factor does a single code carry, and exclusively?",
+            ("julka2024",),
+            claims={aspect: (aspect,) for aspect in ASPECTS},
+            seconds=4.5,
+        ),
+    ),
 }

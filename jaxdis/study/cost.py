@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdis.data import DATASETS
+from jaxdis.metrics import Metric
 from jaxdis.models.config import Config
 from jaxdis.models.training.source import as_source
 from jaxdis.models.training.step import Program, begin, update
@@ -18,23 +19,8 @@ from jaxdis.study.definition import Study, Training, cells
 from jaxdis.study.make import NOVEL_SHARE
 from jaxdis.study.run import status
 
-# Seconds of one core for a member of 10,000 samples × 10 codes against dSprites' factors, where they are more than a
-# twentieth; measured once, as a zoo of two, on a loaded server core. They grow about linearly in samples and in codes.
-SCORE_SECONDS: Mapping[str, float] = {
-    "dci_logistic": 0.12,
-    "explicitness": 0.2,
-    "infoe": 0.4,
-    "linear_probe": 0.75,
-    "mlp_probe": 1.4,
-    "dci_histogram": 2.0,
-    "novel_combination": 2.2,
-    "edi": 4.5,
-    "nk": 4.8,
-    "dci_forest": 6.3,
-    "structured": 6.4,
-    "dci": 8.1,
-    "downstream_trees": 13.0,
-}
+# Seconds of scores of studies that no row of METRICS knows, as ``About.seconds`` has them.
+SCORE_SECONDS: Mapping[str, float] = {"dci_histogram": 2.0, "novel_combination": 2.2}
 LIGHT_SCORE_SECONDS = 0.05
 # Of the rate of a large matrix product, what training reaches (benchmarks/bench_training.py).
 TRAINING_EFFICIENCY = 0.4
@@ -117,7 +103,12 @@ def cost_of_update(training: Training) -> tuple[float, int]:
 def score_seconds(study: Study, num_codes: int) -> float:
     """Of one member under all metrics."""
     grown = study.sampling.num_samples / 10_000 * num_codes / 10
-    return grown * sum(SCORE_SECONDS.get(name, LIGHT_SCORE_SECONDS) for name, _ in study.metrics)
+    return grown * sum(_seconds(name, metric) for name, metric in study.metrics)
+
+
+def _seconds(name: str, metric: Metric) -> float:
+    known = LIGHT_SCORE_SECONDS if metric.about is None else metric.about.seconds
+    return SCORE_SECONDS.get(name, known)
 
 
 def product_rate(size: int = 1024, seconds: float = 0.3) -> float:

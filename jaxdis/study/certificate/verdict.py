@@ -5,41 +5,21 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxdis.data import synthetic
+from jaxdis.metrics import METRICS
+from jaxdis.metrics.metric import ASPECTS
 from jaxdis.study.certificate.calibration import Certificate
 
-ASPECTS = ("modularity", "compactness", "explicitness")
 # A case is expected high when it has all that the column claims, else low; this is what divides high from low.
 MIDDLE = 0.5
 # A column responds to an aspect when that moves its mean over the cases by this share of all that it moves.
 RESPONSE_SHARE = 0.25
 
 
-# What each column claims to measure, by the authors' own words and Julka et al. 2024, §II. A column that is not here
-# claims nothing: its responses are listed, and nothing is passed or failed.
-CLAIMS: dict[str, tuple[str, ...]] = {
-    "mig": ("compactness",),
-    "mig_ksg": ("compactness",),
-    "rmig": ("compactness",),
-    "sap": ("compactness",),
-    "sap_r2": ("compactness",),
-    "mig_sup": ("modularity",),
-    "mig_sup_ksg": ("modularity",),
-    "modularity": ("modularity",),
-    "modularity_ksg": ("modularity",),
-    "factor_vae": ("modularity",),
-    "beta_vae": ("modularity",),
-    "infom": ("modularity",),
-    "infoc": ("compactness",),
-    "explicitness": ("explicitness",),
-    "dcimig": ASPECTS,
-    "dcimig_ksg": ASPECTS,
-    **{
-        f"{metric}.{column}": (aspect,)
-        for metric in ("med", "dci", "dci_forest", "dci_lasso")
-        for column, aspect in zip(("disentanglement", "completeness", "informativeness"), ASPECTS, strict=True)
-    },
-    **{f"edi.{aspect}": (aspect,) for aspect in ASPECTS},
-}
+def claims_of(column: str) -> tuple[str, ...]:
+    """What a column claims to measure, by the row of its metric; nothing for a metric of the user's own."""
+    name, _, field = column.partition(".")
+    about = METRICS[name].about if name in METRICS else None
+    return about.claims.get(field or "score", ()) if about else ()
 
 
 class Row(NamedTuple):
@@ -71,7 +51,7 @@ def table(certificate: Certificate) -> list[Row]:
     """Mean and spread of every column in every case, with what is expected of it."""
     rows = []
     for column, values in certificate.cases.items():
-        claims = CLAIMS.get(column, ())
+        claims = claims_of(column)
         for case, scores in zip(synthetic.CASES, values, strict=True):
             mean, spread = float(scores.mean()), float(scores.std())
             has = {aspect for aspect, digit in zip(ASPECTS, case, strict=True) if digit == "1"}

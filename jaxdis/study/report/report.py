@@ -26,8 +26,6 @@ from jaxdis.study.report.page import table as table_of
 from jaxdis.study.report.transfer import across_data, transfer
 from jaxdis.study.store import Store, StoreError, publish
 
-# Metrics of the codes alone.
-UNSUPERVISED = ("total_correlation", "total_correlation_sampled", "code_information", "wasserstein")
 # Parts of a label that a member is not called by.
 UNSAID = ("objective", "seed", "held_out", "learning_rate", "discriminator_learning_rate", "warmup_steps")
 # Below so many seeds an interval over them says nothing.
@@ -134,7 +132,8 @@ def _known_mean(scores: np.ndarray) -> float:
 def _unsupervised(study, table, names) -> str:
     """Rank correlation with what needs no labels: final losses and the scores of the codes alone."""
     others = [name for name in table if name.startswith("final_") and np.ptp(table[name]) > 0]
-    others += [name for name in names if metric_of(study, name) in UNSUPERVISED]
+    alone = {name for name, metric in study.metrics if metric.about is not None and not metric.about.reads_factors}
+    others += [name for name in names if metric_of(study, name) in alone]
     supervised = [name for name in names if name not in others]
     if not others or not supervised:
         return ""

@@ -1,0 +1,58 @@
+"""Every row of METRICS says what it is, in words of its own."""
+
+import pytest
+
+from jaxdis import METRICS
+from jaxdis.cli import main
+from jaxdis.metrics.metric import ASPECTS
+from jaxdis.references import REFERENCES, cited_in
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_a_row_speaks_for_itself(name):
+    about = METRICS[name].about
+    assert about.title
+    assert about.question[-1] in "?."
+    assert about.references
+    assert set(about.references) <= set(REFERENCES)
+    assert {aspect for aspects in about.claims.values() for aspect in aspects} <= set(ASPECTS)
+
+
+def test_no_two_rows_say_the_same():
+    for words in ("title", "question"):
+        said = [getattr(metric.about, words) for metric in METRICS.values()]
+        assert len(set(said)) == len(said)
+
+
+def test_words_stay_with_options_and_are_no_part_of_identity():
+    metric = METRICS["mig"].with_options(bins=30)
+    assert metric.about is METRICS["mig"].about
+    assert METRICS["mig"] == type(metric)("mutual_information", "gap")
+    assert METRICS["explicitness"].with_options(rescale=True).about is METRICS["explicitness"].about
+
+
+def test_a_whole_row_and_its_bibtex_are_listed(capsys):
+    assert main(["list", "metrics", "sap"]) == 0
+    row = capsys.readouterr().out
+    assert "Separated attribute predictability" in row
+    assert "strength=0.01" in row
+    assert "kumar2018" in row
+    assert "``" not in row
+    assert main(["list", "references", "--bibtex", "mig", "dsprites", "beta", "chen2018"]) == 0
+    entries = capsys.readouterr().out
+    assert entries.count("@") == 5
+    assert "{chen2018," in entries
+    assert "{matthey2017," in entries
+    assert main(["list", "references", "--bibtex", "nothing"]) == 2
+    assert "names: needs names of metrics" in capsys.readouterr().err
+    assert main(["list", "metrics", "mog"]) == 2
+    assert "did you mean 'mig'" in capsys.readouterr().err
+
+
+def test_papers_of_the_rows_are_those_that_docstrings_cite():
+    """Every paper of a row is cited by the docstrings of what computes it, but for variants of another's score."""
+    for name in ("mig", "modularity", "sap", "explicitness", "irs", "factor_vae", "beta_vae", "snc", "nk", "edi"):
+        metric = METRICS[name]
+        parts = (metric.relation, metric.score) if hasattr(metric, "relation") else (metric.function,)
+        cited = {key for part in parts for key in cited_in(part.function.__doc__)}
+        assert set(metric.about.references) <= cited, name
