@@ -233,3 +233,27 @@ def test_rows_of_table_two_that_the_released_code_would_not_give(tmp_path, name,
     for row in beside_table_two(plan, calibrate(plan, tmp_path)):
         # Two digits of the paper, and the scatter of the first two cases over draws.
         assert row.mean == pytest.approx(row.printed, abs=apart), row
+
+
+def test_metrics_that_hold_a_factor_have_bins_in_sweeps(tmp_path):
+    """Factors of sweeps are continuous: without bins nothing could be held, and every vote was right."""
+    few = {"num_train": 400, "num_eval": 300}
+    metrics = {name: METRICS[name].with_options(**few) for name in ("factor_vae", "beta_vae")}
+    calibration = Calibration.of(
+        metrics,
+        seeds=2,
+        case_samples=0,
+        sweep_samples=2000,
+        num_factors=4,
+        warp=(),
+        rotation=(0.0, 0.5),
+        noise=(0.0, 1.0),
+        sizes=(),
+    )
+    made = calibrate(calibration, tmp_path / "certificate")
+    for name in metrics:
+        rotation, noise = (made.sweeps[kind][name].mean(axis=1) for kind in ("rotation", "noise"))
+        assert rotation[0] > 0.95
+        assert noise[0] > 0.95
+        assert noise[1] == pytest.approx(1 / 4, abs=0.1)
+    assert made.sweeps["rotation"]["factor_vae"].mean(axis=1)[1] < 0.8
