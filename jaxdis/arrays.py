@@ -1,5 +1,8 @@
 """Small array functions that several rooms share, and arrays of any library as NumPy's."""
 
+import functools
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -31,6 +34,27 @@ def product_over_samples(left: Float[Array, "n a"], right: Float[Array, "n b"]) 
 def weighted_mean(columns: Float[Array, "n c"], weights: Float[Array, " n"]) -> Float[Array, " c"]:
     """Mean of each column under weights that do not all vanish."""
     return product_over_samples(weights[:, None], columns)[0] / weights.sum()
+
+
+def exact_products(function: Callable) -> Callable:
+    """The function with matrix products in full float32: accelerators round the factors of a product by default."""
+
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        with jax.default_matmul_precision("highest"):
+            return function(*args, **kwargs)
+
+    return call
+
+
+def power_of_two_below(values: Float[Array, "..."]) -> Float[Array, "..."]:
+    """The largest power of two that is no larger than each positive value, exactly; 1 for 0.
+
+    From the bits of the exponent: ``exp2`` of a whole number may be off by one in the last place.
+    """
+    values = jnp.where(values > 0, jnp.maximum(values, jnp.finfo(jnp.float32).tiny), 1.0)
+    exponent = jax.lax.bitcast_convert_type(values, jnp.int32) & jnp.int32(0x7F800000)
+    return jax.lax.bitcast_convert_type(exponent, jnp.float32)
 
 
 def first_counted(weights: Float[Array, " n"]) -> Int[Array, ""]:

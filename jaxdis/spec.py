@@ -76,8 +76,8 @@ class Spec:
 
 
 def distinct_samples(function: Callable) -> Callable:
-    """Mark a function for which a sample given twice is not two samples: it reads distances between samples, or splits
-    them into parts to learn from and to judge. A bootstrap gives it halves of the samples, none of them twice."""
+    """Mark a function for which a sample given twice is not two samples: it reads distances between nearest samples, or
+    learns single samples by heart and is judged on others. A bootstrap gives it halves of the samples, none twice."""
     function.distinct_samples = True
     return function
 

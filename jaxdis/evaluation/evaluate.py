@@ -89,7 +89,9 @@ def evaluate(
     codes = codes[None] if single else codes
     factors = Factors.checked(factors)
     check_same_samples("codes", codes, factors)
-    members, shared = inputs_of(plan, codes, factors, key, test, weights, variances, active, numbers)
+    members, shared = inputs_of(
+        plan, codes, factors, key, test, weights, variances, active, numbers, bootstrap=bootstrap
+    )
     if not bootstrap:
         results, finite = executor.map_members(score_member, plan, members, shared, **how)
         again = {}

@@ -22,6 +22,8 @@ TRAIN_SHARE = 2 / 3
 SPLIT_SEED = metric_seed("train and test")
 
 MOST_REPLICATES = 10**6
+# Whole weights of no larger a sum are counts of samples.
+MOST_COUNTED = 2**24
 # Of a code this many times its range from 0, float32 keeps 2^14 levels, as many as a histogram of 20 bins needs.
 FAR = 2.0**10
 # The column of member numbers in tables.
@@ -124,12 +126,17 @@ def refuse_ignored(argument: str, plan: Plan) -> None:
 _INSTEAD = {"weights": ", on samples drawn in proportion to their weights"}
 
 
-def check_neighbours(options: Mapping, name: str, n: int) -> None:
-    """Nearest neighbours are other samples.
+def check_neighbours(options: Mapping, name: str, n: int, *, halved: bool = False) -> None:
+    """Nearest neighbours are other samples; ``halved``: a bootstrap gives the metric halves of them.
 
     Raises:
       ValueError: for as many neighbours as samples, or more.
     """
+    if halved and options.get("neighbours", 0) >= n // 2:
+        raise ValueError(
+            f"bootstrap: needs more than {2 * options['neighbours'] + 1} samples for {name}, whose replicates are "
+            f"halves of them, got {n}"
+        )
     if options.get("neighbours", 0) >= n:
         raise ValueError(f"neighbours: needs fewer than the {n} samples, got {options['neighbours']} for {name}")
 
@@ -154,24 +161,27 @@ def check_weights(weights, n: int):
     array = _numbers(weights, "weights")
     if array.shape != (n,):
         raise ValueError(f"weights: needs shape [{n}] (samples), got {array.shape}")
-    array = array.astype(np.float32)
-    if not np.isfinite(array).all() or (array < 0).any() or not array.sum() > 0:
+    array = array.astype(np.float64)
+    if not np.isfinite(array).all() or (array < 0).any() or not array.max() > 0:
         raise ValueError("weights: needs finite numbers of at least 0 that are not all 0")
-    whole = (array == np.round(array)).all()
-    return jnp.asarray(array if whole else effective(array))
+    counts = (array == np.round(array)).all() and array.sum() <= MOST_COUNTED
+    return jnp.asarray(array if counts else effective(array), jnp.float32)
 
 
 def effective(weights: np.ndarray) -> np.ndarray:
     """Weights whose sum is the number of samples that they are worth, ``(Σ w)² / Σ w²`` (Kish 1965, §11.7)."""
-    shares = weights.astype(np.float64) / weights.sum(dtype=np.float64)
-    return (shares / (shares**2).sum()).astype(np.float32)
+    shares = weights / weights.max()
+    shares = shares / shares.sum()
+    return shares / (shares**2).sum()
 
 
 def near_zero(codes, test):
     """Codes, and held-out codes with them, without an offset that float32 would not survive.
 
     A code of more than float32's precision that lies farther from 0 than ``FAR`` times its own range is moved to 0, in
-    float64: metrics read the spread of a code, which float32 would round away. Returns ``(codes, test)``.
+    float64: nearly all metrics read the spread of a code alone, which float32 would round away. SAP, whose machines
+    penalise the intercept, and the information of sampled codes, whose bins are fixed, read such a code as if it lay
+    near 0. Returns ``(codes, test)``.
     """
     if isinstance(codes, jax.Array):
         return codes, test
@@ -188,8 +198,8 @@ def near_zero(codes, test):
     offset = np.where(far, low, 0.0)[..., None, :]
     if isinstance(test, tuple | list) and len(test) == 2:
         held_out = as_numpy(test[0], "test codes")
-        if held_out.ndim == array.ndim and held_out.shape[-1] == array.shape[-1] and held_out.dtype.kind in "fiu":
-            test = (held_out - offset, test[1])
+        if held_out.ndim in (2, 3) and held_out.shape[-1] == array.shape[-1] and held_out.dtype.kind in "fiub":
+            test = (held_out - (offset[0] if held_out.ndim < offset.ndim else offset), test[1])
     return array - offset, test
 
 
@@ -258,13 +268,16 @@ def _numbers(values, name: str) -> np.ndarray:
 _prepared = jax.jit(prepared, static_argnums=0)
 
 
-def inputs_of(plan, codes, factors, key, test, weights, variances, active, numbers=None) -> tuple[Member, Shared]:
+def inputs_of(
+    plan, codes, factors, key, test, weights, variances, active, numbers=None, *, bootstrap: int = 0
+) -> tuple[Member, Shared]:
     """Everything checked and split into what differs between members and what they share, for a plan of metrics."""
     for name, value in (("weights", weights), ("active", active)):
         if value is not None:
             refuse_ignored(name, plan)
     for name, metric in plan:
-        check_neighbours(metric.knobs, name, codes.shape[1])
+        halved = bool(bootstrap) and metric.distinct_samples
+        check_neighbours(metric.knobs, name, codes.shape[1], halved=halved)
     split = any(metric.needs("test") for _, metric in plan)
     members, shared = gathered(codes, factors, key, test, weights, variances, active, numbers, split=split)
     draws = {name: _prepared(metric, shared.key, factors) for name, metric in plan}

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Num
 
-from jaxdis.arrays import moments, safe_divide, weighted_mean
+from jaxdis.arrays import moments, power_of_two_below, safe_divide, weighted_mean
 from jaxdis.learners.splits_exact import exact_order
 from jaxdis.learners.splits_histogram import quantile_histogram
 from jaxdis.learners.trees import Totals, by_blocks, canonical_order, choose, grow, leaves, node_sums
@@ -163,8 +163,7 @@ def fit_boosting(
         draws = jax.random.uniform(jax.random.fold_in(jax.random.key(0), number), (max(columns.local) + 1, nodes, d))
         priority = draws[columns.local][:, :, rank].T
         # Trees are grown on gradients of order 1, however small they have become: equal gains are told by their size.
-        largest = jnp.abs(error).max(axis=0)
-        unit = jnp.exp2(jnp.floor(jnp.log2(jnp.where(largest > 0, largest, 1.0))))[None]
+        unit = power_of_two_below(jnp.abs(error).max(axis=0))[None]
         scaled = error / unit
         levels, leaf = grow(finder, numbers, scaled, Totals(scaled.sum(axis=0)[None], whole), depth, priority)
         # Summed anew: a class long certain has sums below the rounding of differences of its ancestors'.

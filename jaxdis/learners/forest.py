@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Num, UInt
 
-from jaxdis.arrays import BLOCK, moments, safe_divide
+from jaxdis.arrays import BLOCK, moments, power_of_two_below, safe_divide
 from jaxdis.learners.splits_histogram import quantile_bins
 from jaxdis.learners.trees import RESOLUTION, TIE, as_numbers, canonical_order
 
@@ -112,7 +112,7 @@ def _unit_targets(targets, weights, classes):
     if classes is not None:
         return targets.T, jnp.zeros(targets.shape[1]), jnp.ones(targets.shape[1])
     mean, deviation = moments(targets, weights)
-    unit = jnp.exp2(jnp.round(jnp.log2(jnp.where(deviation > 0, deviation, 1.0))))
+    unit = power_of_two_below(deviation)
     middle = jnp.round(mean / unit) * unit
     return ((targets - middle[None]) / unit[None]).T, middle, unit
 

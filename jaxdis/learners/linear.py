@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jaxdis.arrays import moments, product_over_samples, safe_divide
+from jaxdis.arrays import exact_products, moments, product_over_samples, safe_divide
 
 SWEEPS = 1000
 SWEEPS_TO_JUMP = 5
@@ -49,6 +49,7 @@ def _products(inputs, targets):
     return product_over_samples(inputs, inputs) / n, product_over_samples(inputs, targets) / n
 
 
+@exact_products
 def _descend(gram, cross, penalty, weights, sweeps: int) -> Float[Array, "d k"]:
     """Sweeps over coordinates, and after each few of them a step to the optimum of the signs that they found.
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Num
 
-from jaxdis.arrays import safe_divide
+from jaxdis.arrays import exact_products, safe_divide
 from jaxdis.learners.groups import Groups, one_hot_of
 
 # Steps remembered by the quasi-Newton method, and the most that it takes.
@@ -89,6 +89,7 @@ class _Step(NamedTuple):
     falling: Bool[Array, " k"]
 
 
+@exact_products
 def _descend(codes, classes, sizes, strength, weights, start: _Descent | None, steps: int) -> _Descent:
     """:func:`fit_logistic`, from where another descent of the same likelihood ended and with what it learned."""
     n, d = codes.shape
@@ -138,8 +139,8 @@ def _descend(codes, classes, sizes, strength, weights, start: _Descent | None, s
             jnp.where(taken, moved, state.parameters),
             jnp.where(accepted, new_value, state.value),
             jnp.where(taken, new_gradient, state.gradient),
-            jnp.concatenate([move[None], state.moves[:-1]]),
-            jnp.concatenate([turn[None], state.turns[:-1]]),
+            jnp.where(taken[None], jnp.concatenate([move[None], state.moves[:-1]]), 0.0),
+            jnp.where(taken[None], jnp.concatenate([turn[None], state.turns[:-1]]), 0.0),
             rho * accepted.astype(jnp.float32)[None, :],
             # A step that was rejected with nothing remembered is rejected by rounding, and would be for ever.
             jnp.where(accepted, expected > STILL * jnp.abs(state.value), (state.rho > 0).any(axis=0)),

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from jaxdis.arrays import class_counts, from_keys, ordered_keys
+from jaxdis.arrays import class_counts, from_keys, ordered_keys, power_of_two_below
 from jaxdis.learners.ordered import count_nearer, digamma_table, expected_digamma, insert, smallest, tied_range
 
 Method = Literal["sorted", "brute"]
@@ -96,7 +96,7 @@ def over_deviation(columns: Float[Array, "n c"]) -> Float[Array, "n c"]:
     constant = columns.max(axis=0) == columns.min(axis=0)
     largest = jnp.abs(columns).max(axis=0)
     # Exact: squares of codes of any unit stay within float32.
-    columns = columns / jnp.exp2(jnp.floor(jnp.log2(jnp.where(largest > 0, largest, 1.0))))[None, :]
+    columns = columns / power_of_two_below(largest)[None, :]
     deviation = jnp.sqrt(((columns - columns.mean(axis=0)[None, :]) ** 2).mean(axis=0))
     columns = jnp.where(constant[None, :], 0.0, columns / jnp.where(deviation > 0, deviation, 1.0)[None, :])
     # Written once: where a compiler divides again for each reader, equal values may come out unequal.

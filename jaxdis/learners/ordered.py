@@ -81,7 +81,7 @@ def expected_digamma(rank, tied, inside, shell, shared):
     missed = jnp.maximum(tied + 1 - rank, 0.0)
     met = jnp.maximum(inside + 1 + (rank - 1) * share + rank * others / (tied + 1), 1.0)
     variance = rank * others * missed * (tied + others + 1) / ((tied + 1) ** 2 * (tied + 2))
-    variance = variance + (rank - 1) * share * (1 - share)
+    variance = variance + (rank - 1) * share * (1 - share) * missed / jnp.maximum(tied - 1, 1.0)
     several = digamma(met) - variance / (2 * met**2)
     alone = digamma(rank) + digamma(shell + 1) - digamma(tied + 1)
     return jnp.where((inside > 0) | (shared < tied), several, alone)

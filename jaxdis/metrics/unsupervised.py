@@ -19,6 +19,8 @@ from jaxdis.typing import Codes, Factors
 
 # Two codes closer to one another than this share of a standard deviation are duplicates to float32.
 SMALLEST_EIGENVALUE = 1e-7
+# Codes of a smaller share of the largest deviation are left out of a distance, to which they add 1e-12 of its unit.
+LEAST_SHARE = 1e-6
 # Most steps to the square root of a covariance; codes that nearly copy each other take most.
 NEWTON_STEPS = 30
 CONJUGATE_STEPS = 60
@@ -88,28 +90,30 @@ def total_correlation(
     correlation = product_over_samples(unit, unit) / n
     tc = _gaussian_total_correlation(unit, correlation, varies)
     largest = jnp.where(varies, deviation, 0.0).max()
-    share = jnp.where(varies, deviation / jnp.where(largest > 0, largest, 1.0), 1.0) ** 2
-    apart = _distance_to_independence(share, jnp.where(jnp.eye(len(share), dtype=bool), 0.0, correlation))
-    # Variances here are over n − 1 samples.
-    unit_of_distance = largest * largest * (n / (n - 1))
+    share = jnp.where(varies, deviation / jnp.where(largest > 0, largest, 1.0), 1.0)
+    counted = share > LEAST_SHARE
+    pairs = counted[:, None] & counted[None, :] & ~jnp.eye(len(share), dtype=bool)
+    apart = _distance_to_independence(jnp.where(counted, share, 1.0), jnp.where(pairs, correlation, 0.0))
     usable = jnp.where(finite, 1.0, jnp.nan)
-    normalized = safe_divide(apart, jnp.where(varies, share, 0.0).sum())
-    return Dependence(usable * tc, usable * (apart * unit_of_distance), usable * normalized)
+    normalized = safe_divide(apart, jnp.where(varies, share**2, 0.0).sum())
+    distance = apart * (n / (n - 1)) * largest * largest  # variances of this metric are over n − 1 samples
+    return Dependence(usable * tc, usable * distance, usable * normalized)
 
 
-def _distance_to_independence(variance: Float[Array, " d"], correlation: Float[Array, "d d"]) -> Float[Array, ""]:
-    """``2 tr D − 2 tr S`` with ``S² = D Corr D``, for variances ``D`` and correlations ``[d, d]`` 0 on the diagonal.
+def _distance_to_independence(deviation: Float[Array, " d"], correlation: Float[Array, "d d"]) -> Float[Array, ""]:
+    """``2 tr D − 2 tr S`` with ``S² = D Corr D``, ``D = deviation²``; ``correlation`` has 0 on its diagonal.
 
     The difference of traces loses the variances of small codes beside those of large ones. With ``X = S − D`` it equals
     ``Σ_ij X_ij² / D_i``, all terms positive, and ``X`` solves ``D X + X D + X² = D Corr D − D²``: by Newton's method,
     whose linear systems conjugate gradients solve, scaled by their diagonal, so that each entry keeps its digits.
     """
+    variance, apiece = deviation**2, deviation[:, None]
     goal = variance[:, None] * variance[None, :] * correlation
     diagonal = variance[:, None] + variance[None, :]
     multiply = functools.partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
 
     def size(matrix):  # entries in units of what they can be
-        return jnp.sqrt((matrix * matrix / (variance[:, None] * variance[None, :] * diagonal)).sum())
+        return jnp.sqrt(((matrix / apiece / apiece.T) ** 2 / diagonal).sum())
 
     def newton(state):
         count, excess, _ = state
@@ -127,7 +131,7 @@ def _distance_to_independence(variance: Float[Array, " d"], correlation: Float[A
 
     start = jnp.int32(0), jnp.zeros_like(goal), jnp.array(True)
     excess = jax.lax.while_loop(lambda state: (state[0] < NEWTON_STEPS) & state[2], newton, start)[1]
-    return (excess * excess / variance[:, None]).sum()
+    return ((excess / apiece) ** 2).sum()
 
 
 def _gaussian_total_correlation(unit, correlation, varies) -> Float[Array, ""]:

@@ -194,7 +194,8 @@ def test_weights_of_any_scale_are_worth_the_same_number_of_samples():
     corrected = {"it": Blend(RELATIONS["mutual_information"].with_options(correction="miller_madow"), "gap")}
     weights = rng.random(500)
     scores = [
-        evaluate(codes, factors, corrected, weights=scale * weights)["it"] for scale in (1, 1 / weights.sum(), 50)
+        evaluate(codes, factors, corrected, weights=scale * weights)["it"]
+        for scale in (1, 1 / weights.sum(), 50, 1e12, 1e-50)
     ]
     np.testing.assert_allclose(scores, scores[0], atol=1e-5)
     assert scores[0] > 0
@@ -202,3 +203,11 @@ def test_weights_of_any_scale_are_worth_the_same_number_of_samples():
     repeated = Factors.of(np.repeat(np.asarray(factors.values), counts, axis=0), factors.sizes)
     weighed = evaluate(codes, factors, corrected, weights=counts)["it"]
     assert weighed == pytest.approx(evaluate(np.repeat(codes, counts, axis=0), repeated, corrected)["it"], abs=1e-5)
+
+
+def test_halves_of_the_samples_must_hold_the_neighbours():
+    rng = np.random.default_rng(3)
+    codes, factors = rng.normal(size=(20, 3)), Factors.of(rng.integers(0, 2, (20, 2)))
+    with pytest.raises(ValueError, match="bootstrap: needs more than 21 samples for infoc.*got 20"):
+        evaluate(codes, factors, "infoc", bootstrap=5)
+    assert np.isfinite(evaluate(codes, factors, "infoc")["infoc"])

@@ -298,6 +298,8 @@ def test_codes_far_from_zero_keep_their_digits(offset):
     far = evaluate(codes + offset, values, names, test=(codes[:400] + offset, values[:400]))
     for name in near:
         assert far[name] == pytest.approx(near[name], abs=2e-4), name
+    mixed = evaluate((codes + offset)[None], values, "explicitness", test=(codes[:400] + offset, values[:400]))
+    assert mixed["explicitness"][0] == pytest.approx(near["explicitness"], abs=2e-4)
     matrix = relate(codes + offset, values, "mutual_information").strength
     np.testing.assert_allclose(matrix, relate(codes, values, "mutual_information").strength, atol=1e-4)
 

@@ -123,8 +123,15 @@ def wasserstein(codes):
 
 @pytest.mark.parametrize(
     "scale",
-    [(1, 1, 1e-3, 1e-2, 1e-4), (1000, 1, 1, 1, 1), (1e-10,) * 5, (1e10,) * 5, (1e16,) * 5],
-    ids=["collapsed", "one is large", "small", "large", "very large"],
+    [
+        (1, 1, 1e-3, 1e-2, 1e-4),
+        (1, 1, 1e-5, 1, 1e-20),
+        (1000, 1, 1, 1, 1),
+        (1e-10,) * 5,
+        (1e10,) * 5,
+        (1e16,) * 5,
+    ],
+    ids=["collapsed", "some vanish", "one is large", "small", "large", "very large"],
 )
 @pytest.mark.parametrize("shared", [0.1, 10.0])
 def test_wasserstein_keeps_its_digits_whatever_the_scales(scale, shared):

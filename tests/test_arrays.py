@@ -1,0 +1,26 @@
+"""Small array functions against exact arithmetic."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxdis.arrays import moments, power_of_two_below
+
+
+def test_powers_of_two_are_exact():
+    exponents = np.arange(-126, 128)
+    powers = np.ldexp(np.float32(1), exponents).astype(np.float32)
+    found = jax.jit(power_of_two_below)(jnp.asarray(powers * np.float32(1.75)))
+    np.testing.assert_array_equal(found, powers)
+    np.testing.assert_array_equal(power_of_two_below(jnp.zeros(2)), 1)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])
+@pytest.mark.parametrize("offset", [0.0, 100.0])
+def test_moments_of_any_scale(scale, offset):
+    columns = ((np.random.default_rng(0).normal(size=(500, 3)) + offset) * scale).astype(np.float32)
+    mean, deviation = jax.jit(moments)(columns)
+    np.testing.assert_allclose(mean, columns.astype(float).mean(axis=0), rtol=1e-6, atol=1e-6 * scale)
+    np.testing.assert_allclose(deviation, columns.astype(float).std(axis=0), rtol=1e-5)
+    assert moments(jnp.full((7, 1), 0.1))[1] == 0
