@@ -12,6 +12,9 @@ from jaxdis.arrays import BLOCK, moments, power_of_two_below, safe_divide
 from jaxdis.learners.splits_histogram import quantile_bins
 from jaxdis.learners.trees import RESOLUTION, TIE, as_numbers, canonical_order
 
+# Beyond every number of a bin.
+NO_BIN = jnp.iinfo(jnp.int32).max
+
 Criterion = Literal["variance", "gini", "entropy"]
 
 
@@ -212,7 +215,7 @@ def _best_cuts(key, bins, layout: _Layout, payload, criterion, features: int) ->
         gain = jnp.where((number[next_place] != number) & (left[:, 0] > 0) & (total[:, 0] > left[:, 0]), gain, -1.0)
         best = jnp.full(n, -1.0).at[layout.first].max(gain)
         tied = gain >= best[layout.first] * (1 - TIE)
-        cut = jnp.full(n, n, jnp.int32).at[layout.first].min(jnp.where(tied, number, n))
+        cut = jnp.full(n, NO_BIN, jnp.int32).at[layout.first].min(jnp.where(tied, number, NO_BIN))
         return best, cut, _scrambled(mine ^ line)
 
     best, cut, chance = jax.lax.map(one_code, (layout.order, bins, lines))

@@ -300,7 +300,7 @@ def test_lasso_of_codes_that_nearly_copy_each_other_reaches_the_optimum(apart):
 def test_lasso_of_many_correlated_codes_equals_scikit_learn():
     rng = np.random.default_rng(3)
     values = rng.integers(0, (3, 6, 40), size=(3000, 3))
-    codes = values / (3, 6, 40) @ rng.normal(size=(3, 12)) + 0.05 * rng.normal(size=(3000, 40))
+    codes = values / (3, 6, 40) @ rng.normal(size=(3, 40)) + 0.05 * rng.normal(size=(3000, 40))
     codes, targets = ((array - array.mean(axis=0)) / array.std(axis=0) for array in (codes, values))
     found = linear.lasso(jnp.asarray(codes, jnp.float32), jnp.asarray(targets, jnp.float32), 0.02)
     oracle = Lasso(alpha=0.02, tol=1e-12, max_iter=100_000).fit(codes, targets)

@@ -451,7 +451,7 @@ def test_few_samples_agree_with_scikit_learn():
     for _ in range(6):
         codes, values, held_out, truth = (array for half in (30, 600) for array in noisy(rng, half))
         scores = fit_boosting(codes, values[:, None], (3,), held_out).test
-        found.append(float(accuracy(scores, truth[:, None], (3,))[0]))
+        found.append(float(accuracy(scores, jnp.asarray(truth[:, None]), (3,))[0]))
         states = [
             GradientBoostingClassifier(random_state=state).fit(codes, values).score(held_out, truth)
             for state in range(3)

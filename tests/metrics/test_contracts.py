@@ -262,8 +262,10 @@ def test_relation_jitted_equals_eager(name):
     sample = Sample(jnp.asarray(codes[0]), factors)
     eager = apply(spec, jax.random.key(0), sample, sample)
     jitted = relate_jitted(spec, sample.codes, factors)
+    # Logistic regression descends until it stands still, which another rounding may meet a step later.
+    atol = 2e-5 if name.startswith("logistic") else 2e-6
     for left, right in zip(jax.tree.leaves(eager), jax.tree.leaves(jitted), strict=True):
-        np.testing.assert_allclose(left, right, atol=2e-6)
+        np.testing.assert_allclose(left, right, atol=atol)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import concurrent.futures
 import contextlib
 import csv
+import functools
 import os
 import signal
 import socket
@@ -226,7 +227,9 @@ def gone(pid: int) -> bool:
 def test_workers_end_with_their_driver_in_the_middle_of_what_they_do(tmp_path, number):
     command = [sys.executable, "-c", DRIVER, str(tmp_path)]
     environment = {**os.environ, "PYTHONPATH": os.getcwd()}
-    driver = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+    # A shell's background jobs ignore Ctrl-C, and so would their children.
+    heard = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    driver = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, preexec_fn=heard)
     deadline = time.monotonic() + 120
     while len(list(tmp_path.iterdir())) < 2 and time.monotonic() < deadline:
         time.sleep(0.05)
