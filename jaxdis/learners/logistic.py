@@ -59,8 +59,9 @@ def fit_logistic(
 
     - A class that does not occur has probability 0 up to rounding; constant codes get coefficient 0.
     - Each factor is fitted as if it were alone, whatever the penalties of the others.
-    - Agrees with the optimum to about 1e-3 in coefficients and 1e-4 in areas under the ROC curve. Separable classes
-      without a penalty have no optimum: there ``steps`` decide.
+    - Agrees with the optimum to about 1e-3 in coefficients and 1e-4 in areas under the ROC curve for strengths up to
+      about 10. With weaker penalties and nearly separable classes it stops short of it: by 1.0e-4 in area at a strength
+      of 100, and by 8e-4 without a penalty, on heavy-tailed codes. Separable classes without a penalty have no optimum.
     - Deterministic.
 
     Reference: Böhning 1992 (the bound); Nocedal & Wright 2006, algorithm 7.4.
