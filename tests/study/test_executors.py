@@ -3,7 +3,6 @@
 import concurrent.futures
 import contextlib
 import csv
-import functools
 import os
 import signal
 import socket
@@ -193,8 +192,11 @@ def test_a_scheduler_that_is_not_there_is_one_clear_error(monkeypatch):
 
 
 DRIVER = """
+import signal
 import sys
 from pathlib import Path
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background jobs ignore
 from jaxdis.cli import main
 import jaxdis.cli.study as study
 import jaxdis.study.executors as executors
@@ -227,9 +229,7 @@ def gone(pid: int) -> bool:
 def test_workers_end_with_their_driver_in_the_middle_of_what_they_do(tmp_path, number):
     command = [sys.executable, "-c", DRIVER, str(tmp_path)]
     environment = {**os.environ, "PYTHONPATH": os.getcwd()}
-    # A shell's background jobs ignore Ctrl-C, and so would their children.
-    heard = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-    driver = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, preexec_fn=heard)
+    driver = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 120
     while len(list(tmp_path.iterdir())) < 2 and time.monotonic() < deadline:
         time.sleep(0.05)
