@@ -59,7 +59,7 @@ RENDERED = {
     "multi_dsprites": lambda **o: jaxdis.data.multi_dsprites(**o),
     "shapes3d": lambda **o: jaxdis.data.shapes3d(cached=False, **o),
     "standin_turntable": lambda **o: jaxdis.data.standin_turntable(**o),
-    "standin_grey_turntable": lambda **o: jaxdis.data.standin_grey_turntable(**o),
+    "standin_gray_turntable": lambda **o: jaxdis.data.standin_gray_turntable(**o),
     "standin_arm": lambda **o: jaxdis.data.standin_arm(**o),
 }
 GATHERED = {

@@ -21,7 +21,7 @@ SIZES = {"dsprites": DSPRITES, "shapes3d": SHAPES3D}
 
 
 def reference(codes, values):
-    """Discretise each code by its histogram's edges, then one call for each pair of code and factor."""
+    """Discretize each code by its histogram's edges, then one call for each pair of code and factor."""
     d, k = codes.shape[1], values.shape[1]
     bins = [np.digitize(codes[:, i], np.histogram(codes[:, i], 20)[1][:-1]) for i in range(d)]
     information = np.array([[mutual_info_score(bins[i], values[:, j]) for j in range(k)] for i in range(d)])

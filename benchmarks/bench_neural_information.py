@@ -7,7 +7,7 @@ multiplies float32 matrices of this size at 105 GF/s (Zen 4, both libraries with
 by fewer products. The default form trains on two thirds and judges the rest against four shuffles: 34 GF.
 
 Peer: one network after the other on one thread, batches cut from a tensor (no data loader), the same batches, layers,
-optimiser and judging as the authors' form, ``in_sample``; an epoch of ``held_out`` is an epoch of less work.
+optimizer and judging as the authors' form, ``in_sample``; an epoch of ``held_out`` is an epoch of less work.
 
 Measured in CPU time on one core of that Zen 4: the same work at 2.0 times the peer's speed for joint networks and
 4.4 for pairs, the default form at 3.0 and 5.9 (under load 1.6 to 2.2, 3.4 to 4.8, 2.7 to 3.0, 5.6 to 7.3). An epoch of
@@ -41,7 +41,7 @@ def reference(inputs, target):
     for _ in range(3):
         layers += [torch.nn.Linear(wide, wide), torch.nn.ReLU()]
     network = torch.nn.Sequential(*layers, torch.nn.Linear(wide, 1))
-    optimiser = torch.optim.Adam(network.parameters(), 1e-3)
+    optimizer = torch.optim.Adam(network.parameters(), 1e-3)
     x, y, average = torch.tensor(inputs), torch.tensor(target), torch.tensor(1.0)
 
     def both(x, y):
@@ -57,9 +57,9 @@ def reference(inputs, target):
             mean = torch.exp(apart).mean()
             average = 0.99 * average + 0.01 * mean.detach()
             loss = mean / average - together.mean()
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss.backward()
-            optimiser.step()
+            optimizer.step()
         with torch.no_grad():
             together, apart = both(x, y)
             bound = together.mean() - torch.logsumexp(apart, 0) + math.log(N)

@@ -22,7 +22,7 @@ from jaxdis.models.training.train import resolved_config
 
 ON_CPU = jax.default_backend() == "cpu"
 BATCH = 64
-# Forward FLOPs of one grey 64 × 64 image (2 per multiply-add), 4 × 4 kernels throughout; an update is three forwards.
+# Forward FLOPs of one gray 64 × 64 image (2 per multiply-add), 4 × 4 kernels throughout; an update is three forwards.
 FORWARD_FLOPS = {"convolutional": 32.5e6, "mlp": 2 * 2 * (4096 * 128 + 128 * 128 + 128 * 15)}
 STUDY_UPDATES = 14_400 * 300_000
 

@@ -33,7 +33,7 @@ def hinton(strength: np.ndarray, names: Sequence[str]) -> bytes:
 
 
 def rank_map(matrix: np.ndarray, names: Sequence[str]) -> bytes:
-    """Rank correlations of metrics as numbers on colours, in hundredths as the papers print them."""
+    """Rank correlations of metrics as numbers on colors, in hundredths as the papers print them."""
     count = len(names)
     figure = _figure(0.6 + 0.42 * count + _inches(names), 0.4 + 0.42 * count + _inches(names))
     axes = figure.subplots()
@@ -41,8 +41,8 @@ def rank_map(matrix: np.ndarray, names: Sequence[str]) -> bytes:
     for a in range(count):
         for b in range(count):
             if np.isfinite(matrix[a, b]):
-                colour = "white" if abs(matrix[a, b]) > 0.6 else "black"
-                axes.text(b, a, f"{100 * matrix[a, b]:.0f}", ha="center", va="center", fontsize=7, color=colour)
+                color = "white" if abs(matrix[a, b]) > 0.6 else "black"
+                axes.text(b, a, f"{100 * matrix[a, b]:.0f}", ha="center", va="center", fontsize=7, color=color)
     axes.set_xticks(range(count), _texts(names), rotation=60, ha="right")
     axes.set_yticks(range(count), _texts(names))
     axes.spines[:].set_visible(False)
@@ -92,7 +92,7 @@ def violins(table: Mapping[str, np.ndarray], names: Sequence[str], columns: int 
 
 
 def scatter_matrix(table: Mapping[str, np.ndarray], names: Sequence[str], others: Sequence[str]) -> bytes:
-    """Each of ``names`` (rows) against each of ``others`` (columns); a point is a member, a colour an objective."""
+    """Each of ``names`` (rows) against each of ``others`` (columns); a point is a member, a color an objective."""
     objectives = list(dict.fromkeys(table["objective"]))
     figure = _figure(1.5 * len(others) + 1, 1.4 * len(names) + 0.8)
     grid = figure.subplots(len(names), len(others), squeeze=False, sharex="col", sharey="row")
@@ -109,15 +109,15 @@ def scatter_matrix(table: Mapping[str, np.ndarray], names: Sequence[str], others
 
 
 def heat_map(matrix: np.ndarray, rows: Sequence[str], columns: Sequence[str], *, most: float | None = None) -> bytes:
-    """A matrix of numbers on colours, such as a relation or p-values; white is 0."""
+    """A matrix of numbers on colors, such as a relation or p-values; white is 0."""
     figure = _figure(0.6 + 0.55 * len(columns) + _inches(rows), 0.4 + 0.34 * len(rows) + _inches(columns))
     axes = figure.subplots()
     known = matrix[np.isfinite(matrix)]
     top = most if most is not None else max(float(known.max(initial=0.0)), 1e-12)
     axes.imshow(matrix, cmap="Blues", vmin=0, vmax=top, aspect="auto")
     for i, j in np.argwhere(np.isfinite(matrix)):
-        colour = "white" if matrix[i, j] > 0.6 * top else "black"
-        axes.text(j, i, f"{matrix[i, j]:.2f}", ha="center", va="center", fontsize=7, color=colour)
+        color = "white" if matrix[i, j] > 0.6 * top else "black"
+        axes.text(j, i, f"{matrix[i, j]:.2f}", ha="center", va="center", fontsize=7, color=color)
     axes.set_xticks(range(len(columns)), _texts(columns), rotation=45, ha="right")
     axes.set_yticks(range(len(rows)), _texts(rows))
     axes.spines[:].set_visible(False)
@@ -156,15 +156,15 @@ def _leaves(merges, k: int) -> list[int]:
 
 
 def loss_curves(curves: Sequence[np.ndarray], labels: Sequence[str], log_every: int, name: str) -> bytes:
-    """One line a member; members of one label share a colour."""
+    """One line a member; members of one label share a color."""
     figure = _figure(6.4, 3)
     axes = figure.subplots()
-    colours = {label: f"C{position}" for position, label in enumerate(dict.fromkeys(labels))}
+    colors = {label: f"C{position}" for position, label in enumerate(dict.fromkeys(labels))}
     seen: set[str] = set()
     for curve, label in zip(curves, labels, strict=True):
         steps = log_every * np.arange(1, len(curve) + 1)
         mark = "." if len(curve) == 1 else ""
-        axes.plot(steps, curve, marker=mark, color=colours[label], lw=1, label=None if label in seen else _text(label))
+        axes.plot(steps, curve, marker=mark, color=colors[label], lw=1, label=None if label in seen else _text(label))
         seen.add(label)
     axes.set(xlabel="updates", ylabel=_text(name))
     axes.legend(frameon=False, fontsize=7)
@@ -218,10 +218,10 @@ def _curves(axes, x, columns: Mapping[str, np.ndarray]) -> None:
             continue
         at, rows = np.asarray(x, float)[known], values[known]
         mean, spread = np.nanmean(rows, axis=1), np.nanstd(rows, axis=1)
-        colour, line = f"C{position % 10}", ("-", "--", ":", "-.")[position // 10 % 4]
+        color, line = f"C{position % 10}", ("-", "--", ":", "-.")[position // 10 % 4]
         mark = ".x^"[position // 40 % 3]
-        axes.plot(at, mean, line, color=colour, lw=1.3, marker=mark, label=_text(name))
-        axes.fill_between(at, mean - spread, mean + spread, color=colour, alpha=0.15, lw=0)
+        axes.plot(at, mean, line, color=color, lw=1.3, marker=mark, label=_text(name))
+        axes.fill_between(at, mean - spread, mean + spread, color=color, alpha=0.15, lw=0)
 
 
 def image_grid(images: np.ndarray, row_labels: Sequence[str] = ()) -> bytes:

@@ -11,7 +11,7 @@ import pytest
 
 from jaxdis import runtime
 
-# Programs of tests run for milliseconds and take seconds to compile: a fifth of that without optimisation.
+# Programs of tests run for milliseconds and take seconds to compile: a fifth of that without optimization.
 QUICK_TO_COMPILE = {
     "xla_backend_optimization_level": "0",
     "xla_cpu_use_fusion_emitters": "false",

@@ -11,7 +11,7 @@ import pytest
 from jaxdis import executor
 
 
-def summarise(static, member, shared):
+def summarize(static, member, shared):
     return {"sum": (member["x"] * shared).sum() * static, "first": member["x"][0]}
 
 
@@ -21,7 +21,7 @@ def summarise(static, member, shared):
 def test_every_member_is_there_once_and_in_order(members, batch_size, chunk_bytes):
     x = np.arange(members * 5, dtype=np.float32).reshape(members, 5)
     result = executor.map_members(
-        summarise, 2.0, {"x": x}, jnp.float32(3), batch_size=batch_size, chunk_bytes=chunk_bytes
+        summarize, 2.0, {"x": x}, jnp.float32(3), batch_size=batch_size, chunk_bytes=chunk_bytes
     )
     np.testing.assert_array_equal(result["sum"], x.sum(axis=1) * 6)
     np.testing.assert_array_equal(result["first"], x[:, 0])
@@ -31,7 +31,7 @@ def test_members_may_be_memory_mapped(tmp_path):
     x = np.random.default_rng(0).random((9, 4)).astype(np.float32)
     np.save(tmp_path / "x.npy", x)
     mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
-    result = executor.map_members(summarise, 1.0, {"x": mapped}, jnp.float32(1), chunk_bytes=32)
+    result = executor.map_members(summarize, 1.0, {"x": mapped}, jnp.float32(1), chunk_bytes=32)
     np.testing.assert_allclose(result["sum"], x.sum(axis=1), rtol=1e-6)
 
 
@@ -68,8 +68,8 @@ def test_batch_size_follows_the_compilers_memory_analysis():
 def test_devices_share_a_chunk():
     assert len(jax.devices()) == 2
     x = np.ones((6, 5), np.float32)
-    both = executor.map_members(summarise, 1.0, {"x": x}, jnp.float32(1))
-    one = executor.map_members(summarise, 1.0, {"x": x}, jnp.float32(1), devices=(jax.devices()[1],))
+    both = executor.map_members(summarize, 1.0, {"x": x}, jnp.float32(1))
+    one = executor.map_members(summarize, 1.0, {"x": x}, jnp.float32(1), devices=(jax.devices()[1],))
     np.testing.assert_array_equal(both["sum"], one["sum"])
 
 

@@ -18,7 +18,7 @@ from jaxdis.options import Range, checked
         ("mig", "bins", 0, "bins: needs a whole number from 1 to 65,536, got 0"),
         ("mig", "bins", 10.0, "bins: needs a whole number from 1 to 65,536, got 10.0"),
         ("mig", "bins", True, "bins: needs a whole number .* got True"),
-        ("mig_ksg", "neighbours", 0, "neighbours: needs a whole number of at least 1, got 0"),
+        ("mig_ksg", "neighbors", 0, "neighbors: needs a whole number of at least 1, got 0"),
         ("dci_forest", "trees", 0, "trees: needs a whole number of at least 1, got 0"),
         ("infoe", "steps", 1.5, "steps: needs a whole number of at least 1, got 1.5"),
         ("irs", "quantile", 1.5, "quantile: needs a number from 0 to 1, got 1.5"),

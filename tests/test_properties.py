@@ -277,11 +277,11 @@ FUNCTIONS = {
     "Config": (
         Config,
         {"data": "x", "objective": "beta", "steps": 3, "batch_size": 4, "estimator": "mss", "precision": "float32"}
-        | {"reconstruction": "bernoulli", "subtract_entropy": False, "optimiser": Adam()},
+        | {"reconstruction": "bernoulli", "subtract_entropy": False, "optimizer": Adam()},
         (),
     ),
     "Adam": (Adam, {"b1": 0.9, "b2": 0.99, "epsilon": 1e-8}, ()),
-    "Mlp": (Mlp, {"hidden": (4,), "num_codes": 2, "image_shape": None, "initialisation": "glorot"}, ()),
+    "Mlp": (Mlp, {"hidden": (4,), "num_codes": 2, "image_shape": None, "initialization": "glorot"}, ()),
     "Convolutional": (
         Convolutional,
         {"channels": (4,) * 4, "kernels": (4,) * 4, "num_codes": 2, "compute": "conv"},

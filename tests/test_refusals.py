@@ -45,7 +45,7 @@ CODES = (VALUES @ RNG.normal(size=(2, 3)) + RNG.normal(size=(60, 3))).astype(np.
         ({"metrics": [["mig"]]}, r"metrics: needs names, got \['mig'\]"),
         (
             {"metrics": "mig_ksg", "codes": CODES[:3], "factors": VALUES[:3]},
-            "neighbours: needs fewer than the 3",
+            "neighbors: needs fewer than the 3",
         ),
         ({"devices": []}, "devices: needs at least one device"),
         ({"devices": jax.devices()[0]}, "devices: needs at least one device"),
@@ -99,7 +99,7 @@ def test_evaluate_names_what_it_refuses(arguments, message):
         (lambda: relate(CODES, VALUES, METRICS["mig"]), "relations: needs names, got Blend"),
         (lambda: relate(CODES, VALUES, "r2", variances=CODES), "variances: needs a relation that reads it, got r2"),
         (lambda: relate(CODES, VALUES, "svm_accuracy", weights=np.ones(60)), "weights: needs a relation that reads it"),
-        (lambda: relate(CODES[:3], VALUES[:3], "mutual_information_neighbours"), "neighbours: needs fewer than the 3"),
+        (lambda: relate(CODES[:3], VALUES[:3], "mutual_information_neighbors"), "neighbors: needs fewer than the 3"),
         (lambda: blend_table(CODES, VALUES, ["r2"], ["gap"], 0), "key: needs a typed key"),
         (lambda: blend_table(CODES, VALUES, 3), "relations: needs names, got 3"),
         (lambda: blend_table(CODES, VALUES, ["r2"], nonsense=3), "options: needs names among test, weights"),

@@ -5,7 +5,7 @@
 """
 
 from jaxdis.data import synthetic
-from jaxdis.data.catalogue import (
+from jaxdis.data.catalog import (
     cars3d,
     color_dsprites,
     dsprites,
@@ -16,7 +16,7 @@ from jaxdis.data.catalogue import (
     shapes3d,
     smallnorb,
     standin_arm,
-    standin_grey_turntable,
+    standin_gray_turntable,
     standin_turntable,
 )
 from jaxdis.data.factors import FactorSpace
@@ -38,7 +38,7 @@ __all__ = [
     "shapes3d",
     "smallnorb",
     "standin_arm",
-    "standin_grey_turntable",
+    "standin_gray_turntable",
     "standin_turntable",
     "synthetic",
 ]

@@ -227,21 +227,21 @@ class FactorSpace:
         """n cells near one random cell: a group of Algorithm 2 of Dang-Nhu 2022; ``vmap`` over keys for many groups.
 
         ``radius`` gives steps each way for each factor, None (or no entry) for a free factor. Values come uniformly
-        from the neighbourhood cut off at the ends of the factor; ``circular`` factors go round instead. (The paper does
+        from the neighborhood cut off at the ends of the factor; ``circular`` factors go round instead. (The paper does
         not say which; it writes ``a[i−1], a[i], a[i+1]``.)
         """
         if self.excluded or self.correlation:
             raise ValueError("local_group: needs a space without held-out combinations or correlation")
-        centre_key, draw_key = jax.random.split(key)
-        centre = self.sample(centre_key, 1)
+        center_key, draw_key = jax.random.split(key)
+        center = self.sample(center_key, 1)
         columns = {self.position(n): checked_value("radius", Natural | None, steps) for n, steps in radius.items()}
         around = {self.position(name) for name in circular}
         low, high = [], []
         for j, size in enumerate(self.sizes):
             steps = 0 if j in dict(self.fixed) else columns.get(j)
             wide = steps is None or (j in around and 2 * steps + 1 >= size)
-            low.append(jnp.zeros((), jnp.int32) if wide else centre[0, j] - steps)
-            high.append(jnp.full((), size, jnp.int32) if wide else centre[0, j] + steps + 1)
+            low.append(jnp.zeros((), jnp.int32) if wide else center[0, j] - steps)
+            high.append(jnp.full((), size, jnp.int32) if wide else center[0, j] + steps + 1)
         sizes = np.array([self.sizes], np.int32)
         bounded = np.array([[j not in around for j in range(self.num_factors)]])
         low, high = jnp.stack(low)[None], jnp.stack(high)[None]

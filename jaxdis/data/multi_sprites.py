@@ -1,7 +1,7 @@
-"""Multi-dSprites: up to five coloured sprites that hide one another, with instance masks and factors for each object.
+"""Multi-dSprites: up to five colored sprites that hide one another, with instance masks and factors for each object.
 
 The generator follows Dang-Nhu 2022, appendix C.3 and table 7 (the generator of Engelcke et al. 2020): background and
-object colours from {0, 63, 127, 191, 255}³, repeats allowed, so an object may be invisible; objects are painted in
+object colors from {0, 63, 127, 191, 255}³, repeats allowed, so an object may be invisible; objects are painted in
 order, the later hides the earlier.
 """
 
@@ -16,10 +16,10 @@ from jaxtyping import Array, Bool, Int, UInt8
 from jaxdis.data import sprites
 from jaxdis.data.factors import FactorSpace
 
-COLOURS = (0, 63, 127, 191, 255)
+COLORS = (0, 63, 127, 191, 255)
 MOST_OBJECTS = 5
 OBJECT_FACTORS = ("red", "green", "blue", *sprites.SPACE.names)
-# Steps each way in Algorithm 2 (table 7); the shape is free. The background follows the objects' colours.
+# Steps each way in Algorithm 2 (table 7); the shape is free. The background follows the objects' colors.
 _STEPS = {"red": 1, "green": 1, "blue": 1, "scale": 1, "orientation": 3, "x": 2, "y": 2}
 
 
@@ -50,8 +50,8 @@ def space(max_objects: int = 4, min_objects: int = 1) -> FactorSpace:
             f"max_objects: needs 1 ≤ min_objects ≤ max_objects ≤ {MOST_OBJECTS}, got {min_objects} and {max_objects}"
         )
     columns = {"num_objects": tuple(range(min_objects, max_objects + 1))}
-    columns |= {f"background_{channel}": COLOURS for channel in OBJECT_FACTORS[:3]}
-    values = (COLOURS, COLOURS, COLOURS, *sprites.SPACE.values)
+    columns |= {f"background_{channel}": COLORS for channel in OBJECT_FACTORS[:3]}
+    values = (COLORS, COLORS, COLORS, *sprites.SPACE.values)
     for number in range(1, max_objects + 1):
         columns |= {f"object_{number}_{name}": row for name, row in zip(OBJECT_FACTORS, values, strict=True)}
     return FactorSpace.of(**columns)
@@ -77,7 +77,7 @@ def scene(factors: Int[Array, "n k"], min_objects: int = 1, tables: tuple[Array,
     n, slots = cut.present.shape
     words = sprites.gathered_rows(tables, cut.objects[..., 3:].reshape(n * slots, -1)).reshape(n, slots, 64, 2)
     words = jnp.where(cut.present[..., None, None], words, 0)
-    palette = jnp.array(COLOURS, jnp.uint8)
+    palette = jnp.array(COLORS, jnp.uint8)
     later = functools.reduce(jnp.bitwise_or, [words[:, i] for i in range(slots)])
     images = sprites.unpack(~later).astype(jnp.uint8)[..., None] * palette[cut.background][:, None, None]
     masks = jnp.zeros((n, 64, 64), jnp.uint8)

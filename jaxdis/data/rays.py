@@ -8,7 +8,7 @@ from jaxtyping import Array, Float, Shaped
 def look_at(
     eye: Float[Array, "3"], target: Float[Array, "3"], field_of_view: float, side: int
 ) -> Float[Array, "side side 3"]:
-    """Directions from ``eye`` through the centres of side × side pixels, row 0 at the top, z up in the world.
+    """Directions from ``eye`` through the centers of side × side pixels, row 0 at the top, z up in the world.
 
     ``field_of_view`` is the angle from top to bottom in radians; directions are not of unit length.
     """

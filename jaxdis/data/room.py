@@ -79,9 +79,9 @@ def intersect_object(
     half = jnp.stack([jnp.float32(h) for h in (CUBE_HALF_EDGE, CYLINDER_HALF_HEIGHT, 0, CAPSULE_HALF_SEGMENT)])
     radius = jnp.stack([jnp.float32(r) for r in (0, CYLINDER_RADIUS, SPHERE_RADIUS, CAPSULE_RADIUS)])
     half, radius = half[shape] * scale, radius[shape] * scale
-    # The centre stands above the floor by half the object's height, which for a round end includes its radius.
-    centre = jnp.stack([0 * half, 0 * half, half + jnp.where(shape >= 2, radius, 0)])
-    start = start - spread(centre, start.ndim)
+    # The center stands above the floor by half the object's height, which for a round end includes its radius.
+    center = jnp.stack([0 * half, 0 * half, half + jnp.where(shape >= 2, radius, 0)])
+    start = start - spread(center, start.ndim)
     slab_at, slab_normal = _slab(start, rays, half, shape == 0)
     disc_at, disc_normal = _side(start, rays, half, radius)
     cap_at, cap_normal = _caps(start, rays, half, radius)
@@ -126,8 +126,8 @@ def _caps(start, rays, half, radius):
     """Entry into the nearer of two balls at heights ±half."""
     best, normal = jnp.full(rays.shape[:-1], _FAR), jnp.zeros_like(rays)
     for sign in (-1.0, 1.0):
-        centre = jnp.stack([0 * half, 0 * half, sign * half])
-        away = start - spread(centre, start.ndim)
+        center = jnp.stack([0 * half, 0 * half, sign * half])
+        away = start - spread(center, start.ndim)
         a, b = (rays**2).sum(-1), (away * rays).sum(-1)
         root = b * b - a * ((away**2).sum(-1) - radius**2)
         at = (-b - jnp.sqrt(jnp.maximum(root, 0))) / a

@@ -1,7 +1,7 @@
 """Shapes3D by ray casting: a room, an object in its middle, and light measured on the published pictures.
 
 The set is Burgess and Kim 2018 (3D Shapes). Geometry and light were fitted to the 50 pictures printed in its notebook;
-the faint texture of walls and floor is left out. Hues only recolour: the 480 pairs of geometry and light for each
+the faint texture of walls and floor is left out. Hues only recolor: the 480 pairs of geometry and light for each
 (scale, shape, orientation) are traced once, and every image is a sum of three gathered layers.
 """
 
@@ -29,7 +29,7 @@ SPACE = FactorSpace.of(
     shape=4,
     orientation=np.linspace(-30, 30, 15),
 )
-SKY_COLOUR = (153, 226, 249)
+SKY_COLOR = (153, 226, 249)
 _GEOMETRY = FactorSpace.of(scale=8, shape=4, orientation=15)
 # The hue factor of each surface, in the order of the layers.
 _SURFACES = (room.FLOOR, room.WALL, room.OBJECT)
@@ -63,7 +63,7 @@ _GLOSS, _GLOSS_POWER = np.float32(0.164), np.float32(4.99)
 
 
 def light(hits: room.Hits, eye: Float[Array, "3"]) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
-    """Intensity that multiplies a surface's colour (may exceed 1: the sum is clipped), and white gloss added to it."""
+    """Intensity that multiplies a surface's color (may exceed 1: the sum is clipped), and white gloss added to it."""
     x, y = hits.point[..., 0], hits.point[..., 1]
     floor = _interpolated_2d(_FLOOR, x, y) * jnp.where(hits.shadowed, _SHADOW, 1)
     left, right, back = _interpolated(_LEFT_WALL, y), _interpolated(_RIGHT_WALL, y), _interpolated(_BACK_WALL, x)
@@ -122,9 +122,9 @@ def samples(
 
 def _trace(factors: Int[Array, " 6"]) -> Float[Array, "64 64 3"]:
     surface, intensity, gloss = samples(factors[3:])
-    colours = jnp.concatenate([_sky_colour()[None], jnp.asarray(_PALETTE)[factors[:3]]])
+    colors = jnp.concatenate([_sky_color()[None], jnp.asarray(_PALETTE)[factors[:3]]])
     intensity = jnp.where(surface == room.SKY, 1, intensity)
-    return jnp.clip(colours[surface] * intensity[..., None] + gloss[..., None], 0, 1).mean((0, 1))
+    return jnp.clip(colors[surface] * intensity[..., None] + gloss[..., None], 0, 1).mean((0, 1))
 
 
 def draw_traced(tables: tuple[Array, ...], factors: Int[Array, "n 6"], key=None) -> Float[Array, "n 64 64 3"]:
@@ -141,15 +141,15 @@ def layers(
     lit = jnp.clip(levels * intensity[None] + gloss[None], 0, 1)
     covers = jnp.stack([surface == of for of in _SURFACES])[:, None]
     sums = jnp.where(covers, lit[None], 0).mean((2, 3))
-    coloured = jnp.stack([sums[:, _LEVEL_OF_HUE[:, channel]] for channel in range(3)], -1)
+    colored = jnp.stack([sums[:, _LEVEL_OF_HUE[:, channel]] for channel in range(3)], -1)
     shares = covers.astype(jnp.float32).mean((2, 3))[..., None]
-    return jnp.concatenate([_bytes(coloured, shares).reshape(30, 64, 64, 3), sky(surface)[None]])
+    return jnp.concatenate([_bytes(colored, shares).reshape(30, 64, 64, 3), sky(surface)[None]])
 
 
 def sky(surface: Int[Array, "s s 64 64"]) -> UInt8[Array, "64 64 3"]:
     """What the sky adds to an image."""
     share = (surface == room.SKY).astype(jnp.float32).mean((0, 1))[..., None]
-    return _bytes(share * spread(_sky_colour(), 3), share)
+    return _bytes(share * spread(_sky_color(), 3), share)
 
 
 def _bytes(image: Float[Array, "..."], share: Float[Array, "..."]) -> UInt8[Array, "..."]:
@@ -158,8 +158,8 @@ def _bytes(image: Float[Array, "..."], share: Float[Array, "..."]) -> UInt8[Arra
     return jnp.where(share == 1, jnp.round(image), jnp.floor(image)).astype(jnp.uint8)
 
 
-def _sky_colour() -> Float[Array, "3"]:
-    return jnp.array(SKY_COLOUR, jnp.float32) / 255
+def _sky_color() -> Float[Array, "3"]:
+    return jnp.array(SKY_COLOR, jnp.float32) / 255
 
 
 def build_layers(out: np.ndarray) -> None:

@@ -15,7 +15,7 @@ from jaxdis.options import Count, Range, Seed, checked
 
 _MOST_COLUMNS = 12
 _GAP = 2
-_GREY = 128
+_GRAY = 128
 # A sheet of 64 × 64 images is then at most a few thousand pixels wide.
 Zoom = Annotated[int, Range(1, 16)]
 
@@ -26,11 +26,11 @@ def traversals(space: FactorSpace, key: Key[jax.Array, ""], columns: Count = _MO
 
     A factor of fewer values than columns shows each once; the rest of its row repeats the last.
     """
-    centre = np.asarray(space.sample(key, 1))[0].copy()
+    center = np.asarray(space.sample(key, 1))[0].copy()
     if "num_objects" in space.names:
         # Else the rows of objects that are not there would show nothing.
-        centre[space.position("num_objects")] = space.sizes[space.position("num_objects")] - 1
-    rows = np.tile(centre, (space.num_factors, columns, 1))
+        center[space.position("num_objects")] = space.sizes[space.position("num_objects")] - 1
+    rows = np.tile(center, (space.num_factors, columns, 1))
     for j, size in enumerate(space.sizes):
         if size > columns:
             rows[j, :, j] = np.round(np.linspace(0, size - 1, columns))
@@ -43,15 +43,15 @@ def traversals(space: FactorSpace, key: Key[jax.Array, ""], columns: Count = _MO
 def contact_sheet(
     space: FactorSpace, render: Render, key: Key[jax.Array, ""], columns: Count = _MOST_COLUMNS
 ) -> UInt8[np.ndarray, "height width 3"]:
-    """A sheet of images ``uint8 [height, width, 3]``; row j traverses factor j; grey fills shorter rows."""
-    centre_key, noise_key = jax.random.split(key)
-    factors = traversals(space, centre_key, columns)
+    """A sheet of images ``uint8 [height, width, 3]``; row j traverses factor j; gray fills shorter rows."""
+    center_key, noise_key = jax.random.split(key)
+    factors = traversals(space, center_key, columns)
     images = np.asarray(jax.jit(lambda render, *arguments: render(*arguments))(render, jnp.asarray(factors), noise_key))
     if images.dtype != np.uint8:
         images = np.round(images * 255).astype(np.uint8)
     height, width, _ = render.shape
     images = np.broadcast_to(images, (*images.shape[:-1], 3))
-    sheet = np.full((_GAP + len(images) * (height + _GAP), _GAP + columns * (width + _GAP), 3), _GREY, np.uint8)
+    sheet = np.full((_GAP + len(images) * (height + _GAP), _GAP + columns * (width + _GAP), 3), _GRAY, np.uint8)
     for j, size in enumerate(space.sizes):
         for column in range(min(size, columns)):
             top, left = _GAP + j * (height + _GAP), _GAP + column * (width + _GAP)

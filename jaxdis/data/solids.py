@@ -1,7 +1,7 @@
 """A small ray caster for the stand-ins: convex solids with flat faces, lit by one lamp.
 
 A solid is a set of half-spaces ``n · x ≤ d``, an array ``[FACES, 4]`` of rows (n, d). A scene is ``[s, FACES, 4]`` of
-them and a colour each.
+them and a color each.
 """
 
 import jax.numpy as jnp
@@ -98,7 +98,7 @@ def cast(
 def shaded(
     which: Int[Array, "h w"],
     normal: Float[Array, "h w 3"],
-    colours: Float[Array, "s 3"],
+    colors: Float[Array, "s 3"],
     lamp: Float[Array, "3"],
     background: Float[Array, "3"],
 ) -> Float[Array, "h w 3"]:
@@ -106,4 +106,4 @@ def shaded(
     lamp = lamp / jnp.linalg.norm(lamp)
     # Light wraps around, so that sides turned away from the lamp still tell where it stands.
     light = np.float32(0.3) + np.float32(0.35) * (1 + normal @ lamp)
-    return jnp.where((which >= 0)[..., None], colours[jnp.maximum(which, 0)] * light[..., None], spread(background, 3))
+    return jnp.where((which >= 0)[..., None], colors[jnp.maximum(which, 0)] * light[..., None], spread(background, 3))

@@ -1,4 +1,4 @@
-"""dSprites in colour, on noise and on a painting: the harder relatives of Locatello et al. 2019, section 4.
+"""dSprites in color, on noise and on a painting: the harder relatives of Locatello et al. 2019, section 4.
 
 Each draws its disturbance anew for every image, so a render needs a key and the factors alone do not fix the pixels.
 """
@@ -24,12 +24,12 @@ def _sprites(tables, factors) -> Float[Array, "n 64 64 1"]:
     return unpack(gathered_rows(tables, factors)).astype(jnp.float32)[..., None]
 
 
-def draw_coloured(
+def draw_colored(
     tables: tuple[Array, ...], factors: Int[Array, "n 5"], key: Key[Array, ""]
 ) -> Float[Array, "n 64 64 3"]:
-    """The sprite in one colour from U(0.5, 1)³ an image, on black."""
-    colour = jax.random.uniform(key, (len(factors), 1, 1, 3), minval=0.5, maxval=1.0)
-    return _sprites(tables, factors) * colour
+    """The sprite in one color from U(0.5, 1)³ an image, on black."""
+    color = jax.random.uniform(key, (len(factors), 1, 1, 3), minval=0.5, maxval=1.0)
+    return _sprites(tables, factors) * color
 
 
 def draw_noisy(tables: tuple[Array, ...], factors: Int[Array, "n 5"], key: Key[Array, ""]) -> Float[Array, "n 64 64 3"]:
@@ -47,14 +47,14 @@ def draw_painted(
     """The inverse of a random piece of the painting inside the sprite, the piece itself outside.
 
     The background is the mean of a 64 × 64 piece of the painting (``tables[-1] [height, width, 3]``, in [0, 1]; the
-    last row and column of positions are never drawn, as in disentanglement_lib) and of one colour from U(0, 1)³.
+    last row and column of positions are never drawn, as in disentanglement_lib) and of one color from U(0, 1)³.
     """
     painting = tables[-1]
-    corner_key, colour_key = jax.random.split(key)
+    corner_key, color_key = jax.random.split(key)
     room = np.array([painting.shape[:2]], np.int32) - 64
     corner = jax.random.randint(corner_key, (len(factors), 2), 0, jnp.broadcast_to(room, (len(factors), 2)))
     piece = jax.vmap(lambda at: jax.lax.dynamic_slice(painting, (at[0], at[1], 0), (64, 64, 3)))(corner)
-    background = (piece + jax.random.uniform(colour_key, (len(factors), 1, 1, 3))) / 2
+    background = (piece + jax.random.uniform(color_key, (len(factors), 1, 1, 3))) / 2
     return jnp.where(_sprites(tables[:-1], factors) > 0, 1 - background, background)
 
 
@@ -91,7 +91,7 @@ def checked_painting(painting: np.ndarray) -> np.ndarray:
 
 
 def synthetic_painting(height: int = 274, width: int = 221) -> np.ndarray:
-    """A swirl of colours that stands in for the painting in tests and demonstrations; it is not The Scream."""
+    """A swirl of colors that stands in for the painting in tests and demonstrations; it is not The Scream."""
     y, x = np.mgrid[0:height, 0:width] / 40
     phase = np.array([0.0, 2.0, 4.0])
     waves = np.sin(x[..., None] + 2 * np.sin(y[..., None] + phase) + phase)

@@ -13,7 +13,7 @@ from jaxdis.data.factors import FactorSpace
 
 VERSION = 1
 
-# The published lattice without its one-valued colour, which changes no index. Orientation holds both 0 and 2π, so
+# The published lattice without its one-valued color, which changes no index. Orientation holds both 0 and 2π, so
 # orientations 0 and 39 are the same image.
 SPACE = FactorSpace.of(
     shape=(1, 2, 3),
@@ -33,7 +33,7 @@ _HEART_HALF_OUTLINE = np.array(
     ]
 )
 _HEART_ANGLES = 256
-# No outline reaches further than 13.6 pixels from its centre, so each sprite is drawn in a window of this side.
+# No outline reaches further than 13.6 pixels from its center, so each sprite is drawn in a window of this side.
 _WINDOW = 28
 
 
@@ -47,16 +47,16 @@ def _heart_radii() -> np.ndarray:
 
 
 def _tables() -> dict[str, np.ndarray]:
-    """Per class number: 1/scale, cosine and sine of the orientation, centre and window start in pixels."""
+    """Per class number: 1/scale, cosine and sine of the orientation, center and window start in pixels."""
     # 2π is folded onto 0, so that the two are equal to the last bit.
     orientation = np.array(SPACE.values[2]) % (2 * np.pi)
-    centre = 16 + 32 * np.array(SPACE.values[3])
+    center = 16 + 32 * np.array(SPACE.values[3])
     return {
         "shrink": (1 / np.array(SPACE.values[1])).astype(np.float32),
         "cosine": np.cos(orientation).astype(np.float32),
         "sine": np.sin(orientation).astype(np.float32),
-        "centre": centre.astype(np.float32),
-        "start": np.floor(centre - _WINDOW / 2 + 0.5).astype(np.int32),
+        "center": center.astype(np.float32),
+        "start": np.floor(center - _WINDOW / 2 + 0.5).astype(np.int32),
     }
 
 
@@ -75,7 +75,7 @@ def _rows(factors: Int[Array, " 5"]) -> UInt32[Array, "64 2"]:
     left, top = table["start"][x], table["start"][y]
     pixel = np.arange(_WINDOW, dtype=np.int32)
     dx, dy = (
-        ((pixel + start).astype(jnp.float32) + np.float32(0.5) - table["centre"][at]) * table["shrink"][scale]
+        ((pixel + start).astype(jnp.float32) + np.float32(0.5) - table["center"][at]) * table["shrink"][scale]
         for start, at in ((left, x), (top, y))
     )
     cosine, sine = table["cosine"][orientation], table["sine"][orientation]

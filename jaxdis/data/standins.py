@@ -1,7 +1,7 @@
 """Stand-ins for three sets that cannot be rendered: same factors, sizes and image shape, none of their pictures.
 
 They exercise the code that Cars3D, SmallNORB and MPI3D would; a number measured on one says nothing about the set whose
-place it holds. Solids, proportions and colours come from small tables and from fractions of the golden ratio.
+place it holds. Solids, proportions and colors come from small tables and from fractions of the golden ratio.
 """
 
 import jax
@@ -15,16 +15,16 @@ from jaxdis.data.gather import with_hidden
 from jaxdis.data.rays import look_at
 
 TURNTABLE_SPACE = FactorSpace.of(elevation=4, azimuth=24, object_type=183)
-GREY_TURNTABLE_SPACE = FactorSpace.of(category=5, elevation=range(30, 71, 5), azimuth=range(0, 341, 20), lighting=6)
-_GREY_FULL_SPACE = FactorSpace.of(
+GRAY_TURNTABLE_SPACE = FactorSpace.of(category=5, elevation=range(30, 71, 5), azimuth=range(0, 341, 20), lighting=6)
+_GRAY_FULL_SPACE = FactorSpace.of(
     category=5, instance=10, elevation=range(30, 71, 5), azimuth=range(0, 341, 20), lighting=6
 )
 ARM_SPACE = FactorSpace.of(
-    object_colour=6,
+    object_color=6,
     object_shape=6,
     object_size=2,
     camera_height=3,
-    background_colour=3,
+    background_color=3,
     horizontal_axis=40,
     vertical_axis=40,
 )
@@ -46,7 +46,7 @@ def _turntable_eye(elevation: Float[Array, ""], azimuth: Float[Array, ""], dista
 
 
 def _saturated(hue: Float[Array, ""]) -> Float[Array, "3"]:
-    """A colour of the given hue in [0, 1)."""
+    """A color of the given hue in [0, 1)."""
     return jnp.clip(jnp.abs((hue * 6 + np.array([0, 4, 2], np.float32)) % 6 - 3) - 1, 0, 1)
 
 
@@ -65,17 +65,17 @@ def _car(factors: Int[Array, "3"]) -> Float[Array, "64 64 3"]:
         [solids.placed(solids.box(size), at), solids.placed(jnp.broadcast_to(wheel, (4, *wheel.shape)), places)]
     )
     paint = 0.25 + 0.75 * _saturated(spread[5])
-    colours = jnp.concatenate([paint[None], 0.75 * paint[None], jnp.full((4, 3), 0.12)])
+    colors = jnp.concatenate([paint[None], 0.75 * paint[None], jnp.full((4, 3), 0.12)])
     angle = azimuth.astype(jnp.float32) * np.float32(2 * np.pi / 24)
     eye = _turntable_eye(np.float32(0.15) + elevation.astype(jnp.float32) * np.float32(0.2), angle, 3.4)
     hit = solids.cast(eye, look_at(eye, jnp.zeros(3), _FIELD_OF_VIEW, 64), scene)
-    return solids.shaded(*hit, colours, jnp.asarray(_LAMP), jnp.ones(3))
+    return solids.shaded(*hit, colors, jnp.asarray(_LAMP), jnp.ones(3))
 
 
 # A wheel turns about the second axis: an upright prism laid on its side.
 _WHEEL = solids.prism(12, 0.17, 0.07)[:, [0, 2, 1, 3]]
 
-# Six boxes a category: centre and half edges, in the order of the set (animal, human, airplane, truck, car).
+# Six boxes a category: center and half edges, in the order of the set (animal, human, airplane, truck, car).
 _TOYS = np.array(
     [
         [
@@ -134,14 +134,14 @@ _TIPS = np.stack(
     ]
 )
 # White, green, red, blue, brown, olive; purple, sea green, salmon.
-_TIP_COLOURS = np.array(
+_TIP_COLORS = np.array(
     [[1, 1, 1], [0.1, 0.7, 0.2], [0.85, 0.1, 0.1], [0.15, 0.25, 0.9], [0.5, 0.3, 0.15], [0.5, 0.5, 0.1]], np.float32
 )
 _GROUNDS = np.array([[0.35, 0.2, 0.45], [0.25, 0.5, 0.42], [0.85, 0.5, 0.42]], np.float32)
 
 
 def _arm(factors: Int[Array, "7"]) -> Float[Array, "64 64 3"]:
-    colour, shape, size, camera, ground, horizontal, vertical = factors
+    color, shape, size, camera, ground, horizontal, vertical = factors
     turn = solids.about_z((horizontal.astype(jnp.float32) - np.float32(19.5)) * np.float32(np.pi / 60))
     lift = (vertical.astype(jnp.float32) - np.float32(19.5)) * np.float32(np.pi / 90)
     pitched = turn @ solids.about_y(-lift)
@@ -158,10 +158,10 @@ def _arm(factors: Int[Array, "7"]) -> Float[Array, "64 64 3"]:
             solids.placed(tip, shoulder + (0.55 + 0.13 * scale) * along, turn),
         ]
     )
-    colours = jnp.stack([jnp.full(3, 0.55), jnp.full(3, 0.4), jnp.asarray(_TIP_COLOURS)[colour]])
+    colors = jnp.stack([jnp.full(3, 0.55), jnp.full(3, 0.4), jnp.asarray(_TIP_COLORS)[color]])
     eye = jnp.stack([jnp.float32(2.3), jnp.float32(-1.5), 1.5 - 0.55 * camera.astype(jnp.float32)])
     hit = solids.cast(eye, look_at(eye, jnp.array([0.25, 0, 0.2], jnp.float32), np.radians(30), 64), scene)
-    return solids.shaded(*hit, colours, jnp.array([0.5, -0.7, 1.0], jnp.float32), jnp.asarray(_GROUNDS)[ground])
+    return solids.shaded(*hit, colors, jnp.array([0.5, -0.7, 1.0], jnp.float32), jnp.asarray(_GROUNDS)[ground])
 
 
 def draw_turntable(tables, factors: Int[Array, "n 3"], key=None) -> Float[Array, "n 64 64 3"]:
@@ -169,9 +169,9 @@ def draw_turntable(tables, factors: Int[Array, "n 3"], key=None) -> Float[Array,
     return jax.lax.map(_car, factors, batch_size=8)
 
 
-def draw_grey_turntable(tables, factors: Int[Array, "n 4"], key: Key[Array, ""]) -> Float[Array, "n 64 64 1"]:
-    """Grey toys of six boxes, in place of SmallNORB; the instance is hidden, and drawn for every image."""
-    return jax.lax.map(_toy, with_hidden(_GREY_FULL_SPACE, "instance", factors, key), batch_size=8)
+def draw_gray_turntable(tables, factors: Int[Array, "n 4"], key: Key[Array, ""]) -> Float[Array, "n 64 64 1"]:
+    """Gray toys of six boxes, in place of SmallNORB; the instance is hidden, and drawn for every image."""
+    return jax.lax.map(_toy, with_hidden(_GRAY_FULL_SPACE, "instance", factors, key), batch_size=8)
 
 
 def draw_arm(tables, factors: Int[Array, "n 7"], key=None) -> Float[Array, "n 64 64 3"]:

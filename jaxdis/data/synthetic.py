@@ -84,7 +84,7 @@ def warp(alpha: Share, key: PRNGKeyArray, num_samples: Count = 20_000, *, num_fa
 
 @checked
 def rotation(alpha: Share, key: PRNGKeyArray, num_samples: Count = 20_000, *, num_factors: Count = 6) -> Representation:
-    """Each code a mixture ``(1 − α) z_i + α z_(i−1)`` of its own factor and its neighbour's: Julka et al. 2024, §IV-C.
+    """Each code a mixture ``(1 − α) z_i + α z_(i−1)`` of its own factor and its neighbor's: Julka et al. 2024, §IV-C.
 
     ``c = z R`` with ``R = (1 − α) I + α P``, ``P`` the cyclic shift; ``z ~ U[0, 1]``. Modular and compact at ``α = 0``,
     least so at ``α = 1/2``. Codes and factors are continuous, ``[n, num_factors]``.

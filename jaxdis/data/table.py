@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable
 
-from jaxdis.data import catalogue, multi_sprites, sprites, standins
+from jaxdis.data import catalog, multi_sprites, sprites, standins
 from jaxdis.data.factors import FactorSpace
 from jaxdis.data.files import cars3d, mpi3d, smallnorb
 from jaxdis.data.shapes3d import SPACE as SHAPES3D_SPACE
@@ -60,7 +60,7 @@ _STANDIN = "made for jaxdis (Apache-2.0)"
 
 def _scream(source=None, **options):
     """Its one necessary file is the painting, so that is what ``source`` means from the command line."""
-    return catalogue.scream_dsprites(painting=source, **options)
+    return catalog.scream_dsprites(painting=source, **options)
 
 
 DATASETS: dict[str, DataSet] = {
@@ -71,16 +71,16 @@ DATASETS: dict[str, DataSet] = {
         True,
         _DSPRITES_FILES,
         f"{_DSPRITES}; {_OWN_RENDERER}",
-        catalogue.dsprites,
+        catalog.dsprites,
     ),
     "color_dsprites": DataSet(
-        "dSprites, each sprite in a random colour (drawn anew each time)",
+        "dSprites, each sprite in a random color (drawn anew each time)",
         sprites.SPACE,
         (64, 64, 3),
         True,
         _DSPRITES_FILES,
         f"{_VARIANTS}; {_OWN_RENDERER}",
-        catalogue.color_dsprites,
+        catalog.color_dsprites,
     ),
     "noisy_dsprites": DataSet(
         "dSprites on uniform noise (drawn anew each time)",
@@ -89,7 +89,7 @@ DATASETS: dict[str, DataSet] = {
         True,
         _DSPRITES_FILES,
         f"{_VARIANTS}; {_OWN_RENDERER}",
-        catalogue.noisy_dsprites,
+        catalog.noisy_dsprites,
     ),
     "scream_dsprites": DataSet(
         "dSprites as negatives on random pieces of a painting",
@@ -101,13 +101,13 @@ DATASETS: dict[str, DataSet] = {
         _scream,
     ),
     "multi_dsprites": DataSet(
-        "1 to 4 (at most 5) coloured sprites hiding one another, with instance masks",
+        "1 to 4 (at most 5) colored sprites hiding one another, with instance masks",
         multi_sprites.space(),
         (64, 64, 3),
         True,
         _DSPRITES_FILES,
         f"after Dang-Nhu 2022, table 7, on sprites of {_DSPRITES}; {_OWN_RENDERER}",
-        lambda source=None, **options: catalogue.multi_dsprites(source=source, **options),
+        lambda source=None, **options: catalog.multi_dsprites(source=source, **options),
     ),
     "shapes3d": DataSet(
         "an object in a room: hues of floor, wall and object, scale, shape, orientation",
@@ -116,7 +116,7 @@ DATASETS: dict[str, DataSet] = {
         True,
         "official hdf5, or a prepared tensorflow-datasets folder",
         f"Burgess and Kim 2018, github.com/google-deepmind/3d-shapes; {_OWN_RENDERER}",
-        catalogue.shapes3d,
+        catalog.shapes3d,
     ),
     "mpi3d": DataSet(
         "a robot arm holding an object (variants toy, realistic, real, complex, challenge)",
@@ -125,7 +125,7 @@ DATASETS: dict[str, DataSet] = {
         False,
         "official npz",
         "Gondal et al. 2019, github.com/rr-learning/disentanglement_dataset; CC BY 4.0",
-        catalogue.mpi3d,
+        catalog.mpi3d,
     ),
     "cars3d": DataSet(
         "183 car models from 4 elevations and 24 azimuths",
@@ -134,16 +134,16 @@ DATASETS: dict[str, DataSet] = {
         False,
         "official tar.gz or the folder it unpacks to",
         f"Reed et al. 2015, {cars3d.WHERE}; on its publisher's terms",
-        catalogue.cars3d,
+        catalog.cars3d,
     ),
     "smallnorb": DataSet(
-        "grey toys under a turning camera and lamp; the instance is hidden (drawn anew each time)",
+        "gray toys under a turning camera and lamp; the instance is hidden (drawn anew each time)",
         smallnorb.SPACE,
         (64, 64, 1),
         False,
         "folder of the six official matrices (.mat or .mat.gz), or a prepared tensorflow-datasets folder",
         f"LeCun et al. 2004, {smallnorb.WHERE}; for research, not to be sold",
-        catalogue.smallnorb,
+        catalog.smallnorb,
     ),
     "standin_turntable": DataSet(
         "NOT Cars3D: box cars with its factors, sizes and image shape, to run code without the file",
@@ -152,16 +152,16 @@ DATASETS: dict[str, DataSet] = {
         True,
         "",
         _STANDIN,
-        catalogue.standin_turntable,
+        catalog.standin_turntable,
     ),
-    "standin_grey_turntable": DataSet(
-        "NOT SmallNORB: grey box toys with its factors (hidden instance too), to run code without the file",
-        standins.GREY_TURNTABLE_SPACE,
+    "standin_gray_turntable": DataSet(
+        "NOT SmallNORB: gray box toys with its factors (hidden instance too), to run code without the file",
+        standins.GRAY_TURNTABLE_SPACE,
         (64, 64, 1),
         True,
         "",
         _STANDIN,
-        catalogue.standin_grey_turntable,
+        catalog.standin_gray_turntable,
     ),
     "standin_arm": DataSet(
         "NOT MPI3D: an arm of one link with its factors and sizes, to run code without the file",
@@ -170,6 +170,6 @@ DATASETS: dict[str, DataSet] = {
         True,
         "",
         _STANDIN,
-        catalogue.standin_arm,
+        catalog.standin_arm,
     ),
 }

@@ -32,7 +32,7 @@ def replicate(key: jax.Array, sample: Sample) -> Again:
     """Draw ``n`` of ``n`` samples with replacement: as multinomial counts that weigh them, and as rows.
 
     Both are the same draw; a metric that takes weights reads the first, which moves no data, others read the second.
-    Estimates from nearest neighbours take a sample that is drawn twice for information: for these a replicate is a
+    Estimates from nearest neighbors take a sample that is drawn twice for information: for these a replicate is a
     random half of the samples. An estimate on half of the samples differs from that on all of them by as much as the
     latter from the truth, to first order: ``σ² (2 / n − 1 / n) = σ² / n``.
 

@@ -12,7 +12,7 @@ from jaxdis import executor
 from jaxdis.evaluation.inputs import (
     check_bootstrap,
     check_codes,
-    check_neighbours,
+    check_neighbors,
     check_run,
     check_same_samples,
     gathered,
@@ -130,7 +130,7 @@ def relate(
         raise ValueError(f"codes: needs shape [n, d] (one member), got {codes.shape}")
     factors = Factors.checked(factors)
     check_same_samples("codes", codes[None], factors)
-    check_neighbours(spec.knobs, spec.name, len(codes))
+    check_neighbors(spec.knobs, spec.name, len(codes))
     members, shared = gathered(codes[None], factors, key, **given, split=spec.takes("test"))
     return _relate(spec, jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), members), shared)
 

@@ -126,19 +126,19 @@ def refuse_ignored(argument: str, plan: Plan) -> None:
 _INSTEAD = {"weights": ", on samples drawn in proportion to their weights"}
 
 
-def check_neighbours(options: Mapping, name: str, n: int, *, halved: bool = False) -> None:
-    """Nearest neighbours are other samples; ``halved``: a bootstrap gives the metric halves of them.
+def check_neighbors(options: Mapping, name: str, n: int, *, halved: bool = False) -> None:
+    """Nearest neighbors are other samples; ``halved``: a bootstrap gives the metric halves of them.
 
     Raises:
-      ValueError: for as many neighbours as samples, or more.
+      ValueError: for as many neighbors as samples, or more.
     """
-    if halved and options.get("neighbours", 0) >= n // 2:
+    if halved and options.get("neighbors", 0) >= n // 2:
         raise ValueError(
-            f"bootstrap: needs more than {2 * options['neighbours'] + 1} samples for {name}, whose replicates are "
+            f"bootstrap: needs more than {2 * options['neighbors'] + 1} samples for {name}, whose replicates are "
             f"halves of them, got {n}"
         )
-    if options.get("neighbours", 0) >= n:
-        raise ValueError(f"neighbours: needs fewer than the {n} samples, got {options['neighbours']} for {name}")
+    if options.get("neighbors", 0) >= n:
+        raise ValueError(f"neighbors: needs fewer than the {n} samples, got {options['neighbors']} for {name}")
 
 
 def check_run(batch_size, devices, progress) -> dict:
@@ -180,7 +180,7 @@ def near_zero(codes, test):
 
     A code of more than float32's precision that lies farther from 0 than ``FAR`` times its own range is moved to 0, in
     float64: nearly all metrics read the spread of a code alone, which float32 would round away. SAP, whose machines
-    penalise the intercept, and the information of sampled codes, whose bins are fixed, read such a code as if it lay
+    penalize the intercept, and the information of sampled codes, whose bins are fixed, read such a code as if it lay
     near 0. Returns ``(codes, test)``.
     """
     if isinstance(codes, jax.Array):
@@ -277,7 +277,7 @@ def inputs_of(
             refuse_ignored(name, plan)
     for name, metric in plan:
         halved = bool(bootstrap) and metric.distinct_samples
-        check_neighbours(metric.knobs, name, codes.shape[1], halved=halved)
+        check_neighbors(metric.knobs, name, codes.shape[1], halved=halved)
     split = any(metric.needs("test") for _, metric in plan)
     members, shared = gathered(codes, factors, key, test, weights, variances, active, numbers, split=split)
     draws = {name: _prepared(metric, shared.key, factors) for name, metric in plan}

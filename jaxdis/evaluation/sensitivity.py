@@ -152,13 +152,13 @@ def rank_correlation(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     Ties share the middle rank; NaN for a row that is constant or not finite, and for fewer than two members.
     """
 
-    def standardised(rows):
+    def standardized(rows):
         ranks = np.stack([_mid_ranks(row) for row in np.asarray(rows, float)])
         ranks = ranks - ranks.mean(axis=1, keepdims=True)
         size = np.sqrt((ranks**2).sum(axis=1, keepdims=True))
         return np.divide(ranks, size, out=np.full_like(ranks, np.nan), where=size > 0)
 
-    return np.clip(standardised(left) @ standardised(right).T, -1, 1)
+    return np.clip(standardized(left) @ standardized(right).T, -1, 1)
 
 
 def _mid_ranks(row: np.ndarray) -> np.ndarray:

@@ -95,7 +95,7 @@ def fit_boosting(
 
     Args:
       sizes: number of values of each factor, None for a continuous one; ``v`` counts the values that occur.
-      splitter: ``"exact"``, every threshold between neighbouring values; ``"histogram"``, the edges of ``max_bins``
+      splitter: ``"exact"``, every threshold between neighboring values; ``"histogram"``, the edges of ``max_bins``
         bins of equal weight (64 when None; 128 with fewer than 4,000 samples).
       weights: ``[n]`` ≥ 0; samples of weight 0 do not count, whatever their codes.
 
@@ -110,7 +110,7 @@ def fit_boosting(
     with 2 to 40 values. ``"exact"`` against the mean of five random states of scikit-learn at n = 2,000, six
     representations: D and C at most 0.003, the accuracy of every factor at most 0.004 (states differ among themselves
     by up to 0.005 and 0.009). Held-out samples are cut halfway between the samples of the node next to the cut; halfway
-    between neighbours of any node cost up to 0.010 of accuracy. Where no first cut gains anything, the first code is
+    between neighbors of any node cost up to 0.010 of accuracy. Where no first cut gains anything, the first code is
     drawn: of an exclusive or, D is 0.46 to 0.61 over six random states there, and 0.49 here.
 
     ``"histogram"`` against ``"exact"`` at n = 10,000 with 64 bins, D and C: 0.001 and 0.005 on mixtures of 3, 6, 40, 32
@@ -168,7 +168,7 @@ def fit_boosting(
         levels, leaf = grow(finder, numbers, scaled, Totals(scaled.sum(axis=0)[None], whole), depth, priority)
         # Summed anew: a class long certain has sums below the rounding of differences of its ancestors'.
         sums, steps = (node_sums(leaf, values, 2**depth) for values in (error, curvature))
-        leaf_values = _materialised(rate * newton[None] * safe_divide(sums, jnp.where(steps > 1e-20, steps, 0.0)))
+        leaf_values = _materialized(rate * newton[None] * safe_divide(sums, jnp.where(steps > 1e-20, steps, 0.0)))
         for splits in levels:
             chosen = splits.feature[None] == jnp.arange(d)[:, None, None]
             importance = importance + jnp.where(chosen, (splits.gain * unit**2)[None], 0.0).sum(axis=1)
@@ -211,7 +211,7 @@ def one_minus_error(predicted: Float[Array, " n"], values: Float[Array, " n"], w
 
 
 def _targets(values, columns: Columns, weights):
-    """``[n, c]``: 0/1 for classes, standardised values for regression; what brings the latter back."""
+    """``[n, c]``: 0/1 for classes, standardized values for regression; what brings the latter back."""
     chosen = values[:, columns.factor]
     hot = (chosen.astype(jnp.int32) == jnp.asarray(columns.value, jnp.int32)[None]).astype(jnp.float32)
     hot = hot * jnp.asarray(columns.member.sum(axis=1))[None]
@@ -220,8 +220,8 @@ def _targets(values, columns: Columns, weights):
     flat = deviation == 0
     regression = jnp.asarray(columns.regression)
     shift, scale = jnp.where(regression, mean, 0.0), jnp.where(regression & ~flat, deviation, 1.0)
-    standardised = jnp.where(flat[None], 0.0, (real - shift[None]) / scale[None])
-    return jnp.where(regression[None], standardised, hot), shift[None], scale[None]
+    standardized = jnp.where(flat[None], 0.0, (real - shift[None]) / scale[None])
+    return jnp.where(regression[None], standardized, hot), shift[None], scale[None]
 
 
 def _start(targets, columns: Columns, weights):
@@ -244,6 +244,6 @@ def without_weightless(codes, weights):
     return jnp.where(counted, codes, largest[None])
 
 
-def _materialised(values: Float[Array, "l c"]) -> Float[Array, "l c"]:
+def _materialized(values: Float[Array, "l c"]) -> Float[Array, "l c"]:
     """The same through a product with the identity: XLA would otherwise divide again for every sample that reads it."""
     return jnp.dot(jnp.eye(values.shape[0]), values, precision=jax.lax.Precision.HIGHEST)

@@ -18,7 +18,7 @@ PENALTIES = tuple(float(f"{10 ** (-4 + 4 * i / 29):.6g}") for i in range(30))
 PATH_SWEEPS = 500
 
 
-def standardised(columns: Float[Array, "n c"], like: Float[Array, "m c"] | None = None) -> Float[Array, "n c"]:
+def standardized(columns: Float[Array, "n c"], like: Float[Array, "m c"] | None = None) -> Float[Array, "n c"]:
     """Columns with mean 0 and variance 1 (those of ``like``, when given); a constant column becomes 0."""
     mean, deviation = moments(columns if like is None else like)
     flat = deviation == 0
@@ -32,7 +32,7 @@ def lasso(
     *,
     sweeps: int = SWEEPS,
 ) -> Float[Array, "d k"]:
-    """Coefficients that minimise ``‖y − X w‖² / 2n + penalty ‖w‖₁`` for each target; no intercept: centre both first.
+    """Coefficients that minimize ``‖y − X w‖² / 2n + penalty ‖w‖₁`` for each target; no intercept: center both first.
 
     Cyclic coordinate descent on the Gram matrix, all targets at once: a sweep costs ``d² k``, whatever ``n``; at most
     ``sweeps``, fewer once no coefficient moves. That is scikit-learn's ``Lasso(alpha=penalty)``. A column of zeros gets
@@ -97,7 +97,7 @@ def _descend(gram, cross, penalty, weights, sweeps: int) -> Float[Array, "d k"]:
 
 
 class Linear(NamedTuple):
-    """A linear model between standardised columns: ``weights [d, k]``; ``mean`` and ``deviation`` of inputs ``[d]``
+    """A linear model between standardized columns: ``weights [d, k]``; ``mean`` and ``deviation`` of inputs ``[d]``
     and of targets ``[k]``, where a deviation of 0 marks a constant."""
 
     weights: Float[Array, "d k"]
@@ -107,10 +107,10 @@ class Linear(NamedTuple):
     target_deviation: Float[Array, " k"]
 
 
-def lasso_standardised(
+def lasso_standardized(
     inputs: Float[Array, "n d"], targets: Float[Array, "n k"], penalty: float, *, sweeps: int = SWEEPS
 ) -> Linear:
-    """:func:`lasso` of standardised inputs and targets: one product of all columns gives their correlations."""
+    """:func:`lasso` of standardized inputs and targets: one product of all columns gives their correlations."""
     d, columns = inputs.shape[1], jnp.concatenate([inputs, targets], axis=1)
     mean, deviation = moments(columns)
     unit = jnp.where(deviation > 0, deviation, 1.0)
@@ -121,7 +121,7 @@ def lasso_standardised(
     return Linear(weights, mean[:d], deviation[:d], mean[d:], deviation[d:])
 
 
-def standardised_error(model: Linear, inputs: Float[Array, "m d"], targets: Float[Array, "m k"]) -> Float[Array, "k m"]:
+def standardized_error(model: Linear, inputs: Float[Array, "m d"], targets: Float[Array, "m k"]) -> Float[Array, "k m"]:
     """Target less prediction in deviations of the fitted targets; samples last, so that they fill registers."""
     scale, target_scale = (
         safe_divide(jnp.ones_like(deviation), deviation) for deviation in (model.deviation, model.target_deviation)
@@ -150,7 +150,7 @@ def lasso_validated(
     """The lasso of each target at the penalty with the least squared error on held-out samples.
 
     One path from the largest penalty to the smallest, each started at the solution before, all targets at once on one
-    Gram matrix; the larger penalty among equals. Inputs and targets as :func:`lasso`, the held-out ones centred like
+    Gram matrix; the larger penalty among equals. Inputs and targets as :func:`lasso`, the held-out ones centered like
     them.
 
     Reference: Eastwood & Williams 2018, §4.2 (penalty chosen on a development set); Friedman et al. 2010, §2.5.

@@ -1,4 +1,4 @@
-"""Multinomial logistic regression of every factor at once, to its regularised optimum."""
+"""Multinomial logistic regression of every factor at once, to its regularized optimum."""
 
 from typing import NamedTuple
 
@@ -46,7 +46,7 @@ def fit_logistic(
     weights: Float[Array, " n"] | Float[Array, "n k"] | None = None,
     steps: int = STEPS,
 ) -> Logistic:
-    """Minimise ``strength · Σ_n w_n cross-entropy + ½ ‖W‖²`` for each factor; intercepts are free.
+    """Minimize ``strength · Σ_n w_n cross-entropy + ½ ‖W‖²`` for each factor; intercepts are free.
 
     ``strength`` may differ between factors (infinity means no penalty), and so may ``weights``. This is scikit-learn's
     ``LogisticRegression(C=strength)``. All factors share one program, in which the logits ``[n, s]`` are a single
@@ -196,9 +196,9 @@ def _objective(inputs, classes, hot, weights, penalty, groups: Groups):
             lambda: (logits, jnp.zeros_like(true)),
         )
         exponentials = jnp.exp(shifted)
-        normaliser = exponentials @ member
-        error = exponentials * ((1 / normaliser) @ member.T) - hot
-        value = (weigh_factors * (jnp.log(normaliser) + (shift - true))).sum(axis=0)
+        normalizer = exponentials @ member
+        error = exponentials * ((1 / normalizer) @ member.T) - hot
+        value = (weigh_factors * (jnp.log(normalizer) + (shift - true))).sum(axis=0)
         return value, (weigh_factors * jnp.abs(true)).sum(axis=0), inputs.T @ (weigh_columns * error)
 
     def objective(parameters):
@@ -227,16 +227,16 @@ def _preconditioner(inputs, weights, penalty, by_penalty: bool, groups: Groups):
     """
     if weights.ndim == 1 and not by_penalty:
         gram = _bound(inputs.T @ (weights[:, None] * inputs), penalty.max(axis=1))
-        factorised = jax.scipy.linalg.cho_factor(gram)
-        return lambda q: jax.scipy.linalg.cho_solve(factorised, q)
+        factorized = jax.scipy.linalg.cho_factor(gram)
+        return lambda q: jax.scipy.linalg.cho_solve(factorized, q)
     parts = groups.slices()
     weights = jnp.broadcast_to(weights[:, None] if weights.ndim == 1 else weights, (inputs.shape[0], len(parts)))
     products = jnp.einsum("nd,nk,ne->kde", inputs, weights, inputs)
     bounds = jax.vmap(_bound)(products, jnp.stack([penalty[:, part].max(axis=1) for part in parts]))
-    factorised = jnp.linalg.cholesky(bounds)
+    factorized = jnp.linalg.cholesky(bounds)
 
     def precondition(q):
-        solved = [jax.scipy.linalg.cho_solve((factorised[j], True), q[:, part]) for j, part in enumerate(parts)]
+        solved = [jax.scipy.linalg.cho_solve((factorized[j], True), q[:, part]) for j, part in enumerate(parts)]
         return jnp.concatenate(solved, axis=1)
 
     return precondition

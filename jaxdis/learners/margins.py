@@ -49,9 +49,9 @@ def fit_margins(
 ) -> Margins:
     """Squared-hinge machines with balanced classes, on each code alone.
 
-    For value ``c``: minimise ``½ (w² + b²) + strength · Σ_n a_n max(0, 1 − s_n (w x_n + b))²``, where ``a_n`` is
+    For value ``c``: minimize ``½ (w² + b²) + strength · Σ_n a_n max(0, 1 − s_n (w x_n + b))²``, where ``a_n`` is
     ``n / (v n_c)`` for samples of the class (``v`` values occur, ``n_c`` samples) and 1 for all others. The intercept
-    is regularised. With two values in all, both sides are weighed. That is scikit-learn's
+    is regularized. With two values in all, both sides are weighed. That is scikit-learn's
     ``LinearSVC(C=strength, class_weight="balanced")``, whose class weights go to the positive side alone.
 
     The negative side of every class is a difference of prefix sums of the sorted code, found by binary search; the

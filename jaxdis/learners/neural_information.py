@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from jaxdis.learners.linear import standardised
+from jaxdis.learners.linear import standardized
 
 Judge = Literal["held_out", "in_sample"]
 
@@ -46,7 +46,7 @@ def neural_information(
 
     A network ``T`` of four hidden layers, each ``width · (a + b)`` wide, climbs the Donsker–Varadhan value
     ``⟨T(x, y)⟩ − log ⟨exp T(x, y')⟩``, ``y'`` shuffled within a batch of 256, with Adam at 1e-3. The gradient divides
-    by a running mean of ``⟨exp T⟩``, which takes out most of a batch's bias. Inputs are standardised. Training stops
+    by a running mean of ``⟨exp T⟩``, which takes out most of a batch's bias. Inputs are standardized. Training stops
     when more than five epochs have passed since the first that came within 0.05 nats of the best, or after
     ``max_epochs``.
 
@@ -63,7 +63,7 @@ def neural_information(
     Reference: Belghazi et al. 2018, Alg. 1 and §3.2 (the running mean); Julka et al. 2024 and its released code (width,
     stop). That code scales single inputs by their standard deviation and joint ones not at all.
     """
-    sample = jnp.concatenate([standardised(left), standardised(right)], axis=1)
+    sample = jnp.concatenate([standardized(left), standardized(right)], axis=1)
     n = sample.shape[0]
     split_key, init_key, key = jax.random.split(key, 3)
     sample = sample[jax.random.permutation(split_key, n)]

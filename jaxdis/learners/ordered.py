@@ -1,4 +1,4 @@
-"""Small searches that nearest-neighbour estimates are made of: counts around points of a sorted column, k smallest."""
+"""Small searches that nearest-neighbor estimates are made of: counts around points of a sorted column, k smallest."""
 
 import jax
 import jax.numpy as jnp
@@ -12,32 +12,32 @@ def digamma_table(count: int) -> Float[Array, " c"]:
     return jnp.concatenate([jnp.zeros(1, jnp.float32), digamma(whole)])
 
 
-def count_nearer(ordered: Float[Array, " n"], centre, radius, *, closed: bool = False, start=None, stop=None):
-    """How many of a sorted column lie in the ball of ``radius`` around each ``centre``; open unless ``closed``.
+def count_nearer(ordered: Float[Array, " n"], center, radius, *, closed: bool = False, start=None, stop=None):
+    """How many of a sorted column lie in the ball of ``radius`` around each ``center``; open unless ``closed``.
 
-    Distances are differences of float32 values: ``x ≤ centre + radius`` would count the point that defines the radius.
-    ``start`` and ``stop`` restrict the count of each centre to a range of the column.
+    Distances are differences of float32 values: ``x ≤ center + radius`` would count the point that defines the radius.
+    ``start`` and ``stop`` restrict the count of each center to a range of the column.
     """
-    below = _count_below(ordered, centre, -radius, not closed, start, stop)
+    below = _count_below(ordered, center, -radius, not closed, start, stop)
     # The open ball of radius 0 is empty.
-    return jnp.maximum(_count_below(ordered, centre, radius, closed, start, stop) - below, 0)
+    return jnp.maximum(_count_below(ordered, center, radius, closed, start, stop) - below, 0)
 
 
-def tied_range(ordered: Float[Array, " n"], centre, offset) -> dict[str, Int[Array, " n"]]:
-    """``start`` and ``stop`` of the values of a sorted column that lie exactly ``offset`` from each ``centre``."""
-    start, stop = (_count_below(ordered, centre, offset, inclusive, None, None) for inclusive in (False, True))
+def tied_range(ordered: Float[Array, " n"], center, offset) -> dict[str, Int[Array, " n"]]:
+    """``start`` and ``stop`` of the values of a sorted column that lie exactly ``offset`` from each ``center``."""
+    start, stop = (_count_below(ordered, center, offset, inclusive, None, None) for inclusive in (False, True))
     return {"start": start, "stop": stop}
 
 
-def _count_below(ordered, centre, offset, inclusive: bool, start, stop) -> Int[Array, " n"]:
-    """How many values from ``start`` lie under ``centre + offset`` (or at it): a binary search without branches."""
+def _count_below(ordered, center, offset, inclusive: bool, start, stop) -> Int[Array, " n"]:
+    """How many values from ``start`` lie under ``center + offset`` (or at it): a binary search without branches."""
     n = ordered.shape[0]
-    first = jnp.zeros(centre.shape, jnp.int32) if start is None else start
+    first = jnp.zeros(center.shape, jnp.int32) if start is None else start
     stop = jnp.int32(n) if stop is None else stop
     found = first
     for bit in reversed(range(n.bit_length())):
         candidate = found + (1 << bit)
-        distance = ordered.at[jnp.minimum(candidate - 1, n - 1)].get(mode="promise_in_bounds") - centre
+        distance = ordered.at[jnp.minimum(candidate - 1, n - 1)].get(mode="promise_in_bounds") - center
         lies_below = (distance <= offset) if inclusive else (distance < offset)
         found = jnp.where((candidate <= stop) & lies_below, candidate, found)
     return found - first

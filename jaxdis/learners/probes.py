@@ -10,7 +10,7 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from jaxdis.learners.groups import Groups, one_hot_of
-from jaxdis.learners.linear import standardised
+from jaxdis.learners.linear import standardized
 from jaxdis.learners.logistic import LARGEST_LOGIT
 
 # Logit of a class that the training samples do not hold: never named.
@@ -28,7 +28,7 @@ class Recipe:
       epochs: passes over the training samples, at most.
       batch: samples a step; no more than ``1 / smallest_epoch`` of the samples.
       smallest_epoch: steps that an epoch has at least, so that few samples are not few steps.
-      standardise: whether each code is scaled to mean 0 and variance 1 first.
+      standardize: whether each code is scaled to mean 0 and variance 1 first.
       select: the epoch whose weights are kept. ``held_out``: least cross-entropy on a share of training samples that
         is kept from training; ``train``: highest accuracy on the batches of the epoch, as they came; ``last``.
       held_out: that share.
@@ -41,7 +41,7 @@ class Recipe:
     epochs: int = 75
     batch: int = 1024
     smallest_epoch: int = 1
-    standardise: bool = True
+    standardize: bool = True
     select: Literal["held_out", "train", "last"] = "last"
     held_out: float = 0.1
     patience: int | None = None
@@ -60,7 +60,7 @@ PRESETS: dict[str, Recipe] = {
     "converged": Recipe(rate=3e-3, epochs=200, batch=256, smallest_epoch=8, select="held_out", patience=20),
     "mahon2024_paper": Recipe(rate=1e-3, epochs=75, batch=1024),
     "mahon2024_code": Recipe(
-        rate=1e-2, epochs=10, batch=4096, standardise=False, select="train", stop_at=0.99, decay=0.65
+        rate=1e-2, epochs=10, batch=4096, standardize=False, select="train", stop_at=0.99, decay=0.65
     ),
 }
 WIDTH = 256
@@ -100,8 +100,8 @@ def predict_with_probes(
     are trained, up to float32 rounding. Codes must be finite. Temporary memory is that of one mask on CPU, where masks
     run one after the other, and of all on an accelerator.
     """
-    if recipe.standardise:
-        codes, held_out = standardised(codes), standardised(held_out, like=codes)
+    if recipe.standardize:
+        codes, held_out = standardized(codes), standardized(held_out, like=codes)
     order_key, key = jax.random.split(key)
     order = jnp.argsort(jax.random.normal(order_key, (codes.shape[0],)) @ codes)
     codes, held_out, masks = codes[:, order], held_out[:, order], masks[:, order].astype(jnp.float32)

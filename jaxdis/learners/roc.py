@@ -6,7 +6,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from jaxdis.arrays import ordered_keys
 
-# Longer runs of equal scores are counted by cumulative sums, shorter ones by comparing neighbours.
+# Longer runs of equal scores are counted by cumulative sums, shorter ones by comparing neighbors.
 FEW_TIES = 4
 
 

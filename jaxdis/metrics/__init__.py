@@ -2,7 +2,7 @@
 
 from jaxdis.metrics import (
     downstream,
-    generalisation,
+    generalization,
     interventions,
     knockout,
     probes,
@@ -18,7 +18,7 @@ __all__ = [
     "Direct",
     "Metric",
     "downstream",
-    "generalisation",
+    "generalization",
     "interventions",
     "knockout",
     "probes",

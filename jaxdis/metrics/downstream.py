@@ -10,7 +10,7 @@ from jaxdis.arrays import safe_divide
 from jaxdis.learners.boosting import Splitter, fit_boosting
 from jaxdis.learners.boosting import accuracy as boosted_accuracy
 from jaxdis.learners.groups import Groups, one_hot_of
-from jaxdis.learners.linear import standardised
+from jaxdis.learners.linear import standardized
 from jaxdis.learners.logistic import fit_logistic, fit_logistic_validated, log_probabilities, predict
 from jaxdis.learners.roc import roc_auc
 from jaxdis.options import Count, Counts, Cuts, Depth, Positive, Range
@@ -39,7 +39,7 @@ def explicitness(
 ) -> Explicitness:
     """Area under the ROC curve of a linear classifier of each factor on all codes: mean over classes, then factors.
 
-    Codes are standardised by the training samples; logistic regression is fitted to its regularised optimum
+    Codes are standardized by the training samples; logistic regression is fitted to its regularized optimum
     (:func:`jaxdis.learners.logistic.fit_logistic`); each class is told from all others by its probability, ties sharing
     the middle. ``one_vs_rest`` fits one binary classifier for each class instead of one multinomial for each factor.
     ``rescale`` maps chance to 0: ``2 (AUC − 1/2)``.
@@ -63,8 +63,8 @@ def explicitness(
         return Explicitness(undefined, undefined, jnp.full(factors.num_factors, jnp.nan))
     sizes = tuple(factors.sizes[j] for j in discrete)
     shown = jnp.ones(codes.shape[1], bool) if active is None else active
-    inputs = jnp.where(shown[None, :], standardised(jnp.nan_to_num(codes)), 0.0)
-    held_out = jnp.where(shown[None, :], standardised(jnp.nan_to_num(test.codes), like=jnp.nan_to_num(codes)), 0.0)
+    inputs = jnp.where(shown[None, :], standardized(jnp.nan_to_num(codes)), 0.0)
+    held_out = jnp.where(shown[None, :], standardized(jnp.nan_to_num(test.codes), like=jnp.nan_to_num(codes)), 0.0)
     classes, truth = factors.discrete(), test.factors.discrete()
     if classifier == "multinomial":
         model = fit_logistic(inputs, classes, sizes, strength=strength)
@@ -94,7 +94,7 @@ class InfoE(NamedTuple):
 def infoe(codes: Codes, factors: Factors, *, steps: Count = 100, active: Bool[Array, " d"] | None = None) -> InfoE:
     """InfoE: share of each factor's uncertainty that logistic regression on all codes takes away, on the same samples.
 
-    ``1 − CE_j / log v_j``: cross-entropy of an unregularised multinomial classifier fitted with classes weighed
+    ``1 − CE_j / log v_j``: cross-entropy of an unregularized multinomial classifier fitted with classes weighed
     equally, against that of one that sees nothing (which names all ``v_j`` occurring classes alike); mean over factors.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``.
@@ -117,7 +117,7 @@ def infoe(codes: Codes, factors: Factors, *, steps: Count = 100, active: Bool[Ar
     sizes = tuple(factors.sizes[j] for j in discrete)
     classes = factors.discrete()
     shown = jnp.ones(codes.shape[1], bool) if active is None else active
-    inputs = jnp.where(shown[None, :], standardised(jnp.nan_to_num(codes)), 0.0)
+    inputs = jnp.where(shown[None, :], standardized(jnp.nan_to_num(codes)), 0.0)
     hot, member = one_hot_of(classes, sizes), jnp.asarray(Groups.of(sizes).member)
     counts = hot.sum(axis=0)
     occurring = (counts > 0).astype(jnp.float32) @ member
@@ -179,7 +179,7 @@ def downstream_logistic(
     Shapes: codes ``[n, d]`` in random order, factors ``[n, k]``, test codes ``[m, d]``.
     Contract: in [0, 1]; classes that do not occur among the training samples are never named, and a factor of which one
     class alone occurs there is that class for all test samples; continuous factors and those of one value are left out
-    and NaN in their part; depends on the scale of codes, since coefficients are penalised; any non-finite code gives
+    and NaN in their part; depends on the scale of codes, since coefficients are penalized; any non-finite code gives
     NaN; deterministic. Where few samples are nearly separable, the weakest penalties have an optimum far away, and
     rounding (of another batch size or order of codes) may choose another penalty: 1 to 2 % of the test samples are then
     named otherwise. For that it is no row of ``METRICS``; pass ``Direct(Spec(downstream_logistic))``.

@@ -50,7 +50,7 @@ def nk(
     gone, and so on. A factor left without a code (fewer codes than factors) loses nothing; with ``mode="code"`` codes
     serve several factors instead.
 
-    ``preset``: ``converged`` (standardised codes, held-out selection), ``mahon2024_paper`` (Adam 1e-3, 75 epochs) or
+    ``preset``: ``converged`` (standardized codes, held-out selection), ``mahon2024_paper`` (Adam 1e-3, 75 epochs) or
     ``mahon2024_code`` (raw codes, Adam 1e-2 with decay, 10 epochs, batches of 4096: at 10,000 samples far from
     converged); see :data:`jaxdis.learners.probes.PRESETS`. ``epochs``: instead of the preset's.
 

@@ -12,7 +12,7 @@ from jaxdis.scores import SCORES
 from jaxdis.scores.projection import structured_score
 from jaxdis.spec import Spec
 
-_TEN_NEIGHBOURS = RELATIONS["mutual_information_neighbours"].with_options(neighbours=10)
+_TEN_NEIGHBORS = RELATIONS["mutual_information_neighbors"].with_options(neighbors=10)
 
 # The claim of each field of an entropy score.
 _BY_FIELD = {
@@ -286,7 +286,7 @@ METRICS: dict[str, Metric] = {
         ),
     ),
     "infom": Blend(
-        _TEN_NEIGHBOURS,
+        _TEN_NEIGHBORS,
         SCORES["concentration"].with_options(over="codes"),
         about=About(
             "InfoM, modularity of InfoMEC",
@@ -305,7 +305,7 @@ METRICS: dict[str, Metric] = {
         ),
     ),
     "infoc": Blend(
-        _TEN_NEIGHBOURS,
+        _TEN_NEIGHBORS,
         SCORES["concentration"].with_options(over="factors"),
         about=About(
             "InfoC, compactness of InfoMEC",
@@ -315,40 +315,40 @@ METRICS: dict[str, Metric] = {
         ),
     ),
     "mig_ksg": Blend(
-        "mutual_information_neighbours",
+        "mutual_information_neighbors",
         "gap",
         about=About(
-            "Mutual information gap by nearest neighbours",
+            "Mutual information gap by nearest neighbors",
             "As mig, with information estimated without bins.",
             ("julka2024", "kraskov2004", "ross2014"),
             claims=_COMPACT,
         ),
     ),
     "mig_sup_ksg": Blend(
-        "mutual_information_neighbours",
+        "mutual_information_neighbors",
         "factor_gap",
         about=About(
-            "Mutual information gap, supplement, by nearest neighbours",
+            "Mutual information gap, supplement, by nearest neighbors",
             "As mig_sup, with information estimated without bins.",
             ("li2020", "kraskov2004", "ross2014"),
             claims=_MODULAR,
         ),
     ),
     "dcimig_ksg": Blend(
-        "mutual_information_neighbours",
+        "mutual_information_neighbors",
         "strongest",
         about=About(
-            "DCIMIG by nearest neighbours",
+            "DCIMIG by nearest neighbors",
             "As dcimig, with information estimated without bins.",
             ("sepliarskaia2019", "kraskov2004", "ross2014"),
             claims=_ALL,
         ),
     ),
     "modularity_ksg": Blend(
-        "mutual_information_neighbours",
+        "mutual_information_neighbors",
         "modularity",
         about=About(
-            "Modularity score by nearest neighbours",
+            "Modularity score by nearest neighbors",
             "As modularity, with information estimated without bins.",
             ("ridgeway2018", "kraskov2004", "ross2014"),
             claims=_MODULAR,

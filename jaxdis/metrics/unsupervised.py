@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from jaxdis.arrays import moments, product_over_samples, safe_divide
-from jaxdis.learners.linear import lasso, standardised
+from jaxdis.learners.linear import lasso, standardized
 from jaxdis.options import Bins, Positive
 from jaxdis.relations.binning import equal_width_bins, joint_tables
 from jaxdis.relations.correlation import mid_ranks
@@ -183,7 +183,7 @@ def udr(
     """Unsupervised disentanglement ranking: how well each member's codes map one to one onto the other members'.
 
     For members ``i`` and ``j`` on the same samples, ``R`` holds the absolute lasso coefficients from the codes of ``i``
-    to each code of ``j`` (or absolute Spearman correlations), standardised; a row or column scores ``max² / sum``; the
+    to each code of ``j`` (or absolute Spearman correlations), standardized; a row or column scores ``max² / sum``; the
     agreement is the mean over columns averaged with the mean over rows, over active codes. A member's score is the
     median over the other members.
 
@@ -197,7 +197,7 @@ def udr(
     Reference: Duan et al. 2020, §4; the released code of disentanglement_lib.
     """
     m = codes.shape[0]
-    columns = jax.vmap(standardised)(jax.vmap(mid_ranks)(codes) if kind == "spearman" else codes)
+    columns = jax.vmap(standardized)(jax.vmap(mid_ranks)(codes) if kind == "spearman" else codes)
     varies = jnp.abs(columns).max(axis=1) > 0
     shown = varies if active is None else active & varies
     columns = jnp.where(shown[:, None, :], columns, 0.0)

@@ -42,7 +42,7 @@ class Adversary:
     encoder_sees_discriminator: bool = False
     clip: bool = True
     network: Discriminator = Discriminator()
-    optimiser: Adam = Adam(b1=0.5, b2=0.9)
+    optimizer: Adam = Adam(b1=0.5, b2=0.9)
 
     def __post_init__(self):
         check_fields(self)
@@ -77,7 +77,7 @@ class Config:
     reconstruction: Literal["bernoulli", "squared_error"] = "bernoulli"
     subtract_entropy: bool = False
     precision: Literal["float32", "tensorfloat32", "bfloat16"] = "float32"
-    optimiser: Adam = Adam()
+    optimizer: Adam = Adam()
     adversary: Adversary = Adversary()
 
     def __post_init__(self):

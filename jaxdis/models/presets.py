@@ -47,7 +47,7 @@ def locatello2020(
 
     Args:
       kernel: ``code``: 2 × 2 kernels in the last two encoder convolutions, as released; ``paper``: Table 2.
-      literal_steps: FactorVAE for half the steps. In the released code both of its optimisers count the global step, so
+      literal_steps: FactorVAE for half the steps. In the released code both of its optimizers count the global step, so
         that (from reading; not run) training ends after 150 000 updates of 300 000.
       strengths: fewer settings, in the form of :data:`LOCATELLO_STRENGTHS`.
 
@@ -113,11 +113,11 @@ def mahon2024(
 def julka2024(data: str = "shapes3d", *, seeds: int | Sequence[int] = 5, steps: int = 864_000) -> tuple[Preset, Preset]:
     """β-VAE (β of 2 to 5) and FactorVAE (γ of 2 to 10) of Julka et al. (2024), appendix.
 
-    4 × 4 kernels throughout, PyTorch's default initialisation, batch 64, Adam at 1e-4, 128 epochs of 432 000 images;
+    4 × 4 kernels throughout, PyTorch's default initialization, batch 64, Adam at 1e-4, 128 epochs of 432 000 images;
     the discriminator is updated after the autoencoder, on fresh codes. The text speaks of 5 seeds, the appendix of 10.
     """
-    network = locatello("paper", initialisation="torch")
-    adversary = Adversary(order="sequential", clip=False, network=Discriminator(initialisation="torch"))
+    network = locatello("paper", initialization="torch")
+    adversary = Adversary(order="sequential", clip=False, network=Discriminator(initialization="torch"))
     shared = {"data": data, "network": network, "steps": steps, "adversary": adversary}
     return (
         Preset(Config(objective="beta", **shared), members({"beta": {"beta": (2, 3, 4, 5)}}, seeds)),

@@ -31,8 +31,8 @@ def traversals(
     values = np.linspace(-reach, reach, num_values) if values is None else np.asarray(values)
     codes = zoo.encode(rows).mean
     m, n, d = codes.shape
-    centre, spread = (codes.mean(1), codes.std(1)) if relative else (np.zeros((m, d)), np.ones((m, d)))
-    taken = centre[:, :, None] + spread[:, :, None] * values
+    center, spread = (codes.mean(1), codes.std(1)) if relative else (np.zeros((m, d)), np.ones((m, d)))
+    taken = center[:, :, None] + spread[:, :, None] * values
     moved = np.broadcast_to(codes[:, :, None, None, :], (m, n, d, len(values), d)).copy()
     for code in range(d):
         moved[:, :, code, :, code] = taken[:, None, code, :]

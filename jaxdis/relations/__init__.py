@@ -1,6 +1,6 @@
 """How strongly does each code speak of each factor? One function for each answer, one table of them all."""
 
-from jaxdis.relations.binless import impact_intensity, mutual_information_neighbours, mutual_information_neural
+from jaxdis.relations.binless import impact_intensity, mutual_information_neighbors, mutual_information_neural
 from jaxdis.relations.correlation import correlation, r2
 from jaxdis.relations.information import mutual_information, mutual_information_equal_count, mutual_information_sampled
 from jaxdis.relations.learned import lasso_importance, svm_accuracy, threshold_accuracy
@@ -13,7 +13,7 @@ RELATIONS: dict[str, Spec] = {
     "mutual_information": Spec(mutual_information),
     "mutual_information_equal_count": Spec(mutual_information_equal_count),
     "mutual_information_sampled": Spec(mutual_information_sampled),
-    "mutual_information_neighbours": Spec(mutual_information_neighbours),
+    "mutual_information_neighbors": Spec(mutual_information_neighbors),
     "mutual_information_neural": Spec(mutual_information_neural),
     "impact_intensity": Spec(impact_intensity),
     "correlation": Spec(correlation),
@@ -38,7 +38,7 @@ __all__ = [
     "logistic_importance",
     "mutual_information",
     "mutual_information_equal_count",
-    "mutual_information_neighbours",
+    "mutual_information_neighbors",
     "mutual_information_neural",
     "mutual_information_sampled",
     "r2",

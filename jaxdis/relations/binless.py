@@ -1,4 +1,4 @@
-"""Mutual information of a code and a factor without bins: by nearest neighbours, and by a trained network."""
+"""Mutual information of a code and a factor without bins: by nearest neighbors, and by a trained network."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -9,8 +9,8 @@ from jax.scipy.special import entr
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from jaxdis.arrays import class_counts
-from jaxdis.learners.neighbours import Method, continuous_information, discrete_information
-from jaxdis.learners.neighbours_joint import joint_continuous_information, joint_discrete_information
+from jaxdis.learners.neighbors import Method, continuous_information, discrete_information
+from jaxdis.learners.neighbors_joint import joint_continuous_information, joint_discrete_information
 from jaxdis.learners.neural_information import Judge, joint_neural_information, pairwise_neural_information
 from jaxdis.options import Bins, Count, NonNegative, Units
 from jaxdis.relations.binning import factor_classes
@@ -18,41 +18,41 @@ from jaxdis.relations.relation import Relation, finite_codes
 from jaxdis.spec import distinct_samples
 from jaxdis.typing import Codes, Factors
 
-Estimator = Literal["neighbours", "neural"]
+Estimator = Literal["neighbors", "neural"]
 
 
 @distinct_samples
-def mutual_information_neighbours(
+def mutual_information_neighbors(
     codes: Codes,
     factors: Factors,
     *,
-    neighbours: Count = 3,
+    neighbors: Count = 3,
     bins: Bins = 30,
     method: Method | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:
-    """Mutual information in nats by distances to nearest neighbours, without bins.
+    """Mutual information in nats by distances to nearest neighbors, without bins.
 
-    A discrete factor: :func:`jaxdis.learners.neighbours.discrete_information` (Ross 2014); a continuous one:
-    :func:`jaxdis.learners.neighbours.continuous_information` (Kraskov et al. 2004). ``ceiling[j] = H(factor j)``, a
+    A discrete factor: :func:`jaxdis.learners.neighbors.discrete_information` (Ross 2014); a continuous one:
+    :func:`jaxdis.learners.neighbors.continuous_information` (Kraskov et al. 2004). ``ceiling[j] = H(factor j)``, a
     continuous factor's by ``bins`` equal-width bins.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``.
     Contract: strength is ≥ 0, and at most the ceiling for a discrete factor (the estimate is cut there); with a
     continuous factor it may pass the ceiling, since the information of a noiseless code is infinite and the estimate
     grows like ``log n``. A constant code's row is 0; ties and repeated values need no noise; deterministic; invariant
-    under affine maps of a code, and under increasing ones up to the change of neighbourhoods. The estimate of nothing
+    under affine maps of a code, and under increasing ones up to the change of neighborhoods. The estimate of nothing
     scatters around 0 by about ``0.8 / √n`` before it is cut at 0.
 
-    Reference: Julka et al. 2024 (three neighbours, 30 bins for entropies: MIG-KSG and modularity as they ran them);
-    Hsu et al. 2023 (ten neighbours, under InfoM and InfoC).
+    Reference: Julka et al. 2024 (three neighbors, 30 bins for entropies: MIG-KSG and modularity as they ran them);
+    Hsu et al. 2023 (ten neighbors, under InfoM and InfoC).
     """
     finite = finite_codes(codes)
     shown = jnp.where(finite[None, :], codes, 0.0)
     strength = _by_kind(
         factors,
-        lambda classes, sizes: discrete_information(shown, classes, sizes, neighbours=neighbours),
-        lambda values: continuous_information(shown, values, neighbours=neighbours, method=method),
+        lambda classes, sizes: discrete_information(shown, classes, sizes, neighbors=neighbors),
+        lambda values: continuous_information(shown, values, neighbors=neighbors, method=method),
     )
     ceiling = factor_entropies(factors, bins)
     strength = jnp.minimum(strength, _discrete_ceiling(factors, ceiling)[None, :])
@@ -97,9 +97,9 @@ def impact_intensity(
     codes: Codes,
     factors: Factors,
     *,
-    pairwise: Estimator = "neighbours",
-    joint: Estimator = "neighbours",
-    neighbours: Count = 3,
+    pairwise: Estimator = "neighbors",
+    joint: Estimator = "neighbors",
+    neighbors: Count = 3,
     judge: Judge = "held_out",
     max_epochs: Count = 200,
     width: Units = 32,
@@ -111,7 +111,7 @@ def impact_intensity(
     """The share of what all codes together tell of a factor that one code tells: ``I(c_i; z_j) / I(c_1 … c_d; z_j)``.
 
     ``ceiling`` is 1; ``fit[j] = min(1, I(c; z_j) / H(z_j))``, EDI's explicitness. ``pairwise`` and ``joint`` name the
-    estimator of each part: nearest neighbours, or a trained network with ``judge``, ``max_epochs`` and ``width``. The
+    estimator of each part: nearest neighbors, or a trained network with ``judge``, ``max_epochs`` and ``width``. The
     entropy of a discrete factor is exact; a continuous one's is by ``bins`` equal-width bins, which makes its ``fit`` a
     convention.
 
@@ -127,13 +127,13 @@ def impact_intensity(
     Contract:
 
     - Strength is in [0, 1] if ``capped``; a constant code's row is 0; stochastic only where a network is asked for.
-    - Explicitness (``fit``) needs ``joint="neural"`` from five codes on. Nearest neighbours in many dimensions miss
+    - Explicitness (``fit``) needs ``joint="neural"`` from five codes on. Nearest neighbors in many dimensions miss
       information: with five perfect codes they find half of it (0.51 for 1), with five codes of noise beside these
       0.30. The cap hides this, since explicitness then is that of the best single code.
-    - Joint neighbours compare all samples, ``n² d``, except those that equal others.
+    - Joint neighbors compare all samples, ``n² d``, except those that equal others.
 
-    Reference: Julka et al. 2024, §III-A. The paper names networks for all parts; the released code takes neighbours for
-    the pairs, neighbours for the joint part of fewer than four codes and networks above, and a network for the entropy
+    Reference: Julka et al. 2024, §III-A. The paper names networks for all parts; the released code takes neighbors for
+    the pairs, neighbors for the joint part of fewer than four codes and networks above, and a network for the entropy
     of every factor, so that a perfect code of a continuous factor is 0.75 explicit there.
     """
     finite = finite_codes(codes)
@@ -141,16 +141,16 @@ def impact_intensity(
     shown = jnp.where(usable[None, :], codes, 0.0)
     network = {"judge": judge, "max_epochs": max_epochs, "width": width}
     values = factors.values.astype(jnp.float32)
-    if pairwise == "neighbours":
-        each = mutual_information_neighbours(shown, factors, neighbours=neighbours, bins=bins).strength
+    if pairwise == "neighbors":
+        each = mutual_information_neighbors(shown, factors, neighbors=neighbors, bins=bins).strength
     else:
         each = mutual_information_neural(key, shown, factors, bins=bins, **network).strength
     each = jnp.nan_to_num(each)  # a one-valued factor's column
-    if joint == "neighbours":
+    if joint == "neighbors":
         together = _by_kind(
             factors,
-            lambda classes, sizes: joint_discrete_information(shown, classes, sizes, neighbours=neighbours),
-            lambda values: joint_continuous_information(shown, values, neighbours=neighbours),
+            lambda classes, sizes: joint_discrete_information(shown, classes, sizes, neighbors=neighbors),
+            lambda values: joint_continuous_information(shown, values, neighbors=neighbors),
         )
     else:
         together = joint_neural_information(key, shown, values, **network)

@@ -125,9 +125,9 @@ def mutual_information_sampled(
 ) -> Relation:
     """Mutual information in nats of a *sampled* code and a factor, from posterior means and variances, soft-binned.
 
-    Each sample spreads ``q(b | x) ∝ density of N(mean, variance) at the centre of bin b`` over ``bins`` equal bins of
+    Each sample spreads ``q(b | x) ∝ density of N(mean, variance) at the center of bin b`` over ``bins`` equal bins of
     ``[−limit, limit]``; the joint table is the average of ``q(b | x)`` over the samples with each value. A posterior
-    narrower than the bins (density below 1e-5 at every centre), or no ``variances`` at all, counts whole in the bin of
+    narrower than the bins (density below 1e-5 at every center), or no ``variances`` at all, counts whole in the bin of
     its mean. Means outside the limits count in the outermost bins.
 
     Shapes: codes (posterior means) ``[n, d]``, variances ``[n, d]``, factors ``[n, k]``, weights ``[n]``.
@@ -159,12 +159,12 @@ def _soft_tables(codes, variances, nearest, bins, limit, classes, sizes, weights
     """Joint tables in which each sample is spread over the bins by its posterior."""
     hot = jnp.concatenate([jax.nn.one_hot(classes[:, j], size) for j, size in enumerate(sizes)], axis=1)
     hot = hot if weights is None else hot * weights[:, None]
-    centres = -limit + 2 * limit / bins * (jnp.arange(bins, dtype=codes.dtype) + 0.5)
+    centers = -limit + 2 * limit / bins * (jnp.arange(bins, dtype=codes.dtype) + 0.5)
 
     def one_code(code):
         mean, variance, bin_of_mean = code
         variance = jnp.maximum(variance, 1e-20)[:, None]
-        square = (centres[None, :] - mean[:, None]) ** 2
+        square = (centers[None, :] - mean[:, None]) ** 2
         density = jnp.exp(-0.5 * square / variance) / jnp.sqrt(2 * jnp.pi * variance)
         soft = density / jnp.maximum(density.sum(axis=1, keepdims=True), 1e-30)
         narrow = density.max(axis=1, keepdims=True) < 1e-5

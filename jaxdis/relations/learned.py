@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Array, Bool
 
 from jaxdis.arrays import sort_columns
-from jaxdis.learners.linear import lasso_standardised, standardised_error
+from jaxdis.learners.linear import lasso_standardized, standardized_error
 from jaxdis.learners.margins import fit_margins, margin_accuracy, sorted_sums
 from jaxdis.options import Bins, NonNegative, Positive
 from jaxdis.relations.binning import equal_count_bins, factor_classes, joint_tables
@@ -32,7 +32,7 @@ def svm_accuracy(
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``.
     Contract: in [0, 1]; a constant code's row is the accuracy of always naming the class whose machine has the largest
-    intercept, about the frequency of one class, and not 0; depends on the scale of codes, since slopes are penalised;
+    intercept, about the frequency of one class, and not 0; depends on the scale of codes, since slopes are penalized;
     deterministic. Classes that do not occur in training are never named.
 
     Reference: Kumar et al. 2018, §4; Locatello et al. 2020, §4.2.6 (C = 0.01, balanced classes). The paper speaks of
@@ -61,10 +61,10 @@ def lasso_importance(
     informativeness: Literal["accuracy", "nrmse"] = "nrmse",
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:
-    """Absolute coefficients of a lasso from all standardised codes to each standardised factor.
+    """Absolute coefficients of a lasso from all standardized codes to each standardized factor.
 
     ``strength[i, j] = |w_ij|``; ``ceiling`` is 1, which coefficients of correlated codes may pass; ``fit[j]`` is one
-    minus the normalised root-mean-square error on the test samples, ``1 − RMSE / σ(factor)``: 1 is perfect, 0 is no
+    minus the normalized root-mean-square error on the test samples, ``1 − RMSE / σ(factor)``: 1 is perfect, 0 is no
     better than the mean. With ``informativeness="accuracy"`` it is the share of test samples whose prediction is
     nearest to the true class number (NaN for a continuous factor).
 
@@ -79,8 +79,8 @@ def lasso_importance(
     finite = finite_codes(codes) & finite_codes(test.codes)
     shown = finite if active is None else finite & active
     codes, held_out = (jnp.where(shown[None, :], sample, 0.0) for sample in (codes, test.codes))
-    model = lasso_standardised(codes, values, penalty)
-    error = standardised_error(model, held_out, test.factors.values.astype(jnp.float32))
+    model = lasso_standardized(codes, values, penalty)
+    error = standardized_error(model, held_out, test.factors.values.astype(jnp.float32))
     if informativeness == "nrmse":
         fit = 1 - jnp.sqrt((error**2).mean(axis=1))
     else:

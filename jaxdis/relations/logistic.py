@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float
 
 from jaxdis.arrays import safe_divide
 from jaxdis.learners.groups import Groups, one_hot_of
-from jaxdis.learners.linear import standardised
+from jaxdis.learners.linear import standardized
 from jaxdis.learners.logistic import fit_logistic, log_probabilities, predict
 from jaxdis.options import Positive
 from jaxdis.relations.correlation import r2
@@ -25,7 +25,7 @@ def logistic_accuracy(
     strength: Positive = 1.0,
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:
-    """Held-out accuracy of multinomial logistic regression on one standardised code; squared correlation if continuous.
+    """Held-out accuracy of multinomial logistic regression on one standardized code; squared correlation if continuous.
 
     ``strength[i, j]``: share of test samples whose class of factor ``j`` is the most probable one by code ``i``;
     ``ceiling`` is 1. For a continuous factor the squared correlation on the training samples
@@ -66,7 +66,7 @@ def logistic_importance(
     informativeness: Literal["accuracy", "nrmse"] = "accuracy",
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:
-    """Absolute coefficients of multinomial logistic regression on all standardised codes, mean over classes.
+    """Absolute coefficients of multinomial logistic regression on all standardized codes, mean over classes.
 
     ``strength[i, j] = mean_c |w_ic|`` over the classes of factor ``j`` that occur; ``ceiling`` is 1, which coefficients
     may pass. ``fit[j]`` on the test samples: the share of classes named (``accuracy``), or ``1 − RMSE / σ`` of the
@@ -100,9 +100,9 @@ def logistic_importance(
 
 
 def _inputs(codes, test: Sample, shown) -> tuple[Float[Array, "n d"], Float[Array, "m d"]]:
-    """Codes standardised by the training samples, 0 where they are not shown."""
+    """Codes standardized by the training samples, 0 where they are not shown."""
     codes, held_out = (jnp.where(shown[None, :], sample, 0.0) for sample in (codes, test.codes))
-    return standardised(codes), standardised(held_out, like=codes)
+    return standardized(codes), standardized(held_out, like=codes)
 
 
 def _judged(model, held_out, truth, sizes, informativeness) -> Float[Array, " j"]:

@@ -142,7 +142,7 @@ def concentration(relation: Relation, *, over: Literal["codes", "factors"] = "co
     ``K`` competitors becomes ``(x − 1/K) / (1 − 1/K)``. In [0, 1]. Rows and columns without any strength count as
     spread evenly. One competitor alone gives 1.
 
-    Reference: Hsu et al. 2023, §4 (InfoMEC). They read information by ten nearest neighbours, as the rows of
+    Reference: Hsu et al. 2023, §4 (InfoMEC). They read information by ten nearest neighbors, as the rows of
     ``METRICS`` do, and prune codes whose range is under a twentieth of the largest (in a later release: interquartile
     range under a tenth): pass ``active``.
     """

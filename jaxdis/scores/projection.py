@@ -93,11 +93,11 @@ def informativeness(
     A factor that does not vary is left out; NaN when none varies.
 
     Reference: Dang-Nhu 2022, §3.2. The formula prints ``‖v‖``; only deviations from the mean give what its table 6
-    reports, errors of 106 % for a factor that cannot be predicted (uncentred, guessing the mean of a uniform rotation
+    reports, errors of 106 % for a factor that cannot be predicted (uncentered, guessing the mean of a uniform rotation
     would be 50 %).
     """
-    centred = values - values.mean(axis=0, keepdims=True)
-    size = (centred**2).sum(axis=0)
+    centered = values - values.mean(axis=0, keepdims=True)
+    size = (centered**2).sum(axis=0)
     error = jnp.sqrt(safe_divide(((predicted - values) ** 2).sum(axis=0), size))
     counted = size > 0 if factors is None else (size > 0) & jnp.asarray(factors)
     return jnp.where(counted, error, 0.0).sum() / counted.sum().astype(jnp.float32)
@@ -111,7 +111,7 @@ def background(
     The background's group of codes is the one with the most strength for its factors, those with ``label`` in ``level``
     (the first when None). A matrix that says nothing of them loses its first group.
 
-    Reference: Dang-Nhu 2022, App. C.4 (the slot of higher importance in predicting the background's colour). Where it
+    Reference: Dang-Nhu 2022, App. C.4 (the slot of higher importance in predicting the background's color). Where it
     is known which slot that is, give its mask instead: ``~structure.where("codes", "object", "slot 1")``.
     """
     level = structure.levels[0] if level is None else level

@@ -1,4 +1,4 @@
-"""How codes and factors are organised: a place in every level of a hierarchy for each of them."""
+"""How codes and factors are organized: a place in every level of a hierarchy for each of them."""
 
 import dataclasses
 import functools

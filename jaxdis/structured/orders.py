@@ -39,7 +39,7 @@ def best_orders(
     order is a sum of their inner products, which are computed once. Not an assignment problem: every position speaks of
     every target, so the error is quadratic in the order. Up to ``MOST_EXACT`` slots every order is tried, in chunks.
 
-    Beyond, a search from ``current``: the assignment that is best for the error linearised there, if it is better;
+    Beyond, a search from ``current``: the assignment that is best for the error linearized there, if it is better;
     then, up to ``SWEEPS`` times, the exchange of two slots that lowers the error most, until none does. It never
     returns an order worse than ``current``, may end in a local minimum, and costs ``s³`` a sample and sweep.
 

@@ -20,8 +20,8 @@ ROUNDS = 8
 class Probe(NamedTuple):
     """What Algorithm 1 found.
 
-    ``orders [n, s]``: position ``p`` takes slot ``orders[:, p]``. ``codes [n, s, p]``: in these orders, standardised.
-    ``targets [n, c]``: standardised factors as they were regressed on. ``trace [i]``: the penalised squared error of
+    ``orders [n, s]``: position ``p`` takes slot ``orders[:, p]``. ``codes [n, s, p]``: in these orders, standardized.
+    ``targets [n, c]``: standardized factors as they were regressed on. ``trace [i]``: the penalized squared error of
     the training samples, a sample and target, after each M-step; it never rises, and stands still after ``iterations``
     of them, when no order changes any more.
     """
@@ -191,9 +191,9 @@ def _shared(codes, values, objects):
 def _scaled(array: Float[Array, "n s p"]) -> Float[Array, "n s p"]:
     """Each dim with mean 0 and variance 1 over samples and slots, which no order of slots changes; constants are 0."""
     first = array[:1, :1]
-    centred = array - first
-    centred = centred - centred.mean(axis=(0, 1), keepdims=True)
-    variance = (centred**2).mean(axis=(0, 1), keepdims=True)
+    centered = array - first
+    centered = centered - centered.mean(axis=(0, 1), keepdims=True)
+    variance = (centered**2).mean(axis=(0, 1), keepdims=True)
     floor = (4 * jnp.finfo(jnp.float32).eps * jnp.abs(array).max(axis=(0, 1), keepdims=True)) ** 2
     still = variance <= floor
-    return jnp.where(still, 0.0, centred * jax.lax.rsqrt(jnp.where(still, 1.0, variance)))
+    return jnp.where(still, 0.0, centered * jax.lax.rsqrt(jnp.where(still, 1.0, variance)))

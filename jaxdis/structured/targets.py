@@ -72,7 +72,7 @@ def mixing(plan: Plan, gram: Float[Array, "t t"], error: Float[Array, "t t"]) ->
     two classes are −1 and 1. ``"one_hot"``: indicators, whose variances add to 1. A factor that does not vary is 0.
 
     Args:
-      gram: ``TᵀT / n`` of the centred basis ``T``.
+      gram: ``TᵀT / n`` of the centered basis ``T``.
       error: the same of what a linear model leaves unexplained of it.
 
     Reference: Dang-Nhu 2022, App. C.4 ("−1, 0 and −1", by which it means 1: "we match the classes to these values in

@@ -216,5 +216,5 @@ def metric_of(study: Study, column: str) -> str | None:
 
 
 def random_number(member: Member) -> int:
-    """What stands for a member in everything random: of its own id, so that no number depends on its neighbours."""
+    """What stands for a member in everything random: of its own id, so that no number depends on its neighbors."""
     return int(member.encode[:8], 16)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from jaxdis.evaluation.inputs import plan_of
 from jaxdis.metrics import METRICS, Direct
 from jaxdis.metrics.downstream import downstream_logistic
-from jaxdis.metrics.generalisation import novel_combination
+from jaxdis.metrics.generalization import novel_combination
 from jaxdis.models import Config, Mlp
 from jaxdis.models.presets import LOCATELLO_STRENGTHS, locatello2020, mahon2024
 from jaxdis.spec import Spec

@@ -12,7 +12,7 @@ from scipy.io import savemat
 
 from jaxdis.data import FactorSpace, sprites
 from jaxdis.data.files import smallnorb
-from jaxdis.data.shapes3d import SKY_COLOUR
+from jaxdis.data.shapes3d import SKY_COLOR
 
 SPRITES = FactorSpace.of(
     shape=(1, 2, 3), scale=(0.5, 1.0), orientation=(0, np.pi, 2 * np.pi), x=(0.0, 1.0), y=(0.0, 1.0)
@@ -27,7 +27,7 @@ def lattice_values(space):
 
 
 def sprite_arrays():
-    """What the published file holds, on a lattice of 72 images; colour stands first and has one value."""
+    """What the published file holds, on a lattice of 72 images; color stands first and has one value."""
     classes = np.asarray(SPRITES.factors(jnp.arange(72, dtype=jnp.int32)))
     there = classes * [1, 5, 1, 31, 31]
     there[:, 2] = np.array([0, 20, 39])[classes[:, 2]]
@@ -58,7 +58,7 @@ WRITERS = {"npz": write_npz, "hdf5": write_hdf5}
 
 def room_arrays():
     noise = np.random.default_rng(0).integers(0, 256, (48, 64, 64, 3), dtype=np.uint8)
-    noise[:, 0, 0] = SKY_COLOUR
+    noise[:, 0, 0] = SKY_COLOR
     noise[7, 0, 0] += 2
     return {"images": noise, "labels": lattice_values(ROOMS)}
 

@@ -52,7 +52,7 @@ def test_sample_is_uniform_over_the_lattice():
 
 
 def test_sample_is_uniform_where_the_lattice_needs_several_draws():
-    # One draw over 1.6e9 cells would favour the lower two thirds of them by half.
+    # One draw over 1.6e9 cells would favor the lower two thirds of them by half.
     space = FactorSpace.of(a=1170, b=1170, c=1170)
     drawn = np.asarray(space.sample(jax.random.key(2), 50_000)) // 117
     for column in drawn.T:
@@ -153,8 +153,8 @@ def test_correlation_and_exclusion_combine():
 
 
 def test_local_group_stays_near_one_cell():
-    space = FactorSpace.of(colour=5, shape=3, orientation=40, x=32)
-    radius = {"colour": 1, "orientation": 3, "x": 2, "shape": None}
+    space = FactorSpace.of(color=5, shape=3, orientation=40, x=32)
+    radius = {"color": 1, "orientation": 3, "x": 2, "shape": None}
     draw = jax.jit(jax.vmap(lambda key: space.local_group(key, 400, radius, circular=("orientation",))))
     groups = np.asarray(draw(jax.random.split(jax.random.key(12), 200)))
     assert (groups >= 0).all()
@@ -162,7 +162,7 @@ def test_local_group_stays_near_one_cell():
     spread = groups.max(1) - groups.min(1)
     assert (spread[:, 0] <= 2).all()
     assert (spread[:, 3] <= 4).all()
-    # At an end of the factor the neighbourhood is cut off, so such groups hold two colours; elsewhere three.
+    # At an end of the factor the neighborhood is cut off, so such groups hold two colors; elsewhere three.
     assert set(np.unique(spread[:, 0])) == {1, 2}
     assert (spread[:, 1] == 2).all()
     turned = (groups[:, :, 2] - groups[:, :1, 2] + 6) % 40
@@ -171,7 +171,7 @@ def test_local_group_stays_near_one_cell():
     assert (spread[:, 2] <= 6).any()
 
 
-def test_local_group_is_uniform_over_the_cut_off_neighbourhood():
+def test_local_group_is_uniform_over_the_cut_off_neighborhood():
     space = FactorSpace.of(x=6).only({"x": 0})
     assert (np.asarray(space.local_group(jax.random.key(13), 100, {"x": 2})) == 0).all()
     space = FactorSpace.of(x=6)

@@ -118,7 +118,7 @@ def test_shapes3d_round_trip(tmp_path, layout):
 
 SPOILED_ROOMS = {
     "an image is missing": (lambda a: a.update(images=a["images"][:-1]), r"\(47, 64, 64, 3\)"),
-    "grey images": (lambda a: a.update(images=a["images"][..., :1]), r"\(48, 64, 64, 1\)"),
+    "gray images": (lambda a: a.update(images=a["images"][..., :1]), r"\(48, 64, 64, 1\)"),
     "floats": (lambda a: a.update(images=a["images"] / 255.0), "holds float64 images"),
     "two rows of labels swapped": (lambda a: swap(a["labels"], 0, 40), "not in lattice order: row 0"),
     "scales from 0 to 1": (lambda a: a["labels"].__setitem__((slice(None), 3), 0), "not in lattice order"),
@@ -142,7 +142,7 @@ def test_shapes3d_by_the_public_function(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"needs uint8 \(480000, 64, 64, 3\)"):
         jaxdis.data.shapes3d(source=path)
     monkeypatch.setattr(shapes3d, "SPACE", ROOMS)
-    monkeypatch.setattr("jaxdis.data.catalogue.SHAPES3D_SPACE", ROOMS)
+    monkeypatch.setattr("jaxdis.data.catalog.SHAPES3D_SPACE", ROOMS)
     for resident in (False, True):
         space, render = jaxdis.data.shapes3d(source=path, resident=resident, dtype="uint8")
         factors = space.sample(jax.random.key(0), 9)
@@ -162,7 +162,7 @@ def test_a_changed_file_is_read_anew(tmp_path):
 
 # ---- MPI3D -----------------------------------------------------------------------------------------------------------
 
-ARM = FactorSpace.of(object_colour=2, object_shape=2, horizontal_axis=3)
+ARM = FactorSpace.of(object_color=2, object_shape=2, horizontal_axis=3)
 
 
 def arm_images(count=12):
@@ -216,7 +216,7 @@ def sparse_npz(path, count, dtype="|u1"):
 @pytest.mark.parametrize(
     ("count", "variant", "message"),
     [
-        (460_800, "toy", "holds 460800 images, 4 colours × 4 shapes, and was opened as variant 'toy' with 6 × 6"),
+        (460_800, "toy", "holds 460800 images, 4 colors × 4 shapes, and was opened as variant 'toy' with 6 × 6"),
         (460_800, "real", "use the full file of 'real'"),
         (1_036_800, "complex", r"needs uint8 \(460800, 64, 64, 3\)"),
         (1000, "toy", r"needs uint8 \(1036800, 64, 64, 3\)"),

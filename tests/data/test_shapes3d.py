@@ -10,7 +10,7 @@ import pytest
 
 import jaxdis.data
 from jaxdis.data import room
-from jaxdis.data.shapes3d import SKY_COLOUR, SPACE, build_layers, layers, samples
+from jaxdis.data.shapes3d import SKY_COLOR, SPACE, build_layers, layers, samples
 
 GOLDEN = json.loads((Path(__file__).parent.parent / "golden" / "shapes3d_blocks.json").read_text())
 SOME = np.asarray(SPACE.sample(jax.random.key(0), 6))
@@ -90,7 +90,7 @@ def test_scale_and_shape_change_the_object_and_its_shadow_alone(draw, regions, c
         assert not (changed & ~may).any()
 
 
-def test_orientation_keeps_every_colour_family_and_moves_the_walls(draw, regions):
+def test_orientation_keeps_every_color_family_and_moves_the_walls(draw, regions):
     factors = np.tile(SOME[0], (15, 1))
     factors[:, 5] = np.arange(15)
     corner = [np.flatnonzero((np.diff(regions(one)[0] == room.WALL, axis=0)).any(0)).size for one in factors]
@@ -104,7 +104,7 @@ def test_orientation_keeps_every_colour_family_and_moves_the_walls(draw, regions
 
 def test_the_sky_is_where_the_files_have_it(draw):
     images = np.asarray(draw(jnp.array(SOME)))
-    np.testing.assert_array_equal(images[:, 0, 0], np.tile(SKY_COLOUR, (6, 1)))
+    np.testing.assert_array_equal(images[:, 0, 0], np.tile(SKY_COLOR, (6, 1)))
 
 
 @pytest.mark.parametrize("shape", range(4))
@@ -156,5 +156,5 @@ def test_dtypes_axes_and_transforms(draw):
     assert images.shape == (2, 3, 64, 64, 3)
     assert images.dtype == np.float32
     np.testing.assert_allclose(images.reshape(6, 64, 64, 3), np.asarray(draw(jnp.array(SOME))) / 255, atol=0.51 / 255)
-    # Rounding moves the light at a knot by less than a quarter of a grey level.
+    # Rounding moves the light at a knot by less than a quarter of a gray level.
     np.testing.assert_allclose(jax.jit(jax.vmap(render))(jnp.array(SOME[:2])), images[0, :2], atol=1e-3)

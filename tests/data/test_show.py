@@ -41,10 +41,10 @@ def test_a_sheet_traverses_one_factor_a_row():
     sheet = show.contact_sheet(space, render, key, columns=8)
     assert sheet.shape == (2 + 5 * 66, 2 + 8 * 66, 3)
     factors = show.traversals(space, jax.random.split(key)[0], 8)
-    centre = np.asarray(space.sample(jax.random.split(key)[0], 1))[0]
+    center = np.asarray(space.sample(jax.random.split(key)[0], 1))[0]
     for row, size in enumerate(space.sizes):
         others = [column for column in range(5) if column != row]
-        np.testing.assert_array_equal(factors[row][:, others], np.tile(centre[others], (8, 1)))
+        np.testing.assert_array_equal(factors[row][:, others], np.tile(center[others], (8, 1)))
         assert factors[row, 0, row] == 0
         assert factors[row, -1, row] == size - 1
         for column in range(8):

@@ -1,4 +1,4 @@
-"""Colour, noise, painting, and many objects: what each may and may not do to the sprite."""
+"""Color, noise, painting, and many objects: what each may and may not do to the sprite."""
 
 import jax
 import jax.numpy as jnp
@@ -37,19 +37,19 @@ def test_noise_is_the_keys_and_the_keys_alone(name):
         render(FACTORS)
 
 
-def test_colour_is_one_a_sprite_from_a_half_to_one():
+def test_color_is_one_a_sprite_from_a_half_to_one():
     _, render = jaxdis.data.color_dsprites()
     images = np.asarray(render(FACTORS, KEY))
     assert (images[~INSIDE] == 0).all()
-    colours = []
+    colors = []
     for image, inside in zip(images, INSIDE, strict=True):
-        (colour,) = np.unique(image[inside], axis=0)
-        colours.append(colour)
-    colours = np.array(colours)
-    assert colours.min() >= 0.5
-    assert colours.max() < 1
-    assert abs(colours.mean() - 0.75) < 0.05
-    assert abs(np.corrcoef(colours.T)[0, 1]) < 0.5
+        (color,) = np.unique(image[inside], axis=0)
+        colors.append(color)
+    colors = np.array(colors)
+    assert colors.min() >= 0.5
+    assert colors.max() < 1
+    assert abs(colors.mean() - 0.75) < 0.05
+    assert abs(np.corrcoef(colors.T)[0, 1]) < 0.5
 
 
 def test_noise_fills_the_ground_and_leaves_the_sprite_white():
@@ -69,7 +69,7 @@ def test_the_sprite_is_the_negative_of_a_piece_of_the_painting():
     ground = np.where(INSIDE[..., None], 1 - images, images)
     corners = []
     for image in ground:
-        # Twice the ground less the piece at the right corner is one colour; the corner is found by search.
+        # Twice the ground less the piece at the right corner is one color; the corner is found by search.
         rest = [
             (float(np.ptp(2 * image - painting[row : row + 64, column : column + 64], axis=(0, 1)).max()), row, column)
             for row in range(27)
@@ -77,9 +77,9 @@ def test_the_sprite_is_the_negative_of_a_piece_of_the_painting():
         ]
         away, row, column = min(rest)
         assert away < 1e-5
-        colour = (2 * image - painting[row : row + 64, column : column + 64])[0, 0]
-        assert (colour >= -1e-6).all()
-        assert (colour < 1 + 1e-6).all()
+        color = (2 * image - painting[row : row + 64, column : column + 64])[0, 0]
+        assert (color >= -1e-6).all()
+        assert (color < 1 + 1e-6).all()
         corners.append((row, column))
     # 90 − 64 = 26 rows and 80 − 64 = 16 columns are in reach, their upper ends not among them.
     rows, columns = np.array(corners).T
@@ -118,12 +118,12 @@ def test_without_the_painting_the_error_says_what_to_put_where(cache):
 def painted(factors, min_objects):
     """The scene painted object by object, the later over the earlier."""
     count, background = factors[0] + min_objects, factors[1:4]
-    image = np.tile(np.array(multi_sprites.COLOURS)[background], (64, 64, 1))
+    image = np.tile(np.array(multi_sprites.COLORS)[background], (64, 64, 1))
     mask = np.zeros((64, 64), int)
     for number in range(count):
         part = factors[4 + 8 * number : 12 + 8 * number]
         inside = np.asarray(sprites.draw((), jnp.asarray(part[None, 3:])))[0, :, :, 0] > 0
-        image[inside] = np.array(multi_sprites.COLOURS)[part[:3]]
+        image[inside] = np.array(multi_sprites.COLORS)[part[:3]]
         mask[inside] = number + 1
     return image, mask
 

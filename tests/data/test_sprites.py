@@ -31,7 +31,7 @@ def test_factor_table_and_lattice_order_are_the_official_ones():
     np.testing.assert_allclose(space.values[2], np.arange(40) * 2 * np.pi / 39)
     np.testing.assert_allclose(space.values[3], np.arange(32) / 31)
     np.testing.assert_allclose(space.values[4], np.arange(32) / 31)
-    # The bases of the published reloading example, its colour (one value) left out.
+    # The bases of the published reloading example, its color (one value) left out.
     np.testing.assert_array_equal(space.index(jnp.eye(5, dtype=jnp.int32)), np.array([245_760, 40_960, 1_024, 32, 1]))
 
 
@@ -104,12 +104,12 @@ def test_no_sprite_touches_the_border(draw):
     assert drawn[:, :, [0, -1]].sum() == 0
 
 
-def test_position_moves_the_centre_right_and_down(draw):
+def test_position_moves_the_center_right_and_down(draw):
     factors = np.array([[0, 5, 0, x, y] for x, y in ((0, 0), (31, 0), (0, 31))])
     drawn = np.asarray(draw(jnp.array(factors)))[..., 0]
     row, column = np.mgrid[0:64, 0:64] + 0.5
-    centres = [((image * column).sum() / image.sum(), (image * row).sum() / image.sum()) for image in drawn]
-    np.testing.assert_allclose(centres, [(16, 16), (48, 16), (16, 48)], atol=1e-4)
+    centers = [((image * column).sum() / image.sum(), (image * row).sum() / image.sum()) for image in drawn]
+    np.testing.assert_allclose(centers, [(16, 16), (48, 16), (16, 48)], atol=1e-4)
 
 
 def test_words_and_pixels_are_inverse():

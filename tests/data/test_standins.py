@@ -12,7 +12,7 @@ from jaxdis.data.files import cars3d, mpi3d, smallnorb
 KEY = jax.random.key(0)
 PAIRS = {
     "standin_turntable": (cars3d.SPACE, (64, 64, 3)),
-    "standin_grey_turntable": (smallnorb.SPACE, (64, 64, 1)),
+    "standin_gray_turntable": (smallnorb.SPACE, (64, 64, 1)),
     "standin_arm": (mpi3d.SPACE, (64, 64, 3)),
 }
 
@@ -30,9 +30,9 @@ def test_the_lattice_is_that_of_the_set_and_the_name_says_what_it_is_not(name):
 def test_every_value_of_every_factor_is_seen(name):
     space, render = jaxdis.data.DATASETS[name].make(dtype="uint8")
     draw = jax.jit(render)
-    centre = np.asarray(space.sample(jax.random.key(3), 1))[0]
+    center = np.asarray(space.sample(jax.random.key(3), 1))[0]
     for column, size in enumerate(space.sizes):
-        rows = np.tile(centre, (183, 1))
+        rows = np.tile(center, (183, 1))
         rows[:size, column] = np.arange(size)
         # One key an image, so that a hidden factor is drawn alike for all.
         keys = jax.random.wrap_key_data(jnp.tile(jax.random.key_data(KEY), (183, 1)))
@@ -54,7 +54,7 @@ def test_images_are_pure_and_in_range(name):
 
 
 def test_the_hidden_instance_is_drawn_for_every_image():
-    _, render = jaxdis.data.standin_grey_turntable(dtype="uint8")
+    _, render = jaxdis.data.standin_gray_turntable(dtype="uint8")
     factors = jnp.tile(jnp.array([[2, 4, 5, 1]]), (300, 1))
     images = np.asarray(jax.jit(render)(factors, KEY))
     kinds, counts = np.unique(images.reshape(300, -1), axis=0, return_counts=True)

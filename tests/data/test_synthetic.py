@@ -78,7 +78,7 @@ def test_warp_steepens():
     assert middle[0] < 0.3 < middle[1] < middle[2]
 
 
-def test_rotation_mixes_each_code_with_its_left_neighbour():
+def test_rotation_mixes_each_code_with_its_left_neighbor():
     codes, factors = synthetic.rotation(0.3, jax.random.key(0), 100, num_factors=4)
     matrix = 0.7 * np.eye(4) + 0.3 * np.roll(np.eye(4), 1, axis=1)
     np.testing.assert_allclose(codes, np.asarray(factors.values) @ matrix, atol=1e-6)

@@ -68,7 +68,7 @@ def test_shapes3d_round_trip(tmp_path, prepare, monkeypatch):
     arrays = room_arrays()
     folder = prepare("shapes3d", write_hdf5(tmp_path / "source.h5", arrays))
     np.testing.assert_array_equal(tfds.images("shapes3d", folder, ROOMS), arrays["images"])
-    monkeypatch.setattr("jaxdis.data.catalogue.SHAPES3D_SPACE", ROOMS)
+    monkeypatch.setattr("jaxdis.data.catalog.SHAPES3D_SPACE", ROOMS)
     monkeypatch.setitem(tfds.SETS, "shapes3d", tfds.SETS["shapes3d"]._replace(space=ROOMS))
     space, render = jaxdis.data.shapes3d(source=folder, dtype="uint8")
     factors = space.sample(jax.random.key(0), 20)
@@ -107,7 +107,7 @@ def turn(arrays):
     arrays["imgs"][0] = arrays["imgs"][1]
 
 
-def grey(arrays):
+def gray(arrays):
     arrays["imgs"] = arrays["imgs"] * 255
 
 
@@ -117,7 +117,7 @@ def grey(arrays):
         (drop_row, "1 are missing and 0 come more than once, the first at {'shape': 0, 'scale': 0"),
         (repeat_row, "1 are missing and 1 come more than once"),
         (turn, "1 images differ between orientations"),
-        (grey, "pixels of 255; needs 0 and 1 only"),
+        (gray, "pixels of 255; needs 0 and 1 only"),
     ],
 )
 def test_spoiled_sets_are_refused(tmp_path, cache, prepare, spoil, message):

@@ -170,7 +170,7 @@ def test_what_a_bootstrap_refuses(zoo):
 
 
 @pytest.mark.parametrize("name", ["mig_ksg", "infoc", "edi.modularity"])
-def test_intervals_of_nearest_neighbours_cover_what_fresh_samples_give(name):
+def test_intervals_of_nearest_neighbors_cover_what_fresh_samples_give(name):
     """Rows drawn twice are duplicates, which these estimators take for information: intervals lay beside the score."""
     joint, rng = population(), np.random.default_rng(1)
 
@@ -206,7 +206,7 @@ def test_weights_of_any_scale_are_worth_the_same_number_of_samples():
     assert weighed == pytest.approx(evaluate(np.repeat(codes, counts, axis=0), repeated, corrected)["it"], abs=1e-5)
 
 
-def test_halves_of_the_samples_must_hold_the_neighbours():
+def test_halves_of_the_samples_must_hold_the_neighbors():
     rng = np.random.default_rng(3)
     codes, factors = rng.normal(size=(20, 3)), Factors.of(rng.integers(0, 2, (20, 2)))
     with pytest.raises(ValueError, match="bootstrap: needs more than 21 samples for infoc.*got 20"):

@@ -63,7 +63,7 @@ def test_metrics_equal_the_reference_on_populations(name):
 def test_table_1_of_mahon_et_al(model, mig, med):
     """MIG and MED of the toy models. Table 1 prints .119 for MIG on M2: its own appendix gives (.1887 + .0700) / 2.
 
-    Its MED is the mean of D, C and an informativeness of .75, on information that is not normalised by column.
+    Its MED is the mean of D, C and an informativeness of .75, on information that is not normalized by column.
     """
     expected = numbers("populations")["cases"][f"b_toy_{model}"]
     scores = evaluate(*synthetic.toy_model(model), {"mig": METRICS["mig"], "d": Blend("mutual_information", "entropy")})

@@ -22,7 +22,7 @@ def samples():
     rng = np.random.default_rng(0)
     values = np.stack([rng.integers(0, size, 4500) for size in SIZES], axis=1)
     codes = values @ rng.normal(size=(3, 6)) + 1.5 * rng.normal(size=(4500, 6))
-    codes = np.asarray(linear.standardised(jnp.asarray(codes, jnp.float32)))
+    codes = np.asarray(linear.standardized(jnp.asarray(codes, jnp.float32)))
     return codes[:3000], values[:3000], codes[3000:], values[3000:]
 
 
@@ -129,8 +129,8 @@ def test_accuracy_of_margins_names_the_first_of_the_largest():
 
 def test_lasso_path_equals_sklearn_at_every_penalty(samples):
     codes, values, held_out, truth = samples
-    targets = linear.standardised(jnp.asarray(values, jnp.float32))
-    goal = linear.standardised(jnp.asarray(truth, jnp.float32), like=jnp.asarray(values, jnp.float32))
+    targets = linear.standardized(jnp.asarray(values, jnp.float32))
+    goal = linear.standardized(jnp.asarray(truth, jnp.float32), like=jnp.asarray(values, jnp.float32))
     penalties = (0.3, 0.001, 0.03)
     path = jax.jit(lambda *a: linear.lasso_validated(*a, penalties=penalties))(codes, targets, held_out, goal)
     expected = []
@@ -148,7 +148,7 @@ def test_lasso_path_equals_sklearn_at_every_penalty(samples):
 @pytest.mark.parametrize("penalty", [0.001, 0.02, 0.5])
 def test_lasso_equals_sklearn(samples, penalty):
     codes, values, _, _ = samples
-    targets = np.asarray(linear.standardised(jnp.asarray(values, jnp.float32)))
+    targets = np.asarray(linear.standardized(jnp.asarray(values, jnp.float32)))
     found = jax.jit(lambda x, y: linear.lasso(x, y, penalty))(codes, targets)
     oracle = Lasso(alpha=penalty, tol=1e-12, max_iter=100_000).fit(codes.astype(float), targets.astype(float))
     np.testing.assert_allclose(found, oracle.coef_.T, atol=1e-4)
@@ -156,7 +156,7 @@ def test_lasso_equals_sklearn(samples, penalty):
 
 def test_lasso_does_not_stop_early_where_units_are_large_or_small(samples):
     codes, values, _, _ = samples
-    targets = linear.standardised(jnp.asarray(values, jnp.float32))
+    targets = linear.standardized(jnp.asarray(values, jnp.float32))
     plain = linear.lasso(jnp.asarray(codes), targets, 0.02)
     scaled = linear.lasso(jnp.asarray(1024 * codes), targets / 1024, 0.02)  # coefficients of some 1e-7
     np.testing.assert_allclose(1024 * 1024 * scaled, plain, atol=1e-5)
@@ -165,7 +165,7 @@ def test_lasso_does_not_stop_early_where_units_are_large_or_small(samples):
 def test_lasso_of_constant_and_duplicate_columns_is_finite(samples):
     codes, values, _, _ = samples
     inputs = jnp.asarray(np.c_[codes[:, :2], np.zeros(3000), codes[:, :1]])
-    found = np.asarray(linear.lasso(inputs, linear.standardised(jnp.asarray(values, jnp.float32)), 0.02))
+    found = np.asarray(linear.lasso(inputs, linear.standardized(jnp.asarray(values, jnp.float32)), 0.02))
     assert np.isfinite(found).all()
     assert (found[2] == 0).all()
 
@@ -246,7 +246,7 @@ def hard_to_fit():
     phases = np.concatenate([values / (3, 12), np.sin(2 * np.pi * values / (3, 12))], axis=1)
     codes = np.tanh(1.5 * phases @ rng.normal(size=(4, 30))) @ rng.normal(size=(30, 6))
     codes = np.sinh(codes / 2 + 0.1 * rng.normal(size=codes.shape)) * np.logspace(-3, 0, 6)
-    return np.asarray(linear.standardised(jnp.asarray(codes, jnp.float32))), values
+    return np.asarray(linear.standardized(jnp.asarray(codes, jnp.float32))), values
 
 
 @pytest.mark.parametrize("strength", [0.01, 1.0, 10.0])

@@ -20,7 +20,7 @@ from jaxdis.data import synthetic
 from jaxdis.learners.boosting import accuracy, fit_boosting
 from jaxdis.learners.splits_exact import exact_order
 from jaxdis.learners.trees import Totals, grow
-from jaxdis.metrics.generalisation import teapot_gap
+from jaxdis.metrics.generalization import teapot_gap
 from jaxdis.relations.trees import PRESETS
 from tests.golden_values import arrays, numbers
 from tests.learners.tree_references import FITTED, REPRESENTATIONS, graded, reference, representation

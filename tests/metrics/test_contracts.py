@@ -20,7 +20,7 @@ INVARIANT_UNDER = {
     "mutual_information": "affine",
     "mutual_information_equal_count": "increasing",
     "mutual_information_sampled": "nothing",
-    "mutual_information_neighbours": "affine",
+    "mutual_information_neighbors": "affine",
     "mutual_information_neural": "nothing",
     "impact_intensity": "affine",
     "correlation": "affine",

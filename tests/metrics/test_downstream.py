@@ -11,7 +11,7 @@ from sklearn.model_selection import KFold
 from jaxdis import METRICS, Direct, Factors, Sample, Spec, evaluate, relate
 from jaxdis.learners.logistic import STRENGTHS, fit_logistic_validated
 from jaxdis.metrics.downstream import downstream_logistic
-from jaxdis.metrics.generalisation import compositional_generalisation, teapot_gap, zero_shot
+from jaxdis.metrics.generalization import compositional_generalization, teapot_gap, zero_shot
 from jaxdis.relations import RELATIONS
 from tests.golden_values import arrays, numbers
 
@@ -101,7 +101,7 @@ def test_cross_validation_equals_sklearn(samples):
         expected = [
             np.mean([_score(codes, values[:, j], STRENGTHS[c], *fold) for fold in KFold(5).split(codes)]) for c in tried
         ]
-        # Six samples of 2,000: weakly penalised solutions are flat, and neither solver ends at the very optimum.
+        # Six samples of 2,000: weakly penalized solutions are flat, and neither solver ends at the very optimum.
         np.testing.assert_allclose(chosen.accuracy[::3, j], expected, atol=3e-3)
         oracle = LogisticRegression(C=float(chosen.strength[j]), max_iter=3000).fit(codes, values[:, j])
         accuracy = (named[:, start : start + size].argmax(axis=1) == truth[:, j]).mean()
@@ -155,7 +155,7 @@ def combinations():
 def read_out():
     @jax.jit
     def run(key, codes, factors, test_codes, test_factors):
-        return compositional_generalisation(key, codes, factors, test_codes, test_factors)
+        return compositional_generalization(key, codes, factors, test_codes, test_factors)
 
     return run
 
@@ -233,8 +233,8 @@ def test_a_class_that_training_lacks_counts_one_half():
     train = np.flatnonzero(values[:600, 0] < 3)
     scores = evaluate(codes[train], Factors.of(values[train], (4,)), "explicitness", test=(codes[600:], values[600:]))
     model = LogisticRegression(tol=1e-8, max_iter=2000)
-    centre, scale = codes[train].mean(axis=0), codes[train].std(axis=0)
-    model.fit((codes[train] - centre) / scale, values[train, 0])
-    probability = model.predict_proba((codes[600:] - centre) / scale)
+    center, scale = codes[train].mean(axis=0), codes[train].std(axis=0)
+    model.fit((codes[train] - center) / scale, values[train, 0])
+    probability = model.predict_proba((codes[600:] - center) / scale)
     areas = [roc_auc_score(values[600:, 0] == value, probability[:, value]) for value in range(3)]
     assert scores["explicitness"] == pytest.approx(np.mean([*areas, 0.5]), abs=1e-4)

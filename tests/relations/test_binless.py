@@ -24,7 +24,7 @@ def test_calibration_cases_equal_the_reference_up_to_its_noise(case):
     """The reference breaks ties by 1e-10 noise, which scatters by up to 0.01 nats; here the ties are met exactly."""
     expected = numbers("nearest")["calibration_edi_seed_0"][case]
     codes, factors = calibration_case(case)
-    pairwise = relate(codes, factors, "mutual_information_neighbours").strength
+    pairwise = relate(codes, factors, "mutual_information_neighbors").strength
     np.testing.assert_allclose(pairwise, expected["ksg_mi_matrix"], atol=0.015)
     # And lie by the plug-in values less their bias, since every cell holds many samples.
     plain = RELATIONS["mutual_information"].with_options(bins=100, correction="miller_madow")

@@ -180,7 +180,7 @@ def test_information_spread_over_two_of_six_slots():
 
 
 def test_background_goes():
-    """The slot that speaks most of the background's colour is left out with the background's factors."""
+    """The slot that speaks most of the background's color is left out with the background's factors."""
     structure = Structure.slots(3, 1, objects=2, properties=("x",), background=("red", "green"))
     strength = jnp.array([[0.1, 0.0, 1.0, 0.0], [0.9, 1.0, 0.5, 0.5], [0.0, 0.0, 0.0, 1.0]])
     codes, factors = background(strength, structure)
@@ -208,8 +208,8 @@ def test_informativeness_is_the_error_over_the_deviation():
 
 def test_three_levels_and_ragged_groups():
     """Intrinsic and extrinsic properties in two parts of a slot: the paper's third level (table 2)."""
-    kinds = {"colour": "intrinsic", "x": "extrinsic", "y": "extrinsic"}
-    structure = Structure.slots(2, ["mask", "mask", "content"], 2, ("colour", "x", "y"), kinds=kinds)
+    kinds = {"color": "intrinsic", "x": "extrinsic", "y": "extrinsic"}
+    structure = Structure.slots(2, ["mask", "mask", "content"], 2, ("color", "x", "y"), kinds=kinds)
     assert structure.levels == ("object", "kind", "property")
     assert structure.groups("factors", "kind").names == (("intrinsic",), ("extrinsic",))
     assert structure.groups("codes", ("object", "kind")).number.tolist() == [0, 0, 1, 2, 2, 3]

@@ -120,7 +120,7 @@ def test_amari_of_zero_rows_and_columns_is_zero():
     assert score("amari", [[1.0, 0.0], [0.0, 0.0]]).score == 0
 
 
-def test_factor_gap_normalises_by_factor_or_by_code():
+def test_factor_gap_normalizes_by_factor_or_by_code():
     given = {"matrix": [[0.6, 0.2], [0.1, 0.5]], "ceiling": [1.0, 0.5], "code_ceiling": [2.0, 0.8]}
     np.testing.assert_allclose(score("factor_gap", **given).per_code, [0.2, 0.9], atol=1e-6)
     np.testing.assert_allclose(score("factor_gap", **given, normalize="code").per_code, [0.2, 0.5], atol=1e-6)

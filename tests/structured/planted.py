@@ -29,7 +29,7 @@ def plant(
     """``groups`` local groups (or samples of the whole space) of scenes of ``objects`` objects.
 
     Every slot bends mixtures of its object's eight properties and adds noise, the same way for all slots. Objects of a
-    group may be alike: their colours and sizes have five or six values, of which a group keeps up to three.
+    group may be alike: their colors and sizes have five or six values, of which a group keeps up to three.
 
     ``order``: ``"shuffled"``, at random; ``"salient"``, from left to right as a noisy eye sees it, so that similar
     scenes have similar orders.

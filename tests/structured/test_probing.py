@@ -88,8 +88,8 @@ def test_algorithm_1_as_printed_recovers_them_too():
 def test_narrow_groups_need_a_start():
     """Where objects differ more than samples do, with as much noise, Algorithm 1 as printed ends badly."""
     rng = np.random.default_rng(0)
-    centre = rng.integers(5, 35, (4, 5))
-    values = centre + rng.integers(-3, 4, (1000, 4, 5))
+    center = rng.integers(5, 35, (4, 5))
+    values = center + rng.integers(-3, 4, (1000, 4, 5))
     scaled = values / 20 - 1
     held = np.argsort(rng.random((1000, 4)), axis=1)
     codes = np.take_along_axis(np.tanh(scaled), held[:, :, None], axis=1) + 0.1 * rng.normal(size=(1000, 4, 5))

@@ -38,7 +38,7 @@ def words(source: str | Path, space: FactorSpace | None = None) -> np.memmap:
 def _decode(path: Path, space: FactorSpace, out: np.ndarray) -> None:
     names = ("latents/classes", "latents/values") if containers.is_hdf5(path) else ("latents_classes", "latents_values")
     checks.images(path, *containers.header(path, "imgs"), (space.num_lattice, 64, 64))
-    # Both tables start with the colour, which has one value.
+    # Both tables start with the color, which has one value.
     checks.classes(path, containers.whole(path, names[0])[:, 1:], space)
     checks.values(path, containers.whole(path, names[1])[:, 1:], space)
     start = 0

@@ -16,13 +16,13 @@ MD5 = {
     "complex": None,
     "challenge": None,
 }
-_ARM = {"object_size": 2, "camera_height": 3, "background_colour": 3, "horizontal_axis": 40, "vertical_axis": 40}
-# Colours white, green, red, blue, brown, olive; shapes cone, cube, cylinder, hexagonal, pyramid, sphere.
-SPACE = FactorSpace.of(object_colour=6, object_shape=6, **_ARM)
-# "complex": colours yellow, green, olive, red; shapes cup, tennis ball, croissant, beer cup. "challenge", the files of
-# the 2019 competition, without the held-out values: colours green, red, blue, brown; shapes cone, cube, hexagonal,
+_ARM = {"object_size": 2, "camera_height": 3, "background_color": 3, "horizontal_axis": 40, "vertical_axis": 40}
+# Colors white, green, red, blue, brown, olive; shapes cone, cube, cylinder, hexagonal, pyramid, sphere.
+SPACE = FactorSpace.of(object_color=6, object_shape=6, **_ARM)
+# "complex": colors yellow, green, olive, red; shapes cup, tennis ball, croissant, beer cup. "challenge", the files of
+# the 2019 competition, without the held-out values: colors green, red, blue, brown; shapes cone, cube, hexagonal,
 # sphere.
-COMPLEX_SPACE = FactorSpace.of(object_colour=4, object_shape=4, **_ARM)
+COMPLEX_SPACE = FactorSpace.of(object_color=4, object_shape=4, **_ARM)
 
 
 def space_of(variant: str) -> FactorSpace:
@@ -63,7 +63,7 @@ def checked(source: str | Path, variant: str, space: FactorSpace | None = None) 
     shape, dtype = containers.header(path, "images")
     if shape[:1] == (COMPLEX_SPACE.num_lattice,) and space.num_lattice == SPACE.num_lattice:
         raise ValueError(
-            f"source: {path} holds 460800 images, 4 colours × 4 shapes, and was opened as variant {variant!r} with "
+            f"source: {path} holds 460800 images, 4 colors × 4 shapes, and was opened as variant {variant!r} with "
             f"6 × 6 (1036800); open it with variant='complex' or 'challenge', or use the full file of {variant!r}"
         )
     checks.images(path, shape, dtype, (space.num_lattice, 64, 64, 3))

@@ -7,7 +7,7 @@ import numpy as np
 from jaxdis.data import lattice
 from jaxdis.data.factors import FactorSpace
 from jaxdis.data.files import checks, containers
-from jaxdis.data.shapes3d import SKY_COLOUR, SPACE
+from jaxdis.data.shapes3d import SKY_COLOR, SPACE
 
 MD5 = "099a2078d58cec4daad0702c55d06868"
 WHERE = "https://github.com/google-deepmind/3d-shapes"
@@ -17,7 +17,7 @@ _STEP = 2**11
 def images(source: str | Path, space: FactorSpace | None = None) -> np.memmap:
     """The file's lattice ``[cells, 64, 64, 3]`` uint8, memory-mapped from the cache (5.9 GB on disk).
 
-    Checks: image shape and dtype, labels in lattice order, the colour of the sky in the first pixel.
+    Checks: image shape and dtype, labels in lattice order, the color of the sky in the first pixel.
 
     Raises:
       FileNotFoundError: when nothing is there. ValueError: when a check fails.
@@ -42,6 +42,6 @@ def _decode(path: Path, space: FactorSpace, out: np.ndarray) -> None:
 
 def sky(path: Path, images: np.ndarray) -> None:
     """The first pixel is sky in every image of the set."""
-    away = np.abs(images[:, 0, 0].astype(int) - np.array(SKY_COLOUR)).max()
+    away = np.abs(images[:, 0, 0].astype(int) - np.array(SKY_COLOR)).max()
     if away > 2:
-        raise ValueError(f"source: {path} has a first pixel {away} away from the sky {SKY_COLOUR}; needs at most 2")
+        raise ValueError(f"source: {path} has a first pixel {away} away from the sky {SKY_COLOR}; needs at most 2")

@@ -102,7 +102,7 @@ def lattice_labels(category: np.ndarray, info: np.ndarray) -> np.ndarray:
     """[n, 5] class numbers (category, instance, elevation, azimuth, lighting); the file counts azimuths in tens of
     degrees, 0, 2, …, 34."""
     instance, elevation, azimuth, lighting = info.T
-    # An odd azimuth belongs to no cell; it is sent outside the lattice rather than rounded into a neighbour.
+    # An odd azimuth belongs to no cell; it is sent outside the lattice rather than rounded into a neighbor.
     azimuth = np.where(azimuth % 2 == 0, azimuth // 2, -1)
     return np.stack([category, instance, elevation, azimuth, lighting], -1).astype(np.int64)
 

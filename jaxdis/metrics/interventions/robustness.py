@@ -94,25 +94,25 @@ def irs(
     finite = finite_codes(codes)
     safe = jnp.nan_to_num(codes)
     safe = safe if active is None else jnp.where(active[None, :], safe, 0.0)
-    centred, deviation = largest_deviation(safe)
+    centered, deviation = largest_deviation(safe)
     columns, varies = [], []
     for group in groups:
         if group is None:
             columns.append(jnp.zeros(codes.shape[1]))
             varies.append(jnp.array(False))
         else:
-            columns.append(_moved(centred, group, quantile))
+            columns.append(_moved(centered, group, quantile))
             varies.append((group.count > 0).sum() > 1)
     return judge_robustness(jnp.stack(columns, axis=1), deviation, jnp.stack(varies), finite)
 
 
 def largest_deviation(safe: Float[Array, "n d"]) -> tuple[Float[Array, "n d"], Float[Array, " d"]]:
     """Codes around their mean and the largest distance from it, 0 if that is rounding."""
-    centred = safe - safe[:1]
-    centred = centred - centred.mean(axis=0)[None, :]
-    deviation = jnp.abs(centred).max(axis=0)
+    centered = safe - safe[:1]
+    centered = centered - centered.mean(axis=0)[None, :]
+    deviation = jnp.abs(centered).max(axis=0)
     rounding = 4 * jnp.finfo(safe.dtype).eps * jnp.abs(safe).max(axis=0)
-    return centred, jnp.where(deviation > rounding, deviation, 0.0)
+    return centered, jnp.where(deviation > rounding, deviation, 0.0)
 
 
 def judge_robustness(moved: Float[Array, "d k"], deviation: Float[Array, " d"], varies, finite) -> Robustness:
@@ -126,9 +126,9 @@ def judge_robustness(moved: Float[Array, "d k"], deviation: Float[Array, " d"], 
     return Robustness(jnp.where(finite.all(), score, jnp.nan), per_code, matrix, jnp.where(finite, deviation, jnp.nan))
 
 
-def _moved(centred, group: Group, quantile: float) -> Float[Array, " d"]:
+def _moved(centered, group: Group, quantile: float) -> Float[Array, " d"]:
     """Mean over the values that occur of the quantile of the distances from the mean given the value."""
-    by_sorting = lambda: _moved_by_sorting(centred, group.values, group.count.shape[0], quantile)  # noqa: E731
+    by_sorting = lambda: _moved_by_sorting(centered, group.values, group.count.shape[0], quantile)  # noqa: E731
     room = group.rows.shape[1]
     if num_selected(room, quantile) > MOST_SELECTED * room and quantile < 1:
         return by_sorting()
@@ -139,7 +139,7 @@ def _moved(centred, group: Group, quantile: float) -> Float[Array, " d"]:
         found = quantile_from_mean(values, group.rows >= 0, group.count, quantile)
         return jnp.where(occurs, found, 0.0).sum() / occurs.sum().astype(jnp.float32)
 
-    return jax.lax.cond(group.fits, lambda: jax.lax.map(one_code, centred.T), by_sorting)
+    return jax.lax.cond(group.fits, lambda: jax.lax.map(one_code, centered.T), by_sorting)
 
 
 def num_selected(room: int, quantile: float) -> int:
@@ -185,16 +185,16 @@ def largest_of(rows: Float[Array, "v s"], count: int) -> Float[Array, "v count"]
     return jax.lax.cond(differ, lambda: jnp.stack(found, axis=1), by_sorting)
 
 
-def _moved_by_sorting(centred, values, size: int, quantile: float) -> Float[Array, " d"]:
+def _moved_by_sorting(centered, values, size: int, quantile: float) -> Float[Array, " d"]:
     """Mean over the values that occur of the quantile (linear) of ``|v − E[v | value]|``."""
     counts = jnp.zeros(size).at[values].add(1.0)
-    mean = jnp.zeros((size, centred.shape[1])).at[values].add(centred) / jnp.maximum(counts, 1.0)[:, None]
-    distance = jnp.abs(centred - mean[values])
+    mean = jnp.zeros((size, centered.shape[1])).at[values].add(centered) / jnp.maximum(counts, 1.0)[:, None]
+    distance = jnp.abs(centered - mean[values])
     ordered = _sorted_within(values, distance, size)
     start = jnp.cumsum(counts) - counts
     place = start + quantile * jnp.maximum(counts - 1, 0.0)
     low = jnp.floor(place).astype(jnp.int32)
-    high = jnp.minimum(jnp.ceil(place).astype(jnp.int32), centred.shape[0] - 1)
+    high = jnp.minimum(jnp.ceil(place).astype(jnp.int32), centered.shape[0] - 1)
     share = (place - low.astype(jnp.float32))[None, :]
     found = ordered[:, low] * (1 - share) + ordered[:, high] * share  # [d, size]
     occurs = counts > 0

@@ -56,8 +56,8 @@ def factor_vae(
     base_key, factor_key, batch_key = jax.random.split(key, 3)
     look = _Looking(encode, render)
     base = look.at_many(space.sample(base_key, num_variance), noise_key(base_key))
-    centred = base - base[:, :1]
-    spread = jnp.var(centred, axis=1, ddof=1)
+    centered = base - base[:, :1]
+    spread = jnp.var(centered, axis=1, ddof=1)
     competes = _masked(jnp.sqrt(spread) >= prune, active)
     factor = _held(factor_key, space, num_train + num_eval)
 

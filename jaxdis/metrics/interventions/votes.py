@@ -124,7 +124,7 @@ def beta_vae(
     - In [0, 1]; chance is 1 / k, with k the number of factors that vary (0 if rescaled).
     - Continuous factors are shared up to one of ``factor_bins`` equal-width bins, and never shared without that option;
       one-valued factors are never shared. NaN where fewer than two factors can be.
-    - Depends on the scale of codes, since coefficients are penalised; a constant code changes nothing; any non-finite
+    - Depends on the scale of codes, since coefficients are penalized; a constant code changes nothing; any non-finite
       code gives NaN.
     - Depends on the key within about 0.005. Learned and judged on the same few samples, noise would beat chance (0.66
       for 0.25 with 50 samples).

@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxdis.models.networks import convolution
-from jaxdis.models.networks.initialisation import Initialisation, draw
+from jaxdis.models.networks.initialization import Initialization, draw
 from jaxdis.options import Count, Units, check_fields
 from jaxdis.typing import Array, Float
 
@@ -32,13 +32,13 @@ class Mlp:
       hidden: widths of the encoder's hidden layers.
       num_codes: latent coordinates.
       image_shape: ``(height, width, channels)``; None: taken from the data.
-      initialisation: ``glorot`` (uniform weights, zero biases), ``kaiming`` or ``torch`` (PyTorch's default).
+      initialization: ``glorot`` (uniform weights, zero biases), ``kaiming`` or ``torch`` (PyTorch's default).
     """
 
     hidden: tuple[Units, ...] = (128, 128)
     num_codes: Units = 10
     image_shape: tuple[Count, Count, Count] | None = None
-    initialisation: Initialisation = "glorot"
+    initialization: Initialization = "glorot"
 
     def __post_init__(self):
         check_fields(self)
@@ -80,7 +80,7 @@ class Convolutional:
     decoder_channels: tuple[Units, ...] = (64, 64, 32, 32)
     num_codes: Units = 10
     image_shape: tuple[Count, Count, Count] | None = None
-    initialisation: Initialisation = "glorot"
+    initialization: Initialization = "glorot"
     interleaved: bool = False
     compute: Literal["matmul", "conv"] = "matmul"
 
@@ -127,7 +127,7 @@ def burgess(**changes) -> Convolutional:
         "hidden": (256, 256),
         "decoder_hidden": (256, 256),
         "decoder_channels": (32, 32, 32, 32),
-        "initialisation": "kaiming",
+        "initialization": "kaiming",
         "interleaved": True,
     }
     return Convolutional(**{**settings, **changes})
@@ -143,11 +143,11 @@ class Discriminator:
     layers: int = 6
     width: int = 1000
 
-    initialisation: Initialisation = "glorot"
+    initialization: Initialization = "glorot"
 
     def init(self, key, num_codes: int):
         shapes = jax.eval_shape(_Classifier(self).init, key, jnp.zeros((1, num_codes)))
-        return draw(key, shapes["params"], self.initialisation)
+        return draw(key, shapes["params"], self.initialization)
 
     def logits(self, params, codes: Float[Array, "n d"]) -> Float[Array, "n 2"]:
         return _Classifier(self).apply({"params": params}, codes)
@@ -168,7 +168,7 @@ def _init(network, key):
     shapes = jax.eval_shape(
         functools.partial(module(network).init, method=both), key, jnp.zeros((1, *network.image_shape))
     )
-    return draw(key, shapes["params"], network.initialisation)
+    return draw(key, shapes["params"], network.initialization)
 
 
 class _PlainPair(nn.Module):

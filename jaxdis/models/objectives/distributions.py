@@ -34,7 +34,7 @@ def negative_log_likelihood(
     ``subtract_entropy`` takes off the smallest value that can be reached (probabilities clipped at 1e-6, as the option
     of the same name in the code of Locatello et al. 2020; off there). ``squared_error``: ``½(r − x)²``.
     """
-    # XLA's CPU backend vectorises along the last axis, and grey images have one of length 1: flat is 12 times faster.
+    # XLA's CPU backend vectorizes along the last axis, and gray images have one of length 1: flat is 12 times faster.
     logits, images = logits.reshape(-1), images.reshape(-1)
     if reconstruction == "squared_error":
         return 0.5 * jnp.square(logits - images).sum()

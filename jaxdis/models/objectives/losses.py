@@ -1,4 +1,4 @@
-"""What autoencoders minimise: one loss with traced coefficients for five objectives, and FactorVAE's."""
+"""What autoencoders minimize: one loss with traced coefficients for five objectives, and FactorVAE's."""
 
 import dataclasses
 from typing import Any, NamedTuple
@@ -38,7 +38,7 @@ class Terms:
 class Hyperparameters(NamedTuple):
     """Every number of the shared losses; scalars for one member, ``[m]`` for a zoo. Traced: none is compiled in.
 
-    With ``a(t) = min(1, (t + 1) / warmup_steps)`` and the covariances of :func:`covariances`, :func:`regularised` is
+    With ``a(t) = min(1, (t + 1) / warmup_steps)`` and the covariances of :func:`covariances`, :func:`regularized` is
 
         reconstruction + a·kl·KL + capacity_weight·|KL − min(capacity, capacity·t/capacity_steps)|
         + mutual_information·I + total_correlation·TC + a·dimension_wise_kl·DWKL
@@ -73,8 +73,8 @@ def divergence(terms: Terms) -> Float[Array, ""]:
 
 def covariances(terms: Terms) -> tuple[Float[Array, "d d"], Float[Array, "d d"]]:
     """Cov[μ] and Cov[z] = diag(E[σ²]) + Cov[μ] over the batch, divided by n (biased, as released)."""
-    centred = terms.mean - terms.mean.mean(0, keepdims=True)
-    of_means = centred.T @ centred / terms.mean.shape[0]
+    centered = terms.mean - terms.mean.mean(0, keepdims=True)
+    of_means = centered.T @ centered / terms.mean.shape[0]
     return of_means, of_means + jnp.diag(jnp.exp(terms.log_variance).mean(0))
 
 
@@ -83,7 +83,7 @@ def warmed_up(terms: Terms, hyperparameters: Hyperparameters) -> Float[Array, ""
     return jnp.minimum(1.0, (terms.step.astype(jnp.float32) + 1) / jnp.maximum(hyperparameters.warmup_steps, 1.0))
 
 
-def regularised(terms: Terms, hyperparameters: Hyperparameters) -> Float[Array, ""]:
+def regularized(terms: Terms, hyperparameters: Hyperparameters) -> Float[Array, ""]:
     """The loss of the five objectives without a discriminator; see :class:`Hyperparameters` for the formula.
 
     The three parts of the KL are computed only for members that weigh one of them (under ``lax.map``; ``vmap`` computes

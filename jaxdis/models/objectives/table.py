@@ -1,8 +1,8 @@
 """The objectives of variational autoencoders: one table, one pure function and one row each.
 
 An :class:`Objective` says what a user sets (``settings``: the names of its paper → the numbers of its loss) and what is
-minimised (``loss``: a pure function of :class:`~jaxdis.models.objectives.losses.Terms`). Five of the six rows share one
-loss, :func:`~jaxdis.models.objectives.losses.regularised`, whose coefficients are traced: a zoo may mix them, and
+minimized (``loss``: a pure function of :class:`~jaxdis.models.objectives.losses.Terms`). Five of the six rows share one
+loss, :func:`~jaxdis.models.objectives.losses.regularized`, whose coefficients are traced: a zoo may mix them, and
 sweeping them compiles once. To add an objective, write
 
     def mine(terms, hyperparameters):
@@ -19,7 +19,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from jaxdis.models.objectives.losses import Hyperparameters, Terms, adversarial, regularised
+from jaxdis.models.objectives.losses import Hyperparameters, Terms, adversarial, regularized
 from jaxdis.typing import Array
 
 Number = int | float
@@ -140,7 +140,7 @@ class Objective:
 
     settings: Callable[..., Any]
     strength: str
-    loss: Callable[[Terms, Any], Array] = regularised
+    loss: Callable[[Terms, Any], Array] = regularized
     adversarial: bool = False
 
 

@@ -53,8 +53,8 @@ def begin(program: Program, key) -> State:
     if objective_of(config).adversarial:
         num_codes = jax.eval_shape(config.network.encode, params, _blank(config))[0].shape[1]
         judge = config.adversary.network.init(judge_key, num_codes)
-        judge_moments = optimiser(config.adversary.optimiser).init(judge)
-    moments = optimiser(config.optimiser).init(params)
+        judge_moments = optimizer(config.adversary.optimizer).init(judge)
+    moments = optimizer(config.optimizer).init(params)
     return State(params, moments, judge, judge_moments, jnp.zeros((), jnp.int32), jnp.full((), -1, jnp.int32))
 
 
@@ -82,7 +82,7 @@ def update(program: Program, state: State, key, hyperparameters, source: Source)
 
     def descend(state: State) -> tuple[State, Array]:
         rate = hyperparameters.learning_rate
-        params, moments = _descend(config.optimiser, state.params, state.moments, gradients, rate)
+        params, moments = _descend(config.optimizer, state.params, state.moments, gradients, rate)
         new = state._replace(params=params, moments=moments, step=state.step + 1)
         if not adversarial:
             return new, jnp.zeros(())
@@ -102,7 +102,7 @@ def _judge(program: Program, new: State, old: State, key, hyperparameters, codes
     settings = program.config.adversary
     loss, gradients = adversary.gradients(program, old, new.params, key, codes, images)
     rate = hyperparameters.discriminator_learning_rate
-    judge, moments = _descend(settings.optimiser, old.judge, old.judge_moments, gradients, rate)
+    judge, moments = _descend(settings.optimizer, old.judge, old.judge_moments, gradients, rate)
     sound = jnp.isfinite(loss) & _all_finite(gradients)
     new = new._replace(judge=judge, judge_moments=moments)
     stopped = old._replace(stopped=old.step)
@@ -125,7 +125,7 @@ def run_block(program: Program, state: State, key, hyperparameters, source: Sour
 def autoencoder_loss(
     program: Program, params, state: State, noise_key, hyperparameters, images: Float[Array, "n h w c"], num_data: int
 ):
-    """What encoder and decoder minimise on one batch.
+    """What encoder and decoder minimize on one batch.
 
     Returns:
       The loss, and ``(Losses, codes [n, d])``.
@@ -152,14 +152,14 @@ def autoencoder_loss(
     return loss, (losses, codes)
 
 
-def optimiser(adam) -> optax.GradientTransformation:
+def optimizer(adam) -> optax.GradientTransformation:
     """Adam's direction; the step length is the member's own learning rate."""
     return optax.scale_by_adam(adam.b1, adam.b2, adam.epsilon)
 
 
 def _descend(adam, params, moments, gradients, learning_rate):
     with jax.numpy_dtype_promotion("standard"):  # optax raises a float to the power of an int32 count
-        directions, moments = optimiser(adam).update(gradients, moments)
+        directions, moments = optimizer(adam).update(gradients, moments)
     return jax.tree.map(lambda leaf, direction: leaf - learning_rate * direction, params, directions), moments
 
 

@@ -89,7 +89,7 @@ def train(
     Args:
       config: what all members share; hashable. Members trained apart with the same config, key and hyperparameters are
         equal up to rounding, whatever the grouping, the devices and the arguments below.
-      keys: ``[m]`` typed keys (``jax.random.key``), one a member; initialisation, noise and data order follow from it.
+      keys: ``[m]`` typed keys (``jax.random.key``), one a member; initialization, noise and data order follow from it.
       hyperparameters: what ``OBJECTIVES[name].settings(…)`` gives, scalars (shared) or ``[m]``; see
         :func:`jaxdis.models.members` for grids.
       data: ``(space, render)``, an array of images ``[n, h, w, c]`` or None, which looks ``config.data`` up in

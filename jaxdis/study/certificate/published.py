@@ -20,7 +20,7 @@ class Published(NamedTuple):
 
 
 _EDI = (
-    "Nearest neighbours for pairs and for the joint part, shares not capped, no guard, as the released code has it for "
+    "Nearest neighbors for pairs and for the joint part, shares not capped, no guard, as the released code has it for "
     "fewer than four codes; there a network tells the entropy of a factor (2.21 nats of nine values), here it is exact."
 )
 _BINS = "30 equal-width bins, as the released code has it; the scores of 000 scatter by 0.03 over draws."
@@ -58,7 +58,7 @@ TABLE_TWO = (
         "Modularity",
         "modularity_ksg",
         (0.25, 0.25, 0.75, 0.75, 1.0, 1.0, 1.0, 1.0),
-        "On nearest neighbours, where Ridgeway & Mozer 2018 bin; 000 and 001 scatter by 0.13 and 0.11 over draws.",
+        "On nearest neighbors, where Ridgeway & Mozer 2018 bin; 000 and 001 scatter by 0.13 and 0.11 over draws.",
     ),
     Published("DCIMIG", "dcimig", (0.05, 0.02, 0.17, 0.46, 0.38, 0.75, 0.46, 1.0), _BINS),
     Published("EDI Mod", "edi.modularity", (0.11, 0.02, 0.43, 0.43, 0.99, 0.99, 0.99, 0.99), _EDI),

@@ -15,7 +15,7 @@ from jaxdis.study.store import publish
 # What each sweep's parameter is, and the figure of Julka et al. 2024 that it redraws.
 SWEEPS = {
     "warp": "α: how non-linear each code is (Figure 1)",
-    "rotation": "α: how much of its neighbour each code holds (Figure 2)",
+    "rotation": "α: how much of its neighbor each code holds (Figure 2)",
     "noise": "α: how much of each code is noise (Figure 3)",
 }
 

@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxdis.models.networks import architectures, convolution, initialisation
+from jaxdis.models.networks import architectures, convolution, initialization
 from tests.models.conftest import largest_difference
 
 SMALL = {
@@ -112,13 +112,13 @@ def test_interleaved_outputs_are_the_same_columns_in_another_order():
         ("kaiming", {"encoder_0": (6 / 12) ** 0.5, "transposed_0": (6 / (16 * 8)) ** 0.5}, 12**-0.5),
     ],
 )
-def test_initialisation_bounds(scheme, bounds, bias_bound):
+def test_initialization_bounds(scheme, bounds, bias_bound):
     shape = jax.ShapeDtypeStruct
     shapes = {
         "encoder_0": {"kernel": shape((12, 40), jnp.float32), "bias": shape((40,), jnp.float32)},
         "transposed_0": {"kernel": shape((4, 4, 4, 8), jnp.float32), "bias": shape((8,), jnp.float32)},
     }
-    drawn = initialisation.draw(jax.random.key(0), shapes, scheme)
+    drawn = initialization.draw(jax.random.key(0), shapes, scheme)
     for name, bound in bounds.items():
         largest = float(jnp.abs(drawn[name]["kernel"]).max())
         assert 0.95 * bound < largest <= bound
@@ -132,9 +132,9 @@ def test_initialisation_bounds(scheme, bounds, bias_bound):
         lambda: architectures.locatello("printed"),
         lambda: architectures.Convolutional(kernels=(4, 4)),
         lambda: architectures.Mlp().init(jax.random.key(0)),
-        lambda: initialisation.draw(jax.random.key(0), {}, "normal"),
+        lambda: initialization.draw(jax.random.key(0), {}, "normal"),
     ],
 )
 def test_bad_networks_are_refused(make):
-    with pytest.raises(ValueError, match="kernel|image_shape|initialisation"):
+    with pytest.raises(ValueError, match="kernel|image_shape|initialization"):
         make()

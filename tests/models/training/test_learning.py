@@ -13,10 +13,10 @@ SPACE = data.FactorSpace.of(x=16, y=16)
 
 
 def box(factors):
-    """A box of 12 pixels with soft edges on 32 × 32, its centre from 6 to 26."""
+    """A box of 12 pixels with soft edges on 32 × 32, its center from 6 to 26."""
     pixel = np.arange(32, dtype=np.float32)[None] + 0.5
-    centre = 6 + 20 * factors.astype(jnp.float32) / 15
-    x, y = (jnp.clip(6.5 - jnp.abs(pixel - centre[:, j : j + 1]), 0, 1) for j in (0, 1))
+    center = 6 + 20 * factors.astype(jnp.float32) / 15
+    x, y = (jnp.clip(6.5 - jnp.abs(pixel - center[:, j : j + 1]), 0, 1) for j in (0, 1))
     return (y[:, :, None] * x[:, None, :])[..., None]
 
 

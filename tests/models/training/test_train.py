@@ -150,9 +150,9 @@ def test_bfloat16_is_near_and_keeps_float32_parameters(config, members, images):
 
 
 def test_subtracting_the_entropy_changes_the_report_by_a_constant_and_no_parameter(config, members, images):
-    grey = 0.25 + images / 2
-    plain = trained(config, members, grey, log_every=12)
-    less = trained(dataclasses.replace(config, subtract_entropy=True), members, grey, log_every=12)
+    gray = 0.25 + images / 2
+    plain = trained(config, members, gray, log_every=12)
+    less = trained(dataclasses.replace(config, subtract_entropy=True), members, gray, log_every=12)
     entropy = -64 * (0.25 * np.log(0.25) + 0.75 * np.log(0.75))
     np.testing.assert_allclose(plain.losses.reconstruction - less.losses.reconstruction, entropy, rtol=1e-3)
     assert largest_difference(plain.params, less.params) < 1e-6

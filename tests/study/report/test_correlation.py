@@ -12,7 +12,7 @@ from jaxdis.study.report.correlation import fisher_comparison, over_seeds, pears
 
 PAPER = json.loads((Path(__file__).parents[2] / "golden/mahon2024_tables.json").read_text())
 METRICS = ("SNC", "NK", "MIG", "SAP", "IRS", "D", "C", "I", "MED")
-TARGET = np.array(PAPER["compositional_generalisation_both"])
+TARGET = np.array(PAPER["compositional_generalization_both"])
 SHAPES = slice(6, 12)  # the six models on 3dshapes
 
 

@@ -32,9 +32,9 @@ def dsprites(source: str | Path | None = None, *, cached: bool = False, dtype="f
 
 @checked
 def color_dsprites(source: str | Path | None = None, *, cached: bool = False, dtype="float32") -> Pair:
-    """Color-dSprites (Locatello et al. 2019): the sprite in a random colour, [64, 64, 3]; arguments as
+    """Color-dSprites (Locatello et al. 2019): the sprite in a random color, [64, 64, 3]; arguments as
     :func:`dsprites`."""
-    return _of_sprites(sprite_variants.draw_coloured, sprites.SPACE, 3, True, source, cached, dtype)
+    return _of_sprites(sprite_variants.draw_colored, sprites.SPACE, 3, True, source, cached, dtype)
 
 
 @checked
@@ -68,7 +68,7 @@ def multi_dsprites(
     cached: bool = False,
     dtype="float32",
 ) -> Pair:
-    """Multi-dSprites (Dang-Nhu 2022): 1 to 5 coloured sprites hiding one another on a coloured ground, [64, 64, 3].
+    """Multi-dSprites (Dang-Nhu 2022): 1 to 5 colored sprites hiding one another on a colored ground, [64, 64, 3].
 
     Masks and factors object by object: :func:`jaxdis.data.multi_sprites.scene` and ``parts``. The other arguments are
     those of :func:`dsprites`.
@@ -149,9 +149,9 @@ def standin_turntable(*, dtype="float32") -> Pair:
 
 
 @checked
-def standin_grey_turntable(*, dtype="float32") -> Pair:
-    """NOT SmallNORB: grey toys of boxes, [64, 64, 1], with its factors and sizes and a hidden instance of ten."""
-    return _standin(standins.GREY_TURNTABLE_SPACE, standins.draw_grey_turntable, 1, True, dtype)
+def standin_gray_turntable(*, dtype="float32") -> Pair:
+    """NOT SmallNORB: gray toys of boxes, [64, 64, 1], with its factors and sizes and a hidden instance of ten."""
+    return _standin(standins.GRAY_TURNTABLE_SPACE, standins.draw_gray_turntable, 1, True, dtype)
 
 
 @checked
@@ -175,7 +175,7 @@ def _gathered(tables, draw, space, shape, dtype, draws_noise, name) -> Render:
 
 
 def _from_disk(open_images, path, space, dtype, name, resident) -> Render:
-    """A lattice of colour images that stays on disk, or is copied whole to the device."""
+    """A lattice of color images that stays on disk, or is copied whole to the device."""
     if resident:
         tables = (lattice.on_device(open_images(str(path))),)
         return _gathered(tables, Gather(space), space, (64, 64, 3), dtype, False, name)

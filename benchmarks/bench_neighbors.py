@@ -1,4 +1,4 @@
-"""Nearest-neighbour information of one member of 10,000 × 10 with five factors, beside scikit-learn's.
+"""Nearest-neighbor information of one member of 10,000 × 10 with five factors, beside scikit-learn's.
 
 Floor of a discrete pair: one sort of 10,000 integers (0.24 ms), one binary search of 14 steps for each end of each
 ball (2 × 0.14 ms), four windows; the rest is the tables of ψ. A continuous pair walks some hundred places outwards
@@ -14,15 +14,15 @@ import pytest
 from sklearn.feature_selection import mutual_info_classif, mutual_info_regression
 from workload import DSPRITES, make_zoo
 
-from jaxdis.learners.neighbours import continuous_information, discrete_information
-from jaxdis.learners.neighbours_joint import joint_discrete_information
+from jaxdis.learners.neighbors import continuous_information, discrete_information
+from jaxdis.learners.neighbors_joint import joint_discrete_information
 
 CODES, CLASSES = make_zoo(1)
 CODES = CODES[0]
 VALUES = (CLASSES / np.array(DSPRITES) + 0.1 * np.random.default_rng(0).random(CLASSES.shape)).astype(np.float32)
 
-discrete = jax.jit(discrete_information, static_argnames=("sizes", "neighbours"))
-continuous = jax.jit(continuous_information, static_argnames=("neighbours", "method"))
+discrete = jax.jit(discrete_information, static_argnames=("sizes", "neighbors"))
+continuous = jax.jit(continuous_information, static_argnames=("neighbors", "method"))
 joint = jax.jit(joint_discrete_information, static_argnames=("sizes",))
 
 
@@ -31,12 +31,12 @@ def by_column(estimate, targets):
 
 
 def bench_discrete_peer(measure, benchmark):
-    benchmark.group = "neighbours, 50 pairs with discrete factors"
+    benchmark.group = "neighbors, 50 pairs with discrete factors"
     measure(lambda: by_column(mutual_info_classif, CLASSES), rounds=3, compiled=False)
 
 
 def bench_discrete(measure, benchmark):
-    benchmark.group = "neighbours, 50 pairs with discrete factors"
+    benchmark.group = "neighbors, 50 pairs with discrete factors"
     measure(lambda: discrete(CODES, CLASSES, sizes=DSPRITES))
     np.testing.assert_allclose(
         discrete(CODES, CLASSES, sizes=DSPRITES), by_column(mutual_info_classif, CLASSES), atol=1e-3
@@ -44,13 +44,13 @@ def bench_discrete(measure, benchmark):
 
 
 def bench_continuous_peer(measure, benchmark):
-    benchmark.group = "neighbours, 50 pairs with continuous factors"
+    benchmark.group = "neighbors, 50 pairs with continuous factors"
     measure(lambda: by_column(mutual_info_regression, VALUES), rounds=3, compiled=False)
 
 
 @pytest.mark.parametrize("method", ["sorted", "brute"])
 def bench_continuous(measure, method, benchmark):
-    benchmark.group = "neighbours, 50 pairs with continuous factors"
+    benchmark.group = "neighbors, 50 pairs with continuous factors"
     measure(lambda: continuous(CODES, VALUES, method=method), rounds=3 if method == "sorted" else 1)
     np.testing.assert_allclose(
         continuous(CODES, VALUES, method=method), by_column(mutual_info_regression, VALUES), atol=1e-3
@@ -58,5 +58,5 @@ def bench_continuous(measure, method, benchmark):
 
 
 def bench_joint(measure, benchmark):
-    benchmark.group = "neighbours, ten codes together with five discrete factors"
+    benchmark.group = "neighbors, ten codes together with five discrete factors"
     measure(lambda: joint(CODES, CLASSES, sizes=DSPRITES), rounds=1)

@@ -1,4 +1,4 @@
-"""Mutual information of all codes together with each factor, by nearest neighbours: distances in chunks of samples."""
+"""Mutual information of all codes together with each factor, by nearest neighbors: distances in chunks of samples."""
 
 from typing import Literal
 
@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from jaxdis.arrays import class_counts, ordered_keys
-from jaxdis.learners.neighbours import chunk_rows, over_deviation
+from jaxdis.learners.neighbors import chunk_rows, over_deviation
 from jaxdis.learners.ordered import digamma_table, expected_digamma, smallest
 
 Norm = Literal["chebyshev", "euclidean"]
@@ -18,13 +18,13 @@ def joint_discrete_information(
     classes: Int[Array, "n k"],
     sizes: tuple[int, ...],
     *,
-    neighbours: int = 3,
+    neighbors: int = 3,
     norm: Norm = "chebyshev",
 ) -> Float[Array, " k"]:
     """Mutual information in nats of all codes together with each discrete factor; Ross 2014.
 
-    As :func:`jaxdis.learners.neighbours.discrete_information` with distances between rows of codes, each code over its
-    standard deviation. Samples with ``neighbours`` equals in their class need no distances; the others are compared
+    As :func:`jaxdis.learners.neighbors.discrete_information` with distances between rows of codes, each code over its
+    standard deviation. Samples with ``neighbors`` equals in their class need no distances; the others are compared
     with all samples, ``n`` times their number.
     """
     n = codes.shape[0]
@@ -33,7 +33,7 @@ def joint_discrete_information(
     group = _groups(codes)
     counts = class_counts(classes, sizes)
     sizes_of = jax.vmap(lambda count, column: count[column])(counts, classes.T)  # [k, n]
-    reach = jnp.minimum(neighbours, sizes_of - 1)
+    reach = jnp.minimum(neighbors, sizes_of - 1)
     equal = jnp.zeros(n, jnp.int32).at[group].add(1)[group]
     equal_class = jax.lax.map(lambda column: _equal_in_class(group, column, max(sizes)), classes.T)
     near = digamma_difference(table, reach, equal, equal_class)
@@ -45,7 +45,7 @@ def joint_discrete_information(
 
         def one_factor(factor):
             column, reach = factor
-            return _expected(apart, column[None, :] == column[chunk][:, None], reach[chunk], neighbours)
+            return _expected(apart, column[None, :] == column[chunk][:, None], reach[chunk], neighbors)
 
         return near.at[:, chunk].set(jax.lax.map(one_factor, (classes.T, reach)))
 
@@ -57,11 +57,11 @@ def joint_discrete_information(
 
 
 def joint_continuous_information(
-    codes: Float[Array, "n d"], values: Float[Array, "n k"], *, neighbours: int = 3
+    codes: Float[Array, "n d"], values: Float[Array, "n k"], *, neighbors: int = 3
 ) -> Float[Array, " k"]:
     """Mutual information in nats of all codes together with each continuous factor; Kraskov et al. 2004.
 
-    As :func:`jaxdis.learners.neighbours.continuous_information` with the largest difference of any code for distance.
+    As :func:`jaxdis.learners.neighbors.continuous_information` with the largest difference of any code for distance.
     """
     n, k = values.shape
     codes, values = over_deviation(codes), over_deviation(values)
@@ -73,19 +73,19 @@ def joint_continuous_information(
         apart = _distances(codes, chunk, "chebyshev")
 
         def one_factor(value):
-            centre = value[chunk]
-            both = jnp.maximum(apart, jnp.abs(value[None, :] - centre[:, None]))
-            nearest = smallest(both, neighbours + 1)[:, 1:]  # the sample itself is the first
+            center = value[chunk]
+            both = jnp.maximum(apart, jnp.abs(value[None, :] - center[:, None]))
+            nearest = smallest(both, neighbors + 1)[:, 1:]  # the sample itself is the first
             radius = nearest[:, -1:]
-            in_value = jnp.abs(value[None, :] - centre[:, None])
+            in_value = jnp.abs(value[None, :] - center[:, None])
             equal = table[_count(both == 0)] - table[_count(apart == 0)] - table[_count(in_value == 0)]
-            tied, rank = _count(both == radius), neighbours - _count(nearest < radius)
+            tied, rank = _count(both == radius), neighbors - _count(nearest < radius)
 
             def expected(distance):
                 shared = _count((both == radius) & (distance == radius))
                 return expected_digamma(rank, tied, _count(distance < radius) - 1, _count(distance == radius), shared)
 
-            return jnp.where(radius[:, 0] == 0, equal, table[neighbours] - expected(apart) - expected(in_value))
+            return jnp.where(radius[:, 0] == 0, equal, table[neighbors] - expected(apart) - expected(in_value))
 
         return jax.lax.map(one_factor, values.T)
 
@@ -135,12 +135,12 @@ def _distances(codes, chunk, norm: Norm) -> Float[Array, "r n"]:
     return jax.lax.scan(further, start, codes.T)[0]
 
 
-def _expected(apart, same, reach, neighbours: int):
+def _expected(apart, same, reach, neighbors: int):
     """``E ψ(m)`` of the samples of a chunk, by their distances to all and by who shares their class."""
     own = jnp.where(same, apart, jnp.inf)
     # A class of at most k samples: the farthest of them.
     farthest = jnp.where(same, apart, -jnp.inf).max(axis=1)
-    radius = jnp.where(reach < neighbours, farthest, smallest(own, neighbours + 1)[:, -1])[:, None]
+    radius = jnp.where(reach < neighbors, farthest, smallest(own, neighbors + 1)[:, -1])[:, None]
     itself = (radius[:, 0] > 0).astype(jnp.int32)
     inside = (apart < radius).sum(axis=1) - itself
     inside_class = (own < radius).sum(axis=1) - itself

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jaxdis import Direct, Factors, Spec, evaluate
-from jaxdis.metrics.generalisation import novel_combination
+from jaxdis.metrics.generalization import novel_combination
 
 METRIC = Direct(Spec(novel_combination)).with_options(epochs=100, width=64)
 NAMES = ("shape", "size", "side")

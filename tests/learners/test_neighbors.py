@@ -1,4 +1,4 @@
-"""Nearest-neighbour information against scikit-learn, the reference implementation, and theory; ties against chance."""
+"""Nearest-neighbor information against scikit-learn, the reference implementation, and theory; ties against chance."""
 
 import functools
 import math
@@ -10,43 +10,43 @@ import pytest
 from scipy.special import digamma
 from sklearn.feature_selection import mutual_info_classif, mutual_info_regression
 
-from jaxdis.learners.neighbours import continuous_information, discrete_information
-from jaxdis.learners.neighbours_joint import joint_continuous_information, joint_discrete_information
+from jaxdis.learners.neighbors import continuous_information, discrete_information
+from jaxdis.learners.neighbors_joint import joint_continuous_information, joint_discrete_information
 from jaxdis.learners.ordered import count_nearer, expected_digamma, smallest
 from tests.golden_values import arrays, numbers
 
-continuous = jax.jit(continuous_information, static_argnames=("neighbours", "method"))
-discrete = jax.jit(discrete_information, static_argnames=("sizes", "neighbours"))
-joint_continuous = jax.jit(joint_continuous_information, static_argnames=("neighbours",))
-joint_discrete = jax.jit(joint_discrete_information, static_argnames=("sizes", "neighbours", "norm"))
+continuous = jax.jit(continuous_information, static_argnames=("neighbors", "method"))
+discrete = jax.jit(discrete_information, static_argnames=("sizes", "neighbors"))
+joint_continuous = jax.jit(joint_continuous_information, static_argnames=("neighbors",))
+joint_discrete = jax.jit(joint_discrete_information, static_argnames=("sizes", "neighbors", "norm"))
 
 
 @pytest.mark.parametrize("method", ["sorted", "brute"])
-@pytest.mark.parametrize("neighbours", [3, 10])
+@pytest.mark.parametrize("neighbors", [3, 10])
 @pytest.mark.parametrize("rho", ["0.0", "0.3", "0.6", "0.9"])
-def test_gaussians_equal_the_reference_and_lie_by_the_truth(rho, neighbours, method):
+def test_gaussians_equal_the_reference_and_lie_by_the_truth(rho, neighbors, method):
     sample = arrays("nearest")[f"gauss_rho{rho}"]
     expected = numbers("nearest")[f"gauss_rho{rho}"]
-    found = float(continuous(sample[:, :1], sample[:, 1:], neighbours=neighbours, method=method)[0, 0])
+    found = float(continuous(sample[:, :1], sample[:, 1:], neighbors=neighbors, method=method)[0, 0])
     # float32 inputs move a few counts by one: 1e-6 nats each.
-    assert found == pytest.approx(expected[f"sklearn_k{neighbours}"], abs=1e-5)
+    assert found == pytest.approx(expected[f"sklearn_k{neighbors}"], abs=1e-5)
     # Of 2,000 samples the estimate scatters by 0.02 to 0.03 nats.
     assert found == pytest.approx(expected["analytic"], abs=0.06)
 
 
-@pytest.mark.parametrize("neighbours", [3, 10])
-def test_classes_equal_the_reference(neighbours):
+@pytest.mark.parametrize("neighbors", [3, 10])
+def test_classes_equal_the_reference(neighbors):
     stored, expected = arrays("nearest"), numbers("nearest")["mixed"]
     codes, classes = stored["mixed_X"], stored["mixed_y"].astype(np.int32)[:, None]
     sizes = (int(classes.max()) + 1,)
-    found = discrete(codes, classes, sizes=sizes, neighbours=neighbours)[:, 0]
+    found = discrete(codes, classes, sizes=sizes, neighbors=neighbors)[:, 0]
     # float32 differences tie where float64's do not: a count of one more at a few samples.
-    np.testing.assert_allclose(found, expected[f"sklearn_classif_k{neighbours}"], atol=5e-4)
-    joint = joint_discrete(codes, classes, sizes=sizes, neighbours=neighbours, norm="euclidean")[0]
-    assert float(joint) == pytest.approx(expected[f"innvariant_cd_joint3d_euclid_k{neighbours}"], abs=5e-4)
-    joint = joint_continuous(codes, classes.astype(np.float32), neighbours=neighbours)[0]
+    np.testing.assert_allclose(found, expected[f"sklearn_classif_k{neighbors}"], atol=5e-4)
+    joint = joint_discrete(codes, classes, sizes=sizes, neighbors=neighbors, norm="euclidean")[0]
+    assert float(joint) == pytest.approx(expected[f"innvariant_cd_joint3d_euclid_k{neighbors}"], abs=5e-4)
+    joint = joint_continuous(codes, classes.astype(np.float32), neighbors=neighbors)[0]
     # The reference's noise breaks ties of a class number that is read as a value.
-    assert float(joint) == pytest.approx(expected[f"innvariant_cc_joint3d_k{neighbours}"], abs=1e-3)
+    assert float(joint) == pytest.approx(expected[f"innvariant_cc_joint3d_k{neighbors}"], abs=1e-3)
 
 
 @functools.cache
@@ -81,7 +81,7 @@ def with_noise(code, classes, seed):
 
 @pytest.mark.parametrize("values", [12, 40, 150])
 def test_ties_are_the_mean_over_noise(values):
-    """Few values: all neighbours tie at 0. Many: some tie at a distance, a few more than others."""
+    """Few values: all neighbors tie at 0. Many: some tie at a distance, a few more than others."""
     rng = np.random.default_rng(values)
     code = rng.integers(0, values, 600)
     classes = np.where(rng.random(600) < 0.6, code * 4 // values, rng.integers(0, 4, 600))
@@ -113,7 +113,7 @@ def test_one_code_jointly_is_that_code():
         np.testing.assert_allclose(joint_continuous(code, values), continuous(code, values)[0], atol=1e-4)
 
 
-def test_rare_classes_are_read_with_fewer_neighbours_and_lone_samples_left_out():
+def test_rare_classes_are_read_with_fewer_neighbors_and_lone_samples_left_out():
     rng = np.random.default_rng(3)
     classes = np.r_[np.zeros(300), np.ones(300), np.full(3, 2), np.full(1, 3)].astype(np.int32)
     code = (classes + 0.3 * rng.normal(size=len(classes))).astype(np.float32)[:, None]

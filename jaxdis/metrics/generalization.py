@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
 from jaxdis.arrays import safe_divide, weighted_mean
-from jaxdis.learners.linear import lasso, standardised
+from jaxdis.learners.linear import lasso, standardized
 from jaxdis.learners.probes import PRESETS, WIDTH, Preset, predict_with_probes
 from jaxdis.metrics.single_neuron import chance_of, joint_accuracy
 from jaxdis.relations.relation import finite_codes
@@ -30,14 +30,14 @@ class Composition(NamedTuple):
     adjusted_joint: Float[Array, "k k"]
 
 
-class CompositionalGeneralisation(NamedTuple):
+class CompositionalGeneralization(NamedTuple):
     """What a perceptron and a linear probe say."""
 
     mlp: Composition
     linear: Composition
 
 
-def compositional_generalisation(
+def compositional_generalization(
     key: Key[Array, ""],
     codes: Codes,
     factors: Factors,
@@ -47,7 +47,7 @@ def compositional_generalisation(
     preset: Preset = "converged",
     width: int = WIDTH,
     epochs: int | None = None,
-) -> CompositionalGeneralisation:
+) -> CompositionalGeneralization:
     """Train probes on codes of the combinations kept, judge them on codes of the combination left out.
 
     The data are split before: the test samples are all that hold one pair of values of two factors (the smallest
@@ -69,7 +69,7 @@ def compositional_generalisation(
     """
     novel = Sample(test_codes, test_factors)
     mlp, linear = (_read_out(key, codes, factors, (novel,), preset, units, epochs)[0] for units in (width, None))
-    return CompositionalGeneralisation(mlp, linear)
+    return CompositionalGeneralization(mlp, linear)
 
 
 class NovelCombination(NamedTuple):
@@ -94,7 +94,7 @@ def novel_combination(
     width: int = WIDTH,
     epochs: int | None = None,
 ) -> NovelCombination:
-    """:func:`compositional_generalisation` as a number, with its control: can the pair left out be named?
+    """:func:`compositional_generalization` as a number, with its control: can the pair left out be named?
 
     The pair is that of the two factors with a single value in the test samples. Probes learn from the first two thirds
     of the samples; the last third is the control (samples are taken to be in random order).
@@ -160,7 +160,7 @@ def _above_chance(accuracy, chance):
 
 
 class ZeroShot(NamedTuple):
-    """Normalised root-mean-square error of each factor, ``seen [k]`` where it was fitted, ``unseen [k]`` elsewhere.
+    """Normalized root-mean-square error of each factor, ``seen [k]`` where it was fitted, ``unseen [k]`` elsewhere.
 
     ``score []``: mean of ``unseen``. 0 is perfect, 1 what guessing the mean of the judged samples gives.
     """
@@ -180,7 +180,7 @@ def zero_shot(
 ) -> ZeroShot:
     """Error of a lasso fitted on one region of the factors and judged on another: ``RMSE_j / σ_j`` of those judged.
 
-    Codes and factors are standardised by the fitted samples for the fit. The regions are the caller's:
+    Codes and factors are standardized by the fitted samples for the fit. The regions are the caller's:
     :func:`teapot_gap` is that of the paper. A factor varies less inside a narrow region, so that an equal error weighs
     more there.
 
@@ -195,17 +195,17 @@ def zero_shot(
     unseen = test.factors.values.astype(jnp.float32)
     shown = jnp.ones(codes.shape[1], bool) if active is None else active
     clean, far = (jnp.where(shown[None, :], jnp.nan_to_num(sample), 0.0) for sample in (codes, test.codes))
-    inputs = standardised(clean)
-    weights = lasso(inputs, standardised(values), penalty)
+    inputs = standardized(clean)
+    weights = lasso(inputs, standardized(values), penalty)
     varied = (values.max(axis=0) > values.min(axis=0)) & (finite_codes(codes) & finite_codes(test.codes)).all()
 
     def error(inputs, targets):
-        goal = standardised(targets, like=values)
+        goal = standardized(targets, like=values)
         error = jnp.sqrt(weighted_mean((goal - inputs @ weights) ** 2, jnp.ones(len(goal))))
         deviation = goal.std(axis=0)
         return jnp.where(varied & (deviation > 0), safe_divide(error, deviation), jnp.nan)
 
-    outside = error(standardised(far, like=clean), unseen)
+    outside = error(standardized(far, like=clean), unseen)
     return ZeroShot(jnp.nanmean(outside), error(inputs, values), outside)
 
 

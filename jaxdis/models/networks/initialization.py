@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from jaxdis.typing import Array
 
-Initialisation = Literal["glorot", "kaiming", "torch"]
+Initialization = Literal["glorot", "kaiming", "torch"]
 
 
 def draw(key, shapes, scheme: str):
@@ -26,7 +26,7 @@ def draw(key, shapes, scheme: str):
       The tree, float32.
     """
     if scheme not in ("glorot", "kaiming", "torch"):
-        raise ValueError(f"initialisation: needs 'glorot', 'kaiming' or 'torch', got {scheme!r}")
+        raise ValueError(f"initialization: needs 'glorot', 'kaiming' or 'torch', got {scheme!r}")
     layers = dict(_layers(shapes))
     drawn = [_layer(jax.random.fold_in(key, i), path, layer, scheme) for i, (path, layer) in enumerate(layers.items())]
     tree: dict = {}

@@ -1,6 +1,6 @@
-"""Mutual information by nearest neighbours, one code at a time: with a discrete factor and with a continuous one.
+"""Mutual information by nearest neighbors, one code at a time: with a discrete factor and with a continuous one.
 
-Ties are met without noise: the estimate is its expectation over the order in which tied neighbours would be met.
+Ties are met without noise: the estimate is its expectation over the order in which tied neighbors would be met.
 """
 
 from typing import Literal
@@ -20,17 +20,17 @@ TIED_SHARE = 0.001
 EVEN_SHARE = 0.01
 # Samples left to brute force when the walk along the sorted code stops.
 LEFT_SHARE = 1 / 32
-# Steps of that walk between two looks at who has found all neighbours.
+# Steps of that walk between two looks at who has found all neighbors.
 STRIDE = 8
 
 
 def discrete_information(
-    codes: Float[Array, "n d"], classes: Int[Array, "n k"], sizes: tuple[int, ...], *, neighbours: int = 3
+    codes: Float[Array, "n d"], classes: Int[Array, "n k"], sizes: tuple[int, ...], *, neighbors: int = 3
 ) -> Float[Array, "d k"]:
     """Mutual information in nats of each code with each discrete factor.
 
     ``ψ(n) + ⟨ψ(k_c) − ψ(n_c) − ψ(m)⟩``: for each sample, ``n_c`` samples share its class, the ``k_c``-th nearest of
-    these (``k_c = min(neighbours, n_c − 1)``) sets the radius, and ``m`` samples of any class lie that near. A sample
+    these (``k_c = min(neighbors, n_c − 1)``) sets the radius, and ``m`` samples of any class lie that near. A sample
     alone in its class is left out of the mean. At least 0. One sort a code and one a pair; no distance table.
 
     Reference: Ross 2014; scikit-learn's ``mutual_info_classif``.
@@ -45,7 +45,7 @@ def discrete_information(
         def one_factor(factor):
             column, start, stop = factor
             block = _sort_by_class(column[rank_order], max(sizes))
-            return _discrete_pair(ordered, block, start, stop, tied, neighbours)
+            return _discrete_pair(ordered, block, start, stop, tied, neighbors)
 
         return jax.lax.map(one_factor, (classes.T, starts, stops))
 
@@ -55,7 +55,7 @@ def discrete_information(
 
 
 def continuous_information(
-    codes: Float[Array, "n d"], values: Float[Array, "n k"], *, neighbours: int = 3, method: Method | None = None
+    codes: Float[Array, "n d"], values: Float[Array, "n k"], *, neighbors: int = 3, method: Method | None = None
 ) -> Float[Array, "d k"]:
     """Mutual information in nats of each code with each continuous factor.
 
@@ -83,8 +83,8 @@ def continuous_information(
         def one_factor(factor):
             value, ordered_value = factor
             value = value[order]
-            radius, inside = _radii(ordered, value, neighbours, method)
-            return _continuous_pair(ordered, value, ordered_value, radius, inside, neighbours, table)
+            radius, inside = _radii(ordered, value, neighbors, method)
+            return _continuous_pair(ordered, value, ordered_value, radius, inside, neighbors, table)
 
         return jax.lax.map(one_factor, (values.T, ordered_values))
 
@@ -131,20 +131,20 @@ def _sort_by_class(column: Int[Array, " n"], size: int) -> Int[Array, " n"]:
 
 
 def _many_ties(ordered):
-    """Do many samples have a neighbour that equals them, or equally far neighbours on both sides?"""
+    """Do many samples have a neighbor that equals them, or equally far neighbors on both sides?"""
     gaps = ordered[1:] - ordered[:-1]
     equal = (gaps == 0).astype(jnp.float32).mean()
     even = (gaps[1:] == gaps[:-1]).astype(jnp.float32).mean()
     return (equal > TIED_SHARE) | (even > EVEN_SHARE)
 
 
-def _discrete_pair(ordered, block, start, stop, tied, neighbours: int) -> Float[Array, ""]:
+def _discrete_pair(ordered, block, start, stop, tied, neighbors: int) -> Float[Array, ""]:
     """One code and one factor. ``block`` lists samples by class, then code; ``start``, ``stop`` bound the classes."""
     n = ordered.shape[0]
     value = ordered[block]
     size = stop - start
-    reach = jnp.minimum(neighbours, size - 1)
-    radius = _class_radius(value, start, stop, neighbours)
+    reach = jnp.minimum(neighbors, size - 1)
+    radius = _class_radius(value, start, stop, neighbors)
     table = digamma_table(n)
 
     def fast(_):
@@ -167,59 +167,59 @@ def _discrete_pair(ordered, block, start, stop, tied, neighbours: int) -> Float[
     return jnp.where(counted.any(), table[n] + mean, 0.0)
 
 
-def _class_radius(value, start, stop, neighbours: int):
+def _class_radius(value, start, stop, neighbors: int):
     """Distance of each sample to its k-th nearest in its class: the best of the k + 1 windows that hold it."""
     n = value.shape[0]
     index = jnp.arange(n, dtype=jnp.int32)
-    padded = jnp.pad(value, (neighbours, neighbours))
+    padded = jnp.pad(value, (neighbors, neighbors))
 
     def shifted(by: int):
-        return jax.lax.slice(padded, (neighbours + by,), (neighbours + by + n,))
+        return jax.lax.slice(padded, (neighbors + by,), (neighbors + by + n,))
 
     best = jnp.full(n, jnp.inf, value.dtype)
-    for before in range(neighbours + 1):
-        after = neighbours - before
+    for before in range(neighbors + 1):
+        after = neighbors - before
         within = (index - before >= start) & (index + after < stop)
         reach = jnp.maximum(value - shifted(-before), shifted(after) - value)
         best = jnp.minimum(best, jnp.where(within, reach, jnp.inf))
     # A class of at most k samples: the farthest of them.
     farthest = jnp.maximum(value - value[start], value[stop - 1] - value)
-    return jnp.where(stop - start > neighbours, best, farthest)
+    return jnp.where(stop - start > neighbors, best, farthest)
 
 
-def _continuous_pair(code, value, ordered_value, radius, inside, neighbours: int, table):
+def _continuous_pair(code, value, ordered_value, radius, inside, neighbors: int, table):
     """One code, whose samples are in its order, and one factor."""
     n = code.shape[0]
 
     def ties(_):
-        return _information_with_ties(code, value, ordered_value, radius, inside, neighbours, table)
+        return _information_with_ties(code, value, ordered_value, radius, inside, neighbors, table)
 
     def none(_):
         near = table[count_nearer(code, code, radius)] + table[count_nearer(ordered_value, value, radius)]
-        return (table[neighbours] - near).mean()
+        return (table[neighbors] - near).mean()
 
     tied = _many_ties(code) | _many_ties(ordered_value) | (radius == 0).any()
     return table[n] + jax.lax.cond(tied, ties, none, None)
 
 
-def _information_with_ties(code, value, ordered_value, radius, inside, neighbours: int, table):
+def _information_with_ties(code, value, ordered_value, radius, inside, neighbors: int, table):
     """As the plain mean, with expected counts where others lie at the radius, and counts of equals where it is 0."""
     by_value = jax.lax.sort((ordered_keys(value), jnp.arange(code.shape[0], dtype=jnp.int32)), num_keys=1)[1]
     nearer_value, both = _at_radius(ordered_value, value, code[by_value], code, radius)
     nearer_code, _ = _at_radius(code, code, value, value, radius, sort_within=True)
     tied = nearer_value + nearer_code + both  # at the radius in the value alone, in the code alone, in both
 
-    def expected(ordered, centre, shared):
-        near = count_nearer(ordered, centre, radius) - 1
-        shell = count_nearer(ordered, centre, radius, closed=True) - 1 - near
-        return expected_digamma(neighbours - inside, tied, near, shell, shared)
+    def expected(ordered, center, shared):
+        near = count_nearer(ordered, center, radius) - 1
+        shell = count_nearer(ordered, center, radius, closed=True) - 1 - near
+        return expected_digamma(neighbors - inside, tied, near, shell, shared)
 
     at_radius = expected(code, code, nearer_code + both) + expected(ordered_value, value, nearer_value + both)
-    terms = jnp.where(radius == 0, _terms_of_equals(code, value, ordered_value, table), table[neighbours] - at_radius)
+    terms = jnp.where(radius == 0, _terms_of_equals(code, value, ordered_value, table), table[neighbors] - at_radius)
     return terms.mean()
 
 
-def _at_radius(ordered, centre, other_ordered, other_centre, radius, *, sort_within: bool = False):
+def _at_radius(ordered, center, other_ordered, other_center, radius, *, sort_within: bool = False):
     """Of the samples at the radius in one column, how many are nearer than it in the other, and how many at it too.
 
     ``other_ordered`` is the other column in the order of the first, ties in its own order (or to be brought there).
@@ -229,11 +229,11 @@ def _at_radius(ordered, centre, other_ordered, other_centre, radius, *, sort_wit
         other_ordered = from_keys(keys)
     nearer, both = jnp.int32(0), jnp.int32(0)
     for side in (-radius, radius):
-        own = tied_range(ordered, centre, side)
-        strictly = count_nearer(other_ordered, other_centre, radius, **own)
+        own = tied_range(ordered, center, side)
+        strictly = count_nearer(other_ordered, other_center, radius, **own)
         nearer, both = (
             nearer + strictly,
-            both + count_nearer(other_ordered, other_centre, radius, closed=True, **own) - strictly,
+            both + count_nearer(other_ordered, other_center, radius, closed=True, **own) - strictly,
         )
     return nearer, both
 
@@ -251,20 +251,20 @@ def _terms_of_equals(code, value, ordered_value, table):
     return table[together] - table[in_code] - table[in_value]
 
 
-def _radii(ordered, value, neighbours: int, method: Method) -> tuple[Float[Array, " n"], Int[Array, " n"]]:
+def _radii(ordered, value, neighbors: int, method: Method) -> tuple[Float[Array, " n"], Int[Array, " n"]]:
     """Distance of each sample to its k-th nearest in code and value, by the larger of the two distances, and how many
     lie nearer than that."""
     n = ordered.shape[0]
     if method == "brute":
-        return chunked_radii(ordered, value, jnp.arange(n, dtype=jnp.int32), neighbours)
-    radius, inside, settled = _walk(ordered, value, neighbours)
+        return chunked_radii(ordered, value, jnp.arange(n, dtype=jnp.int32), neighbors)
+    radius, inside, settled = _walk(ordered, value, neighbors)
     left = max(1, int(n * LEFT_SHARE))
     rows = jnp.nonzero(~settled, size=left, fill_value=n)[0].astype(jnp.int32)
-    found = chunked_radii(ordered, value, jnp.minimum(rows, n - 1), neighbours)
+    found = chunked_radii(ordered, value, jnp.minimum(rows, n - 1), neighbors)
     return tuple(walked.at[rows].set(exact, mode="drop") for walked, exact in zip((radius, inside), found, strict=True))
 
 
-def _walk(ordered, value, neighbours: int):
+def _walk(ordered, value, neighbors: int):
     """Compare each sample with those 1, 2, … places away in the sorted code, until few can still meet a nearer one."""
     n = ordered.shape[0]
     ends = jnp.full(n + STRIDE, jnp.inf, ordered.dtype)
@@ -289,13 +289,13 @@ def _walk(ordered, value, neighbours: int):
         shift, _, settled = carry
         return (shift < n) & ((~settled).sum() > max(1, int(n * LEFT_SHARE)))
 
-    start = jnp.int32(0), (jnp.full(n, jnp.inf, ordered.dtype),) * neighbours, jnp.zeros(n, bool)
+    start = jnp.int32(0), (jnp.full(n, jnp.inf, ordered.dtype),) * neighbors, jnp.zeros(n, bool)
     _, kept, settled = jax.lax.while_loop(unsettled, step, start)
     inside = sum((distance < kept[-1]).astype(jnp.int32) for distance in kept)
     return kept[-1], inside, settled
 
 
-def chunked_radii(code, value, rows: Int[Array, " r"], neighbours: int) -> tuple[Float[Array, " r"], Int[Array, " r"]]:
+def chunked_radii(code, value, rows: Int[Array, " r"], neighbors: int) -> tuple[Float[Array, " r"], Int[Array, " r"]]:
     """As :func:`_radii`, of some rows against all samples, in chunks."""
     n = code.shape[0]
     size = chunk_rows(n)
@@ -305,7 +305,7 @@ def chunked_radii(code, value, rows: Int[Array, " r"], neighbours: int) -> tuple
     def one_chunk(chunk):
         apart = jnp.abs(code[None, :] - code[chunk][:, None])
         apart = jnp.maximum(apart, jnp.abs(value[None, :] - value[chunk][:, None]))
-        nearest = smallest(apart, neighbours + 1)[:, 1:]  # the sample itself is the first
+        nearest = smallest(apart, neighbors + 1)[:, 1:]  # the sample itself is the first
         return nearest[:, -1], (nearest < nearest[:, -1:]).sum(axis=1, dtype=jnp.int32)
 
     found = jax.lax.map(one_chunk, padded)
