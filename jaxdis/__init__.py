@@ -1,15 +1,21 @@
-"""Score thousands of representations at once with the metrics of the literature; train the zoos they come from."""
+"""Score thousands of representations at once with the metrics of the literature; train the zoos they come from.
+
+Every name is loaded on first use: ``import jaxdis`` is immediate, and scoring arrays loads no model.
+"""
 
 import importlib
+from typing import TYPE_CHECKING
 
-from jaxdis.evaluation.evaluate import blend_table, evaluate, relate
-from jaxdis.evaluation.results import Scores
-from jaxdis.evaluation.sensitivity import sample_curve, sweep
-from jaxdis.metrics import METRICS, Blend, Direct
-from jaxdis.relations import RELATIONS, Relation
-from jaxdis.scores import SCORES
-from jaxdis.spec import Spec
-from jaxdis.typing import Factors, Sample
+if TYPE_CHECKING:
+    from jaxdis.evaluation.evaluate import blend_table, evaluate, relate
+    from jaxdis.evaluation.results import Scores
+    from jaxdis.evaluation.sensitivity import sample_curve, sweep
+    from jaxdis.metrics import METRICS, Blend, Direct
+    from jaxdis.relations import RELATIONS, Relation
+    from jaxdis.scores import SCORES
+    from jaxdis.spec import Spec
+    from jaxdis.structured.evaluate import evaluate_structured
+    from jaxdis.typing import Factors, Sample
 
 __version__ = "0.1.0"
 __all__ = [
@@ -50,13 +56,28 @@ ROOMS = frozenset(
     }
 )
 
+# Where each public name is defined; the imports above are for type checkers.
+HOMES = {
+    "jaxdis.evaluation.evaluate": ("blend_table", "evaluate", "relate"),
+    "jaxdis.evaluation.results": ("Scores",),
+    "jaxdis.evaluation.sensitivity": ("sample_curve", "sweep"),
+    "jaxdis.metrics": ("METRICS", "Blend", "Direct"),
+    "jaxdis.relations": ("RELATIONS", "Relation"),
+    "jaxdis.scores": ("SCORES",),
+    "jaxdis.spec": ("Spec",),
+    "jaxdis.structured.evaluate": ("evaluate_structured",),
+    "jaxdis.typing": ("Factors", "Sample"),
+}
+_HOME_OF = {name: home for home, names in HOMES.items() for name in names}
+
 
 def __getattr__(name: str):
-    """``jaxdis.data``, ``jaxdis.models``, … on first use: scoring arrays needs none of them."""
     if name in ROOMS:
         return importlib.import_module(f"jaxdis.{name}")
-    if name == "evaluate_structured":
-        return importlib.import_module("jaxdis.structured.evaluate").evaluate_structured
+    if name in _HOME_OF:
+        value = getattr(importlib.import_module(_HOME_OF[name]), name)
+        globals()[name] = value
+        return value
     raise AttributeError(f"module 'jaxdis' has no attribute {name!r}")
 
 

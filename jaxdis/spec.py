@@ -4,9 +4,12 @@ import dataclasses
 import functools
 import inspect
 import json
+import typing
 import zlib
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
+
+from jaxtyping import AbstractArray
 
 from jaxdis.options import checked_value, shown
 
@@ -15,8 +18,8 @@ from jaxdis.options import checked_value, shown
 class Spec:
     """``function`` with some of its keyword-only options set. Hashable and comparable, unlike a closure or a partial.
 
-    What the function takes is read off its signature: a stochastic one has ``key``, one that needs held-out samples has
-    ``test``, one that can weigh samples has ``weights``.
+    The signature of the function decides which arrays it reads besides codes and factors (:class:`Reads`); every other
+    keyword-only argument is a static option and needs a default.
     """
 
     function: Callable
@@ -45,17 +48,27 @@ class Spec:
         return (inspect.getdoc(self.function) or "").split("\n")[0]
 
     @property
-    def knobs(self) -> dict[str, Any]:
+    def all_options(self) -> dict[str, Any]:
         """Every static option with its value here."""
         return {**_static_options(self.function), **dict(self.options)}
+
+    @property
+    def reads(self) -> "Reads":
+        """Which arrays the function reads besides codes and factors."""
+        return _reads(self.function)
 
     @property
     def distinct_samples(self) -> bool:
         """Whether samples may not repeat: see :func:`distinct_samples`."""
         return getattr(self.function, "distinct_samples", False)
 
-    def takes(self, argument: str) -> bool:
-        return argument in _parameters(self.function)
+    def prepare(self, key, factors) -> Any:
+        """What all members share, made once with the function's own options; None for most functions."""
+        make = getattr(self.function, "prepare", None)
+        if make is None:
+            return None
+        options = {name: value for name, value in self.all_options.items() if name in _parameters(make)}
+        return make(key, factors, **options) if "key" in _parameters(make) else make(factors, **options)
 
     def with_options(self, **options: Any) -> "Spec":
         """The same function with other options.
@@ -67,7 +80,7 @@ class Spec:
 
     def describe(self) -> dict[str, Any]:
         """Name and all options, as plain data: the part of a cell's identity that this value is."""
-        return {"function": self.name, "options": self.knobs}
+        return {"function": self.name, "options": self.all_options}
 
     @property
     def seed(self) -> int:
@@ -82,8 +95,37 @@ def distinct_samples(function: Callable) -> Callable:
     return function
 
 
-# Arguments that carry arrays; everything else behind the `*` of a signature is a static option.
-ARRAY_ARGUMENTS = frozenset({"weights", "variances", "test", "active", "draws", "groups"})
+def prepared_by(make: Callable) -> Callable:
+    """Mark a function whose argument ``prepared`` is made once for all members.
+
+    ``make`` takes the factors (a key before them if it is stochastic) and those options of the function that it names.
+    """
+
+    def mark(function: Callable) -> Callable:
+        function.prepare = make
+        return function
+
+    return mark
+
+
+class Reads(NamedTuple):
+    """Which arguments a function of one representation has besides codes and factors.
+
+    ``key``: it is stochastic; ``test``: it needs held-out samples; ``weights``: it can weigh samples; ``variances``: it
+    reads the posterior's; ``active``: it can leave codes out; ``prepared``: see :func:`prepared_by`.
+    """
+
+    key: bool
+    test: bool
+    weights: bool
+    variances: bool
+    active: bool
+    prepared: bool
+
+
+@functools.cache
+def _reads(function: Callable) -> Reads:
+    return Reads(*(name in _parameters(function) for name in Reads._fields))
 
 
 @functools.cache
@@ -96,11 +138,24 @@ def _parameters(function: Callable) -> dict[str, inspect.Parameter]:
 
 @functools.cache
 def _static_options(function: Callable) -> dict[str, Any]:
-    return {
+    options = {
         name: parameter.default
         for name, parameter in _parameters(function).items()
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and name not in ARRAY_ARGUMENTS
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and name not in Reads._fields
     }
+    for name, default in options.items():
+        if default is inspect.Parameter.empty or _is_array(_parameters(function)[name].annotation):
+            known = ", ".join(Reads._fields)
+            raise ValueError(
+                f"{getattr(function, '__name__', function)}: argument {name!r} needs a default and a static value (an "
+                f"option), or one of the names of arrays ({known})"
+            )
+    return options
+
+
+def _is_array(annotation) -> bool:
+    kinds = typing.get_args(annotation) or (annotation,)
+    return any(isinstance(kind, type) and issubclass(kind, AbstractArray) for kind in kinds)
 
 
 def _checked_options(function: Callable, options) -> tuple[tuple[str, Hashable], ...]:

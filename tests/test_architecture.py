@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import jaxdis
+
 ROOT = Path(__file__).parent.parent / "jaxdis"
 
 # From the bottom up. A room may import from its own floor and from those below.
@@ -88,8 +90,34 @@ def test_heavy_libraries_have_one_door(library):
 def test_importing_the_package_is_light():
     program = "import sys, jaxdis; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
-    for library in ("matplotlib", "tensorflow_datasets", "dask", "sklearn", "tyro", "rich", "flax", "h5py", "PIL"):
+    for library in (
+        "jax",
+        "numpy",
+        "matplotlib",
+        "tensorflow_datasets",
+        "dask",
+        "sklearn",
+        "tyro",
+        "rich",
+        "h5py",
+        "PIL",
+    ):
         assert library not in loaded, library
+
+
+def test_scoring_arrays_loads_no_model():
+    program = "import sys, jaxdis; jaxdis.evaluate; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    for library in ("flax", "matplotlib", "tensorflow_datasets", "dask", "sklearn", "tyro", "rich", "h5py", "PIL"):
+        assert library not in loaded, library
+
+
+def test_type_checkers_see_the_names_that_are_loaded_on_first_use():
+    tree = ast.parse((ROOT / "__init__.py").read_text())
+    [block] = [node for node in tree.body if isinstance(node, ast.If)]
+    declared = {node.module: tuple(name.name for name in node.names) for node in block.body}
+    assert declared == jaxdis.HOMES
+    assert {name for names in declared.values() for name in names} | {"__version__"} == set(jaxdis.__all__)
 
 
 def test_no_module_is_a_warehouse():

@@ -193,7 +193,7 @@ def outcome(call, *names: str, value=None):
 def tables():
     for table in (METRICS, RELATIONS, SCORES):
         for name, row in table.items():
-            for option in row.knobs:
+            for option in row.all_options:
                 yield name, row, option
 
 
@@ -212,7 +212,7 @@ def test_options(place, value):
 @given(st.sampled_from(list(tables())), odd, st.text(max_size=8))
 def test_names_of_options(place, value, name):
     _, row, _ = place
-    assume(name not in row.knobs)
+    assume(name not in row.all_options)
     assert outcome(lambda: row.with_options(**{name: value}), "has no option") is None
 
 
@@ -235,12 +235,12 @@ FUNCTIONS = {
     ),
     "sweep": (
         lambda **given: jaxdis.sweep(CODES, VALUES, **given),
-        {"metric": "mig", "key": KEY, "column": None, "options": None, "bins": [20]},
-        ("metrics", "knobs"),
+        {"metric": "mig", "key": KEY, "column": None, "arguments": None, "bins": [20]},
+        ("metrics",),
     ),
     "sample_curve": (
         lambda **given: jaxdis.sample_curve(CODES, VALUES, **given),
-        {"metric": "mig", "key": KEY, "sizes": (20,), "column": None, "options": None},
+        {"metric": "mig", "key": KEY, "sizes": (20,), "column": None, "arguments": None},
         ("metrics",),
     ),
     "interval": (

@@ -79,7 +79,7 @@ def _specs(what: str) -> dict:
 
 
 def _options(row) -> str:
-    return ", ".join(f"{option}={value}" for option, value in row.knobs.items() if option != "method")
+    return ", ".join(f"{option}={value}" for option, value in row.all_options.items() if option != "method")
 
 
 def _metrics() -> list[tuple[str, str, str]]:
@@ -239,13 +239,13 @@ def _of_slots() -> list[tuple[str, str, str]]:
         ("structured.", ari),
         ("structured.", mean_segmentation_covering),
     ):
-        knobs = {
+        defaults = {
             name: parameter.default
             for name, parameter in inspect.signature(function).parameters.items()
             if parameter.default not in (inspect.Parameter.empty, None)
             and isinstance(parameter.default, str | int | float)
         }
         summary = (inspect.getdoc(function) or "").split("\n")[0]
-        options = ", ".join(f"{name}={value}" for name, value in knobs.items() if name != "method")
+        options = ", ".join(f"{name}={value}" for name, value in defaults.items() if name != "method")
         rows.append((f"jaxdis.{place}{function.__name__}", summary, options))
     return rows

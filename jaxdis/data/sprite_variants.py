@@ -4,6 +4,7 @@ Each draws its disturbance anew for every image, so a render needs a key and the
 """
 
 import logging
+import warnings
 from pathlib import Path
 
 import jax
@@ -18,6 +19,9 @@ logger = logging.getLogger(__name__)
 
 # The box the painting is shrunk to fit, (width, height), as disentanglement_lib does.
 _PAINTING_BOX = (350, 274)
+_PAINTING_FORMATS = ("JPEG", "PNG", "WEBP")
+# Three bytes each once decoded; a small file may hold far more.
+MOST_PIXELS = 100_000_000
 
 
 def _sprites(tables, factors) -> Float[Array, "n 64 64 1"]:
@@ -63,7 +67,7 @@ def load_painting(path: str | Path | None) -> np.ndarray:
 
     Raises:
       FileNotFoundError: saying which picture to put where.
-      ValueError: for a picture that leaves no room for a 64 × 64 piece.
+      ValueError: for a picture that is damaged, too large, or leaves no room for a 64 × 64 piece.
     """
     default = lattice.directory() / "the_scream.jpg"
     path = Path(path) if path is not None else default
@@ -72,12 +76,23 @@ def load_painting(path: str | Path | None) -> np.ndarray:
             f"painting: scream_dsprites needs a photograph of Edvard Munch's The Scream (Wikimedia Commons, "
             f"The_Scream.jpg, public domain) and found none at {path}; pass painting=<file> or save it as {default}"
         )
-    from PIL import Image
+    from PIL import Image, UnidentifiedImageError
 
-    with Image.open(path) as picture:
-        picture = picture.convert("RGB")
-        picture.thumbnail(_PAINTING_BOX, Image.Resampling.LANCZOS)
-        return checked_painting(np.asarray(picture, np.float32) / 255)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # refused below, before it is decoded
+            with Image.open(path, formats=_PAINTING_FORMATS) as picture:
+                if picture.width * picture.height > MOST_PIXELS:
+                    raise ValueError(
+                        f"painting: needs a picture of at most {MOST_PIXELS:,} pixels, got {picture.width:,} × "
+                        f"{picture.height:,} in {path}"
+                    )
+                picture = picture.convert("RGB")
+                picture.thumbnail(_PAINTING_BOX, Image.Resampling.LANCZOS)
+    except (UnidentifiedImageError, Image.DecompressionBombError, OSError, SyntaxError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise ValueError(f"painting: needs a whole JPEG, PNG or WebP picture, got {path} ({reason})") from None
+    return checked_painting(np.asarray(picture, np.float32) / 255)
 
 
 def checked_painting(painting: np.ndarray) -> np.ndarray:

@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdis.metrics import Metric
 from jaxdis.metrics.metric import metric_seed
+from jaxdis.spec import Spec
 from jaxdis.typing import Sample
 
 SEED = metric_seed("bootstrap")
@@ -21,11 +21,11 @@ class Again(NamedTuple):
     drawn: Sample
     halved: Sample
 
-    def for_metric(self, metric: Metric) -> Sample:
-        """The version that a metric can read."""
-        if metric.distinct_samples:
+    def version_for(self, spec: Spec) -> Sample:
+        """The version that a function can read."""
+        if spec.distinct_samples:
             return self.halved
-        return self.weighted if metric.needs("weights") else self.drawn
+        return self.weighted if spec.reads.weights else self.drawn
 
 
 def replicate(key: jax.Array, sample: Sample) -> Again:

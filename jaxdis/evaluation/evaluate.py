@@ -123,15 +123,15 @@ def relate(
     codes, test = near_zero(codes, test)
     given = {"test": test, "weights": weights, "variances": variances, "active": active}
     for name, value in given.items():
-        if value is not None and not spec.takes(name):
+        if value is not None and not getattr(spec.reads, name):
             raise ValueError(f"{name}: needs a relation that reads it, got {spec}")
     codes = check_codes(codes, "codes")
     if codes.ndim != 2:
         raise ValueError(f"codes: needs shape [n, d] (one member), got {codes.shape}")
     factors = Factors.checked(factors)
     check_same_samples("codes", codes[None], factors)
-    check_neighbors(spec.knobs, spec.name, len(codes))
-    members, shared = gathered(codes[None], factors, key, **given, split=spec.takes("test"))
+    check_neighbors(spec.all_options, spec.name, len(codes))
+    members, shared = gathered(codes[None], factors, key, **given, split=spec.reads.test)
     return _relate(spec, jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), members), shared)
 
 
@@ -141,14 +141,14 @@ def blend_table(
     relations: Sequence[str] | None = None,
     scores: Sequence[str] | None = None,
     key: jax.Array | None = None,
-    **options,
+    **arguments,
 ) -> Scores:
     """Every relation × every score; each relation is computed once.
 
     Args:
       relations: names; all when None.
       scores: names; all when None.
-      options: further arguments of :func:`evaluate`.
+      arguments: further arguments of :func:`evaluate`.
 
     Returns:
       :class:`Scores` with columns ``relation/score`` and ``relation/score.field``.
@@ -158,34 +158,34 @@ def blend_table(
     """
     relations = names_of("all" if relations is None else relations, RELATIONS, "relation")
     scores = names_of("all" if scores is None else scores, SCORES, "score")
-    check_options(options)
+    check_arguments(arguments)
     table = {f"{relation}/{score}": Blend(relation, score) for relation in relations for score in scores}
-    return evaluate(codes, factors, table, key, **options)
+    return evaluate(codes, factors, table, key, **arguments)
 
 
-def check_options(options) -> dict:
+def check_arguments(arguments) -> dict:
     """Further arguments of :func:`evaluate`, by name.
 
     Raises:
       ValueError: for a name that it does not have.
     """
-    if options is None:
+    if arguments is None:
         return {}
-    if not isinstance(options, Mapping):
-        raise ValueError(f"options: needs a mapping of arguments of evaluate, got {shown(options)}")
+    if not isinstance(arguments, Mapping):
+        raise ValueError(f"arguments: needs a mapping of arguments of evaluate, got {shown(arguments)}")
     parameters = inspect.signature(evaluate).parameters.values()
     known = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
-    for name in options:
+    for name in arguments:
         if name not in known:
-            raise ValueError(f"options: needs names among {', '.join(known)}, got {shown(name)}")
-    return dict(options)
+            raise ValueError(f"arguments: needs names among {', '.join(known)}, got {shown(name)}")
+    return dict(arguments)
 
 
 def _relate(spec: Spec, member: Member, shared: Shared) -> Relation:
     key = jax.random.fold_in(shared.key, 0)
     whole = Sample(member.codes, shared.factors, shared.weights, member.variances)
     train, held_out = train_and_test(whole, member, shared)
-    return _apply_jitted(spec, key, train if spec.takes("test") else whole, held_out, member.active)
+    return _apply_jitted(spec, key, train if spec.reads.test else whole, held_out, member.active)
 
 
 _apply_jitted = jax.jit(apply, static_argnums=0)

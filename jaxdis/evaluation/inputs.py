@@ -13,7 +13,7 @@ import numpy as np
 from jaxdis.arrays import as_numpy
 from jaxdis.evaluation.member import Member, Plan, Shared
 from jaxdis.metrics import METRICS, Blend, Direct, Metric
-from jaxdis.metrics.metric import metric_seed, prepared
+from jaxdis.metrics.metric import metric_seed, prepared_for, sources_of
 from jaxdis.options import Count, checked_devices, checked_key, checked_value, listed, shown
 from jaxdis.typing import Factors
 
@@ -114,7 +114,7 @@ def refuse_ignored(argument: str, plan: Plan) -> None:
     Raises:
       ValueError: naming those metrics.
     """
-    deaf = [name for name, metric in plan if not metric.needs(argument)]
+    deaf = [name for name, metric in plan if not getattr(metric.source.reads, argument)]
     if deaf:
         some = ", ".join(deaf[:10]) + (", …" if len(deaf) > 10 else "")
         raise ValueError(
@@ -265,7 +265,7 @@ def _numbers(values, name: str) -> np.ndarray:
     return array
 
 
-_prepared = jax.jit(prepared, static_argnums=0)
+_prepared = jax.jit(prepared_for, static_argnums=0)
 
 
 def inputs_of(
@@ -276,12 +276,12 @@ def inputs_of(
         if value is not None:
             refuse_ignored(name, plan)
     for name, metric in plan:
-        halved = bool(bootstrap) and metric.distinct_samples
-        check_neighbors(metric.knobs, name, codes.shape[1], halved=halved)
-    split = any(metric.needs("test") for _, metric in plan)
+        halved = bool(bootstrap) and metric.source.distinct_samples
+        check_neighbors(metric.all_options, name, codes.shape[1], halved=halved)
+    sources = sources_of(metric for _, metric in plan)
+    split = any(spec.reads.test for spec in sources)
     members, shared = gathered(codes, factors, key, test, weights, variances, active, numbers, split=split)
-    draws = {name: _prepared(metric, shared.key, factors) for name, metric in plan}
-    return members, shared._replace(draws=draws)
+    return members, shared._replace(prepared=_prepared(sources, shared.key, factors))
 
 
 def gathered(
@@ -302,7 +302,7 @@ def gathered(
     if active is not None:
         active = check_active(active, m, d)
     members = Member(check_numbers(numbers, m), codes, variances, test_codes, active)
-    return members, Shared(key, factors, check_weights(weights, n), test_factors, train_rows, test_rows, {})
+    return members, Shared(key, factors, check_weights(weights, n), test_factors, train_rows, test_rows)
 
 
 def _check_test(test, codes, factors: Factors):

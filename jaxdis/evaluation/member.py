@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from jaxdis.evaluation.bootstrap import SEED, replicate
 from jaxdis.metrics import Metric
-from jaxdis.metrics.metric import prepared
+from jaxdis.metrics.metric import apply, prepared_for, sources_of
 from jaxdis.relations.relation import finite_codes
 from jaxdis.typing import Factors, Sample
 
@@ -34,18 +34,18 @@ class Shared(NamedTuple):
     test_factors: Factors | None
     train_rows: jax.Array | None
     test_rows: jax.Array | None
-    draws: dict
+    prepared: tuple = ()  # for each source of the plan
 
 
 def score_member(plan: Plan, member: Member, shared: Shared):
     """All metrics of one member, ``{name: NamedTuple}``, and whether its codes are finite. Traced, pure."""
     whole, train, held_out = _samples(member, shared)
 
-    def read_by(metric):
-        return (train, held_out) if metric.needs("test") else (whole, None)
+    def samples_for(spec):
+        return (train, held_out) if spec.reads.test else (whole, None)
 
     key = jax.random.fold_in(shared.key, member.number)
-    return _measure(plan, key, read_by, member.active, shared.draws), finite_codes(member.codes).all()
+    return _measure(plan, key, samples_for, member.active, shared.prepared), finite_codes(member.codes).all()
 
 
 def score_member_often(plan_and_count: tuple[Plan, int], member: Member, shared: Shared):
@@ -61,12 +61,12 @@ def score_member_often(plan_and_count: tuple[Plan, int], member: Member, shared:
         # Train and test are drawn apart, or a sample could be in both.
         tests = None if held_out is None else replicate(keys[2], held_out).drawn
 
-        def read_by(metric):
-            version = trains if metric.needs("test") else samples
-            return version.for_metric(metric), tests if metric.needs("test") else None
+        def samples_for(spec):
+            return (trains.version_for(spec), tests) if spec.reads.test else (samples.version_for(spec), None)
 
-        draws = {name: prepared(metric, draw, read_by(metric)[0].factors) for name, metric in plan}
-        results = _measure(plan, jax.random.fold_in(draw, member.number), read_by, member.active, draws)
+        sources = sources_of(metric for _, metric in plan)
+        prepared = [prepared_for((spec,), draw, samples_for(spec)[0].factors)[0] for spec in sources]
+        results = _measure(plan, jax.random.fold_in(draw, member.number), samples_for, member.active, prepared)
         return {name: scalars(result) for name, result in results.items()}
 
     # One after the other: memory is that of one replicate.
@@ -74,12 +74,14 @@ def score_member_often(plan_and_count: tuple[Plan, int], member: Member, shared:
     return *score_member(plan, member, shared), again
 
 
-def _measure(plan: Plan, key, read_by: Callable, active, draws: dict) -> dict[str, tuple]:
-    relations, split_relations, results = {}, {}, {}
-    for name, metric in plan:
-        known = split_relations if metric.needs("test") else relations
-        results[name] = metric.measure(key, *read_by(metric), active, known, draws[name])
-    return results
+def _measure(plan: Plan, key, samples_for: Callable, active, prepared) -> dict[str, tuple]:
+    """First every function that reads samples, each once; then the metrics made of what these return."""
+    sources = sources_of(metric for _, metric in plan)
+    results = {
+        spec: apply(spec, key, *samples_for(spec), active, shared)
+        for spec, shared in zip(sources, prepared, strict=True)
+    }
+    return {name: metric.finish(results[metric.source]) for name, metric in plan}
 
 
 def scalars(result: tuple) -> dict[str, jax.Array]:

@@ -1,4 +1,4 @@
-"""How much a score depends on its knobs and on the number of samples, over a zoo."""
+"""How much a score depends on its options and on the number of samples, over a zoo."""
 
 import itertools
 import numbers
@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdis.evaluation.evaluate import check_options, evaluate
+from jaxdis.evaluation.evaluate import check_arguments, evaluate
 from jaxdis.evaluation.inputs import check_codes, check_same_samples, plan_of
 from jaxdis.metrics import Metric
 from jaxdis.metrics.metric import metric_seed
@@ -20,7 +20,7 @@ SEED = metric_seed("sample curve")
 
 
 class Sweep(NamedTuple):
-    """``settings``, one dict of knobs a row; ``score [settings, m]``, the headline; ``rank_correlation [settings,
+    """``settings``, one dict of options per row; ``score [settings, m]``, the headline; ``rank_correlation [settings,
     settings]`` over members (Spearman, NaN for fewer than two); ``columns``, every column of the metric ``[settings,
     m]``."""
 
@@ -49,10 +49,10 @@ def sweep(
     key: jax.Array | None = None,
     *,
     column: str | None = None,
-    options: Mapping[str, Any] | None = None,
-    **knobs: Sequence,
+    arguments: Mapping[str, Any] | None = None,
+    **options: Sequence,
 ) -> Sweep:
-    """One metric under every combination of values of its knobs, in one program.
+    """One metric under every combination of values of its options, in one program.
 
     ``sweep(codes, factors, "mig", bins=[10, 20, 50])`` asks whether the ranking of a zoo hangs on the number of bins.
 
@@ -62,21 +62,22 @@ def sweep(
       metric: a name or a metric.
       key: every setting sees the same.
       column: which field of the metric is the headline, such as ``"completeness"``; its first when None.
-      options: further arguments of :func:`jaxdis.evaluate`.
-      knobs: for each knob of the metric the values to try; the last varies fastest.
+      arguments: further arguments of :func:`jaxdis.evaluate`.
+      options: for each option of the metric the values to try; the last varies fastest.
 
     Raises:
-      ValueError: for a knob that the metric does not have, or none at all.
+      ValueError: for an option that the metric does not have, or none at all.
 
     Reference: Locatello et al. 2020, §6.2; Mahon et al. 2024, §5 (how much metrics hang on their settings).
     """
-    metric, options = _one(metric), check_options(options)
-    knobs = {name: _values(name, values) for name, values in knobs.items()}
-    if not knobs or not all(knobs.values()):
-        raise ValueError(f"knobs: needs at least one with values to try; the knobs are {sorted(metric.knobs)}")
-    settings = tuple(dict(zip(knobs, values, strict=True)) for values in itertools.product(*knobs.values()))
+    metric, arguments = _one(metric), check_arguments(arguments)
+    options = {name: _values(name, values) for name, values in options.items()}
+    if not options or not all(options.values()):
+        known = sorted(metric.all_options)
+        raise ValueError(f"options: needs at least one with values to try; the options are {known}")
+    settings = tuple(dict(zip(options, values, strict=True)) for values in itertools.product(*options.values()))
     plan = {str(row): metric.with_options(**setting) for row, setting in enumerate(settings)}
-    scores = evaluate(_as_zoo(codes), factors, plan, key, **options)
+    scores = evaluate(_as_zoo(codes), factors, plan, key, **arguments)
     fields = [_field(name) for name in scores if name.partition(".")[0] == "0"]
     columns = {field: np.stack([scores[_column(str(row), field)] for row in range(len(plan))]) for field in fields}
     score = columns[_headline(column, fields)]
@@ -91,7 +92,7 @@ def sample_curve(
     *,
     sizes: Sequence[int] = (100, 1000, 10000),
     column: str | None = None,
-    options: Mapping[str, Any] | None = None,
+    arguments: Mapping[str, Any] | None = None,
 ) -> SampleCurve:
     """One metric against the number of samples, twice at each size: how many samples a ranking needs.
 
@@ -105,7 +106,7 @@ def sample_curve(
       key: decides the samples too.
       sizes: numbers of samples, each from 2 to n.
       column: which field of the metric is the headline; its first when None.
-      options: further arguments of :func:`jaxdis.evaluate` but those that go with samples.
+      arguments: further arguments of :func:`jaxdis.evaluate`, except arrays of samples (`test`, `weights`, …).
 
     Raises:
       ValueError: for a size outside that range.
@@ -113,10 +114,10 @@ def sample_curve(
     Reference: Locatello et al. 2020, §6.2 (rank correlation between two runs at 100 and at 10,000 samples).
     """
     metric, codes, factors = _one(metric), _as_zoo(codes), Factors.checked(factors)
-    options = check_options(options)
+    arguments = check_arguments(arguments)
     for name in ("test", "weights", "variances"):
-        if options.get(name) is not None:
-            raise ValueError(f"options: {name} goes with all samples, a curve draws some; got it all the same")
+        if arguments.get(name) is not None:
+            raise ValueError(f"arguments: `{name}` cannot be used with sample_curve, which draws its own subsets")
     check_same_samples("codes", codes, factors)
     n = codes.shape[1]
     sizes = _values("sizes", sizes)
@@ -134,7 +135,7 @@ def sample_curve(
                 factors.take(jnp.asarray(rows)),
                 {"0": metric},
                 jax.random.fold_in(key, run),
-                **options,
+                **arguments,
             )
             for run, rows in enumerate(runs)
         ]

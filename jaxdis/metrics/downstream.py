@@ -3,7 +3,6 @@
 from typing import Annotated, Literal, NamedTuple
 
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from jaxdis.arrays import safe_divide
@@ -14,7 +13,7 @@ from jaxdis.learners.linear import standardized
 from jaxdis.learners.logistic import fit_logistic, fit_logistic_validated, log_probabilities, predict
 from jaxdis.learners.roc import roc_auc
 from jaxdis.options import Count, Counts, Cuts, Depth, Positive, Range
-from jaxdis.relations.relation import finite_codes
+from jaxdis.relations.samples import Samples, read
 from jaxdis.spec import distinct_samples
 from jaxdis.typing import Codes, Factors, Sample
 
@@ -57,15 +56,9 @@ def explicitness(
     a code that is constant and on a class missing from the test samples, and misnames classes when one is missing from
     the training samples.
     """
-    discrete = [j for j, size in enumerate(factors.sizes) if size is not None]
-    if not discrete:
-        undefined = jnp.full((), jnp.nan)
-        return Explicitness(undefined, undefined, jnp.full(factors.num_factors, jnp.nan))
-    sizes = tuple(factors.sizes[j] for j in discrete)
-    shown = jnp.ones(codes.shape[1], bool) if active is None else active
-    inputs = jnp.where(shown[None, :], standardized(jnp.nan_to_num(codes)), 0.0)
-    held_out = jnp.where(shown[None, :], standardized(jnp.nan_to_num(test.codes), like=jnp.nan_to_num(codes)), 0.0)
-    classes, truth = factors.discrete(), test.factors.discrete()
+    samples = read(codes, factors, test, active)
+    inputs, held_out = standardized(samples.train), standardized(samples.held_out, like=samples.train)
+    classes, sizes = samples.classes, samples.sizes
     if classifier == "multinomial":
         model = fit_logistic(inputs, classes, sizes, strength=strength)
         judged = [log_probabilities(model, sample, sizes) for sample in (inputs, held_out)]
@@ -73,15 +66,12 @@ def explicitness(
         pairs = (2,) * sum(sizes)
         model = fit_logistic(inputs, one_hot_of(classes, sizes).astype(jnp.int32), pairs, strength=strength)
         judged = [log_probabilities(model, sample, pairs)[:, 1::2] for sample in (inputs, held_out)]
-    train, held = (
-        _mean_area(probability, labels, sizes, classes)
-        for probability, labels in zip(judged, (classes, truth), strict=True)
-    )
-    train, held = (2 * (area - 0.5) if rescale else area for area in (train, held))
-    usable = (finite_codes(codes) & finite_codes(test.codes)).all()
-    per_factor = jnp.full(factors.num_factors, jnp.nan).at[np.array(discrete)].set(jnp.where(usable, held, jnp.nan))
-    score = jnp.where(usable, jnp.nanmean(held), jnp.nan)
-    return Explicitness(score, jnp.where(usable, jnp.nanmean(train), jnp.nan), per_factor)
+    areas = [
+        samples.by_factor(_mean_area(probability, labels, sizes, classes))
+        for probability, labels in zip(judged, (classes, samples.truth), strict=True)
+    ]
+    train, held = (2 * (area - 0.5) if rescale else area for area in areas)
+    return Explicitness(jnp.nanmean(held), jnp.nanmean(train), held)
 
 
 class InfoE(NamedTuple):
@@ -110,39 +100,25 @@ def infoe(codes: Codes, factors: Factors, *, steps: Count = 100, active: Bool[Ar
     as here. It stops scikit-learn's solver after 100 iterations, short of the optimum where the classifier is hard to
     fit (0.490 for 0.516 on the codes of one autoencoder).
     """
-    discrete = [j for j, size in enumerate(factors.sizes) if size is not None]
-    per_factor = jnp.full(factors.num_factors, jnp.nan)
-    if not discrete:
-        return InfoE(jnp.full((), jnp.nan), per_factor)
-    sizes = tuple(factors.sizes[j] for j in discrete)
-    classes = factors.discrete()
-    shown = jnp.ones(codes.shape[1], bool) if active is None else active
-    inputs = jnp.where(shown[None, :], standardized(jnp.nan_to_num(codes)), 0.0)
+    samples = read(codes, factors, None, active)
+    inputs, classes, sizes = standardized(samples.train), samples.classes, samples.sizes
     hot, member = one_hot_of(classes, sizes), jnp.asarray(Groups.of(sizes).member)
     counts = hot.sum(axis=0)
     occurring = (counts > 0).astype(jnp.float32) @ member
     balanced = (hot * safe_divide(codes.shape[0], counts)[None, :]) @ member / occurring[None, :]
     model = fit_logistic(inputs, classes, sizes, strength=jnp.inf, weights=balanced, steps=steps)
     entropy = -((log_probabilities(model, inputs, sizes) * hot) @ member).mean(axis=0)
-    several = occurring > 1
-    share = jnp.where(several, 1 - entropy / jnp.log(jnp.maximum(occurring, 2.0)), jnp.nan)
-    share = jnp.where(finite_codes(codes).all(), share, jnp.nan)
-    mean = jnp.where(several, share, 0.0).sum() / several.sum().astype(jnp.float32)
-    return InfoE(mean, per_factor.at[np.array(discrete)].set(share))
+    share = 1 - entropy / jnp.log(jnp.maximum(occurring, 2.0))
+    return InfoE(samples.mean(share), samples.by_factor(share))
 
 
 def _mean_area(log_probability, labels, sizes, trained_on) -> Float[Array, " j"]:
-    """Mean area over the classes present among the labels, 0.5 for one that training lacks.
-
-    NaN for a factor with one value in training.
-    """
+    """Mean area over the classes present among the labels, 0.5 for one that training lacks."""
     areas = roc_auc(log_probability.T, one_hot_of(labels, sizes).T > 0)
     present, learned = jnp.isfinite(areas), one_hot_of(trained_on, sizes).any(axis=0)
     areas = jnp.where(present & ~learned, 0.5, areas)
     member = jnp.asarray(Groups.of(sizes).member)
-    mean = (jnp.where(present, areas, 0.0) @ member) / (present.astype(jnp.float32) @ member)
-    several = trained_on.max(axis=0) > trained_on.min(axis=0)
-    return jnp.where(several, mean, jnp.nan)
+    return (jnp.where(present, areas, 0.0) @ member) / (present.astype(jnp.float32) @ member)
 
 
 class LearningCurve(NamedTuple):
@@ -186,13 +162,14 @@ def downstream_logistic(
 
     Reference: Locatello et al. 2020, §4.2.8 and §7 (5,000 test samples in the former, 10,000 in the latter).
     """
-    inputs, held_out, classes, truth, values = _read(codes, factors, test, active)
+    samples = read(codes, factors, test, active)
 
     def accuracy(size):
-        model = fit_logistic_validated(inputs[:size], classes[:size], values, folds=folds).model
-        return (predict(model, held_out, values) == truth).astype(jnp.float32).mean(axis=0)
+        model = fit_logistic_validated(samples.train[:size], samples.classes[:size], samples.sizes, folds=folds).model
+        right = predict(model, samples.held_out, samples.sizes) == samples.truth
+        return right.astype(jnp.float32).mean(axis=0)
 
-    return _curve(accuracy, sizes, codes, factors, test)
+    return _curve(accuracy, sizes, samples)
 
 
 def downstream_trees(
@@ -222,35 +199,20 @@ def downstream_trees(
 
     Reference: Locatello et al. 2020, §4.2.8 and §7 (scikit-learn's ``GradientBoostingClassifier`` at its defaults).
     """
-    inputs, held_out, classes, truth, values = _read(codes, factors, test, active)
+    samples = read(codes, factors, test, active)
 
     def accuracy(size):
         options = {"splitter": splitter, "max_bins": max_bins, "stages": stages, "rate": rate, "depth": depth}
-        found = fit_boosting(inputs[:size], classes[:size], values, held_out, **options)
-        return boosted_accuracy(found.test, truth, values)
+        trees = fit_boosting(samples.train[:size], samples.classes[:size], samples.sizes, samples.held_out, **options)
+        return boosted_accuracy(trees.test, samples.truth, samples.sizes)
 
-    return _curve(accuracy, sizes, codes, factors, test)
-
-
-def _read(codes, factors: Factors, test: Sample, active):
-    """Codes that are finite and active, training and held out; classes of discrete factors and how many there are."""
-    shown = jnp.ones(codes.shape[1], bool) if active is None else active
-    inputs, held_out = (jnp.where(shown[None, :], jnp.nan_to_num(sample), 0.0) for sample in (codes, test.codes))
-    values = tuple(size for size in factors.sizes if size is not None)
-    return inputs, held_out, factors.discrete(), test.factors.discrete(), values
+    return _curve(accuracy, sizes, samples)
 
 
-def _curve(accuracy, sizes, codes, factors: Factors, test: Sample) -> LearningCurve:
-    """``accuracy(size)`` of discrete factors at each size, as a learning curve."""
-    usable = (finite_codes(codes) & finite_codes(test.codes)).all()
-    discrete = [j for j, size in enumerate(factors.sizes) if size is not None]
-    classes = factors.discrete()
-    cut = [min(size, codes.shape[0]) for size in sizes]
-    known = {size: accuracy(size) for size in dict.fromkeys(cut)} if discrete else {}
-    several = classes.max(axis=0) > classes.min(axis=0)
-    table = jnp.full((len(sizes), factors.num_factors), jnp.nan)
-    if discrete:
-        found = jnp.stack([known[size] for size in cut])
-        table = table.at[:, np.array(discrete)].set(jnp.where(several[None, :] & usable, found, jnp.nan))
+def _curve(accuracy, sizes, samples: Samples) -> LearningCurve:
+    """``accuracy(size)`` of every factor at each size, as a learning curve."""
+    cut = [min(size, len(samples.train)) for size in sizes]
+    by_size = {size: accuracy(size) for size in dict.fromkeys(cut)}
+    table = samples.by_factor(jnp.stack([by_size[size] for size in cut]))
     means = jnp.nanmean(table, axis=1)
     return LearningCurve(means[-1], jnp.nanmin(table[-1]), means[min(1, len(sizes) - 1)] / means[-1], means, table)

@@ -9,8 +9,7 @@ from jaxtyping import Array, Bool, Float, Key
 from jaxdis.arrays import safe_divide, weighted_mean
 from jaxdis.learners.linear import lasso, standardized
 from jaxdis.learners.probes import PRESETS, WIDTH, Preset, predict_with_probes
-from jaxdis.metrics.single_neuron import chance_of, joint_accuracy
-from jaxdis.relations.relation import finite_codes
+from jaxdis.relations.samples import above_chance, joint_accuracy, read
 from jaxdis.typing import Codes, Factors, Sample
 
 # Of the samples, the share that probes learn from; the rest is the control.
@@ -123,40 +122,28 @@ def novel_combination(
 
 def _read_out(key, codes, factors: Factors, judged: tuple[Sample, ...], preset, units, epochs) -> list[Composition]:
     """Probes trained once and judged on several sets of samples."""
-    sizes = tuple(size or 1 for size in factors.sizes)
-    last = np.array([sizes], np.int32) - 1
-    classes = jnp.clip(factors.values.astype(jnp.int32), 0, last)
-    several = classes.max(axis=0) > classes.min(axis=0)
-    defined = several & np.array([size is not None for size in factors.sizes]) & finite_codes(codes).all()
-    chance = chance_of(classes, sizes)
-    pair = jnp.where(jnp.eye(len(sizes), dtype=bool), chance[:, None], chance[:, None] * chance[None, :])
-    mask = jnp.ones((1, codes.shape[1], len(sizes)), bool)
+    tests = [read(codes, factors, sample, None) for sample in judged]
+    first, held_out = tests[0], jnp.concatenate([samples.held_out for samples in tests])
+    mask = jnp.ones((1, codes.shape[1], len(first.sizes)), bool)
     recipe = PRESETS[preset].with_epochs(epochs)
-    everything = jnp.nan_to_num(jnp.concatenate([sample.codes for sample in judged]))
-    named = predict_with_probes(
-        key, jnp.nan_to_num(codes), classes, sizes, everything, mask, recipe=recipe, width=units
+    predicted = predict_with_probes(
+        key, first.train, first.classes, first.sizes, held_out, mask, recipe=recipe, width=units
     )[0]
-    found, start = [], 0
-    for sample in judged:
-        truth = jnp.clip(sample.factors.values.astype(jnp.int32), 0, last)
-        correct = (named[start : start + len(truth)] == truth).astype(jnp.float32)
-        start += len(truth)
-        known = defined & finite_codes(sample.codes).all()
-        both = known[:, None] & known[None, :]
+    chance = first.chance()
+    chance_of_pair = jnp.where(jnp.eye(len(chance), dtype=bool), chance[:, None], chance[:, None] * chance[None, :])
+
+    def composition(samples, predicted):
+        correct = (predicted == samples.truth).astype(jnp.float32)
         accuracy, joint = correct.mean(axis=0), joint_accuracy(correct)
-        found.append(
-            Composition(
-                jnp.where(known, accuracy, jnp.nan),
-                jnp.where(known, _above_chance(accuracy, chance), jnp.nan),
-                jnp.where(both, joint, jnp.nan),
-                jnp.where(both, _above_chance(joint, pair), jnp.nan),
-            )
+        return Composition(
+            samples.by_factor(accuracy),
+            samples.by_factor(above_chance(accuracy, chance)),
+            samples.by_pair(joint),
+            samples.by_pair(above_chance(joint, chance_of_pair)),
         )
-    return found
 
-
-def _above_chance(accuracy, chance):
-    return jnp.maximum(safe_divide(accuracy - chance, 1 - chance), 0.0)
+    ends = np.cumsum([len(samples.truth) for samples in tests])[:-1]
+    return [composition(*pair) for pair in zip(tests, jnp.split(predicted, ends), strict=True)]
 
 
 class ZeroShot(NamedTuple):
@@ -193,11 +180,10 @@ def zero_shot(
     """
     values = factors.values.astype(jnp.float32)
     unseen = test.factors.values.astype(jnp.float32)
-    shown = jnp.ones(codes.shape[1], bool) if active is None else active
-    clean, far = (jnp.where(shown[None, :], jnp.nan_to_num(sample), 0.0) for sample in (codes, test.codes))
-    inputs = standardized(clean)
+    samples = read(codes, factors, test, active)
+    inputs = standardized(samples.train)
     weights = lasso(inputs, standardized(values), penalty)
-    varied = (values.max(axis=0) > values.min(axis=0)) & (finite_codes(codes) & finite_codes(test.codes)).all()
+    varied = (values.max(axis=0) > values.min(axis=0)) & samples.finite.all()
 
     def error(inputs, targets):
         goal = standardized(targets, like=values)
@@ -205,7 +191,7 @@ def zero_shot(
         deviation = goal.std(axis=0)
         return jnp.where(varied & (deviation > 0), safe_divide(error, deviation), jnp.nan)
 
-    outside = error(standardized(far, like=clean), unseen)
+    outside = error(standardized(samples.held_out, like=samples.train), unseen)
     return ZeroShot(jnp.nanmean(outside), error(inputs, values), outside)
 
 

@@ -8,9 +8,11 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from jaxdis.arrays import safe_divide
 from jaxdis.learners.probes import WIDTH, Preset
-from jaxdis.metrics.probes import mean_over_usable, named_correctly, only_usable, problem_of, recipe_of
+from jaxdis.metrics.probes import classified_correctly, recipe_of
 from jaxdis.metrics.single_neuron import align_codes
 from jaxdis.options import Count, Units
+from jaxdis.relations.information import mutual_information_equal_count
+from jaxdis.relations.samples import Samples, read
 from jaxdis.typing import Codes, Factors, Sample
 
 
@@ -61,20 +63,19 @@ def nk(
 
     Reference: Mahon et al. 2024, §4.3 and §5. Tables print the raw difference, not adjusted for chance.
     """
-    problem = problem_of(codes, factors, test, active)
-    orders = knockout_order(problem.information, problem.shown, problem.usable, knocked, reuse=mode == "code")
+    samples = read(codes, factors, test, active)
+    orders = _orders(samples, factors, knocked, mode)
     gone = jax.nn.one_hot(orders, codes.shape[1], dtype=bool).any(axis=1).T  # [d, k]
-    full = jnp.broadcast_to(problem.shown[:, None], gone.shape)
-    correct = named_correctly(key, problem, jnp.stack([full, full & ~gone]), recipe_of(preset, epochs), width)
+    full = jnp.broadcast_to(samples.shown[:, None], gone.shape)
+    correct = classified_correctly(key, samples, jnp.stack([full, full & ~gone]), recipe_of(preset, epochs), width)
     whole, without = correct.mean(axis=1)
     lost = jnp.where(orders[:, 0] >= 0, whole - without, 0.0)
-    keep = only_usable(problem)
     return Knockout(
-        mean_over_usable(problem, lost),
-        keep(lost),
-        keep(safe_divide(lost, 1 - problem.chance)),
-        keep(whole),
-        keep(jnp.where(orders[:, 0] >= 0, without, whole)),
+        samples.mean(lost),
+        samples.by_factor(lost),
+        samples.by_factor(safe_divide(lost, 1 - samples.chance())),
+        samples.by_factor(whole),
+        samples.by_factor(jnp.where(orders[:, 0] >= 0, without, whole)),
         orders[:, 0],
     )
 
@@ -100,14 +101,15 @@ def knockout_curve(
 
     Reference: Mahon et al. 2024, released code (progressive knock-out; it records training accuracy, this is held out).
     """
-    problem = problem_of(codes, factors, test, active)
+    samples = read(codes, factors, test, active)
     d = codes.shape[1]
     most = d if most is None else min(most, d)
-    orders = knockout_order(problem.information, problem.shown, problem.usable, most, reuse=mode == "code")
+    orders = _orders(samples, factors, most, mode)
     gone = jnp.cumsum(jax.nn.one_hot(orders, d), axis=1) > 0  # [k, most, d]
     gone = jnp.concatenate([jnp.zeros((len(factors.sizes), 1, d), bool), gone], axis=1).transpose(1, 2, 0)
-    correct = named_correctly(key, problem, problem.shown[None, :, None] & ~gone, recipe_of(preset, epochs), width)
-    return jax.vmap(only_usable(problem))(correct.mean(axis=1))
+    shown = samples.shown[None, :, None]
+    correct = classified_correctly(key, samples, shown & ~gone, recipe_of(preset, epochs), width)
+    return samples.by_factor(correct.mean(axis=1))
 
 
 def knockout_table(
@@ -128,16 +130,19 @@ def knockout_table(
 
     Reference: Mahon et al. 2024, released code (the aligned code of the other factor of a pair).
     """
-    problem = problem_of(codes, factors, test, active)
+    samples = read(codes, factors, test, active)
     k = len(factors.sizes)
-    aligned = knockout_order(problem.information, problem.shown, problem.usable, 1, reuse=mode == "code")[:, 0]
+    aligned = _orders(samples, factors, 1, mode)[:, 0]
     gone = jax.nn.one_hot(aligned, codes.shape[1], dtype=bool)  # [i, d]
-    shown = problem.shown[None, :] & jnp.concatenate([jnp.ones((1, codes.shape[1]), bool), ~gone])
+    shown = samples.shown[None, :] & jnp.concatenate([jnp.ones((1, codes.shape[1]), bool), ~gone])
     masks = jnp.broadcast_to(shown[:, :, None], (*shown.shape, k))
-    accuracy = named_correctly(key, problem, masks, recipe_of(preset, epochs), width).mean(axis=1)
-    lost = jnp.where(aligned[:, None] >= 0, accuracy[:1] - accuracy[1:], 0.0)
-    defined = problem.usable & problem.finite
-    return jnp.where(defined[:, None] & defined[None, :], lost, jnp.nan)
+    accuracy = classified_correctly(key, samples, masks, recipe_of(preset, epochs), width).mean(axis=1)
+    return samples.by_pair(jnp.where(aligned[:, None] >= 0, accuracy[:1] - accuracy[1:], 0.0))
+
+
+def _orders(samples: Samples, factors: Factors, count: int, mode: str) -> Int[Array, "k c"]:
+    information = mutual_information_equal_count(samples.train, factors, active=samples.shown).strength
+    return knockout_order(information, samples.shown, samples.usable, count, reuse=mode == "code")
 
 
 def knockout_order(

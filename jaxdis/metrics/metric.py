@@ -1,9 +1,8 @@
 """What a metric is: a score of a relation (Blend), or a function that reads samples itself (Direct)."""
 
 import dataclasses
-import inspect
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import jax
@@ -66,23 +65,23 @@ class Blend:
         return self.about.question if self.about else self.score.summary
 
     @property
-    def knobs(self) -> dict[str, Any]:
-        return {**self.relation.knobs, **self.score.knobs}
+    def all_options(self) -> dict[str, Any]:
+        return {**self.relation.all_options, **self.score.all_options}
 
     def with_options(self, **options: Any) -> "Blend":
         """The same metric with options of its relation or of its score.
 
         An option that both have goes to both. Raises ValueError for one that neither has.
         """
-        unknown = [name for name in options if name not in self.knobs]
+        unknown = [name for name in options if name not in self.all_options]
         if unknown:
             raise ValueError(
                 f"{self.relation.name} × {self.score.name}: has no option {shown(unknown[0])}; its options are "
-                f"{sorted(self.knobs)}"
+                f"{sorted(self.all_options)}"
             )
 
         def given(spec):
-            return spec.with_options(**{name: value for name, value in options.items() if name in spec.knobs})
+            return spec.with_options(**{name: value for name, value in options.items() if name in spec.all_options})
 
         score = given(self.score)
         follows = self.lower_is_better == is_error(self.score)
@@ -92,31 +91,22 @@ class Blend:
     def describe(self) -> dict[str, Any]:
         return {"relation": self.relation.describe(), "score": self.score.describe()}
 
-    def needs(self, argument: str) -> bool:
-        return self.relation.takes(argument)
-
     @property
-    def distinct_samples(self) -> bool:
-        return self.relation.distinct_samples
+    def source(self) -> Spec:
+        """What reads the samples: metrics of one source share what it returns."""
+        return self.relation
 
-    def measure(self, key, sample: Sample, test: Sample | None, active, relations: dict, draws=None) -> tuple:
-        """Score one member; the relation is taken from ``relations``, or computed and left there for the next score."""
-        if self.relation not in relations:
-            relations[self.relation] = apply(self.relation, key, sample, test, active)
-        return self.score(relations[self.relation])
+    def finish(self, relation) -> tuple:
+        """The metric from what its source returned."""
+        return self.score(relation)
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Direct:
-    """A metric that reads samples itself and returns a NamedTuple of scalars (columns) and arrays (parts).
-
-    ``prepare(key, factors, …)`` makes the argument ``draws`` (or ``groups``) once for all members, with the function's
-    own options.
-    """
+    """A metric that reads samples itself and returns a NamedTuple of scalars (columns) and arrays (parts)."""
 
     function: Spec
     lower_is_better: bool = False
-    prepare: Callable | None = None
     about: About | None = dataclasses.field(default=None, compare=False)
 
     def __post_init__(self):
@@ -131,8 +121,8 @@ class Direct:
         return self.about.question if self.about else self.function.summary
 
     @property
-    def knobs(self) -> dict[str, Any]:
-        return self.function.knobs
+    def all_options(self) -> dict[str, Any]:
+        return self.function.all_options
 
     def with_options(self, **options: Any) -> "Direct":
         return dataclasses.replace(self, function=self.function.with_options(**options))
@@ -140,57 +130,52 @@ class Direct:
     def describe(self) -> dict[str, Any]:
         return {"metric": self.function.describe()}
 
-    def needs(self, argument: str) -> bool:
-        return self.function.takes(argument)
-
     @property
-    def distinct_samples(self) -> bool:
-        return self.function.distinct_samples
+    def source(self) -> Spec:
+        """What reads the samples."""
+        return self.function
 
-    def measure(self, key, sample: Sample, test: Sample | None, active, relations, draws=None) -> tuple:
-        return apply(self.function, key, sample, test, active, draws)
+    def finish(self, result) -> tuple:
+        """The metric from what its source returned."""
+        return result
 
 
 Metric = Blend | Direct
 
 
-def prepared(metric: Metric, key: jax.Array, factors: Factors):
-    """What all members share of a metric: draws, or samples grouped by value; None for most metrics."""
-    if not isinstance(metric, Direct) or metric.prepare is None:
-        return None
-    spec = metric.function
-    known = inspect.signature(metric.prepare).parameters
-    options = {name: value for name, value in spec.knobs.items() if name in known}
-    return metric.prepare(jax.random.fold_in(key, spec.seed), factors, **options)
-
-
-def apply(spec: Spec, key: jax.Array, sample: Sample, test: Sample | None = None, active=None, draws=None):
-    """Call a function of one representation with whatever its signature asks for.
+def apply(spec: Spec, key: jax.Array, sample: Sample, test: Sample | None = None, active=None, prepared=None):
+    """Call a function of one representation with the arrays that it reads.
 
     The key is folded with the spec's own seed, so that no number depends on which other metrics are asked for.
     """
-    arguments: dict[str, Any] = {}
-    given = {
+    reads = spec.reads
+    optional = {
         "weights": sample.weights,
         "variances": sample.variances,
         "active": active,
-        "draws": draws,
-        "groups": draws,
+        "prepared": prepared,
     }
-    for name, value in given.items():
-        if spec.takes(name) and value is not None:
-            arguments[name] = value
-    if spec.takes("test"):
+    arguments = {name: value for name, value in optional.items() if getattr(reads, name) and value is not None}
+    if reads.test:
         arguments["test"] = test
-    if spec.takes("key"):
-        return spec(jax.random.fold_in(key, spec.seed), sample.codes, sample.factors, **arguments)
-    return spec(sample.codes, sample.factors, **arguments)
+    keys = (jax.random.fold_in(key, spec.seed),) if reads.key else ()
+    return spec(*keys, sample.codes, sample.factors, **arguments)
+
+
+def sources_of(metrics: Iterable[Metric]) -> tuple[Spec, ...]:
+    """The functions that read samples for these metrics, each once."""
+    return tuple(dict.fromkeys(metric.source for metric in metrics))
+
+
+def prepared_for(sources: tuple[Spec, ...], key: jax.Array, factors: Factors) -> tuple:
+    """What all members share, for each source."""
+    return tuple(spec.prepare(jax.random.fold_in(key, spec.seed), factors) for spec in sources)
 
 
 def is_error(score: Spec) -> bool:
     """Whether a score is best when it is low: Amari's error always, JEMMIG unless it is normalized."""
     if score.name == "joint_gap":
-        return not score.knobs["normalize"]
+        return not score.all_options["normalize"]
     return score.name == "amari"
 
 

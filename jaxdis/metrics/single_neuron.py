@@ -8,11 +8,11 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 from scipy.stats import chi2
 
-from jaxdis.arrays import class_counts, safe_divide, sort_columns
+from jaxdis.arrays import class_counts, sort_columns
 from jaxdis.learners.assignment import assign, assign_each
 from jaxdis.relations.binning import count_dividers, divided_place
 from jaxdis.relations.information import mutual_information_equal_count
-from jaxdis.relations.relation import finite_codes
+from jaxdis.relations.samples import above_chance, joint_accuracy, read
 from jaxdis.typing import Codes, Factors, Sample
 
 # Unbalanced classes: bins are no smaller than this share of the samples, so that they cannot learn labels by heart.
@@ -68,19 +68,15 @@ def snc(
     data would give bins of one sample that know the labels by heart: hence the smallest size here. The released code
     takes as many bins as classes and reports raw accuracy (``accuracy``); Table 1 of the paper prints ``a − 1/2``.
     """
-    sizes = [size or 1 for size in factors.sizes]
-    finite = (finite_codes(codes) & finite_codes(test.codes)).all()
-    codes, held_out = jnp.nan_to_num(codes), jnp.nan_to_num(test.codes)
-    discrete = np.array([size is not None for size in factors.sizes])
-    information = mutual_information_equal_count(codes, factors, active=active)
-    usable = (information.ceiling > 0) & discrete
-    aligned = align_codes(information.strength, information.active, usable, reuse=mode == "code")
-    ordered, trained, judged = (table.T for table in (sort_columns(codes), codes, held_out))  # a code is a row
+    samples = read(codes, factors, test, active)
+    information = mutual_information_equal_count(samples.train, factors, active=active)
+    aligned = align_codes(information.strength, samples.shown, samples.usable, reuse=mode == "code")
+    # A code is a row.
+    ordered, trained, judged = (table.T for table in (sort_columns(samples.train), samples.train, samples.held_out))
 
     # Factors together or one after the other with classes padded to the most: one program, whatever the sizes.
-    most, last = max(sizes), np.array([sizes], np.int32) - 1
-    classes, truth = (jnp.clip(sample.values.astype(jnp.int32), 0, last).T for sample in (factors, test.factors))
-    counts = class_counts(classes.T, tuple(sizes))
+    most, classes = max(samples.sizes), samples.classes.T
+    counts = class_counts(samples.classes, samples.sizes)
     given = tuple(table[jnp.maximum(aligned, 0)] for table in (ordered, trained, judged))
     predicted = _as_many_bins_as_classes(*given, classes, counts > 0)
     if mode == "paper":
@@ -94,32 +90,16 @@ def snc(
             )
 
         predicted = jax.lax.map(one_factor, (predicted, classes, counts, *given))
-    correct = (predicted == truth).astype(jnp.float32).T
-    correct = jnp.where((aligned >= 0)[None, :], correct, 0.0)
-    accuracy, chance = correct.mean(axis=0), chance_of(classes.T, tuple(sizes))
-    adjusted = jnp.maximum(safe_divide(accuracy - chance, 1 - chance), 0.0)
-    adjusted = jnp.where(aligned >= 0, adjusted, 0.0)
-    score = jnp.where(usable, adjusted, 0.0).sum() / usable.sum().astype(jnp.float32)
-    defined = usable & finite
+    correct = jnp.where((aligned >= 0)[None, :], (samples.truth == predicted.T).astype(jnp.float32), 0.0)
+    accuracy = correct.mean(axis=0)
+    adjusted = jnp.where(aligned >= 0, above_chance(accuracy, samples.chance()), 0.0)
     return SingleNeuron(
-        jnp.where(finite, score, jnp.nan),
-        jnp.where(defined, adjusted, jnp.nan),
-        jnp.where(defined, accuracy, jnp.nan),
+        samples.mean(adjusted),
+        samples.by_factor(adjusted),
+        samples.by_factor(accuracy),
         aligned,
-        jnp.where(defined[:, None] & defined[None, :], joint_accuracy(correct), jnp.nan),
+        samples.by_pair(joint_accuracy(correct)),
     )
-
-
-def joint_accuracy(correct: Float[Array, "n k"]) -> Float[Array, "k k"]:
-    """Share of samples of which both factors are right, from what is right (1) and wrong (0) in each."""
-    return correct.T @ correct / correct.shape[0]
-
-
-def chance_of(classes: Int[Array, "n k"], sizes: tuple[int, ...]) -> Float[Array, " k"]:
-    """Accuracy of guessing classes as often as they occur, ``Σ_c p_c²``."""
-    n = classes.shape[0]
-    counts = [jnp.zeros(size).at[classes[:, j]].add(1.0, mode="promise_in_bounds") for j, size in enumerate(sizes)]
-    return jnp.stack([((count / n) ** 2).sum() for count in counts])
 
 
 def align_codes(information, active, usable, *, reuse: bool) -> Int[Array, " k"]:

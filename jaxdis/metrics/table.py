@@ -1,7 +1,7 @@
 """The literature as one table: METRICS, name → metric. Most rows are a relation read by a score."""
 
 from jaxdis.metrics.downstream import downstream_trees, explicitness, infoe
-from jaxdis.metrics.interventions import beta_vae, draw_batches, draw_pairs, factor_vae, group_by_value, irs
+from jaxdis.metrics.interventions import beta_vae, factor_vae, irs
 from jaxdis.metrics.knockout import nk
 from jaxdis.metrics.metric import ASPECTS, About, Blend, Direct, Metric
 from jaxdis.metrics.probes import linear_probe, mlp_probe
@@ -229,7 +229,6 @@ METRICS: dict[str, Metric] = {
     ),
     "factor_vae": Direct(
         Spec(factor_vae),
-        prepare=draw_batches,
         about=About(
             "FactorVAE score",
             "Does the code that varies least tell which factor was held fixed?",
@@ -239,7 +238,6 @@ METRICS: dict[str, Metric] = {
     ),
     "beta_vae": Direct(
         Spec(beta_vae),
-        prepare=draw_pairs,
         about=About(
             "BetaVAE score",
             "Does a linear classifier tell which factor two halves of a batch share?",
@@ -249,7 +247,6 @@ METRICS: dict[str, Metric] = {
     ),
     "irs": Direct(
         Spec(irs),
-        prepare=group_by_value,
         about=About(
             "Interventional robustness score",
             "How little does each code move while one factor is held and the others vary?",

@@ -26,7 +26,7 @@ LOCATELLO_STRENGTHS: dict[str, dict[str, tuple[float, ...]]] = {
 
 
 class Preset(NamedTuple):
-    """One program and its members: ``train(preset.config, *preset.members[:2], labels=preset.members.labels)``."""
+    """One program and its members: ``train(preset.config, *preset.members)``."""
 
     config: Config
     members: Members

@@ -13,6 +13,7 @@ from jaxdis.options import Bins, NonNegative, Positive
 from jaxdis.relations.binning import equal_count_bins, factor_classes, joint_tables
 from jaxdis.relations.correlation import r2
 from jaxdis.relations.relation import Relation, finite_codes
+from jaxdis.relations.samples import read
 from jaxdis.typing import Codes, Factors, Sample
 
 
@@ -38,18 +39,15 @@ def svm_accuracy(
     Reference: Kumar et al. 2018, §4; Locatello et al. 2020, §4.2.6 (C = 0.01, balanced classes). The paper speaks of
     prediction error; the released code takes accuracy, as here.
     """
-    ordered = sorted_sums(jnp.nan_to_num(codes))
-    linear = r2(codes, factors, active=active)
-    columns = []
+    samples, linear = read(codes, factors, test, active), r2(codes, factors, active=active)
+    ordered, columns = sorted_sums(samples.train), []
     for j, size in enumerate(factors.sizes):
         if size is None:
             columns.append(linear.strength[:, j])
             continue
-        classes = factors.values[:, j].astype(jnp.int32)
-        model = fit_margins(jnp.nan_to_num(codes), classes, size, ordered, strength=strength)
-        columns.append(margin_accuracy(model, test.codes, test.factors.values[:, j].astype(jnp.int32)))
-    finite = finite_codes(codes) & finite_codes(test.codes)
-    return Relation.of(jnp.stack(columns, axis=1), linear.ceiling, active=active, finite=finite)
+        model = fit_margins(samples.train, samples.classes[:, j], size, ordered, strength=strength)
+        columns.append(margin_accuracy(model, samples.held_out, samples.truth[:, j]))
+    return Relation.of(jnp.stack(columns, axis=1), linear.ceiling, active=active, finite=samples.finite)
 
 
 def lasso_importance(
@@ -75,23 +73,21 @@ def lasso_importance(
     Reference: Eastwood & Williams 2018, §4.3 (penalty chosen on a development set; their notebook fixes 0.02). Their
     plain mean of completeness is ``entropy`` with ``completeness="mean"``.
     """
-    values = factors.values.astype(jnp.float32)
-    finite = finite_codes(codes) & finite_codes(test.codes)
-    shown = finite if active is None else finite & active
-    codes, held_out = (jnp.where(shown[None, :], sample, 0.0) for sample in (codes, test.codes))
-    model = lasso_standardized(codes, values, penalty)
-    error = standardized_error(model, held_out, test.factors.values.astype(jnp.float32))
+    samples = read(codes, factors, test, active)
+    values, truth = (factors.values.astype(jnp.float32) for factors in (factors, test.factors))
+    model = lasso_standardized(samples.train, values, penalty)
+    error = standardized_error(model, samples.held_out, truth)
     if informativeness == "nrmse":
         fit = 1 - jnp.sqrt((error**2).mean(axis=1))
     else:
-        truth, last = test.factors.values.astype(jnp.float32), np.array([[size or 1 for size in factors.sizes]]) - 1
+        last = np.array([samples.sizes], np.float32) - 1
         discrete = np.array([size is not None for size in factors.sizes])
-        named = truth - error.T * model.target_deviation[None, :]
-        right = jnp.round(jnp.clip(named, 0, last.astype(np.float32))) == truth
+        predicted = truth - error.T * model.target_deviation[None, :]
+        right = jnp.round(jnp.clip(predicted, 0, last)) == truth
         fit = jnp.where(discrete, right.mean(axis=0, dtype=jnp.float32), jnp.nan)
-    fit = jnp.where(finite.all(), fit, jnp.nan)
+    fit = jnp.where(samples.finite.all(), fit, jnp.nan)
     varied = (values.max(axis=0) > values.min(axis=0)).astype(jnp.float32)
-    return Relation.of(jnp.abs(model.weights), varied, fit=fit, active=active, finite=finite)
+    return Relation.of(jnp.abs(model.weights), varied, fit=fit, active=active, finite=samples.finite)
 
 
 def threshold_accuracy(

@@ -13,7 +13,8 @@ from jaxdis.learners.linear import standardized
 from jaxdis.learners.logistic import fit_logistic, log_probabilities, predict
 from jaxdis.options import Positive
 from jaxdis.relations.correlation import r2
-from jaxdis.relations.relation import Relation, finite_codes
+from jaxdis.relations.relation import Relation
+from jaxdis.relations.samples import Samples, read
 from jaxdis.typing import Codes, Factors, Sample
 
 
@@ -40,21 +41,18 @@ def logistic_accuracy(
     in place of the support vector machine.
     """
     linear = r2(codes, factors, active=active)
-    discrete = [j for j, size in enumerate(factors.sizes) if size is not None]
-    finite = finite_codes(codes) & finite_codes(test.codes)
-    table = linear.strength
-    if discrete:
-        sizes = tuple(factors.sizes[j] for j in discrete)
-        classes, truth = factors.discrete(), test.factors.discrete()
-        inputs, held_out = _inputs(codes, test, finite)
+    samples = read(codes, factors, test, active)
 
-        def alone(code):
-            train, judged = code
-            model = fit_logistic(train[:, None], classes, sizes, strength=strength)
-            return (predict(model, judged[:, None], sizes) == truth).astype(jnp.float32).mean(axis=0)
+    def alone(code):
+        train, held_out = code
+        model = fit_logistic(train[:, None], samples.classes, samples.sizes, strength=strength)
+        right = predict(model, held_out[:, None], samples.sizes) == samples.truth
+        return right.astype(jnp.float32).mean(axis=0)
 
-        table = table.at[:, np.array(discrete)].set(jax.lax.map(alone, (inputs.T, held_out.T)))
-    return Relation.of(table, linear.ceiling, active=active, finite=finite)
+    table = jax.lax.map(alone, tuple(sample.T for sample in _standardized(samples)))
+    discrete = np.array([size is not None for size in factors.sizes])
+    table = jnp.where(discrete[None, :], table, linear.strength)
+    return Relation.of(table, linear.ceiling, active=active, finite=samples.finite)
 
 
 def logistic_importance(
@@ -78,34 +76,25 @@ def logistic_importance(
 
     Reference: Eastwood & Williams 2018, §2, with the regressor exchanged for a classifier.
     """
-    finite = finite_codes(codes) & finite_codes(test.codes)
-    shown = finite if active is None else finite & active
+    samples = read(codes, factors, test, active)
+    inputs, held_out = _standardized(samples)
+    model = fit_logistic(inputs, samples.classes, samples.sizes, strength=strength)
+    occurs = one_hot_of(samples.classes, samples.sizes).any(axis=0).astype(jnp.float32)
+    weights = [
+        jnp.abs(model.coefficients[:, part]) @ occurs[part] / occurs[part].sum()
+        for part in Groups.of(samples.sizes).slices()
+    ]
+    fit = samples.by_factor(_fit(model, held_out, samples.truth, samples.sizes, informativeness))
     values = factors.values.astype(jnp.float32)
     varied = (values.max(axis=0) > values.min(axis=0)).astype(jnp.float32)
-    table, fit = jnp.zeros((codes.shape[1], factors.num_factors)), jnp.full(factors.num_factors, jnp.nan)
-    discrete = [j for j, size in enumerate(factors.sizes) if size is not None]
-    if discrete:
-        columns = np.array(discrete)
-        sizes = tuple(factors.sizes[j] for j in discrete)
-        classes, truth = factors.discrete(), test.factors.discrete()
-        inputs, held_out = _inputs(codes, test, shown)
-        model = fit_logistic(inputs, classes, sizes, strength=strength)
-        parts = Groups.of(sizes).slices()
-        here = one_hot_of(classes, sizes).any(axis=0).astype(jnp.float32)
-        weights = [jnp.abs(model.coefficients[:, part]) @ here[part] / here[part].sum() for part in parts]
-        table = table.at[:, columns].set(jnp.stack(weights, axis=1))
-        fit = fit.at[columns].set(_judged(model, held_out, truth, sizes, informativeness))
-    fit = jnp.where(finite.all() & (varied > 0), fit, jnp.nan)
-    return Relation.of(table, varied, fit=fit, active=active, finite=finite)
+    return Relation.of(jnp.stack(weights, axis=1), varied, fit=fit, active=active, finite=samples.finite)
 
 
-def _inputs(codes, test: Sample, shown) -> tuple[Float[Array, "n d"], Float[Array, "m d"]]:
-    """Codes standardized by the training samples, 0 where they are not shown."""
-    codes, held_out = (jnp.where(shown[None, :], sample, 0.0) for sample in (codes, test.codes))
-    return standardized(codes), standardized(held_out, like=codes)
+def _standardized(samples: Samples) -> tuple[Float[Array, "n d"], Float[Array, "m d"]]:
+    return standardized(samples.train), standardized(samples.held_out, like=samples.train)
 
 
-def _judged(model, held_out, truth, sizes, informativeness) -> Float[Array, " j"]:
+def _fit(model, held_out, truth, sizes, informativeness) -> Float[Array, " j"]:
     if informativeness == "accuracy":
         return (predict(model, held_out, sizes) == truth).astype(jnp.float32).mean(axis=0)
     probability = jnp.exp(log_probabilities(model, held_out, sizes))

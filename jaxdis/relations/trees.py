@@ -10,7 +10,8 @@ from jaxtyping import Array, Bool
 from jaxdis.learners.boosting import Splitter, accuracy, fit_boosting, one_minus_error, without_weightless
 from jaxdis.learners.forest import Criterion, fit_forest
 from jaxdis.options import Count, Cuts, Depth, Positive
-from jaxdis.relations.relation import Relation, finite_codes
+from jaxdis.relations.relation import Relation
+from jaxdis.relations.samples import read
 from jaxdis.spec import Spec
 from jaxdis.typing import Codes, Factors, Sample, Weights
 
@@ -42,12 +43,12 @@ def boosted_trees(
     Reference: Locatello et al. 2020, §4.2.5 (scikit-learn's ``GradientBoostingClassifier``, whose defaults
     these are).
     """
-    codes, held_out, finite = _clean(codes, test.codes, active)
+    samples = read(codes, factors, test, active)
     found = fit_boosting(
-        codes,
+        samples.train,
         factors.values,
         factors.sizes,
-        held_out,
+        samples.held_out,
         splitter=splitter,
         max_bins=max_bins,
         stages=stages,
@@ -56,7 +57,7 @@ def boosted_trees(
         weights=weights,
     )
     fit = accuracy(found.test, test.factors.values, factors.sizes)
-    return _relation(found.importance, fit, factors, weights, active, finite)
+    return _relation(found.importance, fit, factors, weights, active, samples.finite)
 
 
 def random_forest(
@@ -96,7 +97,8 @@ def random_forest(
     gives every code the depths of the first; the paper speaks of the number of splits, the code takes the decrease of
     impurity, as here).
     """
-    codes, held_out, finite = _clean(codes, test.codes, active)
+    samples = read(codes, factors, test, active)
+    codes = samples.train
     if weights is not None:
         codes = without_weightless(codes, weights)
     discrete = [size for size in factors.sizes if size is not None]
@@ -105,7 +107,7 @@ def random_forest(
         key,
         codes,
         factors.values,
-        held_out,
+        samples.held_out,
         classes=None if regression else max([*discrete, 2]),
         criterion=criterion,
         trees=trees,
@@ -140,7 +142,7 @@ def random_forest(
     if not regression:
         continuous = np.array([size is None for size in factors.sizes])
         importance, fit = jnp.where(continuous[None], jnp.nan, importance), jnp.where(continuous, jnp.nan, fit)
-    return _relation(importance, fit, factors, weights, active, finite)
+    return _relation(importance, fit, factors, weights, active, samples.finite)
 
 
 # Learners of published studies: name → relation with options. What a paper leaves to scikit-learn is its default.
@@ -156,13 +158,6 @@ PRESETS: dict[str, Spec] = {
     # Dang-Nhu 2022, App. C.4: 10 trees of depth 15, chosen on a validation set.
     "dangnhu2022": Spec(random_forest).with_options(trees=10, depth=15, choose_depth=False),
 }
-
-
-def _clean(codes, held_out, active):
-    """Codes that are not finite or not active stand still; which are finite."""
-    finite = finite_codes(codes) & finite_codes(held_out)
-    kept = finite if active is None else finite & active
-    return jnp.where(kept[None], codes, 0.0), jnp.where(kept[None], held_out, 0.0), finite
 
 
 def _relation(importance, fit, factors: Factors, weights, active, finite):

@@ -6,6 +6,7 @@ import importlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import zlib
@@ -226,6 +227,24 @@ def command(request, codes_file, tmp_path, monkeypatch):
         monkeypatch.setattr(importlib.import_module(module), name, failing)
 
     return arguments, fail
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs POSIX timers")
+@pytest.mark.parametrize("seconds", [0.01, 0.1, 0.3, 0.6, 1.0])
+def test_ctrl_c_while_libraries_load(seconds):
+    """From the moment that the command is entered."""
+    program = (
+        "import signal, sys\n"
+        "from jaxdis.cli import main\n"
+        "signal.signal(signal.SIGALRM, signal.default_int_handler)\n"
+        "signal.setitimer(signal.ITIMER_REAL, float(sys.argv[1]))\n"
+        "sys.exit(main(['list', 'metrics']))\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program, str(seconds)], capture_output=True, text=True)
+    assert ended.returncode in (0, 130)
+    if ended.returncode:
+        assert ended.stderr.startswith("jaxdis: stopped")
+        assert len(ended.stderr.splitlines()) == 1
 
 
 def test_ctrl_c_is_one_line_and_130(command, capsys):

@@ -1,5 +1,8 @@
 """Color, noise, painting, and many objects: what each may and may not do to the sprite."""
 
+import struct
+import zlib
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -174,3 +177,29 @@ def test_a_wrong_number_of_objects_is_refused():
         jaxdis.data.multi_dsprites(6)
     with pytest.raises(ValueError, match="got 3 and 2"):
         jaxdis.data.multi_dsprites(2, 3)
+
+
+def test_a_picture_that_is_larger_than_it_looks_is_refused_before_it_is_decoded(tmp_path):
+    header = struct.pack(">IIBBBBB", 30_000, 30_000, 8, 2, 0, 0, 0)
+    blocks = [(b"IHDR", header), (b"IDAT", zlib.compress(b"")), (b"IEND", b"")]
+    path = tmp_path / "bomb.png"
+    chunks = [
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in blocks
+    ]
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(chunks))
+    with pytest.raises(ValueError, match="painting: needs"):
+        sprite_variants.load_painting(path)
+    small = path.read_bytes().replace(struct.pack(">II", 30_000, 30_000), struct.pack(">II", 12_000, 12_000))
+    start = small.index(b"IHDR")
+    small = small[: start + 17] + struct.pack(">I", zlib.crc32(small[start : start + 17])) + small[start + 21 :]
+    path.write_bytes(small)
+    with pytest.raises(ValueError, match="at most 100,000,000 pixels, got 12,000"):
+        sprite_variants.load_painting(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"not a picture", b"\x89PNG\r\n\x1a\n" + bytes(40)])
+def test_a_damaged_painting_is_refused(tmp_path, content):
+    path = tmp_path / "painting.png"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="painting: needs a whole JPEG, PNG or WebP"):
+        sprite_variants.load_painting(path)

@@ -87,7 +87,7 @@ def zoo():
 
 def quick(name):
     metric = METRICS[name]
-    return metric.with_options(**{knob: value for knob, value in QUICK.items() if knob in metric.knobs})
+    return metric.with_options(**{option: value for option, value in QUICK.items() if option in metric.all_options})
 
 
 def test_every_metric_has_an_error(zoo):

@@ -39,7 +39,7 @@ def relate(codes, values, held_out, held_values, sizes, *, name="boosted_trees",
 
 @functools.partial(jax.jit, static_argnums=0)
 def _relate(spec, codes, factors, test):
-    if spec.takes("key"):
+    if spec.reads.key:
         return spec(jax.random.key(0), codes, factors, test=test)
     return spec(codes, factors, test=test)
 
@@ -414,8 +414,8 @@ def test_ranks_representations_as_scikit_learn_does():
 @pytest.mark.parametrize("name", PRESETS)
 def test_presets_are_relations_that_run(name):
     codes, values, sizes = representation("rotation", 60)
-    knobs = PRESETS[name].knobs
-    fewer = {"stages": 2} if "stages" in knobs else {"trees": 2, "depth": 3}
+    options = PRESETS[name].all_options
+    fewer = {"stages": 2} if "stages" in options else {"trees": 2, "depth": 3}
     test = Sample(jnp.asarray(codes[60:]), Factors.of(values[60:], sizes))
     found = _relate(PRESETS[name].with_options(**fewer), jnp.asarray(codes[:60]), Factors.of(values[:60], sizes), test)
     np.testing.assert_allclose(np.asarray(found.strength).sum(axis=0), 1, atol=1e-5)

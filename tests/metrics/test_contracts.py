@@ -250,7 +250,7 @@ def test_ten_calls_trace_once(name):
 def test_options_make_a_new_value_and_the_default_is_the_same_value(name):
     metric = METRICS[name]
     assert metric.with_options() == metric
-    assert hash(metric) == hash(metric.with_options(**metric.knobs))
+    assert hash(metric) == hash(metric.with_options(**metric.all_options))
     with pytest.raises(ValueError, match="has no option 'bogus'"):
         metric.with_options(bogus=1)
 
@@ -302,7 +302,7 @@ def test_an_inactive_code_relates_to_nothing(name):
     assert not relation.active[1]
 
 
-@pytest.mark.parametrize("name", [name for name, spec in RELATIONS.items() if spec.takes("weights")])
+@pytest.mark.parametrize("name", [name for name, spec in RELATIONS.items() if spec.reads.weights])
 def test_zero_weights_take_samples_out(name):
     codes, factors = zoo()
     weights = np.r_[np.ones(200), np.zeros(40)].astype(np.float32)

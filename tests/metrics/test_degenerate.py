@@ -90,7 +90,8 @@ def test_masks_take_collapsed_codes_out_of_every_metric(zoo, by):
     active = codes.active(array, by=by)
     assert active.sum(axis=1).tolist() == [6, 3, 0, 1]
     metrics = {
-        name: metric.with_options(**QUICK) if "num_eval" in metric.knobs else metric for name, metric in METRICS.items()
+        name: metric.with_options(**QUICK) if "num_eval" in metric.all_options else metric
+        for name, metric in METRICS.items()
     }
     loud = np.where(active[:, None, :], array, 50 * np.random.default_rng(1).normal(size=array.shape)).astype(
         np.float32

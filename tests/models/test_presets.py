@@ -51,5 +51,5 @@ def test_every_preset_trains(make, images):
             adversary=dataclasses.replace(config.adversary, network=models.Discriminator(1, 4)),
             batch_size=8,
         )
-        zoo = models.train(config, members.keys, members.hyperparameters, labels=members.labels, data=large)
+        zoo = models.train(config, *members, data=large)
         assert (zoo.stopped == -1).all()

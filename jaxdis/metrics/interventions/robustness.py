@@ -11,6 +11,7 @@ from jaxdis.arrays import safe_divide
 from jaxdis.options import Bins, Share
 from jaxdis.relations.binning import equal_width_bins
 from jaxdis.relations.relation import finite_codes
+from jaxdis.spec import prepared_by
 from jaxdis.typing import Codes, Factors
 
 # Of a sorting key that also holds a factor's value: distances are then told apart to 6e-8 of the largest.
@@ -40,8 +41,8 @@ class Group(NamedTuple):
     fits: Bool[Array, ""]
 
 
-def group_by_value(key, factors: Factors, *, factor_bins: int | None = None) -> tuple[Group | None, ...]:
-    """The samples of each value of each factor; None for a continuous factor without bins. The key is not read.
+def group_by_value(factors: Factors, *, factor_bins: int | None = None) -> tuple[Group | None, ...]:
+    """The samples of each value of each factor; None for a continuous factor without bins.
 
     There is room for the number of samples that a uniform factor gives a value, and five standard deviations more.
     """
@@ -65,13 +66,14 @@ def _group(values, size: int) -> Group:
     return Group(values, count, rows, (count <= room).all())
 
 
+@prepared_by(group_by_value)
 def irs(
     codes: Codes,
     factors: Factors,
     *,
     quantile: Share = 0.99,
     factor_bins: Bins | None = None,
-    groups: tuple[Group | None, ...] | None = None,
+    prepared: tuple[Group | None, ...] | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Robustness:
     """Interventional robustness: how little a code moves while one factor is held and the others vary.
@@ -90,7 +92,7 @@ def irs(
     Reference: Suter et al. 2019, §4; Locatello et al. 2020, §4.2.7. The released code takes the 0.99 quantile; its
     configuration bins the factors to 20 (``factor_bins=20``).
     """
-    groups = group_by_value(None, factors, factor_bins=factor_bins) if groups is None else groups
+    groups = group_by_value(factors, factor_bins=factor_bins) if prepared is None else prepared
     finite = finite_codes(codes)
     safe = jnp.nan_to_num(codes)
     safe = safe if active is None else jnp.where(active[None, :], safe, 0.0)

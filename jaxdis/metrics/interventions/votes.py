@@ -11,6 +11,7 @@ from jaxdis.learners.logistic import fit_logistic, predict
 from jaxdis.metrics.interventions.draws import Draws, draw_batches, draw_pairs
 from jaxdis.options import Batches, BatchSize, Bins, NonNegative
 from jaxdis.relations.relation import finite_codes
+from jaxdis.spec import prepared_by
 from jaxdis.typing import Codes, Factors
 
 # Batches gathered at one time: 250 × 64 rows of 10 codes are 640 KB.
@@ -32,6 +33,7 @@ class Votes(NamedTuple):
     votes: Float[Array, "d k"]
 
 
+@prepared_by(draw_batches)
 def factor_vae(
     key: PRNGKeyArray,
     codes: Codes,
@@ -42,7 +44,7 @@ def factor_vae(
     batch: BatchSize = 64,
     prune: NonNegative = 0.05,
     factor_bins: Bins | None = None,
-    draws: Draws | None = None,
+    prepared: Draws | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Votes:
     """Accuracy of telling which factor is held from the code that varies least (Z-min variance).
@@ -65,6 +67,7 @@ def factor_vae(
     Reference: Kim & Mnih 2018, §4; Locatello et al. 2020, §4.2.2. The paper prunes by variance under 0.05, the released
     code by standard deviation under 0.05, as here. Batches are drawn from the given samples, not from a simulator.
     """
+    draws = prepared
     if draws is None:
         draws = draw_batches(key, factors, num_train=num_train, num_eval=num_eval, batch=batch, factor_bins=factor_bins)
     finite = finite_codes(codes).all()
@@ -98,6 +101,7 @@ def judge_votes(vote: Int[Array, " t"], factor: Int[Array, " t"], competes, fini
     return Votes(usable * right[num_train:].mean(), usable * right[:num_train].mean(), usable * table)
 
 
+@prepared_by(draw_pairs)
 def beta_vae(
     key: PRNGKeyArray,
     codes: Codes,
@@ -108,7 +112,7 @@ def beta_vae(
     batch: BatchSize = 64,
     rescale: bool = False,
     factor_bins: Bins | None = None,
-    draws: Draws | None = None,
+    prepared: Draws | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Intervened:
     """Accuracy of a linear classifier that tells which factor two halves of a batch share, from their mean distance.
@@ -131,6 +135,7 @@ def beta_vae(
 
     Reference: Higgins et al. 2017, §3; Locatello et al. 2020, §4.2.1. Batches are drawn from the given samples.
     """
+    draws = prepared
     if draws is None:
         draws = draw_pairs(key, factors, num_train=num_train, num_eval=num_eval, batch=batch, factor_bins=factor_bins)
     finite = finite_codes(codes).all()

@@ -72,9 +72,9 @@ def train(
     config: Config,
     keys,
     hyperparameters,
+    labels: Sequence[dict] | None = None,
     *,
     data=None,
-    labels: Sequence[dict] | None = None,
     directory: str | Path | None = None,
     log_every: Count = 100,
     checkpoint_every: Count = 1000,
@@ -91,10 +91,10 @@ def train(
         equal up to rounding, whatever the grouping, the devices and the arguments below.
       keys: ``[m]`` typed keys (``jax.random.key``), one a member; initialization, noise and data order follow from it.
       hyperparameters: what ``OBJECTIVES[name].settings(…)`` gives, scalars (shared) or ``[m]``; see
-        :func:`jaxdis.models.members` for grids.
+        :func:`jaxdis.models.members` for grids, ``train(config, *members(…))``.
+      labels: ``m`` dicts that say what each member is, for ``Zoo.select`` and tables; None: from the hyperparameters.
       data: ``(space, render)``, an array of images ``[n, h, w, c]`` or None, which looks ``config.data`` up in
         ``jaxdis.data``.
-      labels: ``m`` dicts that say what each member is, for ``Zoo.select`` and tables; None: from the hyperparameters.
       directory: keep checkpoints here and carry on from the last good one; a run that was stopped and is run again
         gives the same bits as one that was not, on the same backend with the same arguments.
       log_every: updates that one entry of ``Zoo.losses`` is the mean of.

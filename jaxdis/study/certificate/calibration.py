@@ -20,7 +20,7 @@ from jaxdis.data import synthetic
 from jaxdis.evaluation.inputs import TRAIN_SHARE, plan_of
 from jaxdis.evaluation.member import Member, Plan, Shared, scalars, score_member
 from jaxdis.metrics import Metric
-from jaxdis.metrics.metric import prepared
+from jaxdis.metrics.metric import prepared_for, sources_of
 from jaxdis.study.definition import FEWEST_SAMPLES, MOST_SAMPLES
 from jaxdis.study.store import Store, cell_id
 
@@ -124,7 +124,7 @@ class Part:
 
 
 def _needs_bins(metric: Metric) -> bool:
-    return "factor_bins" in metric.knobs and metric.knobs["factor_bins"] is None
+    return metric.all_options.get("factor_bins", 0) is None
 
 
 class Certificate(NamedTuple):
@@ -269,10 +269,11 @@ def _score(program: tuple[Plan, Alike], member: Mapping, shared: tuple) -> dict:
     n = alike.rows
     rows = jax.random.permutation(jax.random.fold_in(key, 1), n)
     cut = round(n * TRAIN_SHARE)
-    draws = {name: prepared(metric, key, factors) for name, metric in plan}
+    sources = sources_of(metric for _, metric in plan)
     one = Member(jnp.uint32(0), codes, None, None, None)
-    split = (rows[:cut], rows[cut:]) if any(metric.needs("test") for _, metric in plan) else (None, None)
-    results, _ = score_member(plan, one, Shared(key, factors, None, None, *split, draws))
+    split = (rows[:cut], rows[cut:]) if any(spec.reads.test for spec in sources) else (None, None)
+    shared = Shared(key, factors, None, None, *split, prepared_for(sources, key, factors))
+    results, _ = score_member(plan, one, shared)
     return {name: scalars(result) for name, result in results.items()}
 
 

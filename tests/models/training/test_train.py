@@ -22,7 +22,7 @@ SMALL_CONVOLUTIONS = models.Convolutional(
 
 
 def trained(config, members, images, **arguments):
-    return models.train(config, members.keys, members.hyperparameters, labels=members.labels, data=images, **arguments)
+    return models.train(config, *members, data=images, **arguments)
 
 
 MIXED = {
