@@ -1,6 +1,7 @@
 """How sure a score is: errors and intervals by resampling, against known populations."""
 
 import csv
+import functools
 import io
 
 import jax
@@ -9,6 +10,8 @@ import numpy as np
 import pytest
 
 from jaxdis import METRICS, RELATIONS, Blend, Factors, evaluate
+from jaxdis.evaluation.inputs import inputs_of
+from jaxdis.evaluation.member import score_member_often
 
 SIZES = (4, 3)
 QUICK = {"num_train": 200, "num_eval": 100, "batch": 16}
@@ -90,10 +93,34 @@ def quick(name):
     return metric.with_options(**{option: value for option, value in QUICK.items() if option in metric.all_options})
 
 
-def test_every_metric_has_an_error(zoo):
+def one_of_each_kind() -> list[str]:
+    """The cheapest metric for every way of drawing samples again and every set of arrays that is read."""
+    kinds = {}
+    for name, metric in METRICS.items():
+        kinds.setdefault((metric.source.reads, metric.source.distinct_samples), []).append(name)
+    return [min(names, key=lambda name: METRICS[name].about.seconds) for names in kinds.values()]
+
+
+def test_every_metric_can_be_bootstrapped(zoo):
+    codes, values = zoo
+    plan = tuple((name, quick(name)) for name in METRICS)
+    members, shared = inputs_of(plan, codes, Factors.of(values), None, None, None, None, None, bootstrap=4)
+    member = jax.tree.map(lambda leaf: leaf[0], members)
+    scores, _, replicates = jax.eval_shape(functools.partial(score_member_often, (plan, 4)), member, shared)
+    assert set(scores) == set(replicates) == set(METRICS)
+    for name in METRICS:
+        columns = {field for field, value in scores[name]._asdict().items() if value is not None and value.ndim == 0}
+        assert replicates[name].keys() == columns
+        assert all(values.shape == (4,) for values in replicates[name].values())
+
+
+@pytest.mark.parametrize(
+    "names", [one_of_each_kind(), pytest.param(list(METRICS), marks=pytest.mark.slow)], ids=["each kind", "all"]
+)
+def test_metrics_have_an_error(zoo, names):
     """And asking for it changes no score."""
     codes, values = zoo
-    metrics = {name: quick(name) for name in METRICS}
+    metrics = {name: quick(name) for name in names}
     one = jax.devices()[:1]
     scores = evaluate(codes, values, metrics, bootstrap=4, devices=one)
     plain = evaluate(codes, values, metrics, devices=one)
@@ -103,7 +130,7 @@ def test_every_metric_has_an_error(zoo):
         assert np.isfinite(scores.replicates[column]).all(), column
         low, high = scores.interval(column).T
         assert (low <= high).all(), column
-    for name in METRICS:  # something must move when samples are drawn again
+    for name in names:  # something must move when samples are drawn again
         assert max(scores.error(column).max() for column in scores if column.split(".")[0] == name) > 0, name
 
 
