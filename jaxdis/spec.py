@@ -19,11 +19,13 @@ class Spec:
     """``function`` with some of its keyword-only options set. Hashable and comparable, unlike a closure or a partial.
 
     The signature of the function decides which arrays it reads besides codes and factors (:class:`Reads`); every other
-    keyword-only argument is a static option and needs a default.
+    keyword-only argument is a static option and needs a default. ``title`` is a name for people and not part of its
+    identity.
     """
 
     function: Callable
     options: tuple[tuple[str, Any], ...] = ()
+    title: str = dataclasses.field(default="", compare=False)
 
     def __post_init__(self):
         if not callable(self.function):

@@ -5,7 +5,9 @@
 
 import contextlib
 import os
+import signal
 import sys
+import threading
 import traceback
 import warnings
 
@@ -13,6 +15,7 @@ from jaxdis.cli import terminal
 
 EXIT_BAD_INPUT = 2
 EXIT_STOPPED = 130
+STOPPED = "stopped; run the same train, study or quickstart command again to resume"
 # Errors whose own words are for users; of others, the kind is told as well.
 _SPEAKING = (ValueError, OSError, RuntimeError)
 
@@ -24,7 +27,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         _run([argument for argument in arguments if argument != "--debug"])
     except KeyboardInterrupt:
-        _tell("stopped; train, study and quickstart carry on when the same command is run again")
+        _tell(STOPPED)
         return EXIT_STOPPED
     except Exception as error:
         if debug:
@@ -44,13 +47,34 @@ def in_one_line(error: BaseException) -> str:
     return terminal.one_line(words)
 
 
-def _run(arguments: list[str]) -> None:
-    import tyro
+@contextlib.contextmanager
+def _interrupts_end_at_once():
+    """While libraries are loaded: an interrupt inside the import of an extension would become another error."""
 
-    from jaxdis.cli.listing import Data, List
-    from jaxdis.cli.score import Score
-    from jaxdis.cli.study import Quickstart, Study
-    from jaxdis.cli.train import Train
+    def end(*_):
+        _tell(STOPPED)
+        os._exit(EXIT_STOPPED)
+
+    in_main = threading.current_thread() is threading.main_thread()
+    if not in_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _run(arguments: list[str]) -> None:
+    with _interrupts_end_at_once():
+        import jax  # noqa: F401
+        import tyro
+
+        from jaxdis.cli.listing import Data, List
+        from jaxdis.cli.score import Score
+        from jaxdis.cli.study import Quickstart, Study
+        from jaxdis.cli.train import Train
 
     commands = {
         "quickstart": Quickstart,

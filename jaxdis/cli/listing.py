@@ -1,172 +1,214 @@
-"""``jaxdis list`` and ``jaxdis data``: the tables of the library as rows of text, and pictures of its data sets."""
+"""``jaxdis list`` and ``jaxdis data``: the tables of the library as text, and pictures of its data sets."""
 
 import dataclasses
+import importlib
 import inspect
 import itertools
-import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import tyro
 
 from jaxdis.cli import terminal
-from jaxdis.references import cited_in
+from jaxdis.cli.text import plain
+from jaxdis.references import REFERENCES, bibliography, cited_in
+
+# Metrics that need more than codes and factors of one member: documented functions, not rows of METRICS.
+FUNCTIONS = (
+    "jaxdis.evaluate_structured",
+    "jaxdis.structured.ari",
+    "jaxdis.structured.mean_segmentation_covering",
+    "jaxdis.metrics.unsupervised.udr",
+    "jaxdis.metrics.generalization.novel_combination",
+    "jaxdis.metrics.generalization.compositional_generalization",
+    "jaxdis.metrics.generalization.zero_shot",
+    "jaxdis.metrics.downstream.downstream_logistic",
+    "jaxdis.metrics.knockout.knockout_curve",
+    "jaxdis.metrics.knockout.knockout_table",
+    "jaxdis.metrics.interventions.simulated.factor_vae",
+    "jaxdis.metrics.interventions.simulated.beta_vae",
+    "jaxdis.metrics.interventions.simulated.irs",
+)
 
 
-def listing(what: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Column heads and rows of a table: metrics, relations, scores, models, data, studies or references."""
-    if what == "data":
-        from jaxdis.data import DATASETS
+class Row(NamedTuple):
+    """One row of a table: in a list ``name`` and ``title`` on one line under ``group``; in full, ``detail()``."""
 
-        heads = ("name", "what it is", "factors (values)", "source", "origin and terms")
-        return heads, [
-            (
-                name,
-                row.description,
-                ", ".join(f"{factor} {size}" for factor, size in zip(row.space.names, row.space.sizes, strict=True)),
-                " or ".join(part for part in ("drawn" if row.renders else "", row.reads) if part),
-                row.origin,
-            )
-            for name, row in DATASETS.items()
-        ]
-    if what == "studies":
-        from jaxdis.study.certificate import calibration
-        from jaxdis.study.library import STUDIES
+    name: str
+    title: str
+    group: str
+    references: tuple[str, ...]
+    detail: Callable[[], str]
 
-        certificate = (
-            "calibration",
-            calibration.__doc__.split("\n")[0],
-            ", ".join(f"{f.name}={f.default}" for f in dataclasses.fields(calibration.Calibration)[1:]),
+
+def rows_of(what: str) -> dict[str, Row]:
+    """The rows of a table by name."""
+    return {row.name: row for row in _TABLES[what]()}
+
+
+def _metrics():
+    from jaxdis.metrics import METRICS, Blend
+
+    rows = []
+    for name, metric in METRICS.items():
+        about, parts = (
+            metric.about,
+            (metric.relation, metric.score) if isinstance(metric, Blend) else (metric.function,),
         )
-        return ("name", "what it is", "sizes"), [
-            (
-                name,
-                (inspect.getdoc(make) or "").split("\n")[0],
-                ", ".join(f"{n}={p.default}" for n, p in inspect.signature(make).parameters.items() if n != "metrics"),
+        claimed = ", ".join(dict.fromkeys(itertools.chain(*about.claims.values())))
+
+        def detail(about=about, parts=parts, claimed=claimed):
+            facts = (
+                f"{about.title}. {about.question}",
+                f"Claims to measure: {claimed or 'none of modularity, compactness and explicitness'}.",
+                f"Takes about {about.seconds:g} s per member of 10,000 samples on one core.",
             )
-            for name, make in STUDIES.items()
-        ] + [certificate]
-    if what == "models":
-        from jaxdis.models import OBJECTIVES
+            return "\n\n".join((*facts, *map(_of_spec, parts)))
 
-        return ("name", "what it is", "settings"), [
-            (
-                name,
-                (inspect.getdoc(row.settings) or "").split("\n")[0],
-                ", ".join(f"{n}={p.default:g}" for n, p in inspect.signature(row.settings).parameters.items()),
-            )
-            for name, row in OBJECTIVES.items()
-        ]
-    if what == "references":
-        from jaxdis.references import REFERENCES
-
-        return ("key", "publication", "link"), [
-            (key, f"{'; '.join(entry.authors)} ({entry.year}). {entry.title}. {entry.venue}", entry.url)
-            for key, entry in REFERENCES.items()
-        ]
-    if what == "metrics":
-        return ("name", "what it asks", "claims to measure"), _metrics() + _of_slots()
-    rows = _specs(what)
-    return ("name", "what it is", "options"), [(name, plain(row.summary), _options(row)) for name, row in rows.items()]
+        rows.append(Row(name, about.title, claimed or _UNCLAIMED, about.references, detail))
+    rows.sort(key=lambda row: (row.group == _UNCLAIMED, row.group.count(","), row.group))
+    return [*rows, *(_of_function(path) for path in FUNCTIONS)]
 
 
-def _specs(what: str) -> dict:
-    from jaxdis.metrics import METRICS
+_UNCLAIMED = "without a claim by their authors"
+
+
+def _of_function(path: str) -> Row:
+    module, _, name = path.rpartition(".")
+    doc = inspect.getdoc(getattr(importlib.import_module(module), name)) or ""
+    group = "functions for more than the codes and factors of one member"
+    return Row(path, plain(doc.split("\n")[0]), group, tuple(cited_in(doc)), lambda: plain(doc))
+
+
+def _of_spec(spec) -> str:
+    options = ", ".join(f"{name}={value!r}" for name, value in spec.all_options.items())
+    return f"{spec.name}({options})\n\n{plain(inspect.getdoc(spec.function) or '')}"
+
+
+def _specs(table):
+    for name, spec in table.items():
+        references = tuple(cited_in(inspect.getdoc(spec.function) or ""))
+        yield Row(name, spec.title or spec.summary, "", references, lambda spec=spec: _of_spec(spec))
+
+
+def _relations():
     from jaxdis.relations import RELATIONS
+
+    return _specs(RELATIONS)
+
+
+def _scores():
     from jaxdis.scores import SCORES
 
-    return {"metrics": METRICS, "relations": RELATIONS, "scores": SCORES}[what]
+    return _specs(SCORES)
 
 
-def _options(row) -> str:
-    return ", ".join(f"{option}={value}" for option, value in row.all_options.items() if option != "method")
+def _models():
+    from jaxdis.models import OBJECTIVES
+
+    for name, row in OBJECTIVES.items():
+        doc = inspect.getdoc(row.settings) or ""
+        settings = ", ".join(f"{n}={p.default:g}" for n, p in inspect.signature(row.settings).parameters.items())
+        text = f"{name}({settings})\n\n{plain(doc)}"
+        yield Row(name, plain(doc.split("\n")[0]), "", tuple(cited_in(doc)), lambda text=text: text)
 
 
-def _metrics() -> list[tuple[str, str, str]]:
-    """Metrics by what their authors claim that they measure."""
-    rows = [(name, plain(metric.summary), _claims(metric.about)) for name, metric in _specs("metrics").items()]
-    return sorted(rows, key=lambda row: (row[2] == "", row[2]))
+_DRAWN = "drawn by jaxdis, or read from the official file"
+_READ = "read from the official file"
+_STANDIN = "drawn, in place of data sets whose file is not at hand"
 
 
-def _claims(about) -> str:
-    claimed = [aspect for aspects in about.claims.values() for aspect in aspects] if about else []
-    return ", ".join(dict.fromkeys(claimed))
+def _data():
+    from jaxdis.data import DATASETS
+
+    rows = []
+    for name, row in DATASETS.items():
+        factors = ", ".join(f"{factor} {size}" for factor, size in zip(row.space.names, row.space.sizes, strict=True))
+        source = " or ".join(part for part in ("drawn" if row.renders else "", row.reads) if part)
+        height, width, channels = row.shape
+        text = (
+            f"{row.title}: {row.description}.\n\nFactors and their numbers of values: {factors}.\n\n"
+            f"Images: {height} × {width} × {channels}, {source}.\n\nOrigin and terms: {row.origin}."
+        )
+        if row.references:
+            title, group = f"{row.title}: {row.description}", _DRAWN if row.renders else _READ
+        else:
+            title, group = row.description, _STANDIN
+        rows.append(Row(name, title, group, row.references, lambda text=text: text))
+    return sorted(rows, key=lambda row: (_DRAWN, _READ, _STANDIN).index(row.group))
 
 
-def whole_row(what: str, name: str) -> str:
-    """Everything known of one row of the metrics, relations or scores.
+def _studies():
+    from jaxdis.study.certificate import calibration
+    from jaxdis.study.library import STUDIES
 
-    Raises:
-      ValueError: for another table, or an unknown name.
-    """
-    if what not in ("metrics", "relations", "scores"):
-        raise ValueError(f"names: needs the table of metrics, relations or scores, got {what}")
-    from jaxdis.evaluation.inputs import look_up
-    from jaxdis.metrics import Blend
+    documents = {
+        name: (inspect.getdoc(make) or "", inspect.signature(make).parameters) for name, make in STUDIES.items()
+    }
+    fields = inspect.signature(calibration.Calibration).parameters
+    documents["calibration"] = (inspect.getdoc(calibration) or "", {n: p for n, p in fields.items() if n != "plan"})
+    for name, (doc, parameters) in documents.items():
+        defaults = "\n".join(f"  {n}: {p.default!r}" for n, p in parameters.items() if n != "metrics")
+        text = f"{plain(doc)}\n\nDefaults:\n{defaults}"
+        yield Row(name, plain(doc.split("\n")[0]), "", tuple(cited_in(doc)), lambda text=text: text)
 
-    row = look_up(name, _specs(what), what.removesuffix("s"))
-    about, parts = getattr(row, "about", None), (row,)
-    if what == "metrics":
-        parts = (row.relation, row.score) if isinstance(row, Blend) else (row.function,)
-    lines = [f"{name}: {about.title}. {about.question}" if about else name]
-    if about:
-        lines += [
-            f"Claims to measure: {_claims(about) or 'nothing of the kind'}.",
-            f"About {about.seconds} s per member.",
-        ]
-    for part in parts:
-        lines += ["", f"{part.name}({_options(part)})", "", plain(inspect.getdoc(part.function) or "")]
-    keys = about.references if about else cited_in(inspect.getdoc(row.function) or "")
-    return "\n".join([*lines, "", "References", *(f"  {key}: {_entry(key)}" for key in keys)])
+
+def _references():
+    for key, entry in REFERENCES.items():
+        yield Row(key, f"{entry.title} ({entry.year})", "", (key,), lambda key=key: _entry(key))
+
+
+_TABLES: dict[str, Callable] = {
+    "metrics": _metrics,
+    "relations": _relations,
+    "scores": _scores,
+    "models": _models,
+    "data": _data,
+    "studies": _studies,
+    "references": _references,
+}
 
 
 def _entry(key: str) -> str:
-    from jaxdis.references import REFERENCES
-
     entry = REFERENCES[key]
     return f"{'; '.join(entry.authors)} ({entry.year}). {entry.title}. {entry.venue}. {entry.url}"
 
 
-def plain(text: str) -> str:
-    """A docstring as text for a terminal."""
-    text = re.sub(r":\w+:`~?(?:[\w.]+\.)?(\w+)`", r"\1", text)
-    return text.replace("``", "")
+def look_up_row(what: str, name: str) -> Row:
+    """One row of a table.
+
+    Raises:
+      ValueError: for an unknown name, with the nearest one.
+    """
+    from jaxdis.evaluation.inputs import look_up
+
+    return look_up(name, rows_of(what), what.removesuffix("s"))
 
 
 def cited_by(name: str) -> tuple[str, ...]:
-    """Keys of the publications behind a metric, relation, score, objective or data set; or a key itself.
+    """Keys of the publications behind a row of any table.
 
     Raises:
-      ValueError: for a name that is none of these.
+      ValueError: for a name that is in none.
     """
-    from jaxdis.data import DATASETS
-    from jaxdis.models import OBJECTIVES
-    from jaxdis.references import REFERENCES
-
-    if name in REFERENCES:
-        return (name,)
-    for what in ("metrics", "relations", "scores"):
-        if name in (rows := _specs(what)):
-            about = getattr(rows[name], "about", None)
-            return about.references if about else tuple(cited_in(inspect.getdoc(rows[name].function) or ""))
-    if name in OBJECTIVES:
-        return tuple(cited_in(inspect.getdoc(OBJECTIVES[name].settings) or ""))
-    if name in DATASETS:
-        return tuple(cited_in(DATASETS[name].origin))
-    raise ValueError(f"names: needs names of metrics, relations, scores, models, data or references, got {name!r}")
+    for what in reversed(_TABLES):
+        if name in (rows := rows_of(what)):
+            return rows[name].references
+    raise ValueError(f"names: needs names of {', '.join(_TABLES)}, got {name!r}")
 
 
 @dataclasses.dataclass(frozen=True)
 class List:
-    """Show the tables of the library; with names after a table, everything known of these rows.
+    """Show the tables of the library; with names after a table, show these rows in full.
 
-    `jaxdis list references --bibtex mig dci dsprites` prints BibTeX entries of what was used.
+    `jaxdis list references --bibtex mig dci dsprites` prints BibTeX entries for what was used.
     """
 
     what: tyro.conf.Positional[Literal["metrics", "relations", "scores", "models", "data", "studies", "references"]]
-    """Which table."""
+    """The table."""
     names: tyro.conf.Positional[tuple[str, ...]] = ()
-    """Rows to show in full; with references, metrics, models and data sets whose publications to show."""
+    """Rows to show in full; for references, any rows whose publications to show."""
     bibtex: bool = False
     """Print references as BibTeX entries."""
 
@@ -174,48 +216,41 @@ class List:
         if self.bibtex and self.what != "references":
             raise ValueError(f"--bibtex: needs the table references, got {self.what}")
         if self.what == "references" and (self.names or self.bibtex):
-            return self._references()
-        if self.names:
-            for name in self.names:
-                terminal.console().print(whole_row(self.what, name), markup=False)
-            return None
-        return self._table()
-
-    def _references(self) -> None:
-        from jaxdis.references import REFERENCES, bibliography
-
-        keys = list(dict.fromkeys(key for name in self.names or REFERENCES for key in cited_by(name)))
-        text = bibliography(keys) if self.bibtex else "\n".join(f"{key}: {_entry(key)}" for key in keys)
-        terminal.console().print(text, markup=False, soft_wrap=True)
+            keys = list(dict.fromkeys(key for name in self.names or REFERENCES for key in cited_by(name)))
+            terminal.write(bibliography(keys) if self.bibtex else "\n\n".join(map(_entry, keys)), wrap=not self.bibtex)
+        elif self.names:
+            for row in [look_up_row(self.what, name) for name in self.names]:
+                entries = "".join(f"\n- {key}: {_entry(key)}" for key in row.references)
+                terminal.write(f"{row.name}\n\n{row.detail()}" + (f"\n\nReferences:\n{entries}" if entries else ""))
+        else:
+            self._table()
 
     def _table(self) -> None:
-        from rich.table import Table
-        from rich.text import Text
-
-        heads, rows = listing(self.what)
-        table = Table(*heads, title=self.what)
-        for row, following in itertools.zip_longest(rows, rows[1:]):
-            last = self.what == "metrics" and following is not None and following[2] != row[2]
-            table.add_row(*map(Text, row), end_section=last)
-        terminal.console().print(table)
+        rows = list(rows_of(self.what).values())
+        column = max(len(row.name) for row in rows if len(row.name) <= terminal.LONGEST_NAME) + 2
+        for group, members in itertools.groupby(rows, key=lambda row: row.group):
+            if group:
+                terminal.write("\n" + group, wrap=False)
+            for row in members:
+                terminal.write_entry(row.name, row.title, column)
 
 
 @dataclasses.dataclass(frozen=True)
 class Data:
-    """Look at a data set: a contact sheet with one row for each factor, traversed."""
+    """Draw a contact sheet of a data set, with one row of images per factor."""
 
     action: tyro.conf.Positional[Literal["show"]]
     """Draw the sheet."""
     name: tyro.conf.Positional[str]
-    """As `jaxdis list data` shows it."""
+    """A name of `jaxdis list data`."""
     out: Path = Path("sheet.png")
     """The picture to write."""
     source: Path | None = None
-    """The official file, for sets that are read."""
+    """The official file, for data sets that are read from one."""
     seed: int = 0
-    """Of the point from which factors are traversed."""
+    """Seed for the cell from which each factor is traversed."""
     zoom: int = 2
-    """Screen pixels a pixel."""
+    """Enlarge the picture by this factor."""
 
     def run(self) -> None:
         from jaxdis.options import Seed, checked_value
@@ -226,26 +261,3 @@ class Data:
 
         save_sheet(self.name, self.out, self.source, self.seed, self.zoom)
         terminal.console().print(f"wrote {self.out}", markup=False)
-
-
-def _of_slots() -> list[tuple[str, str, str]]:
-    """Metrics that take more than codes and factors, and are functions of their own."""
-    from jaxdis.structured import ari, mean_segmentation_covering
-    from jaxdis.structured.evaluate import evaluate_structured
-
-    rows = []
-    for place, function in (
-        ("", evaluate_structured),
-        ("structured.", ari),
-        ("structured.", mean_segmentation_covering),
-    ):
-        defaults = {
-            name: parameter.default
-            for name, parameter in inspect.signature(function).parameters.items()
-            if parameter.default not in (inspect.Parameter.empty, None)
-            and isinstance(parameter.default, str | int | float)
-        }
-        summary = (inspect.getdoc(function) or "").split("\n")[0]
-        options = ", ".join(f"{name}={value}" for name, value in defaults.items() if name != "method")
-        rows.append((f"jaxdis.{place}{function.__name__}", summary, options))
-    return rows

@@ -4,6 +4,10 @@ import contextlib
 import sys
 from pathlib import Path
 
+from jaxdis.cli.text import entry, wrapped
+
+# Longer names stand on a line of their own.
+LONGEST_NAME = 30
 # Tables of numbers are empty below this width; a narrower terminal wraps them.
 NARROWEST = 40
 # Letters of a message.
@@ -42,6 +46,18 @@ def console(*, error: bool = False):
     if found.width < NARROWEST:
         found.width = NARROWEST
     return found
+
+
+def write(text: str, *, wrap: bool = True) -> None:
+    """Print plain text, wrapped to the width of the terminal."""
+    target = console()
+    target.print(wrapped(text, target.width) if wrap else text, markup=False, soft_wrap=True)
+
+
+def write_entry(name: str, title: str, column: int) -> None:
+    """Print a row of a list: a name, and its title from a column on."""
+    target = console()
+    target.print(entry(name, title, column, target.width), markup=False, soft_wrap=True)
 
 
 def unwritable(error: OSError, stream: str = "standard output") -> ValueError:

@@ -10,24 +10,13 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from jaxdis.data import solids
-from jaxdis.data.factors import FactorSpace
+from jaxdis.data.files import cars3d, mpi3d, smallnorb
 from jaxdis.data.gather import with_hidden
 from jaxdis.data.rays import look_at
 
-TURNTABLE_SPACE = FactorSpace.of(elevation=4, azimuth=24, object_type=183)
-GRAY_TURNTABLE_SPACE = FactorSpace.of(category=5, elevation=range(30, 71, 5), azimuth=range(0, 341, 20), lighting=6)
-_GRAY_FULL_SPACE = FactorSpace.of(
-    category=5, instance=10, elevation=range(30, 71, 5), azimuth=range(0, 341, 20), lighting=6
-)
-ARM_SPACE = FactorSpace.of(
-    object_color=6,
-    object_shape=6,
-    object_size=2,
-    camera_height=3,
-    background_color=3,
-    horizontal_axis=40,
-    vertical_axis=40,
-)
+TURNTABLE_SPACE = cars3d.SPACE
+GRAY_TURNTABLE_SPACE = smallnorb.SPACE
+ARM_SPACE = mpi3d.SPACE
 
 _FIELD_OF_VIEW = np.radians(40)
 _LAMP = np.array([-0.4, -0.7, 1.0], np.float32)
@@ -171,7 +160,7 @@ def draw_turntable(tables, factors: Int[Array, "n 3"], key=None) -> Float[Array,
 
 def draw_gray_turntable(tables, factors: Int[Array, "n 4"], key: Key[Array, ""]) -> Float[Array, "n 64 64 1"]:
     """Gray toys of six boxes, in place of SmallNORB; the instance is hidden, and drawn for every image."""
-    return jax.lax.map(_toy, with_hidden(_GRAY_FULL_SPACE, "instance", factors, key), batch_size=8)
+    return jax.lax.map(_toy, with_hidden(smallnorb.FULL_SPACE, "instance", factors, key), batch_size=8)
 
 
 def draw_arm(tables, factors: Int[Array, "n 7"], key=None) -> Float[Array, "n 64 64 3"]:

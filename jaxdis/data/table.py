@@ -14,6 +14,7 @@ class DataSet:
     """One row of ``DATASETS``.
 
     Attributes:
+      title: its name in the literature.
       description: one line.
       space: its factors with default arguments.
       shape: (height, width, channels).
@@ -22,8 +23,10 @@ class DataSet:
       origin: who made the set, where its files are, and on what terms.
       make: ``make(source=None, **options) → (space, render)``; raises ValueError without a source for a set that cannot
         be drawn.
+      references: keys of :data:`jaxdis.references.REFERENCES`; empty for a stand-in.
     """
 
+    title: str
     description: str
     space: FactorSpace
     shape: tuple[int, int, int]
@@ -31,6 +34,7 @@ class DataSet:
     reads: str
     origin: str
     make: Callable
+    references: tuple[str, ...] = ()
 
     def check_drawn(self, name: str) -> None:
         """Make sure that the set can be had without naming a file, as training and studies need it.
@@ -65,6 +69,7 @@ def _scream(source=None, **options):
 
 DATASETS: dict[str, DataSet] = {
     "dsprites": DataSet(
+        "dSprites",
         "white square, ellipse or heart on black",
         sprites.SPACE,
         (64, 64, 1),
@@ -72,26 +77,32 @@ DATASETS: dict[str, DataSet] = {
         _DSPRITES_FILES,
         f"{_DSPRITES}; {_OWN_RENDERER}",
         catalog.dsprites,
+        references=("matthey2017",),
     ),
     "color_dsprites": DataSet(
-        "dSprites, each sprite in a random color (drawn anew each time)",
+        "Color-dSprites",
+        "dSprites, each sprite in a random color (drawn again each time)",
         sprites.SPACE,
         (64, 64, 3),
         True,
         _DSPRITES_FILES,
         f"{_VARIANTS}; {_OWN_RENDERER}",
         catalog.color_dsprites,
+        references=("locatello2019", "matthey2017"),
     ),
     "noisy_dsprites": DataSet(
-        "dSprites on uniform noise (drawn anew each time)",
+        "Noisy-dSprites",
+        "dSprites on uniform noise (drawn again each time)",
         sprites.SPACE,
         (64, 64, 3),
         True,
         _DSPRITES_FILES,
         f"{_VARIANTS}; {_OWN_RENDERER}",
         catalog.noisy_dsprites,
+        references=("locatello2019", "matthey2017"),
     ),
     "scream_dsprites": DataSet(
+        "Scream-dSprites",
         "dSprites as negatives on random pieces of a painting",
         sprites.SPACE,
         (64, 64, 3),
@@ -99,8 +110,10 @@ DATASETS: dict[str, DataSet] = {
         "a picture file of Munch's The Scream",
         f"{_VARIANTS}; painting: Wikimedia Commons, The_Scream.jpg, public domain",
         _scream,
+        references=("locatello2019", "matthey2017"),
     ),
     "multi_dsprites": DataSet(
+        "Multi-dSprites",
         "1 to 4 (at most 5) colored sprites hiding one another, with instance masks",
         multi_sprites.space(),
         (64, 64, 3),
@@ -108,8 +121,10 @@ DATASETS: dict[str, DataSet] = {
         _DSPRITES_FILES,
         f"after Dang-Nhu 2022, table 7, on sprites of {_DSPRITES}; {_OWN_RENDERER}",
         lambda source=None, **options: catalog.multi_dsprites(source=source, **options),
+        references=("dangnhu2022", "matthey2017"),
     ),
     "shapes3d": DataSet(
+        "Shapes3D",
         "an object in a room: hues of floor, wall and object, scale, shape, orientation",
         SHAPES3D_SPACE,
         (64, 64, 3),
@@ -117,8 +132,10 @@ DATASETS: dict[str, DataSet] = {
         "official hdf5, or a prepared tensorflow-datasets folder",
         f"Burgess and Kim 2018, github.com/google-deepmind/3d-shapes; {_OWN_RENDERER}",
         catalog.shapes3d,
+        references=("burgesskim2018",),
     ),
     "mpi3d": DataSet(
+        "MPI3D",
         "a robot arm holding an object (variants toy, realistic, real, complex, challenge)",
         mpi3d.SPACE,
         (64, 64, 3),
@@ -126,8 +143,10 @@ DATASETS: dict[str, DataSet] = {
         "official npz",
         "Gondal et al. 2019, github.com/rr-learning/disentanglement_dataset; CC BY 4.0",
         catalog.mpi3d,
+        references=("gondal2019",),
     ),
     "cars3d": DataSet(
+        "Cars3D",
         "183 car models from 4 elevations and 24 azimuths",
         cars3d.SPACE,
         (64, 64, 3),
@@ -135,17 +154,21 @@ DATASETS: dict[str, DataSet] = {
         "official tar.gz or the folder it unpacks to",
         f"Reed et al. 2015, {cars3d.WHERE}; on its publisher's terms",
         catalog.cars3d,
+        references=("reed2015",),
     ),
     "smallnorb": DataSet(
-        "gray toys under a turning camera and lamp; the instance is hidden (drawn anew each time)",
+        "SmallNORB",
+        "gray toys under a turning camera and lamp; the instance is hidden (drawn again each time)",
         smallnorb.SPACE,
         (64, 64, 1),
         False,
         "folder of the six official matrices (.mat or .mat.gz), or a prepared tensorflow-datasets folder",
         f"LeCun et al. 2004, {smallnorb.WHERE}; for research, not to be sold",
         catalog.smallnorb,
+        references=("lecun2004",),
     ),
     "standin_turntable": DataSet(
+        "Stand-in for Cars3D",
         "NOT Cars3D: box cars with its factors, sizes and image shape, to run code without the file",
         standins.TURNTABLE_SPACE,
         (64, 64, 3),
@@ -155,6 +178,7 @@ DATASETS: dict[str, DataSet] = {
         catalog.standin_turntable,
     ),
     "standin_gray_turntable": DataSet(
+        "Stand-in for SmallNORB",
         "NOT SmallNORB: gray box toys with its factors (hidden instance too), to run code without the file",
         standins.GRAY_TURNTABLE_SPACE,
         (64, 64, 1),
@@ -164,6 +188,7 @@ DATASETS: dict[str, DataSet] = {
         catalog.standin_gray_turntable,
     ),
     "standin_arm": DataSet(
+        "Stand-in for MPI3D",
         "NOT MPI3D: an arm of one link with its factors and sizes, to run code without the file",
         standins.ARM_SPACE,
         (64, 64, 3),

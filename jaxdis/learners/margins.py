@@ -44,15 +44,15 @@ def fit_margins(
     size: int,
     ordered: Sorted,
     *,
-    strength: float = 0.01,
+    inverse_penalty: float = 0.01,
     steps: int = NEWTON_STEPS,
 ) -> Margins:
     """Squared-hinge machines with balanced classes, on each code alone.
 
-    For value ``c``: minimize ``½ (w² + b²) + strength · Σ_n a_n max(0, 1 − s_n (w x_n + b))²``, where ``a_n`` is
+    For value ``c``: minimize ``½ (w² + b²) + inverse_penalty · Σ_n a_n max(0, 1 − s_n (w x_n + b))²``, where ``a_n`` is
     ``n / (v n_c)`` for samples of the class (``v`` values occur, ``n_c`` samples) and 1 for all others. The intercept
     is regularized. With two values in all, both sides are weighed. That is scikit-learn's
-    ``LinearSVC(C=strength, class_weight="balanced")``, whose class weights go to the positive side alone.
+    ``LinearSVC(C=inverse_penalty, class_weight="balanced")``, whose class weights go to the positive side alone.
 
     The negative side of every class is a difference of prefix sums of the sorted code, found by binary search; the
     positive side is one scatter of rows. Newton's method in two dimensions; deterministic.
@@ -65,7 +65,7 @@ def fit_margins(
     balanced = safe_divide(n / occurring, counts)
     # Two values: the other side has its own class's weight.
     other = jnp.where(occurring == 2, balanced.sum() - balanced, 1.0)
-    positive, negative = 2 * strength * balanced[:, None], 2 * strength * other[:, None]
+    positive, negative = 2 * inverse_penalty * balanced[:, None], 2 * inverse_penalty * other[:, None]
     whole = ordered.sums[:, :, -1]  # [d, 3]
     reach = jnp.maximum(jnp.abs(ordered.codes[:, 0]), jnp.abs(ordered.codes[:, -1]))
 

@@ -1,4 +1,4 @@
-"""The metrics of the literature: one table of them all, METRICS, and what is not a score of a relation."""
+"""The metrics of the literature: one table of all of them, METRICS, and those that are not a score of a relation."""
 
 from jaxdis.metrics import (
     downstream,

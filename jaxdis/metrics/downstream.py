@@ -1,4 +1,4 @@
-"""What all codes together tell of each factor: explicitness, InfoE, learning curves."""
+"""How well all codes together predict each factor: explicitness, InfoE, learning curves."""
 
 from typing import Annotated, Literal, NamedTuple
 
@@ -75,7 +75,7 @@ def explicitness(
 
 
 class InfoE(NamedTuple):
-    """``score []`` and ``per_factor [k]``: share of a factor's entropy that a linear classifier takes away."""
+    """``score []`` and ``per_factor [k]``: share of a factor's entropy that a linear classifier removes."""
 
     score: Float[Array, ""]
     per_factor: Float[Array, " k"]
@@ -124,9 +124,9 @@ def _mean_area(log_probability, labels, sizes, trained_on) -> Float[Array, " j"]
 class LearningCurve(NamedTuple):
     """Held-out accuracy by number of training samples.
 
-    ``score []`` and ``worst []``: mean and least over factors with the most training samples; ``efficiency []``: mean
-    accuracy with the second of the sizes over that with the last; ``by_size [s]``: means over factors; ``accuracy
-    [s, k]``.
+    ``score []`` and ``worst []``: mean and smallest value over factors with the most training samples; ``efficiency
+    []``: mean accuracy with the second of the sizes divided by that with the last; ``by_size [s]``: means over factors;
+    ``accuracy [s, k]``.
     """
 
     score: Float[Array, ""]
@@ -148,17 +148,24 @@ def downstream_logistic(
 ) -> LearningCurve:
     """Held-out accuracy of cross-validated logistic regression on the first 10, 100, 1,000 and 10,000 samples.
 
-    The penalty is chosen among ten by ``folds`` unshuffled folds
-    (:func:`jaxdis.learners.logistic.fit_logistic_validated`); codes are taken as they are. Statistical efficiency is
-    the mean accuracy with 100 samples over that with 10,000. A size beyond the samples given means all of them.
+    The penalty is chosen among ten by unshuffled folds (:func:`jaxdis.learners.logistic.fit_logistic_validated`).
+    Statistical efficiency is the mean accuracy with 100 samples divided by that with 10,000.
 
     Shapes: codes ``[n, d]`` in random order, factors ``[n, k]``, test codes ``[m, d]``.
-    Contract: in [0, 1]; classes that do not occur among the training samples are never named, and a factor of which one
-    class alone occurs there is that class for all test samples; continuous factors and those of one value are left out
-    and NaN in their part; depends on the scale of codes, since coefficients are penalized; any non-finite code gives
-    NaN; deterministic. Where few samples are nearly separable, the weakest penalties have an optimum far away, and
-    rounding (of another batch size or order of codes) may choose another penalty: 1 to 2 % of the test samples are then
-    named otherwise. For that it is no row of ``METRICS``; pass ``Direct(Spec(downstream_logistic))``.
+
+    Options:
+      sizes: numbers of training samples; a size above ``n`` means all samples.
+      folds: of the cross-validation.
+
+    Contract:
+
+    - In [0, 1]; deterministic. Depends on the scale of codes, since coefficients are penalized.
+    - Classes that do not occur in training are never predicted; if a single class occurs, it is predicted for all
+      samples.
+    - Continuous and one-valued factors are left out and NaN in their part. Any non-finite code gives NaN.
+    - If few samples are nearly separable, rounding (from another batch size or order of codes) may select another of
+      the weakest penalties, which changes 1–2 % of the predictions. It is therefore not in ``METRICS``; pass
+      ``Direct(Spec(downstream_logistic))``.
 
     Reference: Locatello et al. 2020, §4.2.8 and §7 (5,000 test samples in the former, 10,000 in the latter).
     """
@@ -187,17 +194,23 @@ def downstream_trees(
 ) -> LearningCurve:
     """Held-out accuracy of gradient-boosted trees on the first 10, 100, 1,000 and 10,000 samples.
 
-    The learner is that of ``dci`` (:func:`jaxdis.learners.boosting.fit_boosting`), fitted anew for each number of
-    samples; statistical efficiency is the mean accuracy with 100 samples over that with 10,000. A size beyond the
-    samples given means all of them, which are fitted once.
+    The learner is that of ``dci`` (:func:`jaxdis.learners.boosting.fit_boosting`), fitted separately for each number of
+    samples. Statistical efficiency is the mean accuracy with 100 samples divided by that with 10,000.
 
     Shapes: codes ``[n, d]`` in random order, factors ``[n, k]``, test codes ``[m, d]``.
-    Contract: in [0, 1]; classes that do not occur among the training samples are never named, and a factor of which one
-    class alone occurs there is that class for all test samples; continuous factors and those of one value are left out
-    and NaN in their part; the fit is invariant under increasing maps of codes but for the place of thresholds; any
-    non-finite code gives NaN; deterministic.
 
-    Reference: Locatello et al. 2020, §4.2.8 and §7 (scikit-learn's ``GradientBoostingClassifier`` at its defaults).
+    Options:
+      sizes: numbers of training samples; a size above ``n`` means all samples, which are fitted once.
+      splitter, max_bins, stages, rate, depth: as in :func:`jaxdis.relations.boosted_trees`.
+
+    Contract:
+
+    - In [0, 1]; deterministic; invariant under increasing maps of codes, except for the position of thresholds.
+    - Classes that do not occur in training are never predicted; if a single class occurs, it is predicted for all
+      samples.
+    - Continuous and one-valued factors are left out and NaN in their part. Any non-finite code gives NaN.
+
+    Reference: Locatello et al. 2020, §4.2.8 and §7 (scikit-learn's ``GradientBoostingClassifier`` with its defaults).
     """
     samples = read(codes, factors, test, active)
 

@@ -1,4 +1,4 @@
-"""Read-outs of what training never showed: new combinations of familiar values, new regions of the factors."""
+"""Predictions where training never was: new combinations of familiar values, new regions of the factors."""
 
 from typing import Literal, NamedTuple
 
@@ -17,10 +17,11 @@ TRAIN_SHARE = 2 / 3
 
 
 class Composition(NamedTuple):
-    """How well factors are read off combinations never trained on, by one kind of probe.
+    """How well one kind of probe predicts factors on combinations that were absent from training.
 
-    ``accuracy [k]`` raw and ``per_factor [k]`` adjusted for chance; ``joint [k, k]``: share of test samples of which
-    both factors are named, and ``adjusted_joint [k, k]`` likewise, whose chance is the product of the two.
+    ``accuracy [k]`` raw and ``per_factor [k]`` adjusted for chance; ``joint [k, k]``: share of held-out samples in
+    which both factors are classified correctly, and ``adjusted_joint [k, k]``, adjusted for the product of the two
+    chances.
     """
 
     accuracy: Float[Array, " k"]
@@ -30,7 +31,7 @@ class Composition(NamedTuple):
 
 
 class CompositionalGeneralization(NamedTuple):
-    """What a perceptron and a linear probe say."""
+    """The results of a perceptron and of a linear probe."""
 
     mlp: Composition
     linear: Composition
@@ -47,24 +48,29 @@ def compositional_generalization(
     width: int = WIDTH,
     epochs: int | None = None,
 ) -> CompositionalGeneralization:
-    """Train probes on codes of the combinations kept, judge them on codes of the combination left out.
+    """Train probes on codes of the combinations kept and evaluate them on codes of the combination left out.
 
-    The data are split before: the test samples are all that hold one pair of values of two factors (the smallest
-    square, say), the training samples all others, and the representation was learned on the latter.
-    :meth:`jaxdis.data.factors.FactorSpace.without` and ``only`` make the two spaces; a random split of equal size is
-    the control. For the pair of factors read ``joint[i, j]``, for the factors ``accuracy`` and ``per_factor``.
+    The caller splits the data: the test samples are all those with one pair of values of two factors (the smallest
+    square, for example), the training samples all others, and the representation was learned on the latter.
+    :meth:`jaxdis.data.factors.FactorSpace.without` and ``only`` give the two spaces; a random split of equal size is
+    the control. Read ``joint[i, j]`` for the pair of factors, and ``accuracy`` and ``per_factor`` for each factor.
 
     Args:
       codes: ``[n, d]`` training codes, with ``factors [n, k]``.
       test_codes: ``[m, d]``, with ``test_factors [m, k]``.
-      preset: as :func:`jaxdis.metrics.knockout.nk`; ``epochs`` replaces the preset's.
+      preset: as in :func:`jaxdis.metrics.knockout.nk`; ``epochs`` replaces that of the preset.
+      width: number of hidden units of the perceptron.
 
-    Contract: chance is that of the training samples, ``r_j = Σ_c p_c²``, since the test samples hold one class of
-    the two factors (on them chance would be 1); the chance of a pair is ``r_i r_j``; adjusted numbers are
-    ``max(0, (a − r) / (1 − r))``. Continuous factors and those of one training value are NaN; classes absent from
-    training are never named; any non-finite code gives NaN; stochastic.
+    Contract:
 
-    Reference: Mahon et al. 2024, §5.2 (no code of the split was released).
+    - Chance is that of the training samples, ``r_j = Σ_c p_c²``, since the test samples hold a single class of the two
+      factors (among them chance would be 1); the chance of a pair is ``r_i r_j``. Adjusted values are ``max(0, (a − r)
+      / (1 − r))``.
+    - Continuous factors and those with a single training value are NaN. Classes absent from training are never
+      predicted.
+    - Any non-finite code gives NaN; stochastic.
+
+    Reference: Mahon et al. 2024, §5.2 (no code for the split was released).
     """
     novel = Sample(test_codes, test_factors)
     mlp, linear = (_read_out(key, codes, factors, (novel,), preset, units, epochs)[0] for units in (width, None))
@@ -72,9 +78,12 @@ def compositional_generalization(
 
 
 class NovelCombination(NamedTuple):
-    """Share of samples of which both factors of the pair are named, above chance, by a perceptron: ``score []`` on
-    the combination left out, ``familiar []`` on samples of the others; ``linear []`` and ``linear_familiar []`` by a
-    linear probe; ``per_factor [k]`` by the perceptron on the combination left out."""
+    """Share of samples in which both factors of the pair are classified correctly, adjusted for chance.
+
+    ``score []``: a perceptron, on the combination left out; ``familiar []``: the same on samples of the other
+    combinations; ``linear []`` and ``linear_familiar []``: a linear probe; ``per_factor [k]``: the perceptron's
+    accuracy per factor on the combination left out.
+    """
 
     score: Float[Array, ""]
     familiar: Float[Array, ""]
@@ -93,13 +102,18 @@ def novel_combination(
     width: int = WIDTH,
     epochs: int | None = None,
 ) -> NovelCombination:
-    """:func:`compositional_generalization` as a number, with its control: can the pair left out be named?
+    """:func:`compositional_generalization` as one number, with its control: can the pair left out be predicted?
 
-    The pair is that of the two factors with a single value in the test samples. Probes learn from the first two thirds
-    of the samples; the last third is the control (samples are taken to be in random order).
+    The pair consists of the two factors with a single value in the test samples. Probes are trained on the first two
+    thirds of the samples; the last third is the control (samples are assumed to be in random order).
 
-    Contract: in [0, 1], chance is 0; NaN unless exactly two factors that vary in training do not in the test; any
-    non-finite code gives NaN; stochastic.
+    Options:
+      preset, epochs, width: as in :func:`jaxdis.metrics.knockout.nk`.
+
+    Contract:
+
+    - In [0, 1]; chance is 0. Stochastic. Any non-finite code gives NaN.
+    - NaN unless exactly two factors that vary in training are constant in the test samples.
 
     Reference: Mahon et al. 2024, §5.2 and Table 3 ("both" of CG, linear CG and normal test set).
     """
@@ -121,7 +135,7 @@ def novel_combination(
 
 
 def _read_out(key, codes, factors: Factors, judged: tuple[Sample, ...], preset, units, epochs) -> list[Composition]:
-    """Probes trained once and judged on several sets of samples."""
+    """Probes trained once and evaluated on several sets of samples."""
     tests = [read(codes, factors, sample, None) for sample in judged]
     first, held_out = tests[0], jnp.concatenate([samples.held_out for samples in tests])
     mask = jnp.ones((1, codes.shape[1], len(first.sizes)), bool)
@@ -147,9 +161,9 @@ def _read_out(key, codes, factors: Factors, judged: tuple[Sample, ...], preset, 
 
 
 class ZeroShot(NamedTuple):
-    """Normalized root-mean-square error of each factor, ``seen [k]`` where it was fitted, ``unseen [k]`` elsewhere.
+    """Normalized root-mean-square error of each factor: ``seen [k]`` where it was fitted, ``unseen [k]`` elsewhere.
 
-    ``score []``: mean of ``unseen``. 0 is perfect, 1 what guessing the mean of the judged samples gives.
+    ``score []``: mean of ``unseen``. 0 is perfect; 1 is reached by predicting the mean of the evaluated samples.
     """
 
     score: Float[Array, ""]
@@ -165,16 +179,22 @@ def zero_shot(
     penalty: float = 0.02,
     active: Bool[Array, " d"] | None = None,
 ) -> ZeroShot:
-    """Error of a lasso fitted on one region of the factors and judged on another: ``RMSE_j / σ_j`` of those judged.
+    """Error of a lasso fitted on one region of the factors and evaluated on another: ``RMSE_j / σ_j`` of the latter.
 
-    Codes and factors are standardized by the fitted samples for the fit. The regions are the caller's:
+    Codes and factors are standardized by the training samples for the fit. The caller chooses the regions;
     :func:`teapot_gap` is that of the paper. A factor varies less inside a narrow region, so that an equal error weighs
     more there.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]`` inside the region; test codes ``[m, d]`` and factors outside.
-    Contract: at least 0; a factor that does not vary where the model is fitted or judged is NaN there; a constant code
-    changes nothing; any non-finite code gives NaN; invariant under affine maps of codes and factors; deterministic.
-    Class numbers are taken as values.
+
+    Options:
+      penalty: weight of the L1 norm.
+
+    Contract:
+
+    - At least 0; invariant under affine maps of codes and factors; deterministic. Class numbers are taken as values.
+    - A factor that does not vary where the model is fitted or evaluated is NaN there. A constant code changes nothing.
+    - Any non-finite code gives NaN.
 
     Reference: Eastwood & Williams 2018, appendix B.2 (penalty fixed at 0.02 in their notebook).
     """
@@ -196,10 +216,10 @@ def zero_shot(
 
 
 def teapot_gap(factors: Float[Array, "n k"], *, mode: Literal["paper", "code"] = "code") -> Bool[Array, " n"]:
-    """The samples that Eastwood & Williams leave out: red teapots from above, ``z2 > z3 + 0.15`` and ``z1 > π / 4``.
+    """The samples that Eastwood & Williams leave out, red teapots from above: ``z2 > z3 + 0.15`` and ``z1 > π / 4``.
 
-    ``mode="code"`` (the released code, and the 21,238 of 200,000 images that the paper counts) asks for
-    ``z2 > z4 + 0.15`` too; the text of appendix B.2 does not.
+    ``mode="code"`` (the released code, which gives the 21,238 of 200,000 images that the paper counts) also requires
+    ``z2 > z4 + 0.15``; the text of appendix B.2 does not.
     """
     gap = (factors[:, 2] > factors[:, 3] + 0.15) & (factors[:, 1] > np.pi / 4)
     return gap & (factors[:, 2] > factors[:, 4] + 0.15) if mode == "code" else gap

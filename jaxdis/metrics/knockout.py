@@ -1,4 +1,4 @@
-"""What a trained probe of each factor loses when codes are knocked out."""
+"""How much accuracy a trained probe of each factor loses when codes are knocked out."""
 
 from typing import Literal, NamedTuple
 
@@ -17,10 +17,10 @@ from jaxdis.typing import Codes, Factors, Sample
 
 
 class Knockout(NamedTuple):
-    """``score []``: mean of ``per_factor [k]``, the accuracy lost; ``adjusted [k]``, that over ``1 − chance``.
+    """``score []``: mean of ``per_factor [k]``, the accuracy lost; ``adjusted [k]``, the loss over ``1 − chance``.
 
-    ``full [k]`` and ``knocked [k]`` are the accuracies on held-out samples with all codes and without; ``code [k]`` is
-    the aligned code, −1 for none.
+    ``full [k]`` and ``knocked [k]`` are the held-out accuracies with all codes and without the aligned one; ``code
+    [k]`` is the aligned code, −1 for none.
     """
 
     score: Float[Array, ""]
@@ -44,24 +44,33 @@ def nk(
     epochs: Count | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Knockout:
-    """Neuron knock-out: accuracy a perceptron loses when it may not see the code aligned with the factor.
+    """Neuron knock-out: accuracy that a perceptron loses without the code aligned with the factor.
 
-    ``NK_j = a_j(all codes) − a_j(all but the aligned code)``, held-out accuracies of a one-layer perceptron;
-    the score is the mean over factors. Codes are aligned with factors one to one as in
-    :func:`jaxdis.metrics.single_neuron.snc`. With ``knocked`` > 1 the next code is the one aligned after the first is
-    gone, and so on. A factor left without a code (fewer codes than factors) loses nothing; with ``mode="code"`` codes
-    serve several factors instead.
-
-    ``preset``: ``converged`` (standardized codes, held-out selection), ``mahon2024_paper`` (Adam 1e-3, 75 epochs) or
-    ``mahon2024_code`` (raw codes, Adam 1e-2 with decay, 10 epochs, batches of 4096: at 10,000 samples far from
-    converged); see :data:`jaxdis.learners.probes.PRESETS`. ``epochs``: instead of the preset's.
+    ``NK_j = a_j(all codes) − a_j(all but the aligned code)``, held-out accuracies of a perceptron with one hidden
+    layer; the score is the mean over factors. Codes are aligned with factors one to one as in
+    :func:`jaxdis.metrics.single_neuron.snc`.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``.
-    Contract: in [−1, 1], 0 where the other codes say as much; stochastic, a standard error of about
-    ``sqrt(a (1 − a) / m)`` a factor; continuous and one-valued factors are left out and NaN in their part; classes that
-    do not occur in training are never named; any non-finite code gives NaN.
 
-    Reference: Mahon et al. 2024, §4.3 and §5. Tables print the raw difference, not adjusted for chance.
+    Options:
+      knocked: number of codes to knock out per factor; after the first, each is the code aligned once the others are
+        gone.
+      mode: if there are fewer codes than factors, ``"paper"`` leaves a factor without a code, which then loses nothing;
+        ``"code"`` lets a code serve several factors.
+      preset: ``"converged"`` (standardized codes, held-out selection), ``"mahon2024_paper"`` (Adam 1e-3, 75 epochs) or
+        ``"mahon2024_code"`` (raw codes, Adam 1e-2 with decay, 10 epochs, batches of 4096: far from converged with
+        10,000 samples); see :data:`jaxdis.learners.probes.PRESETS`.
+      epochs: replaces that of the preset.
+      width: number of hidden units.
+
+    Contract:
+
+    - In [−1, 1]; 0 if the other codes are as informative.
+    - Stochastic, with a standard error of about ``sqrt(a (1 − a) / m)`` per factor.
+    - Continuous and one-valued factors are left out and NaN in their part. Any non-finite code gives NaN.
+    - Classes that do not occur in training are never predicted.
+
+    Reference: Mahon et al. 2024, §4.3 and §5. Their tables print the raw difference, not adjusted for chance.
     """
     samples = read(codes, factors, test, active)
     orders = _orders(samples, factors, knocked, mode)
@@ -95,11 +104,12 @@ def knockout_curve(
 ) -> Float[Array, "r k"]:
     """Held-out accuracy of each factor with 0, 1, … codes knocked out, ``[most + 1, k]``; up to all by default.
 
-    Codes go in the order of :func:`nk`: the aligned one, then the one aligned after it is gone. Where no code is left
-    to a factor, the one that tells most of it goes next. With all codes gone the commonest class is what remains.
-    Arguments as :func:`nk`; NaN for factors left out.
+    Codes are removed in the order of :func:`nk`: the aligned one, then the one aligned once it is gone. If no code is
+    left for a factor, the most informative remaining one follows. With all codes gone, the accuracy is that of the
+    commonest class. Arguments as :func:`nk`; NaN for factors that are left out.
 
-    Reference: Mahon et al. 2024, released code (progressive knock-out; it records training accuracy, this is held out).
+    Reference: Mahon et al. 2024, released code (progressive knock-out; it records training accuracy, this function
+    held-out).
     """
     samples = read(codes, factors, test, active)
     d = codes.shape[1]
@@ -126,7 +136,8 @@ def knockout_table(
 ) -> Float[Array, "k k"]:
     """Accuracy that factor ``j`` loses when the code aligned with factor ``i`` is knocked out, ``[i, j]``.
 
-    The diagonal is NK; off it 0 is what disentangled codes show. Arguments as :func:`nk`; NaN for factors left out.
+    The diagonal is NK; for disentangled codes the other entries are 0. Arguments as :func:`nk`; NaN for factors left
+    out.
 
     Reference: Mahon et al. 2024, released code (the aligned code of the other factor of a pair).
     """
@@ -153,9 +164,9 @@ def knockout_order(
     *,
     reuse: bool = False,
 ) -> Int[Array, "k c"]:
-    """For each factor the codes to knock out, in order: aligned, then aligned without those before; −1 for none.
+    """The codes to knock out for each factor, in order: the aligned one, then those aligned without it; −1 for none.
 
-    From the second on, a factor that the alignment leaves without a code takes the one that tells most of it.
+    After the first, a factor that the alignment leaves without a code takes the most informative remaining one.
     """
     first = align_codes(information, shown, usable, reuse=reuse)
 

@@ -18,15 +18,15 @@ ASPECTS = ("modularity", "compactness", "explicitness")
 
 @dataclasses.dataclass(frozen=True)
 class About:
-    """What a row of ``METRICS`` says of itself.
+    """What a row of ``METRICS`` states about itself.
 
     Attributes:
       title: the name in full.
       question: what the metric asks of a representation, in one sentence.
       references: keys of :data:`jaxdis.references.REFERENCES`, the defining paper first.
       claims: what its authors claim that each of its fields measures, among :data:`ASPECTS`; ``score`` is the headline.
-        A field that is not here claims nothing.
-      seconds: of one core for a member of 10,000 samples × 10 codes against dSprites' factors, compiled.
+        A field that is missing here claims nothing.
+      seconds: on one core per member of 10,000 samples × 10 codes with dSprites' factors, after compiling.
       reads_factors: False for a metric of the codes alone.
     """
 
@@ -40,10 +40,10 @@ class About:
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Blend:
-    """A metric that is a score of a relation. ``relation`` and ``score`` are table names or specs.
+    """A metric that is a score of a relation. ``relation`` and ``score`` are names in the tables or specs.
 
-    ``lower_is_better`` follows from the score and its options when it is None, and is then True or False. ``about``
-    is for people and no part of what is computed.
+    ``lower_is_better`` follows from the score and its options if it is None, and is then True or False. ``about`` is
+    for people and not part of the metric's identity.
     """
 
     relation: Spec | str
@@ -71,7 +71,10 @@ class Blend:
     def with_options(self, **options: Any) -> "Blend":
         """The same metric with options of its relation or of its score.
 
-        An option that both have goes to both. Raises ValueError for one that neither has.
+        An option that both have is set in both.
+
+        Raises:
+          ValueError: for an option that neither has.
         """
         unknown = [name for name in options if name not in self.all_options]
         if unknown:
@@ -93,11 +96,11 @@ class Blend:
 
     @property
     def source(self) -> Spec:
-        """What reads the samples: metrics of one source share what it returns."""
+        """The function that reads the samples; metrics with the same source share its result."""
         return self.relation
 
     def finish(self, relation) -> tuple:
-        """The metric from what its source returned."""
+        """The metric, given what its source returned."""
         return self.score(relation)
 
 
@@ -132,11 +135,11 @@ class Direct:
 
     @property
     def source(self) -> Spec:
-        """What reads the samples."""
+        """The function that reads the samples."""
         return self.function
 
     def finish(self, result) -> tuple:
-        """The metric from what its source returned."""
+        """The metric, given what its source returned."""
         return result
 
 
@@ -163,12 +166,12 @@ def apply(spec: Spec, key: jax.Array, sample: Sample, test: Sample | None = None
 
 
 def sources_of(metrics: Iterable[Metric]) -> tuple[Spec, ...]:
-    """The functions that read samples for these metrics, each once."""
+    """The functions that read samples for these metrics, each listed once."""
     return tuple(dict.fromkeys(metric.source for metric in metrics))
 
 
 def prepared_for(sources: tuple[Spec, ...], key: jax.Array, factors: Factors) -> tuple:
-    """What all members share, for each source."""
+    """The arrays that all members share, for each source."""
     return tuple(spec.prepare(jax.random.fold_in(key, spec.seed), factors) for spec in sources)
 
 

@@ -1,4 +1,4 @@
-"""What trained probes of all codes say of each factor: linear and multilayer perceptrons, held-out accuracy."""
+"""Trained probes that predict each factor from all codes: linear and multilayer perceptrons, held-out accuracy."""
 
 from typing import NamedTuple
 
@@ -14,7 +14,8 @@ from jaxdis.typing import Codes, Factors, Sample
 class Probed(NamedTuple):
     """``score []``: mean of ``per_factor [k]``, held-out ``accuracy [k]`` adjusted for chance (0 chance, 1 perfect).
 
-    ``joint [k, k]``: share of held-out samples of which both factors are named; the accuracy itself on the diagonal.
+    ``joint [k, k]``: share of held-out samples in which both factors are classified correctly; the diagonal is the
+    accuracy.
     """
 
     score: Float[Array, ""]
@@ -35,11 +36,19 @@ def linear_probe(
 ) -> Probed:
     """Chance-adjusted held-out accuracy of a linear softmax classifier of each factor on all codes, trained by Adam.
 
-    ``per_factor[j] = max(0, (a − r) / (1 − r))`` with ``r = Σ_c p_c²`` of the training classes. Arguments, shapes and
-    contract as :func:`nk`.
+    ``per_factor[j] = max(0, (a − r) / (1 − r))`` with ``r = Σ_c p_c²`` of the training classes.
 
-    Reference: Mahon et al. 2024, §4.2 and Table 2, whose caption says chance-adjusted while the printed accuracies are
-    raw (``accuracy``).
+    Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``.
+
+    Options:
+      preset, epochs: as in :func:`jaxdis.metrics.knockout.nk`.
+
+    Contract:
+
+    - In [0, 1]; stochastic; otherwise as :func:`jaxdis.metrics.knockout.nk`.
+
+    Reference: Mahon et al. 2024, §4.2 and Table 2, whose caption states chance-adjusted values while the printed
+    accuracies are raw (``accuracy``).
     """
     return _probe(key, codes, factors, test, active, recipe_of(preset, epochs), None)
 
@@ -57,7 +66,19 @@ def mlp_probe(
 ) -> Probed:
     """Chance-adjusted held-out accuracy of a perceptron with one hidden layer for each factor on all codes.
 
-    As :func:`linear_probe`, with ``width`` rectified units between.
+    As :func:`linear_probe`, with a hidden layer of rectified units.
+
+    Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``.
+
+    Options:
+      preset, epochs: as in :func:`jaxdis.metrics.knockout.nk`.
+      width: number of hidden units.
+
+    Contract:
+
+    - In [0, 1]; stochastic; otherwise as :func:`jaxdis.metrics.knockout.nk`.
+
+    Reference: Mahon et al. 2024, §4.3 and Table 2.
     """
     return _probe(key, codes, factors, test, active, recipe_of(preset, epochs), width)
 

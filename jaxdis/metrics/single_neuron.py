@@ -1,4 +1,4 @@
-"""Single-neuron classification: how well one code alone, one code for each factor, names the factor's classes."""
+"""Single-neuron classification: how well a single code, aligned with each factor, predicts the factor's classes."""
 
 from typing import Literal, NamedTuple
 
@@ -22,9 +22,11 @@ LEVEL = 1e-3
 
 
 class SingleNeuron(NamedTuple):
-    """``score []``, the mean of ``per_factor [k]``, which is ``accuracy [k]`` on held-out samples adjusted for chance;
-    ``code [k]``, the code aligned with each factor, −1 for none; ``joint [k, k]``, the share of held-out samples of
-    which both factors are named (the accuracy itself on the diagonal)."""
+    """``score []``, the mean of ``per_factor [k]``, which is the held-out ``accuracy [k]`` adjusted for chance.
+
+    ``code [k]``: the code aligned with each factor, −1 for none; ``joint [k, k]``: share of held-out samples in which
+    both factors are classified correctly (the diagonal is the accuracy).
+    """
 
     score: Float[Array, ""]
     per_factor: Float[Array, " k"]
@@ -41,32 +43,36 @@ def snc(
     mode: Literal["paper", "code"] = "paper",
     active: Bool[Array, " d"] | None = None,
 ) -> SingleNeuron:
-    """Single-neuron classification: chance-adjusted accuracy of one aligned code for each factor, cut into bins.
+    """Single-neuron classification: chance-adjusted accuracy of the one code aligned with each factor, cut into bins.
 
-    Codes are aligned with factors one to one by mutual information (as many equal-count bins as classes). The aligned
-    code is cut at its training quantiles, the bins are matched to classes so that most training samples agree, and the
-    same cuts classify the held-out samples. ``SNC_j = max(0, (a − r) / (1 − r))``, with ``r = Σ_c p_c²`` of the
+    Codes are aligned with factors one to one by mutual information (with as many equal-count bins as classes). The
+    aligned code is cut at its training quantiles, the bins are matched to classes so that most training samples agree,
+    and the same cuts classify the held-out samples. ``SNC_j = max(0, (a − r) / (1 − r))``, with ``r = Σ_c p_c²`` of the
     training classes; the score is the mean over factors.
 
-    Bins are as many as classes, of equal count, when the classes are balanced (equal counts, or counts that uniform
-    sampling would give: chi-square, 0.1 % level); otherwise their size is the greatest common divisor of the class
-    counts but at least 1/200 of the samples, and a class gets as many bins as its count needs. ``mode="code"`` always
-    takes as many bins as classes, and lets codes serve several factors when there are fewer codes than factors.
+    If the classes are balanced (equal counts, or counts that uniform sampling would give: chi-square, 0.1 % level),
+    there are as many bins of equal count as classes. Otherwise their size is the greatest common divisor of the class
+    counts, but at least 1/200 of the samples, and a class gets as many bins as its count requires.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``.
+
+    Options:
+      mode: ``"paper"`` as above. ``"code"`` always takes as many bins as classes, and if there are fewer codes than
+        factors lets a code serve several factors.
+
     Contract:
 
     - In [0, 1], 0 at chance; invariant under increasing maps of a code.
     - Only values that occur in the training samples count as classes, however many are declared.
-    - Continuous and one-valued factors are left out and NaN in their part; a factor left without a code (fewer codes
-      than factors, ``mode="paper"``) counts 0; any non-finite code gives NaN.
-    - Deterministic. Where several matchings of bins to classes agree with equally many training samples, the released
-      code may choose another: its training accuracy is the same to the digit, its held-out accuracy was 0.074 and 0.103
-      for 0.071 and 0.106 here on two autoencoders whose codes hardly encode the factor.
+    - Continuous and one-valued factors are left out and NaN in their part. Any non-finite code gives NaN.
+    - A factor left without a code (fewer codes than factors, ``mode="paper"``) counts 0.
+    - Deterministic. If several matchings of bins to classes agree with equally many training samples, the released code
+      may choose another one: its training accuracy is identical, its held-out accuracy was 0.074 and 0.103 where this
+      function gives 0.071 and 0.106, on two autoencoders whose codes hardly encode the factor.
 
-    Reference: Mahon et al. 2024, §4.1–4.2. The bins by greatest common divisor are in the paper alone, where sampled
-    data would give bins of one sample that know the labels by heart: hence the smallest size here. The released code
-    takes as many bins as classes and reports raw accuracy (``accuracy``); Table 1 of the paper prints ``a − 1/2``.
+    Reference: Mahon et al. 2024, §4.1–4.2. The bins by greatest common divisor are in the paper only; on sampled data
+    they would hold a single sample each and memorize the labels, hence the smallest size here. The released code takes
+    as many bins as classes and reports raw accuracy (``accuracy``); Table 1 of the paper prints ``a − 1/2``.
     """
     samples = read(codes, factors, test, active)
     information = mutual_information_equal_count(samples.train, factors, active=active)
@@ -103,7 +109,7 @@ def snc(
 
 
 def align_codes(information, active, usable, *, reuse: bool) -> Int[Array, " k"]:
-    """The code of each factor, one to one; with ``reuse`` each code as often as is needed to serve all factors."""
+    """The code of each factor, one to one; with ``reuse`` a code may serve as many factors as necessary."""
     d, k = information.shape
     allowed = jnp.where(active[:, None] & usable[None, :], information, jnp.nan)
     copies = -(-k // d) if reuse else 1

@@ -1,4 +1,4 @@
-"""The literature as one table: METRICS, name → metric. Most rows are a relation read by a score."""
+"""The literature as one table: METRICS, name → metric. Most rows apply a score to a relation."""
 
 from jaxdis.metrics.downstream import downstream_trees, explicitness, infoe
 from jaxdis.metrics.interventions import beta_vae, factor_vae, irs
@@ -27,7 +27,7 @@ METRICS: dict[str, Metric] = {
         "mutual_information",
         "gap",
         about=About(
-            "Mutual information gap",
+            "Mutual information gap (MIG)",
             "How much more information does the best code carry about each factor than the second best?",
             ("chen2018", "locatello2020"),
             claims=_COMPACT,
@@ -37,7 +37,7 @@ METRICS: dict[str, Metric] = {
         "mutual_information",
         "factor_gap",
         about=About(
-            "Mutual information gap, supplement",
+            "Supplement to the mutual information gap (MIG-sup)",
             "How much more information does each code carry about its best factor than about the second best?",
             ("li2020",),
             claims=_MODULAR,
@@ -77,7 +77,7 @@ METRICS: dict[str, Metric] = {
         "svm_accuracy",
         "gap",
         about=About(
-            "Separated attribute predictability",
+            "Separated attribute predictability (SAP)",
             "How much more accurately does the best code alone predict each factor than the second best, linearly?",
             ("kumar2018", "locatello2020"),
             claims=_COMPACT,
@@ -87,7 +87,7 @@ METRICS: dict[str, Metric] = {
         "r2",
         "gap",
         about=About(
-            "Separated attribute predictability by squared correlation",
+            "SAP by squared correlation",
             "How much more of each factor's variance does the best code explain linearly than the second best?",
             ("kumar2018",),
             claims=_COMPACT,
@@ -97,7 +97,7 @@ METRICS: dict[str, Metric] = {
         "boosted_trees",
         "entropy",
         about=About(
-            "Disentanglement, completeness, informativeness (boosted trees)",
+            "DCI by boosted trees",
             "Do boosted trees that predict each factor rely on one code per factor, and on each code for one factor?",
             ("eastwood2018", "locatello2020"),
             claims=_BY_FIELD,
@@ -108,7 +108,7 @@ METRICS: dict[str, Metric] = {
         "random_forest",
         "entropy",
         about=About(
-            "Disentanglement, completeness, informativeness (random forests)",
+            "DCI by random forests",
             "Do random forests that predict each factor rely on one code per factor, and on each code for one factor?",
             ("eastwood2018",),
             claims=_BY_FIELD,
@@ -119,7 +119,7 @@ METRICS: dict[str, Metric] = {
         "lasso_importance",
         "entropy",
         about=About(
-            "Disentanglement, completeness, informativeness (lasso)",
+            "DCI by a lasso",
             "Do sparse linear regressions of each factor rely on one code per factor, and on each code for one factor?",
             ("eastwood2018",),
             claims=_BY_FIELD,
@@ -129,7 +129,7 @@ METRICS: dict[str, Metric] = {
         "logistic_importance",
         "entropy",
         about=About(
-            "Disentanglement, completeness, informativeness (logistic regression)",
+            "DCI by logistic regression",
             "Do linear classifiers of each factor rely on one code per factor, and on each code for one factor?",
             ("eastwood2018",),
             seconds=0.12,
@@ -149,7 +149,7 @@ METRICS: dict[str, Metric] = {
         "mutual_information_sampled",
         "gap",
         about=About(
-            "Robust mutual information gap",
+            "Robust mutual information gap (RMIG)",
             "How much more information does the best sampled code carry about each factor than the second best?",
             ("do2020", "chen2018"),
             claims=_COMPACT,
@@ -186,7 +186,7 @@ METRICS: dict[str, Metric] = {
     "downstream_trees": Direct(
         Spec(downstream_trees),
         about=About(
-            "Downstream accuracy and statistical efficiency (boosted trees)",
+            "Downstream accuracy of boosted trees by sample size",
             "How accurately do boosted trees predict the factors from few and from many samples?",
             ("locatello2020",),
             seconds=13.0,
@@ -315,7 +315,7 @@ METRICS: dict[str, Metric] = {
         "mutual_information_neighbors",
         "gap",
         about=About(
-            "Mutual information gap by nearest neighbors",
+            "MIG by nearest neighbors",
             "As mig, with information estimated without bins.",
             ("julka2024", "kraskov2004", "ross2014"),
             claims=_COMPACT,
@@ -325,7 +325,7 @@ METRICS: dict[str, Metric] = {
         "mutual_information_neighbors",
         "factor_gap",
         about=About(
-            "Mutual information gap, supplement, by nearest neighbors",
+            "MIG-sup by nearest neighbors",
             "As mig_sup, with information estimated without bins.",
             ("li2020", "kraskov2004", "ross2014"),
             claims=_MODULAR,

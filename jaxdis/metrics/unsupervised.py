@@ -1,4 +1,4 @@
-"""Scores that need no factors: dependence among codes, under a Gaussian or by histograms; agreement of members."""
+"""Scores that need no factors: dependence among codes, by a Gaussian or by histograms; agreement between members."""
 
 import functools
 from typing import Literal, NamedTuple
@@ -27,7 +27,7 @@ CONJUGATE_STEPS = 60
 
 
 class Dependence(NamedTuple):
-    """``score []``, nats of the mean (or sampled) codes; ``wasserstein []`` and the same as a share of the variance."""
+    """``score []``, nats of the mean (or sampled) codes; ``wasserstein []``, and that as a share of the variance."""
 
     score: Float[Array, ""]
     wasserstein: Float[Array, ""]
@@ -35,7 +35,7 @@ class Dependence(NamedTuple):
 
 
 class CodeInformation(NamedTuple):
-    """``score []``: mean mutual information of two codes, nats; ``matrix [d, d]``, 0 on the diagonal."""
+    """``score []``: mean mutual information between two codes, in nats; ``matrix [d, d]``, 0 on the diagonal."""
 
     score: Float[Array, ""]
     matrix: Float[Array, "d d"]
@@ -57,23 +57,26 @@ def total_correlation(
     variances: Float[Array, "n d"] | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Dependence:
-    """Total correlation of a Gaussian with the codes' covariance, nats, and its Wasserstein distance to independence.
+    """Total correlation of a Gaussian with the codes' covariance, in nats, and its distance to independence.
 
-    ``TC = −½ log det Corr`` over the codes that vary; ``W = 2 tr Cov − 2 tr (D^½ Cov D^½)^½`` with ``D`` the diagonal
-    of the covariance, and ``W / tr Cov``. ``representation="sampled"`` adds one draw of the posterior's noise to each
-    mean.
+    ``TC = −½ log det Corr`` over the codes that vary; the distance (Wasserstein) is ``W = 2 tr Cov − 2 tr (D^½ Cov
+    D^½)^½`` with ``D`` the diagonal of the covariance, and ``W / tr Cov``.
 
     Shapes: codes ``[n, d]`` (posterior means), variances ``[n, d]``; factors are not read.
+
+    Options:
+      representation: ``"sampled"`` adds one draw of the posterior's noise to each mean.
+
     Contract:
 
-    - ≥ 0. Collapsed (constant) and inactive codes are dropped; fewer than two codes that vary give 0.
-    - The total correlation of a singular covariance (duplicate codes, or no more samples than codes) is infinite.
-      Here eigenvalues of the correlation below 1e-7 count as 1e-7, about 8 nats each. The released code takes the
-      logarithm of what rounding leaves of the determinant in float64, which is infinite or an arbitrary number.
-    - The total correlation is invariant under affine maps of a code; the distance grows with the codes' variances, and
-      as a share of them it is invariant under a common scale.
+    - At least 0. Collapsed (constant) and inactive codes are dropped; fewer than two codes that vary give 0.
+    - The total correlation of a singular covariance (duplicate codes, or no more samples than codes) is infinite. Here
+      eigenvalues of the correlation below 1e-7 count as 1e-7, about 8 nats each. The released code takes the logarithm
+      of a determinant that is float64 rounding error, which gives infinity or an arbitrary number.
+    - The total correlation is invariant under affine maps of a code. The distance grows with the codes' variances; as a
+      share of them it is invariant under a common scale.
     - Any non-finite code gives NaN.
-    - Mean codes are far more dependent than sampled ones (Locatello et al. 2020, §5.2): say which you report.
+    - Mean codes are far more dependent than sampled ones (Locatello et al. 2020, §5.2): state which you report.
 
     Reference: Locatello et al. 2020, §4.2.9 and App. G. The released code fails on a constant code.
     """
@@ -137,8 +140,8 @@ def _distance_to_independence(deviation: Float[Array, " d"], correlation: Float[
 def _gaussian_total_correlation(unit, correlation, varies) -> Float[Array, ""]:
     """``−½ log det Corr``, refined once.
 
-    The eigenvalues of a float32 correlation matrix are good to 1e-6 of the largest; so the codes are turned and scaled
-    by them, and the covariance of what comes out, near the identity, adds the rest.
+    The eigenvalues of a float32 correlation matrix are accurate to 1e-6 of the largest. The codes are therefore rotated
+    and scaled by them, and the covariance of the result, close to the identity, gives the remainder.
     """
     missing = jnp.diag(jnp.where(varies, 0.0, 1.0))  # a collapsed code is independent of the others
     eigenvalues, vectors = jnp.linalg.eigh(correlation + missing)
@@ -155,12 +158,18 @@ def code_information(
 ) -> CodeInformation:
     """Mean mutual information of two different codes, each cut into equal-width bins, in nats.
 
-    Shapes: codes ``[n, d]``; factors are not read. Contract: ≥ 0; 0 with a single code; a constant code shares nothing
-    and counts as a code; inactive codes do not count; any non-finite code gives NaN; biased upwards as
-    :func:`jaxdis.relations.mutual_information`.
+    Shapes: codes ``[n, d]``; factors are not read.
 
-    Reference: Locatello et al. 2020, App. G ("average mutual information"). Its text says between factors and codes;
-    its captions and the released code take pairs of codes, as here.
+    Options:
+      bins: number of bins per code.
+
+    Contract:
+
+    - At least 0; 0 for a single code; biased upwards as :func:`jaxdis.relations.mutual_information`.
+    - A constant code shares nothing and counts as a code; inactive codes do not count. Any non-finite code gives NaN.
+
+    Reference: Locatello et al. 2020, App. G ("average mutual information"). The text describes factors and codes; the
+    captions and the released code take pairs of codes, as here.
     """
     d = codes.shape[1]
     number = equal_width_bins(codes, bins)
@@ -180,19 +189,23 @@ def udr(
     kind: Literal["lasso", "spearman"] = "lasso",
     penalty: Positive = 0.1,
 ) -> Agreement:
-    """Unsupervised disentanglement ranking: how well each member's codes map one to one onto the other members'.
+    """Unsupervised disentanglement ranking: how well each member's codes map one to one onto those of other members.
 
     For members ``i`` and ``j`` on the same samples, ``R`` holds the absolute lasso coefficients from the codes of ``i``
-    to each code of ``j`` (or absolute Spearman correlations), standardized; a row or column scores ``max² / sum``; the
+    to each code of ``j`` (or absolute Spearman correlations), standardized. A row or column scores ``max² / sum``; the
     agreement is the mean over columns averaged with the mean over rows, over active codes. A member's score is the
-    median over the other members.
+    median over the others.
 
     Args:
       codes: ``[m, n, d]``, one model trained with ``m`` seeds.
       active: ``[m, d]``, the informative codes (KL to the prior above 0.01 in the paper); all that vary when None.
+      kind: ``"lasso"`` or ``"spearman"``.
+      penalty: weight of the L1 norm.
 
-    Contract: about 1 for members that are permutations of one another (with ``lasso`` a little under, by the penalty);
-    0 for members without active codes; NaN for a single member.
+    Contract:
+
+    - About 1 for members that are permutations of one another (slightly less with ``"lasso"``, because of the penalty).
+    - 0 for members without active codes; NaN for a single member.
 
     Reference: Duan et al. 2020, §4; the released code of disentanglement_lib.
     """

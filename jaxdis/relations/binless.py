@@ -1,4 +1,4 @@
-"""Mutual information of a code and a factor without bins: by nearest neighbors, and by a trained network."""
+"""Mutual information between codes and factors without bins: by nearest neighbors, and by trained networks."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -31,21 +31,30 @@ def mutual_information_neighbors(
     method: Method | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:
-    """Mutual information in nats by distances to nearest neighbors, without bins.
+    """Mutual information in nats between each code and each factor, from distances to nearest neighbors.
 
-    A discrete factor: :func:`jaxdis.learners.neighbors.discrete_information` (Ross 2014); a continuous one:
-    :func:`jaxdis.learners.neighbors.continuous_information` (Kraskov et al. 2004). ``ceiling[j] = H(factor j)``, a
-    continuous factor's by ``bins`` equal-width bins.
+    Discrete factors use the estimator of Ross (2014), :func:`jaxdis.learners.neighbors.discrete_information`;
+    continuous ones that of Kraskov et al. (2004), :func:`jaxdis.learners.neighbors.continuous_information`.
+    ``ceiling[j] = H(factor j)``.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``.
-    Contract: strength is ≥ 0, and at most the ceiling for a discrete factor (the estimate is cut there); with a
-    continuous factor it may pass the ceiling, since the information of a noiseless code is infinite and the estimate
-    grows like ``log n``. A constant code's row is 0; ties and repeated values need no noise; deterministic; invariant
-    under affine maps of a code, and under increasing ones up to the change of neighborhoods. The estimate of nothing
-    scatters around 0 by about ``0.8 / √n`` before it is cut at 0.
 
-    Reference: Julka et al. 2024 (three neighbors, 30 bins for entropies: MIG-KSG and modularity as they ran them);
-    Hsu et al. 2023 (ten neighbors, under InfoM and InfoC).
+    Options:
+      neighbors: the neighbor whose distance is read, 3 by default.
+      bins: number of equal-width bins for the entropy of a continuous factor.
+      method: how neighbors are searched; the numbers are the same.
+
+    Contract:
+
+    - Strength is at least 0, and at most the ceiling for a discrete factor (the estimate is clipped). For a continuous
+      factor it may exceed the ceiling: the information of a noiseless code is infinite, and its estimate grows as ``log
+      n``.
+    - The row of a constant code is 0. Ties and repeated values need no added noise.
+    - Invariant under affine maps of a code, and nearly so under increasing ones (neighborhoods change). Deterministic.
+    - For independent variables the estimate scatters around 0 by about ``0.8 / √n`` before it is clipped at 0.
+
+    Reference: Julka et al. 2024 (three neighbors, 30 bins for entropies: MIG-KSG and modularity as they ran them); Hsu
+    et al. 2023 (ten neighbors, for InfoM and InfoC).
     """
     finite = finite_codes(codes)
     shown = jnp.where(finite[None, :], codes, 0.0)
@@ -71,14 +80,23 @@ def mutual_information_neural(
     bins: Bins = 30,
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:
-    """Mutual information in nats as a trained network bounds it from below, one network a pair (MINE).
+    """Lower bound of mutual information in nats from a trained network, one network per pair of code and factor (MINE).
 
-    :func:`jaxdis.learners.neural_information.neural_information`, with class numbers as values;
-    ``ceiling[j] = H(factor j)``, a continuous factor's by ``bins`` equal-width bins.
+    See :func:`jaxdis.learners.neural_information.neural_information`; class numbers are taken as values, and
+    ``ceiling[j] = H(factor j)``.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``.
-    Contract: strength is ≥ 0, and at most the ceiling for a discrete factor; a constant code's row is 0; stochastic,
-    with the same random numbers for every pair; costs seconds a pair.
+
+    Options:
+      judge: samples on which the bound is evaluated, ``"held_out"`` or those of training.
+      max_epochs: upper limit of epochs.
+      width: hidden units per layer.
+      bins: number of equal-width bins for the entropy of a continuous factor.
+
+    Contract:
+
+    - Strength is at least 0, and at most the ceiling for a discrete factor. The row of a constant code is 0.
+    - Stochastic, with the same random numbers for every pair. Takes seconds per pair.
 
     Reference: Belghazi et al. 2018; Julka et al. 2024, §III-A.
     """
@@ -108,33 +126,36 @@ def impact_intensity(
     capped: bool = True,
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:
-    """The share of what all codes together tell of a factor that one code tells: ``I(c_i; z_j) / I(c_1 … c_d; z_j)``.
+    """One code's share of the information that all codes carry about a factor: ``I(c_i; z_j) / I(c_1 … c_d; z_j)``.
 
-    ``ceiling`` is 1; ``fit[j] = min(1, I(c; z_j) / H(z_j))``, EDI's explicitness. ``pairwise`` and ``joint`` name the
-    estimator of each part: nearest neighbors, or a trained network with ``judge``, ``max_epochs`` and ``width``. The
-    entropy of a discrete factor is exact; a continuous one's is by ``bins`` equal-width bins, which makes its ``fit`` a
-    convention.
-
-    A code never tells more than all codes: the larger of the joint estimate and the best pairwise one divides
-    (``capped``). Without ``capped`` the joint estimate alone does, as in the authors' code, and two estimators that
-    disagree give shares above 1.
-
-    A factor on which neither estimate passes ``noise / √n`` nats is told by nothing: its column is 0, and EDI is NaN
-    where all are. Estimates of nothing scatter that far, and the ratio of two such is any number: pure noise has
-    scored 1.
+    ``ceiling`` is 1; ``fit[j] = min(1, I(c; z_j) / H(z_j))`` is the explicitness of EDI. The entropy of a discrete
+    factor is exact; that of a continuous one depends on ``bins``, which makes its ``fit`` a convention.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``.
+
+    Options:
+      pairwise, joint: estimator of ``I(c_i; z_j)`` and of ``I(c; z_j)``, ``"neighbors"`` or ``"neural"``.
+      neighbors: for nearest neighbors, the neighbor whose distance is read.
+      judge, max_epochs, width: of networks, as in :func:`mutual_information_neural`.
+      bins: number of equal-width bins for the entropy of a continuous factor.
+      noise: a factor of which no estimate exceeds ``noise / √n`` nats is considered not encoded: its column is 0, and
+        EDI is NaN if all are. Estimates of zero information scatter that widely, and the ratio of two of them is
+        arbitrary: without this guard pure noise has scored 1.
+      capped: divide by the larger of the joint estimate and the best pairwise one, since no code carries more than all
+        codes. Otherwise divide by the joint estimate, as in the authors' code; two estimators that disagree then give
+        shares above 1.
+
     Contract:
 
-    - Strength is in [0, 1] if ``capped``; a constant code's row is 0; stochastic only where a network is asked for.
+    - Strength is in [0, 1] if ``capped``. The row of a constant code is 0. Stochastic only if a network is used.
     - Explicitness (``fit``) needs ``joint="neural"`` from five codes on. Nearest neighbors in many dimensions miss
-      information: with five perfect codes they find half of it (0.51 for 1), with five codes of noise beside these
-      0.30. The cap hides this, since explicitness then is that of the best single code.
-    - Joint neighbors compare all samples, ``n² d``, except those that equal others.
+      information: for five perfect codes they find half of it (0.51 instead of 1), and 0.30 with five noise codes
+      added. Capping hides this, because explicitness is then that of the best single code.
+    - Joint neighbors compare all samples, ``n² d`` operations, except samples that equal others.
 
-    Reference: Julka et al. 2024, §III-A. The paper names networks for all parts; the released code takes neighbors for
-    the pairs, neighbors for the joint part of fewer than four codes and networks above, and a network for the entropy
-    of every factor, so that a perfect code of a continuous factor is 0.75 explicit there.
+    Reference: Julka et al. 2024, §III-A. The paper uses networks throughout; the released code uses neighbors for
+    pairs, neighbors for the joint part of fewer than four codes and networks above, and a network for the entropy of
+    every factor, so that a perfect code of a continuous factor is 0.75 explicit there.
     """
     finite = finite_codes(codes)
     usable = finite if active is None else finite & active
@@ -166,7 +187,7 @@ def impact_intensity(
 
 
 def factor_entropies(factors: Factors, bins: int) -> Float[Array, " k"]:
-    """Entropy of each factor in nats; of a continuous one in ``bins`` equal-width bins."""
+    """Entropy of each factor in nats, that of a continuous one in ``bins`` equal-width bins."""
     classes, sizes = factor_classes(factors, bins)
     return entr(class_counts(classes, sizes).astype(jnp.float32) / classes.shape[0]).sum(axis=1)
 

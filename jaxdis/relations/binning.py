@@ -1,4 +1,4 @@
-"""Samples into bins, bins into joint tables: the part of every histogram estimate that touches all samples."""
+"""Samples into bins, bins into joint tables: the part of every histogram estimate that reads all samples."""
 
 import math
 
@@ -17,8 +17,8 @@ MAX_GROUP_COLUMNS = 300
 def equal_width_bins(codes: Float[Array, "n d"], bins: int, *, weights=None) -> Int[Array, "n d"]:
     """Bin numbers 0 … bins − 1 between each column's minimum and maximum; the maximum belongs to the last bin.
 
-    The edges are those of ``numpy.histogram`` on the same float32 values. A column whose range is within rounding of
-    nothing is one bin. Samples of weight 0 do not count for the range. Non-finite values fall into some bin.
+    The edges are those of ``numpy.histogram`` on the same float32 values. A column whose range is at most rounding
+    error is a single bin. Samples of weight 0 do not count for the range. The bin of a non-finite value is arbitrary.
     """
     low, high = _range(codes, weights)
     flat = (high - low) <= 4 * jnp.finfo(codes.dtype).eps * jnp.maximum(jnp.abs(low), jnp.abs(high))
@@ -43,13 +43,13 @@ def equal_count_bins(
     """Bin numbers by dividers at every ``1 / bins`` of the samples: value ``floor(m n / bins)`` of each sorted column.
 
     Args:
-      ordered: ``[n, d]``, the codes by :func:`jaxdis.arrays.sort_columns`, since several ``bins`` share it.
+      ordered: ``[n, d]``, codes sorted by :func:`jaxdis.arrays.sort_columns`, since calls with other ``bins`` share it.
       codes: ``[m, d]`` to be binned, the same samples or held-out ones.
-      weights: ``[n, d]``, the weights in sorted order; the dividers are then weighted quantiles.
-      used: the number of bins to cut into, when that is known only to the data; ``bins`` is then the most it can be.
+      weights: ``[n, d]``, weights in sorted order; the dividers are then weighted quantiles.
+      used: the number of bins, if it is only known from the data; ``bins`` is then its upper limit.
 
     Returns:
-      ``[m, d]`` int32 in 0 … bins − 1. Ties never straddle a divider, so bins of a code with ties are not equal.
+      ``[m, d]`` int32 in 0 … bins − 1. Ties never straddle a divider, so bins of a code with ties are of unequal count.
     """
     n = ordered.shape[0]
     cut = np.arange(1, bins, dtype=np.int32)
@@ -72,7 +72,7 @@ def divided_place(cut, n: int, used) -> Int[Array, "..."]:
 
 
 def count_dividers(values: Float[Array, "... m"], dividers: Float[Array, "... c"]) -> Int[Array, "... m"]:
-    """How many dividers of its row are no larger than each value: comparisons, a few dividers at a time."""
+    """Number of dividers of its row that are no larger than each value, by comparisons, a few dividers at a time."""
 
     def count(number, divider):
         return number + (values >= divider[..., None]).astype(jnp.int32), None
@@ -82,7 +82,7 @@ def count_dividers(values: Float[Array, "... m"], dividers: Float[Array, "... c"
 
 
 def factor_classes(factors: Factors, bins: int, *, weights=None) -> tuple[Int[Array, "n k"], tuple[int, ...]]:
-    """Every factor as class numbers with its number of classes; a continuous factor is cut into equal-width bins."""
+    """Every factor as class numbers, and its number of classes; a continuous factor is cut into equal-width bins."""
     classes = factors.values.astype(jnp.int32)
     continuous = np.array([size is None for size in factors.sizes])
     if continuous.any():
@@ -112,7 +112,7 @@ def joint_tables(
 
 
 def _joint_by_scatter(number, bins, classes, sizes, weights):
-    """One scalar update for each sample, code and group of factors; one code at a time, whose tables stay in cache."""
+    """One scalar update per sample, code and group of factors; one code at a time, whose tables stay in cache."""
     groups = group_factors(sizes)
     widths = [math.prod(sizes[j] for j in group) for group in groups]
     columns = [_mixed_radix(classes, sizes, group) for group in groups]

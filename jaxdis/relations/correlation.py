@@ -19,15 +19,22 @@ def correlation(
     weights: Weights | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:
-    """Absolute correlation of each code with each factor's class number or value.
+    """Absolute correlation of each code with the class number or value of each factor.
 
-    ``strength[i, j] = |Cov(code i, factor j)| / (σ σ)``, of mid-ranks when ``kind="spearman"``; ``ceiling`` is 1.
+    ``strength[i, j] = |Cov(code i, factor j)| / (σ σ)``; ``ceiling`` is 1.
+
     Shapes: codes ``[n, d]``, factors ``[n, k]``, weights ``[n]``.
 
-    Contract: in [0, 1]; a constant code's row is 0; deterministic; Pearson is invariant under affine maps of a code,
-    Spearman under monotone ones. The order of class numbers matters: it means little for a factor such as shape.
+    Options:
+      kind: ``"pearson"``, or ``"spearman"`` for the correlation of mid-ranks.
 
-    Reference: the relation under MCC (Hyvärinen & Morioka 2016, §5).
+    Contract:
+
+    - In [0, 1]; the row of a constant code is 0. Deterministic.
+    - Pearson is invariant under affine maps of a code, Spearman under monotone ones.
+    - The order of class numbers matters, and has little meaning for a factor such as shape.
+
+    Reference: the relation of MCC (Hyvärinen & Morioka 2016, §5).
     """
     strength, code_deviation, factor_deviation = _correlations(codes, factors, weights, kind)
     return _relation(strength, codes, code_deviation, factor_deviation, active)
@@ -40,17 +47,20 @@ def r2(
     weights: Weights | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:
-    """Share of a factor's variance that a line in one code explains: the squared correlation.
+    """Share of a factor's variance that a linear function of one code explains: the squared correlation.
 
-    ``strength[i, j] = Cov² / (Var Var)``; 0 where the code's deviation is at most 1e-6; ``ceiling`` is 1.
+    ``strength[i, j] = Cov² / (Var Var)``, 0 where the standard deviation of the code is at most 1e-6; ``ceiling`` is 1.
+
     Shapes: codes ``[n, d]``, factors ``[n, k]``, weights ``[n]``.
 
-    Contract: in [0, 1]; a constant code's row is 0; deterministic; invariant under affine maps of a code (but for the
-    absolute threshold, kept from the reference).
+    Contract:
+
+    - In [0, 1]; the row of a constant code is 0. Deterministic.
+    - Invariant under affine maps of a code, except for the absolute threshold, which is kept from the reference.
 
     Reference: Kumar et al. 2018, §4 (SAP for continuous factors); Locatello et al. 2020, §4.2.6. Both papers take
-    classification accuracy for discrete factors; the squared correlation of class numbers is what other libraries call
-    SAP for any factor.
+    classification accuracy for discrete factors; other libraries call the squared correlation of class numbers SAP for
+    any factor.
     """
     strength, code_deviation, factor_deviation = _correlations(codes, factors, weights, "pearson")
     code_deviation = jnp.where(code_deviation > 1e-6, code_deviation, 0.0)
@@ -76,7 +86,7 @@ def _correlations(codes, factors: Factors, weights, kind):
 
 
 def _unit(columns, weights):
-    """Columns around their mean in units of their deviation, 0 for a constant; the deviation."""
+    """Columns centered and divided by their standard deviation (0 for a constant one), and that deviation."""
     mean, deviation = moments(columns, weights)
     unit = jnp.where(deviation > 0, deviation, 1.0)
     columns = jnp.where(
@@ -86,7 +96,7 @@ def _unit(columns, weights):
 
 
 def mid_ranks(columns: Float[Array, "n c"], weights: Weights | None = None) -> Float[Array, "n c"]:
-    """Ranks of each column's values, ties sharing the middle; weighted: the weight below plus half of the ties'."""
+    """Ranks of each column's values; ties share the mean rank. Weighted: the weight below plus half of the ties'."""
 
     def one(column):
         ordered = jnp.sort(column)

@@ -1,4 +1,4 @@
-"""Mutual information of a code and a factor by histograms: equal width, equal count, and of the sampled posterior."""
+"""Mutual information of codes and factors by histograms: equal width, equal count, and of the sampled posterior."""
 
 import math
 from typing import Literal
@@ -36,23 +36,30 @@ def mutual_information(
     weights: Weights | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:
-    """Plug-in mutual information in nats; each code cut into equal-width bins.
+    """Mutual information in nats between each code, cut into equal-width bins, and each factor (plug-in estimate).
 
-    ``strength[i, j] = Σ p(b, v) log(p(b, v) / (p(b) p(v)))`` over the ``bins`` of code ``i`` (edges as
-    ``numpy.histogram`` on its own range) and the values of factor ``j``; ``ceiling[j] = H(factor j)``;
+    ``strength[i, j] = Σ p(b, v) log(p(b, v) / (p(b) p(v)))`` over the bins of code ``i`` (with the edges of
+    ``numpy.histogram`` on the code's own range) and the values of factor ``j``; ``ceiling[j] = H(factor j)``;
     ``code_ceiling[i] = H(binned code i)``.
 
-    Shapes: codes ``[n, d]``, factors ``[n, k]``, weights ``[n]``. ``method`` chooses how the joint tables are counted
-    (scatter on CPU, one-hot product on accelerators); the numbers are the same.
+    Shapes: codes ``[n, d]``, factors ``[n, k]``, weights ``[n]``.
 
-    Contract: strength is in ``[0, ceiling]`` and under 1e-10 nats is 0; a constant code's row is 0; deterministic;
-    invariant under increasing affine maps of a code. The estimate is biased upwards by about
-    ``(bins − 1)(values − 1) / 2n`` nats (0.037 at 20 bins, 40 values, 10,000 samples); ``correction="miller_madow"``
-    subtracts that from the cells that occur. Discrete factors are never binned; a continuous one is, into ``bins``.
+    Options:
+      bins: number of bins per code, and per continuous factor. Discrete factors are never binned.
+      correction: ``"miller_madow"`` subtracts the first-order bias of the occupied cells; ``"none"`` subtracts nothing.
+      method: how joint tables are counted, ``"scatter"`` (default on CPU) or ``"matmul"`` (default on accelerators);
+        the numbers are the same.
+
+    Contract:
+
+    - Strength is in ``[0, ceiling]``; values under 1e-10 nats are set to 0. The row of a constant code is 0.
+    - Invariant under increasing affine maps of a code. Deterministic.
+    - The estimate is biased upwards by about ``(bins − 1)(values − 1) / 2n`` nats: 0.037 with 20 bins, 40 values and
+      10,000 samples.
 
     Reference: Chen et al. 2018, §4.1 (the gap); Locatello et al. 2020, §4.2.3 and App. (20 equal-width bins of the mean
-    code). Locatello's text bins the factors as well; the released code does not, and neither does this. Julka et al.
-    2024 use 30 bins (``bins=30``); Carbonneau et al. 2022 use 10.
+    code). The text of Locatello et al. bins the factors as well; their released code does not, and neither does this
+    function. Julka et al. 2024 use 30 bins; Carbonneau et al. 2022 use 10.
     """
     classes, sizes = factor_classes(factors, bins, weights=weights)
     number = equal_width_bins(codes, bins, weights=weights)
@@ -78,15 +85,25 @@ def mutual_information_equal_count(
     weights: Weights | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:
-    """Plug-in mutual information in nats; each code cut into as many equal-count bins as the factor has values.
+    """Mutual information in nats between each code, cut into equal-count bins, and each factor (plug-in estimate).
 
-    As :func:`mutual_information`, but the dividers of code ``i`` are its sorted values at ``floor(m n / bins)``, with
-    ``bins`` the number of values of the factor that occur when not given (20 for a continuous factor). Hence invariant
-    under every increasing map of a code. Tied values share a bin. ``code_ceiling`` is that of the first factor's bins.
+    As :func:`mutual_information`, except that the dividers of code ``i`` are its sorted values at ``floor(m n /
+    bins)``. Tied values share a bin. ``code_ceiling`` is computed with the bins of the first factor.
 
-    Reference: Mahon et al. 2024, §4.1 (the alignment of single-neuron classification reads this relation). The paper
-    sizes bins by the greatest common divisor of the class counts; the released code always takes as many bins as
-    classes, as here.
+    Shapes: codes ``[n, d]``, factors ``[n, k]``, weights ``[n]``.
+
+    Options:
+      bins: number of bins per code; by default the number of values of the factor that occur (20 for a continuous
+        factor).
+      correction, method: as in :func:`mutual_information`.
+
+    Contract:
+
+    - As :func:`mutual_information`, and invariant under every increasing map of a code.
+
+    Reference: Mahon et al. 2024, §4.1 (single-neuron classification aligns codes with factors by this relation). The
+    paper sizes bins by the greatest common divisor of the class counts; the released code always takes as many bins as
+    classes, as this function does.
     """
     default = 20
     classes, sizes = factor_classes(factors, bins or default, weights=weights)
@@ -123,19 +140,30 @@ def mutual_information_sampled(
     variances: Float[Array, "n d"] | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:
-    """Mutual information in nats of a *sampled* code and a factor, from posterior means and variances, soft-binned.
+    """Mutual information in nats between each *sampled* code and each factor, from posterior means and variances.
 
-    Each sample spreads ``q(b | x) ∝ density of N(mean, variance) at the center of bin b`` over ``bins`` equal bins of
-    ``[−limit, limit]``; the joint table is the average of ``q(b | x)`` over the samples with each value. A posterior
-    narrower than the bins (density below 1e-5 at every center), or no ``variances`` at all, counts whole in the bin of
-    its mean. Means outside the limits count in the outermost bins.
+    Each sample is spread over ``bins`` equal bins of ``[−limit, limit]`` by ``q(b | x) ∝ density of N(mean, variance)
+    at the center of bin b``; the joint table is the average of ``q(b | x)`` over the samples with each value of the
+    factor. ``ceiling = H(factor)``, ``code_ceiling = H(binned sampled code)``, ``capacity = log bins``.
 
     Shapes: codes (posterior means) ``[n, d]``, variances ``[n, d]``, factors ``[n, k]``, weights ``[n]``.
-    Contract: as :func:`mutual_information`; invariant to nothing but permutations, since the bins are fixed: the prior
-    is N(0, 1). ``ceiling = H(factor)``, ``code_ceiling = H(binned sampled code)``, ``capacity = log bins``.
+
+    Options:
+      bins: number of bins.
+      limit: the bins cover ``[−limit, limit]``, in units of the prior's standard deviation.
+      method: as in :func:`mutual_information`.
+
+    Contract:
+
+    - As :func:`mutual_information`, but invariant to permutations of samples only: the bins are fixed, for a prior N(0,
+      1).
+    - A posterior narrower than the bins (density below 1e-5 at every center) counts entirely in the bin of its mean. So
+      does every sample when ``variances`` is None.
+    - Means outside the limits count in the outermost bins.
 
     Reference: Chen et al. 2018, §4.1 (the gap as first published reads the sampled code); Do & Tran 2020, §4 and App.
-    (100 bins on [−4, 4]; RMIG and JEMMIG). Their script mixes soft marginals with a hard joint; here both are soft.
+    (100 bins on [−4, 4]; RMIG and JEMMIG). Their script mixes soft marginals with a hard joint table; here both are
+    soft.
     """
     classes, sizes = factor_classes(factors, 20, weights=weights)
     width = 2 * limit / bins

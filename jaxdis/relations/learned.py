@@ -1,4 +1,4 @@
-"""Relations read off small learners: what one code predicts, or how much a linear model leans on it."""
+"""Relations read off small learners: what one code predicts, or the weight of each code in a linear model."""
 
 from typing import Literal
 
@@ -22,22 +22,29 @@ def svm_accuracy(
     factors: Factors,
     *,
     test: Sample,
-    strength: Positive = 0.01,
+    inverse_penalty: Positive = 0.01,
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:
-    """Held-out accuracy of a linear support vector machine that sees one raw code; squared correlation if continuous.
+    """Held-out accuracy of a linear support vector machine on one raw code; squared correlation if continuous.
 
-    ``strength[i, j]``: share of test samples whose class of factor ``j`` the one-against-rest machines on code ``i``
-    name (see :func:`jaxdis.learners.margins.fit_margins`); ``ceiling`` is 1. For a continuous factor the squared
-    correlation on the training samples (:func:`jaxdis.relations.r2`).
+    ``strength[i, j]``: share of held-out samples whose class of factor ``j`` the one-against-rest machines on code
+    ``i`` predict (see :func:`jaxdis.learners.margins.fit_margins`); ``ceiling`` is 1. For a continuous factor, the
+    squared correlation on the training samples (:func:`jaxdis.relations.r2`).
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``.
-    Contract: in [0, 1]; a constant code's row is the accuracy of always naming the class whose machine has the largest
-    intercept, about the frequency of one class, and not 0; depends on the scale of codes, since slopes are penalized;
-    deterministic. Classes that do not occur in training are never named.
 
-    Reference: Kumar et al. 2018, §4; Locatello et al. 2020, §4.2.6 (C = 0.01, balanced classes). The paper speaks of
-    prediction error; the released code takes accuracy, as here.
+    Options:
+      inverse_penalty: the ``C`` of scikit-learn; larger values regularize less.
+
+    Contract:
+
+    - In [0, 1]; deterministic. Depends on the scale of codes, since slopes are penalized.
+    - The row of a constant code is not 0: it is the accuracy of always predicting the class whose machine has the
+      largest intercept, about the frequency of one class.
+    - Classes that do not occur in training are never predicted.
+
+    Reference: Kumar et al. 2018, §4; Locatello et al. 2020, §4.2.6 (C = 0.01, balanced classes). The paper states
+    prediction error; the released code takes accuracy, as this function does.
     """
     samples, linear = read(codes, factors, test, active), r2(codes, factors, active=active)
     ordered, columns = sorted_sums(samples.train), []
@@ -45,7 +52,7 @@ def svm_accuracy(
         if size is None:
             columns.append(linear.strength[:, j])
             continue
-        model = fit_margins(samples.train, samples.classes[:, j], size, ordered, strength=strength)
+        model = fit_margins(samples.train, samples.classes[:, j], size, ordered, inverse_penalty=inverse_penalty)
         columns.append(margin_accuracy(model, samples.held_out, samples.truth[:, j]))
     return Relation.of(jnp.stack(columns, axis=1), linear.ceiling, active=active, finite=samples.finite)
 
@@ -61,17 +68,24 @@ def lasso_importance(
 ) -> Relation:
     """Absolute coefficients of a lasso from all standardized codes to each standardized factor.
 
-    ``strength[i, j] = |w_ij|``; ``ceiling`` is 1, which coefficients of correlated codes may pass; ``fit[j]`` is one
-    minus the normalized root-mean-square error on the test samples, ``1 − RMSE / σ(factor)``: 1 is perfect, 0 is no
-    better than the mean. With ``informativeness="accuracy"`` it is the share of test samples whose prediction is
-    nearest to the true class number (NaN for a continuous factor).
+    ``strength[i, j] = |w_ij|``; ``ceiling`` is 1, which coefficients of correlated codes may exceed. ``fit[j]`` is
+    measured on held-out samples. Class numbers are taken as values.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``.
-    Contract: a constant code's row is 0; a code that is not finite or not active is left out of the model, and the
-    former makes ``fit`` NaN; invariant under affine maps of a code; deterministic. Class numbers are taken as values.
 
-    Reference: Eastwood & Williams 2018, §4.3 (penalty chosen on a development set; their notebook fixes 0.02). Their
-    plain mean of completeness is ``entropy`` with ``completeness="mean"``.
+    Options:
+      penalty: weight of the L1 norm.
+      informativeness: what ``fit`` is. ``"nrmse"``: one minus the normalized root-mean-square error, ``1 − RMSE /
+        σ(factor)`` (1 is perfect, 0 no better than the mean). ``"accuracy"``: share of samples whose prediction is
+        nearest to the true class number (NaN for a continuous factor).
+
+    Contract:
+
+    - The row of a constant code is 0. Invariant under affine maps of a code. Deterministic.
+    - A code that is not finite or not active is left out of the model; the former makes ``fit`` NaN.
+
+    Reference: Eastwood & Williams 2018, §4.3 (penalty chosen on a development set; their notebook fixes 0.02). For
+    their unweighted mean of completeness use ``entropy`` with ``completeness="mean"``.
     """
     samples = read(codes, factors, test, active)
     values, truth = (factors.values.astype(jnp.float32) for factors in (factors, test.factors))
@@ -97,14 +111,21 @@ def threshold_accuracy(
     bins: Bins | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:
-    """Accuracy of the best class for each of ``bins`` equal-count intervals of one code, on the training samples.
+    """Training accuracy of the best class per equal-count interval of one code.
 
-    ``strength[i, j] = Σ_b max_v n(b, v) / n``: what a lookup by thresholds of code ``i`` reaches; ``ceiling`` is 1. As
-    many intervals as the factor has values unless ``bins`` is given.
+    ``strength[i, j] = Σ_b max_v n(b, v) / n``, the accuracy of a lookup by thresholds of code ``i``; ``ceiling`` is 1.
 
-    Shapes: codes ``[n, d]``, factors ``[n, k]``. Contract: between the frequency of the commonest class (which a
-    constant code reaches) and 1; invariant under increasing maps of a code; deterministic; several intervals may name
-    one class, where single-neuron classification (Mahon et al. 2024, §4.2) gives each its own.
+    Shapes: codes ``[n, d]``, factors ``[n, k]``.
+
+    Options:
+      bins: number of intervals; by default as many as the factor has values (20 for a continuous factor).
+
+    Contract:
+
+    - Between the frequency of the commonest class (reached by a constant code) and 1.
+    - Invariant under increasing maps of a code. Deterministic.
+    - Several intervals may predict the same class, whereas single-neuron classification (Mahon et al. 2024, §4.2)
+      matches intervals and classes one to one.
     """
     classes, sizes = factor_classes(factors, bins or 20)
     ordered = sort_columns(codes)

@@ -23,29 +23,36 @@ def logistic_accuracy(
     factors: Factors,
     *,
     test: Sample,
-    strength: Positive = 1.0,
+    inverse_penalty: Positive = 1.0,
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:
-    """Held-out accuracy of multinomial logistic regression on one standardized code; squared correlation if continuous.
+    """Held-out accuracy of logistic regression on one standardized code; squared correlation for a continuous factor.
 
-    ``strength[i, j]``: share of test samples whose class of factor ``j`` is the most probable one by code ``i``;
-    ``ceiling`` is 1. For a continuous factor the squared correlation on the training samples
+    ``strength[i, j]``: share of held-out samples for which the class of factor ``j`` is the most probable one given
+    code ``i``; ``ceiling`` is 1. For a continuous factor, the squared correlation on the training samples
     (:func:`jaxdis.relations.r2`).
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``.
-    Contract: in [0, 1]; a constant code's row is the frequency of the commonest training class and not 0; invariant
-    under affine maps of a code; deterministic. Classes that do not occur in training are never named. Codes run one
-    after the other: memory is that of one.
 
-    Reference: the matrix of Kumar et al. 2018, §4, with logistic regression (scikit-learn's defaults, to the optimum)
-    in place of the support vector machine.
+    Options:
+      inverse_penalty: the ``C`` of scikit-learn; larger values regularize less.
+
+    Contract:
+
+    - In [0, 1]; invariant under affine maps of a code; deterministic.
+    - The row of a constant code is the frequency of the commonest training class, not 0.
+    - Classes that do not occur in training are never predicted. Codes are fitted one after another: memory is that of
+      one.
+
+    Reference: the matrix of Kumar et al. 2018, §4, with logistic regression (scikit-learn's defaults, fitted to the
+    optimum) in place of the support vector machine.
     """
     linear = r2(codes, factors, active=active)
     samples = read(codes, factors, test, active)
 
     def alone(code):
         train, held_out = code
-        model = fit_logistic(train[:, None], samples.classes, samples.sizes, strength=strength)
+        model = fit_logistic(train[:, None], samples.classes, samples.sizes, strength=inverse_penalty)
         right = predict(model, held_out[:, None], samples.sizes) == samples.truth
         return right.astype(jnp.float32).mean(axis=0)
 
@@ -60,25 +67,33 @@ def logistic_importance(
     factors: Factors,
     *,
     test: Sample,
-    strength: Positive = 1.0,
+    inverse_penalty: Positive = 1.0,
     informativeness: Literal["accuracy", "nrmse"] = "accuracy",
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:
-    """Absolute coefficients of multinomial logistic regression on all standardized codes, mean over classes.
+    """Absolute coefficients of multinomial logistic regression on all standardized codes, averaged over classes.
 
     ``strength[i, j] = mean_c |w_ic|`` over the classes of factor ``j`` that occur; ``ceiling`` is 1, which coefficients
-    may pass. ``fit[j]`` on the test samples: the share of classes named (``accuracy``), or ``1 − RMSE / σ`` of the
-    expected class number (``nrmse``; 1 is perfect, 0 no better than the mean).
+    may exceed. ``fit[j]`` is measured on held-out samples.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``.
-    Contract: a constant code's row is 0; a non-finite code is left out of the model and makes ``fit`` NaN; a continuous
-    factor has strength 0 and no fit; invariant under affine maps of a code; deterministic.
+
+    Options:
+      inverse_penalty: the ``C`` of scikit-learn; larger values regularize less.
+      informativeness: what ``fit`` is. ``"accuracy"``: share of samples classified correctly. ``"nrmse"``: ``1 − RMSE /
+        σ`` of the expected class number (1 is perfect, 0 no better than the mean).
+
+    Contract:
+
+    - The row of a constant code is 0. Invariant under affine maps of a code. Deterministic.
+    - A non-finite code is left out of the model and makes ``fit`` NaN.
+    - A continuous factor has strength 0 and no fit.
 
     Reference: Eastwood & Williams 2018, §2, with the regressor exchanged for a classifier.
     """
     samples = read(codes, factors, test, active)
     inputs, held_out = _standardized(samples)
-    model = fit_logistic(inputs, samples.classes, samples.sizes, strength=strength)
+    model = fit_logistic(inputs, samples.classes, samples.sizes, strength=inverse_penalty)
     occurs = one_hot_of(samples.classes, samples.sizes).any(axis=0).astype(jnp.float32)
     weights = [
         jnp.abs(model.coefficients[:, part]) @ occurs[part] / occurs[part].sum()

@@ -1,4 +1,4 @@
-"""What a relation is: how strongly each code speaks of each factor, and what full marks would be."""
+"""What a relation is: how strongly each code encodes each factor, and the strength of a perfect code."""
 
 import dataclasses
 import math
@@ -14,13 +14,13 @@ class Relation:
     """The relation of ``d`` codes to ``k`` factors.
 
     Attributes:
-      strength: ``[d, k]`` ≥ 0, in the relation's own unit (nats, accuracy, …). A constant code's row is 0; the row of a
-        code with a non-finite value is NaN; the column of a one-valued factor is NaN.
-      ceiling: ``[k]``, the strength of a code that says everything of the factor (its entropy, 1, …); 0 marks a
-        one-valued factor, which scores leave out.
-      fit: ``[k]``, how well all codes together predict the factor (held-out accuracy, …); None where not measured.
-      code_ceiling: ``[d]``, the strength of a factor that says everything of the code; NaN where it has no meaning.
-      active: ``[d]``, the codes that scores average over. A code that is not active has a row of zeros.
+      strength: ``[d, k]`` ≥ 0, in the relation's own unit (nats, accuracy, …). The row of a constant code is 0; the row
+        of a code with a non-finite value is NaN; the column of a one-valued factor is NaN.
+      ceiling: ``[k]``, the strength of a code that determines the factor (its entropy, 1, …); 0 marks a one-valued
+        factor, which scores leave out.
+      fit: ``[k]``, how well all codes together predict the factor (held-out accuracy, …); None if not measured.
+      code_ceiling: ``[d]``, the strength of a factor that determines the code; NaN where this has no meaning.
+      active: ``[d]``, the codes that scores average over. The row of an inactive code is 0.
       capacity: the largest ``code_ceiling`` that the estimator can return (the log of its number of bins).
     """
 
@@ -50,7 +50,10 @@ class Relation:
 
 
 def finite_codes(codes: Float[Array, "n d"]) -> Bool[Array, " d"]:
-    """Which codes hold finite values alone. Rows are looked at 32 at a time: a few columns alone fill no register."""
+    """Which codes hold only finite values.
+
+    Rows are read 32 at a time, since a few columns alone do not fill a register.
+    """
     n, d = codes.shape
     cut = n // 32 * 32
     most = jnp.isfinite(codes[:cut].reshape(-1, 32 * d)).all(axis=0).reshape(32, d).all(axis=0)

@@ -1,4 +1,4 @@
-"""Relations read off trees: how much each code lowers the error of boosted trees or of a forest."""
+"""Relations read off trees: how much each code reduces the error of boosted trees or of a forest."""
 
 from typing import Literal
 
@@ -29,19 +29,30 @@ def boosted_trees(
     weights: Weights | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:
-    """Importance of each code in gradient-boosted trees from all codes to each factor: shares that sum to 1 per factor.
+    """Importance of each code in gradient-boosted trees that predict each factor from all codes: shares summing to 1.
 
-    ``strength[i, j]``: decrease of squared error at the splits on code ``i`` over all trees of factor ``j``, divided by
-    that of all codes; ``ceiling`` is 1; ``fit[j]`` is the accuracy on the test samples (for a continuous factor
-    ``1 − RMSE / σ``). See :func:`jaxdis.learners.boosting.fit_boosting`.
+    ``strength[i, j]``: reduction of squared error by the splits on code ``i`` over all trees of factor ``j``, divided
+    by that of all codes; ``ceiling`` is 1; ``fit[j]`` is the accuracy on held-out samples (for a continuous factor ``1
+    − RMSE / σ``). See :func:`jaxdis.learners.boosting.fit_boosting`.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``, weights ``[n]``.
-    Contract: in [0, 1]; a constant code's row is 0, and a column is 0 where no tree was split; a code that is not
-    finite or not active is left out of the trees, and the former makes ``fit`` NaN; deterministic; with exact splits
-    invariant under increasing maps of a code but for the place of thresholds, which ``fit`` sees.
 
-    Reference: Locatello et al. 2020, §4.2.5 (scikit-learn's ``GradientBoostingClassifier``, whose defaults
-    these are).
+    Options:
+      splitter: ``"exact"`` considers every cut, ``"histogram"`` those between ``max_bins`` quantiles; see
+        :func:`jaxdis.learners.boosting.fit_boosting` for which to use.
+      max_bins: for histograms.
+      stages: trees per class (one for two classes).
+      rate: learning rate.
+      depth: of each tree.
+
+    Contract:
+
+    - In [0, 1]; the row of a constant code is 0; a column is 0 if no tree has a split. Deterministic.
+    - A code that is not finite or not active is left out of the trees; the former makes ``fit`` NaN.
+    - With exact splits, invariant under increasing maps of a code except for the position of thresholds, which affects
+      ``fit``.
+
+    Reference: Locatello et al. 2020, §4.2.5 (scikit-learn's ``GradientBoostingClassifier``, whose defaults these are).
     """
     samples = read(codes, factors, test, active)
     found = fit_boosting(
@@ -76,26 +87,33 @@ def random_forest(
     weights: Weights | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:
-    """Importance of each code in random forests from all codes to each factor: shares that sum to 1 per factor.
+    """Importance of each code in random forests that predict each factor from all codes: shares summing to 1.
 
-    ``strength[i, j]``: mean over trees of the share of code ``i`` in the decrease of impurity for factor ``j``;
-    ``ceiling`` is 1. ``criterion="variance"`` is regression on class numbers or values, with ``fit`` the
-    ``1 − RMSE / σ`` on the test samples; ``"gini"`` and ``"entropy"`` are classification, with ``fit`` the accuracy (a
-    continuous factor is then NaN). ``choose_depth``: for each factor the depth up to ``depth`` with the least error on
-    the training samples that a tree did not draw; it needs ``bootstrap``.
+    ``strength[i, j]``: mean over trees of the share of code ``i`` in the reduction of impurity for factor ``j``;
+    ``ceiling`` is 1. See :func:`jaxdis.learners.forest.fit_forest`.
 
-    Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``, weights ``[n]``. Contract: as
-    :func:`boosted_trees`; deterministic given the key. See :func:`jaxdis.learners.forest.fit_forest`.
+    Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``, weights ``[n]``.
 
-    A continuous factor that codes tell exactly wants more bins than 64, in proportion of which time grows: on the
-    teapots of the reference below (depth 10) the error of one that a code copies is 0.126, 0.080 and 0.001 of its
-    deviation with 64, 256 and 1,024 bins (scikit-learn: 0.0005), D is 0.824, 0.839 and 0.844 (0.849 ± 0.003) and C
-    0.805, 0.815, 0.821 (0.826 ± 0.001). Depths chosen for each factor on left-out samples give D 0.866 and C 0.848:
-    less depth, hence fewer splits on noise, for the two factors with an error of 0.3.
+    Options:
+      criterion: ``"variance"`` is regression on class numbers or values, with ``fit`` the ``1 − RMSE / σ`` on held-out
+        samples; ``"gini"`` and ``"entropy"`` are classification, with ``fit`` the accuracy (NaN for a continuous
+        factor).
+      trees: per forest.
+      depth: largest depth.
+      choose_depth: choose for each factor the depth up to ``depth`` with the smallest error on the training samples
+        that a tree did not draw; needs ``bootstrap``.
+      features: codes considered per split; all by default.
+      bootstrap: draw the samples of each tree with replacement.
+      max_bins: cuts considered per code. For a continuous factor that codes determine exactly take 256 or 1,024; time
+        grows in proportion.
 
-    Reference: Eastwood & Williams 2018, §4.3 (regressors of 10 trees, depth chosen on a development set; their notebook
-    gives every code the depths of the first; the paper speaks of the number of splits, the code takes the decrease of
-    impurity, as here).
+    Contract:
+
+    - As :func:`boosted_trees`; deterministic given the key.
+
+    Reference: Eastwood & Williams 2018, §4.3 (regressors of 10 trees, depth chosen on a development set). Their
+    notebook gives every code the depth chosen for the first; the paper describes importance by the number of splits,
+    the released code by the reduction of impurity, as here.
     """
     samples = read(codes, factors, test, active)
     codes = samples.train

@@ -1,4 +1,4 @@
-"""How one-to-one is a relation? One function for each answer, one table of them all."""
+"""How close is a relation to one code per factor? One function per answer, and one table of all of them."""
 
 from jaxdis.scores.entropies import concentration, entropy, exclusivity, modularity
 from jaxdis.scores.gaps import factor_gap, gap, joint_gap, strongest
@@ -6,17 +6,17 @@ from jaxdis.scores.permutations import amari, independent_groups, matching
 from jaxdis.spec import Spec
 
 SCORES: dict[str, Spec] = {
-    "gap": Spec(gap),
-    "factor_gap": Spec(factor_gap),
-    "entropy": Spec(entropy),
-    "modularity": Spec(modularity),
-    "strongest": Spec(strongest),
-    "exclusivity": Spec(exclusivity),
-    "concentration": Spec(concentration),
-    "matching": Spec(matching),
-    "amari": Spec(amari),
-    "independent_groups": Spec(independent_groups),
-    "joint_gap": Spec(joint_gap),
+    "gap": Spec(gap, title="Gap of the two best codes"),
+    "factor_gap": Spec(factor_gap, title="Gap of the two best factors"),
+    "entropy": Spec(entropy, title="Entropy of rows and columns (DCI)"),
+    "modularity": Spec(modularity, title="Modularity by squares"),
+    "strongest": Spec(strongest, title="Best gap credited to each factor"),
+    "exclusivity": Spec(exclusivity, title="Exclusivity of EDI"),
+    "concentration": Spec(concentration, title="Share of the largest entry"),
+    "matching": Spec(matching, title="One-to-one matching"),
+    "amari": Spec(amari, title="Amari distance"),
+    "independent_groups": Spec(independent_groups, title="Independent groups by threshold"),
+    "joint_gap": Spec(joint_gap, title="Joint entropy minus gap"),
 }
 
 __all__ = ["SCORES", *SCORES]

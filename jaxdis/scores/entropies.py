@@ -1,4 +1,4 @@
-"""Scores by how a row or a column of a relation is spread: entropy, squares, shares, exclusivity."""
+"""Scores of how concentrated the rows or columns of a relation are: by entropy, squares, shares, or exclusivity."""
 
 from typing import Literal, NamedTuple
 
@@ -40,24 +40,31 @@ def entropy(
     completeness: Literal["weighted", "mean"] = "weighted",
     top_k: Count | None = None,
 ) -> Entropy:
-    """One minus the entropy of each row (disentanglement) and of each column (completeness).
+    """One minus the entropy of each row (disentanglement) and of each column (completeness): the scores of DCI.
 
-    With ``R`` the strengths, ``D_i = 1 − H_k(R_i· / Σ_j R_ij)`` and ``D = Σ_i ρ_i D_i``, ``ρ_i`` the row's share
-    of ``Σ R``; ``C_j = 1 − H_d(R_·j / Σ_i R_ij)``, ``C`` their mean weighted by the columns' shares. ``H_k`` is the
-    entropy to the base ``k``. Informativeness is the mean ``fit``, None for a relation that measures none.
+    With ``R`` the strengths, ``D_i = 1 − H_k(R_i· / Σ_j R_ij)`` and ``D = Σ_i ρ_i D_i``, where ``ρ_i`` is the row's
+    share of ``Σ R``; ``C_j = 1 − H_d(R_·j / Σ_i R_ij)``, and ``C`` is their mean weighted by the columns' shares.
+    ``H_k`` is the entropy to base ``k``. Informativeness is the mean of ``fit``, None for a relation that does not
+    measure it.
 
-    Options: ``normalize="factor"`` first divides each column by its sum (MED); ``"mean"`` averages without weights
-    (over active codes, over factors); ``top_k`` keeps, for each factor, the ``top_k`` codes of highest ``D_i`` among
-    those that speak of it most, and scores these alone (top-k MED).
+    Options:
+      normalize: ``"factor"`` first divides each column by its sum (MED).
+      completeness: ``"mean"`` averages ``C_j`` without weights.
+      disentanglement: ``"mean"`` averages ``D_i`` over active codes without weights.
+      top_k: keep, for each factor, the ``top_k`` codes of highest ``D_i`` among those of which it is the strongest
+        factor, and score these alone (top-k MED); all codes by default.
 
-    Contract: in [0, 1]; a constant code has ``D_i = 0`` and no weight; a factor that no code speaks of has ``C_j = 0``
-    and no weight; with one factor every code that says anything has ``D_i = 1``, with one code likewise ``C_j = 1``
-    (the entropy to the base 1 is undefined and the reference returns NaN). Codes that are not active do not count in
-    ``d``. Any non-finite code gives NaN.
+    Contract:
 
-    Reference: Eastwood & Williams 2018, §2 (plain mean for ``C``); Locatello et al. 2020, §4.2.5 (weighted ``C``, the
-    default; the two agree for tree importances, whose columns sum to 1, and differ for lasso); Cao et al. 2022, §3
-    (MED and top-k). The reference adds 1e-11 before the entropy; here 0 log 0 is 0, which differs by under 1e-9.
+    - In [0, 1]. A constant code has ``D_i = 0`` and no weight; a factor that no code encodes has ``C_j = 0`` and no
+      weight.
+    - With a single factor, every code with any strength has ``D_i = 1``; with a single code, likewise ``C_j = 1``. (The
+      entropy to base 1 is undefined, and the reference returns NaN.)
+    - Inactive codes do not count in ``d``. Any non-finite code gives NaN.
+
+    Reference: Eastwood & Williams 2018, §2 (unweighted mean for ``C``); Locatello et al. 2020, §4.2.5 (weighted ``C``,
+    the default; the two agree for tree importances, whose columns sum to 1, and differ for lasso); Cao et al. 2022, §3
+    (MED and top-k). The reference adds 1e-11 before the entropy; here 0 log 0 is 0, which differs by less than 1e-9.
     """
     reading = read(relation)
     strength = jnp.maximum(reading.strength, 0.0)
@@ -84,14 +91,18 @@ def entropy(
 
 
 def modularity(relation: Relation) -> CodeScore:
-    """Mean over active codes of one minus the squared strength that goes to other factors than the code's strongest.
+    """Mean over active codes of one minus the squared strength for factors other than the code's strongest.
 
-    ``1 − Σ_{j≠j*} r_ij² / (r_ij*² (k − 1))``. In [0, 1]. A code that relates to nothing scores 0; with one factor every
-    code that says anything scores 1.
+    ``1 − Σ_{j≠j*} r_ij² / (r_ij*² (k − 1))``, where ``j*`` is the strongest factor of code ``i``.
+
+    Contract:
+
+    - In [0, 1]. A code without any strength scores 0; with a single factor, every code with any strength scores 1.
+    - Mutual information is scale free, so that a collapsed code with a trace of a factor counts fully: mask it
+      (``active``).
 
     Reference: Ridgeway & Mozer 2018, §3; Locatello et al. 2020, §4.2.4. Julka et al. 2024, App. print the strengths
-    without squares; the code that they ran squares them. Mutual information is scale free, so a collapsed code that
-    still carries a trace of a factor counts in full: mask it (``active``).
+    without squares; the code that they ran squares them.
     """
     reading = read(relation)
     best = reading.strength.max(axis=1) ** 2
@@ -102,18 +113,20 @@ def modularity(relation: Relation) -> CodeScore:
 
 
 def exclusivity(relation: Relation) -> Exclusivity:
-    """How much of a code's information goes to one factor alone, and of a factor's to one code: EDI's two averages.
+    """How exclusively each code informs about one factor, and each factor is encoded by one code: the averages of EDI.
 
-    ``Excl(a) = max a − sqrt((Σ a² − max²) / (len(a) − 1))`` of the strengths as shares of the ceiling. Each code's row
-    exclusivity goes to its strongest factor; ``modularity = (1/k) Σ_j min(1, Σ given to j)``;
-    ``compactness = (1/k) Σ_j Excl(column j)``, cut to [0, 1]. Explicitness is the mean ``fit``, None for a relation
-    that measures none.
+    ``Excl(a) = max a − sqrt((Σ a² − max²) / (len(a) − 1))`` of the strengths as shares of the ceiling. The exclusivity
+    of each code's row is credited to its strongest factor; ``modularity = (1/k) Σ_j min(1, Σ credited to j)``;
+    ``compactness = (1/k) Σ_j Excl(column j)``, clipped to [0, 1]. Explicitness is the mean of ``fit``, None for a
+    relation that does not measure it.
 
-    A factor of which no code speaks counts as 0 in both; where no code speaks of any factor there is nothing to be
-    modular or compact about, and both are NaN.
+    Contract:
+
+    - A factor that no code encodes counts as 0 in both. If no factor is encoded, both are NaN: nothing can then be
+      modular or compact.
 
     Reference: Julka et al. 2024, §III (its formula prints max(S, 1) for min(S, 1)). EDI reads the impact intensity
-    ``I(c_i; z_j) / I(c; z_j)``; on plain mutual information the shares are of the factor's entropy.
+    ``I(c_i; z_j) / I(c; z_j)``; on mutual information itself the shares are of the factor's entropy.
     """
     reading = read(relation)
     shares = reading.strength / reading.ceiling[None, :]
@@ -135,16 +148,22 @@ def exclusivity(relation: Relation) -> Exclusivity:
 
 
 def concentration(relation: Relation, *, over: Literal["codes", "factors"] = "codes") -> CodeScore | FactorScore:
-    """How much of each row's (or column's) total its largest entry holds, rescaled from chance: InfoM and InfoC.
+    """Share of the largest entry in each row (or column), rescaled from chance: InfoM and InfoC.
 
-    With ``s`` the strengths as shares of the ceiling: ``over="codes"`` is the mean over active codes of
-    ``max_j s_ij / Σ_j s_ij``, ``over="factors"`` the mean over factors of ``max_i s_ij / Σ_i s_ij``; each mean ``x`` of
-    ``K`` competitors becomes ``(x − 1/K) / (1 − 1/K)``. In [0, 1]. Rows and columns without any strength count as
-    spread evenly. One competitor alone gives 1.
+    With ``s`` the strengths as shares of the ceiling, ``x`` is the mean over active codes of ``max_j s_ij / Σ_j s_ij``,
+    or the mean over factors of ``max_i s_ij / Σ_i s_ij``; with ``K`` competing entries the score is ``(x − 1/K) / (1 −
+    1/K)``.
 
-    Reference: Hsu et al. 2023, §4 (InfoMEC). They read information by ten nearest neighbors, as the rows of
-    ``METRICS`` do, and prune codes whose range is under a twentieth of the largest (in a later release: interquartile
-    range under a tenth): pass ``active``.
+    Options:
+      over: ``"codes"`` for rows (InfoM), ``"factors"`` for columns (InfoC).
+
+    Contract:
+
+    - In [0, 1]. Rows and columns without any strength count as evenly spread. A single competing entry gives 1.
+
+    Reference: Hsu et al. 2023, §4 (InfoMEC). They estimate information from ten nearest neighbors, as the rows of
+    ``METRICS`` do, and prune codes whose range is under a twentieth of the largest (in a later release, whose
+    interquartile range is under a tenth): pass ``active``.
     """
     reading = read(relation)
     shares = jnp.maximum(reading.strength, 0.0) / reading.ceiling[None, :]
@@ -156,7 +175,7 @@ def concentration(relation: Relation, *, over: Literal["codes", "factors"] = "co
 
 
 def one_minus_entropy(rows: Float[Array, "r c"], base: Float[Array, ""]) -> Float[Array, " r"]:
-    """``1 − H_base(row / sum)``; 0 for a row of zeros, 1 for any other row when the base is 1."""
+    """``1 − H_base(row / sum)``; 0 for a row of zeros, 1 for any other row if the base is 1."""
     total = rows.sum(axis=1)
     p = safe_divide(rows, total[:, None])
     spread = -(p * jnp.log(jnp.where(p > 0, p, 1.0))).sum(axis=1)

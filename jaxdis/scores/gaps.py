@@ -1,4 +1,4 @@
-"""Scores by the difference between the best and the second best."""
+"""Scores of the difference between the largest and the second largest strength."""
 
 import math
 from typing import Literal, NamedTuple
@@ -43,11 +43,13 @@ class Strongest(NamedTuple):
 def gap(relation: Relation) -> FactorScore:
     """Mean over factors of the gap between the strongest and the second strongest code, as a share of the ceiling.
 
-    ``(1/k) Σ_j (r_(1)j − r_(2)j) / ceiling_j``. In [0, 1]. With one code the second strongest is 0.
+    ``(1/k) Σ_j (r_(1)j − r_(2)j) / ceiling_j``. On mutual information this is MIG (Chen et al. 2018, §4.1; Locatello et
+    al. 2020, §4.2.3); on classification accuracy or squared correlation it is SAP (Kumar et al. 2018, §4).
 
-    On mutual information this is MIG (Chen et al. 2018, §4.1; Locatello et al. 2020, §4.2.3); on classification
-    accuracy or squared correlation it is SAP (Kumar et al. 2018, §4). Contract: a one-valued factor is left out and NaN
-    in its part; a constant code changes nothing; any non-finite code gives NaN.
+    Contract:
+
+    - In [0, 1]. With a single code the second strongest is 0. A constant code changes nothing.
+    - A one-valued factor is left out and NaN in its part. Any non-finite code gives NaN.
     """
     reading = read(relation)
     per_factor = top_two_gap(reading.strength, axis=0) / reading.ceiling
@@ -55,13 +57,18 @@ def gap(relation: Relation) -> FactorScore:
 
 
 def factor_gap(relation: Relation, *, normalize: Literal["factor", "code"] = "factor") -> CodeScore:
-    """Mean over active codes of the gap between the factor that a code speaks of most and the next: MIG-sup.
+    """Mean over active codes of the gap between a code's strongest factor and the next: MIG-sup.
 
-    ``normalize="factor"``: the gap of ``r_ij / ceiling_j``. ``"code"``: the gap of ``r_ij``, over ``H(code i)``.
-    With one factor the next is 0. A constant code contributes 0 unless it is masked out (``active``).
+    Options:
+      normalize: ``"factor"``: the gap of ``r_ij / ceiling_j``. ``"code"``: the gap of ``r_ij``, divided by ``H(code
+        i)``.
+
+    Contract:
+
+    - With a single factor the next is 0. A constant code contributes 0 unless it is masked (``active``).
 
     Reference: Li et al. 2020, §5.1 and its released code (factor entropies, mean over active codes). Julka et al. 2024,
-    App. divide by the code's entropy and average over all codes: ``normalize="code"``, ``bins=30``.
+    App. divide by the code's entropy and average over all codes: ``normalize="code"`` with ``bins=30``.
     """
     reading = read(relation)
     if normalize == "factor":
@@ -74,14 +81,20 @@ def factor_gap(relation: Relation, *, normalize: Literal["factor", "code"] = "fa
 def strongest(
     relation: Relation, *, average: Literal["ratio_of_sums", "mean_of_ratios"] = "ratio_of_sums"
 ) -> Strongest:
-    """Each factor keeps the best gap among the codes that speak of it most: DCIMIG, also called 3CharM.
+    """Best gap credited to each factor by the codes of which it is the strongest, summed: DCIMIG, also called 3CharM.
 
-    ``g_i`` is the gap between the two strongest factors of code ``i``, given to its strongest factor;
-    ``D_j`` is the largest gap given to factor ``j``, 0 if none; ``score = Σ_j D_j / Σ_j ceiling_j``. In [0, 1].
-    Among equally strong factors the first is taken (the gap is then 0).
+    ``g_i`` is the gap between the two strongest factors of code ``i``, credited to the strongest; ``D_j`` is the
+    largest gap credited to factor ``j``, 0 if none; ``score = Σ_j D_j / Σ_j ceiling_j``.
 
-    Reference: Sepliarskaia et al. 2019, §5; Julka et al. 2024, App. ``average="mean_of_ratios"`` is the variant
-    ``mean_j D_j / ceiling_j`` of one released implementation.
+    Options:
+      average: ``"ratio_of_sums"`` as above, or ``"mean_of_ratios"`` for ``mean_j D_j / ceiling_j``, a variant of one
+        released implementation.
+
+    Contract:
+
+    - In [0, 1]. Among equally strong factors the first is taken (the gap is then 0).
+
+    Reference: Sepliarskaia et al. 2019, §5; Julka et al. 2024, App.
     """
     reading = read(relation)
     gaps = top_two_gap(reading.strength, axis=1)
@@ -97,15 +110,21 @@ def strongest(
 
 
 def joint_gap(relation: Relation, *, normalize: bool = True) -> FactorScore:
-    """Joint entropy of a factor with its best code, minus the gap to the second best: JEMMIG.
+    """Joint entropy of a factor with its best code, minus the gap to the second best code: JEMMIG.
 
-    ``JEMMIG_j = H(z_i*, y_j) − I_(1)j + I_(2)j`` with ``H(z, y) = H(z) + H(y) − I(z; y)``, ``i*`` the strongest
-    code; low is good. ``normalize`` (default): ``1 − JEMMIG_j / (H(y_j) + log bins)``, in [0, 1], high is good.
-    Needs a relation that measures codes' entropies; NaN on others.
+    ``JEMMIG_j = H(z_i*, y_j) − I_(1)j + I_(2)j`` with ``H(z, y) = H(z) + H(y) − I(z; y)`` and ``i*`` the strongest
+    code.
 
-    Contract: codes that are all constant have JEMMIG ``H(y_j)``, which normalized is far from 0 (0.77 with four equally
-    frequent values and 100 bins): there is no entropy of a code to lose. Compare it with other metrics before reading
-    it as disentanglement.
+    Options:
+      normalize: return ``1 − JEMMIG_j / (H(y_j) + log bins)``, in [0, 1], high is good (default); otherwise low is
+        good.
+
+    Contract:
+
+    - Needs a relation that measures the entropies of codes; NaN for others.
+    - If all codes are constant, JEMMIG is ``H(y_j)``, which normalized is far from 0 (0.77 with four equally frequent
+      values and 100 bins), since there is no entropy of a code to lose. Compare with other metrics before reading it as
+      disentanglement.
 
     Reference: Do & Tran 2020, §4.3.
     """

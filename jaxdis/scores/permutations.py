@@ -1,4 +1,4 @@
-"""Scores by how near a relation is to a one-to-one correspondence of codes and factors."""
+"""Scores of how close a relation is to a one-to-one correspondence of codes and factors."""
 
 from typing import Literal, NamedTuple
 
@@ -13,7 +13,7 @@ from jaxdis.scores.reading import mean_over_factors, only_valid, read
 
 
 class Matching(NamedTuple):
-    """``score []``; ``per_factor [k]``, the share matched; ``code [k]``, the code given to each factor, −1 for none."""
+    """``score []``; ``per_factor [k]``, the matched share; ``code [k]``, the code assigned to a factor, −1 for none."""
 
     score: Float[Array, ""]
     per_factor: Float[Array, " k"]
@@ -47,13 +47,19 @@ class IndependentGroups(NamedTuple):
 
 
 def matching(relation: Relation, *, method: Literal["auto", "optax", "scipy"] = "auto") -> Matching:
-    """Mean share of the ceiling that each factor finds in the one code assigned to it.
+    """Mean share of its ceiling that each factor reaches with the one code assigned to it.
 
-    Codes are assigned to factors one to one so that the total is largest. A factor left without a code (fewer codes
-    than factors) counts 0. On absolute correlation this is the mean correlation coefficient, MCC.
+    Codes are assigned to factors one to one so that the total is largest. On absolute correlation this is the mean
+    correlation coefficient, MCC.
 
-    Contract: in [0, 1]; inactive codes and one-valued factors take no part; any non-finite code gives NaN. Among
-    equally good assignments the score is the same and ``code`` may differ by ``method``.
+    Options:
+      method: how the assignment problem is solved; the score is the same.
+
+    Contract:
+
+    - In [0, 1]. A factor left without a code (fewer codes than factors) counts 0.
+    - Inactive codes and one-valued factors take no part. Any non-finite code gives NaN.
+    - Among equally good assignments the score is the same, but ``code`` may depend on ``method``.
 
     Reference: Hyvärinen & Morioka 2016, §5 (MCC); Mahon et al. 2024, §4.1 (the assignment).
     """
@@ -68,11 +74,17 @@ def matching(relation: Relation, *, method: Literal["auto", "optax", "scipy"] = 
 
 
 def amari(relation: Relation, *, normalize: bool = False) -> Amari:
-    """How far the strengths are from a scaled permutation: an error, 0 for one entry in each row and column.
+    """Distance of the strengths from a scaled permutation: an error, 0 for one entry per row and column.
 
-    ``Σ_i (Σ_j |p_ij| / max_j |p_ij| − 1) + Σ_j (Σ_i |p_ij| / max_i |p_ij| − 1)``; rows or columns of zeros count 0, and
-    codes of which none is related to any factor have the largest error.
-    Between 0 and ``2 d k − d − k`` (``2 n (n − 1)`` for a square matrix); ``normalize`` divides by that.
+    ``Σ_i (Σ_j |p_ij| / max_j |p_ij| − 1) + Σ_j (Σ_i |p_ij| / max_i |p_ij| − 1)``.
+
+    Options:
+      normalize: divide by the largest possible error, ``2 d k − d − k`` (``2 n (n − 1)`` for a square matrix).
+
+    Contract:
+
+    - Between 0 and the largest possible error. Rows or columns of zeros count 0; if no code is related to any factor,
+      the error is the largest.
 
     Reference: Amari et al. 1996, §4; Yang & Amari 1997, §5.
     """
@@ -92,15 +104,18 @@ def amari(relation: Relation, *, normalize: bool = False) -> Amari:
 
 
 def independent_groups(relation: Relation) -> IndependentGroups:
-    """Number of independent groups of codes and factors as a threshold falls through the relation's entries.
+    """Number of independent groups of codes and factors as a threshold falls through the entries of the relation.
 
     At threshold ``t`` the graph has an edge for every non-zero entry ``≥ t``; a group is a connected component with at
-    least one edge. The score is the area under groups against threshold (trapezoids). The dendrogram lists the
-    edges that join two sets of factors, by rank (from 0) and by threshold; edges of strength 0 come last, so there are
-    always ``k − 1`` merges.
+    least one edge. The score is the area under the number of groups against the threshold (trapezoids). The dendrogram
+    lists the edges that join two sets of factors, by rank (from 0) and by threshold; edges of strength 0 come last, so
+    that there are always ``k − 1`` merges.
 
-    Contract: entries are taken as they are, not as shares of a ceiling; among equal entries the order is by position,
-    where the reference's is unspecified; any non-finite code gives NaN in the score and meaningless merges.
+    Contract:
+
+    - Entries are read as they are, not as shares of a ceiling.
+    - Equal entries are ordered by position; the order is unspecified in the reference.
+    - Any non-finite code gives NaN in the score and meaningless merges.
 
     Reference: Locatello et al. 2020, §6.1.2.
     """
@@ -143,7 +158,7 @@ def independent_groups(relation: Relation) -> IndependentGroups:
 
 
 def _add_edge(state, edge, num_factors):
-    """Join code and factor; count the groups; note a merge when both sides already hold factors."""
+    """Join a code and a factor; count the groups; record a merge if both sides already hold factors."""
     labels, clusters, sizes, groups, seen, merges = state
     code, factor, drawn = edge
     node = num_factors + code

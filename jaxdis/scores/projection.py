@@ -33,7 +33,7 @@ class StructuredScore(NamedTuple):
 
 
 def drop_small(strength: Float[Array, "d k"], share: float = NOISE) -> Float[Array, "d k"]:
-    """Strengths with those below ``share`` of the largest of their column set to 0.
+    """Strengths with those below ``share`` of the largest in their column set to 0.
 
     Reference: Dang-Nhu 2022, App. C.4 (3 %).
     """
@@ -52,13 +52,13 @@ def project(
 
     Args:
       levels: the levels that the projection keeps; all when None (the identity).
-      codes, factors: ``[d]``, ``[k]``, which of them count; all when None.
+      codes, factors: ``[d]`` and ``[k]``, which of them count; all when None.
 
     Returns:
-      ``[u, v]`` in the order of ``structure.groups``; all 0 when every strength is.
+      ``[u, v]`` in the order of ``structure.groups``; all 0 if every strength is 0.
 
     Raises:
-      ValueError: when the structure has another number of codes or factors than the matrix.
+      ValueError: if the structure has another number of codes or factors than the matrix.
 
     Reference: Dang-Nhu 2022, §3.2.
     """
@@ -70,7 +70,7 @@ def project(
 
 
 def disentanglement(strength, structure: Structure, levels: Levels = None, **masks) -> Float[Array, ""]:
-    """How far each group of codes speaks of one group of factors: ``D(ρ) = 1 − H_V(ρ(Y) | ρ(X))``.
+    """How exclusively each group of codes encodes one group of factors: ``D(ρ) = 1 − H_V(ρ(Y) | ρ(X))``.
 
     See :func:`structured_score`, of which this is one number; arguments as :func:`project`.
     """
@@ -78,7 +78,7 @@ def disentanglement(strength, structure: Structure, levels: Levels = None, **mas
 
 
 def completeness(strength, structure: Structure, levels: Levels = None, **masks) -> Float[Array, ""]:
-    """How far each group of factors is captured by one group of codes: ``C(ρ) = 1 − H_U(ρ(X) | ρ(Y))``.
+    """How exclusively each group of factors is encoded by one group of codes: ``C(ρ) = 1 − H_U(ρ(X) | ρ(Y))``.
 
     See :func:`structured_score`, of which this is one number; arguments as :func:`project`.
     """
@@ -90,11 +90,11 @@ def informativeness(
 ) -> Float[Array, ""]:
     """Mean over factors of ``‖f(z) − v‖ / ‖v − mean v‖``: 0 is perfect, 1 no better than the mean. Lower is better.
 
-    A factor that does not vary is left out; NaN when none varies.
+    A factor that does not vary is left out; NaN if none varies.
 
-    Reference: Dang-Nhu 2022, §3.2. The formula prints ``‖v‖``; only deviations from the mean give what its table 6
-    reports, errors of 106 % for a factor that cannot be predicted (uncentered, guessing the mean of a uniform rotation
-    would be 50 %).
+    Reference: Dang-Nhu 2022, §3.2. The formula prints ``‖v‖``; only deviations from the mean reproduce table 6 of the
+    paper, errors of 106 % for a factor that cannot be predicted (uncentered, the mean of a uniform rotation would give
+    50 %).
     """
     centered = values - values.mean(axis=0, keepdims=True)
     size = (centered**2).sum(axis=0)
@@ -106,13 +106,13 @@ def informativeness(
 def background(
     strength: Float[Array, "d k"], structure: Structure, label: str = "background", level: str | None = None
 ) -> tuple[Bool[Array, " d"], Bool[Array, " k"]]:
-    """Masks ``codes [d]`` and ``factors [k]`` of all that is not background, to be given to the scores.
+    """Masks ``codes [d]`` and ``factors [k]`` of everything but the background, for the arguments of the scores.
 
-    The background's group of codes is the one with the most strength for its factors, those with ``label`` in ``level``
-    (the first when None). A matrix that says nothing of them loses its first group.
+    The background's group of codes is the one with the largest strength for its factors, those with ``label`` in
+    ``level`` (the first when None). If no code encodes them, the first group is left out.
 
-    Reference: Dang-Nhu 2022, App. C.4 (the slot of higher importance in predicting the background's color). Where it
-    is known which slot that is, give its mask instead: ``~structure.where("codes", "object", "slot 1")``.
+    Reference: Dang-Nhu 2022, App. C.4 (the slot of higher importance for the background's color). If the slot is known,
+    pass its mask instead: ``~structure.where("codes", "object", "slot 1")``.
     """
     level = structure.levels[0] if level is None else level
     there = structure.where("factors", level, label)
@@ -130,17 +130,22 @@ def structured_score(
 ) -> StructuredScore:
     """Disentanglement and completeness of groups of codes and factors, at chosen levels of a structure.
 
-    Strengths, over their sum, are the joint distribution of a code ``X`` and a factor ``Y``; a projection ``ρ`` keeps
-    some levels of the structure and sums over the others. With ``U`` groups of codes and ``V`` of factors,
-    ``D(ρ) = 1 − H_V(ρ(Y) | ρ(X))`` and ``C(ρ) = 1 − H_U(ρ(X) | ρ(Y))``, entropies to the base of the subscript.
+    Strengths, divided by their sum, are the joint distribution of a code ``X`` and a factor ``Y``; a projection ``ρ``
+    keeps some levels of the structure and sums over the others. With ``U`` groups of codes and ``V`` of factors, ``D(ρ)
+    = 1 − H_V(ρ(Y) | ρ(X))`` and ``C(ρ) = 1 − H_U(ρ(X) | ρ(Y))``, with entropies to the base of the subscript.
 
-    Options: ``structure`` (None: every code and factor for itself); ``levels`` that the projection keeps (None: all);
-    ``threshold``, the share of a column's largest strength below which a strength is set to 0 first (0 for none).
+    Options:
+      structure: a :class:`~jaxdis.scores.structure.Structure`; None puts every code and factor in a group of its own.
+      levels: the levels that the projection keeps; all when None.
+      threshold: strengths below this share of the largest in their column are first set to 0 (0 keeps all).
 
-    Contract: in [0, 1]; all levels, threshold 0: DCI with weighted completeness (Theorem 1). With one group of factors
-    ``D`` is 1, with one of codes ``C`` is 1 (the entropy to the base 1 is undefined); both are 0 for a relation that is
-    0 everywhere. A group counts towards ``U`` or ``V`` if it holds an active code, or a factor of several values. Any
-    non-finite code gives NaN.
+    Contract:
+
+    - In [0, 1]. With all levels and threshold 0 it is DCI with weighted completeness (Theorem 1).
+    - With one group of factors ``D`` is 1, with one group of codes ``C`` is 1 (the entropy to base 1 is undefined).
+      Both are 0 for a relation that is 0 everywhere.
+    - A group counts in ``U`` or ``V`` if it holds an active code, or a factor of several values. Any non-finite code
+      gives NaN.
 
     Reference: Dang-Nhu 2022, §3.2; threshold: App. C.4.
     """

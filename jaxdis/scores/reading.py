@@ -41,7 +41,7 @@ def mean_over_factors(values: Float[Array, " k"], reading: Reading) -> Float[Arr
 
 
 def mean_over_codes(values: Float[Array, " d"], reading: Reading) -> Float[Array, ""]:
-    """Mean over the active codes; 0 when none is, for then nothing is represented."""
+    """Mean over the active codes; 0 if none is active, since nothing is then represented."""
     return jnp.where(reading.active, values, 0.0).sum() / jnp.maximum(reading.num_codes, 1.0)
 
 
@@ -51,7 +51,7 @@ def only_valid(values: Float[Array, " k"], reading: Reading) -> Float[Array, " k
 
 
 def top_two_gap(matrix: Float[Array, "r c"], axis: int) -> Float[Array, " ..."]:
-    """Largest minus second largest along an axis; the second is 0 where there is only one. NaN if any entry is."""
+    """Largest minus second largest along an axis; the second is 0 if there is only one. NaN if any entry is NaN."""
     matrix = jnp.moveaxis(matrix, axis, -1)
     best = matrix.max(axis=-1)
     if matrix.shape[-1] == 1:

@@ -1,4 +1,4 @@
-"""How codes and factors are organized: a place in every level of a hierarchy for each of them."""
+"""How codes and factors are organized: their place in every level of a hierarchy."""
 
 import dataclasses
 import functools
@@ -31,10 +31,10 @@ class Structure:
 
     Attributes:
       levels: names of the levels, such as ``("object", "property")``; any number of them.
-      codes: one tuple a code with its label in each level: ``("slot 1", "dim 1")``.
-      factors: one tuple a factor, ``("object 1", "red")``. Codes and factors share the levels, not the labels.
+      codes: one tuple per code with its label in each level: ``("slot 1", "dim 1")``.
+      factors: one tuple per factor, ``("object 1", "red")``. Codes and factors share the levels, not the labels.
 
-    Groups may be ragged: a tuple need not exist for every combination of labels. Make one with :meth:`of`,
+    Groups may be ragged: a tuple need not exist for every combination of labels. Construct it with :meth:`of`,
     :meth:`slots` or :meth:`flat`.
 
     Reference: Dang-Nhu 2022, App. B.2 (structures as relations).
@@ -51,15 +51,15 @@ class Structure:
 
     @classmethod
     def of(cls, levels: Iterable[str], codes: Iterable[Sequence], factors: Iterable[Sequence]) -> "Structure":
-        """Check and build.
+        """Check the arguments and construct a structure.
 
         Args:
           levels: distinct names.
-          codes, factors: a tuple of labels for each; one with fewer labels than levels ends early, and is in the group
-            ``""`` of the levels that it lacks.
+          codes, factors: one tuple of labels each; one with fewer labels than levels ends early, and is in the group
+            ``""`` of the missing levels.
 
         Raises:
-          ValueError: for levels or tuples that are not distinct, for none, or for a tuple with too many labels.
+          ValueError: for levels or tuples that are empty or not distinct, or for a tuple with too many labels.
         """
         levels = _words("levels", levels)
         if not levels or len(set(levels)) != len(levels):
@@ -78,19 +78,20 @@ class Structure:
         background: Sequence[str] = (),
         kinds: Mapping[str, str] | None = None,
     ) -> "Structure":
-        """Object-centric: ``slots`` equal slots of codes, ``objects`` with the same ``properties`` as factors.
+        """Object-centric: ``slots`` equal slots of codes, and ``objects`` with the same ``properties`` as factors.
 
-        Codes are slot after slot, factors object after object, as in ``codes.reshape(n, slots * dims)``.
+        Codes are ordered slot by slot, factors object by object, as in ``codes.reshape(n, slots * dims)``.
 
         Args:
-          dims: how many codes a slot has; or, for three levels, the kind of each: ``["mask"] * 16 + ["content"] * 64``.
-          objects: how many, or their names.
+          slots: number of slots.
+          dims: number of codes per slot; or, for three levels, the kind of each: ``["mask"] * 16 + ["content"] * 64``.
+          objects: number of objects, or their names.
           properties: of each object.
-          background: properties of the background, whose factors come first and are the object ``"background"``.
+          background: properties of the background, whose factors come first and belong to the object ``"background"``.
           kinds: property → kind (``"intrinsic"``, …), the third level ``"kind"``; needs kinds in ``dims``.
 
         Raises:
-          ValueError: as :meth:`of`; for a property without a kind, or kinds on one side alone.
+          ValueError: as :meth:`of`; for a property without a kind, or kinds on one side only.
         """
         names = _numbered("objects", "object", objects)
         properties, background = _words("properties", properties), _words("background", background)
@@ -115,7 +116,7 @@ class Structure:
     @classmethod
     @checked
     def flat(cls, num_codes: Units, num_factors: Units) -> "Structure":
-        """No hierarchy: one level, every code and every factor for itself."""
+        """No hierarchy: a single level in which every code and every factor stands for itself."""
         codes = [(f"code {i + 1}",) for i in range(num_codes)]
         return cls.of(("dimension",), codes, [(f"factor {j + 1}",) for j in range(num_factors)])
 
@@ -123,7 +124,7 @@ class Structure:
         """Levels by name, in the order of the hierarchy; all of them for None (the identity projection).
 
         Raises:
-          ValueError: for a name that is no level.
+          ValueError: for an unknown level.
         """
         names = self.levels if levels is None else (levels,) if isinstance(levels, str) else _words("levels", levels)
         if not names:
@@ -139,10 +140,10 @@ class Structure:
         return _groups(self, side, self.chosen(levels))
 
     def where(self, side: Side, level: str, label: str) -> np.ndarray:
-        """Bool ``[d]`` or ``[k]``: which codes or factors carry a label.
+        """Bool ``[d]`` or ``[k]``: which codes or factors have a label.
 
         Raises:
-          ValueError: for a label that none carries.
+          ValueError: for a label that none has.
         """
         checked_value("side", Side, side)
         place = self.levels.index(self.chosen(level)[0])

@@ -1,4 +1,4 @@
-"""What one-dimensional projections say of their union: bounds of a joint score, and its exact value for two levels."""
+"""What one-dimensional projections imply for their union: bounds of a joint score; its exact value for two levels."""
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
@@ -61,7 +61,7 @@ def upper_bound(
 ) -> Float[Array, ""]:
     """Theorem 3: ``C(∪ ρ_s) ≤ 1 − max_s ((1 − C(ρ_s)) / log_{L_s} L − A_s)``, ``A_s = I_L(X_s; Y_rest | Y_s)``.
 
-    Arguments as :func:`lower_bound`; for disentanglement ``X`` and ``Y`` change places.
+    Arguments as :func:`lower_bound`; for disentanglement ``X`` and ``Y`` are exchanged.
 
     Reference: Dang-Nhu 2022, App. B.4.
     """

@@ -15,7 +15,10 @@ import jax
 import numpy as np
 import pytest
 
+import jaxdis
 from jaxdis.cli import main
+from jaxdis.cli.listing import rows_of
+from jaxdis.references import REFERENCES
 
 
 @pytest.fixture
@@ -141,14 +144,24 @@ def test_unknown_metric_is_answered_with_the_nearest(codes_file, capsys):
     assert "did you mean 'modularity'?" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("what", ["metrics", "relations", "scores"])
-def test_list_shows_every_row(what, capsys):
-    import jaxdis
-
+@pytest.mark.parametrize("what", ["metrics", "relations", "scores", "models", "data", "studies", "references"])
+def test_lists_fit_eighty_columns_and_hold_every_row(what, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     assert main(["list", what]) == 0
     printed = capsys.readouterr().out
-    for name in getattr(jaxdis, what.upper()):
-        assert name[:12] in printed
+    assert max(map(len, printed.splitlines())) <= 80
+    rows = rows_of(what)
+    for name, row in rows.items():
+        assert re.search(rf"^{re.escape(name)}(\s|$)", printed, re.MULTILINE), name
+        assert main(["list", what, name]) == 0
+        whole = capsys.readouterr().out
+        assert max(map(len, whole.splitlines())) <= 80 or "http" in whole or ">>>" in whole
+        assert "``" not in whole
+        assert ":func:" not in whole
+        assert set(row.references) <= set(REFERENCES)
+    if what in ("metrics", "relations", "scores"):
+        assert set(getattr(jaxdis, what.upper())) <= set(rows)
+        assert len({row.title for row in rows.values()}) == len(rows)
 
 
 def test_bad_arguments_exit_with_2():
@@ -200,7 +213,7 @@ def refused(capsys, *arguments: object) -> str:
 # Each command, and a function that it calls.
 WORKING = {
     "score": (("score", "{codes}"), "jaxdis.evaluation.evaluate.evaluate"),
-    "list": (("list", "metrics"), "jaxdis.cli.listing.listing"),
+    "list": (("list", "metrics"), "jaxdis.cli.listing.rows_of"),
     "data": (("data", "show", "dsprites", "--out", "{out}"), "jaxdis.data.show.save_sheet"),
     "train": (("train", "--out", "{out}"), "jaxdis.cli.run_directory.train_to_directory"),
     "quickstart": (("quickstart", "--out", "{out}"), "jaxdis.study.run.run"),
@@ -236,7 +249,8 @@ def test_ctrl_c_while_libraries_load(seconds):
     program = (
         "import signal, sys\n"
         "from jaxdis.cli import main\n"
-        "signal.signal(signal.SIGALRM, signal.default_int_handler)\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))\n"
         "signal.setitimer(signal.ITIMER_REAL, float(sys.argv[1]))\n"
         "sys.exit(main(['list', 'metrics']))\n"
     )

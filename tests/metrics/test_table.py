@@ -35,7 +35,7 @@ def test_a_whole_row_and_its_bibtex_are_listed(capsys):
     assert main(["list", "metrics", "sap"]) == 0
     row = capsys.readouterr().out
     assert "Separated attribute predictability" in row
-    assert "strength=0.01" in row
+    assert "inverse_penalty=0.01" in row
     assert "kumar2018" in row
     assert "``" not in row
     assert main(["list", "references", "--bibtex", "mig", "dsprites", "beta", "chen2018"]) == 0

@@ -1,7 +1,6 @@
-"""Scores by what happens to codes when one factor is held: FactorVAE, BetaVAE and IRS.
+"""Scores of how codes move when one factor is held fixed: FactorVAE, BetaVAE and IRS.
 
-Here they read a table of codes and factors; :mod:`jaxdis.metrics.interventions.simulated` intervenes through a
-simulator.
+Here they read a table of codes and factors; :mod:`jaxdis.metrics.interventions.simulated` intervenes in a simulator.
 """
 
 from jaxdis.metrics.interventions.draws import Draws, draw_batches, draw_pairs

@@ -1,6 +1,6 @@
 """Which samples of a table to compare: batches that share the value of a factor, drawn once for a whole zoo.
 
-The draws are most of the work, and members compared on the same draws differ by less noise.
+Drawing is most of the work, and differences between members compared on the same draws are less noisy.
 """
 
 from typing import NamedTuple
@@ -14,10 +14,10 @@ from jaxdis.typing import Factors
 
 
 class Draws(NamedTuple):
-    """Batches ``t``, of which the first ``num_train`` are drawn from one half of the samples, the others from the rest.
+    """Batches ``t``: the first ``num_train`` are drawn from one half of the samples, the others from the rest.
 
     ``factor [t]``, the factor held in each batch; ``rows [t, b]``, its samples; ``partners [t, b]``, the samples that
-    they are compared with, or None; ``varying []``, how many factors there are to hold.
+    they are compared with, or None; ``varying []``, the number of factors that can be held.
     """
 
     factor: Int[Array, " t"]
@@ -35,9 +35,9 @@ def draw_batches(
     batch: int = 64,
     factor_bins: int | None = None,
 ) -> Draws:
-    """Batches of samples that share the value of one random factor, the value being that of a random sample.
+    """Batches of samples that share the value of one random factor; the value is that of a random sample.
 
-    Continuous factors are cut into ``factor_bins`` equal-width bins, or never held.
+    Continuous factors are cut into ``factor_bins`` equal-width bins, or are never held.
     """
     which, first, rest = jax.random.split(key, 3)
     factor, table, varying = _varying(which, factors, num_train, num_eval, factor_bins)
@@ -57,7 +57,7 @@ def draw_pairs(
 ) -> Draws:
     """Batches of pairs of samples: the first of a pair is random, the second shares the value of one factor with it.
 
-    Continuous factors are cut into ``factor_bins`` equal-width bins, or never held.
+    Continuous factors are cut into ``factor_bins`` equal-width bins, or are never held.
     """
     which, first, rest = jax.random.split(key, 3)
     factor, table, varying = _varying(which, factors, num_train, num_eval, factor_bins)
@@ -66,8 +66,11 @@ def draw_pairs(
 
 
 class _Table(NamedTuple):
-    """Samples in random order, ``shuffled [n]``, whose first half is learned from. For each factor: samples sorted by
-    half and value ``[k, n]``; where those of each sample's half and value start and how many they are, ``[k, n]``."""
+    """Samples in random order, ``shuffled [n]``, whose first half is for training.
+
+    For each factor: the samples sorted by half and value ``[k, n]``; for each sample, the start and the length of the
+    run with its half and value, ``[k, n]``.
+    """
 
     shuffled: Int[Array, " n"]
     order: Int[Array, "k n"]
@@ -76,7 +79,7 @@ class _Table(NamedTuple):
 
 
 def _varying(key, factors: Factors, num_train: int, num_eval: int, factor_bins: int | None):
-    """A random factor for each batch among those with more than one value, where its values are, how many vary."""
+    """A random factor per batch among those with several values, the positions of values, and how many vary."""
     which, halves = jax.random.split(key)
     n = factors.num_samples
     shuffled = jax.random.permutation(halves, n).astype(jnp.int32)
@@ -107,7 +110,7 @@ def held_values(factors: Factors, j: int, factor_bins: int | None) -> tuple[Int[
 
 
 def _random_rows(key, table: _Table, num_train: int, num_eval: int, batch: int) -> Int[Array, "t b"]:
-    """Random samples of the first half for the batches to learn from, of the second for those to judge."""
+    """Random samples of the first half for training batches, of the second for held-out batches."""
     n = table.shuffled.shape[0]
     learned, judged = jax.random.split(key)
     first = jax.random.randint(learned, (num_train, batch), 0, n // 2)

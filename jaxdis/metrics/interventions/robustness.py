@@ -1,4 +1,4 @@
-"""IRS: how little a code moves while one factor is held and the others vary. From a table of codes."""
+"""IRS: how little a code moves while one factor is held and the others vary. Computed from a table of codes."""
 
 import math
 from typing import NamedTuple
@@ -23,7 +23,7 @@ MOST_MAXIMA = 12
 
 
 class Robustness(NamedTuple):
-    """``score []``; ``per_code [d]``, its best; ``matrix [d, k]``; ``deviation [d]``, the weight of each code."""
+    """``score []``; ``per_code [d]``, best over factors; ``matrix [d, k]``; ``deviation [d]``, the weights of codes."""
 
     score: Float[Array, ""]
     per_code: Float[Array, " d"]
@@ -44,7 +44,7 @@ class Group(NamedTuple):
 def group_by_value(factors: Factors, *, factor_bins: int | None = None) -> tuple[Group | None, ...]:
     """The samples of each value of each factor; None for a continuous factor without bins.
 
-    There is room for the number of samples that a uniform factor gives a value, and five standard deviations more.
+    There is room for the expected count under a uniform factor plus five standard deviations.
     """
     groups = []
     for j, size in enumerate(factors.sizes):
@@ -82,15 +82,21 @@ def irs(
     values of factor ``j`` of the ``quantile`` of the distances from the mean given that value. A code's score is its
     best over factors; the headline weighs codes by ``M_i``.
 
-    Options: ``quantile=1`` is the paper's supremum; ``factor_bins`` cuts factors into that many equal-width bins first.
-    Shapes: codes ``[n, d]``, factors ``[n, k]``; continuous factors are left out unless binned.
+    Shapes: codes ``[n, d]``, factors ``[n, k]``.
 
-    Contract: at most 1; 0 when every code is constant, a constant code weighs nothing; one-valued factors are left out
-    and NaN in the matrix; invariant under affine maps of a code, up to its weight; any non-finite code gives NaN;
-    deterministic. Observational: the samples must cross the factors uniformly for this to be an intervention.
+    Options:
+      quantile: 1 is the supremum of the paper.
+      factor_bins: first cut every factor into this many equal-width bins; without it continuous factors are left out.
+
+    Contract:
+
+    - At most 1; 0 if every code is constant; a constant code has no weight. Deterministic.
+    - One-valued factors are left out and NaN in the matrix. Any non-finite code gives NaN.
+    - Invariant under affine maps of a code, except for its weight.
+    - Observational: this is an intervention only if the samples cross the factors uniformly.
 
     Reference: Suter et al. 2019, §4; Locatello et al. 2020, §4.2.7. The released code takes the 0.99 quantile; its
-    configuration bins the factors to 20 (``factor_bins=20``).
+    configuration cuts the factors into 20 bins (``factor_bins=20``).
     """
     groups = group_by_value(factors, factor_bins=factor_bins) if prepared is None else prepared
     finite = finite_codes(codes)
@@ -109,7 +115,7 @@ def irs(
 
 
 def largest_deviation(safe: Float[Array, "n d"]) -> tuple[Float[Array, "n d"], Float[Array, " d"]]:
-    """Codes around their mean and the largest distance from it, 0 if that is rounding."""
+    """Centered codes and the largest distance from the mean, 0 if it is rounding error."""
     centered = safe - safe[:1]
     centered = centered - centered.mean(axis=0)[None, :]
     deviation = jnp.abs(centered).max(axis=0)
@@ -173,9 +179,9 @@ def quantile_from_mean(
 
 
 def largest_of(rows: Float[Array, "v s"], count: int) -> Float[Array, "v count"]:
-    """The ``count`` largest of each row, falling.
+    """The ``count`` largest of each row, in descending order.
 
-    A few that differ are found by as many maxima, faster than by a partial sort.
+    A few distinct ones are found by as many maxima, which is faster than a partial sort.
     """
     by_sorting = lambda: jax.lax.top_k(rows, count)[0]  # noqa: E731
     if count > MOST_MAXIMA:

@@ -1,12 +1,12 @@
 """FactorVAE, BetaVAE and IRS by real interventions: a simulator draws with a factor held, an encoder reads the images.
 
-Images are rendered, encoded and forgotten, some at a time: only votes, features and the codes of one value remain. A
-zoo reads the same images. Wrap a call in ``jax.jit`` (``space``, ``render`` and the numbers are static) to compile once
-for many encoders of a kind, such as :class:`jaxdis.models.evidence.Encoder`.
+Images are rendered, encoded and discarded in chunks: only votes, features and the codes of one value are kept. All
+members of a zoo read the same images. Wrap a call in ``jax.jit`` (``space``, ``render`` and the numbers are static) to
+compile once for many encoders of a kind, such as :class:`jaxdis.models.evidence.Encoder`.
 
-An encoder is a pure function of images ``[n, h, w, c]`` to codes ``[n, d]``, or ``[m, n, d]`` for a zoo of ``m``; every
-field of a result then has a leading ``m``. A renderer is a pure function of factors ``[n, k]`` to images, or of factors
-and a key: its noise then follows from the key of the call.
+An encoder is a pure function from images ``[n, h, w, c]`` to codes ``[n, d]``, or ``[m, n, d]`` for a zoo of ``m``
+members; every field of a result then has a leading ``m``. A renderer is a pure function from factors ``[n, k]`` to
+images, or from factors and a key; its noise then follows from the key of the call.
 """
 
 from collections.abc import Callable
@@ -48,8 +48,8 @@ def factor_vae(
 ) -> Votes:
     """As :func:`jaxdis.metrics.interventions.factor_vae`, on batches drawn by :meth:`FactorSpace.fix`.
 
-    ``num_variance`` samples give each code's variance over all factors. Factors without a choice are never held; NaN
-    where only one has a choice.
+    ``num_variance`` samples give each code's variance over all factors. Factors with a single value are never held; NaN
+    if fewer than two factors have several.
 
     Reference: Kim & Mnih 2018, §4; Locatello et al. 2020, §4.2.2.
     """
@@ -88,7 +88,7 @@ def beta_vae(
 ) -> Intervened:
     """As :func:`jaxdis.metrics.interventions.beta_vae`, on pairs drawn by :meth:`FactorSpace.pairs`.
 
-    NaN where only one factor has a choice of values.
+    NaN if fewer than two factors have several values.
 
     Reference: Higgins et al. 2017, §3; Locatello et al. 2020, §4.2.1.
     """
@@ -162,7 +162,7 @@ def irs(
 
 
 class _Looking:
-    """An encoder behind a renderer: factors ``[…, k]`` to codes ``[m, …, d]``, one member or many."""
+    """An encoder applied to rendered images: factors ``[…, k]`` to codes ``[m, …, d]``, one member or many."""
 
     def __init__(self, encode: Callable, render: Callable):
         self._encode, self._images, self._single = encode, Images.of(render), False
@@ -174,7 +174,7 @@ class _Looking:
         return codes.reshape(codes.shape[0], *cells.shape[:-1], codes.shape[-1])
 
     def at_many(self, cells: Int[Array, "n k"], key: PRNGKeyArray) -> Float[Array, "m n d"]:
-        """Some images at a time."""
+        """In chunks of images."""
         keys = jax.random.split(key, len(cells))
         return _by_chunks(lambda part: (self.at(part[0], part[1][0]),), (cells, keys), 1)[0]
 
@@ -184,8 +184,10 @@ class _Looking:
 
 
 def _by_chunks(function: Callable, inputs: tuple, images_each: int) -> tuple:
-    """``function`` of inputs ``[c, …]``, as many at a time as make ``IMAGES``; outputs ``[m, c, …]`` are joined, those
-    without ``c`` get one entry a chunk."""
+    """``function`` of inputs ``[c, …]`` in chunks of ``IMAGES`` images.
+
+    Outputs ``[m, c, …]`` are concatenated; those without ``c`` get one entry per chunk.
+    """
     count = inputs[0].shape[0]
     most = max(1, IMAGES // images_each)
     chunk = max(size for size in range(1, min(most, count) + 1) if count % size == 0)

@@ -1,4 +1,4 @@
-"""FactorVAE and BetaVAE: which factor is held in a batch, told from how the codes move. From a table of codes."""
+"""FactorVAE and BetaVAE: which factor is held in a batch, predicted from how the codes move. From a table of codes."""
 
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ CHUNK = 250
 
 
 class Intervened(NamedTuple):
-    """``score []`` on the batches held out, ``train []`` on those that the classifier saw."""
+    """``score []`` on held-out batches, ``train []`` on those of training."""
 
     score: Float[Array, ""]
     train: Float[Array, ""]
@@ -47,22 +47,29 @@ def factor_vae(
     prepared: Draws | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Votes:
-    """Accuracy of telling which factor is held from the code that varies least (Z-min variance).
+    """Accuracy of predicting which factor is held from the code that varies least (Z-min variance).
 
-    A batch of 64 samples shares the value of one factor. Its vote is the code with the smallest variance in the batch
-    as a share of its variance over all samples; codes whose standard deviation is under ``prune`` do not compete. Each
-    code stands for the factor that it got most votes for in ``num_train`` batches; the score is the share of right
-    answers in ``num_eval`` others. Batches to learn from and batches to judge are drawn from two halves of the samples.
+    A batch of samples shares the value of one factor. Its vote is the code with the smallest variance in the batch, as
+    a share of its variance over all samples. Each code predicts the factor for which it got most votes in ``num_train``
+    batches; the score is the share of correct predictions in ``num_eval`` others. Training and held-out batches are
+    drawn from two halves of the samples.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``.
+
+    Options:
+      num_train, num_eval: numbers of batches.
+      batch: samples per batch.
+      prune: codes with a standard deviation below this do not compete.
+      factor_bins: cut continuous factors into this many equal-width bins, in one of which they are held; without it
+        they are never held.
+
     Contract:
 
-    - In [0, 1]; chance is 1 / (number of factors that vary); 0 when every code is pruned.
-    - Continuous factors are held in one of ``factor_bins`` equal-width bins, and never held without that option;
-      one-valued factors are never held. NaN where fewer than two factors can be held: every vote would be right.
-    - Invariant under scaling a code as long as it is not pruned; any non-finite code gives NaN.
-    - Depends on the key within about 0.005. Learned and judged on the same few samples, noise would beat chance (0.39
-      for 0.25 with 50 samples).
+    - In [0, 1]; chance is 1 / (number of factors that vary); 0 if every code is pruned.
+    - One-valued factors are never held. NaN if fewer than two factors can be held, since every vote would be correct.
+    - Invariant under scaling a code, unless it is pruned. Any non-finite code gives NaN.
+    - Depends on the key within about 0.005. Without the two halves, noise would exceed chance on few samples (0.39
+      instead of 0.25 with 50 samples).
 
     Reference: Kim & Mnih 2018, §4; Locatello et al. 2020, §4.2.2. The paper prunes by variance under 0.05, the released
     code by standard deviation under 0.05, as here. Batches are drawn from the given samples, not from a simulator.
@@ -91,7 +98,7 @@ def least_moved(batches: Float[Array, "c b d"], spread: Float[Array, " d"], comp
 
 
 def judge_votes(vote: Int[Array, " t"], factor: Int[Array, " t"], competes, finite, k: int, num_train: int) -> Votes:
-    """Each code answers with the factor that it got most of the first ``num_train`` votes for."""
+    """Each code predicts the factor for which it got most of the first ``num_train`` votes."""
     d = competes.shape[0]
     cell = vote * k + factor
     table = jnp.zeros(d * k).at[cell[:num_train]].add(1.0).reshape(d, k)
@@ -115,23 +122,30 @@ def beta_vae(
     prepared: Draws | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Intervened:
-    """Accuracy of a linear classifier that tells which factor two halves of a batch share, from their mean distance.
+    """Accuracy of a linear classifier that predicts which factor two halves of a batch share, from their mean distance.
 
-    A batch is 64 pairs of samples, equal in one factor within each pair (the value varies over pairs); its feature is
-    the mean absolute difference of each code. Logistic regression (penalty 1, features as they are) on ``num_train``
-    batches; the score is its accuracy on ``num_eval`` others. ``rescale`` maps chance to 0: ``(a − 1/k) / (1 − 1/k)``.
-    Batches to learn from and batches to judge are drawn from two halves of the samples.
+    A batch holds pairs of samples that are equal in one factor (its value varies over pairs); its feature is the mean
+    absolute difference of each code. Logistic regression (penalty 1, raw features) is trained on ``num_train`` batches;
+    the score is its accuracy on ``num_eval`` others. Training and held-out batches are drawn from two halves of the
+    samples.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``.
+
+    Options:
+      num_train, num_eval: numbers of batches.
+      batch: pairs per batch.
+      rescale: map chance to 0, ``(a − 1/k) / (1 − 1/k)``.
+      factor_bins: cut continuous factors into this many equal-width bins, one of which pairs share; without it they are
+        never shared.
+
     Contract:
 
     - In [0, 1]; chance is 1 / k, with k the number of factors that vary (0 if rescaled).
-    - Continuous factors are shared up to one of ``factor_bins`` equal-width bins, and never shared without that option;
-      one-valued factors are never shared. NaN where fewer than two factors can be.
-    - Depends on the scale of codes, since coefficients are penalized; a constant code changes nothing; any non-finite
+    - One-valued factors are never shared. NaN if fewer than two factors can be.
+    - Depends on the scale of codes, since coefficients are penalized. A constant code changes nothing. Any non-finite
       code gives NaN.
-    - Depends on the key within about 0.005. Learned and judged on the same few samples, noise would beat chance (0.66
-      for 0.25 with 50 samples).
+    - Depends on the key within about 0.005. Without the two halves, noise would exceed chance on few samples (0.66
+      instead of 0.25 with 50 samples).
 
     Reference: Higgins et al. 2017, §3; Locatello et al. 2020, §4.2.1. Batches are drawn from the given samples.
     """
@@ -153,15 +167,14 @@ def mean_distance(left: Float[Array, "c b d"], right: Float[Array, "c b d"]) -> 
 
 
 def _gathered(batches):
-    """Batches as they are: on CPU a gather that is fused with the sum behind it takes more than twice as long."""
+    """Batches materialized: on CPU a gather that is fused with the following sum takes more than twice as long."""
     return jax.lax.optimization_barrier(batches)
 
 
 def judge_features(
     features: Float[Array, "t d"], factor: Int[Array, " t"], finite, k: int, num_train: int, varying=None
 ) -> Intervened:
-    """Accuracy of a linear classifier fitted to the first ``num_train``; rescaled by the number of factors that vary,
-    if it is given."""
+    """Accuracy of a linear classifier trained on the first ``num_train``; rescaled if ``varying`` is given."""
     labels = factor[:, None]
     model = fit_logistic(features[:num_train], labels[:num_train], (k,))
     right = (predict(model, features, (k,)) == labels).astype(jnp.float32)[:, 0]
@@ -174,7 +187,7 @@ def judge_features(
 
 
 def _in_chunks(function, batches):
-    """A function of batches ``[c, …]``, a chunk at a time, so that the rows gathered stay in cache."""
+    """A function of batches ``[c, …]``, chunk by chunk, so that the gathered rows stay in cache."""
     count = jax.tree.leaves(batches)[0].shape[0]
     chunk = int(np.gcd(count, CHUNK))
     cut = jax.tree.map(lambda leaf: leaf.reshape(count // chunk, chunk, *leaf.shape[1:]), batches)
