@@ -1,4 +1,4 @@
-"""Small array functions that several rooms share, and arrays of any library as NumPy's."""
+"""Small array functions that several rooms share, and conversion of arrays of other libraries to NumPy."""
 
 import functools
 from collections.abc import Callable
@@ -60,7 +60,7 @@ def power_of_two_below(values: Float[Array, "..."]) -> Float[Array, "..."]:
 def first_counted(weights: Float[Array, " n"]) -> Int[Array, ""]:
     """The first sample of positive weight.
 
-    A minimum, not an argmax: where weights are a constant, XLA evaluates an argmax as it compiles, sample by sample.
+    A minimum instead of an argmax: XLA evaluates the argmax of constant weights at compile time, sample by sample.
     """
     n = weights.shape[0]
     return jnp.where(weights > 0, jnp.arange(n, dtype=jnp.int32), n - 1).min()
@@ -71,7 +71,7 @@ def moments(
 ) -> tuple[Float[Array, " c"], Float[Array, " c"]]:
     """Mean and standard deviation of each column, the latter 0 for a column that is constant up to rounding.
 
-    Right for columns of any offset and of any scale whose squares would leave float32.
+    Accurate for columns of any offset, and of any scale, even if their squares are outside float32.
     """
     # A shift near the data keeps the mean exact for a constant column.
     if weights is None:

@@ -1,5 +1,6 @@
-"""Files that are written whole or not at all, and read only where they are files: bytes, JSON, and arrays as npz
-with a JSON header and a checksum, never unpickled.
+"""Files that are written entirely or not at all, and read only if they are regular files.
+
+Bytes, JSON, and arrays as npz with a JSON header and a checksum; nothing is unpickled.
 """
 
 import contextlib
@@ -29,17 +30,17 @@ _ATTEMPTS = 3
 
 
 def write_whole(path: str | Path, write: Callable[[BinaryIO], object], *, replace: bool = True) -> bool:
-    """Write a file under a temporary name, flush it to disk and give it its name, or leave nothing.
+    """Write a file under a temporary name, flush it to disk and rename it, or leave nothing.
 
     Args:
       write: called with the open file.
-      replace: put it in the place of a file that is there; otherwise the first writer wins.
+      replace: replace an existing file; otherwise the first writer wins.
 
     Returns:
       False if the name was taken and ``replace`` is not set.
 
     Raises:
-      OSError: where it cannot be written; for a full disk, with the folder and what to do.
+      OSError: if it cannot be written; for a full disk, with the folder and what to do.
     """
     path = Path(path)
     for attempt in range(_ATTEMPTS):
@@ -57,7 +58,7 @@ def write_whole(path: str | Path, write: Callable[[BinaryIO], object], *, replac
 
 
 def full(error: OSError, folder: str | Path, advice: str) -> OSError:
-    """The error of a full disk, saying which folder is meant and what to do."""
+    """The error for a full disk, naming the folder and what to do."""
     return OSError(error.errno, f"{os.strerror(error.errno)} in {folder}; {advice}")
 
 
@@ -72,7 +73,7 @@ def temporary_name(path: Path) -> Path:
 
 
 def remove_leftovers(folder: str | Path) -> None:
-    """Remove temporary files of a folder whose writers were killed, an hour ago or more."""
+    """Remove the temporary files of a folder whose writers were killed at least an hour ago."""
     with contextlib.suppress(OSError):
         for name in filter(_TEMPORARY.fullmatch, os.listdir(folder)):
             path = os.path.join(folder, name)
@@ -83,13 +84,13 @@ def remove_leftovers(folder: str | Path) -> None:
 
 @contextlib.contextmanager
 def open_regular(path: str | Path, most: int | None = None) -> Iterator[BinaryIO]:
-    """Open a regular file for reading; anything else, such as a pipe that nobody writes to, is an error.
+    """Open a regular file for reading; anything else, such as a pipe without a writer, is an error.
 
     Args:
-      most: bytes that it may have.
+      most: largest allowed size in bytes.
 
     Raises:
-      OSError: for something else than a file, or one that is too large.
+      OSError: if it is not a regular file, or too large.
     """
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     found = os.fstat(descriptor)
@@ -106,17 +107,17 @@ def open_regular(path: str | Path, most: int | None = None) -> Iterator[BinaryIO
 
 
 class DamagedFile(ValueError):
-    """A file that is not one of ours, or not whole."""
+    """A file that jaxdis did not write, or that is incomplete."""
 
 
 def write_arrays(path: str | Path, header: dict, arrays: dict[str, np.ndarray]) -> None:
-    """Write a file whole or not at all, in the place of one that is there."""
+    """Write a file entirely or not at all, replacing an existing one."""
     contents = packed(header, arrays)
     write_whole(path, lambda file: np.savez(file, **contents))
 
 
 def packed(header: dict, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """What such a file holds: the header, with a checksum, as bytes beside the arrays."""
+    """The content of such a file: the header, with a checksum, as bytes beside the arrays."""
     full = {**header, "checksum": _checksum(arrays)}
     encoded = np.frombuffer(json.dumps(full, sort_keys=True).encode(), np.uint8)
     return {_HEADER: encoded, **{f"a/{name}": array for name, array in arrays.items()}}

@@ -1,9 +1,9 @@
-"""What an argument or an option may be, read off annotations: types, choices and ranges, checked in one place.
+"""What an argument or an option may be, derived from annotations: types, choices and ranges, checked in one place.
 
-Annotations say what a value must be: ``Literal["exact", "histogram"]`` gives choices, ``int``, ``float``, ``bool`` and
-``None`` give types, and ``Annotated[int, Range(1)]`` (``Count``, ``Share``, …) adds a range. Options are checked when a
-:class:`~jaxdis.spec.Spec` is made, arguments of public functions by the decorator :func:`checked`. Annotations that
-say nothing of this kind, such as those of arrays, are left to the function itself.
+``Literal["exact", "histogram"]`` gives choices, ``int``, ``float``, ``bool`` and ``None`` give types, and
+``Annotated[int, Range(1)]`` (``Count``, ``Share``, …) adds a range. Options are checked when a
+:class:`~jaxdis.spec.Spec` is constructed, arguments of public functions by the decorator :func:`checked`. Other
+annotations, such as those of arrays, are left to the function itself.
 """
 
 import collections.abc
@@ -83,7 +83,7 @@ Level = Annotated[float, Range(0, 1, above=True, below=True)]
 
 
 class Refused(Exception):
-    """The value is not what the annotation says; not for users, who see a ValueError."""
+    """The value does not match the annotation; internal: users see a ValueError."""
 
 
 def checked(function: Callable) -> Callable:
@@ -127,7 +127,7 @@ def checked_value(name: str, annotation: Any, value: Any) -> Any:
 
 
 def shown(value: Any) -> str:
-    """A value in an error message: short, on one line, whatever it is."""
+    """A value for an error message: short, and on one line."""
     if isinstance(value, np.ndarray | jax.Array) and getattr(value, "ndim", 0):
         return f"an array of shape {value.shape} and dtype {value.dtype}"
     try:
@@ -291,7 +291,7 @@ def _is_key_type(annotation) -> bool:
 
 
 def _alternatives(parts, value=None) -> tuple:
-    """The members of a union that may say something of a value.
+    """The members of a union that can check a value.
 
     Of jaxtyping's union of keys the typed ones; of a number and an array, the former for plain numbers.
     """

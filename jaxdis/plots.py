@@ -1,4 +1,4 @@
-"""Pictures of scores, relations and models; the one module that imports matplotlib. Each returns PNG bytes."""
+"""Pictures of scores, relations and models; the only module that imports matplotlib. Each returns PNG bytes."""
 
 import io
 import warnings
@@ -17,7 +17,7 @@ _LEGEND_LINES = 24
 
 
 def hinton(strength: np.ndarray, names: Sequence[str]) -> bytes:
-    """A square for each code (row) and factor (column), its area the strength as a share of the largest."""
+    """One square per code (row) and factor (column), with an area proportional to the strength."""
     d, k = strength.shape
     figure = _figure(1 + 0.55 * k + 0.5 * _inches(names), 0.6 + 0.35 * d + _inches(names))
     axes = figure.subplots()
@@ -125,10 +125,10 @@ def heat_map(matrix: np.ndarray, rows: Sequence[str], columns: Sequence[str], *,
 
 
 def dendrogram(merges: np.ndarray, threshold: np.ndarray, names: Sequence[str]) -> bytes:
-    """Which factors are joined by a shared code, and down to which threshold they stay apart.
+    """Which factors are joined by a shared code, and at which threshold.
 
-    ``merges [k − 1, 2]`` are pairs of clusters (0 … k − 1 are the factors, later ones earlier merges) at
-    ``threshold [k − 1]``, falling, as :func:`jaxdis.scores.independent_groups` gives them.
+    ``merges [k − 1, 2]`` are pairs of clusters (0 … k − 1 are the factors, higher numbers earlier merges) at
+    ``threshold [k − 1]``, descending, as :func:`jaxdis.scores.independent_groups` returns them.
     """
     k = len(names)
     figure = _figure(3.6 + _inches(names), 0.9 + 0.32 * k)
@@ -156,7 +156,7 @@ def _leaves(merges, k: int) -> list[int]:
 
 
 def loss_curves(curves: Sequence[np.ndarray], labels: Sequence[str], log_every: int, name: str) -> bytes:
-    """One line a member; members of one label share a color."""
+    """One line per member; members with the same label share a color."""
     figure = _figure(6.4, 3)
     axes = figure.subplots()
     colors = {label: f"C{position}" for position, label in enumerate(dict.fromkeys(labels))}
@@ -194,7 +194,7 @@ def curves(x: Sequence[float], columns: Mapping[str, np.ndarray], x_name: str, y
 
 
 def resources(sizes: Sequence[int], differences: Mapping[str, np.ndarray], seconds: Mapping[str, np.ndarray]) -> bytes:
-    """Two panels over sample sizes: how far scores are from those of all samples, and seconds a representation.
+    """Two panels over sample sizes: difference of scores from those of all samples, and seconds per representation.
 
     ``differences[column] [sizes − 1, seeds]``; ``seconds[metric] [sizes]``.
     """

@@ -1,4 +1,4 @@
-"""Process-wide JAX settings that a program (never the library on import) may choose: compilation cache, CPU devices."""
+"""Process-wide JAX settings that programs may choose (the library never does on import): compilation cache, CPU devices."""
 
 import errno
 import os
@@ -26,16 +26,16 @@ def default_cache_directory() -> Path:
 
 
 def use_compilation_cache(directory: str | Path | None = None) -> Path | None:
-    """Keep compiled programs on disk between processes, so that a second run starts in a tenth of the time.
+    """Keep compiled programs on disk between processes.
 
     Args:
       directory: where; None: the folder ``programs`` of :func:`default_cache_directory`.
 
     Returns:
-      The folder, or None where the default cannot be written: nothing is kept then, and a warning says so.
+      The folder, or None with a warning if the default cannot be written: programs are then not kept.
 
     Raises:
-      OSError: when the folder that was given cannot be written.
+      OSError: if the given folder cannot be written.
     """
     given = directory is not None
     try:
@@ -57,19 +57,19 @@ def use_compilation_cache(directory: str | Path | None = None) -> Path | None:
 
 
 def use_cpu_devices(count: int | None = None) -> None:
-    """Present ``count`` CPU devices (default: one for each core), over which a zoo is sharded.
+    """Present ``count`` CPU devices (default: one per core), over which a zoo is sharded.
 
-    Must be called before JAX creates its first array. An accelerator, where there is one, stays the default device.
+    Must be called before JAX creates its first array. An accelerator, if there is one, remains the default device.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     jax.config.update("jax_num_cpu_devices", count or cores)
 
 
 def forget_programs_if_many(share: float = 0.4) -> bool:
-    """Forget all compiled programs when they hold more than a share of the memory maps that a process may have.
+    """Forget all compiled programs if they hold more than a share of the memory maps that a process may have.
 
-    Each program on CPU holds dozens of maps; Linux allows 65,530 by default, and past them JAX crashes. For long runs
-    of many different programs. True if they were forgotten; False elsewhere than on Linux.
+    Each program on CPU holds dozens of maps; Linux allows 65,530 by default, beyond which JAX crashes. For long runs of
+    many different programs. Returns whether they were forgotten (never on other systems).
     """
     try:
         held = Path("/proc/self/maps").read_bytes().count(b"\n")

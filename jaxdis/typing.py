@@ -1,4 +1,6 @@
-"""The words of the library as types. Axis letters are the same everywhere:
+"""The glossary of the library, and its types.
+
+Axis letters are the same everywhere:
 
 ====  =====================================
 m     members (representations) of a zoo
@@ -9,7 +11,10 @@ b     bins
 v     values of a factor
 ====  =====================================
 
-A relation is ``[d, k]``: codes are rows, factors are columns. Matrices hold nats.
+A *code* is one latent coordinate, a *factor* one ground-truth factor of variation. A *relation* is ``[d, k]``: how
+strongly each code (row) encodes each factor (column); information is in nats. A *score* reduces a relation to numbers,
+and a *metric* is a score of a relation or a function of the samples. An *option* is a static argument of any of these.
+A *member* is one model of a *zoo*. *Held-out* samples are those of ``test``.
 """
 
 import dataclasses
@@ -37,15 +42,15 @@ Weights = Float[Array, " n"]
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Factors:
-    """Ground-truth factors of ``n`` samples, with what must be known before compilation riding as static metadata.
+    """Ground-truth factors of ``n`` samples; what must be known before compilation is static metadata.
 
     Attributes:
-      values: ``[n, k]``; int32 when every factor is discrete, float32 when at least one is continuous (class numbers
-        are then stored as whole floats; read them through :meth:`discrete`).
+      values: ``[n, k]``; int32 if every factor is discrete, float32 if at least one is continuous (class numbers are
+        then stored as whole floats; read them by :meth:`discrete`).
       sizes: number of values of each factor; ``None`` marks a continuous factor.
-      names: one name a factor.
+      names: one name per factor.
 
-    Build it with :meth:`of`, which checks; the constructor is for traced code and does not.
+    Construct it by :meth:`of`, which checks; the constructor is for traced code and does not.
     """
 
     values: Num[Array, "... n k"]  # a leading axis appears only between transformations
@@ -88,7 +93,7 @@ class Factors:
 
     @classmethod
     def checked(cls, factors) -> "Factors":
-        """:meth:`of` an array, or factors that were made by the constructor, after the same checks.
+        """:meth:`of` for an array; factors made by the constructor are returned after the same checks.
 
         Raises:
           ValueError: as :meth:`of`.
@@ -154,7 +159,7 @@ def _checked_names(names, k: int) -> tuple[str, ...]:
 
 
 def _checked_size(column: np.ndarray, name: str, size, *, inferred: bool) -> int | None:
-    """The size of one factor, after checking its values against it."""
+    """The size of one factor, after checking its values."""
     name = shown(name)
     if not np.isfinite(column).all():
         raise ValueError(f"factors: needs finite values, got {int((~np.isfinite(column)).sum())} others in {name}")

@@ -1,1 +1,1 @@
-"""Many members × many metrics: inputs, execution, results, and how sure they are."""
+"""Many members × many metrics: inputs, execution, results, and their uncertainty."""

@@ -1,4 +1,4 @@
-"""Codes and factors from a user's files: checked, never unpickled, never larger in memory than the file allows."""
+"""Codes and factors from a user's files: checked, never unpickled, and never larger in memory than the file allows."""
 
 import math
 import zipfile
@@ -31,10 +31,10 @@ def load_arrays(path: str | Path, factors_path: str | Path | None = None) -> Arr
     Args:
       path: ``.npz`` with arrays ``codes`` and ``factors`` and optionally ``names`` (of factors), ``sizes`` (numbers of
         values, 0 for a continuous factor) and ``variances``; or ``.npy`` with the codes alone (memory-mapped).
-      factors_path: ``.npy`` with the factors, when the codes are an ``.npy``.
+      factors_path: ``.npy`` with the factors, if the codes are an ``.npy``.
 
     Raises:
-      ValueError: for a file that is missing, cut short, damaged, not NumPy's, lacks an array or holds pickled objects,
+      ValueError: for a file that is missing, truncated, damaged, not NumPy's, lacks an array or holds pickled objects,
         and for ``factors_path`` beside an ``.npz``.
     """
     path = Path(path)
@@ -97,7 +97,7 @@ def _read_npz(path: Path) -> dict[str, np.ndarray]:
 
 
 def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
-    """One array of an archive, after comparing the size that it claims with what the file holds."""
+    """One array of an archive, after comparing its declared size with what the file holds."""
     if member.file_size > max(SMALL, MOST_PACKED * member.compress_size):
         raise ValueError(
             f"{member.filename} claims {member.file_size:,} bytes, packed in {member.compress_size:,}; use savez"
@@ -120,7 +120,7 @@ def _read_npy(path: Path) -> np.ndarray:
 
 
 def _check_header(stream, size: int) -> None:
-    """Refuse a header whose array the bytes that follow cannot hold, before memory for it is asked for."""
+    """Refuse a header whose array the following bytes cannot hold, before allocating memory for it."""
     version = np.lib.format.read_magic(stream)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, _, dtype = read(stream)

@@ -1,4 +1,4 @@
-"""Many members × many metrics: score every member in one program, name the columns."""
+"""Many members × many metrics: score every member in one program, and name the columns."""
 
 import inspect
 import warnings
@@ -49,38 +49,38 @@ def evaluate(
     bootstrap: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> Scores:
-    """Score one representation, or every member of a zoo, with the metrics asked for.
+    """Score one representation, or every member of a zoo, with the given metrics.
 
     Args:
-      codes: ``[n, d]``, or ``[m, n, d]`` for a zoo of ``m`` members on the same samples: posterior means, usually.
-        NumPy (memory-mapped too), JAX or DLPack (torch).
+      codes: ``[n, d]``, or ``[m, n, d]`` for a zoo of ``m`` members on the same samples; usually posterior means. NumPy
+        (also memory-mapped), JAX or DLPack (torch).
       factors: :class:`Factors`, or an array ``[n, k]`` of class numbers.
-      metrics: ``"all"``, a name, names (``METRICS`` lists them), or a mapping from a column name of your own to a
-        metric: ``{"mig_30": METRICS["mig"].with_options(bins=30)}``. Columns come back in this order.
-      key: typed PRNG key for the stochastic metrics; ``jax.random.key(0)`` when None.
-      test: held-out ``(codes, factors)`` in the same shapes. When None, a metric that needs them splits the samples
-        2 : 1 by the key, the same way for all members.
+      metrics: ``"all"``, a name, names (``METRICS`` lists them), or a mapping from column names to metrics:
+        ``{"mig_30": METRICS["mig"].with_options(bins=30)}``. Columns are returned in this order.
+      key: typed PRNG key for stochastic metrics; ``jax.random.key(0)`` when None.
+      test: held-out ``(codes, factors)`` in the same shapes. When None, metrics that need them split the samples 2 : 1
+        by the key, in the same way for all members.
       weights: ``[n]`` ≥ 0, one per sample. Refused if one of the metrics cannot weigh samples.
-      variances: posterior variances in the shape of codes. The metrics of the sampled code read them; without them they
-        take the codes as they are given. Other metrics read the codes alone.
+      variances: posterior variances in the shape of codes. Metrics of the sampled code read them; without them these
+        metrics take each code as it is. Other metrics read only the codes.
       active: which codes count, ``[d]`` or ``[m, d]``; all when None.
-      batch_size: members at one time on one device; chosen by backend and memory when None.
-      devices: chosen by ``jax.devices()`` when None.
-      numbers: ``m`` whole numbers that stand for the members in everything random; 0, 1, … when None.
-      bootstrap: replicates behind :meth:`Scores.error` and :meth:`Scores.interval`; costs that many evaluations. All
-        members see the same draws of samples, so differences between members are surer than each. A stochastic metric
-        draws anew in every replicate: its own noise is part of the error.
-      progress: called with members done and members in all after every chunk.
+      batch_size: members computed at once per device; chosen by backend and memory when None.
+      devices: ``jax.devices()`` when None.
+      numbers: integer ids of the members, ``[m]``, folded into each member's random key; 0 … m − 1 when None.
+      bootstrap: number of replicates for :meth:`Scores.error` and :meth:`Scores.interval`, each of which costs an
+        evaluation. All members share the draws of samples, so that differences between members are more certain than
+        each score. Stochastic metrics draw new random numbers in every replicate: their own noise is part of the error.
+      progress: called with the number of finished members and of all members after every chunk.
 
     Returns:
       :class:`Scores`, a mapping from columns to numbers (``[]``, or ``[m]`` for a zoo).
 
     Raises:
-      ValueError: naming the argument, what came and what is needed.
+      ValueError: naming the argument, what it needs and what it got.
 
-    A member with non-finite codes is reported by a warning and scores NaN where a score reads them; no other member is
-    touched. No number depends on which other members or metrics are evaluated, nor, up to float32 rounding, on
-    ``batch_size`` and ``devices``.
+    A member with non-finite codes is reported by a warning, and its scores are NaN where they read these codes; other
+    members are unaffected. No number depends on which other members or metrics are evaluated, nor, up to float32
+    rounding, on ``batch_size`` and ``devices``.
     """
     plan, how, bootstrap = plan_of(metrics), check_run(batch_size, devices, progress), check_bootstrap(bootstrap)
     codes, test = near_zero(codes, test)
@@ -116,8 +116,8 @@ def relate(
     """One relation of one representation, by name (``RELATIONS`` lists them) or as a spec with options.
 
     Args and errors as :func:`evaluate`; codes and variances ``[n, d]``, ``active [d]``. An argument that the relation
-    does not read is refused. ``mutual_information_sampled`` samples only if it is given ``variances``: without them it
-    takes each code as it is, which for posterior means is the information in the mean and not in the sampled code.
+    does not read is refused. ``mutual_information_sampled`` samples only if it is given ``variances``: otherwise it
+    takes each code as it is, which for posterior means is the information in the mean instead of the sampled code.
     """
     spec = relation if isinstance(relation, Spec) else look_up(relation, RELATIONS, "relation")
     codes, test = near_zero(codes, test)

@@ -1,4 +1,4 @@
-"""What users hand to :func:`jaxdis.evaluate` and its kin, checked before anything compiles."""
+"""What users pass to :func:`jaxdis.evaluate` and related functions, checked before anything is compiled."""
 
 import dataclasses
 import difflib
@@ -90,7 +90,7 @@ def _metric(name, metric) -> Metric:
 
 
 def _check_columns(plan: Plan) -> None:
-    """``a`` has columns ``a.field``: no other metric may be called like one of them."""
+    """``a`` has columns ``a.field``: no other metric may have the name of one of them."""
     metrics = dict(plan)
     for name in metrics:
         for place, letter in enumerate(name):
@@ -109,7 +109,7 @@ def _fields(metric: Metric) -> set[str]:
 
 
 def refuse_ignored(argument: str, plan: Plan) -> None:
-    """Refuse an argument that some metrics would not read.
+    """Refuse an argument that some metrics do not read.
 
     Raises:
       ValueError: naming those metrics.
@@ -127,7 +127,7 @@ _INSTEAD = {"weights": ", on samples drawn in proportion to their weights"}
 
 
 def check_neighbors(options: Mapping, name: str, n: int, *, halved: bool = False) -> None:
-    """Nearest neighbors are other samples; ``halved``: a bootstrap gives the metric halves of them.
+    """Nearest neighbors are other samples; ``halved``: a bootstrap passes half of the samples to the metric.
 
     Raises:
       ValueError: for as many neighbors as samples, or more.
@@ -176,11 +176,11 @@ def effective(weights: np.ndarray) -> np.ndarray:
 
 
 def near_zero(codes, test):
-    """Codes, and held-out codes with them, without an offset that float32 would not survive.
+    """Codes (and held-out codes) without an offset that would destroy their precision in float32.
 
-    A code of more than float32's precision that lies farther from 0 than ``FAR`` times its own range is moved to 0, in
-    float64: nearly all metrics read the spread of a code alone, which float32 would round away. SAP, whose machines
-    penalize the intercept, and the information of sampled codes, whose bins are fixed, read such a code as if it lay
+    A code of more than float32's precision that lies farther from 0 than ``FAR`` times its own range is shifted to 0,
+    in float64: nearly all metrics depend only on the spread of a code, which rounding would remove. SAP, whose machines
+    penalize the intercept, and the information of sampled codes, whose bins are fixed, read such a code as if it were
     near 0. Returns ``(codes, test)``.
     """
     if isinstance(codes, jax.Array):
@@ -224,7 +224,7 @@ def check_active(active, m: int, d: int) -> np.ndarray:
 
 
 def check_numbers(numbers, m: int) -> np.ndarray:
-    """Whole numbers ``[m]`` that fit 32 bits."""
+    """Integer ids ``[m]`` that fit 32 bits."""
     if numbers is None:
         return np.arange(m, dtype=np.uint32)
     array = _numbers(numbers, "numbers")
@@ -236,7 +236,7 @@ def check_numbers(numbers, m: int) -> np.ndarray:
 
 
 def check_codes(codes, name: str):
-    """Codes as float32, ``[n, d]`` or ``[m, n, d]``, on the host unless they are JAX's already."""
+    """Codes as float32, ``[n, d]`` or ``[m, n, d]``, on the host unless they are JAX arrays already."""
     on_device = isinstance(codes, jax.Array) and not isinstance(codes, jax.core.Tracer)
     array = codes if on_device else as_numpy(codes, name)
     if array.ndim not in (2, 3):
@@ -271,7 +271,7 @@ _prepared = jax.jit(prepared_for, static_argnums=0)
 def inputs_of(
     plan, codes, factors, key, test, weights, variances, active, numbers=None, *, bootstrap: int = 0
 ) -> tuple[Member, Shared]:
-    """Everything checked and split into what differs between members and what they share, for a plan of metrics."""
+    """The checked arguments of a plan of metrics, split into what differs between members and what they share."""
     for name, value in (("weights", weights), ("active", active)):
         if value is not None:
             refuse_ignored(name, plan)
@@ -287,7 +287,7 @@ def inputs_of(
 def gathered(
     codes, factors, key, test, weights, variances, active, numbers=None, *, split: bool
 ) -> tuple[Member, Shared]:
-    """The arguments of one or many members, checked; ``split``: whether something asks for held-out samples."""
+    """The checked arguments of one or many members; ``split``: whether a metric needs held-out samples."""
     m, n, d = codes.shape
     key = checked_key(key)
     test_codes = test_factors = train_rows = test_rows = None

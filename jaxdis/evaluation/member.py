@@ -1,4 +1,4 @@
-"""What a plan of metrics does with one member: the traced part of :func:`jaxdis.evaluate`."""
+"""How a plan of metrics is applied to one member: the traced part of :func:`jaxdis.evaluate`."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -16,7 +16,7 @@ Plan = tuple[tuple[str, Metric], ...]
 
 
 class Member(NamedTuple):
-    """What differs between members: arrays with a leading member axis outside, without it inside."""
+    """What differs between members: arrays with a leading member axis outside of traced code, and without it inside."""
 
     number: jax.Array
     codes: jax.Array
@@ -26,7 +26,7 @@ class Member(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """What all members read."""
+    """The arrays that all members share."""
 
     key: jax.Array
     factors: Factors
@@ -75,7 +75,7 @@ def score_member_often(plan_and_count: tuple[Plan, int], member: Member, shared:
 
 
 def _measure(plan: Plan, key, samples_for: Callable, active, prepared) -> dict[str, tuple]:
-    """First every function that reads samples, each once; then the metrics made of what these return."""
+    """First every function that reads samples, each once; then the metrics, from their results."""
     sources = sources_of(metric for _, metric in plan)
     results = {
         spec: apply(spec, key, *samples_for(spec), active, shared)

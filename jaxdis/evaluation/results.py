@@ -1,4 +1,4 @@
-"""Scores of a zoo as a table: one row a member, one column a number."""
+"""Scores of a zoo as a table: one row per member, one column per number."""
 
 import csv
 import dataclasses
@@ -17,9 +17,9 @@ from jaxdis.options import Level, checked, shown
 class Scores(Mapping[str, np.ndarray | np.generic]):
     """A mapping from column names to numbers: ``[]`` for one representation, ``[m]`` for a zoo.
 
-    A metric with one headline number is the column of its own name; one with several is a column for each,
-    ``metric.field``. Per-code and per-factor arrays are not columns: :meth:`part` gives them. After a bootstrap,
-    ``replicates`` holds each column again, ``[…, count]``; :meth:`error`, :meth:`bias` and :meth:`interval` read them.
+    A metric with one headline number has a column with its own name; one with several has a column ``metric.field`` for
+    each. Arrays per code or per factor are not columns: :meth:`part` returns them. After a bootstrap, ``replicates``
+    holds each column ``[…, count]``; :meth:`error`, :meth:`bias` and :meth:`interval` read it.
     """
 
     columns: dict[str, np.ndarray | np.generic]
@@ -51,9 +51,9 @@ class Scores(Mapping[str, np.ndarray | np.generic]):
         return self._replicates(name).std(axis=-1, ddof=1)
 
     def bias(self, name: str) -> np.ndarray | np.generic:
-        """Bootstrap estimate of how much too large a column is, ``[]`` or ``[m]``: mean of the replicates less it.
+        """Bootstrap estimate of a column's bias, ``[]`` or ``[m]``: the mean of the replicates minus the score.
 
-        Histogram estimates of information are too large, by about ``(b − 1)(v − 1) / 2n`` nats.
+        Histogram estimates of information are biased upwards, by about ``(b − 1)(v − 1) / 2n`` nats.
         """
         return self._replicates(name).mean(axis=-1) - self[name]
 
@@ -89,7 +89,7 @@ class Scores(Mapping[str, np.ndarray | np.generic]):
         return {name: column.tolist() for name, column in self._numbers().items()}
 
     def to_csv(self, path: str | Path | None = None) -> str:
-        """Comma-separated text, one row a member under a header, as :meth:`to_dict`; written to ``path`` when given."""
+        """Comma-separated text, one row per member under a header, as :meth:`to_dict`; written to ``path`` if given."""
         numbers = self._numbers()
         rows = zip(*(np.atleast_1d(column).tolist() for column in numbers.values()), strict=True)
         text = io.StringIO()

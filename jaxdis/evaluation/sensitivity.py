@@ -31,9 +31,12 @@ class Sweep(NamedTuple):
 
 
 class SampleCurve(NamedTuple):
-    """``sizes [s]``; ``score [s, 2, m]``, two runs on samples of their own; ``rank_correlation [s, s]`` over members
-    between one run at a size and the other run at another (the diagonal: between both runs at a size); ``overlap
-    [s]``, the share of samples that both runs have; ``columns``, every column ``[s, 2, m]``."""
+    """Scores of two runs, on separate samples, per number of samples.
+
+    ``sizes [s]``; ``score [s, 2, m]``; ``rank_correlation [s, s]`` over members, between one run at a size and the
+    other run at another (on the diagonal, between both runs at a size); ``overlap [s]``, the share of samples that both
+    runs use; ``columns``, every column ``[s, 2, m]``.
+    """
 
     sizes: np.ndarray
     score: np.ndarray
@@ -54,21 +57,22 @@ def sweep(
 ) -> Sweep:
     """One metric under every combination of values of its options, in one program.
 
-    ``sweep(codes, factors, "mig", bins=[10, 20, 50])`` asks whether the ranking of a zoo hangs on the number of bins.
+    ``sweep(codes, factors, "mig", bins=[10, 20, 50])`` shows whether the ranking of a zoo depends on the number of
+    bins.
 
     Args:
       codes: ``[m, n, d]`` (or ``[n, d]``, a zoo of one).
       factors: as :func:`jaxdis.evaluate`.
       metric: a name or a metric.
-      key: every setting sees the same.
-      column: which field of the metric is the headline, such as ``"completeness"``; its first when None.
+      key: shared by all settings.
+      column: the field of the metric that is the headline, such as ``"completeness"``; its first when None.
       arguments: further arguments of :func:`jaxdis.evaluate`.
-      options: for each option of the metric the values to try; the last varies fastest.
+      options: the values to try for each option of the metric; the last varies fastest.
 
     Raises:
       ValueError: for an option that the metric does not have, or none at all.
 
-    Reference: Locatello et al. 2020, §6.2; Mahon et al. 2024, §5 (how much metrics hang on their settings).
+    Reference: Locatello et al. 2020, §6.2; Mahon et al. 2024, §5 (how much metrics depend on their settings).
     """
     metric, arguments = _one(metric), check_arguments(arguments)
     options = {name: _values(name, values) for name, values in options.items()}
@@ -94,19 +98,21 @@ def sample_curve(
     column: str | None = None,
     arguments: Mapping[str, Any] | None = None,
 ) -> SampleCurve:
-    """One metric against the number of samples, twice at each size: how many samples a ranking needs.
+    """One metric against the number of samples, twice per size: how many samples a reliable ranking needs.
 
-    The two runs at a size share no sample as long as twice the size is at hand; beyond that they overlap, which
-    flatters their agreement: ``overlap`` says by how much. Smaller samples are parts of larger ones of the same run.
+    The two runs at a size share no samples as long as twice the size is available; beyond that they overlap, which
+    inflates their agreement, and ``overlap`` is the share. Smaller samples are subsets of the larger ones of the same
+    run.
 
     Args:
       codes: ``[m, n, d]`` (or ``[n, d]``, a zoo of one).
       factors: as :func:`jaxdis.evaluate`.
       metric: a name or a metric.
-      key: decides the samples too.
+      key: also determines the samples.
       sizes: numbers of samples, each from 2 to n.
-      column: which field of the metric is the headline; its first when None.
-      arguments: further arguments of :func:`jaxdis.evaluate`, except arrays of samples (`test`, `weights`, …).
+      column: the field of the metric that is the headline; its first when None.
+      arguments: further arguments of :func:`jaxdis.evaluate`, except arrays of samples (``test``, ``weights``,
+        ``variances``).
 
     Raises:
       ValueError: for a size outside that range.
