@@ -1,4 +1,4 @@
-"""Process-wide JAX settings that programs may choose (the library never does on import): compilation cache, CPU devices."""
+"""Process-wide JAX settings that programs may choose (never the library on import): compilation cache, CPU devices."""
 
 import errno
 import os
