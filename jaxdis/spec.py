@@ -72,6 +72,11 @@ class Spec:
         options = {name: value for name, value in self.all_options.items() if name in _parameters(make)}
         return make(key, factors, **options) if "key" in _parameters(make) else make(factors, **options)
 
+    @property
+    def needs_classes(self) -> bool:
+        """Whether continuous factors are left out: see :func:`needs_classes`."""
+        return getattr(self.function, "needs_classes", False) and self.all_options.get("factor_bins") is None
+
     def with_options(self, **options: Any) -> "Spec":
         """The same function with other options.
 
@@ -94,6 +99,12 @@ def distinct_samples(function: Callable) -> Callable:
     """Mark a function for which a sample given twice is not two samples: it reads distances between nearest samples, or
     learns single samples by heart and is judged on others. A bootstrap gives it halves of the samples, none twice."""
     function.distinct_samples = True
+    return function
+
+
+def needs_classes(function: Callable) -> Callable:
+    """Mark a function that leaves continuous factors out, unless its option ``factor_bins`` cuts them."""
+    function.needs_classes = True
     return function
 
 

@@ -20,7 +20,7 @@ A *member* is one model of a *zoo*. *Held-out* samples are those of ``test``.
 import dataclasses
 import numbers
 from collections.abc import Set
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -28,7 +28,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Num
 
 from jaxdis.arrays import as_numpy
-from jaxdis.options import listed, shown
+from jaxdis.options import Range, checked_value, listed, shown
 
 # More classes than this, and than samples, are ids or time stamps: no table of them fits into memory.
 MOST_CLASSES = 2**16
@@ -102,6 +102,19 @@ class Factors:
             return cls.of(factors)
         cls.of(factors.values, factors.sizes, factors.names)
         return factors
+
+    def binned(self, bins: int = 20) -> "Factors":
+        """The same factors with every continuous one cut into equal-width bins, as classes 0 … bins − 1.
+
+        Raises:
+          ValueError: for a number of bins outside 1 … 65,536.
+        """
+        bins = checked_value("bins", Annotated[int, Range(1, MOST_CLASSES)], bins)
+        values = np.asarray(self.values, float)
+        low, high = values.min(axis=0), values.max(axis=0)
+        cut = np.clip(np.floor((values - low) / np.where(high > low, high - low, 1.0) * bins), 0, bins - 1)
+        continuous = np.array([size is None for size in self.sizes])
+        return Factors.of(np.where(continuous, cut, values), tuple(size or bins for size in self.sizes), self.names)
 
     @property
     def num_samples(self) -> int:

@@ -20,6 +20,7 @@ from jaxdis.data.catalog import (
     standin_turntable,
 )
 from jaxdis.data.factors import FactorSpace
+from jaxdis.data.intervals import Interval
 from jaxdis.data.render import Render
 from jaxdis.data.table import DATASETS, DataSet
 
@@ -27,6 +28,7 @@ __all__ = [
     "DATASETS",
     "DataSet",
     "FactorSpace",
+    "Interval",
     "Render",
     "cars3d",
     "color_dsprites",

@@ -6,18 +6,37 @@ all others are drawn freely beside them.
 
 import functools
 import itertools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int, Key
+from jaxtyping import Array, Int, Key, Num
 
 # `jax.random.randint` is exactly uniform up to this span (beyond it its product of remainders overflows), so free
 # factors are drawn as a few mixed-radix digits.
 _DIGIT = 2**16
 # The cells of tied factors are listed in a constant of the program; more than this is refused.
 _LISTED = 2**20
+
+
+# Samples in a region that is left out are drawn again, at most so many times.
+MOST_REDRAWS = 10_000
+
+
+def redrawn(draw: Callable, allowed: Callable, key: Key[Array, ""]) -> Num[Array, "n k"]:
+    """``draw(key)``, in which samples that are not allowed are replaced by those of further draws."""
+
+    def again(state):
+        number, samples, keep = state
+        fresh = draw(jax.random.fold_in(key, number))
+        samples = jnp.where(keep[:, None], samples, fresh)
+        return number + 1, samples, allowed(samples)
+
+    first = draw(key)
+    start = (jnp.int32(1), first, allowed(first))
+    return jax.lax.while_loop(lambda state: ~state[2].all() & (state[0] < MOST_REDRAWS), again, start)[1]
 
 
 class Lattice(NamedTuple):

@@ -1,15 +1,16 @@
-"""The lattice of ground-truth factors: indexing, and every way of sampling it that a training run or a metric needs."""
+"""Spaces of ground-truth factors: every way of sampling them that a training run or a metric needs."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int, Key
+from jaxtyping import Array, Bool, Int, Key, Num
 
-from jaxdis.data import draws
+from jaxdis.data import draws, intervals
+from jaxdis.data.intervals import Interval
 from jaxdis.options import Count, Natural, Range, checked, checked_value, listed, shown
 from jaxdis.typing import Factors
 
@@ -19,30 +20,38 @@ MOST_VALUES = 2**20
 
 @dataclasses.dataclass(frozen=True)
 class FactorSpace:
-    """A lattice of k discrete factors, the last one fastest; immutable and hashable, so it can be a static argument.
+    """k factors, each discrete or continuous; immutable and hashable, so it can be a static argument.
 
     Attributes:
       names: k distinct names.
-      sizes: number of values of each factor.
-      values: the real value of each factor at each class number (hues, radians, positions), k tuples.
+      sizes: number of values of each factor; None for a continuous factor.
+      values: the real value of each factor at each class number (hues, radians, positions), k tuples; the
+        :class:`Interval` of a continuous factor.
       excluded: combinations that :meth:`sample` never yields; each is a tuple of (factor position, class number).
-      fixed: (factor position, class number) pairs that :meth:`sample` always yields.
+      fixed: (factor position, class number or value) pairs that :meth:`sample` always yields.
       correlation: (first position, second position, width), or None for independent factors.
+      regions: functions of factors ``[n, k]``, True where :meth:`sample` never draws.
 
-    Make one with :meth:`of`; narrow it with :meth:`without`, :meth:`only` and :meth:`correlated`. Factors are int32
-    class numbers ``[..., k]`` everywhere. Samplers are pure functions of a typed key and may be jitted and vmapped.
+    Construct it by :meth:`of`; narrow it by :meth:`without`, :meth:`outside`, :meth:`only` and :meth:`correlated`.
+    Factors ``[..., k]`` are int32 class numbers; in a space with continuous factors they are float32, in which class
+    numbers are whole. Samplers are pure functions of a typed key and may be jitted and vmapped.
+
+    A space of discrete factors alone is a lattice, whose cells are numbered with the last factor fastest.
     """
 
     names: tuple[str, ...]
-    sizes: tuple[int, ...]
-    values: tuple[tuple[float, ...], ...]
+    sizes: tuple[int | None, ...]
+    values: tuple[tuple[float, ...] | Interval, ...]
     excluded: tuple[tuple[tuple[int, int], ...], ...] = ()
-    fixed: tuple[tuple[int, int], ...] = ()
+    fixed: tuple[tuple[int, int | float], ...] = ()
     correlation: tuple[int, int, float] | None = None
+    regions: tuple[Callable, ...] = ()
 
     @classmethod
     def of(cls, **factors) -> "FactorSpace":
-        """``FactorSpace.of(shape=3, scale=(0.5, 0.75, 1.0))``: a factor is a number of values or the values themselves.
+        """``FactorSpace.of(shape=3, scale=(0.5, 0.75, 1.0), azimuth=Interval(0, 2 * np.pi, circular=True))``.
+
+        A factor is given by its number of values, by the values themselves, or by an :class:`Interval`.
 
         Raises:
           ValueError: for a factor without values.
@@ -50,22 +59,30 @@ class FactorSpace:
         if not factors:
             raise ValueError("factors: needs at least one factor, got none")
         values = {name: _values(name, given) for name, given in factors.items()}
-        return cls(tuple(values), tuple(len(row) for row in values.values()), tuple(values.values()))
-
-    # ---- the lattice -------------------------------------------------------------------------------------------------
+        sizes = (None if isinstance(row, Interval) else len(row) for row in values.values())
+        return cls(tuple(values), tuple(sizes), tuple(values.values()))
 
     @property
     def num_factors(self) -> int:
         return len(self.sizes)
 
     @property
+    def continuous(self) -> tuple[int, ...]:
+        """The positions of continuous factors."""
+        return tuple(j for j, size in enumerate(self.sizes) if size is None)
+
+    # ---- the lattice -------------------------------------------------------------------------------------------------
+
+    @property
     def num_lattice(self) -> int:
-        """Cells of the whole lattice, restrictions left aside."""
+        """Cells of the whole lattice, without restrictions."""
+        self._check_lattice("num_lattice")
         return int(np.prod(np.array(self.sizes, object)))
 
     @property
     def num_cells(self) -> int:
         """Cells that :meth:`sample` can yield."""
+        self._check_lattice("num_cells")
         listed = draws.listed(self._lattice())
         free = [size for j, size in enumerate(self.sizes) if j not in listed.positions]
         return len(listed.cells) * int(np.prod(np.array(free, object)))
@@ -84,6 +101,7 @@ class FactorSpace:
     @checked
     def index(self, factors: Int[Array | np.ndarray, "... k"]) -> Int[Array, "..."]:
         """Row-major cell number of factors, the last factor fastest."""
+        self._check_lattice("index")
         self._check_last_axis(factors)
         strides = self._strides()
         return (factors * strides.reshape((1,) * (factors.ndim - 1) + (-1,))).sum(-1, dtype=jnp.int32)
@@ -91,9 +109,15 @@ class FactorSpace:
     @checked
     def factors(self, index: Int[Array | np.ndarray, "..."]) -> Int[Array, "... k"]:
         """The inverse of :meth:`index`."""
+        self._check_lattice("factors")
         shape = (1,) * index.ndim + (-1,)
         sizes = np.array(self.sizes, np.int32)
         return (index[..., None] // self._strides().reshape(shape)) % sizes.reshape(shape)
+
+    def _check_lattice(self, what: str) -> None:
+        if self.continuous or self.regions:
+            names = ", ".join(self.names[j] for j in self.continuous) or "regions left out"
+            raise ValueError(f"{what}: needs a space of discrete factors and combinations alone, got one with {names}")
 
     def _check_last_axis(self, factors) -> None:
         if factors.shape[-1] != self.num_factors:
@@ -105,10 +129,12 @@ class FactorSpace:
         return np.append(np.cumprod(self.sizes[:0:-1])[::-1], 1).astype(np.int32)
 
     @checked
-    def allowed(self, factors: Int[Array | np.ndarray, "... k"]) -> Bool[Array, "..."]:
+    def allowed(self, factors: Num[Array | np.ndarray, "... k"]) -> Bool[Array, "..."]:
         """Whether :meth:`sample` can yield these factors."""
         self._check_last_axis(factors)
         keep = jnp.ones(factors.shape[:-1], bool)
+        for region in self.regions:
+            keep &= ~region(jnp.asarray(factors).reshape(-1, self.num_factors)).reshape(keep.shape)
         for position, value in self.fixed:
             keep &= factors[..., position] == value
         for combination in self.excluded:
@@ -117,6 +143,7 @@ class FactorSpace:
 
     def cells(self) -> np.ndarray:
         """Lattice indices of all allowed cells on the host, ascending int32: the test set of a held-out combination."""
+        self._check_lattice("cells")
         everything = np.arange(self.num_lattice, dtype=np.int32)
         strides, sizes = self._strides(), np.array(self.sizes, np.int32)
         column = {j: everything // strides[j] % sizes[j] for j in draws.listed(self._lattice()).positions}
@@ -128,7 +155,7 @@ class FactorSpace:
         return everything[keep]
 
     @checked
-    def wrap(self, factors: Int[Array | np.ndarray, "n k"]) -> Factors:
+    def wrap(self, factors: Num[Array | np.ndarray, "n k"]) -> Factors:
         """The factors of n samples with this space's sizes and names, as metrics take them."""
         self._check_last_axis(factors)
         return Factors(factors, self.sizes, self.names)
@@ -141,9 +168,32 @@ class FactorSpace:
         return self._narrowed(excluded=(*self.excluded, self._checked(combination)))
 
     @checked
-    def only(self, combination: Mapping[str, int]) -> "FactorSpace":
-        """The space whose samples always hold the combination, and are uniform otherwise."""
-        return self._narrowed(fixed=(*self.fixed, *self._checked(combination)))
+    def only(self, combination: Mapping[str, int | float]) -> "FactorSpace":
+        """The space whose samples always hold the combination, and are uniform otherwise.
+
+        ``combination`` maps factor names to class numbers, or to values of continuous factors.
+        """
+        return self._narrowed(fixed=(*self.fixed, *self._checked(combination, continuous=True)))
+
+    def outside(self, region) -> "FactorSpace":
+        """The space whose samples are never in a region; uniform otherwise.
+
+        Args:
+          region: pure function of factors ``[n, k]`` to truth values ``[n]``. It must be defined at the top level of a
+            module, since it is part of the identity of the space.
+
+        Raises:
+          ValueError: for a region that returns something else, or that 10,000 random samples never leave.
+        """
+        if not callable(region):
+            raise ValueError(f"region: needs a function of factors [n, k], got {shown(region)}")
+        drawn = self.sample(jax.random.key(0), 10_000)
+        inside = region(drawn)
+        if getattr(inside, "shape", None) != (10_000,) or inside.dtype != bool:
+            raise ValueError(f"region: needs truth values of shape [n], got {shown(inside)}")
+        if inside.all():
+            raise ValueError("region: needs to leave a part of the space, got 10,000 of 10,000 random samples inside")
+        return dataclasses.replace(self, regions=(*self.regions, region))
 
     @checked
     def correlated(self, first: str | int, second: str | int, width: float) -> "FactorSpace":
@@ -155,6 +205,8 @@ class FactorSpace:
         Source: Träuble et al. 2021, "On disentangled representations learned from correlated data", section 4.
         """
         first, second = self.position(first), self.position(second)
+        if {first, second} & set(self.continuous):
+            raise ValueError("correlated: needs two discrete factors, got a continuous one")
         if first == second or not 1e-6 <= width <= 1e6:
             raise ValueError(
                 "correlated: needs two factors and a width > 0 (1e-6 to 1e6), got "
@@ -166,14 +218,26 @@ class FactorSpace:
             )
         return self._narrowed(correlation=(first, second, float(width)))
 
-    def _checked(self, combination: Mapping[str, int]) -> tuple[tuple[int, int], ...]:
+    def _checked(self, combination: Mapping, *, continuous: bool = False) -> tuple[tuple[int, int | float], ...]:
+        columns = {name: self.position(name) for name in combination}
+        kinds = {name: float if self.sizes[j] is None else int for name, j in columns.items()}
         pairs = sorted(
-            (self.position(name), checked_value("combination", int, value)) for name, value in combination.items()
+            (columns[name], checked_value("combination", kinds[name], value)) for name, value in combination.items()
         )
         if not pairs:
             raise ValueError("combination: needs at least one factor, got none")
         for position, value in pairs:
-            if not 0 <= value < self.sizes[position]:
+            if self.sizes[position] is None:
+                name, span = self.names[position], self.values[position]
+                if not continuous:
+                    raise ValueError(
+                        f"combination: needs discrete factors, got {name!r}; leave a region out by outside"
+                    )
+                if not span.low <= value <= span.high:
+                    raise ValueError(
+                        f"combination: factor {name!r} needs a value in [{span.low:g}, {span.high:g}], got {value:g}"
+                    )
+            elif not 0 <= value < self.sizes[position]:
                 name, size = self.names[position], self.sizes[position]
                 raise ValueError(f"combination: factor {name!r} needs a class number from 0 to {size - 1}, got {value}")
         return tuple(pairs)
@@ -187,15 +251,15 @@ class FactorSpace:
     # ---- sampling ----------------------------------------------------------------------------------------------------
 
     @checked
-    def sample(self, key: Key[Array, ""], n: Natural) -> Int[Array, "n k"]:
-        """n independent cells, exactly uniform over the allowed ones (or as :meth:`correlated` says)."""
-        return draws.cells(self._lattice(), key, n)
+    def sample(self, key: Key[Array, ""], n: Natural) -> Num[Array, "n k"]:
+        """n independent samples, exactly uniform over the allowed ones (or as :meth:`correlated` defines)."""
+        return self._outside_regions(lambda key: self._anywhere(key, draws.cells(self._lattice(), key, n)), key)
 
     @checked
-    def fix(self, key: Key[Array, ""], factor: str | int | Int[Array, ""], n: Natural) -> Int[Array, "n k"]:
-        """n cells that share the value of one factor: one batch of the FactorVAE metric (Kim and Mnih 2018, section 4).
+    def fix(self, key: Key[Array, ""], factor: str | int | Int[Array, ""], n: Natural) -> Num[Array, "n k"]:
+        """n samples that share the value of one factor: a batch of the FactorVAE metric (Kim and Mnih 2018, §4).
 
-        The shared value is that of a random cell; the others are drawn given it. ``factor`` may be traced, so that
+        The shared value is that of a random sample; the others are drawn given it. ``factor`` may be traced, so that
         ``vmap`` over keys and factors makes all batches of a metric at once.
         """
         first, rest = jax.random.split(key)
@@ -205,16 +269,27 @@ class FactorSpace:
 
     @checked
     def given(
-        self, key: Key[Array, ""], factor: str | int | Int[Array, ""], value: Int[Array, " n"]
-    ) -> Int[Array, "n k"]:
-        """One cell for each value, drawn given that the factor takes it: an intervention on that factor."""
-        return draws.cells_given(self._lattice(), key, self._traced(factor), value)
+        self, key: Key[Array, ""], factor: str | int | Int[Array, ""], value: Num[Array, " n"]
+    ) -> Num[Array, "n k"]:
+        """One sample per value, drawn given that the factor takes it: an intervention on that factor.
+
+        With regions left out, a sample that :data:`jaxdis.data.draws.MOST_REDRAWS` attempts did not find outside of
+        them is returned as it is.
+        """
+        factor = self._traced(factor)
+
+        def draw(key):
+            cells = draws.cells_given(self._lattice(), key, factor, value.astype(jnp.int32))
+            held = (jnp.arange(self.num_factors) == factor)[None, :]
+            return jnp.where(held, value[:, None].astype(self._dtype), self._anywhere(key, cells))
+
+        return self._outside_regions(draw, key)
 
     @checked
     def pairs(
         self, key: Key[Array, ""], factor: str | int | Int[Array, ""], n: int
-    ) -> tuple[Int[Array, "n k"], Int[Array, "n k"]]:
-        """n pairs of cells, equal in one factor within each pair (BetaVAE metric, Higgins et al. 2017, section 3)."""
+    ) -> tuple[Num[Array, "n k"], Num[Array, "n k"]]:
+        """n pairs of samples, equal in one factor within each pair (BetaVAE metric, Higgins et al. 2017, section 3)."""
         first, second = jax.random.split(key)
         factor = self._traced(factor)
         left = self.sample(first, n)
@@ -222,27 +297,37 @@ class FactorSpace:
 
     @checked
     def local_group(
-        self, key: Key[Array, ""], n: Natural, radius: Mapping[str, int | None], circular: tuple[str, ...] = ()
-    ) -> Int[Array, "n k"]:
-        """n cells near one random cell: a group of Algorithm 2 of Dang-Nhu 2022; ``vmap`` over keys for many groups.
+        self, key: Key[Array, ""], n: Natural, radius: Mapping[str, int | float | None], circular: tuple[str, ...] = ()
+    ) -> Num[Array, "n k"]:
+        """n samples near a random one: a group of Algorithm 2 of Dang-Nhu 2022; ``vmap`` over keys for many groups.
 
-        ``radius`` gives steps each way for each factor, None (or no entry) for a free factor. Values come uniformly
-        from the neighborhood cut off at the ends of the factor; ``circular`` factors go round instead. (The paper does
-        not say which; it writes ``a[i−1], a[i], a[i+1]``.)
+        ``radius`` gives steps (of a continuous factor a distance) in each direction for each factor, None (or no entry)
+        for a free factor. Values are uniform in the neighborhood, which ends at the ends of the factor; ``circular``
+        factors continue at the other end. (The paper does not specify which; it writes ``a[i−1], a[i], a[i+1]``.)
         """
-        if self.excluded or self.correlation:
-            raise ValueError("local_group: needs a space without held-out combinations or correlation")
+        if self.excluded or self.correlation or self.regions:
+            raise ValueError("local_group: needs a space without held-out combinations, regions or correlation")
         center_key, draw_key = jax.random.split(key)
         center = self.sample(center_key, 1)
-        columns = {self.position(n): checked_value("radius", Natural | None, steps) for n, steps in radius.items()}
+        kinds = {name: float if self.sizes[self.position(name)] is None else Natural for name in radius}
+        columns = {self.position(n): checked_value("radius", kinds[n] | None, steps) for n, steps in radius.items()}
         around = {self.position(name) for name in circular}
+        cells = self._near(draw_key, n, center.astype(jnp.int32), columns, around)
+
+        def near(j, span):
+            return intervals.near(draw_key, j, span, n, center[0, j], columns.get(j), circular=j in around)
+
+        return intervals.completed(cells, self._spans(), near)
+
+    def _near(self, draw_key, n: int, center, columns: dict, around: set) -> Int[Array, "n k"]:
+        """Class numbers near those of a center ``[1, k]``; 0 for continuous factors."""
         low, high = [], []
-        for j, size in enumerate(self.sizes):
-            steps = 0 if j in dict(self.fixed) else columns.get(j)
+        for j, size in enumerate(self._class_sizes):
+            steps = None if self.sizes[j] is None else 0 if j in dict(self.fixed) else columns.get(j)
             wide = steps is None or (j in around and 2 * steps + 1 >= size)
             low.append(jnp.zeros((), jnp.int32) if wide else center[0, j] - steps)
             high.append(jnp.full((), size, jnp.int32) if wide else center[0, j] + steps + 1)
-        sizes = np.array([self.sizes], np.int32)
+        sizes = np.array([self._class_sizes], np.int32)
         bounded = np.array([[j not in around for j in range(self.num_factors)]])
         low, high = jnp.stack(low)[None], jnp.stack(high)[None]
         low, high = jnp.where(bounded, jnp.maximum(low, 0), low), jnp.where(bounded, jnp.minimum(high, sizes), high)
@@ -253,13 +338,13 @@ class FactorSpace:
     def local_groups(
         self,
         key: Key[Array, ""],
-        radius: Mapping[str, int | None],
+        radius: Mapping[str, int | float | None],
         *,
         groups: Count = 10,
         samples: Count = 5000,
         circular: tuple[str, ...] = (),
-    ) -> Int[Array, "n k"]:
-        """``groups`` groups of :meth:`local_group`, one after the other: n = groups · samples cells.
+    ) -> Num[Array, "n k"]:
+        """``groups`` groups of :meth:`local_group`, one after another: n = groups · samples.
 
         The evaluation set of Algorithm 2 (Dang-Nhu 2022, App. C.1; 10 groups of 5,000 in C.4), over whose groups
         :func:`jaxdis.evaluate_structured` averages.
@@ -271,12 +356,36 @@ class FactorSpace:
     def _traced(self, factor) -> Int[Array, ""]:
         return jnp.int32(self.position(factor)) if isinstance(factor, str | int | np.integer) else factor
 
+    @property
+    def _class_sizes(self) -> tuple[int, ...]:
+        """Numbers of classes; a continuous factor is a single one."""
+        return tuple(size or 1 for size in self.sizes)
+
+    @property
+    def _dtype(self):
+        return jnp.float32 if self.continuous else jnp.int32
+
     def _lattice(self) -> draws.Lattice:
-        return draws.Lattice(self.sizes, self.excluded, self.fixed, self.correlation)
+        fixed = tuple((j, value) for j, value in self.fixed if self.sizes[j] is not None)
+        return draws.Lattice(self._class_sizes, self.excluded, fixed, self.correlation)
+
+    def _anywhere(self, key, cells: Int[Array, "n k"]) -> Num[Array, "n k"]:
+        """Cells with their continuous factors drawn from the whole interval."""
+        return intervals.completed(cells, self._spans(), lambda j, span: intervals.uniform(key, j, span, len(cells)))
+
+    def _spans(self) -> dict[int, Interval | float]:
+        """The interval of each continuous factor, or its fixed value."""
+        fixed = dict(self.fixed)
+        return {j: fixed.get(j, self.values[j]) for j in self.continuous}
+
+    def _outside_regions(self, draw: Callable, key) -> Num[Array, "n k"]:
+        return draws.redrawn(draw, self.allowed, key) if self.regions else draw(key)
 
 
-def _values(name: str, given) -> tuple[float, ...]:
-    """The values of a factor from their number, or from a sequence of them."""
+def _values(name: str, given) -> tuple[float, ...] | Interval:
+    """The values of a factor from their number, from a sequence of them, or an interval."""
+    if isinstance(given, Interval):
+        return given
     if isinstance(given, int | np.integer):
         return tuple(map(float, range(checked_value(name, Annotated[int, Range(1, MOST_VALUES)], given))))
     values = listed(given)

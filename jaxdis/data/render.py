@@ -6,7 +6,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key, UInt8
+from jaxtyping import Array, Float, Key, Num, UInt8
 
 from jaxdis.arrays import as_numpy
 from jaxdis.options import is_key, shown
@@ -22,7 +22,8 @@ class Render:
     """``render(factors [..., k], key=None) → images [..., height, width, channels]``; pure, may be jitted and vmapped.
 
     Images are float32 in [0, 1] or uint8 in 0…255, as the data set was asked. Class numbers outside the lattice are
-    clipped to its edge. Only a render that ``draws_noise`` reads the key, and it needs one.
+    clipped to its edge; with a continuous factor, factors are float32. Only a render that ``draws_noise`` reads the
+    key, and it needs one.
 
     It is a pytree: a render that gathers from large ``tables`` is best passed to a jitted function as an argument,
     since a closure would compile the tables into the program. One without tables is hashable and may be static.
@@ -30,7 +31,7 @@ class Render:
     Attributes:
       tables: arrays the images are gathered from; ``()`` for a formula.
       draw: ``(tables, factors [n, k], key) → images [n, height, width, channels]``, float32 in [0, 1] or uint8.
-      sizes: the lattice.
+      sizes: number of values of each factor; None for a continuous one.
       shape: (height, width, channels).
       dtype: "float32" or "uint8".
       source: "procedural" or "file:<name>".
@@ -38,25 +39,27 @@ class Render:
 
     tables: tuple
     draw: Callable = dataclasses.field(metadata={"static": True})
-    sizes: tuple[int, ...] = dataclasses.field(metadata={"static": True})
+    sizes: tuple[int | None, ...] = dataclasses.field(metadata={"static": True})
     shape: tuple[int, int, int] = dataclasses.field(default=(64, 64, 1), metadata={"static": True})
     dtype: str = dataclasses.field(default="float32", metadata={"static": True})
     draws_noise: bool = dataclasses.field(default=False, metadata={"static": True})
     source: str = dataclasses.field(default="procedural", metadata={"static": True})
 
-    def __call__(self, factors: Int[Array | np.ndarray, "... k"], key: Key[Array, ""] | None = None) -> Images:
+    def __call__(self, factors: Num[Array | np.ndarray, "... k"], key: Key[Array, ""] | None = None) -> Images:
         factors = factors if isinstance(factors, jax.Array) else as_numpy(factors, "factors")
         if factors.ndim < 1 or factors.shape[-1] != len(self.sizes):
             raise ValueError(f"factors: needs shape [..., {len(self.sizes)}], got {factors.shape}")
-        if not jnp.issubdtype(factors.dtype, jnp.integer):
+        continuous = np.array([size is None for size in self.sizes])
+        if not (jnp.issubdtype(factors.dtype, jnp.integer) or (continuous.any() and factors.dtype.kind == "f")):
             raise ValueError(f"factors: needs class numbers of a whole type, got dtype {factors.dtype}")
         factors = jnp.asarray(factors)
         if key is not None and not is_key(key):
             raise ValueError(f"key: needs a typed key such as jax.random.key(0), got {shown(key)}")
         if self.draws_noise and key is None:
             raise ValueError("key: this data set draws noise for every image and needs a key, got None")
-        rows = factors.reshape(-1, len(self.sizes)).astype(jnp.int32)
-        rows = jnp.clip(rows, 0, np.array([self.sizes], np.int32) - 1)
+        dtype = np.float32 if continuous.any() else np.int32
+        rows, last = factors.reshape(-1, len(self.sizes)).astype(dtype), np.array([[size or 1 for size in self.sizes]])
+        rows = jnp.where(continuous[None, :], rows, jnp.clip(rows, 0, (last - 1).astype(dtype)))
         images = as_dtype(self.draw(self.tables, rows, key), self.dtype)
         return images.reshape(*factors.shape[:-1], *self.shape)
 

@@ -1,4 +1,4 @@
-"""Contact sheets: one row a factor, that factor traversed, all others held."""
+"""Contact sheets: one row of images per factor, that factor traversed, all others held."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,9 +6,10 @@ from typing import Annotated
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Int, Key, UInt8
+from jaxtyping import Key, Num, UInt8
 
 from jaxdis.data.factors import FactorSpace
+from jaxdis.data.intervals import middles
 from jaxdis.data.render import Render
 from jaxdis.data.table import DATASETS
 from jaxdis.options import Count, Range, Seed, checked
@@ -21,7 +22,7 @@ Zoom = Annotated[int, Range(1, 16)]
 
 
 @checked
-def traversals(space: FactorSpace, key: Key[jax.Array, ""], columns: Count = _MOST_COLUMNS) -> Int[np.ndarray, "k c k"]:
+def traversals(space: FactorSpace, key: Key[jax.Array, ""], columns: Count = _MOST_COLUMNS) -> Num[np.ndarray, "k c k"]:
     """Factors ``[k, columns, k]``: row j keeps one random cell but runs through factor j, first to last value.
 
     A factor of fewer values than columns shows each once; the rest of its row repeats the last.
@@ -32,7 +33,9 @@ def traversals(space: FactorSpace, key: Key[jax.Array, ""], columns: Count = _MO
         center[space.position("num_objects")] = space.sizes[space.position("num_objects")] - 1
     rows = np.tile(center, (space.num_factors, columns, 1))
     for j, size in enumerate(space.sizes):
-        if size > columns:
+        if size is None:
+            rows[j, :, j] = middles(space.values[j], columns)
+        elif size > columns:
             rows[j, :, j] = np.round(np.linspace(0, size - 1, columns))
         else:
             rows[j, :, j] = np.minimum(np.arange(columns), size - 1)
@@ -53,7 +56,7 @@ def contact_sheet(
     images = np.broadcast_to(images, (*images.shape[:-1], 3))
     sheet = np.full((_GAP + len(images) * (height + _GAP), _GAP + columns * (width + _GAP), 3), _GRAY, np.uint8)
     for j, size in enumerate(space.sizes):
-        for column in range(min(size, columns)):
+        for column in range(min(size or columns, columns)):
             top, left = _GAP + j * (height + _GAP), _GAP + column * (width + _GAP)
             sheet[top : top + height, left : left + width] = images[j, column]
     return sheet

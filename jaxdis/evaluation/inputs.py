@@ -126,6 +126,20 @@ def refuse_ignored(argument: str, plan: Plan) -> None:
 _INSTEAD = {"weights": ", on samples drawn in proportion to their weights"}
 
 
+def check_classes(plan: Plan, factors: Factors) -> None:
+    """Metrics of classes leave continuous factors out: at least one factor must be discrete.
+
+    Raises:
+      ValueError: naming those metrics.
+    """
+    needing = [name for name, metric in plan if metric.source.needs_classes]
+    if needing and not any(factors.sizes):
+        raise ValueError(
+            f"factors: needs at least one discrete factor for {', '.join(needing)}, got continuous ones alone; cut them "
+            "into classes by Factors.binned, or leave these metrics out"
+        )
+
+
 def check_neighbors(options: Mapping, name: str, n: int, *, halved: bool = False) -> None:
     """Nearest neighbors are other samples; ``halved``: a bootstrap passes half of the samples to the metric.
 
@@ -278,6 +292,7 @@ def inputs_of(
     for name, metric in plan:
         halved = bool(bootstrap) and metric.source.distinct_samples
         check_neighbors(metric.all_options, name, codes.shape[1], halved=halved)
+    check_classes(plan, factors)
     sources = sources_of(metric for _, metric in plan)
     split = any(spec.reads.test for spec in sources)
     members, shared = gathered(codes, factors, key, test, weights, variances, active, numbers, split=split)

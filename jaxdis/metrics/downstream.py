@@ -14,7 +14,7 @@ from jaxdis.learners.logistic import fit_logistic, fit_logistic_validated, log_p
 from jaxdis.learners.roc import roc_auc
 from jaxdis.options import Count, Counts, Cuts, Depth, Positive, Range
 from jaxdis.relations.samples import Samples, read
-from jaxdis.spec import distinct_samples
+from jaxdis.spec import distinct_samples, needs_classes
 from jaxdis.typing import Codes, Factors, Sample
 
 
@@ -26,6 +26,7 @@ class Explicitness(NamedTuple):
     per_factor: Float[Array, " k"]
 
 
+@needs_classes
 def explicitness(
     codes: Codes,
     factors: Factors,
@@ -81,6 +82,7 @@ class InfoE(NamedTuple):
     per_factor: Float[Array, " k"]
 
 
+@needs_classes
 def infoe(codes: Codes, factors: Factors, *, steps: Count = 100, active: Bool[Array, " d"] | None = None) -> InfoE:
     """InfoE: share of each factor's uncertainty that logistic regression on all codes takes away, on the same samples.
 
@@ -136,6 +138,7 @@ class LearningCurve(NamedTuple):
     accuracy: Float[Array, "s k"]
 
 
+@needs_classes
 @distinct_samples
 def downstream_logistic(
     codes: Codes,
@@ -179,6 +182,7 @@ def downstream_logistic(
     return _curve(accuracy, sizes, samples)
 
 
+@needs_classes
 def downstream_trees(
     codes: Codes,
     factors: Factors,

@@ -10,6 +10,7 @@ from jaxdis.arrays import safe_divide, weighted_mean
 from jaxdis.learners.linear import lasso, standardized
 from jaxdis.learners.probes import PRESETS, WIDTH, Preset, predict_with_probes
 from jaxdis.relations.samples import above_chance, joint_accuracy, read
+from jaxdis.spec import needs_classes
 from jaxdis.typing import Codes, Factors, Sample
 
 # Of the samples, the share that probes learn from; the rest is the control.
@@ -92,6 +93,7 @@ class NovelCombination(NamedTuple):
     per_factor: Float[Array, " k"]
 
 
+@needs_classes
 def novel_combination(
     key: Key[Array, ""],
     codes: Codes,

@@ -13,6 +13,7 @@ from jaxdis.metrics.single_neuron import align_codes
 from jaxdis.options import Count, Units
 from jaxdis.relations.information import mutual_information_equal_count
 from jaxdis.relations.samples import Samples, read
+from jaxdis.spec import needs_classes
 from jaxdis.typing import Codes, Factors, Sample
 
 
@@ -31,6 +32,7 @@ class Knockout(NamedTuple):
     code: Int[Array, " k"]
 
 
+@needs_classes
 def nk(
     key: Key[Array, ""],
     codes: Codes,

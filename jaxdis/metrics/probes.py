@@ -8,6 +8,7 @@ from jaxtyping import Array, Bool, Float, Key
 from jaxdis.learners.probes import PRESETS, WIDTH, Preset, Recipe, predict_with_probes
 from jaxdis.options import Count, Units
 from jaxdis.relations.samples import Samples, above_chance, joint_accuracy, read
+from jaxdis.spec import needs_classes
 from jaxdis.typing import Codes, Factors, Sample
 
 
@@ -24,6 +25,7 @@ class Probed(NamedTuple):
     joint: Float[Array, "k k"]
 
 
+@needs_classes
 def linear_probe(
     key: Key[Array, ""],
     codes: Codes,
@@ -53,6 +55,7 @@ def linear_probe(
     return _probe(key, codes, factors, test, active, recipe_of(preset, epochs), None)
 
 
+@needs_classes
 def mlp_probe(
     key: Key[Array, ""],
     codes: Codes,

@@ -13,6 +13,7 @@ from jaxdis.learners.assignment import assign, assign_each
 from jaxdis.relations.binning import count_dividers, divided_place
 from jaxdis.relations.information import mutual_information_equal_count
 from jaxdis.relations.samples import above_chance, joint_accuracy, read
+from jaxdis.spec import needs_classes
 from jaxdis.typing import Codes, Factors, Sample
 
 # Unbalanced classes: bins are no smaller than this share of the samples, so that they cannot learn labels by heart.
@@ -35,6 +36,7 @@ class SingleNeuron(NamedTuple):
     joint: Float[Array, "k k"]
 
 
+@needs_classes
 def snc(
     codes: Codes,
     factors: Factors,

@@ -15,6 +15,7 @@ from jaxdis.options import Positive
 from jaxdis.relations.correlation import r2
 from jaxdis.relations.relation import Relation
 from jaxdis.relations.samples import Samples, read
+from jaxdis.spec import needs_classes
 from jaxdis.typing import Codes, Factors, Sample
 
 
@@ -62,6 +63,7 @@ def logistic_accuracy(
     return Relation.of(table, linear.ceiling, active=active, finite=samples.finite)
 
 
+@needs_classes
 def logistic_importance(
     codes: Codes,
     factors: Factors,

@@ -11,7 +11,7 @@ from jaxdis.arrays import safe_divide
 from jaxdis.options import Bins, Share
 from jaxdis.relations.binning import equal_width_bins
 from jaxdis.relations.relation import finite_codes
-from jaxdis.spec import prepared_by
+from jaxdis.spec import needs_classes, prepared_by
 from jaxdis.typing import Codes, Factors
 
 # Of a sorting key that also holds a factor's value: distances are then told apart to 6e-8 of the largest.
@@ -66,6 +66,7 @@ def _group(values, size: int) -> Group:
     return Group(values, count, rows, (count <= room).all())
 
 
+@needs_classes
 @prepared_by(group_by_value)
 def irs(
     codes: Codes,

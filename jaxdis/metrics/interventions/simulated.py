@@ -14,9 +14,10 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Bool, Float, Int, Num, PRNGKeyArray
 
 from jaxdis.data.factors import FactorSpace
+from jaxdis.data.intervals import middles
 from jaxdis.metrics.interventions.robustness import Robustness, judge_robustness, largest_deviation, quantile_from_mean
 from jaxdis.metrics.interventions.votes import (
     Intervened,
@@ -123,11 +124,13 @@ def irs(
     quantile: float = 0.99,
     num_samples: int = 10_000,
     num_given: int = IMAGES,
+    factor_bins: int = 20,
     active: Bool[Array, "... d"] | None = None,
 ) -> Robustness:
     """As :func:`jaxdis.metrics.interventions.irs`, holding each value of each factor by :meth:`FactorSpace.given`.
 
     ``num_samples`` give the largest deviation of each code, ``num_given`` the quantile of its distances given a value.
+    A continuous factor is held at the centers of ``factor_bins`` equal-width bins.
 
     Reference: Suter et al. 2019, §4; Locatello et al. 2020, §4.2.7.
     """
@@ -152,8 +155,9 @@ def irs(
             find = jax.vmap(lambda rows: quantile_from_mean(rows, jnp.ones(rows.shape, bool), count, quantile))
             return find(rows), jnp.isfinite(codes).all(axis=1)
 
-        keys = jax.random.split(jax.random.fold_in(given_key, j), size)
-        moved, sound = jax.lax.map(given, (keys, jnp.arange(size, dtype=jnp.int32)))
+        values = jnp.arange(size, dtype=jnp.int32) if size else middles(space.values[j], factor_bins)
+        keys = jax.random.split(jax.random.fold_in(given_key, j), len(values))
+        moved, sound = jax.lax.map(given, (keys, values))
         columns.append(moved.mean(axis=0))
         finite = finite & sound.all(axis=0)
     varies = jnp.asarray(np.isin(np.arange(len(space.sizes)), _free(space)))
@@ -167,13 +171,13 @@ class _Looking:
     def __init__(self, encode: Callable, render: Callable):
         self._encode, self._images, self._single = encode, Images.of(render), False
 
-    def at(self, cells: Int[Array, "... k"], key: PRNGKeyArray) -> Float[Array, "m ... d"]:
+    def at(self, cells: Num[Array, "... k"], key: PRNGKeyArray) -> Float[Array, "m ... d"]:
         codes = self._encode(self._images(cells.reshape(-1, cells.shape[-1]), key))
         self._single = codes.ndim == 2
         codes = codes[None] if self._single else codes
         return codes.reshape(codes.shape[0], *cells.shape[:-1], codes.shape[-1])
 
-    def at_many(self, cells: Int[Array, "n k"], key: PRNGKeyArray) -> Float[Array, "m n d"]:
+    def at_many(self, cells: Num[Array, "n k"], key: PRNGKeyArray) -> Float[Array, "m n d"]:
         """In chunks of images."""
         keys = jax.random.split(key, len(cells))
         return _by_chunks(lambda part: (self.at(part[0], part[1][0]),), (cells, keys), 1)[0]
@@ -207,7 +211,7 @@ def _held(key, space: FactorSpace, count: int) -> Int[Array, " t"]:
 
 def _free(space: FactorSpace) -> np.ndarray:
     fixed = {position for position, _ in space.fixed}
-    free = [j for j, size in enumerate(space.sizes) if size > 1 and j not in fixed]
+    free = [j for j, size in enumerate(space.sizes) if size != 1 and j not in fixed]
     if not free:
         raise ValueError("space: needs at least one factor with a choice of values, got none")
     return np.array(free, np.int32)

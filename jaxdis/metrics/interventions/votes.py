@@ -11,7 +11,7 @@ from jaxdis.learners.logistic import fit_logistic, predict
 from jaxdis.metrics.interventions.draws import Draws, draw_batches, draw_pairs
 from jaxdis.options import Batches, BatchSize, Bins, NonNegative
 from jaxdis.relations.relation import finite_codes
-from jaxdis.spec import prepared_by
+from jaxdis.spec import needs_classes, prepared_by
 from jaxdis.typing import Codes, Factors
 
 # Batches gathered at one time: 250 × 64 rows of 10 codes are 640 KB.
@@ -33,6 +33,7 @@ class Votes(NamedTuple):
     votes: Float[Array, "d k"]
 
 
+@needs_classes
 @prepared_by(draw_batches)
 def factor_vae(
     key: PRNGKeyArray,
@@ -108,6 +109,7 @@ def judge_votes(vote: Int[Array, " t"], factor: Int[Array, " t"], competes, fini
     return Votes(usable * right[num_train:].mean(), usable * right[:num_train].mean(), usable * table)
 
 
+@needs_classes
 @prepared_by(draw_pairs)
 def beta_vae(
     key: PRNGKeyArray,
