@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from jaxdis import models
-from jaxdis.models.training.runner import Runner, Spread, default_piece
+from jaxdis.models.training.runner import Runner, default_micro_batch
 from jaxdis.models.training.source import as_source
 from jaxdis.models.training.step import Program
 from jaxdis.models.training.train import resolved_config
@@ -44,10 +44,9 @@ def runner(members: int, kind="convolutional", compute="matmul", *, devices=1, e
     keys, hyper, _ = models.members({"beta": {"beta": 4.0}}, seeds=members)
     chosen = tuple(jax.devices()[:devices])
     # Ordinary convolutions are run as they would be without this library: all images at once.
-    piece = default_piece(config, chosen[0].platform)
-    spread = Spread.over(Program.of(config, piece), chosen, str(jax.random.key_impl(keys)), execution)
-    made = Runner(spread, np.asarray(jax.random.key_data(keys)), hyper, source)
-    return made, made.begin()
+    program = Program.of(config, default_micro_batch(config, chosen[0].platform))
+    zoo = Runner(program, keys, hyper, source, chosen, execution)
+    return zoo, zoo.begin()
 
 
 def product_rate(timer, devices: int = 1) -> float:

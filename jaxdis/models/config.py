@@ -4,6 +4,7 @@ import dataclasses
 from typing import Annotated, Any, Literal
 
 from jaxdis.models.networks.architectures import Convolutional, Discriminator, Mlp
+from jaxdis.models.networks.autoencoder import Autoencoder
 from jaxdis.models.objectives.table import OBJECTIVES, Objective
 from jaxdis.models.objectives.total_correlation import Estimator
 from jaxdis.options import Count, Positive, Range, check_fields
@@ -82,6 +83,10 @@ class Config:
 
     def __post_init__(self):
         check_fields(self)
+
+    def autoencoder(self, micro_batch: int | None = None) -> Autoencoder:
+        """The network as programs run it."""
+        return Autoencoder(self.network, self.precision, micro_batch)
 
 
 def objective_of(config: Config) -> Objective:

@@ -76,20 +76,22 @@ class Zoo:
             raise ValueError(f"select: no member has {wanted}")
         return self[rows]
 
-    def encode(self, images, *, render=None, key=None, batch_size: int | None = None) -> Posterior:
+    def encode(self, images, *, render=None, key=None, batch_size: int | None = None, devices=None) -> Posterior:
         """Posterior means and variances ``[m, n, d]`` of images ``[n, h, w, c]`` (or of factors, with a ``render``).
 
-        A renderer that draws noise takes it from ``key``, ``jax.random.key(0)`` where None is given.
+        Members are spread over ``devices`` (None: all of the default backend). A renderer that draws noise takes it
+        from ``key`` (None: ``jax.random.key(0)``).
         """
-        return encode(self.config, self.params, images, render=render, key=key, batch_size=batch_size)
+        return encode(self.config, self.params, images, render=render, key=key, batch_size=batch_size, devices=devices)
 
-    def decode(self, codes, *, batch_size: int | None = None) -> np.ndarray:
+    def decode(self, codes, *, batch_size: int | None = None, devices=None) -> np.ndarray:
         """Expected images ``[m, n, h, w, c]`` in [0, 1] of codes ``[m, n, d]`` (or ``[n, d]`` for every member)."""
-        return decode(self.config, self.params, codes, batch_size=batch_size)
+        return decode(self.config, self.params, codes, batch_size=batch_size, devices=devices)
 
-    def reconstruct(self, images, *, batch_size: int | None = None) -> np.ndarray:
+    def reconstruct(self, images, *, batch_size: int | None = None, devices=None) -> np.ndarray:
         """Expected images ``[m, n, h, w, c]`` of the posterior means of images ``[n, h, w, c]``."""
-        return self.decode(self.encode(images, batch_size=batch_size).mean, batch_size=batch_size)
+        how = {"batch_size": batch_size, "devices": devices}
+        return self.decode(self.encode(images, **how).mean, **how)
 
     def export(self, member: int) -> dict:
         """One member as a flax variables tree, ``{"params": …}``, for ``networks.module(zoo.config.network).apply``.

@@ -24,8 +24,26 @@ from jaxdis.options import Count, Units, check_fields
 from jaxdis.typing import Array, Float
 
 
+class _Flax:
+    """The three functions of a network whose layers are a flax module."""
+
+    def init(self, key):
+        def both(pair, images):
+            return pair.decode(pair.encode(images)[0])
+
+        begin = functools.partial(module(self).init, method=both)
+        shapes = jax.eval_shape(begin, key, jnp.zeros((1, *self.image_shape)))
+        return draw(key, shapes["params"], self.initialization)
+
+    def encode(self, params, images):
+        return module(self).apply({"params": params}, images, method="encode")
+
+    def decode(self, params, codes):
+        return module(self).apply({"params": params}, codes, method="decode")
+
+
 @dataclasses.dataclass(frozen=True)
-class Mlp:
+class Mlp(_Flax):
     """Fully connected encoder and decoder with ReLU; the decoder mirrors the encoder.
 
     Attributes:
@@ -43,18 +61,9 @@ class Mlp:
     def __post_init__(self):
         check_fields(self)
 
-    def init(self, key):
-        return _init(self, key)
-
-    def encode(self, params, images):
-        return module(self).apply({"params": params}, images, method="encode")
-
-    def decode(self, params, codes):
-        return module(self).apply({"params": params}, codes, method="decode")
-
 
 @dataclasses.dataclass(frozen=True)
-class Convolutional:
+class Convolutional(_Flax):
     """Convolutions of stride 2, then fully connected layers, to the posterior; and back.
 
     The defaults are the architecture of Locatello et al. (2020), Table 2, as their released code has it; see
@@ -92,15 +101,6 @@ class Convolutional:
                 "channels, kernels, decoder_channels: need one entry for each convolution, got "
                 f"{len(self.channels)}, {len(self.kernels)} and {len(self.decoder_channels)}"
             )
-
-    def init(self, key):
-        return _init(self, key)
-
-    def encode(self, params, images):
-        return module(self).apply({"params": params}, images, method="encode")
-
-    def decode(self, params, codes):
-        return module(self).apply({"params": params}, codes, method="decode")
 
 
 def locatello(kernel: str = "code", **changes) -> Convolutional:
@@ -159,16 +159,6 @@ def module(network: Mlp | Convolutional) -> nn.Module:
     if network.image_shape is None:
         raise ValueError("image_shape: the network needs (height, width, channels), got None; give it or train on data")
     return _PlainPair(network) if isinstance(network, Mlp) else _ConvolutionalPair(network)
-
-
-def _init(network, key):
-    def both(pair, images):
-        return pair.decode(pair.encode(images)[0])
-
-    shapes = jax.eval_shape(
-        functools.partial(module(network).init, method=both), key, jnp.zeros((1, *network.image_shape))
-    )
-    return draw(key, shapes["params"], network.initialization)
 
 
 class _PlainPair(nn.Module):

@@ -5,9 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdis.models.config import Adversary
-from jaxdis.models.networks.precision import InPrecision
 from jaxdis.models.objectives.distributions import sample
-from jaxdis.models.training import micro_batch
 from jaxdis.typing import Array, Float
 
 # The released code clips probabilities to [1e-6, 1 − 1e-6] (Locatello et al. 2020).
@@ -60,6 +58,4 @@ def _log_probability(settings: Adversary, logits: Float[Array, "n 2"], label: in
 
 
 def _fresh_codes(program, params, key, images: Array) -> Array:
-    network = InPrecision(program.config.network, program.config.precision)
-    mean, log_variance = micro_batch.encode(network, params, images, program.piece)
-    return sample(key, mean, log_variance)
+    return sample(key, *program.autoencoder.encode(params, images))

@@ -8,25 +8,35 @@ import jax.numpy as jnp
 import optax
 
 from jaxdis.models.config import Config, objective_of
-from jaxdis.models.networks.precision import InPrecision
+from jaxdis.models.networks.autoencoder import Autoencoder
 from jaxdis.models.objectives.distributions import negative_log_likelihood, sample
 from jaxdis.models.objectives.losses import Losses, Terms, divergence
-from jaxdis.models.training import adversary, micro_batch
+from jaxdis.models.training import adversary
 from jaxdis.models.training.source import Source
 from jaxdis.typing import Array, Float
 
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """A config with what changes its numbers by rounding alone: images per micro-batch (None: the whole batch)."""
+    """A config, and images per micro-batch (None: the whole batch), which changes its numbers by rounding alone."""
 
     config: Config
-    piece: int | None = None
+    micro_batch: int | None = None
 
     @classmethod
-    def of(cls, config: Config, piece: int | None = None) -> "Program":
-        """A program does not know for how long it will run nor what its data are called: those compile nothing new."""
-        return cls(dataclasses.replace(config, steps=1, data=""), piece)
+    def of(cls, config: Config, micro_batch: int | None = None) -> "Program":
+        """The program without the number of steps and the name of the data, so that these do not recompile it.
+
+        Raises:
+          ValueError: for a micro-batch that does not divide the batch.
+        """
+        if micro_batch is not None and (micro_batch < 1 or config.batch_size % micro_batch):
+            raise ValueError(f"micro_batch: needs a divisor of the batch size {config.batch_size}, got {micro_batch}")
+        return cls(dataclasses.replace(config, steps=1, data=""), micro_batch)
+
+    @property
+    def autoencoder(self) -> Autoencoder:
+        return self.config.autoencoder(self.micro_batch)
 
 
 class State(NamedTuple):
@@ -132,15 +142,14 @@ def autoencoder_loss(
     """
     config = program.config
     objective = objective_of(config)
-    network = InPrecision(config.network, config.precision)
     n = images.shape[0]
-    mean, log_variance = micro_batch.encode(network, params, images, program.piece)
+    mean, log_variance = program.autoencoder.encode(params, images)
     codes = sample(noise_key, mean, log_variance)
 
     def likelihood(logits, images):
         return negative_log_likelihood(logits, images, config.reconstruction, config.subtract_entropy)
 
-    reconstruction = micro_batch.decoded_loss(network, params, codes, images, likelihood, program.piece) / n
+    reconstruction = program.autoencoder.decoded_loss(params, codes, images, likelihood) / n
     judged = None
     if objective.adversarial:
         judged = config.adversary.network.logits(jax.lax.stop_gradient(state.judge), codes)

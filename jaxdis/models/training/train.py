@@ -21,9 +21,8 @@ from jaxdis.models.networks.custom import as_network
 from jaxdis.models.objectives.losses import Losses
 from jaxdis.models.objectives.total_correlation import estimable
 from jaxdis.models.training.checkpoint import Checkpoints
-from jaxdis.models.training.micro_batch import checked_piece
 from jaxdis.models.training.progress import Progress
-from jaxdis.models.training.runner import Runner, Spread, default_piece
+from jaxdis.models.training.runner import Runner, default_micro_batch
 from jaxdis.models.training.source import Source, as_source, fingerprint
 from jaxdis.models.training.step import Program, begin, run_block
 from jaxdis.models.zoo import Zoo
@@ -51,7 +50,7 @@ def make_train(config: Config, data=None, *, log_every: Count = 100, micro_batch
     """
     source = resolved_source(config, data)
     config = resolved_config(config, source)
-    program = Program.of(config, checked_piece(micro_batch, config.batch_size))
+    program = Program.of(config, micro_batch)
     starts = np.arange(0, config.steps, log_every, dtype=np.int32)
 
     def train_one(key, hyperparameters) -> Trained:
@@ -118,12 +117,9 @@ def train(
     keys, hyperparameters, labels = checked_members(config, keys, hyperparameters, labels)
     _check_estimator(config, source, hyperparameters)
     devices = checked_devices(devices) or tuple(jax.devices())
-    piece = default_piece(config, devices[0].platform) if micro_batch is None else micro_batch
-    program = Program.of(config, checked_piece(piece, config.batch_size))
-    key_data = np.asarray(jax.random.key_data(keys))
-    checkpoints = Checkpoints.of(directory, _identity(config, source, key_data, hyperparameters, log_every))
-    spread = Spread.over(program, devices, str(jax.random.key_impl(keys)), execution, members_at_once)
-    runner = Runner(spread, key_data, hyperparameters, source)
+    program = Program.of(config, micro_batch or default_micro_batch(config, devices[0].platform))
+    checkpoints = Checkpoints.of(directory, _identity(config, source, keys, hyperparameters, log_every))
+    runner = Runner(program, keys, hyperparameters, source, devices, execution, members_at_once)
 
     state, losses, done = checkpoints.last(runner.shapes()) or (None, [], 0)
     state = runner.begin() if state is None else runner.placed(state)
@@ -179,15 +175,15 @@ def _check_estimator(config: Config, source: Source, hyperparameters) -> None:
         )
 
 
-def _identity(config: Config, source: Source, key_data, hyperparameters, log_every: int) -> dict:
+def _identity(config: Config, source: Source, keys, hyperparameters, log_every: int) -> dict:
     """What a checkpoint must agree with to be carried on from."""
     numbers = hashlib.sha256()
-    for leaf in jax.tree.leaves((key_data, hyperparameters)):
+    for leaf in jax.tree.leaves((np.asarray(jax.random.key_data(keys)), hyperparameters)):
         numbers.update(np.ascontiguousarray(leaf).data)
     return {
         "config": describe(config),
         "data": fingerprint(source),
-        "members": len(key_data),
+        "members": len(keys),
         "numbers": numbers.hexdigest()[:16],
         "log_every": log_every,
     }

@@ -8,8 +8,7 @@ import pytest
 
 from jaxdis import models
 from jaxdis.models.objectives import distributions
-from jaxdis.models.training import adversary, micro_batch, step
-from jaxdis.models.training import runner as spread
+from jaxdis.models.training import adversary, runner, step
 from jaxdis.models.training.source import as_source
 from tests.models.conftest import largest_difference
 
@@ -85,18 +84,11 @@ def test_micro_batches_do_not_matter(objective, network, config, images):
     assert largest_difference(parts.params, whole.params) < 1e-5
 
 
-def test_members_together_are_as_many_as_memory_holds():
-    assert spread.members_that_fit(free=1000, each=100, most=128) == 6
-    assert spread.members_that_fit(free=1000, each=1, most=128) == 128
-    assert spread.members_that_fit(free=10, each=100, most=128) == 1
-
-
 def test_temporary_memory_grows_with_the_members_together(config, members, images):
     source = as_source(images)
     config = train_module.resolved_config(config, source)
-    over = spread.Spread.over(step.Program.of(config), tuple(jax.devices()[:1]), "threefry2x32", "vmap", 1)
-    runner = spread.Runner(over, np.asarray(jax.random.key_data(members.keys)), members.hyperparameters, source)
-    one, eight = runner.memory(1), runner.memory(8)
+    zoo = runner.Runner(step.Program.of(config), *members[:2], source, jax.devices()[:1], "vmap", 1)
+    one, eight = zoo.memory(1), zoo.memory(8)
     assert 0 < one < eight < 20 * one
 
 
@@ -105,7 +97,7 @@ def test_a_sweep_and_a_longer_run_compile_nothing_new(config, images):
     for strength, steps in ((1.0, 12), (7.0, 12), (3.0, 30)):
         members = models.members({"beta": {"beta": strength}}, seeds=2)
         trained(dataclasses.replace(config, steps=steps), members, images, log_every=8)
-        counts.append(spread._advance._cache_size())
+        counts.append(runner._advance._cache_size())
     assert counts[0] == counts[1] == counts[2]
 
 
@@ -341,4 +333,4 @@ def test_a_sweep_has_every_combination():
 
 
 def test_the_micro_batch_of_a_whole_batch_is_no_micro_batch():
-    assert micro_batch.checked_piece(None, 8) is None
+    assert step.Program.of(models.Config(batch_size=8)).micro_batch is None
