@@ -32,7 +32,7 @@ def images() -> np.ndarray:
 
 
 def network(kind: str, compute: str = "matmul"):
-    return models.Mlp() if kind == "mlp" else models.locatello("paper", compute=compute)
+    return models.Mlp() if kind == "mlp" else models.locatello(as_released=False, compute=compute)
 
 
 def runner(members: int, kind="convolutional", compute="matmul", *, devices=1, execution="auto", precision="float32"):

@@ -101,18 +101,19 @@ def map_members(
     count = jax.tree.leaves(members)[0].shape[0]
     layout = Layout.over(devices, count)
     num_devices = len(layout.devices)
-    shared = shared if layout.mesh is None else layout.share(shared)
+    shared = layout.share(shared)
     size = chunk_size(count, members, num_devices, chunk_bytes)
     if batch_size is None:
         platform = layout.devices[0].platform
         batch_size = choose_batch_size(function, static, members, shared, size // num_devices, platform)
     layout = dataclasses.replace(layout, at_once=batch_size)
-    running = (
-        _run(function, static, layout, layout.place(jax.tree.map(lambda leaf: take(leaf, rows), members)), shared)  # noqa: B023
-        for rows in chunks(count, size)
-    )
+
+    def run(rows):
+        chunk = layout.place(jax.tree.map(lambda leaf: take(leaf, rows), members))
+        return _run(function, static, layout, chunk, shared)
+
     finished = []
-    for part in fetched(running):
+    for part in fetched(map(run, chunks(count, size))):
         finished.append(part)
         if progress is not None:
             progress(min(len(finished) * size, count), count)
