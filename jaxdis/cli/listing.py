@@ -4,6 +4,7 @@ import dataclasses
 import inspect
 import itertools
 import re
+import textwrap
 from pathlib import Path
 from typing import Literal
 
@@ -14,7 +15,7 @@ from jaxdis.references import cited_in
 
 
 def listing(what: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Column heads and rows of a table: metrics, relations, scores, models, data, studies or references."""
+    """Column heads and rows of a table of the library."""
     if what == "data":
         from jaxdis.data import DATASETS
 
@@ -46,17 +47,9 @@ def listing(what: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
             )
             for name, make in STUDIES.items()
         ] + [certificate]
-    if what == "models":
-        from jaxdis.models import OBJECTIVES
-
-        return ("name", "what it is", "settings"), [
-            (
-                name,
-                (inspect.getdoc(row.settings) or "").split("\n")[0],
-                ", ".join(f"{n}={p.default:g}" for n, p in inspect.signature(row.settings).parameters.items()),
-            )
-            for name, row in OBJECTIVES.items()
-        ]
+    if what in ("objectives", "models"):
+        heads = ("name", "objective", "what it does") if what == "objectives" else ("name", "paper", "what it trains")
+        return heads, [(name, row.about.title, row.about.summary) for name, row in _trained(what).items()]
     if what == "references":
         from jaxdis.references import REFERENCES
 
@@ -94,16 +87,18 @@ def _claims(about) -> str:
 
 
 def whole_row(what: str, name: str) -> str:
-    """Everything known of one row of the metrics, relations or scores.
+    """Everything known of one row of the metrics, relations, scores, objectives or models.
 
     Raises:
       ValueError: for another table, or an unknown name.
     """
-    if what not in ("metrics", "relations", "scores"):
-        raise ValueError(f"names: needs the table of metrics, relations or scores, got {what}")
+    if what not in ("metrics", "relations", "scores", "objectives", "models"):
+        raise ValueError(f"names: needs the table of metrics, relations, scores, objectives or models, got {what}")
     from jaxdis.evaluation.inputs import look_up
     from jaxdis.metrics import Blend
 
+    if what in ("objectives", "models"):
+        return _whole_training(name, look_up(name, _trained(what), what.removesuffix("s")))
     row = look_up(name, _specs(what), what.removesuffix("s"))
     about, parts = getattr(row, "about", None), (row,)
     if what == "metrics":
@@ -117,7 +112,37 @@ def whole_row(what: str, name: str) -> str:
     for part in parts:
         lines += ["", f"{part.name}({_options(part)})", "", plain(inspect.getdoc(part.function) or "")]
     keys = about.references if about else cited_in(inspect.getdoc(row.function) or "")
-    return "\n".join([*lines, "", "References", *(f"  {key}: {_entry(key)}" for key in keys)])
+    return "\n".join([*lines, *_references(keys)])
+
+
+def _trained(what: str) -> dict:
+    """Objectives, or the published training runs."""
+    from jaxdis.models import OBJECTIVES
+    from jaxdis.models.presets import PRESETS
+
+    return {"objectives": OBJECTIVES, "models": PRESETS}[what]
+
+
+def _whole_training(name: str, row) -> str:
+    """A row of the objectives or of the published training runs."""
+    about, function = row.about, getattr(row, "settings", None) or row.make
+    options = {n: f"{n}={_number(p.default)}" for n, p in inspect.signature(function).parameters.items()}
+    lines = [f"{name}: {about.title}. {about.summary}", "", plain(inspect.getdoc(function) or ""), ""]
+    if about.settings:
+        width = max(map(len, options.values())) + 4
+        settings = (f"  {option:{width - 2}}{about.settings[n]}" for n, option in options.items())
+        lines += ["Settings", *(textwrap.fill(line, 80, subsequent_indent=" " * width) for line in settings)]
+    else:
+        lines += [f"{name}({', '.join(options.values())})"]
+    return "\n".join([*lines, *_references(about.references)])
+
+
+def _number(value) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _references(keys) -> list[str]:
+    return ["", "References", *(f"  {key}: {_entry(key)}" for key in keys)]
 
 
 def _entry(key: str) -> str:
@@ -150,10 +175,10 @@ def cited_by(name: str) -> tuple[str, ...]:
             about = getattr(rows[name], "about", None)
             return about.references if about else tuple(cited_in(inspect.getdoc(rows[name].function) or ""))
     if name in OBJECTIVES:
-        return tuple(cited_in(inspect.getdoc(OBJECTIVES[name].settings) or ""))
+        return OBJECTIVES[name].about.references
     if name in DATASETS:
         return tuple(cited_in(DATASETS[name].origin))
-    raise ValueError(f"names: needs names of metrics, relations, scores, models, data or references, got {name!r}")
+    raise ValueError(f"names: needs names of metrics, relations, scores, objectives, data or references, got {name!r}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,10 +188,12 @@ class List:
     `jaxdis list references --bibtex mig dci dsprites` prints BibTeX entries of what was used.
     """
 
-    what: tyro.conf.Positional[Literal["metrics", "relations", "scores", "models", "data", "studies", "references"]]
+    what: tyro.conf.Positional[
+        Literal["metrics", "relations", "scores", "objectives", "models", "data", "studies", "references"]
+    ]
     """Which table."""
     names: tyro.conf.Positional[tuple[str, ...]] = ()
-    """Rows to show in full; with references, metrics, models and data sets whose publications to show."""
+    """Rows to show in full; with references, metrics, objectives and data sets whose publications to show."""
     bibtex: bool = False
     """Print references as BibTeX entries."""
 
