@@ -1,12 +1,12 @@
-"""Training speed: member-updates a second, the floor that a matrix product sets, compile time and memory.
+"""Training speed: member-updates per second, the floor set by a matrix product, compile time and memory.
 
     python -m pytest benchmarks/bench_training.py -o addopts= --benchmark-timer=time.process_time     one core
     BENCHMARK_CORES=2 python -m pytest benchmarks/bench_training.py -o addopts= -k devices            two, wall time
 
-Each benchmark records in ``extra_info``: milliseconds per member-update, the GFLOP/s of a 2048³ matrix product on as
-many devices in the same minute, the time that product's rate implies for the same arithmetic (the floor), and the ratio
-of the two. On a machine with an accelerator the same file measures 1, 16, 64 and 128 members at three precisions, and
-the hours that the 14 400 models of Locatello et al. (2020) would take at the rate found.
+Each benchmark records in ``extra_info`` the milliseconds per member-update, the GFLOP/s of a 2048³ matrix product on
+as many devices at the same time, the time that this rate implies for the same arithmetic (the floor), and the ratio of
+the two. On a machine with an accelerator, the same file measures 1, 16, 64 and 128 members at three precisions, and the
+hours that the 14 400 models of Locatello et al. (2020) would take at that rate.
 """
 
 import jax

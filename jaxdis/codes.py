@@ -21,7 +21,7 @@ def of(posterior: Posterior, kind: Literal["mean", "sample"] = "mean", key: Key[
       posterior: means and variances.
       kind: ``mean``: the representation of Locatello et al. (2020), and the default everywhere; ``sample``: one draw
         from each posterior, which they also use in their study of total correlation.
-      key: for ``sample``.
+      key: random key, which ``sample`` needs.
 
     Raises:
       ValueError: for another kind, or for samples without a key.

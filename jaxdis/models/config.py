@@ -29,7 +29,7 @@ class DiscriminatorTraining:
     """How FactorVAE's discriminator is trained beside the autoencoder.
 
     Attributes:
-      order: of the two updates:
+      order: order of the two updates:
 
         * ``simultaneous``: both gradients are taken at the same parameters and on the same batch (Locatello et al.
           2020).
@@ -42,7 +42,7 @@ class DiscriminatorTraining:
         code behind Mahon et al. (2024), where codes are not detached.
       clip: whether the discriminator's probabilities are clipped to [1e-6, 1 − 1e-6] in its loss, as in the code of
         Locatello et al. (2020).
-      network, optimizer: of the discriminator.
+      network, optimizer: the discriminator and its optimizer.
     """
 
     order: Literal["simultaneous", "split_batch", "sequential"] = "simultaneous"
@@ -67,16 +67,16 @@ class Config:
         and ``decode`` (see :mod:`jaxdis.models.networks.custom`).
       steps: updates of each member.
       batch_size: images per update (per half for ``split_batch``).
-      estimator: of total correlation on a batch, see
+      estimator: estimator of total correlation on a batch, as in
         :func:`~jaxdis.models.objectives.total_correlation.decompose`.
       reconstruction: ``bernoulli`` (cross-entropy of logits; targets need not be binary) or ``squared_error`` (½‖x−x̂‖²,
         where the decoder's output is the mean).
       subtract_entropy: report the Bernoulli reconstruction error minus the entropy of the images, which changes no
         gradient.
-      precision: of the networks' matrix products: ``float32``, ``tensorfloat32`` (on accelerators; the same as float32
-        on CPU) or ``bfloat16`` activations. Parameters, losses and moments are always float32.
-      optimizer: of the autoencoder.
-      discriminator: for the objective ``factor``.
+      precision: precision of the networks' matrix products: ``float32``, ``tensorfloat32`` (on accelerators; the same
+        as float32 on CPU) or ``bfloat16`` activations. Parameters, losses and moments are always float32.
+      optimizer: optimizer of the autoencoder.
+      discriminator: discriminator of the objective ``factor``, and how it is trained.
     """
 
     data: str = "dsprites"

@@ -41,15 +41,15 @@ def encode(
     """Posteriors of images under every member.
 
     Args:
-      config: of the zoo.
-      params: leaves ``[m, …]``.
+      config: config of the zoo.
+      params: parameters with leaves ``[m, …]``.
       images: ``[n, h, w, c]``, uint8 or real in [0, 1]; with ``render``, factors ``[n, k]``.
       render: pure function ``factors → images`` or ``factors, key → images``. Images are then rendered inside the
         program and never held in memory together.
-      key: of the noise that a renderer draws; None: ``jax.random.key(0)``. The noise of an image depends on the key and
-        on the image's place alone, not on the batch size.
+      key: key of the noise that a renderer draws; None: ``jax.random.key(0)``. The noise of an image depends on the key
+        and on the image's place alone, not on the batch size.
       batch_size: images at a time; None: 256.
-      devices: over which members are spread; None: all devices of the default backend.
+      devices: devices over which members are spread; None: all devices of the default backend.
 
     Raises:
       ValueError: for arrays that are not images or do not have the networks' image shape.
@@ -73,7 +73,7 @@ def decode(
     """Expected images ``[m, n, h, w, c]`` in [0, 1].
 
     Args:
-      config, params, batch_size, devices: see :func:`encode`.
+      config, params, batch_size, devices: as in :func:`encode`.
       codes: ``[m, n, d]``, or ``[n, d]`` for every member.
 
     Raises:

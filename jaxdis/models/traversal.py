@@ -15,7 +15,7 @@ def traversals(
       zoo: ``m`` members.
       images: ``[n, h, w, c]``, whose posterior means are traversed.
       values: ``[t]`` values of the code; None: ``num_values`` values, evenly spaced from −reach to reach.
-      num_values, reach: see ``values``.
+      num_values, reach: number and range of the default values.
       relative: whether values are in standard deviations of the code over ``images``, from its mean over them. This is
         useful for codes that are far from the prior, and needs several images.
 

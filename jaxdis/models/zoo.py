@@ -130,7 +130,7 @@ def load(path: str | Path, network=None) -> Zoo:
     """Read a zoo that :meth:`Zoo.save` wrote.
 
     Args:
-      path: of the npz file.
+      path: path of the npz file.
       network: the user's own network if the zoo was trained with one, since functions cannot be stored.
 
     Raises:

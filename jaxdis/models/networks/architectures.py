@@ -77,7 +77,7 @@ class Convolutional(_Flax):
       decoder_channels: channels of the first feature map and of every transposed convolution except the last, which has
         the channels of the image; as many entries as ``channels``. All transposed kernels are 4 × 4.
       num_codes: latent coordinates.
-      image_shape, initialization: see :class:`Mlp`.
+      image_shape, initialization: as in :class:`Mlp`.
       interleaved: the outputs of the encoder's last layer are (mean₀, log-variance₀, mean₁, …) instead of all means,
         then all log-variances; this matters only for importing weights.
       compute: ``matmul`` (patches and a matrix product) or ``conv`` (``flax.linen.Conv``), with the same parameters and

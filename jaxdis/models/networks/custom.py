@@ -28,9 +28,9 @@ class Own:
     """Three functions as a network.
 
     Attributes:
-      init, encode, decode: see the module's docstring. They are part of the compilation key and should be defined at
+      init, encode, decode: the functions described above. They are part of the compilation key and should be defined at
         module level: a function that is defined on each call is compiled on each call.
-      name: by which run directories identify them. Functions cannot be stored; pass them to
+      name: name by which run directories identify the network. Functions cannot be stored; pass them to
         ``jaxdis.models.load(path, network=…)``.
       image_shape: ``(height, width, channels)``; None: that of the data.
     """

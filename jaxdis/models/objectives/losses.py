@@ -23,7 +23,7 @@ class Terms:
       discriminator_logits: ``[n, 2]``, of ``codes`` (class 0: joint, class 1: product of marginals); None without a
         discriminator.
       num_data: size of the data set, which estimators of total correlation need.
-      estimator: of total correlation.
+      estimator: estimator of total correlation.
     """
 
     reconstruction: Float[Array, ""]

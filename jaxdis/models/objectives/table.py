@@ -28,7 +28,7 @@ Number = int | float
 
 @dataclasses.dataclass(frozen=True)
 class About:
-    """What a row says about itself.
+    """The description of a row.
 
     Attributes:
       title: the name in full.
@@ -53,7 +53,7 @@ class Objective:
       swept: the argument of ``settings`` that studies sweep.
       loss: pure, of :class:`~jaxdis.models.objectives.losses.Terms` and the hyperparameters of one member.
       discriminator: whether a discriminator is trained beside the autoencoder.
-      about: for people; no part of what is computed.
+      about: description for readers, which is not part of what is computed.
     """
 
     settings: Callable[..., Any]

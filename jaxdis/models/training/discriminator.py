@@ -19,8 +19,8 @@ def gradients(program, state, updated_params, key, codes: Float[Array, "n d"], i
       program: static.
       state: before this update.
       updated_params: the autoencoder's parameters after this update, which only the order ``sequential`` reads.
-      key: for permutations and fresh codes.
-      codes: of the autoencoder's batch.
+      key: random key for permutations and fresh codes.
+      codes: codes of the autoencoder's batch.
       images: the batch, or its second half for ``split_batch``.
     """
     settings = program.config.discriminator

@@ -28,7 +28,7 @@ class Runner:
       keys: ``[m]`` typed keys.
       hyperparameters: NamedTuple of ``[m]``.
       source: images.
-      devices: over which members are spread; None: all devices of the default backend.
+      devices: devices over which members are spread; None: all devices of the default backend.
       execution: ``map``: the members of one device run one after another, each with all its updates before the next;
         ``vmap``: they run together; ``auto``: ``map`` on CPU, ``vmap`` elsewhere.
       members_at_once: members in one ``vmap``; None: as many as memory is estimated to hold.

@@ -33,9 +33,9 @@ class Trained(NamedTuple):
     """One member after training.
 
     Attributes:
-      params: of the network.
+      params: the network's parameters.
       losses: :class:`Losses` of ``[blocks]``, means over blocks.
-      stopped: see :class:`~jaxdis.models.zoo.Zoo`.
+      stopped: the update whose loss or gradient was not finite, or −1.
     """
 
     params: Any
@@ -49,7 +49,7 @@ def make_train(config: Config, data=None, *, log_every: Count = 100, micro_batch
 
     Args:
       config: what to train.
-      data: see :func:`train`. The tables of a renderer or an array of images become constants of the program.
+      data: as in :func:`train`. The tables of a renderer or an array of images become constants of the program.
       log_every: updates per entry of the losses, which are means; the last block may be shorter.
       micro_batch: images per micro-batch, a divisor of the batch size; None: the whole batch.
     """
@@ -109,7 +109,7 @@ def train(
       members_at_once: members that run together under ``vmap``; None: as many as memory is estimated to hold.
       micro_batch: images per micro-batch, a divisor of the batch size; None: 4 for convolutions on CPU, else the whole
         batch.
-      devices: over which members are spread; None: all devices of the default backend.
+      devices: devices over which members are spread; None: all devices of the default backend.
       progress: True draws a progress bar with losses on the terminal; a function is called with the number of finished
         updates and the number of all updates.
 
