@@ -1,12 +1,12 @@
-"""Training speed: member-updates a second, the floor that a matrix product sets, compile time and memory.
+"""Training speed: member-updates per second, the floor set by a matrix product, compile time and memory.
 
     python -m pytest benchmarks/bench_training.py -o addopts= --benchmark-timer=time.process_time     one core
     BENCHMARK_CORES=2 python -m pytest benchmarks/bench_training.py -o addopts= -k devices            two, wall time
 
-Each benchmark records in ``extra_info``: milliseconds per member-update, the GFLOP/s of a 2048³ matrix product on as
-many devices in the same minute, the time that product's rate implies for the same arithmetic (the floor), and the ratio
-of the two. On a machine with an accelerator the same file measures 1, 16, 64 and 128 members at three precisions, and
-the hours that the 14 400 models of Locatello et al. (2020) would take at the rate found.
+Each benchmark records in ``extra_info`` the milliseconds per member-update, the GFLOP/s of a 2048³ matrix product on
+as many devices at the same time, the time that this rate implies for the same arithmetic (the floor), and the ratio of
+the two. On a machine with an accelerator, the same file measures 1, 16, 64 and 128 members at three precisions, and the
+hours that the 14 400 models of Locatello et al. (2020) would take at that rate.
 """
 
 import jax
@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from jaxdis import models
-from jaxdis.models.training.runner import Runner, Spread, default_piece
+from jaxdis.models.training.runner import Runner, default_micro_batch
 from jaxdis.models.training.source import as_source
 from jaxdis.models.training.step import Program
 from jaxdis.models.training.train import resolved_config
@@ -32,7 +32,7 @@ def images() -> np.ndarray:
 
 
 def network(kind: str, compute: str = "matmul"):
-    return models.Mlp() if kind == "mlp" else models.locatello("paper", compute=compute)
+    return models.Mlp() if kind == "mlp" else models.locatello(as_released=False, compute=compute)
 
 
 def runner(members: int, kind="convolutional", compute="matmul", *, devices=1, execution="auto", precision="float32"):
@@ -44,10 +44,9 @@ def runner(members: int, kind="convolutional", compute="matmul", *, devices=1, e
     keys, hyper, _ = models.members({"beta": {"beta": 4.0}}, seeds=members)
     chosen = tuple(jax.devices()[:devices])
     # Ordinary convolutions are run as they would be without this library: all images at once.
-    piece = default_piece(config, chosen[0].platform)
-    spread = Spread.over(Program.of(config, piece), chosen, str(jax.random.key_impl(keys)), execution)
-    made = Runner(spread, np.asarray(jax.random.key_data(keys)), hyper, source)
-    return made, made.begin()
+    program = Program.of(config, default_micro_batch(config, chosen[0].platform))
+    zoo = Runner(program, keys, hyper, source, chosen, execution)
+    return zoo, zoo.begin()
 
 
 def product_rate(timer, devices: int = 1) -> float:

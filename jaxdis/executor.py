@@ -1,12 +1,14 @@
-"""One function of one member, run over all members: chunks that bound memory, devices, the form each backend likes.
+"""One function of one member, run over every member of a zoo; scoring, training and encoding all run this way.
 
-On CPU members run one after the other inside the program (``lax.map``): ``vmap`` was measured 1.2–4.3 times slower
-there and costs memory times members. On accelerators they run ``batch_size`` at a time. Devices take equal shares of a
-chunk, by ``shard_map`` outside ``lax.map``: no communication.
+A :class:`Layout` places members on devices and maps over them: devices hold equal shares, by ``shard_map`` outside
+``lax.map``, and do not communicate. On CPU, members run one after another inside the program: ``vmap`` was measured 1.2
+to 4.3 times slower there and costs memory times members. On accelerators, several members run at once.
+:func:`map_members` adds chunks, so that a zoo of any size passes through bounded memory.
 """
 
+import dataclasses
 import functools
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -15,12 +17,62 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 AXIS = "zoo"
-# Inputs that are on the devices at one time. Small enough that a zoo streams through in bounded memory, large enough
-# that the cost of starting a program vanishes.
+# Bytes of inputs on the devices at once. Small enough that a zoo streams through in bounded memory, large enough that
+# the cost of starting a program vanishes.
 CHUNK_BYTES = 16 << 20
-# Temporaries of the members that run at one time on one accelerator.
+# Bytes of temporaries of the members that run at once on one accelerator.
 BATCH_BYTES = 4 << 30
 MAX_BATCH = 256
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """Where members are, and how many of them run at once. Hashable: part of the key of compiled programs.
+
+    Attributes:
+      devices: each holds an equal share of the members.
+      at_once: members that run together on one device (``vmap``); with 1, they run one after another (``lax.map``).
+    """
+
+    devices: tuple[jax.Device, ...]
+    at_once: int = 1
+
+    @classmethod
+    def over(cls, devices: Sequence[jax.Device] | None, count: int, at_once: int = 1) -> "Layout":
+        """The layout of ``count`` members over devices (None: all of the default backend), at most one per member."""
+        devices = tuple(jax.devices()) if devices is None else tuple(devices)
+        return cls(devices[: max(1, min(len(devices), count))], at_once)
+
+    @property
+    def mesh(self) -> Mesh | None:
+        """None for the default device alone: a program without a mesh starts faster."""
+        return None if self.devices == tuple(jax.devices()[:1]) else Mesh(np.array(self.devices), (AXIS,))
+
+    def place(self, members: Any) -> Any:
+        """Leaves ``[m, …]`` on the devices; the last member is repeated until all devices hold equally many."""
+        count = jax.tree.leaves(members)[0].shape[0]
+        rows = next(chunks(count, -(-count // len(self.devices)) * len(self.devices)))
+        return self._put(jax.tree.map(lambda leaf: take(leaf, rows), members), PartitionSpec(AXIS))
+
+    def share(self, tree: Any) -> Any:
+        """Arrays that every member reads, on every device."""
+        return self._put(tree, PartitionSpec())
+
+    def map(self, function: Callable[[Any, Any], Any], members: Any, shared: Any = ()) -> Any:
+        """``function(member, shared)`` for every placed member; to be called inside a program."""
+
+        def on_one_device(members, shared):
+            batch_size = self.at_once if self.at_once > 1 else None
+            return jax.lax.map(lambda member: function(member, shared), members, batch_size=batch_size)
+
+        if self.mesh is None:
+            return on_one_device(members, shared)
+        split, whole = PartitionSpec(AXIS), PartitionSpec()
+        spread = jax.shard_map(on_one_device, mesh=self.mesh, in_specs=(split, whole), out_specs=split, check_vma=False)
+        return spread(members, shared)
+
+    def _put(self, tree, spec: PartitionSpec):
+        return jax.device_put(tree, None if self.mesh is None else NamedSharding(self.mesh, spec))
 
 
 def map_members(
@@ -37,62 +89,54 @@ def map_members(
     """``function(static, member, shared)`` for every member, as a pytree of NumPy arrays with a leading member axis.
 
     Args:
-      function: pure, of one member; a module-level function, since it is the key of the compiled program.
-      static: hashable, part of the same key.
-      members: pytree of arrays ``[m, …]``; they may be memory-mapped and are read chunk by chunk.
+      function: a pure function of one member, defined at module level, since it is part of the compilation key.
+      static: hashable; part of the same key.
+      members: pytree of arrays ``[m, …]``. They may be memory-mapped and are read chunk by chunk.
       shared: pytree of arrays that every member reads.
-      batch_size: members at one time on one device; by backend and the compiler's memory analysis when None.
-      devices: all devices of the default backend when None.
-      progress: called with members done and members in all after every chunk.
+      batch_size: members at once on one device; None: chosen by backend and the compiler's memory analysis.
+      devices: None: all devices of the default backend.
+      chunk_bytes: bytes of members on the devices at once.
+      progress: called after every chunk with the number of finished members and the number of all members.
     """
-    devices = tuple(jax.devices()) if devices is None else tuple(devices)
     count = jax.tree.leaves(members)[0].shape[0]
-    devices = devices[: max(1, min(len(devices), count))]
-    # One device that is the default needs no mesh: the program takes host arrays as they are and starts faster.
-    mesh = None if devices == tuple(jax.devices()[:1]) else Mesh(np.array(devices), (AXIS,))
-    if mesh is not None:
-        shared = jax.device_put(shared, NamedSharding(mesh, PartitionSpec()))
-    size = chunk_size(count, members, len(devices), chunk_bytes)
+    layout = Layout.over(devices, count)
+    num_devices = len(layout.devices)
+    shared = layout.share(shared)
+    size = chunk_size(count, members, num_devices, chunk_bytes)
     if batch_size is None:
-        batch_size = choose_batch_size(function, static, members, shared, size // len(devices), devices[0].platform)
-    finished, pending, done = [], None, 0
-    for rows in chunks(count, size):
-        chunk = jax.tree.map(lambda leaf, rows=rows: _take(leaf, rows), members)
-        if mesh is not None:
-            chunk = jax.device_put(chunk, NamedSharding(mesh, PartitionSpec(AXIS)))
-        running = _run(function, static, mesh, batch_size, chunk, shared)
-        if pending is not None:  # fetch a chunk while the next one runs
-            finished.append(jax.tree.map(np.asarray, pending))
-            done = min(done + size, count)
-            if progress is not None:
-                progress(done, count)
-        pending = running
-    finished.append(jax.tree.map(np.asarray, pending))
-    if progress is not None:
-        progress(count, count)
+        platform = layout.devices[0].platform
+        batch_size = choose_batch_size(function, static, members, shared, size // num_devices, platform)
+    layout = dataclasses.replace(layout, at_once=batch_size)
+
+    def run(rows):
+        chunk = layout.place(jax.tree.map(lambda leaf: take(leaf, rows), members))
+        return _run(function, static, layout, chunk, shared)
+
+    finished = []
+    for part in fetched(map(run, chunks(count, size))):
+        finished.append(part)
+        if progress is not None:
+            progress(min(len(finished) * size, count), count)
     return jax.tree.map(lambda *parts: np.concatenate(parts)[:count], *finished)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
-def _run(function, static, mesh, batch_size, chunk, shared):
-    def share(members, shared):
-        one = functools.partial(_call, function, static, shared)
-        return jax.lax.map(one, members, batch_size=batch_size if batch_size > 1 else None)
-
-    if mesh is None:
-        return share(chunk, shared)
-    specs = (PartitionSpec(AXIS), PartitionSpec())
-    return jax.shard_map(share, mesh=mesh, in_specs=specs, out_specs=PartitionSpec(AXIS), check_vma=False)(
-        chunk, shared
-    )
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def _run(function, static, layout: Layout, members, shared):
+    return layout.map(functools.partial(function, static), members, shared)
 
 
-def _call(function, static, shared, member):
-    return function(static, member, shared)
+def fetched(running: Iterable) -> Iterator:
+    """Results of programs on the host, each fetched while the next program runs."""
+    pending = None
+    for result in running:
+        if pending is not None:
+            yield jax.tree.map(np.asarray, pending)
+        pending = result
+    yield jax.tree.map(np.asarray, pending)
 
 
 def chunk_size(count: int, members: Any, num_devices: int, chunk_bytes: int) -> int:
-    """Members in a chunk: as many as fit, a multiple of the devices, and chunks as equal as can be."""
+    """Members per chunk: as many as fit, a multiple of the number of devices, and chunks of nearly equal size."""
     bytes_each = sum(leaf.size * leaf.dtype.itemsize for leaf in map(_sized, jax.tree.leaves(members))) / count
     most = max(num_devices, int(chunk_bytes / max(bytes_each, 1)) // num_devices * num_devices)
     rounds = -(-count // most)
@@ -100,28 +144,33 @@ def chunk_size(count: int, members: Any, num_devices: int, chunk_bytes: int) -> 
 
 
 def chunks(count: int, size: int) -> Iterator[np.ndarray]:
-    """Member numbers of each chunk; the last is filled up with the last member."""
+    """Row numbers of each chunk; the last row is repeated to fill the last chunk."""
     for start in range(0, count, size):
         yield np.minimum(np.arange(start, start + size), count - 1)
 
 
 def choose_batch_size(function, static, members, shared, most: int, platform: str, budget: int = BATCH_BYTES) -> int:
-    """Members at one time on one device: 1 on CPU; else what the compiler's memory analysis says fits the budget."""
+    """Members at once on one device: 1 on CPU, elsewhere as many as fit the budget by the compiler's analysis."""
     if platform == "cpu" or most <= 1:
         return 1
-    return max(1, min(most, MAX_BATCH, budget // max(member_bytes(function, static, members, shared), 1)))
+    return members_that_fit(budget, member_bytes(function, static, members, shared), min(most, MAX_BATCH))
+
+
+def members_that_fit(budget: int, bytes_each: int, most: int) -> int:
+    """How many members of ``bytes_each`` fit a budget of bytes, from 1 to ``most``."""
+    return max(1, min(most, budget // max(bytes_each, 1)))
 
 
 def member_bytes(function, static, members, shared) -> int:
-    """Temporary memory of one member, by the compiler's own analysis."""
+    """Bytes of temporaries and outputs of one member, by the compiler's analysis."""
     one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], _sized(leaf).dtype), members)
     like = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), shared)
     analysis = jax.jit(function, static_argnums=0).lower(static, one, like).compile().memory_analysis()
     return int(analysis.temp_size_in_bytes + analysis.output_size_in_bytes)
 
 
-def _take(leaf, rows):
-    """Rows of a leaf; a view where they are consecutive."""
+def take(leaf, rows: np.ndarray):
+    """Rows of an array; a view where they are consecutive."""
     if rows[-1] - rows[0] == len(rows) - 1:
         return leaf[rows[0] : rows[-1] + 1]
     return leaf[rows] if isinstance(leaf, np.ndarray) else jnp.take(leaf, rows, axis=0)

@@ -22,11 +22,11 @@ def zoo(images):
 
 def test_codes_are_means_or_samples(zoo, images):
     posterior = zoo.encode(images)
-    np.testing.assert_array_equal(codes.encode(zoo, images), posterior.mean)
+    np.testing.assert_array_equal(codes.of(posterior), posterior.mean)
     draws = np.stack([codes.of(posterior, "sample", jax.random.key(i)) for i in range(400)])
     np.testing.assert_allclose(draws.mean(0), posterior.mean, atol=6 * np.sqrt(posterior.variance.max() / 400))
     np.testing.assert_allclose((draws.var(0) / posterior.variance).mean(), 1, atol=0.02)
-    np.testing.assert_array_equal(draws[3], codes.encode(zoo, images, kind="sample", key=jax.random.key(3)))
+    np.testing.assert_array_equal(draws[3], codes.of(posterior, "sample", jax.random.key(3)))
 
 
 def test_the_kind_of_code_is_checked(zoo, images):

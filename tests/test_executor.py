@@ -65,6 +65,30 @@ def test_batch_size_follows_the_compilers_memory_analysis():
     assert executor.choose_batch_size(heavy, None, members, jnp.zeros(()), 64, "gpu", budget=1) == 1
 
 
+def test_members_that_fit_a_budget():
+    assert executor.members_that_fit(600, 100, most=128) == 6
+    assert executor.members_that_fit(600, 1, most=128) == 128
+    assert executor.members_that_fit(6, 100, most=128) == 1
+
+
+@pytest.mark.parametrize("members", [1, 2, 3])
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_a_layout_maps_placed_members(members, at_once):
+    x = np.arange(members * 5, dtype=np.float32).reshape(members, 5)
+    keys = jax.random.split(jax.random.key(0), members)
+    layout = executor.Layout.over(None, members, at_once)
+    assert len(layout.devices) == min(members, 2)
+
+    @jax.jit
+    def run(members, shared):
+        return layout.map(lambda member, shared: (member[0] * shared, jax.random.normal(member[1])), members, shared)
+
+    products, noise = run(layout.place((x, keys)), layout.share(np.float32(3)))
+    assert len(products) % len(layout.devices) == 0
+    np.testing.assert_array_equal(products[:members], 3 * x)
+    np.testing.assert_array_equal(noise[:members], jax.vmap(jax.random.normal)(keys))
+
+
 def test_devices_share_a_chunk():
     assert len(jax.devices()) == 2
     x = np.ones((6, 5), np.float32)

@@ -104,14 +104,32 @@ def _scores():
     return _specs(SCORES)
 
 
-def _models():
+def _objectives():
     from jaxdis.models import OBJECTIVES
 
-    for name, row in OBJECTIVES.items():
-        doc = inspect.getdoc(row.settings) or ""
-        settings = ", ".join(f"{n}={p.default:g}" for n, p in inspect.signature(row.settings).parameters.items())
-        text = f"{name}({settings})\n\n{plain(doc)}"
-        yield Row(name, plain(doc.split("\n")[0]), "", tuple(cited_in(doc)), lambda text=text: text)
+    return [_of_training(name, row.about, row.settings) for name, row in OBJECTIVES.items()]
+
+
+def _models():
+    from jaxdis.models.presets import PRESETS
+
+    return [_of_training(name, row.about, row.make) for name, row in PRESETS.items()]
+
+
+def _of_training(name: str, about, function: Callable) -> Row:
+    """An objective, or a published training run."""
+    doc = plain(inspect.getdoc(function) or "")
+    if about is None:
+        return Row(name, doc.split("\n")[0], "", tuple(cited_in(doc)), lambda: doc)
+    defaults = {n: p.default for n, p in inspect.signature(function).parameters.items()}
+    entries = "\n".join(
+        f"  {n}: {about.settings.get(n, '')} (default {value:g})"
+        if isinstance(value, float)
+        else f"  {n}: default {value!r}"
+        for n, value in defaults.items()
+    )
+    text = f"{about.title}. {about.summary}\n\n{doc}\n\nSettings:\n{entries}"
+    return Row(name, f"{about.title}. {about.summary}", "", about.references, lambda: text)
 
 
 _DRAWN = "drawn by jaxdis, or read from the official file"
@@ -163,6 +181,7 @@ _TABLES: dict[str, Callable] = {
     "metrics": _metrics,
     "relations": _relations,
     "scores": _scores,
+    "objectives": _objectives,
     "models": _models,
     "data": _data,
     "studies": _studies,
@@ -205,7 +224,9 @@ class List:
     `jaxdis list references --bibtex mig dci dsprites` prints BibTeX entries for what was used.
     """
 
-    what: tyro.conf.Positional[Literal["metrics", "relations", "scores", "models", "data", "studies", "references"]]
+    what: tyro.conf.Positional[
+        Literal["metrics", "relations", "scores", "objectives", "models", "data", "studies", "references"]
+    ]
     """The table."""
     names: tyro.conf.Positional[tuple[str, ...]] = ()
     """Rows to show in full; for references, any rows whose publications to show."""

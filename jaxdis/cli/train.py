@@ -6,38 +6,38 @@ from typing import Literal
 
 from jaxdis.cli import terminal
 
-STRENGTHS = ("beta", "gamma", "capacity", "lambda_off_diagonal")
+SWEPT = ("beta", "gamma", "capacity", "lambda_off_diagonal")
 
 
 @dataclasses.dataclass(frozen=True)
 class Train:
     """Train a zoo of autoencoders: every objective × setting × seed in one program.
 
-    Run the same command again and it carries on where it stopped, or says that it is complete.
+    Running the same command again resumes training, or reports that it is complete.
     """
 
     out: Path
-    """The run's own folder: run.json, checkpoints/, zoo.npz."""
+    """Folder of this run alone, for run.json, checkpoints/ and zoo.npz."""
     data: str = "dsprites"
-    """A data set that can be drawn, as `jaxdis list data` shows them."""
+    """Name of a data set of `jaxdis list data` that can be drawn without a file."""
     objective: tuple[str, ...] = ("beta",)
-    """Rows of `jaxdis list models`; several train together when they share a loss."""
+    """Names of `jaxdis list objectives`; several are trained together if they share a loss."""
     beta: tuple[float, ...] = ()
-    """Strengths of beta and beta_tc."""
+    """Weights β of beta and beta_tc."""
     gamma: tuple[float, ...] = ()
-    """Strengths of factor (and the weight of annealed's capacity)."""
+    """Weights γ of factor, and of the deviation from the capacity of annealed."""
     capacity: tuple[float, ...] = ()
-    """Final capacities of annealed."""
+    """Final capacities of annealed, nats."""
     lambda_off_diagonal: tuple[float, ...] = ()
-    """Strengths of dip_i and dip_ii."""
+    """Weights λ_od of dip_i and dip_ii."""
     learning_rate: float | None = None
-    """Of all objectives; each has its paper's default."""
+    """Learning rate of all objectives; by default that of each objective's paper."""
     seeds: int = 1
-    """Seeds 0, 1, … of every setting."""
+    """Number of seeds (0, 1, …) per setting."""
     steps: int = 3000
     """Updates of each member."""
     network: Literal["mlp", "locatello", "burgess"] = "mlp"
-    """mlp trains in minutes on a laptop; the others are the papers' convolutions."""
+    """mlp trains in minutes on a laptop; the others are published convolutional networks."""
     cache: Path | None = None
     """Folder for compiled programs."""
 
@@ -57,9 +57,9 @@ class Train:
         terminal.console().print(finished.message, markup=False)
 
     def _check_settings(self) -> None:
-        """Make sure that every setting given is a number that some objective takes."""
+        """Check that every setting is a number and that some objective has it."""
         used = {name for objective in self.objective for name in self._settings(objective)}
-        for name in STRENGTHS:
+        for name in SWEPT:
             values = getattr(self, name)
             if values and name not in used:
                 raise ValueError(f"{name}: needs an objective that has it, got {', '.join(self.objective)}")
@@ -69,7 +69,7 @@ class Train:
             raise ValueError(f"learning_rate: needs a number above 0, got {self.learning_rate}")
 
     def _settings(self, objective: str) -> dict:
-        """The settings given that this objective has."""
+        """The settings of the command line that this objective has."""
         import inspect
 
         from jaxdis.models import OBJECTIVES
@@ -77,5 +77,5 @@ class Train:
         if objective not in OBJECTIVES:
             raise ValueError(f"objective: needs one of {', '.join(OBJECTIVES)}, got {objective!r}")
         known = inspect.signature(OBJECTIVES[objective].settings).parameters
-        settings = {name: getattr(self, name) for name in STRENGTHS if getattr(self, name) and name in known}
+        settings = {name: getattr(self, name) for name in SWEPT if getattr(self, name) and name in known}
         return settings if self.learning_rate is None else {**settings, "learning_rate": self.learning_rate}

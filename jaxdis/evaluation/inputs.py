@@ -135,8 +135,8 @@ def check_classes(plan: Plan, factors: Factors) -> None:
     needing = [name for name, metric in plan if metric.source.needs_classes]
     if needing and not any(factors.sizes):
         raise ValueError(
-            f"factors: needs at least one discrete factor for {', '.join(needing)}, got continuous ones alone; cut them "
-            "into classes by Factors.binned, or leave these metrics out"
+            f"factors: needs at least one discrete factor for {', '.join(needing)}, got continuous ones alone; "
+            "cut them into classes by Factors.binned, or leave these metrics out"
         )
 
 

@@ -1,6 +1,6 @@
 """Images → posteriors: networks, objectives, and zoos trained in one program."""
 
-from jaxdis.models.config import Adam, Adversary, Config
+from jaxdis.models.config import Adam, Config, DiscriminatorTraining
 from jaxdis.models.evidence import Encoder, Evidence
 from jaxdis.models.members import Members, members
 from jaxdis.models.networks.architectures import Convolutional, Discriminator, Mlp, burgess, locatello
@@ -13,10 +13,10 @@ from jaxdis.models.zoo import Zoo, concatenate, load
 
 __all__ = [
     "Adam",
-    "Adversary",
     "Config",
     "Convolutional",
     "Discriminator",
+    "DiscriminatorTraining",
     "Encoder",
     "Evidence",
     "Hyperparameters",

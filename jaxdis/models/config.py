@@ -1,9 +1,10 @@
-"""What is trained, as one hashable value: everything that may change a number, and nothing that may not."""
+"""What is trained, as one hashable value: everything that may change a number, and nothing else."""
 
 import dataclasses
 from typing import Annotated, Any, Literal
 
 from jaxdis.models.networks.architectures import Convolutional, Discriminator, Mlp
+from jaxdis.models.networks.autoencoder import Autoencoder
 from jaxdis.models.objectives.table import OBJECTIVES, Objective
 from jaxdis.models.objectives.total_correlation import Estimator
 from jaxdis.options import Count, Positive, Range, check_fields
@@ -13,7 +14,7 @@ Decay = Annotated[float, Range(0, 1, below=True)]
 
 @dataclasses.dataclass(frozen=True)
 class Adam:
-    """Adam's static numbers (Kingma & Ba 2015); the learning rate is a hyperparameter."""
+    """Adam's static settings (Kingma & Ba 2015); the learning rate is a hyperparameter."""
 
     b1: Decay = 0.9
     b2: Decay = 0.999
@@ -24,18 +25,24 @@ class Adam:
 
 
 @dataclasses.dataclass(frozen=True)
-class Adversary:
+class DiscriminatorTraining:
     """How FactorVAE's discriminator is trained beside the autoencoder.
 
     Attributes:
-      order: ``simultaneous``: both gradients at the same parameters and on the same batch (Locatello et al. 2020);
-        ``split_batch``: a batch of twice the size, the first half for the autoencoder and the joint, the second half,
-        encoded again, for the permuted codes (Kim & Mnih 2018, algorithm 1; the code behind Mahon et al. 2024);
-        ``sequential``: the autoencoder first, then the discriminator on fresh codes of the updated encoder (the code of
-        Julka et al. 2024).
-      encoder_sees_discriminator: with ``split_batch``, let the encoder also descend on the discriminator's loss of the
-        joint, as the code behind Mahon et al. (2024) does because its codes are not detached.
-      clip: keep the discriminator's probabilities within [1e-6, 1 − 1e-6] in its loss (code of Locatello et al. 2020).
+      order: order of the two updates:
+
+        * ``simultaneous``: both gradients are taken at the same parameters and on the same batch (Locatello et al.
+          2020).
+        * ``split_batch``: a batch of twice the size, whose first half is for the autoencoder and the joint and whose
+          second half, encoded separately, is for the permuted codes (Kim & Mnih 2018, algorithm 1; the code behind
+          Mahon et al. 2024).
+        * ``sequential``: the autoencoder first, then the discriminator on fresh codes of the updated encoder (the code
+          of Julka et al. 2024).
+      encoder_sees_discriminator: whether the encoder also descends on the discriminator's loss of the joint, as in the
+        code behind Mahon et al. (2024), where codes are not detached.
+      clip: whether the discriminator's probabilities are clipped to [1e-6, 1 − 1e-6] in its loss, as in the code of
+        Locatello et al. (2020).
+      network, optimizer: the discriminator and its optimizer.
     """
 
     order: Literal["simultaneous", "split_batch", "sequential"] = "simultaneous"
@@ -50,22 +57,26 @@ class Adversary:
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """One training program. Hashable: the compilation's key, the cell's identity and the command line's flags at once.
+    """One training program. Hashable: it is the compilation key and the identity of a study's cells.
 
     Attributes:
-      data: name of a data set in ``jaxdis.data``; when data are passed to ``train``, only a label.
-      objective: row of ``OBJECTIVES``, or several that share one loss, for a zoo that mixes them.
+      data: name of a data set in ``jaxdis.data``; only a label if data are passed to ``train``.
+      objective: name of a row of ``OBJECTIVES``, or of several that share one loss, for a zoo that mixes them.
       network: :class:`~jaxdis.models.networks.architectures.Mlp`,
         :class:`~jaxdis.models.networks.architectures.Convolutional` or any hashable object with ``init``, ``encode``
         and ``decode`` (see :mod:`jaxdis.models.networks.custom`).
       steps: updates of each member.
-      batch_size: images of one update (per half for ``split_batch``).
-      estimator: of total correlation, for the objectives that weigh it.
+      batch_size: images per update (per half for ``split_batch``).
+      estimator: estimator of total correlation on a batch, as in
+        :func:`~jaxdis.models.objectives.total_correlation.decompose`.
       reconstruction: ``bernoulli`` (cross-entropy of logits; targets need not be binary) or ``squared_error`` (½‖x−x̂‖²,
-        the decoder's output being the mean).
-      subtract_entropy: report Bernoulli reconstruction less the images' own entropy (changes no gradient).
-      precision: of the networks' matrix products: ``float32``, ``tensorfloat32`` (accelerators; the same as float32 on
-        CPU) or ``bfloat16`` activations. Parameters, losses and moments are float32 always.
+        where the decoder's output is the mean).
+      subtract_entropy: report the Bernoulli reconstruction error minus the entropy of the images, which changes no
+        gradient.
+      precision: precision of the networks' matrix products: ``float32``, ``tensorfloat32`` (on accelerators; the same
+        as float32 on CPU) or ``bfloat16`` activations. Parameters, losses and moments are always float32.
+      optimizer: optimizer of the autoencoder.
+      discriminator: discriminator of the objective ``factor``, and how it is trained.
     """
 
     data: str = "dsprites"
@@ -78,14 +89,22 @@ class Config:
     subtract_entropy: bool = False
     precision: Literal["float32", "tensorfloat32", "bfloat16"] = "float32"
     optimizer: Adam = Adam()
-    adversary: Adversary = Adversary()
+    discriminator: DiscriminatorTraining = DiscriminatorTraining()
 
     def __post_init__(self):
         check_fields(self)
 
+    def autoencoder(self, micro_batch: int | None = None) -> Autoencoder:
+        """The network as programs run it."""
+        return Autoencoder(self.network, self.precision, micro_batch)
+
 
 def objective_of(config: Config) -> Objective:
-    """The row that a config trains; the first of several, after checking that they share one loss."""
+    """The row of ``OBJECTIVES`` that a config trains (of several, the first).
+
+    Raises:
+      ValueError: for an unknown name, or for objectives that do not share one loss.
+    """
     names = (config.objective,) if isinstance(config.objective, str) else tuple(config.objective)
     if not names:
         raise ValueError("objective: needs at least one name, got ()")
@@ -99,7 +118,7 @@ def objective_of(config: Config) -> Objective:
 
 
 def describe(value) -> Any:
-    """A config as plain JSON values; dataclasses say their type."""
+    """A config as plain JSON values; each dataclass is a dict with its type."""
     if dataclasses.is_dataclass(value):
         if hasattr(value, "description"):
             return value.description()
@@ -116,7 +135,7 @@ def restored(description) -> Any:
     """The inverse of :func:`describe`, for the types of this package.
 
     Raises:
-      ValueError: for another type, such as a user's own network.
+      ValueError: for any other type, such as a user's own network.
     """
     if isinstance(description, list):
         return tuple(restored(entry) for entry in description)
@@ -131,4 +150,4 @@ def restored(description) -> Any:
         raise ValueError(f"config: {error}") from None
 
 
-_TYPES = {kind.__name__: kind for kind in (Config, Adam, Adversary, Discriminator, Mlp, Convolutional)}
+_TYPES = {kind.__name__: kind for kind in (Config, Adam, DiscriminatorTraining, Discriminator, Mlp, Convolutional)}

@@ -1,4 +1,4 @@
-"""How well the members explain images, and a zoo's encoders as a value that goes through ``jit``."""
+"""How well members explain images, and a zoo's encoders as a value that can be passed through ``jit``."""
 
 import dataclasses
 import functools
@@ -9,8 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Key
 
+from jaxdis import executor
+from jaxdis.executor import Layout
 from jaxdis.models.images import checked_images, unit_images
-from jaxdis.models.networks.precision import InPrecision
+from jaxdis.models.networks.autoencoder import Autoencoder
 from jaxdis.models.objectives.distributions import negative_log_likelihood
 from jaxdis.models.zoo import Zoo
 from jaxdis.options import Count, checked
@@ -28,64 +30,63 @@ class Evidence(NamedTuple):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Encoder:
-    """``images [n, h, w, c] → codes [m, n, d]`` (posterior means) of a zoo, as a value that goes through ``jit``."""
+    """``images [n, h, w, c] → codes [m, n, d]`` (posterior means) of a zoo, as a value that ``jit`` accepts."""
 
     params: Any
-    network: Any = dataclasses.field(metadata={"static": True})
-    precision: str = dataclasses.field(metadata={"static": True})
+    autoencoder: Autoencoder = dataclasses.field(metadata={"static": True})
 
     @classmethod
     def of(cls, zoo: Zoo) -> "Encoder":
-        return cls(zoo.params, zoo.config.network, zoo.config.precision)
+        return cls(zoo.params, zoo.config.autoencoder())
 
     def __call__(self, images: Num[Array, "n h w c"]) -> Float[Array, "m n d"]:
-        networks, pixels = InPrecision(self.network, self.precision), unit_images(images)
-        return jax.lax.map(lambda member: networks.encode(member, pixels)[0], self.params)
+        pixels = unit_images(images)
+        return jax.lax.map(lambda params: self.autoencoder.encode(params, pixels)[0], self.params)
 
 
 @checked
 def evidence(zoo: Zoo, images, key: Key[Array, ""], *, batch_size: Count = 256) -> Evidence:
-    """Reconstruction error, KL and ELBO of images under every member, one code drawn for each image.
+    """Reconstruction error, KL divergence and ELBO of images under every member, from one sampled code per image.
 
     Args:
       zoo: ``m`` members.
       images: ``[n, h, w, c]``.
-      key: the code of image i under member j is drawn with ``fold_in(fold_in(key, i), j)``, so that batches do not
-        matter.
+      key: the code of image i under member j is drawn with ``fold_in(fold_in(key, i), j)`` and does not depend on the
+        batch size.
       batch_size: images at a time.
 
     Raises:
-      ValueError: for images that do not suit the zoo.
+      ValueError: for arrays that are not images or do not have the zoo's image shape.
     """
     rows = checked_images(images, "images", zoo.config.network.image_shape)
-    config = zoo.config
-    networks = InPrecision(config.network, config.precision)
-    total = np.zeros((2, len(zoo)))
-    for start in range(0, len(rows), batch_size):
-        part = rows[start : start + batch_size]
-        # Fill the last chunk up, so that one program serves them all; weight 0 leaves the filling out.
-        weights = (np.arange(batch_size) < len(part)).astype(np.float32)
-        part = np.concatenate([part, np.repeat(part[:1], batch_size - len(part), axis=0)])
-        total += np.asarray(_evidence(networks, config.reconstruction, zoo.params, part, weights, key, np.int32(start)))
-    reconstruction, kl = total / len(rows)
+    config, n, m = zoo.config, len(rows), len(zoo)
+    layout = Layout.over(None, m)
+    members = layout.place((zoo.params, np.arange(m, dtype=np.int32)))
+    total = np.zeros((m, 2))
+    for places in executor.chunks(n, min(batch_size, n)):
+        # The last chunk repeats an image; its weight is 0.
+        weights = (places[0] + np.arange(len(places)) < n).astype(np.float32)
+        part = (executor.take(rows, places), weights, key, np.int32(places[0]))
+        total += np.asarray(_evidence(config.autoencoder(), config.reconstruction, layout, members, part))[:m]
+    reconstruction, kl = total.T / n
     return Evidence(reconstruction, kl, -reconstruction - kl)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
-def _evidence(networks: InPrecision, reconstruction: str, params, rows, weights, key, start) -> Array:
-    images = unit_images(jnp.asarray(rows))
-    numbers = start + jnp.arange(images.shape[0], dtype=jnp.int32)
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def _evidence(autoencoder: Autoencoder, reconstruction: str, layout: Layout, members, part) -> Array:
+    """Weighted sums over images of reconstruction error and KL divergence, ``[m, 2]``."""
+    rows, weights, key, start = part
+    numbers = start + jnp.arange(rows.shape[0], dtype=jnp.int32)
+    likelihood = functools.partial(negative_log_likelihood, reconstruction=reconstruction)
 
-    def one(member):
-        params, number = member
-        mean, log_variance = networks.encode(params, images)
+    def sums(member, shared):
+        (params, number), (images, weights, key, numbers) = member, shared
+        mean, log_variance = autoencoder.encode(params, images)
         keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.fold_in(key, i), number))(numbers)
         noise = jax.vmap(lambda key: jax.random.normal(key, mean.shape[1:]))(keys)
-        logits = networks.decode(params, mean + jnp.exp(0.5 * log_variance) * noise)
-        likelihood = functools.partial(negative_log_likelihood, reconstruction=reconstruction)
+        logits = autoencoder.decode(params, mean + jnp.exp(0.5 * log_variance) * noise)
         errors = jax.vmap(lambda logits, image: likelihood(logits[None], image[None]))(logits, images)
         kl = 0.5 * (jnp.square(mean) + jnp.exp(log_variance) - log_variance - 1).sum(1)
         return jnp.stack([errors @ weights, kl @ weights])
 
-    m = jax.tree.leaves(params)[0].shape[0]
-    return jax.lax.map(one, (params, jnp.arange(m, dtype=jnp.int32))).T
+    return layout.map(sums, members, (unit_images(jnp.asarray(rows)), weights, key, numbers))

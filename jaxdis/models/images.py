@@ -1,4 +1,4 @@
-"""Images and what draws them: renderers are called, and images are checked, in one way."""
+"""Images and renderers: how renderers are called and how images are checked."""
 
 import dataclasses
 import inspect
@@ -12,7 +12,7 @@ import numpy as np
 from jaxdis.arrays import as_numpy
 from jaxdis.typing import Array
 
-# Folded into a key, this gives a stream that no split of that key shares.
+# Folded into a key, this gives a stream that is distinct from every split of that key.
 _NOISE = 0x6E6F6973
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -22,13 +22,13 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 class Images:
     """A renderer and how it is called: ``images(factors [n, k], key) → [n, h, w, c]``.
 
-    The value is a pytree, so that it may be passed to jitted functions: a renderer that is a pytree of arrays goes in
-    as arguments and its tables are not compiled into programs; any other renderer is static.
+    The value is a pytree, so that it can be passed to jitted functions. A renderer that is a pytree of arrays becomes
+    an argument, and its tables are not compiled into programs; any other renderer is static.
 
     Attributes:
-      arrays: the renderer itself where it is a pytree of arrays, else ``()``.
-      render: the renderer where it is none, else None.
-      takes_key: whether it has a second positional parameter, the key of its noise.
+      arrays: the renderer itself if it is a pytree of arrays, else ``()``.
+      render: the renderer if it is not a pytree of arrays, else None.
+      takes_key: whether the renderer has a second positional parameter, the key of its noise.
       draws_noise: whether its images depend on that key.
     """
 
@@ -39,7 +39,7 @@ class Images:
 
     @classmethod
     def of(cls, render: "Callable | Images") -> "Images":
-        """The renderer ``render(factors)`` or ``render(factors, key)``, wrapped; one that is wrapped stays as it is."""
+        """Wrap a renderer, ``render(factors)`` or ``render(factors, key)``; a wrapped one is returned unchanged."""
         if isinstance(render, cls):
             return render
         if not callable(render):
@@ -51,28 +51,28 @@ class Images:
 
     @property
     def renderer(self) -> Callable:
-        """What was wrapped."""
+        """The wrapped renderer."""
         return self.arrays if self.render is None else self.render
 
     def __call__(self, factors: Array, key: Array) -> Array:
-        """Images of factors; all noise follows from the one key."""
+        """Images of factors, with all noise from one key."""
         return self.renderer(factors, key) if self.takes_key else self.renderer(factors)
 
     def apart(self, factors: Array, keys: Array) -> Array:
-        """Images of factors, each with the noise of its own key, so that it depends on no other image."""
+        """Images of factors, each with noise from its own key, so that no image depends on another."""
         if not self.draws_noise:
             return self(factors, keys[0])
         return jax.vmap(lambda row, key: self(row[None], key)[0])(factors, keys)
 
 
 def noise_key(key: Array) -> Array:
-    """A key for the noise of images; no split of the given key, and so nothing drawn from these, shares it."""
+    """A key for the noise of images, distinct from every split of the given key."""
     return jax.random.fold_in(key, _NOISE)
 
 
 def unit_images(images: Array) -> Array:
     """float32 in [0, 1] from float, boolean or uint8 (0…255) images."""
-    flat = images.reshape(images.shape[0], -1)  # a last axis of length 1 would not be vectorized on CPU
+    flat = images.reshape(images.shape[0], -1)  # a last axis of length 1 is not vectorized on CPU
     scale = np.float32(1 / 255 if images.dtype == jnp.uint8 else 1)
     return (flat.astype(jnp.float32) * scale).reshape(images.shape)
 
@@ -81,7 +81,7 @@ def checked_images(images, name: str, image_shape: tuple[int, int, int] | None =
     """Images on the host as ``[n, h, w, c]``, uint8 or float32.
 
     Raises:
-      ValueError: for a shape, dtype or range that images do not have, or another image shape than needed.
+      ValueError: for a shape, dtype or range of values that images cannot have, or another image shape than needed.
     """
     array = as_numpy(images, name)
     array = array[..., None] if array.ndim == 3 else array
@@ -94,14 +94,14 @@ def checked_images(images, name: str, image_shape: tuple[int, int, int] | None =
     if array.dtype.kind not in "bf":
         raise ValueError(f"{name}: needs uint8 (0…255), bool or real numbers in [0, 1], got dtype {array.dtype}")
     low, high = float(array.min()), float(array.max())
-    # NaN compares false, so it is caught here too.
+    # NaN compares false and is therefore caught here too.
     if not (low >= 0 and high <= 1):
         raise ValueError(f"{name}: needs values in [0, 1] (or uint8 in 0…255), got {low:g} to {high:g}")
     return array.astype(np.float32)
 
 
 def _takes_key(render: Callable) -> bool:
-    """Whether the renderer has a second positional parameter, for renderers that draw noise."""
+    """Whether the renderer has a second positional parameter, as renderers that draw noise do."""
     try:
         parameters = inspect.signature(render).parameters.values()
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Which members a zoo has: a key, hyperparameters and a label for each."""
+"""Which members a zoo has: a key, hyperparameters and a label per member."""
 
 import inspect
 import itertools
@@ -15,9 +15,9 @@ from jaxdis.models.objectives.table import OBJECTIVES
 from jaxdis.options import Range, Seed, checked_value, is_key, is_keys, shown
 from jaxdis.typing import Array
 
-# A key and a label are made for each at once.
+# Keys and labels of all seeds are held in memory.
 MOST_SEEDS = 10**6
-# More than any zoo has; labels of so many are a few hundred megabytes.
+# More than any zoo has. Their labels take a few hundred megabytes.
 MOST_MEMBERS = 100_000
 
 
@@ -34,15 +34,15 @@ def members(sweep: Mapping[str, Mapping], seeds: int | Sequence[int] = 1) -> Mem
 
     Args:
       sweep: objective → settings, each a number or a sequence of numbers, such as ``{"beta": {"beta": [1, 4, 16]},
-        "dip_i": {}}``; all combinations of sequences are taken. Objectives must share one loss to train together.
-      seeds: how many (0, 1, …) or which. A seed's key is ``jax.random.key(seed)`` under every setting, as in Locatello
-        et al. (2020).
+        "dip_i": {}}``. Every combination is a setting. Objectives must share one loss to be trained together.
+      seeds: how many (0, 1, …), or which. The key of a seed is ``jax.random.key(seed)`` under every setting, as in
+        Locatello et al. (2020).
 
     Returns:
-      Members in the order of objectives, then settings, then seeds.
+      Members ordered by objective, then setting, then seed.
 
     Raises:
-      ValueError: for an unknown objective or setting, or no members.
+      ValueError: for an unknown objective or setting, or if there are no members.
     """
     seeds = _seeds(seeds)
     if not isinstance(sweep, Mapping):
@@ -66,20 +66,20 @@ def members(sweep: Mapping[str, Mapping], seeds: int | Sequence[int] = 1) -> Mem
 
 
 def checked_members(config: Config, keys, hyperparameters, labels):
-    """Keys ``[m]``, hyperparameters as float32 ``[m]`` each, and ``m`` labels, after checking all of them.
+    """Keys ``[m]``, hyperparameters as float32 ``[m]`` each, and ``m`` labels, all of them checked.
 
     Raises:
-      ValueError: naming the argument, what came and what is needed.
+      ValueError: naming the argument, what it needs and what it got.
     """
     keys = jnp.stack(keys) if isinstance(keys, list | tuple) and keys and all(map(is_key, keys)) else keys
     if not is_keys(keys):
         raise ValueError(f"keys: needs typed keys such as jax.random.split(jax.random.key(0)), got {shown(keys)}")
     keys = keys.reshape(1) if keys.ndim == 0 else keys
     if keys.ndim != 1 or not len(keys):
-        raise ValueError(f"keys: needs shape [m], one key a member, got {keys.shape}")
+        raise ValueError(f"keys: needs shape [m], one key per member, got {keys.shape}")
     if not hasattr(hyperparameters, "_fields") or "learning_rate" not in hyperparameters._fields:
         raise ValueError(
-            "hyperparameters: needs what OBJECTIVES[name].settings(…) gives, a NamedTuple with a learning_rate, got "
+            "hyperparameters: needs what OBJECTIVES[name].settings(…) returns, a NamedTuple with a learning_rate, got "
             f"{type(hyperparameters).__name__}"
         )
     m = len(keys)
@@ -88,14 +88,13 @@ def checked_members(config: Config, keys, hyperparameters, labels):
     }
     hyperparameters = type(hyperparameters)(**columns)
     name = config.objective if isinstance(config.objective, str) else "+".join(config.objective)
-    if not objective_of(config).adversarial and np.any(columns.get("adversary", 0)):
-        raise ValueError(
-            f"hyperparameters: the objective {name} has no discriminator, but adversary is {columns['adversary']}"
-        )
+    if not objective_of(config).discriminator and np.any(columns.get("density_ratio", 0)):
+        weight = columns["density_ratio"]
+        raise ValueError(f"hyperparameters: the objective {name} has no discriminator, but density_ratio is {weight}")
     if labels is None:
         labels = [{"objective": name, **{n: float(c[i]) for n, c in columns.items()}} for i in range(m)]
     if not isinstance(labels, Sequence) or len(labels) != m or not all(isinstance(label, Mapping) for label in labels):
-        raise ValueError(f"labels: needs {m} entries, one dict a member, got {shown(labels)}")
+        raise ValueError(f"labels: needs {m} entries, one dict per member, got {shown(labels)}")
     return keys, hyperparameters, tuple(dict(label) for label in labels)
 
 
@@ -108,7 +107,7 @@ def _seeds(seeds) -> tuple[int, ...]:
 
 
 def _setting_values(name: str, values) -> tuple[float, ...]:
-    """One or several numbers of at least 0."""
+    """The values of one setting: a finite number of at least 0, or several."""
     values = as_numpy(values, name)
     if values.dtype.kind not in "fiu" or values.ndim > 1 or not np.isfinite(values).all() or (values < 0).any():
         raise ValueError(
@@ -136,7 +135,7 @@ def _column(name: str, value, m: int) -> np.ndarray:
         raise ValueError(f"hyperparameters: {name} needs numbers, got dtype {array.dtype}")
     array = array.astype(np.float32)
     if array.shape not in ((), (m,)):
-        raise ValueError(f"hyperparameters: {name} needs a number or shape [{m}], one a member, got {array.shape}")
+        raise ValueError(f"hyperparameters: {name} needs a number or shape [{m}], one per member, got {array.shape}")
     if not np.isfinite(array).all():
         raise ValueError(f"hyperparameters: {name} needs finite numbers, got {array}")
     if name.endswith("learning_rate") and (array < 0).any():

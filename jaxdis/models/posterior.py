@@ -1,21 +1,23 @@
-"""Encoding and decoding for a whole zoo, some images at a time."""
+"""Encoding and decoding with every member of a zoo: members over devices, images in chunks of one size."""
 
-import dataclasses
 import functools
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxdis import executor
 from jaxdis.arrays import as_numpy
+from jaxdis.executor import Layout
 from jaxdis.models.config import Config
 from jaxdis.models.images import Images, checked_images, noise_key, unit_images
-from jaxdis.models.networks.precision import InPrecision
+from jaxdis.models.networks.autoencoder import Autoencoder
 from jaxdis.models.objectives.distributions import expected_images
-from jaxdis.options import Count, checked_value, shown
+from jaxdis.options import Count, checked_devices, checked_value, shown
 
-# One program serves any number of images: chunks are padded to this size.
+# Images at a time: one program then serves any number of images.
 _CHUNK = 256
 
 
@@ -26,58 +28,52 @@ class Posterior(NamedTuple):
     variance: np.ndarray
 
 
-@dataclasses.dataclass(frozen=True)
-class _Networks:
-    """What the programs below are compiled for."""
-
-    network: Any
-    precision: str
-    reconstruction: str
-
-    @classmethod
-    def of(cls, config: Config) -> "_Networks":
-        return cls(config.network, config.precision, config.reconstruction)
-
-    def apply(self) -> InPrecision:
-        return InPrecision(self.network, self.precision)
-
-
-def encode(config: Config, params, images, *, render=None, key=None, batch_size: int | None = None) -> Posterior:
+def encode(
+    config: Config,
+    params,
+    images,
+    *,
+    render=None,
+    key=None,
+    batch_size: int | None = None,
+    devices: Sequence[jax.Device] | None = None,
+) -> Posterior:
     """Posteriors of images under every member.
 
     Args:
-      config: of the zoo.
-      params: leaves ``[m, …]``.
+      config: config of the zoo.
+      params: parameters with leaves ``[m, …]``.
       images: ``[n, h, w, c]``, uint8 or real in [0, 1]; with ``render``, factors ``[n, k]``.
-      render: ``factors → images`` or ``factors, key → images``, pure: images are then made inside the program and never
-        held together.
-      key: of the noise that a renderer draws; None: ``jax.random.key(0)``. The noise of an image follows from the key
-        and the image's place, whatever the batch size.
+      render: pure function ``factors → images`` or ``factors, key → images``. Images are then rendered inside the
+        program and never held in memory together.
+      key: key of the noise that a renderer draws; None: ``jax.random.key(0)``. The noise of an image depends on the key
+        and on the image's place alone, not on the batch size.
       batch_size: images at a time; None: 256.
+      devices: devices over which members are spread; None: all devices of the default backend.
 
     Raises:
-      ValueError: for images that are not such, or of another shape than the networks'.
+      ValueError: for arrays that are not images or do not have the networks' image shape.
     """
     if render is None:
         rows = checked_images(images, "images", config.network.image_shape)
     else:
         rows = _checked_factors(images, render)
-    networks = _Networks.of(config)
-    drawn = None if render is None else Images.of(render)
+    layout = _layout(params, devices)
+    placed = layout.place(params)
     key = noise_key(jax.random.key(0) if key is None else key)
-    size, start, parts = _checked_batch(batch_size), 0, []
-    for part, count in _chunks(rows, size):
-        found = _encode(networks, params, drawn, part, key, np.uint32(start))
-        parts.append([np.asarray(leaf)[:, :count] for leaf in found])
-        start += count
-    mean, log_variance = (np.concatenate(column, axis=1) for column in zip(*parts, strict=True))
+    renderer, key = layout.share((None if render is None else Images.of(render), key))
+    program = functools.partial(_encode, config.autoencoder(), layout, placed, renderer, key)
+    mean, log_variance = _in_chunks(program, rows, batch_size, _num_members(params))
     return Posterior(mean, np.exp(log_variance))
 
 
-def decode(config: Config, params, codes, *, batch_size: int | None = None) -> np.ndarray:
+def decode(
+    config: Config, params, codes, *, batch_size: int | None = None, devices: Sequence[jax.Device] | None = None
+) -> np.ndarray:
     """Expected images ``[m, n, h, w, c]`` in [0, 1].
 
     Args:
+      config, params, batch_size, devices: as in :func:`encode`.
       codes: ``[m, n, d]``, or ``[n, d]`` for every member.
 
     Raises:
@@ -87,55 +83,56 @@ def decode(config: Config, params, codes, *, batch_size: int | None = None) -> n
     if codes.dtype.kind not in "fiub":
         raise ValueError(f"codes: needs real numbers, got dtype {codes.dtype}")
     codes = codes.astype(np.float32)
-    m = jax.tree.leaves(params)[0].shape[0]
+    m = _num_members(params)
     codes = np.broadcast_to(codes, (m, *codes.shape)) if codes.ndim == 2 else codes
     d = getattr(config.network, "num_codes", codes.shape[-1] if codes.ndim else 0)
     if codes.ndim != 3 or codes.shape[0] != m or codes.shape[2] != d or not codes.size:
         raise ValueError(f"codes: needs shape [n, {d}] or [{m}, n, {d}], got {codes.shape}")
-    networks = _Networks.of(config)
-    parts = [
-        np.asarray(_decode(networks, params, np.swapaxes(part, 0, 1)))[:, :count]
-        for part, count in _chunks(np.swapaxes(codes, 0, 1), _checked_batch(batch_size))
-    ]
-    return np.concatenate(parts, axis=1)
+    layout = _layout(params, devices)
+    placed = layout.place(params)
+
+    def program(part, start):
+        members = (placed, layout.place(np.swapaxes(part, 0, 1)))
+        return _decode(config.autoencoder(), config.reconstruction, layout, members)
+
+    return _in_chunks(program, np.swapaxes(codes, 0, 1), batch_size, m)
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def _encode(networks: _Networks, params, drawn: Images | None, rows, key, start):
-    """Posteriors of images, or of what a renderer draws of factors that begin at a place among all."""
-    if drawn is not None:
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _encode(autoencoder: Autoencoder, layout: Layout, params, renderer: Images | None, key, rows, start):
+    """Posteriors of images, or of what a renderer draws from factors; ``start`` is the place of the first row."""
+    if renderer is not None:
         places = start + jnp.arange(len(rows), dtype=jnp.uint32)
-        rows = drawn.apart(rows, jax.vmap(jax.random.fold_in, (None, 0))(key, places))
-    images = unit_images(rows)
-    return jax.lax.map(lambda member: tuple(networks.apply().encode(member, images)), params)
+        rows = renderer.apart(rows, jax.vmap(jax.random.fold_in, (None, 0))(key, places))
+    return layout.map(autoencoder.encode, params, unit_images(rows))
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def _decode(networks: _Networks, params, codes):
-    def one(member):
-        params, codes = member
-        return expected_images(networks.apply().decode(params, codes), networks.reconstruction)
-
-    return jax.lax.map(one, (params, jnp.asarray(codes)))
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def _decode(autoencoder: Autoencoder, reconstruction: str, layout: Layout, members):
+    return layout.map(lambda member, _: expected_images(autoencoder.decode(*member), reconstruction), members)
 
 
-def _chunks(rows: np.ndarray, size: int):
-    """Chunks of one size, the last filled up with its first row, and how many rows of each count."""
-    if not len(rows):
+def _in_chunks(program: Callable, rows: np.ndarray, batch_size: int | None, num_members: int):
+    """``program(chunk, start)`` over chunks of rows; its leaves ``[members, rows, …]`` without what was filled up."""
+    n = len(rows)
+    if not n:
         raise ValueError("images: needs at least one, got none")
-    size = min(size, len(rows))
-    for start in range(0, len(rows), size):
-        part = rows[start : start + size]
-        count = len(part)
-        yield np.concatenate([part, np.repeat(part[:1], size - count, axis=0)]) if count < size else part, count
+    size = min(checked_value("batch_size", Count | None, batch_size) or _CHUNK, n)
+    running = (program(executor.take(rows, places), np.uint32(places[0])) for places in executor.chunks(n, size))
+    parts = executor.fetched(running)
+    return jax.tree.map(lambda *parts: np.concatenate(parts, axis=1)[:num_members, :n], *parts)
 
 
-def _checked_batch(batch_size: int | None) -> int:
-    return checked_value("batch_size", Count | None, batch_size) or _CHUNK
+def _num_members(params) -> int:
+    return jax.tree.leaves(params)[0].shape[0]
+
+
+def _layout(params, devices) -> Layout:
+    return Layout.over(checked_devices(devices), _num_members(params))
 
 
 def _checked_factors(factors, render) -> np.ndarray:
-    """Class numbers ``[n, k]`` for a renderer."""
+    """Factor classes ``[n, k]`` for a renderer."""
     if not callable(render):
         raise ValueError(f"render: needs a function of factors, got {shown(render)}")
     rows = as_numpy(factors, "factors")

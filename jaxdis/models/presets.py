@@ -1,21 +1,23 @@
-"""The training runs of three papers, as values: what to train, and which members.
+"""The training runs of three papers, as values: what is trained, and which members.
 
-Step counts are an argument throughout; the papers' own are the defaults. Where a paper and its released code differ,
-the choice is an argument and its default is named.
+Every function returns :class:`Run` values. The number of updates is an argument, and the paper's is the default. Where
+a paper and its released code differ, ``as_released`` chooses the code, which is the default.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from jaxdis.models.config import Adversary, Config
+from jaxdis.models.config import Config, DiscriminatorTraining
 from jaxdis.models.members import Members, members
 from jaxdis.models.networks.architectures import Discriminator, burgess, locatello
-from jaxdis.models.objectives.table import beta_tc_parts
+from jaxdis.models.objectives.table import About, beta_tc_parts
+from jaxdis.options import checked
 
 # Locatello et al. (2020), Table 3.
-LOCATELLO_STRENGTHS: dict[str, dict[str, tuple[float, ...]]] = {
+LOCATELLO_SWEEP: dict[str, dict[str, tuple[float, ...]]] = {
     "beta": {"beta": (1, 2, 4, 6, 8, 16)},
     "annealed": {"capacity": (5, 10, 25, 50, 75, 100)},
     "factor": {"gamma": (10, 20, 30, 40, 50, 100)},
@@ -25,109 +27,161 @@ LOCATELLO_STRENGTHS: dict[str, dict[str, tuple[float, ...]]] = {
 }
 
 
-class Preset(NamedTuple):
-    """One program and its members: ``train(preset.config, *preset.members)``."""
+class Run(NamedTuple):
+    """One program and its members: ``train(run.config, *run.members)``."""
 
     config: Config
     members: Members
 
 
+@checked
 def locatello2020(
     data: str = "dsprites",
     *,
     seeds: int | Sequence[int] = 50,
     steps: int = 300_000,
-    kernel: str = "code",
-    literal_steps: bool = False,
-    strengths: dict | None = None,
-) -> tuple[Preset, Preset]:
-    """The study of Locatello et al. (2020): six objectives × six strengths × seeds on one data set.
+    as_released: bool = True,
+    halve_factor_steps: bool = False,
+    sweep: Mapping | None = None,
+) -> tuple[Run, ...]:
+    """Locatello et al. (2020): batch 64, ten codes, Adam at 1e-4, a Bernoulli decoder, and Tables 2 to 4.
 
-    Batch 64, ten codes, Adam at 1e-4, Bernoulli decoder, Tables 2 to 4; their own estimator of total correlation.
+    Their own estimator of total correlation is used. The runs are two compilations: the five objectives that share a
+    loss, and FactorVAE.
 
     Args:
-      kernel: ``code``: 2 × 2 kernels in the last two encoder convolutions, as released; ``paper``: Table 2.
-      literal_steps: FactorVAE for half the steps. In the released code both of its optimizers count the global step, so
-        that (from reading; not run) training ends after 150 000 updates of 300 000.
-      strengths: fewer settings, in the form of :data:`LOCATELLO_STRENGTHS`.
-
-    Returns:
-      Two presets, two compilations: the five objectives that share a loss, and FactorVAE.
+      data: name of a data set.
+      seeds: how many (0, 1, …), or which.
+      steps: updates of each member.
+      as_released: 2 × 2 kernels in the last two encoder convolutions; False: 4 × 4 kernels throughout, as in Table 2.
+      halve_factor_steps: train FactorVAE for half the updates. In the released code both of its optimizers count the
+        global step, so that training ends after 150 000 updates of 300 000 (according to the code; not verified by
+        running it).
+      sweep: fewer settings, in the form of :data:`LOCATELLO_SWEEP`.
     """
-    strengths = LOCATELLO_STRENGTHS if strengths is None else strengths
-    shared = {name: settings for name, settings in strengths.items() if name != "factor"}
-    network = locatello(kernel)
-    plain = Config(data=data, objective=tuple(shared), network=network, steps=steps, estimator="locatello")
-    factor = Config(
-        data=data,
-        objective="factor",
-        network=network,
-        steps=steps // 2 if literal_steps else steps,
-        adversary=Adversary(order="simultaneous"),
-    )
-    rows = [(plain, shared), (factor, {"factor": strengths["factor"]})] if "factor" in strengths else [(plain, shared)]
-    return tuple(Preset(config, members(sweep, seeds)) for config, sweep in rows if sweep)
+    sweep = LOCATELLO_SWEEP if sweep is None else sweep
+    shared = {name: settings for name, settings in sweep.items() if name != "factor"}
+    settings = {"data": data, "network": locatello(as_released=as_released)}
+    runs = []
+    if shared:
+        config = Config(objective=tuple(shared), steps=steps, estimator="locatello2020", **settings)
+        runs.append(Run(config, members(shared, seeds)))
+    if "factor" in sweep:
+        config = Config(objective="factor", steps=steps // 2 if halve_factor_steps else steps, **settings)
+        runs.append(Run(config, members({"factor": sweep["factor"]}, seeds)))
+    return tuple(runs)
 
 
+@checked
 def mahon2024(
     data: str = "dsprites",
     *,
     seeds: int | Sequence[int] = 5,
     steps: int = 1_152_000,
-    variant: str = "yann_custom",
-    literal: bool = True,
-) -> tuple[Preset, ...]:
-    """β-VAE, β-TCVAE and FactorVAE of Mahon et al. (2024), "all default parameters as specified in the code".
+    section: Literal["custom", "dsprites"] = "custom",
+    as_released: bool = True,
+) -> tuple[Run, ...]:
+    """Mahon et al. (2024), "all default parameters as specified in the code".
 
-    That is ambiguous between the code's ``Custom`` and ``dsprites`` sections; only the first exists for all data sets
-    and is the default. The step count is 100 epochs of dSprites; FactorVAE doubles both epochs and batch, so that its
-    number of updates is the same. β-TCVAE is trained by its parts,
-    :func:`~jaxdis.models.objectives.table.beta_tc_parts`, with the estimator ``mss_yann``.
+    The number of updates is 100 epochs of dSprites. FactorVAE doubles both epochs and batch, so that it has as many
+    updates. β-TCVAE is trained by its parts (:func:`~jaxdis.models.objectives.table.beta_tc_parts`), with the estimator
+    ``mahon2024``.
 
     Args:
-      literal: FactorVAE as the code runs: the encoder also descends on the discriminator's loss, and five hidden layers
-        of the discriminator where its documentation says six.
+      data: name of a data set.
+      seeds: how many (0, 1, …), or which.
+      steps: updates of each member.
+      section: section of the code's settings, which the paper leaves open; only ``custom`` exists for all data sets.
+      as_released: FactorVAE as the code runs it: its encoder also descends on the discriminator's loss, and the
+        discriminator has five hidden layers where its documentation has six.
     """
-    if variant not in ("yann_custom", "yann_dsprites"):
-        raise ValueError(f"variant: needs 'yann_custom' or 'yann_dsprites', got {variant!r}")
-    custom = variant == "yann_custom"
-    adversary = Adversary(
+    custom = section == "custom"
+    discriminator = DiscriminatorTraining(
         order="split_batch",
-        encoder_sees_discriminator=literal,
+        encoder_sees_discriminator=as_released,
         clip=False,
-        network=Discriminator(layers=5 if literal else 6),
+        network=Discriminator(layers=5 if as_released else 6),
     )
-    shared = {"data": data, "network": burgess(), "steps": steps, "estimator": "mss_yann", "adversary": adversary}
+    shared = {
+        "data": data,
+        "network": burgess(),
+        "steps": steps,
+        "estimator": "mahon2024",
+        "discriminator": discriminator,
+    }
     warm = {"warmup_steps": 10_000}
     beta = members({"beta": {"beta": 4, "learning_rate": 5e-4, **warm}}, seeds)
-    factor_rate, judge_rate = (5e-4, 5e-5) if custom else (1e-4, 1e-4)
-    factor = {"gamma": 6 if custom else 6.4, "learning_rate": factor_rate, "discriminator_learning_rate": judge_rate}
+    rates = (5e-4, 5e-5) if custom else (1e-4, 1e-4)
+    factor = {"gamma": 6 if custom else 6.4, "learning_rate": rates[0], "discriminator_learning_rate": rates[1]}
     parts = beta_tc_parts(alpha=1, beta=6 if custom else 6.4, gamma=1, learning_rate=5e-4, **warm)
     return (
-        Preset(Config(objective="beta", **shared), beta),
-        Preset(Config(objective="beta_tc", **shared), _by_parts(parts, beta)),
-        Preset(Config(objective="factor", **shared), members({"factor": {**factor, **warm}}, seeds)),
+        Run(Config(objective="beta", **shared), beta),
+        Run(Config(objective="beta_tc", **shared), _by_parts(parts, beta)),
+        Run(Config(objective="factor", **shared), members({"factor": {**factor, **warm}}, seeds)),
     )
 
 
-def julka2024(data: str = "shapes3d", *, seeds: int | Sequence[int] = 5, steps: int = 864_000) -> tuple[Preset, Preset]:
-    """β-VAE (β of 2 to 5) and FactorVAE (γ of 2 to 10) of Julka et al. (2024), appendix.
+@checked
+def julka2024(data: str = "shapes3d", *, seeds: int | Sequence[int] = 5, steps: int = 864_000) -> tuple[Run, ...]:
+    """Julka et al. (2024), appendix: β of 2 to 5, γ of 2 to 10, 128 epochs of 432 000 images.
 
-    4 × 4 kernels throughout, PyTorch's default initialization, batch 64, Adam at 1e-4, 128 epochs of 432 000 images;
-    the discriminator is updated after the autoencoder, on fresh codes. The text speaks of 5 seeds, the appendix of 10.
+    4 × 4 kernels throughout, PyTorch's default initialization, batch 64 and Adam at 1e-4. The discriminator is updated
+    after the autoencoder, on fresh codes. The text has 5 seeds, the appendix 10.
+
+    Args:
+      data: name of a data set.
+      seeds: how many (0, 1, …), or which.
+      steps: updates of each member.
     """
-    network = locatello("paper", initialization="torch")
-    adversary = Adversary(order="sequential", clip=False, network=Discriminator(initialization="torch"))
-    shared = {"data": data, "network": network, "steps": steps, "adversary": adversary}
+    discriminator = DiscriminatorTraining(order="sequential", clip=False, network=Discriminator(initialization="torch"))
+    network = locatello(as_released=False, initialization="torch")
+    shared = {"data": data, "network": network, "steps": steps, "discriminator": discriminator}
     return (
-        Preset(Config(objective="beta", **shared), members({"beta": {"beta": (2, 3, 4, 5)}}, seeds)),
-        Preset(Config(objective="factor", **shared), members({"factor": {"gamma": (2, 4, 6, 8, 10)}}, seeds)),
+        Run(Config(objective="beta", **shared), members({"beta": {"beta": (2, 3, 4, 5)}}, seeds)),
+        Run(Config(objective="factor", **shared), members({"factor": {"gamma": (2, 4, 6, 8, 10)}}, seeds)),
     )
 
 
 def _by_parts(row, like: Members) -> Members:
-    """Members with the seeds of others and one row of hyperparameters."""
+    """Members with the seeds of others, and one row of hyperparameters."""
     m = len(like.labels)
     columns = type(row)(*(np.full(m, value, np.float32) for value in row))
     named = {"objective": "beta_tc", "beta": float(row.total_correlation)}
     return Members(like.keys, columns, tuple({**named, "seed": label["seed"]} for label in like.labels))
+
+
+@dataclasses.dataclass(frozen=True)
+class Preset:
+    """A row of :data:`PRESETS`: a function from the name of a data set and options to runs, and its description."""
+
+    make: Callable[..., tuple[Run, ...]]
+    about: About
+
+
+# By the key of the paper.
+PRESETS: dict[str, Preset] = {
+    "locatello2020": Preset(
+        locatello2020,
+        About(
+            "A Sober Look at Unsupervised Learning",
+            "Six objectives with six settings each, on one data set.",
+            ("locatello2020",),
+        ),
+    ),
+    "mahon2024": Preset(
+        mahon2024,
+        About(
+            "Correcting Flaws in Common Disentanglement Metrics",
+            "β-VAE, β-TCVAE and FactorVAE with one setting each.",
+            ("mahon2024",),
+        ),
+    ),
+    "julka2024": Preset(
+        julka2024,
+        About(
+            "Towards an Improved Metric",
+            "β-VAE with four settings and FactorVAE with five.",
+            ("julka2024",),
+        ),
+    ),
+}

@@ -1,4 +1,4 @@
-"""What each code does to an image, as arrays: traversals and reconstruction sheets."""
+"""Traversals of codes and sheets of reconstructions, as arrays."""
 
 import numpy as np
 
@@ -9,15 +9,15 @@ from jaxdis.models.zoo import Zoo
 def traversals(
     zoo: Zoo, images, *, values=None, num_values: int = 9, reach: float = 2.0, relative: bool = False
 ) -> np.ndarray:
-    """Images decoded while one code at a time takes given values and the others stay at the posterior mean.
+    """Decoded images where one code at a time takes given values and the others stay at the posterior mean.
 
     Args:
       zoo: ``m`` members.
-      images: ``[n, h, w, c]`` to start from.
-      values: ``[t]`` values that the code takes; None: ``num_values`` evenly from −reach to reach.
-      num_values, reach: see ``values``.
-      relative: values are standard deviations of the code over ``images``, about its mean over them (useful for codes
-        that are far from the prior); needs several images.
+      images: ``[n, h, w, c]``, whose posterior means are traversed.
+      values: ``[t]`` values of the code; None: ``num_values`` values, evenly spaced from −reach to reach.
+      num_values, reach: number and range of the default values.
+      relative: whether values are in standard deviations of the code over ``images``, from its mean over them. This is
+        useful for codes that are far from the prior, and needs several images.
 
     Returns:
       ``[m, n, d, t, h, w, c]`` float32 in [0, 1].
@@ -41,8 +41,8 @@ def traversals(
 
 
 def reconstructions(zoo: Zoo, images) -> np.ndarray:
-    """Images beside what each member makes of them: ``[m, n, 2, h, w, c]`` float32 in [0, 1], original first."""
+    """Images beside each member's reconstructions: ``[m, n, 2, h, w, c]`` float32 in [0, 1], originals first."""
     rows = checked_images(images, "images", zoo.config.network.image_shape)
     originals = rows.astype(np.float32) * np.float32(1 / 255 if rows.dtype == np.uint8 else 1)
-    made = zoo.reconstruct(rows)
-    return np.stack([np.broadcast_to(originals, made.shape), made], axis=2)
+    decoded = zoo.reconstruct(rows)
+    return np.stack([np.broadcast_to(originals, decoded.shape), decoded], axis=2)

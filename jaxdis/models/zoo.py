@@ -1,4 +1,4 @@
-"""A trained zoo: parameters of all members, what they were trained as, and what to do with them."""
+"""A trained zoo: the parameters of all members, how they were trained, and what can be done with them."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -25,13 +25,13 @@ class Zoo:
     """``m`` trained members.
 
     Attributes:
-      config: what they share.
-      params: parameter pytree, leaves ``[m, …]`` on the host.
+      config: what the members share.
+      params: parameter pytree, with leaves ``[m, …]`` on the host.
       hyperparameters: NamedTuple of ``[m]``.
       losses: :class:`Losses` of ``[m, blocks]``, means over ``log_every`` updates, nats.
-      stopped: ``[m]`` int32: the update that gave a number which is not finite, or −1 for members that ran to the end.
-      labels: one dict a member: objective, settings, seed.
-      log_every: updates a block.
+      stopped: ``[m]`` int32: the update whose loss or gradient was not finite, or −1 for members that finished.
+      labels: one dict per member, with its objective, settings and seed.
+      log_every: updates per block.
     """
 
     config: Config
@@ -60,10 +60,10 @@ class Zoo:
         )
 
     def select(self, **wanted) -> "Zoo":
-        """The members whose labels hold these values: ``zoo.select(objective="beta", beta=4.0, seed=[0, 1])``.
+        """The members with these labels: ``zoo.select(objective="beta", beta=4.0, seed=[0, 1])``.
 
         Raises:
-          ValueError: for a name that no label has, or if no member is left.
+          ValueError: for a name that no label has, or if no member matches.
         """
         for name in wanted:
             if not any(name in label for label in self.labels):
@@ -76,35 +76,37 @@ class Zoo:
             raise ValueError(f"select: no member has {wanted}")
         return self[rows]
 
-    def encode(self, images, *, render=None, key=None, batch_size: int | None = None) -> Posterior:
+    def encode(self, images, *, render=None, key=None, batch_size: int | None = None, devices=None) -> Posterior:
         """Posterior means and variances ``[m, n, d]`` of images ``[n, h, w, c]`` (or of factors, with a ``render``).
 
-        A renderer that draws noise takes it from ``key``, ``jax.random.key(0)`` where None is given.
+        Members are spread over ``devices`` (None: all of the default backend). A renderer that draws noise takes it
+        from ``key`` (None: ``jax.random.key(0)``).
         """
-        return encode(self.config, self.params, images, render=render, key=key, batch_size=batch_size)
+        return encode(self.config, self.params, images, render=render, key=key, batch_size=batch_size, devices=devices)
 
-    def decode(self, codes, *, batch_size: int | None = None) -> np.ndarray:
+    def decode(self, codes, *, batch_size: int | None = None, devices=None) -> np.ndarray:
         """Expected images ``[m, n, h, w, c]`` in [0, 1] of codes ``[m, n, d]`` (or ``[n, d]`` for every member)."""
-        return decode(self.config, self.params, codes, batch_size=batch_size)
+        return decode(self.config, self.params, codes, batch_size=batch_size, devices=devices)
 
-    def reconstruct(self, images, *, batch_size: int | None = None) -> np.ndarray:
+    def reconstruct(self, images, *, batch_size: int | None = None, devices=None) -> np.ndarray:
         """Expected images ``[m, n, h, w, c]`` of the posterior means of images ``[n, h, w, c]``."""
-        return self.decode(self.encode(images, batch_size=batch_size).mean, batch_size=batch_size)
+        how = {"batch_size": batch_size, "devices": devices}
+        return self.decode(self.encode(images, **how).mean, **how)
 
     def export(self, member: int) -> dict:
         """One member as a flax variables tree, ``{"params": …}``, for ``networks.module(zoo.config.network).apply``.
 
-        Kernels have flax's own layout: a member trained with ``compute="matmul"`` is valid under ``"conv"`` too.
+        Kernels have flax's layout: a member trained with ``compute="matmul"`` is also valid with ``"conv"``.
         """
         member = checked_value("member", Annotated[int, Range(0, len(self) - 1)], member)
         return {"params": jax.tree.map(lambda leaf: np.asarray(leaf)[member], self.params)}
 
     def save(self, path: str | Path) -> None:
-        """Write to one npz file, atomically; read it by ``jaxdis.models.load``."""
+        """Write to one npz file, atomically; ``jaxdis.models.load`` reads it."""
         write_arrays(path, *self._contents())
 
     def packed(self) -> dict[str, np.ndarray]:
-        """The arrays that such a file holds, for whoever writes them elsewhere."""
+        """The arrays of such a file, for writing them elsewhere."""
         return files.packed(*self._contents())
 
     def _contents(self) -> tuple[dict, dict[str, np.ndarray]]:
@@ -128,8 +130,8 @@ def load(path: str | Path, network=None) -> Zoo:
     """Read a zoo that :meth:`Zoo.save` wrote.
 
     Args:
-      path: npz file.
-      network: the user's own network, if it was trained with one; functions cannot be stored.
+      path: path of the npz file.
+      network: the user's own network if the zoo was trained with one, since functions cannot be stored.
 
     Raises:
       ValueError: for a file that is damaged or whose arrays do not fit its network.
@@ -145,7 +147,7 @@ def load(path: str | Path, network=None) -> Zoo:
 
 
 def _unpacked(header: dict, arrays: dict[str, np.ndarray], network, path: str) -> Zoo:
-    """A zoo of a file's contents."""
+    """The zoo of a file's contents."""
     config = _config(header["config"], network)
     m = len(header["labels"])
     shapes = jax.eval_shape(jax.vmap(config.network.init), jax.random.split(jax.random.key(0), m))
@@ -166,7 +168,7 @@ def _unpacked(header: dict, arrays: dict[str, np.ndarray], network, path: str) -
 
 
 def concatenate(zoos: Sequence[Zoo]) -> Zoo:
-    """One zoo of the members of several that share their network; of differing configs the first is kept.
+    """The members of several zoos as one zoo; the network must be the same, and the first config is kept.
 
     Raises:
       ValueError: if the networks or the lengths of the loss curves differ.

@@ -9,7 +9,7 @@ from jaxdis.metrics import METRICS, Direct
 from jaxdis.metrics.downstream import downstream_logistic
 from jaxdis.metrics.generalization import novel_combination
 from jaxdis.models import Config, Mlp
-from jaxdis.models.presets import LOCATELLO_STRENGTHS, locatello2020, mahon2024
+from jaxdis.models.presets import LOCATELLO_SWEEP, locatello2020, mahon2024
 from jaxdis.spec import Spec
 from jaxdis.study.definition import Sampling, Study, Training
 
@@ -35,7 +35,7 @@ def quickstart(
         "beta_tc": {"beta": (2, 8), "learning_rate": 1e-3},
         "dip_ii": {"lambda_off_diagonal": (1, 20), "learning_rate": 1e-3},
     }
-    config = Config(data="dsprites", objective=tuple(sweep), network=Mlp(), steps=steps, estimator="locatello")
+    config = Config(data="dsprites", objective=tuple(sweep), network=Mlp(), steps=steps, estimator="locatello2020")
     return Study.of(
         "quickstart",
         [Training.of(config, sweep, seeds, pool=QUICK_POOL)],
@@ -63,8 +63,8 @@ def sober_look(
     trainings = []
     for name in data:
         shared, factor = locatello2020(name, seeds=1, steps=steps)
-        strengths = {objective: rows for objective, rows in LOCATELLO_STRENGTHS.items() if objective != "factor"}
-        for config, sweep in ((shared.config, strengths), (factor.config, {"factor": LOCATELLO_STRENGTHS["factor"]})):
+        strengths = {objective: rows for objective, rows in LOCATELLO_SWEEP.items() if objective != "factor"}
+        for config, sweep in ((shared.config, strengths), (factor.config, {"factor": LOCATELLO_SWEEP["factor"]})):
             config, pool = _with_network(config, network)
             trainings.append(Training.of(config, sweep, seeds, pool))
     plan = dict(plan_of("all" if metrics is None else metrics))

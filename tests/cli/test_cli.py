@@ -144,7 +144,9 @@ def test_unknown_metric_is_answered_with_the_nearest(codes_file, capsys):
     assert "did you mean 'modularity'?" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("what", ["metrics", "relations", "scores", "models", "data", "studies", "references"])
+@pytest.mark.parametrize(
+    "what", ["metrics", "relations", "scores", "objectives", "models", "data", "studies", "references"]
+)
 def test_lists_fit_eighty_columns_and_hold_every_row(what, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     assert main(["list", what]) == 0

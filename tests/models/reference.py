@@ -33,7 +33,7 @@ def weights(estimator, n, num_data):
     """[j, i]: weight of posterior i in the estimate of q(z_j), from the papers' text and their code's indexing."""
     rest = n - 1
     strange = (num_data - rest) / (num_data * rest)
-    if estimator == "locatello":
+    if estimator == "locatello2020":
         return np.ones((n, n))
     if estimator == "mws":
         return np.full((n, n), 1 / (num_data * n))
@@ -59,7 +59,7 @@ def parts(codes, mean, log_variance, num_data, estimator):
         density = np.exp(
             [[log_density(codes[j, k], mean[i, k], log_variance[i, k]) for k in range(d)] for i in range(n)]
         )
-        power = d if estimator == "mss_yann" else 1
+        power = d if estimator == "mahon2024" else 1
         joint += np.log((table[j] ** power * density.prod(1)).sum()) / n
         marginals += sum(np.log((table[j] * density[:, k]).sum()) for k in range(d)) / n
         own += np.log(density[j].prod()) / n

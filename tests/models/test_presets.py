@@ -16,28 +16,26 @@ def test_locatello2020_has_its_thirty_six_settings():
     assert len(plain.members.labels) + len(factor.members.labels) == 72
     assert plain.config.network.kernels == (4, 4, 2, 2)
     assert plain.config.steps == factor.config.steps == 300_000
-    assert presets.locatello2020(seeds=1, literal_steps=True)[1].config.steps == 150_000
-    assert presets.locatello2020(seeds=1, kernel="paper")[0].config.network.kernels == (4, 4, 4, 4)
+    assert presets.locatello2020(seeds=1, halve_factor_steps=True)[1].config.steps == 150_000
+    assert presets.locatello2020(seeds=1, as_released=False)[0].config.network.kernels == (4, 4, 4, 4)
 
 
 def test_mahon2024_is_the_released_defaults():
     beta, tc, factor = presets.mahon2024(seeds=1)
     assert beta.members.hyperparameters.warmup_steps.tolist() == [10_000]
-    assert tc.config.estimator == "mss_yann"
+    assert tc.config.estimator == "mahon2024"
     assert (tc.members.hyperparameters.mutual_information[0], tc.members.hyperparameters.total_correlation[0]) == (1, 6)
-    assert factor.config.adversary.order == "split_batch"
-    assert factor.config.adversary.encoder_sees_discriminator
+    assert factor.config.discriminator.order == "split_batch"
+    assert factor.config.discriminator.encoder_sees_discriminator
     assert factor.members.hyperparameters.discriminator_learning_rate[0] == np.float32(5e-5)
-    assert presets.mahon2024(seeds=1, variant="yann_dsprites")[2].members.hyperparameters.adversary[0] == np.float32(
-        6.4
-    )
-    assert not presets.mahon2024(seeds=1, literal=False)[2].config.adversary.encoder_sees_discriminator
+    assert presets.mahon2024(seeds=1, section="dsprites")[2].members.hyperparameters.density_ratio[0] == np.float32(6.4)
+    assert not presets.mahon2024(seeds=1, as_released=False)[2].config.discriminator.encoder_sees_discriminator
 
 
 def test_julka2024_updates_the_discriminator_afterwards():
     beta, factor = presets.julka2024()
     assert len(beta.members.labels) + len(factor.members.labels) == 45
-    assert factor.config.adversary.order == "sequential"
+    assert factor.config.discriminator.order == "sequential"
 
 
 @pytest.mark.parametrize("make", [presets.locatello2020, presets.mahon2024, presets.julka2024])
@@ -48,7 +46,7 @@ def test_every_preset_trains(make, images):
         config = dataclasses.replace(
             config,
             network=dataclasses.replace(config.network, **small),
-            adversary=dataclasses.replace(config.adversary, network=models.Discriminator(1, 4)),
+            discriminator=dataclasses.replace(config.discriminator, network=models.Discriminator(1, 4)),
             batch_size=8,
         )
         zoo = models.train(config, *members, data=large)

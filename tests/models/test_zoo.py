@@ -36,6 +36,24 @@ def test_encoding_is_the_networks_own_whatever_the_batch(zoo, images):
     np.testing.assert_allclose(zoo.encode((images * 255).astype(np.uint8)).mean, posterior.mean, atol=1e-5)
 
 
+@pytest.mark.parametrize("members", [1, 3, 6])
+def test_encoding_and_decoding_do_not_depend_on_the_devices(members, zoo, images):
+    def render(factors, key):
+        return jnp.asarray(images)[factors[:, 0]] * jax.random.uniform(key, (len(factors), 8, 8, 1))
+
+    few, factors = zoo[:members], np.arange(40)[:, None]
+    both, one, other = ({"devices": devices} for devices in (None, jax.devices()[:1], jax.devices()[1:]))
+    for how in (both, other):
+        for arguments in ({}, {"batch_size": 7}):
+            np.testing.assert_array_equal(
+                few.encode(images, **arguments, **how), few.encode(images, **arguments, **one)
+            )
+        noisy = few.encode(factors, render=render, **how)
+        np.testing.assert_array_equal(noisy, few.encode(factors, render=render, **one))
+        codes = few.encode(images).mean
+        np.testing.assert_array_equal(few.decode(codes, batch_size=7, **how), few.decode(codes, batch_size=7, **one))
+
+
 def test_encoding_factors_with_a_renderer_is_encoding_their_images(zoo, images):
     def render(factors):
         return jnp.asarray(images)[factors[:, 0]]

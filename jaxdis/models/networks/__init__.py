@@ -1,1 +1,1 @@
-"""Encoders and decoders: three pure functions each, of this package or of a user."""
+"""Encoders and decoders: three pure functions each, from this package or from users."""

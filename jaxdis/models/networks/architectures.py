@@ -1,12 +1,12 @@
 """Encoders, decoders and the discriminator: the one module that knows flax.
 
-Everything else sees three pure functions of a hashable value, and a user's own model enters through the same three:
+Everything else uses three pure functions of a hashable value, as does a user's own model:
 
 * ``init(key) → params``, a pytree of float32 arrays;
 * ``encode(params, images [n, h, w, c]) → (mean [n, d], log_variance [n, d])``;
 * ``decode(params, codes [n, d]) → logits [n, h, w, c]``, before the sigmoid.
 
-Networks here also say ``image_shape`` (None until the data are known) and ``num_codes``.
+The networks here also have an ``image_shape`` (None until the data are known) and ``num_codes``.
 """
 
 import dataclasses
@@ -20,18 +20,36 @@ import jax.numpy as jnp
 
 from jaxdis.models.networks import convolution
 from jaxdis.models.networks.initialization import Initialization, draw
-from jaxdis.options import Count, Units, check_fields
+from jaxdis.options import Count, Units, check_fields, checked
 from jaxdis.typing import Array, Float
 
 
+class _Flax:
+    """The three functions of a network whose layers are a flax module."""
+
+    def init(self, key):
+        def both(pair, images):
+            return pair.decode(pair.encode(images)[0])
+
+        begin = functools.partial(module(self).init, method=both)
+        shapes = jax.eval_shape(begin, key, jnp.zeros((1, *self.image_shape)))
+        return draw(key, shapes["params"], self.initialization)
+
+    def encode(self, params, images):
+        return module(self).apply({"params": params}, images, method="encode")
+
+    def decode(self, params, codes):
+        return module(self).apply({"params": params}, codes, method="decode")
+
+
 @dataclasses.dataclass(frozen=True)
-class Mlp:
+class Mlp(_Flax):
     """Fully connected encoder and decoder with ReLU; the decoder mirrors the encoder.
 
     Attributes:
       hidden: widths of the encoder's hidden layers.
       num_codes: latent coordinates.
-      image_shape: ``(height, width, channels)``; None: taken from the data.
+      image_shape: ``(height, width, channels)``; None: that of the data.
       initialization: ``glorot`` (uniform weights, zero biases), ``kaiming`` or ``torch`` (PyTorch's default).
     """
 
@@ -43,34 +61,27 @@ class Mlp:
     def __post_init__(self):
         check_fields(self)
 
-    def init(self, key):
-        return _init(self, key)
-
-    def encode(self, params, images):
-        return module(self).apply({"params": params}, images, method="encode")
-
-    def decode(self, params, codes):
-        return module(self).apply({"params": params}, codes, method="decode")
-
 
 @dataclasses.dataclass(frozen=True)
-class Convolutional:
-    """Convolutions of stride 2, then fully connected layers, to the posterior; and back.
+class Convolutional(_Flax):
+    """Convolutions of stride 2 and fully connected layers, and a decoder that mirrors them.
 
-    The defaults are the architecture of Locatello et al. (2020), Table 2, as their released code has it; see
-    :func:`locatello` and :func:`burgess` for the named variants. Any image size: the decoder works on the next multiple
-    of ``2 ** len(channels)`` and crops.
+    The defaults are the architecture of Locatello et al. (2020) as released; see :func:`locatello` and :func:`burgess`
+    for the published variants. Images may have any size: the decoder works on the next multiple of
+    ``2 ** len(channels)`` and crops.
 
     Attributes:
       channels, kernels: output channels and kernel size (2 or 4) of each encoder convolution.
       hidden: widths of the encoder's fully connected layers.
-      decoder_hidden: widths of the decoder's fully connected layers before the one that opens the first feature map.
-      decoder_channels: channels of the first feature map and of every transposed convolution but the last, whose
-        channels are the image's; as many numbers as ``channels``. All transposed kernels are 4 × 4.
-      interleaved: the encoder's last layer holds (mean₀, log-variance₀, mean₁, …) instead of all means, then all
-        log-variances; matters only for carrying weights over.
-      compute: ``matmul`` (patches and a matrix product) or ``conv`` (``flax.linen.Conv``). The parameters are the same
-        and the values differ by rounding.
+      decoder_hidden: widths of the decoder's fully connected layers before the one that yields the first feature map.
+      decoder_channels: channels of the first feature map and of every transposed convolution except the last, which has
+        the channels of the image; as many entries as ``channels``. All transposed kernels are 4 × 4.
+      num_codes: latent coordinates.
+      image_shape, initialization: as in :class:`Mlp`.
+      interleaved: the outputs of the encoder's last layer are (mean₀, log-variance₀, mean₁, …) instead of all means,
+        then all log-variances; this matters only for importing weights.
+      compute: ``matmul`` (patches and a matrix product) or ``conv`` (``flax.linen.Conv``), with the same parameters and
+        with values that differ by rounding.
     """
 
     channels: tuple[Units, ...] = (32, 32, 64, 64)
@@ -93,33 +104,27 @@ class Convolutional:
                 f"{len(self.channels)}, {len(self.kernels)} and {len(self.decoder_channels)}"
             )
 
-    def init(self, key):
-        return _init(self, key)
 
-    def encode(self, params, images):
-        return module(self).apply({"params": params}, images, method="encode")
-
-    def decode(self, params, codes):
-        return module(self).apply({"params": params}, codes, method="decode")
-
-
-def locatello(kernel: str = "code", **changes) -> Convolutional:
+@checked
+def locatello(*, as_released: bool = True, **changes) -> Convolutional:
     """The network of Locatello et al. (2020).
 
-    Table 2 prints 4 × 4 kernels throughout; the released code, and so the released models, have 2 × 2 kernels in the
-    last two encoder convolutions. ``kernel="code"`` (default) is the latter; ``"paper"`` the former, which is also
-    Julka et al. (2024), Table III. 690 517 or 764 245 parameters on one channel.
+    Table 2 has 4 × 4 kernels throughout, whereas the released code, and thus the released models, have 2 × 2 kernels in
+    the last two encoder convolutions: 764 245 or 690 517 parameters on one channel. The former is also the network of
+    Julka et al. (2024), Table III.
+
+    Args:
+      as_released: 2 × 2 kernels in the last two encoder convolutions.
+      changes: other fields of :class:`Convolutional`.
     """
-    if kernel not in ("code", "paper"):
-        raise ValueError(f"kernel: needs 'code' or 'paper', got {kernel!r}")
-    return Convolutional(kernels=(4, 4, 2, 2) if kernel == "code" else (4, 4, 4, 4), **changes)
+    return Convolutional(kernels=(4, 4, 2, 2) if as_released else (4, 4, 4, 4), **changes)
 
 
 def burgess(**changes) -> Convolutional:
     """The network of Burgess et al. (2018), as Mahon et al. (2024) use it: 502 005 parameters on one channel.
 
-    Their code puts a sigmoid on the decoder and takes the cross-entropy of probabilities; here the decoder gives
-    logits, the same function with fewer overflows.
+    Their code applies a sigmoid and takes the cross-entropy of probabilities. Here the decoder returns logits, which is
+    the same function with fewer overflows.
     """
     settings = {
         "channels": (32, 32, 32, 32),
@@ -142,7 +147,6 @@ class Discriminator:
 
     layers: int = 6
     width: int = 1000
-
     initialization: Initialization = "glorot"
 
     def init(self, key, num_codes: int):
@@ -155,20 +159,12 @@ class Discriminator:
 
 @functools.cache
 def module(network: Mlp | Convolutional) -> nn.Module:
-    """The linen module of a network: ``module(net).apply({"params": params}, images, method="encode")``, or decode."""
+    """The linen module of a network, for ``module(network).apply({"params": params}, images, method="encode")``."""
     if network.image_shape is None:
-        raise ValueError("image_shape: the network needs (height, width, channels), got None; give it or train on data")
+        raise ValueError(
+            "image_shape: the network needs (height, width, channels), got None; pass it, or train on data"
+        )
     return _PlainPair(network) if isinstance(network, Mlp) else _ConvolutionalPair(network)
-
-
-def _init(network, key):
-    def both(pair, images):
-        return pair.decode(pair.encode(images)[0])
-
-    shapes = jax.eval_shape(
-        functools.partial(module(network).init, method=both), key, jnp.zeros((1, *network.image_shape))
-    )
-    return draw(key, shapes["params"], network.initialization)
 
 
 class _PlainPair(nn.Module):
@@ -252,7 +248,7 @@ class _Classifier(nn.Module):
 
 
 def _chain(layers, hidden) -> Array:
-    """The layers one after another, ReLU between them and none after the last."""
+    """The layers in sequence, with ReLU between them."""
     for layer in layers[:-1]:
         hidden = nn.relu(layer(hidden))
     return layers[-1](hidden)
@@ -265,5 +261,5 @@ def _smallest_map(network: Convolutional) -> tuple[int, int]:
 
 
 def num_parameters(params) -> int:
-    """How many numbers a parameter tree holds."""
+    """The number of parameters in a tree."""
     return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(params))

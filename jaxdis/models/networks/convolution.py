@@ -2,8 +2,8 @@
 
 XLA's CPU backend runs the gradient of an ordinary convolution at a few GFLOP/s, and on an accelerator a convolution
 vmapped over its *weights* (a zoo) becomes a grouped convolution, which is as slow. Written as a product of patches with
-a flattened kernel, both become (batched) matrix products. Kernels keep the ordinary layout ``[size, size, in, out]``,
-so the two forms share their parameters.
+a flattened kernel, both become (batched) matrix products. Kernels have the ordinary layout ``[size, size, in, out]``,
+so that both forms have the same parameters.
 """
 
 import jax.numpy as jnp
@@ -37,8 +37,8 @@ def convolve(images: Float[Array, "n h w c"], kernel: Float[Array, "s s c o"]) -
 def convolve_transposed(images: Float[Array, "n h w c"], kernel: Float[Array, "s s c o"]) -> Float[Array, "n y x o"]:
     """Transposed convolution of stride 2, kernel size 4 and SAME padding: twice the height and width.
 
-    Output block ``i`` (rows ``2i−1`` and ``2i``) reads input rows ``i−1`` and ``i`` alone, so the whole is a product of
-    2 × 2 windows with a kernel ``[4·c, 4·o]``, a depth-to-space and a crop of one pixel on each side.
+    Output block ``i`` (rows ``2i−1`` and ``2i``) depends on input rows ``i−1`` and ``i`` alone. The result is therefore
+    a product of 2 × 2 windows with a kernel ``[4·c, 4·o]``, then depth-to-space, then a crop of one pixel per side.
 
     Returns:
       ``[n, 2h, 2w, o]``; equals ``flax.linen.ConvTranspose(o, (4, 4), strides=(2, 2))`` without bias.
@@ -48,7 +48,8 @@ def convolve_transposed(images: Float[Array, "n h w c"], kernel: Float[Array, "s
     n, h, w, c = images.shape
     o = kernel.shape[-1]
     windows = _windows(jnp.pad(images, ((0, 0), (1, 1), (1, 1), (0, 0))))
-    # Output row 2i−1+δ meets input row i−1+Y through kernel row 2Y+1−δ: split the rows in (Y, 1−δ) and turn the latter.
+    # Output row 2i−1+δ reads input row i−1+Y through kernel row 2Y+1−δ: split the rows into (Y, 1−δ), then reverse
+    # the latter.
     parts = kernel.reshape(2, 2, 2, 2, c, o)[:, ::-1, :, ::-1]
     flat = parts.transpose(1, 3, 5, 0, 2, 4).reshape(4 * o, 4 * c)
     blocks = _product(windows, flat).reshape(n, h + 1, w + 1, 2, 2, o)
@@ -70,7 +71,7 @@ def _windows(images: Float[Array, "n h w c"]) -> Float[Array, "n y x e"]:
 
 
 def _even(images: Float[Array, "n h w c"]) -> Float[Array, "n y x c"]:
-    """SAME padding of an odd side is that of an even one with a row of zeros at its end."""
+    """Images with a row of zeros after each odd side, which has the SAME padding of the next even side."""
     h, w = images.shape[1:3]
     if h % 2 == 0 and w % 2 == 0:
         return images
@@ -85,8 +86,8 @@ def _flat_kernel(kernel: Float[Array, "s s c o"]) -> Float[Array, "o e"]:
 
 
 def _product(patches: Float[Array, "n y x e"], flat: Float[Array, "o e"]) -> Float[Array, "n y x o"]:
-    """Patches times kernel. The kernel is out-major, so that its gradient is a product of wide rows (five times faster
-    on CPU for few output channels)."""
+    """Patches times kernel. The kernel has output channels first, so that its gradient is a product of wide rows, which
+    is five times faster on CPU for few output channels."""
     n, y, x, e = patches.shape
     rows = patches.reshape(n * y * x, e)
     product = lax.dot_general(rows, flat, (((1,), (1,)), ((), ())))

@@ -1,7 +1,7 @@
-"""A user's own model: three pure functions.
+"""Users' own models: three pure functions.
 
 Any hashable object with ``init(key) → params``, ``encode(params, images [n, h, w, c]) → (mean, log_variance) [n, d]``
-and ``decode(params, codes [n, d]) → logits [n, h, w, c]`` is a network. Plain functions become one by :class:`Own`:
+and ``decode(params, codes [n, d]) → logits [n, h, w, c]`` is a network. :class:`Own` makes one of plain functions:
 
     def init(key): return {"in": jax.random.normal(key, (256, 8)) * 0.1, "out": jnp.zeros((4, 256))}
     def encode(params, images): return jnp.split(images.reshape(-1, 256) @ params["in"], 2, axis=1)
@@ -28,11 +28,11 @@ class Own:
     """Three functions as a network.
 
     Attributes:
-      init, encode, decode: see the module's docstring. They are the compilation's key, so write them once, at module
-        level; a function made anew on each call compiles anew.
-      name: what a run directory remembers of them. Functions cannot be stored: ``jaxdis.models.load(path, network=…)``
-        needs them again.
-      image_shape: ``(height, width, channels)``; None: from the data.
+      init, encode, decode: the functions described above. They are part of the compilation key and should be defined at
+        module level: a function that is defined on each call is compiled on each call.
+      name: name by which run directories identify the network. Functions cannot be stored; pass them to
+        ``jaxdis.models.load(path, network=…)``.
+      image_shape: ``(height, width, channels)``; None: that of the data.
     """
 
     init: Callable[..., Any]
@@ -46,10 +46,10 @@ class Own:
 
 
 def as_network(network):
-    """The network itself where it can carry an image shape, else its three functions as :class:`Own`.
+    """The network itself if it is a dataclass with an image shape, else its three functions as :class:`Own`.
 
     Raises:
-      ValueError: if one of the three is missing, or the object cannot be hashed.
+      ValueError: if one of the three functions is missing or the object cannot be hashed.
     """
     missing = [name for name in ("init", "encode", "decode") if not callable(getattr(network, name, None))]
     if missing:

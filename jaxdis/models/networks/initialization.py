@@ -1,4 +1,4 @@
-"""How the parameters of the networks are drawn, from their shapes alone."""
+"""Random parameters of networks, from their shapes alone."""
 
 import math
 from typing import Literal
@@ -17,10 +17,14 @@ def draw(key, shapes, scheme: str):
     Args:
       key: typed key.
       shapes: nested dicts whose leaves have a ``shape``; kernels are ``[…, in, out]``.
-      scheme: ``glorot``: uniform ±√(6 / (fan_in + fan_out)), zero biases (Locatello et al. 2020, released code).
-        ``torch``: PyTorch's default, uniform ±1/√fan_in, biases too (Julka et al. 2024). ``kaiming``: uniform
-        ±√(6 / fan_in), biases as ``torch`` (the code behind Mahon et al. 2024). PyTorch takes the fan-in of a
-        transposed convolution from its *output* channels; so do the last two for layers named ``transposed…``.
+      scheme: distribution of the weights:
+
+        * ``glorot``: uniform ±√(6 / (fan_in + fan_out)), with zero biases (Locatello et al. 2020, released code).
+        * ``torch``: PyTorch's default, uniform ±1/√fan_in, also for biases (Julka et al. 2024).
+        * ``kaiming``: uniform ±√(6 / fan_in), with biases as in ``torch`` (the code behind Mahon et al. 2024).
+
+        PyTorch takes the fan-in of a transposed convolution from its *output* channels, and so do the last two schemes
+        for layers named ``transposed…``.
 
     Returns:
       The tree, float32.
@@ -62,7 +66,7 @@ def _uniform(key, shape: tuple[int, ...], bound: float) -> Array:
 
 
 def _layers(tree, path: tuple[str, ...] = ()):
-    """Depth first in the order of names, so that the draw does not depend on the order of a dict."""
+    """Layers depth first, in the order of their names, so that draws do not depend on the order of a dict."""
     if "kernel" in tree:
         yield path, tree
         return

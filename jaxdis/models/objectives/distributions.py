@@ -30,11 +30,13 @@ def negative_log_likelihood(
 ) -> Float[Array, ""]:
     """Sum over images, pixels and channels, nats.
 
-    ``bernoulli``: cross-entropy of logits, ``max(r, 0) − r·x + log(1 + e^{−|r|})``; targets need not be binary, and
-    ``subtract_entropy`` takes off the smallest value that can be reached (probabilities clipped at 1e-6, as the option
-    of the same name in the code of Locatello et al. 2020; off there). ``squared_error``: ``½(r − x)²``.
+    * ``bernoulli``: cross-entropy of logits, ``max(r, 0) − r·x + log(1 + e^{−|r|})``. Targets need not be binary.
+    * ``squared_error``: ``½(r − x)²``.
+
+    With ``subtract_entropy``, the smallest attainable cross-entropy is subtracted (with probabilities clipped at 1e-6,
+    like the option of the same name in the code of Locatello et al. 2020, where it is off).
     """
-    # XLA's CPU backend vectorizes along the last axis, and gray images have one of length 1: flat is 12 times faster.
+    # XLA's CPU backend vectorizes along the last axis, which has length 1 in gray images: flat is 12 times faster.
     logits, images = logits.reshape(-1), images.reshape(-1)
     if reconstruction == "squared_error":
         return 0.5 * jnp.square(logits - images).sum()

@@ -1,4 +1,4 @@
-"""What autoencoders minimize: one loss with traced coefficients for five objectives, and FactorVAE's."""
+"""What autoencoders minimize: one loss with traced coefficients for five objectives, and the loss of FactorVAE."""
 
 import dataclasses
 from typing import Any, NamedTuple
@@ -13,16 +13,17 @@ from jaxdis.typing import Array, Float
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Terms:
-    """What a loss may read: one batch, seen by one member, in float32.
+    """What a loss may read of one batch under one member, in float32.
 
     Attributes:
-      reconstruction: ``[]``, negative log-likelihood of the images: nats summed over pixels, mean over the batch.
-      mean, log_variance: ``[n, d]`` of the posteriors.
+      reconstruction: ``[]``, negative log-likelihood of the images: nats, summed over pixels, mean over the batch.
+      mean, log_variance: ``[n, d]``, of the posteriors.
       codes: ``[n, d]``, one draw from each posterior.
       step: ``[]`` int32, updates done before this one.
-      judged: ``[n, 2]``, the discriminator's logits of ``codes`` (0 joint, 1 product of marginals); None without one.
-      num_data: size of the data set, for the estimators of total correlation.
-      estimator: which of them.
+      discriminator_logits: ``[n, 2]``, of ``codes`` (class 0: joint, class 1: product of marginals); None without a
+        discriminator.
+      num_data: size of the data set, which estimators of total correlation need.
+      estimator: estimator of total correlation.
     """
 
     reconstruction: Float[Array, ""]
@@ -30,13 +31,13 @@ class Terms:
     log_variance: Float[Array, "n d"]
     codes: Float[Array, "n d"]
     step: Array
-    judged: Array | None = None
+    discriminator_logits: Array | None = None
     num_data: int = dataclasses.field(default=1, metadata={"static": True})
     estimator: Estimator = dataclasses.field(default="mss", metadata={"static": True})
 
 
 class Hyperparameters(NamedTuple):
-    """Every number of the shared losses; scalars for one member, ``[m]`` for a zoo. Traced: none is compiled in.
+    """All coefficients of the losses: scalars for one member, ``[m]`` for a zoo. They are traced, not compiled in.
 
     With ``a(t) = min(1, (t + 1) / warmup_steps)`` and the covariances of :func:`covariances`, :func:`regularized` is
 
@@ -45,7 +46,7 @@ class Hyperparameters(NamedTuple):
         + mean_off_diagonal·Σ_{i≠j} Cov[μ]_ij² + mean_diagonal·Σ_i (Cov[μ]_ii − 1)²
         + code_off_diagonal·Σ_{i≠j} Cov[z]_ij² + code_diagonal·Σ_i (Cov[z]_ii − 1)²
 
-    and :func:`adversarial` is reconstruction + kl·KL + a·adversary·mean(logit₀ − logit₁).
+    and :func:`with_discriminator` is reconstruction + kl·KL + a·density_ratio·mean(logit₀ − logit₁).
     """
 
     learning_rate: Any = 1e-4
@@ -60,7 +61,7 @@ class Hyperparameters(NamedTuple):
     mean_diagonal: Any = 0.0
     code_off_diagonal: Any = 0.0
     code_diagonal: Any = 0.0
-    adversary: Any = 0.0
+    density_ratio: Any = 0.0
     discriminator_learning_rate: Any = 1e-4
     warmup_steps: Any = 0.0
 
@@ -79,16 +80,16 @@ def covariances(terms: Terms) -> tuple[Float[Array, "d d"], Float[Array, "d d"]]
 
 
 def warmed_up(terms: Terms, hyperparameters: Hyperparameters) -> Float[Array, ""]:
-    """``a(t)``: 1/warmup_steps at the first update, 1 from update ``warmup_steps`` on; 1 throughout without warm-up."""
+    """``a(t)``: 1/warmup_steps at the first update and 1 from update ``warmup_steps`` on (always 1 without warm-up)."""
     return jnp.minimum(1.0, (terms.step.astype(jnp.float32) + 1) / jnp.maximum(hyperparameters.warmup_steps, 1.0))
 
 
 def regularized(terms: Terms, hyperparameters: Hyperparameters) -> Float[Array, ""]:
     """The loss of the five objectives without a discriminator; see :class:`Hyperparameters` for the formula.
 
-    The three parts of the KL are computed only for members that weigh one of them (under ``lax.map``; ``vmap`` computes
-    them for all). Where the estimator has no weights for the batch (data sets smaller than it), the loss of such a
-    member is NaN; ``train`` refuses it beforehand.
+    The three parts of the KL divergence are computed only for members that weigh one of them (under ``lax.map``;
+    ``vmap`` computes them for all). If the data set is smaller than the batch and the estimator therefore has no
+    weights, the loss of such a member is NaN; ``train`` raises beforehand.
     """
     h = hyperparameters
     step = terms.step.astype(jnp.float32)
@@ -106,15 +107,18 @@ def regularized(terms: Terms, hyperparameters: Hyperparameters) -> Float[Array, 
     )
 
 
-def adversarial(terms: Terms, hyperparameters: Hyperparameters) -> Float[Array, ""]:
-    """FactorVAE's loss of encoder and decoder: log-odds of the joint stand for the log density ratio."""
-    ratio = (terms.judged[:, 0] - terms.judged[:, 1]).mean()
-    weight = warmed_up(terms, hyperparameters) * hyperparameters.adversary
+def with_discriminator(terms: Terms, hyperparameters: Hyperparameters) -> Float[Array, ""]:
+    """FactorVAE's loss of the encoder and the decoder.
+
+    The discriminator's log-odds of the joint estimate the log density ratio, whose mean is the total correlation.
+    """
+    ratio = (terms.discriminator_logits[:, 0] - terms.discriminator_logits[:, 1]).mean()
+    weight = warmed_up(terms, hyperparameters) * hyperparameters.density_ratio
     return terms.reconstruction + hyperparameters.kl * divergence(terms) + weight * ratio
 
 
 class Losses(NamedTuple):
-    """One update's report, nats: the loss, its reconstruction, the KL and the discriminator's loss (0 without one)."""
+    """Losses of one update, nats: total, reconstruction error, KL divergence and discriminator (0 without one)."""
 
     loss: Array
     reconstruction: Array

@@ -1,8 +1,9 @@
-"""The objectives of variational autoencoders: one table, one pure function and one row each.
+"""The objectives of variational autoencoders: one table, with one pure function and one row per objective.
 
-An :class:`Objective` says what a user sets (``settings``: the names of its paper → the numbers of its loss) and what is
-minimized (``loss``: a pure function of :class:`~jaxdis.models.objectives.losses.Terms`). Five of the six rows share one
-loss, :func:`~jaxdis.models.objectives.losses.regularized`, whose coefficients are traced: a zoo may mix them, and
+An :class:`Objective` consists of what a user sets (``settings``: arguments named as in its paper → the hyperparameters
+of its loss) and of what is minimized (``loss``: a pure function of
+:class:`~jaxdis.models.objectives.losses.Terms`). Five of the six rows share one loss,
+:func:`~jaxdis.models.objectives.losses.regularized`, whose coefficients are traced: a zoo may mix these objectives, and
 sweeping them compiles once. To add an objective, write
 
     def mine(terms, hyperparameters):
@@ -12,23 +13,61 @@ sweeping them compiles once. To add an objective, write
         beta: float = 1.0
         learning_rate: float = 1e-4
 
-    OBJECTIVES["mine"] = Objective(settings=Mine, strength="beta", loss=mine)
+    OBJECTIVES["mine"] = Objective(settings=Mine, swept="beta", loss=mine)
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from jaxdis.models.objectives.losses import Hyperparameters, Terms, adversarial, regularized
+from jaxdis.models.objectives.losses import Hyperparameters, Terms, regularized, with_discriminator
 from jaxdis.typing import Array
 
 Number = int | float
 
 
-def beta(*, beta: Number = 4.0, learning_rate: Number = 1e-4, warmup_steps: Number = 0.0) -> Hyperparameters:
-    """β-VAE, reconstruction + β·KL (Higgins et al. 2017; Locatello et al. 2020, Table 3: β of 1, 2, 4, 6, 8, 16).
+@dataclasses.dataclass(frozen=True)
+class About:
+    """The description of a row.
 
-    ``warmup_steps`` > 0 raises the weight linearly, as the code behind Mahon et al. (2024) does over 10 000 steps.
+    Attributes:
+      title: the name in full.
+      summary: one sentence.
+      references: keys of :data:`jaxdis.references.REFERENCES`, the defining paper first.
+      settings: the meaning of each argument of an objective.
+    """
+
+    title: str
+    summary: str
+    references: tuple[str, ...]
+    settings: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Objective:
+    """A row of :data:`OBJECTIVES`.
+
+    Attributes:
+      settings: keyword arguments named as in the paper, with its defaults → the hyperparameters of ``loss``, any
+        NamedTuple of numbers with a field ``learning_rate`` (and ``discriminator_learning_rate`` with a discriminator).
+      swept: the argument of ``settings`` that studies sweep.
+      loss: pure, of :class:`~jaxdis.models.objectives.losses.Terms` and the hyperparameters of one member.
+      discriminator: whether a discriminator is trained beside the autoencoder.
+      about: description for readers, which is not part of what is computed.
+    """
+
+    settings: Callable[..., Any]
+    swept: str
+    loss: Callable[[Terms, Any], Array] = regularized
+    discriminator: bool = False
+    about: About | None = dataclasses.field(default=None, compare=False)
+
+
+def beta(*, beta: Number = 4.0, learning_rate: Number = 1e-4, warmup_steps: Number = 0.0) -> Hyperparameters:
+    """β-VAE: reconstruction + a(t)·β·KL.
+
+    Higgins et al. (2017); Locatello et al. (2020), Table 3, take β of 1, 2, 4, 6, 8, 16. The code behind Mahon et al.
+    (2024) warms the weight up over 10 000 updates.
     """
     return Hyperparameters(learning_rate=learning_rate, kl=beta, warmup_steps=warmup_steps)
 
@@ -36,10 +75,10 @@ def beta(*, beta: Number = 4.0, learning_rate: Number = 1e-4, warmup_steps: Numb
 def annealed(
     *, capacity: Number = 25.0, gamma: Number = 1000.0, capacity_steps: Number = 100_000.0, learning_rate: Number = 1e-4
 ) -> Hyperparameters:
-    """AnnealedVAE, reconstruction + γ·|KL − C(t)|, C rising linearly from 0 to ``capacity`` nats in ``capacity_steps``.
+    """AnnealedVAE: reconstruction + γ·|KL − C(t)|.
 
-    Burgess et al. (2018), eq. 8. The absolute value is of the batch mean, not the mean of absolute values (the code of
-    Locatello et al. 2020; Table 3: capacity of 5, 10, 25, 50, 75, 100).
+    Burgess et al. (2018), eq. 8; Locatello et al. (2020), Table 3, take a capacity of 5, 10, 25, 50, 75, 100. As
+    in the code of the latter, the absolute value is of the batch mean, not the mean of absolute values.
     """
     return Hyperparameters(
         learning_rate=learning_rate, kl=0.0, capacity_weight=gamma, capacity=capacity, capacity_steps=capacity_steps
@@ -53,23 +92,24 @@ def factor(
     discriminator_learning_rate: Number = 1e-4,
     warmup_steps: Number = 0.0,
 ) -> Hyperparameters:
-    """FactorVAE, reconstruction + KL + γ·(total correlation as a discriminator sees it).
+    """FactorVAE: reconstruction + KL + a(t)·γ·TC.
 
-    Kim & Mnih (2018), eq. 2 and algorithm 1; Locatello et al. (2020), Table 3: γ of 10, 20, 30, 40, 50, 100. The order
-    of the two updates is :class:`jaxdis.models.config.Adversary`'s.
+    Kim & Mnih (2018), eq. 2 and algorithm 1; Locatello et al. (2020), Table 3, take γ of 10, 20, 30, 40, 50, 100. The
+    order of the two updates is an option of :class:`jaxdis.models.config.DiscriminatorTraining`.
     """
     return Hyperparameters(
         learning_rate=learning_rate,
-        adversary=gamma,
+        density_ratio=gamma,
         discriminator_learning_rate=discriminator_learning_rate,
         warmup_steps=warmup_steps,
     )
 
 
 def beta_tc(*, beta: Number = 6.0, learning_rate: Number = 1e-4) -> Hyperparameters:
-    """β-TCVAE, reconstruction + KL + (β−1)·TC (Chen et al. 2018, eq. 4 with α = γ = 1); β = 1 is the plain VAE.
+    """β-TCVAE: reconstruction + KL + (β − 1)·TC.
 
-    Locatello et al. (2020), Table 3: β of 1, 2, 4, 6, 8, 10, with the estimator ``locatello``.
+    Chen et al. (2018), eq. 4 with α = γ = 1; Locatello et al. (2020), Table 3, take β of 1, 2, 4, 6, 8, 10, with
+    the estimator ``locatello2020``.
     """
     return Hyperparameters(learning_rate=learning_rate, total_correlation=beta - 1.0)
 
@@ -84,8 +124,8 @@ def beta_tc_parts(
 ) -> Hyperparameters:
     """β-TCVAE by its three parts, reconstruction + α·I + β·TC + a(t)·γ·DWKL (Chen et al. 2018, eq. 4).
 
-    The form of the code behind Mahon et al. (2024), where only the last part is warmed up. Unlike :func:`beta_tc`, the
-    choice of estimator moves the balance between the parts.
+    This is the form of the code behind Mahon et al. (2024), where only the last part is warmed up. Unlike with
+    :func:`beta_tc`, the choice of estimator changes the balance between the parts.
     """
     return Hyperparameters(
         learning_rate=learning_rate,
@@ -100,10 +140,10 @@ def beta_tc_parts(
 def dip_i(
     *, lambda_off_diagonal: Number = 10.0, diagonal_factor: Number = 10.0, learning_rate: Number = 1e-4
 ) -> Hyperparameters:
-    """DIP-VAE-I: KL plus a penalty that draws the covariance of the posterior means to the identity.
+    """DIP-VAE-I: reconstruction + KL + λ_od·Σ_{i≠j} Cov[μ]_ij² + λ_d·Σ_i (Cov[μ]_ii − 1)².
 
-    Kumar et al. (2018), eq. 6. λ_d = ``diagonal_factor``·λ_od, multiplies the diagonal and is 10 here, 1 in DIP-VAE-II
-    (Locatello et al. 2020, Table 3: λ_od of 1, 2, 5, 10, 20, 50). The covariance is of one batch.
+    Kumar et al. (2018), eq. 6; Locatello et al. (2020), Table 3, take λ_od of 1, 2, 5, 10, 20, 50. There,
+    ``diagonal_factor`` is 10 for DIP-VAE-I and 1 for DIP-VAE-II. The covariance is of one batch.
     """
     return Hyperparameters(
         learning_rate=learning_rate,
@@ -115,9 +155,10 @@ def dip_i(
 def dip_ii(
     *, lambda_off_diagonal: Number = 10.0, diagonal_factor: Number = 1.0, learning_rate: Number = 1e-4
 ) -> Hyperparameters:
-    """DIP-VAE-II: as :func:`dip_i` with the covariance of the sampled codes, E[Cov(z|x)] + Cov(E[z|x]).
+    """DIP-VAE-II: reconstruction + KL + λ_od·Σ_{i≠j} Cov[z]_ij² + λ_d·Σ_i (Cov[z]_ii − 1)².
 
-    Kumar et al. (2018), eq. 7, without the third-moment term, which Locatello et al. (2020), appendix D, leave out too.
+    Kumar et al. (2018), eq. 7, with Cov[z] = E[Cov(z|x)] + Cov(E[z|x]). The third-moment term is omitted, as
+    in Locatello et al. (2020), appendix D.
     """
     return Hyperparameters(
         learning_rate=learning_rate,
@@ -126,29 +167,84 @@ def dip_ii(
     )
 
 
-@dataclasses.dataclass(frozen=True)
-class Objective:
-    """A row of :data:`OBJECTIVES`.
-
-    Attributes:
-      settings: keyword arguments named as in the paper, with its defaults → the hyperparameters of ``loss``, any
-        NamedTuple of numbers with a field ``learning_rate`` (and ``discriminator_learning_rate`` with a discriminator).
-      strength: the argument of ``settings`` that studies sweep.
-      loss: pure, of :class:`~jaxdis.models.objectives.losses.Terms` and the hyperparameters of one member.
-      adversarial: trains a discriminator beside the autoencoder.
-    """
-
-    settings: Callable[..., Any]
-    strength: str
-    loss: Callable[[Terms, Any], Array] = regularized
-    adversarial: bool = False
-
+_RATE = {"learning_rate": "learning rate of Adam"}
+_WARM_UP = {"warmup_steps": "updates over which a(t) rises linearly from 0 to 1; 0: a(t) = 1"}
+_COVARIANCE = {
+    "lambda_off_diagonal": "λ_od, weight of the squared covariances of different codes",
+    "diagonal_factor": "λ_d / λ_od, where λ_d weighs the squared deviations of variances from 1",
+}
 
 OBJECTIVES: dict[str, Objective] = {
-    "beta": Objective(beta, "beta"),
-    "annealed": Objective(annealed, "capacity"),
-    "factor": Objective(factor, "gamma", adversarial, adversarial=True),
-    "beta_tc": Objective(beta_tc, "beta"),
-    "dip_i": Objective(dip_i, "lambda_off_diagonal"),
-    "dip_ii": Objective(dip_ii, "lambda_off_diagonal"),
+    "beta": Objective(
+        beta,
+        "beta",
+        about=About(
+            "β-VAE",
+            "Weighs the divergence from the prior.",
+            ("higgins2017", "locatello2020", "mahon2024"),
+            {"beta": "β, weight of the KL divergence; 1 is the plain VAE", **_RATE, **_WARM_UP},
+        ),
+    ),
+    "annealed": Objective(
+        annealed,
+        "capacity",
+        about=About(
+            "AnnealedVAE",
+            "Keeps the divergence from the prior at a capacity that rises during training.",
+            ("burgess2018", "locatello2020"),
+            {
+                "capacity": "final capacity C, nats",
+                "gamma": "γ, weight of the deviation from the capacity",
+                "capacity_steps": "updates over which C(t) rises linearly from 0 to C",
+                **_RATE,
+            },
+        ),
+    ),
+    "factor": Objective(
+        factor,
+        "gamma",
+        with_discriminator,
+        discriminator=True,
+        about=About(
+            "FactorVAE",
+            "Penalizes the total correlation of the codes as a discriminator estimates it.",
+            ("kim2018", "locatello2020"),
+            {
+                "gamma": "γ, weight of the total correlation",
+                "learning_rate": "learning rate of the autoencoder's Adam",
+                "discriminator_learning_rate": "learning rate of the discriminator's Adam",
+                **_WARM_UP,
+            },
+        ),
+    ),
+    "beta_tc": Objective(
+        beta_tc,
+        "beta",
+        about=About(
+            "β-TCVAE",
+            "Penalizes the total correlation of the codes as estimated on the batch.",
+            ("chen2018", "locatello2020"),
+            {"beta": "β, weight of the total correlation; 1 is the plain VAE", **_RATE},
+        ),
+    ),
+    "dip_i": Objective(
+        dip_i,
+        "lambda_off_diagonal",
+        about=About(
+            "DIP-VAE-I",
+            "Draws the covariance of posterior means to the identity.",
+            ("kumar2018", "locatello2020"),
+            {**_COVARIANCE, **_RATE},
+        ),
+    ),
+    "dip_ii": Objective(
+        dip_ii,
+        "lambda_off_diagonal",
+        about=About(
+            "DIP-VAE-II",
+            "Draws the covariance of sampled codes to the identity.",
+            ("kumar2018", "locatello2020"),
+            {**_COVARIANCE, **_RATE},
+        ),
+    ),
 }

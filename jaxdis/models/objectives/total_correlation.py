@@ -2,12 +2,12 @@
 
     KL(q(z|x) ‖ p(z)) = I(x; z) + KL(q(z) ‖ Π_l q(z_l)) + Σ_l KL(q(z_l) ‖ p(z_l))        (Chen et al. 2018, eq. 2)
 
-The aggregate posterior q(z) is not known on a batch; five estimators of log q(z_j) and log q(z_j,l) are in use. They
-differ mostly by constants, so gradients are close, but logged values are not comparable and may be negative.
+The aggregate posterior q(z) is not known on a batch, and five estimators of log q(z_j) and log q(z_j,l) are in use.
+They differ mostly by constants: gradients are close, but logged values are not comparable and may be negative.
 """
 
 import math
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
@@ -16,8 +16,9 @@ import numpy as np
 from jaxdis.models.objectives.distributions import gaussian_log_density
 from jaxdis.typing import Array, Float
 
-Estimator = Literal["mss", "mws", "locatello", "mss_chen", "mss_yann"]
-ESTIMATORS: tuple[Estimator, ...] = ("mss", "mws", "locatello", "mss_chen", "mss_yann")
+# A paper's key is the estimator of its released code.
+Estimator = Literal["mss", "mws", "locatello2020", "chen2018", "mahon2024"]
+ESTIMATORS: tuple[Estimator, ...] = get_args(Estimator)
 
 
 class Decomposition(NamedTuple):
@@ -41,19 +42,18 @@ def decompose(
     Args:
       codes: ``[n, d]``, one draw from each posterior.
       mean, log_variance: ``[n, d]`` of the posteriors.
-      num_data: size ``N`` of the data set the batch came from; not used by ``locatello``.
+      num_data: size ``N`` of the data set that the batch comes from; ``locatello2020`` does not use it.
       estimator: how ``log q(z_j)`` is averaged over the batch, with ``lq[j,i,l] = log q(z_jl | x_i)``:
 
-        * ``mss`` (default): minibatch stratified sampling, Chen et al. (2018), appendix C.2, as derived there: weight
-          1/N for the sample's own posterior, (N−M)/(NM) for one other (the next in the batch), 1/M for the rest,
-          M = n − 1.
+        * ``mss`` (default): minibatch stratified sampling as derived in Chen et al. (2018), appendix C.2: weight 1/N
+          for the sample's own posterior, (N−M)/(NM) for one other (the next in the batch), 1/M for the rest, M = n − 1.
         * ``mws``: minibatch weighted sampling, weight 1/(N·n) throughout (ibid., C.1).
-        * ``locatello``: no weights at all (the code of Locatello et al. 2020); total correlation smaller than ``mws``
-          by (d−1)·log(N·n).
-        * ``mss_chen``: the weights in the code released with Chen et al. (2018), whose stride marks a column instead of
-          the diagonal.
-        * ``mss_yann``: the same, with the log-weight added in every coordinate before the sum, so that the joint counts
-          it d times (the code behind Mahon et al. 2024).
+        * ``locatello2020``: no weights, as in the code of Locatello et al. (2020); the total correlation is smaller
+          than with ``mws`` by (d−1)·log(N·n).
+        * ``chen2018``: ``mss`` with the weights of the code released with Chen et al. (2018), whose stride marks a
+          column instead of the diagonal.
+        * ``mahon2024``: the same, with the log-weight added in every code before the sum, so that the joint counts it d
+          times (the code behind Mahon et al. 2024).
 
     Returns:
       :class:`Decomposition` of scalars.
@@ -63,20 +63,20 @@ def decompose(
     prior = gaussian_log_density(codes, jnp.zeros_like(mean), jnp.zeros_like(mean)).sum(1).mean()
     log_weights = jnp.asarray(_log_weights(codes.shape[0], num_data, estimator))[:, :, None]
     weighted = log_ratios + log_weights
-    joint_terms = weighted.sum(2) if estimator == "mss_yann" else log_ratios.sum(2) + log_weights[:, :, 0]
+    joint_terms = weighted.sum(2) if estimator == "mahon2024" else log_ratios.sum(2) + log_weights[:, :, 0]
     joint = jax.nn.logsumexp(joint_terms, axis=1).mean()
     marginals = jax.nn.logsumexp(weighted, axis=1).sum(1).mean()
     return Decomposition(own - joint, joint - marginals, marginals - prior)
 
 
 def estimable(n: int, num_data: int, estimator: Estimator) -> bool:
-    """Whether a batch of ``n`` from ``num_data`` data gives the estimator weights: the stratified ones need n ≤ N."""
-    return estimator in ("locatello", "mws") or 2 <= n <= num_data
+    """Whether the estimator has weights for ``n`` of ``num_data`` samples: the stratified ones need 2 ≤ n ≤ N."""
+    return estimator in ("locatello2020", "mws") or 2 <= n <= num_data
 
 
 def _log_weights(n: int, num_data: int, estimator: Estimator) -> np.ndarray:
-    """``[j, i]``: the logarithm of the weight of sample ``i``'s posterior in ``q(z_j)``."""
-    if estimator == "locatello":
+    """``[j, i]``: the log-weight of the posterior of sample ``i`` in ``q(z_j)``."""
+    if estimator == "locatello2020":
         return np.zeros((n, n), np.float32)
     if estimator == "mws":
         return np.full((n, n), -math.log(num_data * n), np.float32)
@@ -86,18 +86,18 @@ def _log_weights(n: int, num_data: int, estimator: Estimator) -> np.ndarray:
             f"of {n} and {num_data} data"
         )
     rest = n - 1
-    # A batch as large as the data set gives the strange posterior 1/N like everybody's; below it (N−M)/(NM) > 1/N.
-    strange = (num_data - rest) / (num_data * rest)
+    # 1/N, like the weight of the sample's own posterior, if the batch is the whole data set; else greater than 1/N.
+    stratum = (num_data - rest) / (num_data * rest)
     weights = np.full((n, n), 1 / rest)
     rows = np.arange(n)
     if estimator == "mss":
         weights[rows, rows] = 1 / num_data
-        weights[rows, (rows + 1) % n] = strange
-    elif estimator in ("mss_chen", "mss_yann"):
+        weights[rows, (rows + 1) % n] = stratum
+    elif estimator in ("chen2018", "mahon2024"):
         # view(-1)[::n] and [1::n] of an n × n matrix are its first two columns.
         weights[:, 0] = 1 / num_data
-        weights[:, 1] = strange
-        weights[rest - 1, 0] = strange
+        weights[:, 1] = stratum
+        weights[rest - 1, 0] = stratum
     else:
         raise ValueError(f"estimator: needs one of {', '.join(ESTIMATORS)}, got {estimator!r}")
     return np.log(weights).astype(np.float32)

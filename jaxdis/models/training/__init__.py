@@ -1,1 +1,1 @@
-"""Training a zoo: steps, micro-batches, members over devices, checkpoints."""
+"""Training a zoo: updates, members over devices, checkpoints."""

@@ -1,4 +1,4 @@
-"""Checkpoints of a run: the whole state of all members, every so many updates, the last two kept."""
+"""Checkpoints of a run: the full state of all members at regular intervals, of which the last two are kept."""
 
 import contextlib
 import json
@@ -27,7 +27,7 @@ _NAME = re.compile(r"step_[0-9]{9,18}\.npz")
 
 
 class Checkpoints:
-    """The checkpoints of one run in one directory, or nowhere (``directory`` None: nothing is kept)."""
+    """The checkpoints of one run in one directory; if ``directory`` is None, nothing is kept."""
 
     def __init__(self, directory: Path | None, identity: dict):
         self._directory = directory
@@ -35,10 +35,10 @@ class Checkpoints:
 
     @classmethod
     def of(cls, directory: str | Path | None, identity: dict) -> "Checkpoints":
-        """Open or begin a run directory.
+        """Open or create a run directory.
 
         Raises:
-          ValueError: if the directory holds a run with another identity; its ``run.json`` says which.
+          ValueError: if the directory holds a run with another identity, which its ``run.json`` records.
         """
         if directory is None:
             return cls(None, identity)
@@ -48,16 +48,16 @@ class Checkpoints:
             remove_leftovers(folder)
         record = directory / "run.json"
         if (directory / "study.json").exists():
-            raise ValueError(f"directory: needs one of the run's own, got {directory}, which holds a study")
+            raise ValueError(f"directory: needs a directory of its own, got {directory}, which holds a study")
         if not record.exists():
             write_json(record, identity)
         try:
             stored = read_json(record)
-        except FileNotFoundError:  # another process finished with the folder meanwhile
+        except FileNotFoundError:  # another process has removed the folder meanwhile
             return cls(directory, identity)
         except DamagedFile as error:
             raise ValueError(
-                f"directory: {record} needs the JSON of a run ({error}); remove it to begin anew"
+                f"directory: {record} needs the JSON of a run ({error}); remove it to start over"
             ) from None
         identity = json.loads(json.dumps(identity))
         if stored != identity:
@@ -69,11 +69,11 @@ class Checkpoints:
         return cls(directory, identity)
 
     def save(self, state: State, losses: list[Losses], done: int) -> None:
-        """Write one checkpoint and let the older ones go.
+        """Write one checkpoint and remove those before the previous one.
 
         Args:
           state: leaves ``[m, …]`` on the host.
-          losses: one entry a block, fields ``[m]``.
+          losses: one entry per block, with fields ``[m]``.
           done: updates done.
         """
         if self._directory is None:
@@ -85,20 +85,20 @@ class Checkpoints:
             path.unlink(missing_ok=True)
 
     def last(self, shapes: State) -> tuple[State, list[Losses], int] | None:
-        """The newest checkpoint that is whole and of this run; damaged and foreign ones are passed over with a warning.
+        """The newest valid checkpoint of this run; damaged and foreign ones are skipped with a warning.
 
         Args:
           shapes: shapes and dtypes that the state must have.
 
         Returns:
-          state, losses and updates done, as :meth:`save` takes them; None if there is none.
+          State, losses and updates done, as in :meth:`save`; None if there is no valid checkpoint.
         """
         for path in _paths(self._directory):
             try:
                 return self._read(path, shapes)
             except DamagedFile as error:
-                warnings.warn(f"checkpoint passed over: {error}", stacklevel=3)
-            except FileNotFoundError:  # another process let it go meanwhile
+                warnings.warn(f"checkpoint skipped: {error}", stacklevel=3)
+            except FileNotFoundError:  # another process has removed it meanwhile
                 continue
         return None
 
@@ -108,7 +108,7 @@ class Checkpoints:
             raise DamagedFile(f"{path}: belongs to another run")
         done = header.get("done")
         if done != _updates(path) or type(done) is not int:
-            raise DamagedFile(f"{path}: needs the updates that its name says, got {done!r}")
+            raise DamagedFile(f"{path}: needs the number of updates in its name, got {done!r}")
         state = {name.removeprefix("state/"): a for name, a in arrays.items() if name.startswith("state/")}
         members, blocks = self._identity["members"], -(-done // self._identity["log_every"])
         curves = [arrays.get(f"losses/{name}") for name in Losses._fields]
@@ -122,7 +122,7 @@ class Checkpoints:
 
 
 def saved_updates(directory: str | Path) -> int:
-    """Updates done according to the newest checkpoint that is whole, 0 without any."""
+    """Updates done according to the newest undamaged checkpoint; 0 without any."""
     for path in _paths(Path(directory)):
         with contextlib.suppress(DamagedFile, FileNotFoundError):
             if read_arrays(path)[0].get("done") == _updates(path):

@@ -6,7 +6,7 @@ from rich.progress import Progress as Bar
 
 
 class Progress:
-    """A context that draws a bar of updates, with the members' median loss; silent unless ``shown``."""
+    """A context that draws a bar of updates with the members' median losses; silent unless ``shown``."""
 
     def __init__(self, steps: int, done: int = 0, *, shown: bool):
         columns = (TextColumn("training"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -26,10 +26,10 @@ class Progress:
 
 
 def summary(losses) -> str:
-    """``loss 61.2 (reconstruction 40.1, KL 21.1)``: medians over the members that still train, and how many do not."""
-    going = np.isfinite(losses.loss)
-    if not going.any():
+    """``loss 61.2 (reconstruction 40.1, KL 21.1)``: medians over finite members, and how many have stopped."""
+    finite = np.isfinite(losses.loss)
+    if not finite.any():
         return "no member has a finite loss"
-    loss, reconstruction, kl = (np.median(field[going]) for field in (losses.loss, losses.reconstruction, losses.kl))
-    stopped = f", {(~going).sum()} stopped" if (~going).any() else ""
+    loss, reconstruction, kl = (np.median(field[finite]) for field in (losses.loss, losses.reconstruction, losses.kl))
+    stopped = f", {(~finite).sum()} stopped" if (~finite).any() else ""
     return f"loss {loss:.4g} (reconstruction {reconstruction:.4g}, KL {kl:.4g}{stopped})"

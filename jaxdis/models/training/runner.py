@@ -1,15 +1,13 @@
-"""How a zoo runs: members over devices (``shard_map``), and on each device one after another or together."""
+"""How a zoo trains: its constant arguments on the devices, and the two programs that begin and advance its members."""
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Sequence
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding
-from jax.sharding import PartitionSpec as P
 
+from jaxdis.executor import Layout, members_that_fit
 from jaxdis.models.config import Config
 from jaxdis.models.networks.architectures import Convolutional
 from jaxdis.models.objectives.losses import Losses
@@ -18,81 +16,56 @@ from jaxdis.models.training.step import Program, State, begin, run_block
 
 # Share of a device's free memory that members running together may fill.
 _SHARE = 0.6
-# Beyond this many, matrix products fill any device and more members only cost memory.
+# With this many members at once, matrix products fill any device, and more members only cost memory.
 _MOST_AT_ONCE = 128
 
 
-@dataclasses.dataclass(frozen=True)
-class Spread:
-    """One compiled zoo. Hashable; nothing in it depends on the number of members.
+class Runner:
+    """The members of a zoo on their devices.
 
-    ``at_once``: members in one ``vmap``; 1: ``lax.map``, each with all its updates before the next.
+    Args:
+      program: what all members run.
+      keys: ``[m]`` typed keys.
+      hyperparameters: NamedTuple of ``[m]``.
+      source: images.
+      devices: devices over which members are spread; None: all devices of the default backend.
+      execution: ``map``: the members of one device run one after another, each with all its updates before the next;
+        ``vmap``: they run together; ``auto``: ``map`` on CPU, ``vmap`` elsewhere.
+      members_at_once: members in one ``vmap``; None: as many as memory is estimated to hold.
     """
 
-    program: Program
-    devices: tuple[jax.Device, ...]
-    key_impl: str
-    at_once: int | None
-
-    @classmethod
-    def over(
-        cls,
+    def __init__(
+        self,
         program: Program,
-        devices: tuple[jax.Device, ...],
-        key_impl: str,
+        keys,
+        hyperparameters,
+        source: Source,
+        devices: Sequence[jax.Device] | None = None,
         execution: str = "auto",
         members_at_once: int | None = None,
-    ) -> "Spread":
-        """Resolve the choices that a user leaves open; ``at_once`` None is settled by memory, in :class:`Runner`."""
-        if execution not in ("auto", "map", "vmap"):
-            raise ValueError(f"execution: needs auto, map or vmap, got {execution!r}")
-        if members_at_once is not None and members_at_once < 1:
-            raise ValueError(f"members_at_once: needs at least 1, got {members_at_once}")
-        together = devices[0].platform != "cpu" if execution == "auto" else execution == "vmap"
-        return cls(program, devices, key_impl, members_at_once if together else 1)
-
-    def mesh(self) -> Mesh:
-        return Mesh(np.array(self.devices), ("zoo",))
-
-    def each(self, function: Callable) -> Callable:
-        """``function`` of one member's leaves → the same over the leading axis of this device's members."""
-        if self.at_once == 1:
-            return lambda *members: jax.lax.map(lambda member: function(*member), members)
-        return lambda *members: jax.lax.map(lambda member: function(*member), members, batch_size=self.at_once)
-
-
-class Runner:
-    """A zoo's constant arguments in place on its devices, and the two programs that run it."""
-
-    def __init__(self, spread: Spread, key_data: np.ndarray, hyperparameters, source: Source):
-        self.num_members = len(key_data)
-        self._num_padded = -(-self.num_members // len(spread.devices)) * len(spread.devices)
-        self._members = NamedSharding(spread.mesh(), P("zoo"))
-        everywhere = NamedSharding(spread.mesh(), P())
-        self._keys, self._hyperparameters = self.placed((key_data, hyperparameters))
-        self._source = jax.device_put(source, everywhere)
-        if spread.at_once is None:
-            spread = dataclasses.replace(spread, at_once=self._fitting(spread))
-        self.spread = spread
+    ):
+        self.program = program
+        self.num_members = len(keys)
+        self.layout = Layout.over(devices, self.num_members)
+        self._keys, self._hyperparameters = self.layout.place((keys, hyperparameters))
+        self._source = self.layout.share(source)
+        on_cpu = self.layout.devices[0].platform == "cpu"
+        if execution == "vmap" or (execution == "auto" and not on_cpu):
+            self.layout = dataclasses.replace(self.layout, at_once=members_at_once or self._most_at_once())
 
     def begin(self) -> State:
         """All members before their first update."""
-        return _begin(self.spread, self._keys)
+        return _begin(self.program, self.layout, self._keys)
 
     def advance(self, state: State, count: int) -> tuple[State, Losses]:
-        """``count`` updates of every member; the state is donated. The losses are means, ``[m]`` on the host."""
-        state, losses = _advance(self.spread, state, self._keys, self._hyperparameters, self._source, np.int32(count))
+        """``count`` updates of every member and their mean losses, ``[m]`` on the host. The state is donated."""
+        members = (self._keys, self._hyperparameters)
+        state, losses = _advance(self.program, self.layout, state, members, self._source, np.int32(count))
         return state, self.gathered(losses)
 
-    def placed(self, tree):
-        """Leaves ``[m, …]`` on the devices, the last member repeated until all devices hold as many."""
-        missing = self._num_padded - self.num_members
-
-        def padded(leaf):
-            leaf = np.asarray(leaf)
-            return np.concatenate([leaf, np.repeat(leaf[-1:], missing, axis=0)]) if missing else leaf
-
-        return jax.device_put(jax.tree.map(padded, tree), self._members)
+    def placed(self, state: State) -> State:
+        """A state with leaves ``[m, …]``, such as that of a checkpoint, on the devices."""
+        return self.layout.place(state)
 
     def gathered(self, tree):
         """Leaves ``[m, …]`` on the host."""
@@ -100,64 +73,45 @@ class Runner:
 
     def shapes(self) -> State:
         """Shapes and dtypes of the state of the ``m`` members."""
-        shapes = jax.eval_shape(functools.partial(_begin, self.spread), self._keys)
+        shapes = jax.eval_shape(functools.partial(_begin, self.program, self.layout), self._keys)
         return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((self.num_members, *leaf.shape[1:]), leaf.dtype), shapes)
 
     def memory(self, at_once: int = 1) -> int:
-        """Bytes of temporary memory that ``at_once`` members together need on one device, as the compiler reckons."""
-        spread = dataclasses.replace(self.spread, at_once=at_once)
-        m = at_once * len(spread.devices)
-        few = jax.tree.map(
+        """Bytes of temporary memory that ``at_once`` members need on one device, by the compiler's analysis."""
+        layout = dataclasses.replace(self.layout, at_once=at_once)
+        m = at_once * len(layout.devices)
+        members = jax.tree.map(
             lambda leaf: jax.ShapeDtypeStruct((m, *leaf.shape[1:]), leaf.dtype), (self._keys, self._hyperparameters)
         )
-        state = jax.eval_shape(functools.partial(_begin, spread), few[0])
-        compiled = _advance.lower(spread, state, *few, self._source, np.int32(1)).compile()
-        return compiled.memory_analysis().temp_size_in_bytes
+        state = jax.eval_shape(functools.partial(_begin, self.program, layout), members[0])
+        lowered = _advance.lower(self.program, layout, state, members, self._source, np.int32(1))
+        return lowered.compile().memory_analysis().temp_size_in_bytes
 
-    def _fitting(self, spread: Spread) -> int:
-        """As many members as the free memory of a device holds; all of them where it does not say."""
-        most = min(self._num_padded // len(spread.devices), _MOST_AT_ONCE)
-        stats = spread.devices[0].memory_stats() or {}
+    def _most_at_once(self) -> int:
+        """As many members as the free memory of a device holds; all of them if the device does not report it."""
+        most = min(-(-self.num_members // len(self.layout.devices)), _MOST_AT_ONCE)
+        stats = self.layout.devices[0].memory_stats() or {}
         if most == 1 or "bytes_limit" not in stats:
             return most
-        self.spread = spread
         free = stats["bytes_limit"] - stats.get("bytes_in_use", 0)
-        return members_that_fit(free, self.memory(1), most)
+        return members_that_fit(int(_SHARE * free), self.memory(1), most)
 
 
-def members_that_fit(free: int, each: int, most: int) -> int:
-    """How many members of ``each`` bytes run together in a share of the ``free`` bytes, from 1 to ``most``."""
-    return int(np.clip(_SHARE * free / max(each, 1), 1, most))
-
-
-def default_piece(config: Config, platform: str) -> int | None:
+def default_micro_batch(config: Config, platform: str) -> int | None:
     """Images per micro-batch: 4 for convolutions as matrix products on CPU (measured), else the whole batch."""
     network = config.network
     small = platform == "cpu" and isinstance(network, Convolutional) and network.compute == "matmul"
     return 4 if small and config.batch_size % 4 == 0 and config.batch_size > 4 else None
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def _begin(spread: Spread, key_data) -> State:
-    def one(data):
-        return begin(spread.program, jax.random.wrap_key_data(data, impl=spread.key_impl))
-
-    return _sharded(spread, spread.each(one), 1)(key_data)
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _begin(program: Program, layout: Layout, keys) -> State:
+    return layout.map(lambda key, _: begin(program, key), keys)
 
 
-@functools.partial(jax.jit, static_argnums=0, donate_argnums=1)
-def _advance(spread: Spread, state: State, key_data, hyperparameters, source: Source, count):
-    def block(state, key_data, hyperparameters, source, count):
-        def one(state, data, hyperparameters):
-            key = jax.random.wrap_key_data(data, impl=spread.key_impl)
-            return run_block(spread.program, state, key, hyperparameters, source, count)
+@functools.partial(jax.jit, static_argnums=(0, 1), donate_argnums=2)
+def _advance(program: Program, layout: Layout, state: State, members, source: Source, count) -> tuple[State, Losses]:
+    def block(member, shared):
+        return run_block(program, *member, *shared)
 
-        return spread.each(one)(state, key_data, hyperparameters)
-
-    return _sharded(spread, block, 3, 2)(state, key_data, hyperparameters, source, jnp.asarray(count))
-
-
-def _sharded(spread: Spread, function: Callable, num_split: int, num_whole: int = 0) -> Callable:
-    """``function`` on every device: the first arguments split by members, the rest whole."""
-    specs = (P("zoo"),) * num_split + (P(),) * num_whole
-    return jax.shard_map(function, mesh=spread.mesh(), in_specs=specs, out_specs=P("zoo"), check_vma=False)
+    return layout.map(block, (state, *members), (source, count))

@@ -1,4 +1,4 @@
-"""Where a training program's images come from: a pure sampler that is drawn from inside the program."""
+"""Where images come from in training: a pure sampler that runs inside the program."""
 
 import dataclasses
 import hashlib
@@ -17,15 +17,15 @@ from jaxdis.typing import Array, Float
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """Independent images with replacement, from a renderer or an array.
+    """Independent images, drawn with replacement from a renderer or an array.
 
-    A pytree, passed to programs as an argument: large tables and image arrays are not compiled into them, and two
+    The source is a pytree and an argument of programs: large tables and arrays of images are not compiled in, and two
     sources of the same kind share one program.
 
     Attributes:
-      arrays: the renderer's tables or the images.
+      arrays: the tables of the renderer, or the images.
       draw: ``(arrays, key, n) → images [n, h, w, c]``, float32 in [0, 1]; hashable.
-      num_data: distinct images (the estimators of total correlation need it).
+      num_data: number of distinct images, which estimators of total correlation need.
       image_shape: ``(height, width, channels)``.
     """
 
@@ -40,7 +40,7 @@ class Source:
 
 
 def as_source(data) -> Source:
-    """Check and wrap what a user trains on.
+    """Data to train on, checked and wrapped.
 
     Args:
       data: ``(space, render)``, with ``space.sample(key, n) → factors [n, k]`` and a pure ``render(factors, key) →
@@ -48,7 +48,7 @@ def as_source(data) -> Source:
         channel), uint8 in 0…255, bool, or real numbers in [0, 1]; or a :class:`Source`.
 
     Raises:
-      ValueError: naming what came and what is needed.
+      ValueError: naming what is needed and what was passed.
     """
     if isinstance(data, Source):
         return data
@@ -58,7 +58,7 @@ def as_source(data) -> Source:
 
 
 def fingerprint(source: Source) -> str:
-    """16 hexadecimal digits that change when the arrays, the lattice or the image shape do; for run directories."""
+    """16 hexadecimal digits that identify the arrays, the lattice and the image shape, for run directories."""
     digest = hashlib.sha256()
     digest.update(repr((source.num_data, source.image_shape, source.draw.identity(source.arrays))).encode())
     for leaf in jax.tree.leaves(source.arrays):
@@ -70,7 +70,7 @@ def fingerprint(source: Source) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class _FromLattice:
-    """Draw factors, render them: the arrays of the source are an :class:`Images`."""
+    """Factors are drawn and rendered; the arrays of the source are an :class:`Images`."""
 
     space: Any
 
@@ -95,12 +95,14 @@ class _FromArray:
 
 def _rendered(space, render) -> Source:
     if not callable(getattr(space, "sample", None)) or not hasattr(space, "num_cells"):
-        raise ValueError(f"data: needs a space with sample and num_cells beside the render, got {type(space).__name__}")
+        raise ValueError(
+            f"data: needs a space with sample and num_cells beside the renderer, got {type(space).__name__}"
+        )
     draw, arrays = _FromLattice(space), Images.of(render)
     images = jax.eval_shape(lambda arrays, key: draw(arrays, key, 2), arrays, jax.random.key(0))
     if images.ndim != 4:
         raise ValueError(
-            f"data: needs a render giving [n, height, width, channels], got shape {images.shape} for n = 2"
+            f"data: needs a renderer that returns [n, height, width, channels], got shape {images.shape} for n = 2"
         )
     return Source(arrays, draw, int(space.num_cells), images.shape[1:])
 
@@ -111,7 +113,7 @@ def _stored(array: np.ndarray) -> Source:
 
 
 def _named(render) -> str:
-    """A renderer by the names of its functions and its plain fields: the same in every process."""
+    """A renderer by the names of its functions and its plain fields, which are the same in every process."""
     if callable(render) and hasattr(render, "__qualname__"):
         return f"{render.__module__}.{render.__qualname__}"
     if not dataclasses.is_dataclass(render):

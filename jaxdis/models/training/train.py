@@ -1,8 +1,7 @@
-"""Training a zoo: every member in one program, over steps, members and devices.
+"""Training a zoo: all members in one program.
 
-``make_train(config)`` is the pure form, ``train(key, hyperparameters)`` of one member, and a zoo is ``vmap`` of it.
-The function :func:`train` runs the same updates block by block from the host, so that there is something to see, to
-save and to carry on from.
+:func:`make_train` gives the pure form, ``train(key, hyperparameters)`` of one member; a zoo is ``vmap`` of it.
+:func:`train` runs the same updates block by block from the host, so that progress can be shown, saved and resumed.
 """
 
 import dataclasses
@@ -21,9 +20,8 @@ from jaxdis.models.networks.custom import as_network
 from jaxdis.models.objectives.losses import Losses
 from jaxdis.models.objectives.total_correlation import estimable
 from jaxdis.models.training.checkpoint import Checkpoints
-from jaxdis.models.training.micro_batch import checked_piece
 from jaxdis.models.training.progress import Progress
-from jaxdis.models.training.runner import Runner, Spread, default_piece
+from jaxdis.models.training.runner import Runner, default_micro_batch
 from jaxdis.models.training.source import Source, as_source, fingerprint
 from jaxdis.models.training.step import Program, begin, run_block
 from jaxdis.models.zoo import Zoo
@@ -32,7 +30,13 @@ from jaxdis.typing import Array
 
 
 class Trained(NamedTuple):
-    """One member after training: parameters, :class:`Losses` of ``[blocks]`` (means over blocks), where it stopped."""
+    """One member after training.
+
+    Attributes:
+      params: the network's parameters.
+      losses: :class:`Losses` of ``[blocks]``, means over blocks.
+      stopped: the update whose loss or gradient was not finite, or −1.
+    """
 
     params: Any
     losses: Losses
@@ -41,17 +45,17 @@ class Trained(NamedTuple):
 
 @checked
 def make_train(config: Config, data=None, *, log_every: Count = 100, micro_batch: Count | None = None) -> Callable:
-    """``train(key, hyperparameters) → Trained``: pure in both, so it may be jitted, vmapped and sharded.
+    """``train(key, hyperparameters) → Trained``: a pure function, which can be jitted, vmapped and sharded.
 
     Args:
       config: what to train.
-      data: see :func:`train`. A renderer's tables or an image array become constants of the program.
-      log_every: updates that one entry of the losses is the mean of; the last block may be shorter.
-      micro_batch: images at a time, a divisor of the batch size; None: the whole batch.
+      data: as in :func:`train`. The tables of a renderer or an array of images become constants of the program.
+      log_every: updates per entry of the losses, which are means; the last block may be shorter.
+      micro_batch: images per micro-batch, a divisor of the batch size; None: the whole batch.
     """
     source = resolved_source(config, data)
     config = resolved_config(config, source)
-    program = Program.of(config, checked_piece(micro_batch, config.batch_size))
+    program = Program.of(config, micro_batch)
     starts = np.arange(0, config.steps, log_every, dtype=np.int32)
 
     def train_one(key, hyperparameters) -> Trained:
@@ -87,43 +91,43 @@ def train(
     """Train a zoo.
 
     Args:
-      config: what all members share; hashable. Members trained apart with the same config, key and hyperparameters are
-        equal up to rounding, whatever the grouping, the devices and the arguments below.
-      keys: ``[m]`` typed keys (``jax.random.key``), one a member; initialization, noise and data order follow from it.
-      hyperparameters: what ``OBJECTIVES[name].settings(…)`` gives, scalars (shared) or ``[m]``; see
-        :func:`jaxdis.models.members` for grids, ``train(config, *members(…))``.
-      labels: ``m`` dicts that say what each member is, for ``Zoo.select`` and tables; None: from the hyperparameters.
-      data: ``(space, render)``, an array of images ``[n, h, w, c]`` or None, which looks ``config.data`` up in
+      config: what all members share. Members trained separately with the same config, key and hyperparameters are equal
+        up to rounding, whatever the grouping, the devices and the arguments below.
+      keys: ``[m]`` typed keys (``jax.random.key``), one per member, which determine initialization, noise and data
+        order.
+      hyperparameters: what ``OBJECTIVES[name].settings(…)`` returns, as scalars (shared) or ``[m]``. See
+        :func:`jaxdis.models.members` for grids: ``train(config, *members(…))``.
+      labels: ``m`` dicts that describe the members, for ``Zoo.select`` and tables; None: the hyperparameters.
+      data: ``(space, render)``, an array of images ``[n, h, w, c]``, or None for the data set ``config.data`` of
         ``jaxdis.data``.
-      directory: keep checkpoints here and carry on from the last good one; a run that was stopped and is run again
-        gives the same bits as one that was not, on the same backend with the same arguments.
-      log_every: updates that one entry of ``Zoo.losses`` is the mean of.
+      directory: where checkpoints are kept. Training resumes from the last valid one; an interrupted and resumed run
+        gives the same bits as an uninterrupted one, on the same backend with the same arguments.
+      log_every: updates per entry of ``Zoo.losses``, which are means.
       checkpoint_every: updates between checkpoints, rounded up to a multiple of ``log_every``.
-      execution: how the members of one device run: ``map``, one after another (faster on CPU), ``vmap``, together
-        (faster on accelerators), or ``auto``, by backend.
-      members_at_once: how many run together under ``vmap``; None: as many as memory is estimated to hold.
-      micro_batch: images at a time, a divisor of the batch size; None: 4 for convolutions on CPU, else the whole batch.
-      devices: over which members are spread; None: all of the default backend.
-      progress: draw a progress bar with losses on the terminal; or a function of updates done and updates in all.
+      execution: how the members of one device run: ``map``: one after another (faster on CPU); ``vmap``: together
+        (faster on accelerators); ``auto``: by backend.
+      members_at_once: members that run together under ``vmap``; None: as many as memory is estimated to hold.
+      micro_batch: images per micro-batch, a divisor of the batch size; None: 4 for convolutions on CPU, else the whole
+        batch.
+      devices: devices over which members are spread; None: all devices of the default backend.
+      progress: True draws a progress bar with losses on the terminal; a function is called with the number of finished
+        updates and the number of all updates.
 
     Returns:
-      :class:`~jaxdis.models.zoo.Zoo`. A member whose loss or gradient is not finite keeps its parameters from before
-      that update and says so in ``Zoo.stopped``; the others are not touched.
+      The trained zoo. A member whose loss or gradient is not finite keeps its parameters from before that update, which
+      ``Zoo.stopped`` records; the other members are not affected.
 
     Raises:
-      ValueError: naming the argument, what came and what is needed; also for a directory that belongs to another run.
+      ValueError: naming the argument, what it needs and what it got; also for the directory of another run.
     """
     source = resolved_source(config, data)
     config = resolved_config(config, source)
     keys, hyperparameters, labels = checked_members(config, keys, hyperparameters, labels)
     _check_estimator(config, source, hyperparameters)
     devices = checked_devices(devices) or tuple(jax.devices())
-    piece = default_piece(config, devices[0].platform) if micro_batch is None else micro_batch
-    program = Program.of(config, checked_piece(piece, config.batch_size))
-    key_data = np.asarray(jax.random.key_data(keys))
-    checkpoints = Checkpoints.of(directory, _identity(config, source, key_data, hyperparameters, log_every))
-    spread = Spread.over(program, devices, str(jax.random.key_impl(keys)), execution, members_at_once)
-    runner = Runner(spread, key_data, hyperparameters, source)
+    program = Program.of(config, micro_batch or default_micro_batch(config, devices[0].platform))
+    checkpoints = Checkpoints.of(directory, _identity(config, source, keys, hyperparameters, log_every))
+    runner = Runner(program, keys, hyperparameters, source, devices, execution, members_at_once)
 
     state, losses, done = checkpoints.last(runner.shapes()) or (None, [], 0)
     state = runner.begin() if state is None else runner.placed(state)
@@ -145,10 +149,10 @@ def train(
 
 
 def resolved_source(config: Config, data=None) -> Source:
-    """The source that ``data`` or, for None, the config's data set name gives."""
+    """The source of ``data`` or, for None, of the config's data set."""
     if data is not None:
         return as_source(data)
-    from jaxdis.data import DATASETS  # only here: training on one's own images needs none of it
+    from jaxdis.data import DATASETS  # imported here because training on one's own images does not need it
 
     if config.data not in DATASETS:
         raise ValueError(f"data: needs one of {', '.join(DATASETS)}, or data passed to train, got {config.data!r}")
@@ -157,7 +161,11 @@ def resolved_source(config: Config, data=None) -> Source:
 
 
 def resolved_config(config: Config, source: Source) -> Config:
-    """The config whose network knows its image shape."""
+    """The config with a network that has an image shape.
+
+    Raises:
+      ValueError: for an unknown objective, or a network that does not fit the images.
+    """
     objective_of(config)
     network = as_network(config.network)
     config = dataclasses.replace(config, network=network)
@@ -174,20 +182,20 @@ def _check_estimator(config: Config, source: Source, hyperparameters) -> None:
     wanted = any(np.any(getattr(hyperparameters, name, 0) != 0) for name in weighed)
     if wanted and not estimable(config.batch_size, source.num_data, config.estimator):
         raise ValueError(
-            f"batch_size: {config.estimator} needs at least 2 and no more than the {source.num_data} images there are, "
+            f"batch_size: {config.estimator} needs at least 2 and at most the number of images, {source.num_data}, "
             f"got {config.batch_size}"
         )
 
 
-def _identity(config: Config, source: Source, key_data, hyperparameters, log_every: int) -> dict:
-    """What a checkpoint must agree with to be carried on from."""
+def _identity(config: Config, source: Source, keys, hyperparameters, log_every: int) -> dict:
+    """What a checkpoint must agree with to be resumed."""
     numbers = hashlib.sha256()
-    for leaf in jax.tree.leaves((key_data, hyperparameters)):
+    for leaf in jax.tree.leaves((np.asarray(jax.random.key_data(keys)), hyperparameters)):
         numbers.update(np.ascontiguousarray(leaf).data)
     return {
         "config": describe(config),
         "data": fingerprint(source),
-        "members": len(key_data),
+        "members": len(keys),
         "numbers": numbers.hexdigest()[:16],
         "log_every": log_every,
     }

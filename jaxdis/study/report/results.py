@@ -37,7 +37,7 @@ def strengths(table: Table) -> np.ndarray:
     """The setting that each member's objective is swept over."""
     from jaxdis.models import OBJECTIVES
 
-    return np.array([float(table[OBJECTIVES[str(name)].strength][row]) for row, name in enumerate(table["objective"])])
+    return np.array([float(table[OBJECTIVES[str(name)].swept][row]) for row, name in enumerate(table["objective"])])
 
 
 def _between(scores: np.ndarray, groups: np.ndarray) -> float:

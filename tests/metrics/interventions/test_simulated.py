@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jaxdis
-from jaxdis import METRICS, codes, evaluate, models
+from jaxdis import METRICS, evaluate, models
 from jaxdis.data import FactorSpace
 from jaxdis.metrics.interventions import simulated
 from jaxdis.models.evidence import Encoder
@@ -134,7 +134,7 @@ def sprites():
 
 def test_a_zoo_on_dsprites(sprites):
     space, draw, factors, zoo = sprites
-    means = codes.encode(zoo, factors, render=draw)
+    means = zoo.encode(factors, render=draw).mean
     encode = Encoder.of(zoo)
     np.testing.assert_allclose(
         jax.jit(lambda e, f: e(draw(f)))(encode, jnp.asarray(factors[:9])), means[:, :9], atol=1e-5

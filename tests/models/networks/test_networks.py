@@ -60,10 +60,10 @@ def test_matmul_and_conv_give_the_same_values_and_gradients(make, image_shape):
 @pytest.mark.parametrize(
     ("network", "parameters"),
     [
-        (architectures.locatello("code", image_shape=(64, 64, 1)), 690_517),
-        (architectures.locatello("code", image_shape=(64, 64, 3)), 692_567),
-        (architectures.locatello("paper", image_shape=(64, 64, 1)), 764_245),
-        (architectures.locatello("paper", image_shape=(64, 64, 3)), 766_295),
+        (architectures.locatello(image_shape=(64, 64, 1)), 690_517),
+        (architectures.locatello(image_shape=(64, 64, 3)), 692_567),
+        (architectures.locatello(as_released=False, image_shape=(64, 64, 1)), 764_245),
+        (architectures.locatello(as_released=False, image_shape=(64, 64, 3)), 766_295),
         (architectures.burgess(image_shape=(64, 64, 1)), 502_005),
         (architectures.burgess(image_shape=(64, 64, 3)), 504_055),
     ],
@@ -129,12 +129,12 @@ def test_initialization_bounds(scheme, bounds, bias_bound):
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: architectures.locatello("printed"),
+        lambda: architectures.locatello(as_released="printed"),
         lambda: architectures.Convolutional(kernels=(4, 4)),
         lambda: architectures.Mlp().init(jax.random.key(0)),
         lambda: initialization.draw(jax.random.key(0), {}, "normal"),
     ],
 )
 def test_bad_networks_are_refused(make):
-    with pytest.raises(ValueError, match="kernel|image_shape|initialization"):
+    with pytest.raises(ValueError, match="as_released|kernel|image_shape|initialization"):
         make()

@@ -33,7 +33,7 @@ def test_the_sum_does_not_depend_on_the_estimator():
 def test_weighted_sampling_differs_from_the_released_form_by_a_constant():
     n, d, num_data = 16, 4, 1000
     weighted = decompose(*batch(), num_data=num_data, estimator="mws").total_correlation
-    plain = decompose(*batch(), num_data=num_data, estimator="locatello").total_correlation
+    plain = decompose(*batch(), num_data=num_data, estimator="locatello2020").total_correlation
     np.testing.assert_allclose(weighted - plain, (d - 1) * np.log(num_data * n), rtol=1e-5)
 
 
@@ -67,9 +67,9 @@ def test_stratified_sampling_is_exact_on_average_over_all_batches(num_data, n):
 
 
 def test_the_released_weights_are_right_for_the_first_row_alone():
-    """Row 0 has its own posterior in column 0; in every other row the weights of ``mss_chen`` go to strangers."""
+    """Row 0 has its own posterior in column 0; in every other row the weights of ``chen2018`` go to strangers."""
     codes, mean, log_variance = (np.float64(a) for a in batch(n=4, d=1))
-    table = reference.weights("mss_chen", 4, 100)
+    table = reference.weights("chen2018", 4, 100)
     np.testing.assert_allclose(table[0], reference.weights("mss", 4, 100)[0])
     assert table[2].sum() == pytest.approx(reference.weights("mss", 4, 100)[2].sum() + (100 - 3) / 300 - 1 / 100)
     assert table[1, 1] != 1 / 100

@@ -30,9 +30,9 @@ KILLED = """
     runtime.use_compilation_cache()
     images = np.random.default_rng(0).random((32, 8, 8, 1), np.float32)
     keys, hyper, labels = models.members({"factor": {"gamma": [5, 10]}}, seeds=2)
-    adversary = models.Adversary(network=models.Discriminator(2, 16))
+    discriminator = models.DiscriminatorTraining(network=models.Discriminator(2, 16))
     config = models.Config(data="noise", objective="factor", network=models.Mlp((32,), 3), steps=3000, batch_size=8,
-                           adversary=adversary)
+                           discriminator=discriminator)
     zoo = models.train(config, keys, hyper, labels=labels, data=images, directory=sys.argv[1], log_every=25,
                        checkpoint_every=25)
     zoo.save(sys.argv[2])
@@ -114,7 +114,7 @@ def test_a_bad_checkpoint_is_passed_over_for_the_one_before(damage, carried_on, 
     else:
         newest.write_bytes(newest.read_bytes()[:1000] if damage == "truncated" else b"")
     counted = count_updates(monkeypatch)
-    with pytest.warns(UserWarning, match="checkpoint passed over"):
+    with pytest.warns(UserWarning, match="checkpoint skipped"):
         second = carried_on()
     assert len(counted) == 1
     assert same(second, first)
@@ -125,7 +125,7 @@ def test_all_checkpoints_bad_means_from_the_beginning(carried_on, tmp_path, monk
     for path in (tmp_path / "checkpoints").iterdir():
         path.write_bytes(b"")
     counted = count_updates(monkeypatch)
-    with pytest.warns(UserWarning, match="checkpoint passed over"):
+    with pytest.warns(UserWarning, match="checkpoint skipped"):
         second = carried_on()
     assert len(counted) == 3
     assert same(second, first)
@@ -218,7 +218,7 @@ def forged(path, change):
 def test_a_checkpoint_that_contradicts_itself_is_passed_over(change, carried_on, tmp_path):
     first = carried_on()
     forged(tmp_path / "checkpoints" / "step_000000012.npz", change)
-    with pytest.warns(UserWarning, match="checkpoint passed over"):
+    with pytest.warns(UserWarning, match="checkpoint skipped"):
         assert same(carried_on(), first)
 
 
@@ -227,7 +227,7 @@ def test_a_header_that_is_none_is_passed_over(header, carried_on, tmp_path):
     first = carried_on()
     newest = tmp_path / "checkpoints" / "step_000000012.npz"
     np.savez(newest, header=np.frombuffer(header.encode(), np.uint8))
-    with pytest.warns(UserWarning, match="checkpoint passed over"):
+    with pytest.warns(UserWarning, match="checkpoint skipped"):
         assert same(carried_on(), first)
 
 
@@ -278,7 +278,7 @@ def test_a_damaged_zoo_is_written_anew_and_the_message_says_what_was_done(damage
     assert file.read_bytes() == whole
     for path in (tmp_path / "checkpoints").iterdir():
         path.write_bytes(b"")
-    with pytest.warns(UserWarning, match="checkpoint passed over"):
+    with pytest.warns(UserWarning, match="checkpoint skipped"):
         assert again().startswith("trained for 12 updates")
     assert file.read_bytes() == whole
 

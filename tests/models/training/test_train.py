@@ -8,14 +8,14 @@ import pytest
 
 from jaxdis import models
 from jaxdis.models.objectives import distributions
-from jaxdis.models.training import adversary, micro_batch, step
-from jaxdis.models.training import runner as spread
+from jaxdis.models.training import discriminator, runner, step
 from jaxdis.models.training.source import as_source
 from tests.models.conftest import largest_difference
 
 # The function of the same name hides the module from an import.
 train_module = importlib.import_module("jaxdis.models.training.train")
 TINY = models.Discriminator(layers=2, width=8)
+AGAINST = models.DiscriminatorTraining(network=TINY)
 SMALL_CONVOLUTIONS = models.Convolutional(
     channels=(4, 4), kernels=(4, 2), hidden=(8,), decoder_hidden=(8,), decoder_channels=(4, 4), num_codes=3
 )
@@ -37,14 +37,14 @@ MIXED = {
 def mixed(objective: str) -> tuple[str | tuple[str, ...], models.Members]:
     if objective == "mixed":
         return tuple(MIXED), models.members(MIXED, seeds=1)
-    return objective, models.members({objective: {models.OBJECTIVES[objective].strength: [2.0, 8.0]}}, seeds=2)
+    return objective, models.members({objective: {models.OBJECTIVES[objective].swept: [2.0, 8.0]}}, seeds=2)
 
 
 @pytest.mark.parametrize("objective", ["mixed", "factor"])
 @pytest.mark.parametrize("network", [models.Mlp((16,), 3), SMALL_CONVOLUTIONS])
 def test_together_apart_and_alone_agree(objective, network, config, images):
     name, members = mixed(objective)
-    config = dataclasses.replace(config, objective=name, network=network, adversary=models.Adversary(network=TINY))
+    config = dataclasses.replace(config, objective=name, network=network, discriminator=AGAINST)
     mapped = trained(config, members, images, execution="map")
     together = trained(config, members, images, execution="vmap")
     train_one = jax.jit(models.make_train(config, images))
@@ -80,32 +80,25 @@ def test_members_at_once_do_not_matter(config, members, images):
 @pytest.mark.parametrize("network", [models.Mlp((16,), 3), SMALL_CONVOLUTIONS])
 def test_micro_batches_do_not_matter(objective, network, config, images):
     name, members = mixed(objective)
-    config = dataclasses.replace(config, objective=name, network=network, adversary=models.Adversary(network=TINY))
+    config = dataclasses.replace(config, objective=name, network=network, discriminator=AGAINST)
     whole, parts = (trained(config, members, images, micro_batch=size) for size in (8, 2))
     assert largest_difference(parts.params, whole.params) < 1e-5
-
-
-def test_members_together_are_as_many_as_memory_holds():
-    assert spread.members_that_fit(free=1000, each=100, most=128) == 6
-    assert spread.members_that_fit(free=1000, each=1, most=128) == 128
-    assert spread.members_that_fit(free=10, each=100, most=128) == 1
 
 
 def test_temporary_memory_grows_with_the_members_together(config, members, images):
     source = as_source(images)
     config = train_module.resolved_config(config, source)
-    over = spread.Spread.over(step.Program.of(config), tuple(jax.devices()[:1]), "threefry2x32", "vmap", 1)
-    runner = spread.Runner(over, np.asarray(jax.random.key_data(members.keys)), members.hyperparameters, source)
-    one, eight = runner.memory(1), runner.memory(8)
+    zoo = runner.Runner(step.Program.of(config), *members[:2], source, jax.devices()[:1], "vmap", 1)
+    one, eight = zoo.memory(1), zoo.memory(8)
     assert 0 < one < eight < 20 * one
 
 
 def test_a_sweep_and_a_longer_run_compile_nothing_new(config, images):
     counts = []
-    for strength, steps in ((1.0, 12), (7.0, 12), (3.0, 30)):
-        members = models.members({"beta": {"beta": strength}}, seeds=2)
+    for beta, steps in ((1.0, 12), (7.0, 12), (3.0, 30)):
+        members = models.members({"beta": {"beta": beta}}, seeds=2)
         trained(dataclasses.replace(config, steps=steps), members, images, log_every=8)
-        counts.append(spread._advance._cache_size())
+        counts.append(runner._advance._cache_size())
     assert counts[0] == counts[1] == counts[2]
 
 
@@ -162,10 +155,10 @@ def test_subtracting_the_entropy_changes_the_report_by_a_constant_and_no_paramet
 
 
 def factor_step(order: str, images, **changes):
-    """One update by the library, and what it read: (before, after, losses, pieces to redo it by hand)."""
-    settings = models.Adversary(order=order, network=TINY, **changes)
+    """One update by the library, and what it read: (before, after, losses, and what is needed to redo it by hand)."""
+    settings = models.DiscriminatorTraining(order=order, network=TINY, **changes)
     config = models.Config(
-        objective="factor", network=models.Mlp((8,), 3, images.shape[1:]), batch_size=8, adversary=settings
+        objective="factor", network=models.Mlp((8,), 3, images.shape[1:]), batch_size=8, discriminator=settings
     )
     program, key, source = step.Program.of(config), jax.random.key(0), as_source(images)
     hyper = models.OBJECTIVES["factor"].settings(gamma=5.0, learning_rate=1e-2, discriminator_learning_rate=1e-2)
@@ -187,15 +180,15 @@ def codes_of(config, params, key, images):
     return distributions.sample(key, mean, log_variance)
 
 
-def judge_loss(judge, joint, permuted):
-    real, fake = TINY.logits(judge, joint), TINY.logits(judge, permuted)
+def discriminator_loss(params, joint, permuted):
+    real, fake = TINY.logits(params, joint), TINY.logits(params, permuted)
     return -0.5 * jax.nn.log_softmax(real)[:, 0].mean() - 0.5 * jax.nn.log_softmax(fake)[:, 1].mean()
 
 
 @pytest.mark.parametrize("order", ["simultaneous", "split_batch", "sequential"])
 def test_the_discriminator_is_updated_in_its_order(order, images):
-    config, before, after, losses, (_, noise, judge_key), batch = factor_step(order, images)
-    permutation, fresh = jax.random.split(judge_key)
+    config, before, after, losses, (_, noise, update_key), batch = factor_step(order, images)
+    permutation, fresh = jax.random.split(update_key)
     first, second = (batch[:8], batch[8:]) if order == "split_batch" else (batch, batch)
     joint = codes_of(config, before.params, noise, first)
     if order == "split_batch":
@@ -204,9 +197,11 @@ def test_the_discriminator_is_updated_in_its_order(order, images):
         joint = marginal = codes_of(config, after.params, fresh, batch)
     else:
         marginal = joint
-    loss, gradients = jax.value_and_grad(judge_loss)(before.judge, joint, adversary.permute(permutation, marginal))
+    loss, gradients = jax.value_and_grad(discriminator_loss)(
+        before.discriminator, joint, discriminator.permute(permutation, marginal)
+    )
     np.testing.assert_allclose(losses.discriminator, loss, rtol=1e-5)
-    assert largest_difference(after.judge, by_hand_adam(before.judge, gradients)) < 1e-4
+    assert largest_difference(after.discriminator, by_hand_adam(before.discriminator, gradients)) < 1e-4
 
 
 @pytest.mark.parametrize("sees", [False, True])
@@ -221,9 +216,9 @@ def test_the_autoencoder_sees_the_discriminators_loss_only_if_asked(sees, images
         logits = config.network.decode(params, codes)
         rec = distributions.negative_log_likelihood(logits, batch[:8]) / 8
         kl = 0.5 * (mean**2 + jnp.exp(log_variance) - log_variance - 1).sum(1).mean()
-        judged = TINY.logits(before.judge, codes)
-        extra = -0.5 * jax.nn.log_softmax(judged)[:, 0].mean() if sees else 0.0
-        return rec + kl + 5.0 * (judged[:, 0] - judged[:, 1]).mean() + extra
+        of_codes = TINY.logits(before.discriminator, codes)
+        extra = -0.5 * jax.nn.log_softmax(of_codes)[:, 0].mean() if sees else 0.0
+        return rec + kl + 5.0 * (of_codes[:, 0] - of_codes[:, 1]).mean() + extra
 
     gradients = jax.grad(loss)(before.params)
     assert largest_difference(after.params, by_hand_adam(before.params, gradients)) < 1e-4
@@ -231,7 +226,7 @@ def test_the_autoencoder_sees_the_discriminators_loss_only_if_asked(sees, images
 
 def test_permuting_keeps_every_column_and_breaks_the_rows():
     codes = jnp.arange(40.0).reshape(20, 2)
-    permuted = np.asarray(adversary.permute(jax.random.key(0), codes))
+    permuted = np.asarray(discriminator.permute(jax.random.key(0), codes))
     np.testing.assert_array_equal(np.sort(permuted, axis=0), codes)
     assert not np.array_equal(np.argsort(permuted[:, 0]), np.argsort(permuted[:, 1]))
 
@@ -297,7 +292,7 @@ def test_images_of_any_dtype_are_the_same_images(dtype, images):
         ({"config": {"network": object()}}, "network: needs functions init, encode and decode"),
         (
             {"config": {"batch_size": 64}, "objective": "beta_tc"},
-            "batch_size: mss needs at least 2 and no more than the 40",
+            "batch_size: mss needs at least 2 and at most the number of images, 40",
         ),
         ({"keys": jnp.zeros((4, 2), jnp.uint32)}, "keys: needs typed keys"),
         ({"hyperparameters": {"beta": 4.0}}, "hyperparameters: needs what OBJECTIVES"),
@@ -341,4 +336,4 @@ def test_a_sweep_has_every_combination():
 
 
 def test_the_micro_batch_of_a_whole_batch_is_no_micro_batch():
-    assert micro_batch.checked_piece(None, 8) is None
+    assert step.Program.of(models.Config(batch_size=8)).micro_batch is None

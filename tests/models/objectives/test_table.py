@@ -1,0 +1,69 @@
+"""Every objective and every preset describes itself, and the command line shows it."""
+
+import inspect
+
+import pytest
+
+from jaxdis.cli import main
+from jaxdis.models import OBJECTIVES
+from jaxdis.models.presets import PRESETS
+from jaxdis.references import REFERENCES, cited_in
+
+ROWS = {**OBJECTIVES, **PRESETS}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_row_describes_itself(name):
+    row, about = ROWS[name], ROWS[name].about
+    assert about.title
+    assert about.summary.endswith(".")
+    assert set(about.references) <= set(REFERENCES)
+    function = row.settings if name in OBJECTIVES else row.make
+    cited = set(cited_in(inspect.getdoc(function)))
+    assert set(about.references) == cited
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_every_setting_has_a_meaning(name):
+    row = OBJECTIVES[name]
+    parameters = list(inspect.signature(row.settings).parameters)
+    assert list(row.about.settings) == parameters
+    assert row.swept in parameters
+    assert inspect.getdoc(row.settings).startswith(f"{row.about.title}: reconstruction + ")
+
+
+def test_no_two_rows_say_the_same():
+    for words in ("title", "summary"):
+        said = [getattr(row.about, words) for row in ROWS.values()]
+        assert len(set(said)) == len(said)
+
+
+def test_a_preset_is_named_by_the_key_of_its_paper():
+    for name, preset in PRESETS.items():
+        assert preset.about.references == (name,)
+        assert preset.make.__name__ == name
+
+
+@pytest.mark.parametrize(("what", "table"), [("objectives", OBJECTIVES), ("models", PRESETS)])
+def test_rows_are_listed_within_80_columns(what, table, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["list", what]) == 0
+    printed = capsys.readouterr().out
+    for name, row in table.items():
+        assert f"│ {name} " in printed
+        assert row.about.title.split()[-1] in printed
+    assert max(map(len, printed.splitlines())) <= 80
+
+
+def test_a_whole_objective_is_listed(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["list", "objectives", "factor"]) == 0
+    row = capsys.readouterr().out
+    assert "FactorVAE: reconstruction + KL + a(t)·γ·TC." in row
+    for name, parameter in inspect.signature(OBJECTIVES["factor"].settings).parameters.items():
+        assert f"{name}={parameter.default:g} " in row
+    assert "kim2018: Kim, H.; Mnih, A." in row
+    assert main(["list", "models", "mahon2024"]) == 0
+    assert "section=custom" in capsys.readouterr().out
+    assert main(["list", "objectives", "bta"]) == 2
+    assert "did you mean 'beta'" in capsys.readouterr().err
