@@ -42,7 +42,7 @@ class Trivial(concurrent.futures.Executor):
 
 def study_of(num_cells: int) -> Study:
     training = Training.of(Config(network=Mlp()), {"beta": {"beta": 1}}, num_cells // (2 + len(METRICS)))
-    return Study.of("trivial", [training], METRICS, sampling=Sampling(128))
+    return Study.of("trivial", [training], METRICS, sampling=Sampling(128, 64))
 
 
 @pytest.mark.parametrize("num_cells", [2_000, 20_000])

@@ -170,7 +170,7 @@ def test_an_objective_a_data_set_and_a_study_train_and_are_listed(tmp_path, monk
         """Two bars."""
         config = models.Config(data="toy_bars", objective="toy", network=models.Mlp((8,), num_codes=2), steps=4)
         training = Training.of(config, {"toy": {"weight": (1.0, 2.0)}}, seeds)
-        return Study.of("toy_study", [training], metrics or ["mig"], sampling=Sampling(100))
+        return Study.of("toy_study", [training], metrics or ["mig"], sampling=Sampling(100, 50))
 
     monkeypatch.setitem(STUDIES, "toy_study", toy_study)
     assert main(["list", "data"]) == 0

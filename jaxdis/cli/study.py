@@ -50,8 +50,11 @@ class Study:
     """Of each setting; the study's own number when not given."""
     steps: int | None = None
     """Updates of each member; the study's own number when not given."""
-    num_samples: int | None = None
-    """Samples that are scored; the study's own number when not given."""
+    train_samples: int | None = None
+    """Samples on which metrics are computed and learners trained (of the study calibration, samples of every
+    representation); the study's own number by default."""
+    test_samples: int | None = None
+    """Held-out samples on which learners are evaluated; the study's own number by default."""
     metrics: tuple[str, ...] = ("all",)
     """Names as `jaxdis list metrics` shows them, or all; with the study calibration also table2: what computes the rows
     of its paper's Table II."""
@@ -111,7 +114,8 @@ class Study:
 
     def _options(self, make) -> dict:
         """What was given, checked to be something that this study takes."""
-        given = {name: getattr(self, name) for name in ("seeds", "steps", "num_samples", "data", "network", "parts")}
+        names = ("seeds", "steps", "train_samples", "test_samples", "data", "network", "parts")
+        given = {name: getattr(self, name) for name in names}
         options = {name: value for name, value in given.items() if value not in (None, ())}
         known = inspect.signature(make).parameters
         for name in options:
@@ -125,9 +129,9 @@ class Study:
         from jaxdis.study.certificate.calibration import calibrate, status
         from jaxdis.study.certificate.write import write_certificate
 
-        for name in ("steps", "data", "network", "extend", "executor"):
+        for name in ("steps", "test_samples", "data", "network", "extend", "executor"):
             if (given := getattr(self, name)) not in (None, (), False):
-                takes = "metrics, seeds, num_samples and parts"
+                takes = "metrics, seeds, train_samples and parts"
                 raise ValueError(f"{name}: the study calibration takes {takes}, got {name} {given}")
         calibration = self._calibration()
         done, total = status(calibration, self.out)
@@ -149,13 +153,13 @@ class Study:
             terminal.console().print(f"wrote {path}", markup=False)
 
     def _calibration(self):
-        """What was asked for. ``num_samples`` is that of every representation."""
+        """What was asked for. ``train_samples`` are those of every representation."""
         from jaxdis.study.certificate.calibration import Calibration
         from jaxdis.study.certificate.published import table_two_metrics
 
         names = [name for given in self.metrics for name in given.split(",") if name]
         sizes = {} if self.seeds is None else {"seeds": self.seeds, "size_seeds": self.seeds}
-        if (n := self.num_samples) is not None:
+        if (n := self.train_samples) is not None:
             smaller = tuple(size for size in (100, 1000, 10_000, 50_000) if size < n)
             sizes.update(case_samples=n, sweep_samples=n, sizes=smaller, full_size=n)
         if self.parts and "cases" not in self.parts:

@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Int, Key, Num
 
 from jaxdis.data import draws, intervals
 from jaxdis.data.intervals import Interval
+from jaxdis.data.regions import Complement
 from jaxdis.options import Count, Natural, Range, checked, checked_value, listed, shown
 from jaxdis.typing import Factors
 
@@ -83,6 +84,8 @@ class FactorSpace:
     def num_cells(self) -> int:
         """Cells that :meth:`sample` can yield."""
         self._check_lattice("num_cells")
+        if self.regions:
+            return len(self.cells())
         listed = draws.listed(self._lattice())
         free = [size for j, size in enumerate(self.sizes) if j not in listed.positions]
         return len(listed.cells) * int(np.prod(np.array(free, object)))
@@ -115,9 +118,9 @@ class FactorSpace:
         return (index[..., None] // self._strides().reshape(shape)) % sizes.reshape(shape)
 
     def _check_lattice(self, what: str) -> None:
-        if self.continuous or self.regions:
-            names = ", ".join(self.names[j] for j in self.continuous) or "regions left out"
-            raise ValueError(f"{what}: needs a space of discrete factors and combinations alone, got one with {names}")
+        if self.continuous:
+            names = ", ".join(self.names[j] for j in self.continuous)
+            raise ValueError(f"{what}: needs a space of discrete factors, got one with continuous factors {names}")
 
     def _check_last_axis(self, factors) -> None:
         if factors.shape[-1] != self.num_factors:
@@ -152,15 +155,16 @@ class FactorSpace:
             keep &= column[position] == value
         for combination in self.excluded:
             keep &= ~np.all([column[position] == value for position, value in combination], axis=0)
-        return everything[keep]
+        allowed = everything[keep]
+        for region in self.regions:
+            allowed = allowed[~np.asarray(region(self.factors(jnp.asarray(allowed))))]
+        return allowed
 
     @checked
     def wrap(self, factors: Num[Array | np.ndarray, "n k"]) -> Factors:
         """The factors of n samples with this space's sizes and names, as metrics take them."""
         self._check_last_axis(factors)
         return Factors(factors, self.sizes, self.names)
-
-    # ---- narrower spaces ---------------------------------------------------------------------------------------------
 
     @checked
     def without(self, combination: Mapping[str, int]) -> "FactorSpace":
@@ -194,6 +198,10 @@ class FactorSpace:
         if inside.all():
             raise ValueError("region: needs to leave a part of the space, got 10,000 of 10,000 random samples inside")
         return dataclasses.replace(self, regions=(*self.regions, region))
+
+    def inside(self, region) -> "FactorSpace":
+        """The space whose samples are all in a region; arguments and errors as :meth:`outside`."""
+        return self.outside(Complement(region))
 
     @checked
     def correlated(self, first: str | int, second: str | int, width: float) -> "FactorSpace":
@@ -248,8 +256,6 @@ class FactorSpace:
             raise ValueError("combination: needs to leave at least one cell of the lattice, got none left")
         return narrowed
 
-    # ---- sampling ----------------------------------------------------------------------------------------------------
-
     @checked
     def sample(self, key: Key[Array, ""], n: Natural) -> Num[Array, "n k"]:
         """n independent samples, exactly uniform over the allowed ones (or as :meth:`correlated` defines)."""
@@ -280,8 +286,8 @@ class FactorSpace:
 
         def draw(key):
             cells = draws.cells_given(self._lattice(), key, factor, value.astype(jnp.int32))
-            held = (jnp.arange(self.num_factors) == factor)[None, :]
-            return jnp.where(held, value[:, None].astype(self._dtype), self._anywhere(key, cells))
+            drawn, held = self._anywhere(key, cells), jnp.arange(self.num_factors) == factor
+            return jnp.where(held[None, :], value[:, None].astype(drawn.dtype), drawn)
 
         return self._outside_regions(draw, key)
 
@@ -360,10 +366,6 @@ class FactorSpace:
     def _class_sizes(self) -> tuple[int, ...]:
         """Numbers of classes; a continuous factor is a single one."""
         return tuple(size or 1 for size in self.sizes)
-
-    @property
-    def _dtype(self):
-        return jnp.float32 if self.continuous else jnp.int32
 
     def _lattice(self) -> draws.Lattice:
         fixed = tuple((j, value) for j, value in self.fixed if self.sizes[j] is not None)

@@ -16,7 +16,6 @@ from jaxdis.models.training.source import as_source
 from jaxdis.models.training.step import Program, begin, update
 from jaxdis.models.training.train import resolved_config
 from jaxdis.study.definition import Study, Training, cells
-from jaxdis.study.make import NOVEL_SHARE
 from jaxdis.study.run import status
 
 # Seconds of scores of studies that no row of METRICS knows, as ``About.seconds`` has them.
@@ -61,7 +60,7 @@ def plan(study: Study, out: str | Path | None = None, *, extend: bool = False) -
         if training.config not in known:
             known[training.config] = cost_of_update(training)
         update_flops, parameters = known[training.config]
-        samples = study.sampling.num_samples * (1 + NOVEL_SHARE * bool(training.held_out))
+        samples = study.sampling.train + study.sampling.test * (1 + bool(training.held_out))
         width = training.config.network.num_codes
         flops["train"] += share * training.config.steps * update_flops
         # An encoder's forward pass is about a sixth of an update: two networks, forward and twice that backward.
@@ -102,7 +101,7 @@ def cost_of_update(training: Training) -> tuple[float, int]:
 
 def score_seconds(study: Study, num_codes: int) -> float:
     """Of one member under all metrics."""
-    grown = study.sampling.num_samples / 10_000 * num_codes / 10
+    grown = study.sampling.train / 10_000 * num_codes / 10
     return grown * sum(_seconds(name, metric) for name, metric in study.metrics)
 
 

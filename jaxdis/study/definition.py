@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jaxdis.data import DATASETS
-from jaxdis.evaluation.inputs import TRAIN_SHARE, plan_of
+from jaxdis.evaluation.inputs import plan_of
 from jaxdis.metrics import Metric
 from jaxdis.models import Config, Members, members
 from jaxdis.models.config import describe
@@ -16,9 +16,9 @@ from jaxdis.models.members import MOST_MEMBERS
 from jaxdis.study.store import cell_id
 
 # Raised whenever a number may change for the same specification: old results are then stale, not overwritten.
-NUMERICS = 2
+NUMERICS = 3
 
-# Below, the held-out third is too small to judge by; above, nothing could hold the codes.
+# Fewer are too few to evaluate on; more would not fit into memory.
 FEWEST_SAMPLES, MOST_SAMPLES = 10, 10**8
 # Columns of a table of results that are no scores; settings of objectives and ``final_…`` losses come beside them.
 COLUMNS = frozenset({"id", "data", "objective", "seed", "held_out", "stopped"})
@@ -35,8 +35,10 @@ class Training:
       sweep: (objective, ((setting, values), …)), …: all combinations.
       seeds: of every combination.
       pool: train on this many images, drawn once from the data set; None draws anew for every batch.
-      held_out: a combination of factor values, (name, class number) pairs, that is never trained on; metrics that are
-        read on novel combinations are tested on it.
+      held_out: a combination of factor values, (name, class number) pairs, that is never trained on; metrics of novel
+        combinations are evaluated on it.
+      held_out_share: random share of all combinations that is never trained on; the held-out samples of all metrics are
+        then drawn from these.
     """
 
     config: Config
@@ -44,6 +46,11 @@ class Training:
     seeds: tuple[int, ...]
     pool: int | None = None
     held_out: tuple[tuple[str, int], ...] = ()
+    held_out_share: float = 0.0
+
+    def __post_init__(self):
+        if not 0 <= self.held_out_share < 1:
+            raise ValueError(f"held_out_share: needs a share from 0 to less than 1, got {self.held_out_share}")
 
     @classmethod
     def of(
@@ -53,6 +60,7 @@ class Training:
         seeds: int | Sequence[int],
         pool: int | None = None,
         held_out: Mapping[str, int] | None = None,
+        held_out_share: float = 0.0,
     ) -> "Training":
         rows = tuple(
             (name, tuple((setting, tuple(map(float, np.atleast_1d(values)))) for setting, values in settings.items()))
@@ -61,7 +69,7 @@ class Training:
         if isinstance(seeds, int) and not 0 < seeds <= MOST_MEMBERS:
             raise ValueError(f"seeds: needs 1 to {MOST_MEMBERS:,}, got {seeds:,}")
         seeds = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
-        return cls(config, rows, seeds, pool, tuple((held_out or {}).items()))
+        return cls(config, rows, seeds, pool, tuple((held_out or {}).items()), float(held_out_share))
 
     def members(self) -> Members:
         found = members({name: dict(settings) for name, settings in self.sweep}, self.seeds)
@@ -75,29 +83,25 @@ class Training:
 class Sampling:
     """The samples on which a zoo is scored: drawn from the data set, the same for all members.
 
-    Metrics that hold samples out are fitted on two thirds of them, :attr:`num_train`, and judged on the rest: no
-    learning curve reaches further than that.
+    Attributes:
+      train: samples on which metrics are computed, and on which probes and other learners are trained.
+      test: held-out samples, drawn independently of them, on which learners are evaluated.
+      seed: of both.
     """
 
-    num_samples: int = 10_000
+    train: int = 10_000
+    test: int = 5_000
     seed: int = 0
 
     def __post_init__(self):
-        if not FEWEST_SAMPLES <= self.num_samples <= MOST_SAMPLES:
-            raise ValueError(f"num_samples: needs {FEWEST_SAMPLES} to {MOST_SAMPLES:,}, got {self.num_samples:,}")
-
-    @property
-    def num_train(self) -> int:
-        """Samples that metrics which hold samples out are fitted on; they are judged on the others."""
-        return max(1, min(self.num_samples - 1, round(self.num_samples * TRAIN_SHARE)))
+        for name in ("train", "test"):
+            size = getattr(self, name)
+            if not FEWEST_SAMPLES <= size <= MOST_SAMPLES:
+                raise ValueError(f"{name}_samples: needs {FEWEST_SAMPLES} to {MOST_SAMPLES:,}, got {size:,}")
 
     def in_words(self) -> str:
-        """``10,000 samples (of which metrics that hold samples out are fitted on 6,667 and judged on 3,333)``."""
-        train, test = self.num_train, self.num_samples - self.num_train
-        return (
-            f"{self.num_samples:,} samples (of which metrics that hold samples out are fitted on {train:,} and judged "
-            f"on {test:,})"
-        )
+        """``10,000 samples (learners are evaluated on 5,000 others)``."""
+        return f"{self.train:,} samples (learners are evaluated on {self.test:,} others)"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -148,6 +152,7 @@ class Study:
                     "seeds": training.seeds,
                     "pool": training.pool,
                     "held_out": training.held_out,
+                    "held_out_share": training.held_out_share,
                 }
                 for training in self.trainings
             ],
@@ -191,6 +196,7 @@ def train_spec(training: Training, hyperparameters, label: dict, row: int) -> di
         "seed": label["seed"],
         "pool": training.pool,
         "held_out": training.held_out,
+        "held_out_share": training.held_out_share,
         "numerics": NUMERICS,
     }
 

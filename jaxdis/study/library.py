@@ -20,7 +20,12 @@ SLOW = ("dci", "dci_forest", "structured", "downstream_trees", "mlp_probe")
 
 
 def quickstart(
-    *, seeds: int = 2, steps: int = 1500, num_samples: int = 5000, metrics: Sequence[str] | None = None
+    *,
+    seeds: int = 2,
+    steps: int = 1500,
+    train_samples: int = 5000,
+    test_samples: int = 2500,
+    metrics: Sequence[str] | None = None,
 ) -> Study:
     """The whole pipeline in minutes: three objectives × two strengths × seeds of a small network on dSprites.
 
@@ -40,7 +45,7 @@ def quickstart(
         "quickstart",
         [Training.of(config, sweep, seeds, pool=QUICK_POOL)],
         metrics,
-        sampling=Sampling(num_samples),
+        sampling=Sampling(train_samples, test_samples),
         title="Quickstart: three autoencoders at two strengths on dSprites",
     )
 
@@ -49,7 +54,8 @@ def sober_look(
     *,
     seeds: int = 50,
     steps: int = 300_000,
-    num_samples: int = 10_000,
+    train_samples: int = 10_000,
+    test_samples: int = 5_000,
     data: Sequence[str] = ("dsprites", "color_dsprites", "noisy_dsprites", "shapes3d"),
     network: str = "paper",
     metrics: Sequence[str] | None = None,
@@ -74,7 +80,7 @@ def sober_look(
         "sober_look",
         trainings,
         plan,
-        sampling=Sampling(num_samples),
+        sampling=Sampling(train_samples, test_samples),
         title="Six objectives, six strengths, many seeds",
     )
 
@@ -100,7 +106,8 @@ def flaws(
     *,
     seeds: int = 5,
     steps: int = 1_152_000,
-    num_samples: int = 10_000,
+    train_samples: int = 10_000,
+    test_samples: int = 5_000,
     data: Sequence[str] = ("dsprites", "shapes3d"),
     network: str = "paper",
     combinations: int | None = None,
@@ -131,7 +138,7 @@ def flaws(
         "flaws",
         trainings,
         plan,
-        sampling=Sampling(num_samples),
+        sampling=Sampling(train_samples, test_samples),
         title="What metrics miss, and what that costs on new combinations",
         novel=("novel_combination",),
     )

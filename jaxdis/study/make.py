@@ -8,7 +8,8 @@ import jax
 import numpy as np
 
 from jaxdis import models, runtime
-from jaxdis.data import DATASETS
+from jaxdis.data import DATASETS, FactorSpace
+from jaxdis.data.regions import RandomCells
 from jaxdis.evaluation.evaluate import evaluate
 from jaxdis.models.images import Images
 from jaxdis.models.zoo import concatenate
@@ -29,8 +30,8 @@ from jaxdis.typing import Factors
 
 # Images rendered at one time; 64 × 64 × 3 floats of these are 25 MB.
 RENDER_BATCH = 512
-# Of the samples that are scored, how many are drawn of a held-out combination.
-NOVEL_SHARE = 0.5
+# Folded into the key of the samples: each role is drawn independently of the others.
+_NOVEL, _TEST = 1, 2
 
 
 class Batch(NamedTuple):
@@ -53,18 +54,31 @@ def run_batch(root: str | Path, study: Study, batch: Batch, on_updates: Callable
     runtime.forget_programs_if_many()
 
 
-def samples_of(training: Training, sampling: Sampling):
-    """What a training's members are scored on: ``(Factors, render)``, drawn from what they were trained on."""
+class Samples(NamedTuple):
+    """What the members of a training are scored on, drawn from what they were trained on: factors, and the renderer."""
+
+    train: Factors
+    test: Factors
+    render: Callable
+
+
+def samples_of(training: Training, sampling: Sampling) -> Samples:
     space, render = _seen(training)
-    return space.wrap(space.sample(jax.random.key(sampling.seed), sampling.num_samples)), render
+    unseen = space
+    if training.held_out_share:
+        unseen = _without_combination(training).inside(RandomCells(training.held_out_share))
+    key = jax.random.key(sampling.seed)
+    test_key = jax.random.fold_in(key, _TEST)
+    return Samples(
+        space.wrap(space.sample(key, sampling.train)), space.wrap(unseen.sample(test_key, sampling.test)), render
+    )
 
 
 def novel_samples_of(training: Training, sampling: Sampling) -> Factors:
     """Samples of the combination that a training held out."""
     space = DATASETS[training.config.data].space
-    count = max(1, round(NOVEL_SHARE * sampling.num_samples))
-    key = jax.random.fold_in(jax.random.key(sampling.seed), 1)
-    return space.wrap(space.only(dict(training.held_out)).sample(key, count))
+    key = jax.random.fold_in(jax.random.key(sampling.seed), _NOVEL)
+    return space.wrap(space.only(dict(training.held_out)).sample(key, sampling.test))
 
 
 def member_zoo(store: Store, member: Member) -> models.Zoo:
@@ -73,9 +87,15 @@ def member_zoo(store: Store, member: Member) -> models.Zoo:
 
 
 def _seen(training: Training, **options):
-    """The data set that a training draws from: all but the combination it holds out."""
-    space, render = DATASETS[training.config.data].make(**options)
-    return (space.without(dict(training.held_out)) if training.held_out else space), render
+    """The data set that a training draws from: all but the combinations that it holds out."""
+    _, render = DATASETS[training.config.data].make(**options)
+    space = _without_combination(training)
+    return (space.outside(RandomCells(training.held_out_share)) if training.held_out_share else space), render
+
+
+def _without_combination(training: Training) -> FactorSpace:
+    space = DATASETS[training.config.data].space
+    return space.without(dict(training.held_out)) if training.held_out else space
 
 
 def _train(store: Store, study: Study, chosen: Sequence[Member], on_updates) -> None:
@@ -115,19 +135,22 @@ def _train_in(partial: Path, store: Store, training: Training, chosen, progress)
 def _encode(store: Store, study: Study, chosen: Sequence[Member]) -> None:
     """Posterior means and variances of the study's samples, rendered batch by batch for all members at once."""
     training = study.trainings[chosen[0].training]
-    factors, render = samples_of(training, study.sampling)
+    samples = samples_of(training, study.sampling)
     zoo = concatenate([member_zoo(store, member) for member in chosen])
     key = jax.random.key(study.sampling.seed)
-    seen = zoo.encode(factors.values, render=render, key=key)
-    shared = {"factors": _small(factors)}
+    seen = zoo.encode(samples.train.values, render=samples.render, key=key)
+    shared = {"factors": _small(samples.train)}
     columns = {"mean": seen.mean, "variance": seen.variance}
+    others = {"test": (samples.test, _TEST)}
     if training.held_out:
-        novel = novel_samples_of(training, study.sampling)
-        shared["novel_factors"] = _small(novel)
-        columns["novel_mean"] = zoo.encode(novel.values, render=render, key=jax.random.fold_in(key, 1)).mean
+        others["novel"] = (novel_samples_of(training, study.sampling), _NOVEL)
+    for name, (factors, fold) in others.items():
+        shared[f"{name}_factors"] = _small(factors)
+        noise = jax.random.fold_in(key, fold)
+        columns[f"{name}_mean"] = zoo.encode(factors.values, render=samples.render, key=noise).mean
     for position, member in enumerate(chosen):
         arrays = {**{name: column[position] for name, column in columns.items()}, **shared}
-        store.publish("encode", encode_spec(study, member.train), {"samples": factors.num_samples}, arrays)
+        store.publish("encode", encode_spec(study, member.train), {"samples": samples.train.num_samples}, arrays)
 
 
 def _score(store: Store, study: Study, chosen: Sequence[Member]) -> None:
@@ -135,17 +158,18 @@ def _score(store: Store, study: Study, chosen: Sequence[Member]) -> None:
     training = study.trainings[chosen[0].training]
     encoded = [store.arrays("encode", member.encode) for member in chosen]
     stacked = {name: np.stack([arrays[name] for arrays in encoded]) for name in encoded[0] if "factors" not in name}
-    factors, _ = samples_of(training, study.sampling)
+    samples = samples_of(training, study.sampling)
+    test = (stacked["test_mean"], samples.test)
     novel = (stacked["novel_mean"], novel_samples_of(training, study.sampling)) if training.held_out else None
-    for on_novel, test in ((False, None), (True, novel)):
+    for on_novel, held_out in ((False, test), (True, novel)):
         metrics = {name: metric for name, metric in study.metrics if (name in study.novel) == on_novel}
         if not metrics:
             continue
         scores = evaluate(
             stacked["mean"],
-            factors,
+            samples.train,
             metrics,
-            test=test,
+            test=held_out,
             variances=stacked["variance"],
             numbers=[random_number(member) for member in chosen],
         )
@@ -163,7 +187,7 @@ def _result(study: Study, scores, name: str, position: int) -> dict:
 def _training_data(training: Training):
     """The images that a training draws from, rendered once; without a pool, what draws them anew."""
     if training.pool is None:
-        return _seen(training) if training.held_out else None
+        return _seen(training) if training.held_out or training.held_out_share else None
     space, render = _seen(training, dtype="uint8")
     factor_key, image_key = jax.random.split(jax.random.key(training.pool))
     rows = space.sample(factor_key, training.pool)

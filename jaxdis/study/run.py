@@ -176,12 +176,9 @@ def _columns(rows: Sequence[dict], members: Sequence[Member]) -> list[str]:
 
 
 def row_of(study: Study, store: Store, member: Member) -> dict:
-    """A member's label, the samples it was scored on, losses and scores, as columns.
-
-    Of ``num_samples``, metrics that hold samples out are fitted on ``num_train`` and judged on the others.
-    """
+    """A member's label, the numbers of samples it was scored on, losses and scores, as columns."""
     row = {"id": member.train, "data": study.trainings[member.training].config.data, **member.label}
-    row |= {"num_samples": study.sampling.num_samples, "num_train": study.sampling.num_train}
+    row |= {"train_samples": study.sampling.train, "test_samples": study.sampling.test}
     row |= {name: number(value) for name, value in store.result("train", member.train).items()}
     for score in member.scores:
         row |= {name: number(value) for name, value in store.result("score", score)["columns"].items()}

@@ -128,7 +128,7 @@ def test_interventions_hold_continuous_factors():
         (lambda: Interval(2, 1), "low: needs finite numbers low < high"),
         (lambda: Interval(0, np.inf), "high: needs|low: needs finite"),
         (lambda: Interval(np.nan, 1), "low: needs"),
-        (lambda: SPACE.num_cells, "num_cells: needs a space of discrete factors .* azimuth, x"),
+        (lambda: SPACE.num_cells, "num_cells: needs a space of discrete factors.* azimuth, x"),
         (lambda: SPACE.cells(), "cells: needs a space of discrete factors"),
         (lambda: SPACE.index(np.zeros((1, 4), np.int32)), "index: needs a space of discrete factors"),
         (lambda: SPACE.without({"x": 0}), "combination: needs"),

@@ -10,8 +10,8 @@ import pytest
 from jaxdis.cli import main
 from jaxdis.study.store import Store
 
-QUICK = ("quickstart", "--steps", "2", "--num-samples", "60", "--metrics", "mig,modularity")
-SMALL = ("calibration", "--metrics", "mig,sap_r2", "--seeds", "2", "--num-samples", "60", "--parts", "cases")
+QUICK = ("quickstart", "--steps", "2", "--train-samples", "60", "--test-samples", "30", "--metrics", "mig,modularity")
+SMALL = ("calibration", "--metrics", "mig,sap_r2", "--seeds", "2", "--train-samples", "60", "--parts", "cases")
 
 
 @pytest.fixture(autouse=True)
@@ -36,9 +36,9 @@ def study(action: str, options, out, *more) -> list[str]:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("quickstart", "--num-samples", "0"), "num_samples: needs 10 to"),
-        (("quickstart", "--num-samples", "-5"), "num_samples: needs 10 to"),
-        (("quickstart", "--num-samples", "1", "--executor", "processes:1"), "num_samples: needs 10 to"),
+        (("quickstart", "--train-samples", "0"), "train_samples: needs 10 to"),
+        (("quickstart", "--train-samples", "-5"), "train_samples: needs 10 to"),
+        (("quickstart", "--train-samples", "1", "--executor", "processes:1"), "train_samples: needs 10 to"),
         (("quickstart", "--seeds", "0"), "seeds: needs 1 to 100,000, got 0"),
         (("quickstart", "--seeds", "1000000000", "--plan"), "seeds: needs 1 to 100,000, got 1,000,000,000"),
         (("quickstart", "--steps", "0"), "steps: needs a whole number of at least 1, got 0"),
@@ -58,8 +58,8 @@ def study(action: str, options, out, *more) -> list[str]:
         (("calibration", "--steps", "5"), "steps: the study calibration takes"),
         (("calibration", "--extend"), "extend: the study calibration takes"),
         (("calibration", "--seeds", "0"), "seeds: needs 1 to 10,000, got 0"),
-        (("calibration", "--num-samples", "-5"), "samples: needs 10 to 100,000,000 samples, got -5"),
-        (("calibration", "--num-samples", "1"), "samples: needs 10 to 100,000,000 samples, got 1"),
+        (("calibration", "--train-samples", "-5"), "samples: needs 10 to 100,000,000 samples, got -5"),
+        (("calibration", "--train-samples", "1"), "samples: needs 10 to 100,000,000 samples, got 1"),
     ],
 )
 def test_what_cannot_run_is_refused_before_anything_is_written(options, message, tmp_path, capsys, monkeypatch):
@@ -115,9 +115,9 @@ def test_status_and_report_of_the_same_options(finished, capsys):
 
 def test_the_table_and_the_report_tell_what_metrics_are_fitted_on(finished):
     rows = list(csv.DictReader((finished / "results.csv").read_text().splitlines()))
-    assert {(row["num_samples"], row["num_train"]) for row in rows} == {("60", "40")}
+    assert {(row["train_samples"], row["test_samples"]) for row in rows} == {("60", "30")}
     page = (finished / "report.html").read_text()
-    assert "60 samples (of which metrics that hold samples out are fitted on 40 and judged on 20)" in page
+    assert "60 samples (learners are evaluated on 30 others)" in page
 
 
 @pytest.mark.parametrize("spoil", ["", "id,mig\n", "cut", "shuffled"])

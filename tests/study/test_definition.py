@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from jaxdis import METRICS
+from jaxdis.data import DATASETS
+from jaxdis.data.regions import RandomCells
 from jaxdis.models import Config, Mlp
 from jaxdis.study import Sampling, Study, Training, make
 from jaxdis.study.cost import SCORE_SECONDS, cost_of_update, plan
@@ -21,7 +23,7 @@ PAIR = {"shape": 1, "scale": 3}
 def held_out(**fields) -> Study:
     config = Config(network=Mlp((8,), num_codes=3), steps=2, batch_size=4)
     training = Training.of(config, {"beta": {"beta": 1}}, 1, pool=64, held_out=PAIR)
-    return Study.of("held_out", [training], ("mig",), sampling=Sampling(400), **fields)
+    return Study.of("held_out", [training], ("mig",), sampling=Sampling(400, 200), **fields)
 
 
 def has_pair(factors: np.ndarray) -> np.ndarray:
@@ -31,8 +33,10 @@ def has_pair(factors: np.ndarray) -> np.ndarray:
 def test_a_held_out_combination_is_not_trained_on_and_is_kept_apart(tmp_path):
     study = held_out()
     training = study.trainings[0]
-    factors, _ = make.samples_of(training, study.sampling)
-    assert not has_pair(np.asarray(factors.values)).any()
+    samples = make.samples_of(training, study.sampling)
+    for factors in (samples.train, samples.test):
+        assert not has_pair(np.asarray(factors.values)).any()
+    assert not np.array_equal(samples.train.values[:200], samples.test.values)
     novel = np.asarray(make.novel_samples_of(training, study.sampling).values)
     assert has_pair(novel).all()
     assert len(np.unique(novel, axis=0)) > 100  # everything else varies
@@ -40,9 +44,26 @@ def test_a_held_out_combination_is_not_trained_on_and_is_kept_apart(tmp_path):
     member = next(cells(study))
     arrays = Store(tmp_path).arrays("encode", member.encode)
     assert arrays["mean"].shape == (400, 3)
-    assert arrays["novel_mean"].shape == (200, 3)
+    assert arrays["novel_mean"].shape == arrays["test_mean"].shape == (200, 3)
     np.testing.assert_array_equal(arrays["novel_factors"], novel)
     assert member.label["held_out"] == "shape 1, scale 3"
+
+
+def test_a_random_share_of_the_combinations_is_held_out_of_training_and_is_what_learners_are_tested_on():
+    study = held_out()
+    training = dataclasses.replace(study.trainings[0], held_out=(), held_out_share=0.1)
+    samples = make.samples_of(training, Sampling(4000, 1000))
+    held = RandomCells(0.1)
+    assert not np.asarray(held(samples.train.values)).any()
+    assert np.asarray(held(samples.test.values)).all()
+    space = DATASETS["dsprites"].space
+    left = space.outside(held).num_cells / space.num_lattice
+    assert left == pytest.approx(0.9, abs=0.002)  # 73,728 of 737,280, to four standard deviations
+    assert next(cells(dataclasses.replace(study, trainings=(training,)))).train != next(cells(study)).train
+    both = dataclasses.replace(training, held_out=tuple(PAIR.items()))
+    assert not has_pair(np.asarray(make.samples_of(both, Sampling(400, 400)).test.values)).any()
+    with pytest.raises(ValueError, match="held_out_share: needs a share from 0 to less than 1, got 1"):
+        dataclasses.replace(training, held_out_share=1.0)
 
 
 def test_holding_out_makes_other_cells():

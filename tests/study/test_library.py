@@ -13,7 +13,14 @@ from jaxdis.study.run import run
 
 def test_flaws_holds_out_reads_out_and_correlates(tmp_path):
     study = flaws(
-        seeds=1, steps=2, num_samples=150, data=("dsprites",), combinations=1, metrics=("mig", "sap_r2"), network="mlp"
+        seeds=1,
+        steps=2,
+        train_samples=150,
+        test_samples=80,
+        data=("dsprites",),
+        combinations=1,
+        metrics=("mig", "sap_r2"),
+        network="mlp",
     )
     rows = list(csv.DictReader(run(study, tmp_path).read_text().splitlines()))
     assert [row["objective"] for row in rows] == ["beta", "beta_tc", "factor"]
@@ -44,7 +51,7 @@ def test_the_sober_look_is_six_by_six():
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_every_study_can_be_described(name):
-    study = STUDIES[name](seeds=1, steps=1, num_samples=100)
+    study = STUDIES[name](seeds=1, steps=1, train_samples=100, test_samples=50)
     assert study.describe()["name"] == name
     assert study.title
 

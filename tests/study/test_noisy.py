@@ -16,7 +16,7 @@ from jaxdis.study.run import run
 def test_a_noisy_set_is_trained_encoded_and_scored(data, pool, held_out, tmp_path):
     config = Config(data=data, network=Mlp((8,), num_codes=3), steps=2, batch_size=4)
     training = Training.of(config, {"beta": {"beta": (1, 4)}}, 1, pool=pool, held_out=held_out)
-    study = Study.of("noisy", [training], ("mig", "med"), sampling=Sampling(64))
+    study = Study.of("noisy", [training], ("mig", "med"), sampling=Sampling(64, 32))
     rows = list(csv.DictReader(run(study, tmp_path / "a").read_text().splitlines()))
     assert [row["data"] for row in rows] == [data, data]
     assert all(np.isfinite(float(row["mig"])) for row in rows)

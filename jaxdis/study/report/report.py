@@ -165,7 +165,7 @@ def _curve_sizes(study: Study, tasks: set[str]) -> list[int]:
     described = [
         metric.describe().get("metric", {}).get("options", {}) for name, metric in study.metrics if name in tasks
     ]
-    sizes = {min(size, study.sampling.num_train) for options in described for size in options.get("sizes", ())}
+    sizes = {min(size, study.sampling.train) for options in described for size in options.get("sizes", ())}
     return sorted(sizes)
 
 
@@ -268,7 +268,7 @@ def _closer(study, store, member: Member, plots) -> str:
     zoo = member_zoo(store, member)
     training = study.trainings[member.training]
     data = training.config.data
-    factors, render = samples_of(training, study.sampling)
+    factors, _, render = samples_of(training, study.sampling)
     arrays = store.arrays("encode", member.encode)
     relation = relate(arrays["mean"], factors, "mutual_information")
     groups = jax.jit(independent_groups)(relation)

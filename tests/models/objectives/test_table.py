@@ -1,6 +1,7 @@
 """Every objective and every preset describes itself, and the command line shows it."""
 
 import inspect
+import re
 
 import pytest
 
@@ -44,26 +45,15 @@ def test_a_preset_is_named_by_the_key_of_its_paper():
         assert preset.make.__name__ == name
 
 
-@pytest.mark.parametrize(("what", "table"), [("objectives", OBJECTIVES), ("models", PRESETS)])
-def test_rows_are_listed_within_80_columns(what, table, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    assert main(["list", what]) == 0
-    printed = capsys.readouterr().out
-    for name, row in table.items():
-        assert f"│ {name} " in printed
-        assert row.about.title.split()[-1] in printed
-    assert max(map(len, printed.splitlines())) <= 80
-
-
 def test_a_whole_objective_is_listed(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     assert main(["list", "objectives", "factor"]) == 0
     row = capsys.readouterr().out
     assert "FactorVAE: reconstruction + KL + a(t)·γ·TC." in row
     for name, parameter in inspect.signature(OBJECTIVES["factor"].settings).parameters.items():
-        assert f"{name}={parameter.default:g} " in row
+        assert re.search(rf"^  {name}: .*\(default {parameter.default:g}\)", row.replace("\n    ", " "), re.MULTILINE)
     assert "kim2018: Kim, H.; Mnih, A." in row
     assert main(["list", "models", "mahon2024"]) == 0
-    assert "section=custom" in capsys.readouterr().out
+    assert "section: default 'custom'" in capsys.readouterr().out
     assert main(["list", "objectives", "bta"]) == 2
     assert "did you mean 'beta'" in capsys.readouterr().err
