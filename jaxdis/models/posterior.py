@@ -48,7 +48,7 @@ def encode(
         program and never held in memory together.
       key: key of the noise that a renderer draws; None: ``jax.random.key(0)``. The noise of an image depends on the key
         and on the image's place alone, not on the batch size.
-      batch_size: images at a time; None: 256.
+      batch_size: images at a time, rounded up to a multiple of the number of devices; None: 256.
       devices: devices over which members are spread; None: all devices of the default backend.
 
     Raises:
@@ -63,7 +63,7 @@ def encode(
     key = noise_key(jax.random.key(0) if key is None else key)
     renderer, key = layout.share((None if render is None else Images.of(render), key))
     program = functools.partial(_encode, config.autoencoder(), layout, placed, renderer, key)
-    mean, log_variance = _in_chunks(program, rows, batch_size, _num_members(params))
+    mean, log_variance = _in_chunks(program, rows, batch_size, _num_members(params), layout)
     return Posterior(mean, np.exp(log_variance))
 
 
@@ -95,16 +95,23 @@ def decode(
         members = (placed, layout.place(np.swapaxes(part, 0, 1)))
         return _decode(config.autoencoder(), config.reconstruction, layout, members)
 
-    return _in_chunks(program, np.swapaxes(codes, 0, 1), batch_size, m)
+    return _in_chunks(program, np.swapaxes(codes, 0, 1), batch_size, m, layout)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _encode(autoencoder: Autoencoder, layout: Layout, params, renderer: Images | None, key, rows, start):
     """Posteriors of images, or of what a renderer draws from factors; ``start`` is the place of the first row."""
-    if renderer is not None:
+
+    def drawn(rows, shared):
+        (factors, places), (renderer, key) = rows, shared
+        return unit_images(renderer.apart(factors, jax.vmap(jax.random.fold_in, (None, 0))(key, places)))
+
+    if renderer is None:
+        images = unit_images(rows)
+    else:
         places = start + jnp.arange(len(rows), dtype=jnp.uint32)
-        rows = renderer.apart(rows, jax.vmap(jax.random.fold_in, (None, 0))(key, places))
-    return layout.map(autoencoder.encode, params, unit_images(rows))
+        images = layout.spread(drawn, (rows, places), (renderer, key))
+    return layout.map(autoencoder.encode, params, images)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
@@ -112,12 +119,13 @@ def _decode(autoencoder: Autoencoder, reconstruction: str, layout: Layout, membe
     return layout.map(lambda member, _: expected_images(autoencoder.decode(*member), reconstruction), members)
 
 
-def _in_chunks(program: Callable, rows: np.ndarray, batch_size: int | None, num_members: int):
+def _in_chunks(program: Callable, rows: np.ndarray, batch_size: int | None, num_members: int, layout: Layout):
     """``program(chunk, start)`` over chunks of rows; its leaves ``[members, rows, …]`` without what was filled up."""
-    n = len(rows)
+    n, num_devices = len(rows), len(layout.devices)
     if not n:
         raise ValueError("images: needs at least one, got none")
     size = min(checked_value("batch_size", Count | None, batch_size) or _CHUNK, n)
+    size = -(-size // num_devices) * num_devices
     running = (program(executor.take(rows, places), np.uint32(places[0])) for places in executor.chunks(n, size))
     parts = executor.fetched(running)
     return jax.tree.map(lambda *parts: np.concatenate(parts, axis=1)[:num_members, :n], *parts)

@@ -44,7 +44,7 @@ def start(directory, file) -> subprocess.Popen:
 
 
 @pytest.mark.timeout(300)
-def test_a_killed_run_carries_on_to_the_same_bits(tmp_path):
+def test_a_killed_run_resumes_to_the_same_bits(tmp_path):
     assert start(tmp_path / "whole", tmp_path / "whole.npz").wait() == 0
     checkpoints = tmp_path / "killed" / "checkpoints"
     kills = 0
@@ -65,7 +65,7 @@ def test_a_killed_run_carries_on_to_the_same_bits(tmp_path):
 
 
 @pytest.fixture
-def carried_on(tmp_path, config, members, images):
+def resumed(tmp_path, config, members, images):
     """A run of 12 updates with checkpoints at 8 and 12, and a function that runs it again."""
     config = dataclasses.replace(config, steps=12)
 
@@ -93,20 +93,20 @@ def count_updates(monkeypatch) -> list:
     return counted
 
 
-def test_a_complete_run_trains_no_more(carried_on, tmp_path, monkeypatch):
-    first = carried_on()
+def test_a_complete_run_trains_no_more(resumed, tmp_path, monkeypatch):
+    first = resumed()
     assert paths(tmp_path) == ["step_000000008.npz", "step_000000012.npz"]
     counted = count_updates(monkeypatch)
-    assert same(carried_on(), first)
+    assert same(resumed(), first)
     assert not counted
 
 
 @pytest.mark.parametrize("damage", ["truncated", "empty", "foreign", "altered"])
-def test_a_bad_checkpoint_is_passed_over_for_the_one_before(damage, carried_on, tmp_path, monkeypatch):
-    first = carried_on()
+def test_a_bad_checkpoint_is_skipped_for_the_one_before(damage, resumed, tmp_path, monkeypatch):
+    first = resumed()
     newest = tmp_path / "checkpoints" / "step_000000012.npz"
     if damage == "foreign":
-        carried_on(tmp_path / "other", batch_size=4)
+        resumed(tmp_path / "other", batch_size=4)
         newest.write_bytes((tmp_path / "other" / "checkpoints" / newest.name).read_bytes())
     elif damage == "altered":
         header, arrays = read_arrays(newest)
@@ -115,35 +115,35 @@ def test_a_bad_checkpoint_is_passed_over_for_the_one_before(damage, carried_on, 
         newest.write_bytes(newest.read_bytes()[:1000] if damage == "truncated" else b"")
     counted = count_updates(monkeypatch)
     with pytest.warns(UserWarning, match="checkpoint skipped"):
-        second = carried_on()
+        second = resumed()
     assert len(counted) == 1
     assert same(second, first)
 
 
-def test_all_checkpoints_bad_means_from_the_beginning(carried_on, tmp_path, monkeypatch):
-    first = carried_on()
+def test_all_checkpoints_bad_means_from_the_beginning(resumed, tmp_path, monkeypatch):
+    first = resumed()
     for path in (tmp_path / "checkpoints").iterdir():
         path.write_bytes(b"")
     counted = count_updates(monkeypatch)
     with pytest.warns(UserWarning, match="checkpoint skipped"):
-        second = carried_on()
+        second = resumed()
     assert len(counted) == 3
     assert same(second, first)
 
 
-def test_a_directory_of_another_run_is_refused(carried_on):
-    carried_on()
+def test_a_directory_of_another_run_is_refused(resumed):
+    resumed()
     with pytest.raises(ValueError, match="holds another run; config differ"):
-        carried_on(batch_size=4)
+        resumed(batch_size=4)
 
 
-def test_a_directory_of_something_else_is_refused(carried_on, tmp_path):
+def test_a_directory_of_something_else_is_refused(resumed, tmp_path):
     (tmp_path / "run.json").write_text("{")
     with pytest.raises(ValueError, match=r"run.json needs the JSON of a run"):
-        carried_on()
+        resumed()
 
 
-def test_a_run_can_carry_on_with_another_number_of_devices(tmp_path, config, members, images):
+def test_a_run_can_be_resumed_on_another_number_of_devices(tmp_path, config, members, images):
     def part(steps, directory, devices):
         members_three = members.keys[:3], jax.tree.map(lambda leaf: leaf[:3], members.hyperparameters)
         return models.train(
@@ -215,41 +215,41 @@ def forged(path, change):
     ],
     ids=["later", "no integer", "without updates", "without losses", "short losses", "empty"],
 )
-def test_a_checkpoint_that_contradicts_itself_is_passed_over(change, carried_on, tmp_path):
-    first = carried_on()
+def test_a_checkpoint_that_contradicts_itself_is_skipped(change, resumed, tmp_path):
+    first = resumed()
     forged(tmp_path / "checkpoints" / "step_000000012.npz", change)
     with pytest.warns(UserWarning, match="checkpoint skipped"):
-        assert same(carried_on(), first)
+        assert same(resumed(), first)
 
 
 @pytest.mark.parametrize("header", ["[]", "3", "[" * 100_000, '{"checksum": []}'])
-def test_a_header_that_is_none_is_passed_over(header, carried_on, tmp_path):
-    first = carried_on()
+def test_a_header_that_is_none_is_skipped(header, resumed, tmp_path):
+    first = resumed()
     newest = tmp_path / "checkpoints" / "step_000000012.npz"
     np.savez(newest, header=np.frombuffer(header.encode(), np.uint8))
     with pytest.warns(UserWarning, match="checkpoint skipped"):
-        assert same(carried_on(), first)
+        assert same(resumed(), first)
 
 
-def test_files_that_are_no_checkpoints_are_left_alone(carried_on, tmp_path):
-    first = carried_on()
+def test_files_that_are_no_checkpoints_are_left_alone(resumed, tmp_path):
+    first = resumed()
     for name in ("step_abc.npz", "step_1.npz", "step_000000099.txt"):
         (tmp_path / "checkpoints" / name).touch()
-    assert same(carried_on(), first)
+    assert same(resumed(), first)
     assert (tmp_path / "checkpoints" / "step_abc.npz").exists()
 
 
 @pytest.mark.parametrize("content", ["[]", "3", "null", '"x"', "[" * 100_000, "{"])
-def test_a_record_of_a_run_that_is_none_says_so(content, carried_on, tmp_path):
+def test_a_record_of_a_run_that_is_none_says_so(content, resumed, tmp_path):
     (tmp_path / "run.json").write_text(content)
     with pytest.raises(ValueError, match="directory: .*run.json needs the JSON of a run.*remove it"):
-        carried_on()
+        resumed()
 
 
-def test_files_have_the_modes_that_the_user_chose(carried_on, tmp_path):
+def test_files_have_the_modes_that_the_user_chose(resumed, tmp_path):
     before = os.umask(0o027)
     try:
-        carried_on().save(tmp_path / "zoo.npz")
+        resumed().save(tmp_path / "zoo.npz")
     finally:
         os.umask(before)
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
@@ -258,7 +258,7 @@ def test_files_have_the_modes_that_the_user_chose(carried_on, tmp_path):
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "gone"])
-def test_a_damaged_zoo_is_written_anew_and_the_message_says_what_was_done(damage, config, images, tmp_path):
+def test_a_damaged_zoo_is_written_again_and_the_message_says_what_was_done(damage, config, images, tmp_path):
     def again():
         found = run_directory.train_to_directory(
             config, {"beta": [1, 4]}, 1, tmp_path, data=images, progress=False, **often
@@ -283,11 +283,11 @@ def test_a_damaged_zoo_is_written_anew_and_the_message_says_what_was_done(damage
     assert file.read_bytes() == whole
 
 
-def test_a_full_disk_names_the_folder(carried_on, tmp_path, monkeypatch):
+def test_a_full_disk_names_the_folder(resumed, tmp_path, monkeypatch):
     def full(_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("jaxdis.files.os.fsync", full)
     with pytest.raises(OSError, match=f"No space left on device in {tmp_path}; make room and run again"):
-        carried_on()
+        resumed()
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
