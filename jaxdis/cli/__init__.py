@@ -67,6 +67,8 @@ def _interrupts_end_at_once():
 
 
 def _run(arguments: list[str]) -> None:
+    # The compiler's remarks are not for users; its errors arrive as exceptions.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     with _interrupts_end_at_once():
         import jax  # noqa: F401
         import tyro

@@ -1,4 +1,4 @@
-"""Many cells: a study as a value, its results on disk, its questions answered."""
+"""Studies: a study as a value, its results on disk, and the analyses that answer its questions."""
 
 from jaxdis.study.definition import Sampling, Study, Training
 from jaxdis.study.library import STUDIES

@@ -1,4 +1,4 @@
-"""What a study will cost, before anything runs: cells, arithmetic, time and disk."""
+"""The cost of a study before it runs: cells, arithmetic, time and disk space."""
 
 import time
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ RECORD_BYTES = 4096
 
 
 class Cost(NamedTuple):
-    """What is still to do of one kind of cell."""
+    """What remains to be computed of one kind of cell."""
 
     cells: int
     missing: int
@@ -37,15 +37,15 @@ class Cost(NamedTuple):
 
 
 def plan(study: Study, out: str | Path | None = None, *, extend: bool = False) -> dict[str, Cost]:
-    """The cost of each kind of cell that is missing in ``out`` (all of them when None).
+    """The cost of each kind of cell that is missing in ``out`` (of all cells when None).
 
-    ``flops`` is XLA's own count of one update, without rendering, times updates and members; for scores it is not
-    counted (their loops depend on the data) and 0. ``seconds`` is for this machine used alone: training at
+    ``flops`` is XLA's own count for one update, without rendering, times updates and members; scores are not counted
+    (their loops depend on the data) and are 0. ``seconds`` assumes that this machine does nothing else: training at
     :data:`TRAINING_EFFICIENCY` of the rate of a matrix product measured now, scores by a table of measured times.
-    Expect a factor of two either way. ``disk_bytes`` are of records, without checkpoints.
+    Expect a factor of two either way. ``disk_bytes`` counts records, without checkpoints.
 
     Raises:
-      StoreError: when ``out`` holds another study, unless ``extend`` lets it grow into this one.
+      StoreError: if ``out`` holds another study, unless ``extend`` allows it to grow into this one.
     """
     members = list(cells(study))
     total = {"train": len(members), "encode": len(members), "score": len(members) * len(study.metrics)}
@@ -100,7 +100,7 @@ def cost_of_update(training: Training) -> tuple[float, int]:
 
 
 def score_seconds(study: Study, num_codes: int) -> float:
-    """Of one member under all metrics."""
+    """Seconds per member for all metrics."""
     grown = study.sampling.train / 10_000 * num_codes / 10
     return grown * sum(_seconds(name, metric) for name, metric in study.metrics)
 
@@ -111,7 +111,7 @@ def _seconds(name: str, metric: Metric) -> float:
 
 
 def product_rate(size: int = 1024, seconds: float = 0.3) -> float:
-    """Floating-point operations a second of a float32 matrix product on the default device, measured now."""
+    """Floating-point operations per second of a float32 matrix product on the default device, measured now."""
     square = jnp.ones((size, size), jnp.float32)
     product = jax.jit(lambda a: a @ a)
     product(square).block_until_ready()

@@ -1,4 +1,4 @@
-"""A study as a value, and the cells that it is made of: train → encode → score, each named by what it depends on."""
+"""A study as a value, and its cells: train → encode → score, each identified by what it depends on."""
 
 import dataclasses
 import functools
@@ -31,10 +31,10 @@ class Training:
     """Members that share one program.
 
     Attributes:
-      config: what they share.
+      config: the settings that they share.
       sweep: (objective, ((setting, values), …)), …: all combinations.
-      seeds: of every combination.
-      pool: train on this many images, drawn once from the data set; None draws anew for every batch.
+      seeds: for every combination.
+      pool: train on this many images, drawn once from the data set; None draws new images for every batch.
       held_out: a combination of factor values, (name, class number) pairs, that is never trained on; metrics of novel
         combinations are evaluated on it.
       held_out_share: random share of all combinations that is never trained on; the held-out samples of all metrics are
@@ -106,9 +106,10 @@ class Sampling:
 
 @dataclasses.dataclass(frozen=True)
 class Study:
-    """What is trained, on what it is scored, and with which metrics. Equal studies have equal cells.
+    """The members to train, the samples to score them on, and the metrics. Equal studies have equal cells.
 
-    ``novel`` names the metrics that are fitted on the samples and tested on the combination that a training held out.
+    ``novel`` names the metrics that are trained on the samples and evaluated on the combination that a training held
+    out.
     """
 
     name: str
@@ -136,12 +137,12 @@ class Study:
 
     @classmethod
     def of(cls, name: str, trainings: Sequence[Training], metrics=None, **fields) -> "Study":
-        """``metrics``: names, a mapping from column names to metrics, or None for all of the library."""
+        """``metrics``: names, a mapping from column names to metrics, or None for all metrics of the library."""
         plan = plan_of("all" if metrics is None else metrics)
         return cls(name, tuple(trainings), plan, **fields)
 
     def describe(self) -> dict:
-        """The whole study as plain data, to be stored beside its results and compared on resume."""
+        """The whole study as plain data, stored beside its results and compared on resume."""
         return {
             "name": self.name,
             "numerics": NUMERICS,
@@ -164,7 +165,7 @@ class Study:
 
 @dataclasses.dataclass(frozen=True)
 class Member:
-    """One row of a study: a trained model with the ids of its cells. Small: batches of them travel to workers."""
+    """One row of a study: a trained model with the ids of its cells. Small, since it is sent to workers."""
 
     training: int
     row: int
@@ -222,5 +223,5 @@ def metric_of(study: Study, column: str) -> str | None:
 
 
 def random_number(member: Member) -> int:
-    """What stands for a member in everything random: of its own id, so that no number depends on its neighbors."""
+    """The number folded into a member's random keys; it depends on its own id alone, not on other members."""
     return int(member.encode[:8], 16)

@@ -1,8 +1,8 @@
-"""Engines that a study runs on, by name; the one module that imports Dask.
+"""Executors of a study, by name; the only module that imports Dask.
 
-An engine only gets missing cells written: whatever dies, the directory holds what was finished, and the next round or
-the next run makes the rest. Tasks take and return small values; arrays go through the directory, which every worker
-must see under the same path.
+An executor only computes missing cells: after any failure the directory holds everything finished, and the next round
+or run computes the rest. Tasks take and return small values; arrays are exchanged through the directory, which every
+worker must see under the same path.
 """
 
 import concurrent.futures
@@ -27,7 +27,7 @@ RETRIES = 2
 
 @contextlib.contextmanager
 def opened(name: str | None, cache: Path | None = None) -> Iterator[concurrent.futures.Executor | None]:
-    """The executor of that name, shut down on leaving; on leaving by an exception, what runs is stopped at once.
+    """The executor with that name, shut down on exit; after an exception, running tasks are stopped at once.
 
     Args:
       name: ``None`` for this process, ``processes:4`` for that many workers on this machine, ``dask://HOST:PORT`` for
@@ -36,7 +36,7 @@ def opened(name: str | None, cache: Path | None = None) -> Iterator[concurrent.f
 
     Raises:
       ValueError: for another name.
-      OSError: when there is no scheduler at that address.
+      OSError: if there is no scheduler at that address.
     """
     if name is None:
         yield None
@@ -54,10 +54,10 @@ def opened(name: str | None, cache: Path | None = None) -> Iterator[concurrent.f
 
 
 def check_name(name: str) -> None:
-    """Make sure that a name is that of an engine.
+    """Check the name of an executor.
 
     Raises:
-      ValueError: when it is not.
+      ValueError: for an unknown one.
     """
     kind, _, argument = name.partition(":")
     host, _, port = argument.removeprefix("//").rpartition(":")
@@ -72,15 +72,15 @@ def check_name(name: str) -> None:
 
 
 def _number(text: str, most: int) -> bool:
-    """Whether a text is a whole number of 1 to ``most``."""
+    """Whether a text is an integer from 1 to ``most``."""
     return text.isascii() and text.isdigit() and len(text) < 10 and 0 < int(text) <= most
 
 
 class Processes(concurrent.futures.Executor):
-    """Spawned workers on this machine, each with one device; begun anew when a dead worker broke the pool.
+    """Spawned workers on this machine, each with one device; started again after a dead worker broke the pool.
 
-    With ``CUDA_VISIBLE_DEVICES`` set, worker i is given the i-th device of it. Workers end with this process, however
-    it ends: they watch a pipe that it holds open.
+    With ``CUDA_VISIBLE_DEVICES`` set, worker i is given its i-th device. Workers end with this process, however it
+    ends: they watch a pipe that it keeps open.
     """
 
     def __init__(self, count: int, cache: Path | None = None):
@@ -101,7 +101,7 @@ class Processes(concurrent.futures.Executor):
         raise BrokenProcessPool(f"{self._count} workers were begun twice and died")
 
     def stop(self) -> None:
-        """End the workers now, in the middle of what they do."""
+        """End the workers now, even in the middle of a task."""
         if self._line is not None:
             self._line.close()
             self._line = None
@@ -123,7 +123,7 @@ class Processes(concurrent.futures.Executor):
 
 
 class Dask(concurrent.futures.Executor):
-    """The workers of a Dask scheduler; connects again when the scheduler was restarted."""
+    """The workers of a Dask scheduler; reconnects after a restart of the scheduler."""
 
     def __init__(self, address: str):
         self._address = address
@@ -139,7 +139,7 @@ class Dask(concurrent.futures.Executor):
         self._client = None
 
     def stop(self) -> None:
-        """Let go of what runs; the scheduler drops the batches of a client that is gone."""
+        """Abandon running tasks; the scheduler drops the batches of a client that is gone."""
         self.shutdown()
 
     def _connected(self) -> concurrent.futures.Executor:
@@ -155,7 +155,7 @@ class Dask(concurrent.futures.Executor):
 
 @contextlib.contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Hold Ctrl-C back while workers are begun, which inherit that: it is for the driver, and workers end with it."""
+    """Ignore Ctrl-C while workers are started, which inherit this: the driver handles it, and they end with it."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -167,7 +167,7 @@ def _interrupts_held() -> Iterator[None]:
 
 
 def _end_with(watched) -> None:
-    """End this process when nobody holds the other end of a pipe."""
+    """End this process once nobody holds the other end of a pipe."""
     with contextlib.suppress(EOFError, OSError):
         watched.recv_bytes()
     os._exit(1)

@@ -1,4 +1,4 @@
-"""Leases: drivers that share a directory do not train in one folder. They save work; no result depends on them."""
+"""Leases: drivers that share a directory do not train in the same folder. They save work; no result depends on them."""
 
 import contextlib
 import os
@@ -19,11 +19,12 @@ _HELD: set[str] = set()
 
 @contextlib.contextmanager
 def claimed(folder: Path) -> Iterator[Path]:
-    """A batch's folder of checkpoints, or one of this claim's own while another process works in it.
+    """A batch's folder of checkpoints, or a separate one while another process works in it.
 
-    The lease file names its holder: host, process, when and where that began, and a token. A lease is taken over,
-    checkpoints and all, when its process is gone (another process with the same number is another process), when it
-    has not been renewed for :data:`EXPIRES_AFTER_SECONDS` by the clock of the file system, or when it is no lease.
+    The lease file identifies its holder: host, process, when and where it started, and a token. A lease is taken over,
+    including the checkpoints, if its process is gone (a different process with the same number does not count), if it
+    has not been renewed for :data:`EXPIRES_AFTER_SECONDS` by the clock of the file system, or if it is not a valid
+    lease.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     lease, token = lease_of(folder), secrets.token_hex(8)
@@ -40,7 +41,7 @@ def claimed(folder: Path) -> Iterator[Path]:
 
 
 def renew(folder: Path) -> None:
-    """Tell others that the holder lives."""
+    """Record that the holder is alive."""
     with contextlib.suppress(FileNotFoundError):
         os.utime(lease_of(folder))
 
@@ -70,7 +71,7 @@ def lease_of(folder: Path) -> Path:
 
 
 def _take(lease: Path, text: str) -> bool:
-    """Write a lease, whole from its first moment; False while another holds it."""
+    """Write a lease atomically; False while another process holds it."""
     mine = temporary_name(lease)
     try:
         mine.write_text(text, encoding="utf-8")
@@ -106,7 +107,7 @@ def _linked(file: Path, name: Path) -> bool:
 
 
 def _set_aside(lease: Path, found: str) -> None:
-    """Remove an abandoned lease, but not one that another took over meanwhile."""
+    """Remove an abandoned lease, unless another process has taken it over meanwhile."""
     aside = temporary_name(lease)
     try:
         os.rename(lease, aside)
@@ -129,7 +130,7 @@ def _text(lease: Path) -> str:
 
 
 def _abandoned(text: str, age: float) -> bool:
-    """Whether a lease is nobody's: what it says, and seconds since it was renewed."""
+    """Whether a lease is abandoned, given its content and the seconds since it was renewed."""
     if age > EXPIRES_AFTER_SECONDS:
         return True
     host, _, rest = text.partition(" ")
@@ -150,9 +151,9 @@ def _abandoned(text: str, age: float) -> bool:
 
 
 def _beginning(pid: int) -> str | None:
-    """What no two processes share: start of the machine, name space of processes, start of the process.
+    """An identity that no two processes share: start of the machine, process namespace, start of the process.
 
-    None where there is no such process, or no ``/proc``.
+    None if there is no such process, or no ``/proc``.
     """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()

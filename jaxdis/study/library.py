@@ -1,4 +1,4 @@
-"""Studies that come with the library, as functions of their sizes; STUDIES lists them."""
+"""The studies of the library, as functions of their sizes; STUDIES lists them."""
 
 import dataclasses
 import itertools
@@ -29,8 +29,8 @@ def quickstart(
 ) -> Study:
     """The whole pipeline in minutes: three objectives × two strengths × seeds of a small network on dSprites.
 
-    All metrics of the library but :data:`SLOW` ones, unless named; DCI takes histogram splits, seconds where exact ones
-    need minutes.
+    By default all metrics except :data:`SLOW` ones; DCI uses histogram splits, which take seconds where exact splits
+    take minutes.
     """
     if metrics is None:
         metrics = {name: metric for name, metric in METRICS.items() if name not in SLOW}
@@ -60,11 +60,10 @@ def sober_look(
     network: str = "paper",
     metrics: Sequence[str] | None = None,
 ) -> Study:
-    """Locatello et al. 2020, §5: six objectives × six strengths × seeds × data sets.
+    """Locatello et al. 2020, §5: six objectives × six settings × seeds × data sets.
 
-    All metrics of the library unless named, and the paper's downstream task. Of the paper's eight data sets, those that
-    can be drawn without a file; studies cannot read the others. ``network="mlp"`` trains in
-    minutes on a laptop, on a pool of images drawn once.
+    By default all metrics, and the downstream task of the paper. The data sets are those of the paper's eight that can
+    be drawn without a file. ``network="mlp"`` trains in minutes on a laptop, on a pool of images drawn once.
     """
     trainings = []
     for name in data:
@@ -113,14 +112,14 @@ def flaws(
     combinations: int | None = None,
     metrics: Sequence[str] | None = None,
 ) -> Study:
-    """Mahon et al. 2024, §5: SNC and NK beside the other metrics, and how each goes with new combinations of factors.
+    """Mahon et al. 2024, §5: SNC, NK and others, and how each correlates with accuracy on new combinations.
 
-    Every member is trained without one combination of size and shape, and probes of its codes are asked to name both
-    on that combination. β-VAE, β-TCVAE and FactorVAE (the paper has PartedVAE and WeakDE besides); MPI3D is a file
-    there, here ``standin_arm`` may be added.
+    Every member is trained without one combination of size and shape, and probes of its codes are evaluated on that
+    combination. The objectives are β-VAE, β-TCVAE and FactorVAE (the paper also has PartedVAE and WeakDE). The paper's
+    MPI3D needs a file; ``standin_arm`` may be used instead.
 
     Args:
-      combinations: of each data set, the first so many of the paper's; all when None.
+      combinations: number of the paper's combinations per data set; all when None.
       network: ``mlp`` trains in minutes on a laptop, on a pool of images drawn once.
     """
     plan = dict(plan_of(FLAWS_METRICS if metrics is None else metrics))
@@ -145,7 +144,7 @@ def flaws(
 
 
 def _with_network(config: Config, network: str) -> tuple[Config, int | None]:
-    """The config with its paper's network, or a small one with a pool of images."""
+    """The config with the paper's network, or a small one with a pool of images."""
     if network not in ("paper", "mlp"):
         raise ValueError(f"network: needs 'paper' or 'mlp', got {network!r}")
     return (config, None) if network == "paper" else (dataclasses.replace(config, network=Mlp()), QUICK_POOL)

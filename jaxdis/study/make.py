@@ -1,4 +1,4 @@
-"""Making cells: train, encode or score a batch of members in one program and publish each under its own id."""
+"""Computing cells: train, encode or score a batch of members in one program, and publish each under its own id."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -35,16 +35,16 @@ _NOVEL, _TEST = 1, 2
 
 
 class Batch(NamedTuple):
-    """Cells that one compiled program makes: a kind, and members of one training."""
+    """Cells that one compiled program computes: a kind, and members of one training."""
 
     kind: str
     members: tuple[Member, ...]
 
 
 def run_batch(root: str | Path, study: Study, batch: Batch, on_updates: Callable[[float], None] | None = None) -> None:
-    """Make and publish the cells of one batch. What an executor runs; small values in, nothing out.
+    """Compute and publish the cells of one batch. Executors run this; it takes small values and returns nothing.
 
-    ``on_updates`` is told how many members' worth of training is done.
+    ``on_updates`` is called with the number of members' worth of training that is done.
     """
     store = Store(root)
     if batch.kind == "train":
@@ -87,7 +87,7 @@ def member_zoo(store: Store, member: Member) -> models.Zoo:
 
 
 def _seen(training: Training, **options):
-    """The data set that a training draws from: all but the combinations that it holds out."""
+    """The data set that a training draws from: everything except the combinations that it holds out."""
     _, render = DATASETS[training.config.data].make(**options)
     space = _without_combination(training)
     return (space.outside(RandomCells(training.held_out_share)) if training.held_out_share else space), render
@@ -99,7 +99,7 @@ def _without_combination(training: Training) -> FactorSpace:
 
 
 def _train(store: Store, study: Study, chosen: Sequence[Member], on_updates) -> None:
-    """Train a whole batch from its last checkpoint and publish the members that are not there."""
+    """Train a whole batch from its last checkpoint and publish the members that are missing."""
     training = study.trainings[chosen[0].training]
     name = cell_id({"members": [member.train for member in chosen]})
     with claimed(store.root / "partial" / name) as partial:
@@ -185,7 +185,7 @@ def _result(study: Study, scores, name: str, position: int) -> dict:
 
 
 def _training_data(training: Training):
-    """The images that a training draws from, rendered once; without a pool, what draws them anew."""
+    """The images that a training draws from, rendered once; without a pool, the renderer that draws new ones."""
     if training.pool is None:
         return _seen(training) if training.held_out or training.held_out_share else None
     space, render = _seen(training, dtype="uint8")

@@ -1,4 +1,4 @@
-"""Running a study: list the missing cells, make them in batches, publish each under its own id, list again."""
+"""Running a study: list the missing cells, compute them in batches, publish each under its own id, repeat."""
 
 import concurrent.futures
 import csv
@@ -27,7 +27,7 @@ Progress = Callable[[str, float], None]
 
 
 class Status(NamedTuple):
-    """Cells done and in all, by kind."""
+    """Numbers of finished cells and of all cells, by kind."""
 
     done: dict[str, int]
     total: dict[str, int]
@@ -45,21 +45,21 @@ def run(
     extend: bool = False,
     progress: Progress | None = None,
 ) -> Path:
-    """Make every cell of a study that is not there yet; returns the path of the table ``results.csv``.
+    """Compute every missing cell of a study; returns the path of the table ``results.csv``.
 
     Args:
-      out: the study's directory. Run again after any failure: what is published is never made again. Workers of an
+      out: the study's directory. Run again after any failure: published cells are never recomputed. Workers of an
         executor must see it under the same path.
-      executor: any ``concurrent.futures.Executor`` (:func:`jaxdis.study.executors.opened` makes two); None runs here.
-      extend: let a directory of this study's smaller self grow.
-      progress: called with a kind and the cells of that kind made so far by this call; members that train count in
-        part.
+      executor: any ``concurrent.futures.Executor`` (:func:`jaxdis.study.executors.opened` provides two); None runs
+        here.
+      extend: allow the directory of a smaller version of this study to grow.
+      progress: called with a kind and the number of its cells computed by this call; members in training count in part.
 
     Raises:
-      StoreError: when the directory belongs to another study.
-      OSError: when the directory cannot be written, as on a full disk.
-      ValueError: when the samples or the metrics do not suit each other.
-      RuntimeError: when a round of batches makes no progress, with the last failure as its cause.
+      StoreError: if the directory belongs to another study.
+      OSError: if the directory cannot be written, for example because the disk is full.
+      ValueError: if the samples or the metrics do not suit each other.
+      RuntimeError: if a round of batches makes no progress, with the last failure as its cause.
     """
     try:
         return _run(study, Store(out), executor, extend, progress)
@@ -95,7 +95,7 @@ def _run(study: Study, store: Store, executor, extend: bool, progress: Progress 
 
 
 def _stop(store: Store, batches: Sequence[Batch], failures: Sequence[BaseException]) -> NoReturn:
-    """Raise what a round without progress failed of: bad input and full disks as they are, on workers as here."""
+    """Raise the cause of a round without progress: bad input and full disks unchanged, on workers as here."""
     for error in failures:
         if is_full(error) or isinstance(error, ValueError):
             raise error
@@ -105,7 +105,7 @@ def _stop(store: Store, batches: Sequence[Batch], failures: Sequence[BaseExcepti
 
 
 def missing(store: Store, study: Study, members: Sequence[Member]) -> Iterator[Batch]:
-    """Batches of cells whose parents are there and which are not. Train batches are whole, as first cut."""
+    """Batches of missing cells whose parents exist. Train batches are complete, as first divided."""
     done = {kind: store.ids(kind) for kind in ("train", "encode", "score")}
     of_training = [[] for _ in study.trainings]
     for member in members:
@@ -123,10 +123,10 @@ def missing(store: Store, study: Study, members: Sequence[Member]) -> Iterator[B
 
 
 def status(study: Study, out: str | Path, *, extend: bool = False) -> Status:
-    """How much of a study its directory holds; nothing of it where there is none yet.
+    """How much of a study its directory holds; nothing if there is no directory yet.
 
     Raises:
-      StoreError: when the directory holds another study, unless ``extend`` lets it grow into this one.
+      StoreError: if the directory holds another study, unless ``extend`` allows it to grow into this one.
     """
     store, members = Store(out), list(cells(study))
     if not extend and (store.root / "study.json").exists():
@@ -141,7 +141,7 @@ def status(study: Study, out: str | Path, *, extend: bool = False) -> Status:
 
 
 def write_results(study: Study, store: Store, members: Sequence[Member]) -> Path:
-    """The table of all members, derived from the records: delete it and nothing is lost."""
+    """The table of all members, derived from the records: it can be deleted without loss."""
     rows = [row_of(study, store, member) for member in members]
     names = _columns(rows, members)
     text = io.StringIO()
@@ -155,7 +155,7 @@ def write_results(study: Study, store: Store, members: Sequence[Member]) -> Path
 
 
 def _write_parquet(names: Sequence[str], rows: Sequence[dict], path: Path) -> None:
-    """The same table for pandas, polars and DuckDB, where pyarrow is installed."""
+    """The same table for pandas, polars and DuckDB, if pyarrow is installed."""
     if importlib.util.find_spec("pyarrow") is None:
         return
     import pyarrow
@@ -186,7 +186,7 @@ def row_of(study: Study, store: Store, member: Member) -> dict:
 
 
 def _training(progress: Progress | None, made: dict[str, int]) -> Callable[[float], None] | None:
-    """Tell of members that are part-way through their training."""
+    """Report members that are part-way through their training."""
     if progress is None:
         return None
     return lambda members: progress("train", made["train"] + members)

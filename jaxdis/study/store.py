@@ -1,4 +1,4 @@
-"""Results on disk: one file a cell, written whole or not at all, by whoever comes first. Nothing is ever unpickled."""
+"""Results on disk: one file per cell, written entirely or not at all by the first writer. Nothing is ever unpickled."""
 
 import contextlib
 import hashlib
@@ -29,11 +29,11 @@ _ADVICE = "`jaxdis study verify` removes it, and running the study again makes i
 
 
 class StoreError(ValueError):
-    """A directory or a record that is not what it should be."""
+    """A directory or a record is not what it should be."""
 
 
 def canonical(value: Any) -> str:
-    """The one JSON text of plain data: sorted keys, no spaces, whole floats as integers, NaN as null."""
+    """The unique JSON text of plain data: sorted keys, no spaces, whole floats as integers, NaN as null."""
     return json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
 
 
@@ -45,19 +45,19 @@ def cell_id(spec: dict) -> str:
 class Store:
     """The directory of a study: ``{train,encode,score}/ab/abcd….{json,npz}`` and ``study.json``.
 
-    A record (JSON) is published after its arrays (NPZ) and names their hash, so a record that exists is complete.
-    Arrays that no record names are what a killed process left: they are never read, and written anew.
+    A record (JSON) is published after its arrays (NPZ) and holds their hash, so that an existing record is complete.
+    Arrays without a record were left by a killed process: they are never read, and are written again.
     """
 
     def __init__(self, root: str | Path):
         self.root = Path(root)
 
     def open(self, description: dict, *, extend: bool = False) -> None:
-        """Claim the directory for a study, or check that it is this study's.
+        """Claim the directory for a study, or check that it belongs to this study.
 
         Raises:
-          StoreError: when the directory holds another study, naming the first differences. With ``extend`` the stored
-            description is replaced instead: cells that both have are kept, since they are found by content.
+          StoreError: if the directory holds another study, naming the first differences. With ``extend`` the stored
+            description is replaced instead: cells that both share are kept, since they are found by content.
         """
         self.root.mkdir(parents=True, exist_ok=True)
         path = self.root / "study.json"
@@ -73,20 +73,20 @@ class Store:
         self.check(description, "Choose another directory, or extend this one")
 
     def check(self, description: dict, advice: str = "Give the options that it was run with") -> None:
-        """Make sure that the directory holds this study.
+        """Check that the directory holds this study.
 
         Raises:
-          StoreError: when it holds none or another, naming the first differences.
+          StoreError: if it holds none or another one, naming the first differences.
         """
         differences = list(_differences(self.description(), _plain(description)))
         if differences:
             raise StoreError(f"{self.root}: holds a study that differs: {'; '.join(differences[:3])}. {advice}")
 
     def description(self) -> dict:
-        """What the directory holds, as :meth:`open` was given it.
+        """The description that :meth:`open` stored.
 
         Raises:
-          StoreError: when it holds no study, or its description is damaged.
+          StoreError: if the directory holds no study, or its description is damaged.
         """
         path = self.root / "study.json"
         if not os.path.lexists(path):
@@ -98,7 +98,7 @@ class Store:
 
     @property
     def begun(self) -> bool:
-        """Whether there is anything of a study in the directory."""
+        """Whether the directory holds anything of a study."""
         return any(os.path.lexists(self.root / name) for name in ("study.json", *KINDS))
 
     def path(self, kind: str, name: str, suffix: str = ".json") -> Path:
@@ -121,7 +121,7 @@ class Store:
         return found
 
     def publish(self, kind: str, spec: dict, result: dict, arrays: dict[str, np.ndarray] | None = None) -> bool:
-        """Write a cell's result under its own id; False if somebody was first."""
+        """Write a cell's result under its own id; False if another writer was first."""
         name = cell_id(spec)
         record, content = {"cell": _plain(spec), "result": _plain(result)}, None
         if arrays is not None:
@@ -139,10 +139,10 @@ class Store:
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        """Let others wait who publish here: the arrays and the record of a cell are then one writer's.
+        """Make other writers of this directory wait, so that the arrays and the record of a cell come from one writer.
 
-        The lock goes with the process that holds it. On a file system without locks, a record beside another writer's
-        arrays is found by its hash.
+        The lock is released with the process that holds it. On a file system without locks, a record beside another
+        writer's arrays is detected by its hash.
         """
         if fcntl is None:
             yield
@@ -160,7 +160,7 @@ class Store:
         """A record, checked against its own hash and its id.
 
         Raises:
-          StoreError: when it is damaged.
+          StoreError: if it is damaged.
         """
         path = self.path(kind, name)
         record = read_json(path)
@@ -180,7 +180,7 @@ class Store:
         """The arrays of a cell, checked against the record's hash.
 
         Raises:
-          StoreError: when they are damaged or missing.
+          StoreError: if they are damaged or missing.
         """
         path, wanted = self.path(kind, name, ".npz"), self.record(kind, name).get("arrays")
         try:
@@ -196,10 +196,10 @@ class Store:
             raise StoreError(f"{path}: is damaged ({type(error).__name__}: {error}); {_ADVICE}") from None
 
     def verify(self) -> Iterator[tuple[str, str, str]]:
-        """Re-read everything; yield (kind, id, what is wrong) and remove what is damaged, so that it is made again.
+        """Read everything again; yield (kind, id, problem) and remove what is damaged, so that it is computed again.
 
-        Arrays go before their record, and a file that lies in another folder than its name says goes as well. A
-        damaged ``study.json`` is kind ``study``; the next run writes it anew.
+        Arrays are removed before their record, and so is a file in another folder than its name implies. A damaged
+        ``study.json`` is of kind ``study``; the next run writes it again.
         """
         if os.path.lexists(self.root / "study.json"):
             try:
@@ -219,13 +219,13 @@ class Store:
                     yield kind, name, _removed(error, self.path(kind, name, ".npz"), self.path(kind, name))
 
     def _strays(self, kind: str) -> list[Path]:
-        """Files named as cells that lie in another folder than their name says."""
+        """Files named like cells that are in another folder than their name implies."""
         named = (path for path in sorted(self.root.glob(f"{kind}/*/*")) if _ID.fullmatch(path.stem))
         return [path for path in named if path.suffix in (".json", ".npz") and path.parent.name != path.name[:2]]
 
 
 def publish(path: Path, content: bytes, *, replace: bool = False) -> bool:
-    """Write a whole file under its name, or nothing. False if the name was taken (and ``replace`` is not set)."""
+    """Write a file entirely under its name, or not at all. False if the name was taken (and ``replace`` is not set)."""
     if not replace and os.path.lexists(path):
         return False
     return write_whole(path, lambda file: file.write(content), replace=replace)
@@ -253,7 +253,7 @@ def _in_words(error: BaseException) -> str:
 
 
 def _removed(fault: object, *paths: Path) -> str:
-    """What is wrong, after removing the paths; where that fails, that too."""
+    """The problem, after removing the paths; if that fails, that problem as well."""
     try:
         for path in paths:
             if path.is_dir() and not path.is_symlink():
@@ -271,7 +271,7 @@ def number(value: float | int | str | None) -> float:
 
 
 def _plain(value: Any) -> Any:
-    """JSON's own types: dataclass-free, 1.0 as 1, NaN as None."""
+    """JSON's own types: no dataclasses, 1.0 as 1, NaN as None."""
     if isinstance(value, dict):
         return {str(key): _plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):

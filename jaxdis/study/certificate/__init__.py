@@ -1,1 +1,1 @@
-"""The certificate of a metric: what it says of representations whose qualities are known."""
+"""The certificate of a metric: its scores of representations with known properties."""

@@ -1,7 +1,8 @@
 """Drawing and scoring representations of known modularity, compactness and explicitness, for a certificate.
 
-Eight boundary cases, three sweeps and a curve over sample sizes (Julka et al. 2024, §IV), any metrics, many seeds in
-one program. Each (representation, metric) is a cell of its own in the study's directory: run again and it carries on.
+Eight boundary cases, three sweeps and a curve over sample sizes (Julka et al. 2024, §IV), for any metrics, with many
+seeds in one program. Each (representation, metric) is a cell of its own in the study's directory, so that a run can be
+resumed.
 """
 
 import dataclasses
@@ -36,15 +37,15 @@ SWEEPS = ("warp", "rotation", "noise")
 
 @dataclasses.dataclass(frozen=True)
 class Calibration:
-    """What is drawn and what is scored. The defaults are the paper's but for the seeds: it has 50, its code 25.
+    """What is drawn and scored. The defaults are those of the paper except for the seeds: it has 50, its code 25.
 
     Attributes:
       metrics: (name, metric) pairs; see :meth:`of`.
-      seeds: of every case and of every point of a sweep.
-      case_samples, sweep_samples: samples of a representation; no cases when ``case_samples`` is 0.
+      seeds: per case and per point of a sweep.
+      case_samples, sweep_samples: samples per representation; no cases if ``case_samples`` is 0.
       num_factors: factors, and codes, of a sweep.
       warp, rotation, noise: the points of the sweeps.
-      sizes: sample sizes, each compared with ``full_size`` on the same draw; no curve when empty.
+      sizes: sample sizes, each compared with ``full_size`` on the same draw; no curve if empty.
       size_seeds: seeds of that curve, over all eight cases.
     """
 
@@ -73,11 +74,11 @@ class Calibration:
 
     @classmethod
     def of(cls, metrics="all", **sizes) -> "Calibration":
-        """``metrics``: ``"all"``, a name, names, or a mapping from column names of your own to metrics."""
+        """``metrics``: ``"all"``, a name, names, or a mapping from column names to metrics."""
         return cls(plan_of(metrics), **sizes)
 
     def describe(self) -> dict:
-        """What a directory of its scores is of: all sizes, but not the metrics, of which it may hold any."""
+        """The identity of a directory: all sizes, but not the metrics, of which it may hold any."""
         sizes = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         del sizes["metrics"]
         return {"name": "calibration", "numerics": NUMERICS, **sizes}
@@ -111,7 +112,7 @@ class Part:
     rows: int = 0
 
     def readable(self, metrics: Plan) -> Plan:
-        """The metrics with bins for the continuous factors of a sweep where they could hold none without."""
+        """The metrics with bins for the continuous factors of a sweep if they could hold none otherwise."""
         if self.kind not in SWEEPS:
             return metrics
         return tuple(
@@ -131,7 +132,7 @@ class Certificate(NamedTuple):
     """Scores of every column.
 
     ``cases[column] [8, s]`` (seeds), in the order of :data:`jaxdis.data.synthetic.CASES`; ``sweeps[kind][column]
-    [points, s]``; ``sizes[column] [sizes, 8, s]``, ``full_size`` last; ``seconds[metric] [sizes]`` a representation.
+    [points, s]``; ``sizes[column] [sizes, 8, s]``, ``full_size`` last; ``seconds[metric] [sizes]`` per representation.
     """
 
     cases: dict[str, np.ndarray]
@@ -143,14 +144,14 @@ class Certificate(NamedTuple):
 def calibrate(
     calibration: Calibration, out: str | Path, *, progress: Callable[[int, int], None] | None = None
 ) -> Certificate:
-    """Score every representation with every metric, keeping each cell in ``out``; what is there is not made again.
+    """Score every representation with every metric, storing each cell in ``out``; stored cells are not recomputed.
 
     Args:
-      out: a directory of this calibration's own; another choice of metrics may share it, other sizes may not.
-      progress: called with cells done and cells in all.
+      out: a directory for this calibration alone; another choice of metrics may share it, other sizes may not.
+      progress: called with the numbers of finished cells and of all cells.
 
     Raises:
-      StoreError: when the directory holds something else.
+      StoreError: if the directory holds something else.
     """
     store = Store(out)
     store.open(calibration.describe())
@@ -173,10 +174,10 @@ def calibrate(
 
 
 def status(calibration: Calibration, out: str | Path) -> tuple[int, int]:
-    """Cells done and in all; none done where there is no such directory yet.
+    """Numbers of finished cells and of all cells; none are finished if there is no such directory yet.
 
     Raises:
-      StoreError: when the directory holds something else.
+      StoreError: if the directory holds something else.
     """
     store = Store(out)
     if store.begun:
@@ -188,7 +189,7 @@ def status(calibration: Calibration, out: str | Path) -> tuple[int, int]:
 
 
 def _plans(part: Part, metrics: Plan) -> list[Plan]:
-    """What shares a program: metrics of one relation, which compile and compute it once; none where time is told."""
+    """Metrics that share a program: those of one relation, which is computed once; none if time is measured."""
     if part.rows:
         return [(one,) for one in metrics]
     sharing: dict[Hashable, list] = {}
@@ -198,7 +199,7 @@ def _plans(part: Part, metrics: Plan) -> list[Plan]:
 
 
 def _run(part: Part, plan: Plan) -> dict[str, dict]:
-    """All seeds and points of a part: of each metric its columns as lists, and seconds a representation, compiled."""
+    """All seeds and points of a part: the columns of each metric as lists, and seconds per representation, compiled."""
     count = len(part.points) * part.seeds
     alike, which = _alike(part)
     members = {
@@ -238,7 +239,7 @@ class Alike(NamedTuple):
 
 
 def _alike(part: Part) -> tuple[Alike, int]:
-    """What shares a program with a part, and the part's place in it."""
+    """The representations that share a program with a part, and the part's place among them."""
     if part.kind == "calibration":
         shape = _shape_of(part.case)
         names = tuple(("calibration", case) for case in synthetic.CASES if _shape_of(case) == shape)

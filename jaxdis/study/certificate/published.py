@@ -8,9 +8,9 @@ from jaxdis.study.certificate.calibration import Calibration, Certificate
 
 
 class Published(NamedTuple):
-    """A printed row: its name there, the column here, its scores in the order of the cases, and what there is to know.
+    """A printed row: its name there, the column here, its scores in the order of the cases, and remarks.
 
-    The table is of 50 seeds of 50,000 samples, and cuts digits: 0.99 is printed for 1.
+    The table is of 50 seeds of 50,000 samples, and truncates digits: 0.99 is printed for 1.
     """
 
     name: str

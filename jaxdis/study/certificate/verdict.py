@@ -1,4 +1,4 @@
-"""What a certificate comes to: the claims of each column, what passed, and which aspects a column responds to."""
+"""The conclusions of a certificate: the claims of each column, whether they hold, and which aspects it responds to."""
 
 from typing import NamedTuple
 
@@ -16,14 +16,14 @@ RESPONSE_SHARE = 0.25
 
 
 def claims_of(column: str) -> tuple[str, ...]:
-    """What a column claims to measure, by the row of its metric; nothing for a metric of the user's own."""
+    """The aspects that a column claims to measure, by the row of its metric; none for a user's own metric."""
     name, _, field = column.partition(".")
     about = METRICS[name].about if name in METRICS else None
     return about.claims.get(field or "score", ()) if about else ()
 
 
 class Row(NamedTuple):
-    """One column of one case: what it says over the seeds, what its claim expects, and whether they agree.
+    """One column in one case: its scores over the seeds, the expectation of its claim, and whether they agree.
 
     ``expected`` is ``"high"``, ``"low"`` or ``""`` (no claim); ``passed`` is None without a claim.
     """
@@ -37,9 +37,9 @@ class Row(NamedTuple):
 
 
 class Response(NamedTuple):
-    """How far each aspect moves a column from low to high: mean over the four pairs of cases that differ in it alone.
+    """How much each aspect moves a column from low to high: mean over the four pairs of cases that differ in it alone.
 
-    ``effect`` and ``responds`` hold one entry an aspect, modularity, compactness, explicitness.
+    ``effect`` and ``responds`` hold one entry per aspect: modularity, compactness, explicitness.
     """
 
     column: str
@@ -48,7 +48,7 @@ class Response(NamedTuple):
 
 
 def table(certificate: Certificate) -> list[Row]:
-    """Mean and spread of every column in every case, with what is expected of it."""
+    """Mean and spread of every column in every case, with the expectation."""
     rows = []
     for column, values in certificate.cases.items():
         claims = claims_of(column)
@@ -62,7 +62,7 @@ def table(certificate: Certificate) -> list[Row]:
 
 
 def responses(certificate: Certificate) -> list[Response]:
-    """Which aspects each column responds to, by the eight cases; a column that is undefined on one responds to none."""
+    """The aspects to which each column responds, by the eight cases; none for a column that is undefined in one."""
     found = []
     for column, values in certificate.cases.items():
         cube = values.mean(axis=1).reshape(2, 2, 2)
@@ -74,7 +74,7 @@ def responses(certificate: Certificate) -> list[Response]:
 
 
 def describe_response(response: Response) -> str:
-    """The aspects by name, a minus before one that lowers the score."""
+    """The aspects by name, with a minus before one that lowers the score."""
     named = [
         f"{'-' if effect < 0 else ''}{aspect}"
         for aspect, effect, responds in zip(ASPECTS, response.effect, response.responds, strict=True)

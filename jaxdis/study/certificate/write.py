@@ -1,4 +1,4 @@
-"""A calibration written out: tables to read, four figures, and the listing of what each column responds to."""
+"""The output of a calibration: tables, four figures, and the list of aspects to which each column responds."""
 
 import csv
 import io
@@ -26,7 +26,7 @@ def write_certificate(calibration: Calibration, certificate: Certificate, out: s
     ``published.csv`` holds the scores of Julka et al. 2024, Table II, beside those of the same settings here, if any.
 
     Returns:
-      The files written; figures and tables of parts that were left out are not.
+      The files written; parts that were left out have no figures and tables.
     """
     from jaxdis import plots
 
@@ -56,7 +56,7 @@ def differences_of(values: np.ndarray) -> np.ndarray:
 
 
 def response_table(certificate: Certificate) -> tuple[Sequence[str], list[Sequence[str]]]:
-    """Heads and rows of text: each column, what it responds to, how far each aspect moves it, cases passed."""
+    """Heads and rows of text: each column, the aspects it responds to, the effect of each, and the cases passed."""
     rows = []
     for response, (passed, count) in _judged(certificate):
         effects = (f"{effect:+.2f}" for effect in response.effect)
@@ -78,7 +78,7 @@ def short_response_table(certificate: Certificate) -> tuple[Sequence[str], list[
 
 
 def _judged(certificate: Certificate) -> Iterator[tuple[Response, tuple[int, int]]]:
-    """What each column responds to; the cases it passed, of how many that it claims anything about."""
+    """The aspects to which each column responds; the number of cases passed, and of those with a claim."""
     verdicts: dict[str, list[bool]] = {}
     for row in table(certificate):
         if row.passed is not None:

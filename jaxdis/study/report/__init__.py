@@ -1,1 +1,1 @@
-"""The report of a study: one page, and the questions that it answers from published cells."""
+"""The report of a study: one page, and the analyses of published cells behind it."""

@@ -1,4 +1,4 @@
-"""How surely a metric goes with another quantity: correlations, their intervals and their differences."""
+"""Correlation of metrics with other quantities, with intervals and tests of differences."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,7 @@ class Correlation(NamedTuple):
 
 
 class Interval(NamedTuple):
-    """A statistic of all seeds, and the percentiles of its bootstrap replicates."""
+    """A statistic over all seeds, and percentiles of its bootstrap replicates."""
 
     value: float
     low: float
@@ -42,20 +42,24 @@ def pearson(x: np.ndarray, y: np.ndarray) -> Correlation:
 
 
 def fisher_comparison(r: np.ndarray, n: int, *, samples: Literal[1, 2] = 2) -> np.ndarray:
-    """Whether correlations differ: p-values ``[c, c]``, entry (a, b) for "a is greater than b", one-sided.
+    """Whether correlations differ: one-sided p-values ``[c, c]``, entry (a, b) for "a is greater than b".
 
     Fisher's transformation ``z = artanh r`` has variance ``1 / (n − 3)``; the difference of two independent ones has
     ``2 / (n − 3)``, the default.
 
-    Contract: NaN for n ≤ 3 and for an undefined correlation. Correlations of several metrics with one quantity over the
-    same models are not independent, so these p-values are a guide only. Mahon et al. 2024, Appendix I and Figures 15
-    and 16, report differences as significant at .01 that are not so by this test: SNC against MIG over 18 models is
-    p = .05. Their statements (SNC beats all but NK, NK beats IRS alone) all follow from ``samples=1``, which takes
-    the variance of one correlation for that of the difference.
-
     Args:
       r: correlations ``[c]``, each over ``n`` points.
       samples: 2 for the test of a difference; 1 for the figures of the paper.
+
+    Contract:
+
+    - NaN for n ≤ 3 and for an undefined correlation.
+    - Correlations of several metrics with one quantity over the same models are not independent, so that these p-values
+      are only a guide.
+    - Mahon et al. 2024, Appendix I and Figures 15 and 16, report differences as significant at .01 that are not
+      significant by this test: SNC against MIG over 18 models is p = .05. Their statements (SNC beats all but NK, NK
+      beats IRS alone) all follow from ``samples=1``, which takes the variance of one correlation for that of the
+      difference.
     """
     r = np.clip(np.asarray(r, float), -1 + 1e-12, 1 - 1e-12)
     if n <= 3:
@@ -83,9 +87,9 @@ def spearman(x: np.ndarray, y: np.ndarray) -> float:
 def over_seeds(
     table: Table, statistic: Callable[[Table], float], *, replicates: int = 1000, level: float = 0.95, seed: int = 0
 ) -> Interval:
-    """A statistic of a table with its bootstrap interval: seeds are drawn with replacement, whole.
+    """A statistic of a table with its bootstrap interval; whole seeds are drawn with replacement.
 
-    All members that share a seed are drawn together, since they began from the same weights. Percentile intervals of
+    All members that share a seed are drawn together, since they start from the same weights. Percentile intervals of
     the replicates in which the statistic is defined; NaN with fewer than two seeds.
     """
     value = float(statistic(table))

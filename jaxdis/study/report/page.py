@@ -1,4 +1,4 @@
-"""The HTML that a report is made of: pictures inlined, text escaped, nothing fetched from anywhere."""
+"""The HTML of a report: pictures inlined, text escaped, nothing fetched."""
 
 import base64
 import html
@@ -27,7 +27,7 @@ return sign*(isNaN(x)||isNaN(y)?y.localeCompare(x):y-x)}).forEach(row=>body.appe
 
 
 def page(title: str, sections: Sequence[tuple[str, str]]) -> str:
-    """A whole document from sections of (heading, HTML), with a table of contents; names are escaped here."""
+    """A whole document from sections of (heading, HTML), with a table of contents; names are escaped."""
     links = "".join(f'<li><a href="#s{i}">{html.escape(name)}</a></li>' for i, (name, _) in enumerate(sections))
     bodies = "".join(f'<h2 id="s{i}">{html.escape(name)}</h2>{body}' for i, (name, body) in enumerate(sections))
     return (
@@ -41,7 +41,7 @@ def page(title: str, sections: Sequence[tuple[str, str]]) -> str:
 
 
 def table(names: Sequence[str], columns: Mapping[str, np.ndarray]) -> str:
-    """Columns as a table that sorts when a head is clicked; every text is escaped."""
+    """Columns as a table that is sorted by clicking a head; all text is escaped."""
     head = "".join(f"<th>{html.escape(str(name))}</th>" for name in names)
     rows = zip(*(columns[name] for name in names), strict=True)
     body = "".join("<tr>" + "".join(f"<td>{_cell(value)}</td>" for value in row) + "</tr>" for row in rows)

@@ -36,7 +36,7 @@ def write_report(study: Study, out: str | Path) -> Path:
     """Write ``report.html`` into a study's directory from its published cells and ``results.csv``.
 
     Raises:
-      StoreError: when the directory holds another study, or a table that is not of all its members.
+      StoreError: if the directory holds another study, or a table without all its members.
     """
     from jaxdis import plots
 
@@ -105,7 +105,7 @@ def _scores(study, table, names, plots, strength) -> str:
 
 
 def _means(table, names: Sequence[str]) -> str:
-    """Metrics × objectives; each entry a mean and its bootstrap interval over seeds."""
+    """Metrics × objectives; each entry is a mean and its bootstrap interval over seeds."""
     objectives = list(dict.fromkeys(map(str, table["objective"])))
     rows = {"metric": np.array(names)}
     several = len(np.unique(table["seed"])) >= FEWEST_SEEDS
@@ -130,7 +130,7 @@ def _known_mean(scores: np.ndarray) -> float:
 
 
 def _unsupervised(study, table, names) -> str:
-    """Rank correlation with what needs no labels: final losses and the scores of the codes alone."""
+    """Rank correlation with quantities that need no labels: final losses and the scores of the codes alone."""
     others = [name for name in table if name.startswith("final_") and np.ptp(table[name]) > 0]
     alone = {name for name, metric in study.metrics if metric.about is not None and not metric.about.reads_factors}
     others += [name for name in names if metric_of(study, name) in alone]
@@ -161,7 +161,7 @@ def _downstream(study, table, names) -> str:
 
 
 def _curve_sizes(study: Study, tasks: set[str]) -> list[int]:
-    """Training samples of the points of learning curves: as asked for, but no more than there are."""
+    """Training samples at the points of learning curves: as requested, but no more than there are."""
     described = [
         metric.describe().get("metric", {}).get("options", {}) for name, metric in study.metrics if name in tasks
     ]
@@ -198,7 +198,7 @@ def _carried(study, table, names, plots) -> str:
 
 
 def _novel(study, table, names, plots) -> str:
-    """How metrics go with the accuracy on combinations that training never saw."""
+    """Correlation of metrics with the accuracy on combinations that were never trained on."""
     targets = [name for name in names if name in study.novel]
     others = [name for name in names if metric_of(study, name) not in study.novel]
     if not targets or not others:
@@ -312,7 +312,7 @@ def _labels(table) -> list[str]:
 
 
 def _best(table, names: Sequence[str]) -> tuple[str, int]:
-    """The metric that chooses the member shown (MIG if there), and that member's row."""
+    """The metric that selects the member shown (MIG if available), and that member's row."""
     name = "mig" if "mig" in names else names[0]
     return name, int(np.nanargmax(table[name])) if np.isfinite(table[name]).any() else 0
 

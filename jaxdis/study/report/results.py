@@ -1,4 +1,4 @@
-"""The table of results, and what explains its scores."""
+"""The table of results, and how much of the scores' variance the settings explain."""
 
 import csv
 import math
@@ -34,7 +34,7 @@ def variance_explained(table: Table, name: str) -> Explained:
 
 
 def strengths(table: Table) -> np.ndarray:
-    """The setting that each member's objective is swept over."""
+    """The value of the setting over which each member's objective is swept."""
     from jaxdis.models import OBJECTIVES
 
     return np.array([float(table[OBJECTIVES[str(name)].swept][row]) for row, name in enumerate(table["objective"])])

@@ -1,4 +1,4 @@
-"""Do good settings carry over? From one data set, metric, seed or run to another."""
+"""Transfer of settings from one data set, metric, seed or run to another."""
 
 import itertools
 import math
@@ -20,18 +20,20 @@ class Transfer(NamedTuple):
 
 
 def transfer(table: Table, metrics: Sequence[str], *, trials: int = 10_000, seed: int = 0) -> Transfer:
-    """How often choosing a setting elsewhere beats or equals choosing at random (Locatello et al. 2020, Table 1).
+    """How often a setting chosen elsewhere is at least as good as a random one (Locatello et al. 2020, Table 1).
 
-    One trial: a random seed, metric and data set choose the setting (objective × strength) of the highest score. It
-    is compared, on the same or another data set and by the same or another metric, with a random setting, both of one
-    seed that is not the first. Chance is a little over one half, since ties count.
-
-    Contract: NaN where there is no other data set or metric, or with one seed. Undefined scores are never chosen, and
-    a comparison with one is not counted.
+    In each trial, a random seed, metric and data set choose the setting (objective × strength) with the highest score.
+    It is compared, on the same or another data set and by the same or another metric, with a random setting, both of
+    one seed other than the first. Chance is slightly above one half, since ties count.
 
     Args:
-      table: columns ``seed``, ``data`` and those of settings, as ``results.csv`` has them.
-      metrics: columns to choose and to judge by; higher must be better.
+      table: columns ``seed``, ``data`` and those of settings, as in ``results.csv``.
+      metrics: columns to choose and to compare by; higher must be better.
+
+    Contract:
+
+    - NaN if there is no other data set or metric, or with one seed.
+    - Undefined scores are never chosen, and a comparison with one is not counted.
     """
     cube, _ = score_cube(table, metrics)
     rng = np.random.default_rng(seed)
@@ -58,10 +60,11 @@ def across_data(table: Table, metric: str) -> tuple[np.ndarray, tuple[str, ...]]
 def agreement(table: Table, other: Table, metrics: Sequence[str]) -> dict[str, float]:
     """Rank correlation of two runs of one study, metric by metric: members are matched by their settings and seed.
 
-    Two runs may differ in the samples they score or in anything that is not the member (Locatello et al. 2020, §6.2).
+    The runs may differ in the samples they score or in anything else that is not the member (Locatello et al. 2020,
+    §6.2).
 
     Raises:
-      ValueError: when the runs have no member in common.
+      ValueError: if the runs have no member in common.
     """
     first = {key: row for row, key in enumerate(_labels(table))}
     second = {key: row for row, key in enumerate(_labels(other))}
@@ -113,7 +116,7 @@ def _share(cube, rng, trials: int, *, other_data: bool, other_metric: bool) -> f
 
 
 def _pair(rng, count: int, trials: int, other: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Two draws each, equal or surely different."""
+    """Two draws each, equal or certainly different."""
     first = rng.integers(count, size=trials)
     if not other:
         return first, first
