@@ -49,7 +49,7 @@ def encode(
       key: key of the noise that a renderer draws; None: ``jax.random.key(0)``. The noise of an image depends on the key
         and on the image's place alone, not on the batch size.
       batch_size: images at a time, rounded up to a multiple of the number of devices; None: 256.
-      devices: devices over which members are spread; None: all devices of the default backend.
+      devices: devices over which members are spread; None: all accelerators, or one CPU device, which uses all cores.
 
     Raises:
       ValueError: for arrays that are not images or do not have the networks' image shape.
@@ -136,7 +136,9 @@ def _num_members(params) -> int:
 
 
 def _layout(params, devices) -> Layout:
-    return Layout.over(checked_devices(devices), _num_members(params))
+    on_cpu = jax.default_backend() == "cpu"
+    devices = jax.devices()[:1] if devices is None and on_cpu else checked_devices(devices)
+    return Layout.over(devices, _num_members(params))
 
 
 def _checked_factors(factors, render) -> np.ndarray:
