@@ -60,6 +60,10 @@ class Study:
     of its paper's Table II."""
     data: tuple[str, ...] = ()
     """Data sets, as `jaxdis list data` shows them; the study's own when not given."""
+    source: tuple[str, ...] = ()
+    """NAME=PATH: the official file of a data set that is read from one."""
+    data_option: tuple[str, ...] = ()
+    """NAME.OPTION=VALUE: an option of such a data set, for example mpi3d.variant=real."""
     network: Literal["paper", "mlp"] | None = None
     """mlp trains in minutes on a laptop; the study's own when not given."""
     parts: tuple[Literal["cases", "sweeps", "sizes"], ...] = ()
@@ -114,9 +118,14 @@ class Study:
 
     def _options(self, make) -> dict:
         """What was given, checked to be something that this study takes."""
+        from jaxdis.data import DATASETS
+        from jaxdis.data.source import sources_of
+
         names = ("seeds", "steps", "train_samples", "test_samples", "data", "network", "parts")
         given = {name: getattr(self, name) for name in names}
         options = {name: value for name, value in given.items() if value not in (None, ())}
+        if self.source or self.data_option:
+            options["sources"] = sources_of(self.source, self.data_option, DATASETS)
         known = inspect.signature(make).parameters
         for name in options:
             if name not in known:
@@ -129,7 +138,7 @@ class Study:
         from jaxdis.study.certificate.calibration import calibrate, status
         from jaxdis.study.certificate.write import write_certificate
 
-        for name in ("steps", "test_samples", "data", "network", "extend", "executor"):
+        for name in ("steps", "test_samples", "data", "source", "data_option", "network", "extend", "executor"):
             if (given := getattr(self, name)) not in (None, (), False):
                 takes = "metrics, seeds, train_samples and parts"
                 raise ValueError(f"{name}: the study calibration takes {takes}, got {name} {given}")

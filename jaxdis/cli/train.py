@@ -19,7 +19,11 @@ class Train:
     out: Path
     """Folder of this run alone, for run.json, checkpoints/ and zoo.npz."""
     data: str = "dsprites"
-    """Name of a data set of `jaxdis list data` that can be drawn without a file."""
+    """Name of a data set of `jaxdis list data`."""
+    source: tuple[str, ...] = ()
+    """NAME=PATH: the official file of a data set that is read from one."""
+    data_option: tuple[str, ...] = ()
+    """NAME.OPTION=VALUE: an option of such a data set, for example mpi3d.variant=real."""
     objective: tuple[str, ...] = ("beta",)
     """Names of `jaxdis list objectives`; several are trained together if they share a loss."""
     beta: tuple[float, ...] = ()
@@ -45,11 +49,15 @@ class Train:
         terminal.start(self.cache)
         from jaxdis import models
         from jaxdis.cli.run_directory import train_to_directory
+        from jaxdis.data import DATASETS
+        from jaxdis.data.source import sources_of
 
         networks = {"mlp": models.Mlp, "locatello": models.locatello, "burgess": models.burgess}
         self._check_settings()
         objective = self.objective[0] if len(self.objective) == 1 else self.objective
-        config = models.Config(data=self.data, objective=objective, network=networks[self.network](), steps=self.steps)
+        source = sources_of(self.source, self.data_option, DATASETS).get(self.data)
+        network = networks[self.network]()
+        config = models.Config(self.data, source, objective, network, self.steps)
         sweep = {name: self._settings(name) for name in self.objective}
         finished = train_to_directory(
             config, sweep[objective] if isinstance(objective, str) else sweep, self.seeds, self.out

@@ -22,11 +22,13 @@ from jaxdis.data.catalog import (
 from jaxdis.data.factors import FactorSpace
 from jaxdis.data.intervals import Interval
 from jaxdis.data.render import Render
+from jaxdis.data.source import DataSource
 from jaxdis.data.table import DATASETS, DataSet
 
 __all__ = [
     "DATASETS",
     "DataSet",
+    "DataSource",
     "FactorSpace",
     "Interval",
     "Render",

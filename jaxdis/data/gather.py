@@ -51,7 +51,7 @@ class HostGather:
     """
 
     open: Callable[[str], np.ndarray]
-    path: str
+    path: str = dataclasses.field(metadata={"identity": False})
     sizes: tuple[int, ...]
     shape: tuple[int, int, int]
 

@@ -43,7 +43,7 @@ class Render:
     shape: tuple[int, int, int] = dataclasses.field(default=(64, 64, 1), metadata={"static": True})
     dtype: str = dataclasses.field(default="float32", metadata={"static": True})
     draws_noise: bool = dataclasses.field(default=False, metadata={"static": True})
-    source: str = dataclasses.field(default="procedural", metadata={"static": True})
+    source: str = dataclasses.field(default="procedural", metadata={"static": True, "identity": False})
 
     def __call__(self, factors: Num[Array | np.ndarray, "... k"], key: Key[Array, ""] | None = None) -> Images:
         factors = factors if isinstance(factors, jax.Array) else as_numpy(factors, "factors")

@@ -11,6 +11,7 @@ from jaxtyping import Key, Num, UInt8
 from jaxdis.data.factors import FactorSpace
 from jaxdis.data.intervals import middles
 from jaxdis.data.render import Render
+from jaxdis.data.source import DataSource
 from jaxdis.data.table import DATASETS
 from jaxdis.options import Count, Range, Seed, checked
 
@@ -81,9 +82,5 @@ def save_sheet(name: str, path: str | Path, source: str | Path | None = None, se
     if name not in DATASETS:
         raise ValueError(f"name: needs one of {', '.join(DATASETS)}, got {name!r}")
     chosen = DATASETS[name]
-    if source is not None and not chosen.reads:
-        raise ValueError(f"source: {name} is drawn and reads no file, got {source}")
-    if source is None and not chosen.renders and name != "scream_dsprites":
-        raise ValueError(f"source: {name} cannot be drawn; needs its file ({chosen.reads}; {chosen.origin})")
-    space, render = chosen.make() if source is None else chosen.make(source=source)
+    space, render = chosen.open(name, None if source is None else DataSource(str(source)))
     write_png(contact_sheet(space, render, jax.random.key(seed)), path, zoom)

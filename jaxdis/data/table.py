@@ -7,6 +7,7 @@ from jaxdis.data import catalog, multi_sprites, sprites, standins
 from jaxdis.data.factors import FactorSpace
 from jaxdis.data.files import cars3d, mpi3d, smallnorb
 from jaxdis.data.shapes3d import SPACE as SHAPES3D_SPACE
+from jaxdis.data.source import DataSource
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,6 +25,7 @@ class DataSet:
       make: ``make(source=None, **options) → (space, render)``; raises ValueError without a source for a set that cannot
         be drawn.
       references: keys of :data:`jaxdis.references.REFERENCES`; empty for a stand-in.
+      default_file: whether ``make`` looks for the file in the cache folder when no source is given.
     """
 
     title: str
@@ -35,24 +37,30 @@ class DataSet:
     origin: str
     make: Callable
     references: tuple[str, ...] = ()
+    default_file: bool = False
 
-    def check_drawn(self, name: str) -> None:
-        """Make sure that the set can be had without naming a file, as training and studies need it.
+    def space_of(self, name: str, source: DataSource | None = None) -> FactorSpace:
+        """The factors alone; a drawn data set is not opened for them. Errors as :meth:`open`."""
+        return self.space if source is None and self.renders else self.open(name, source)[0]
+
+    def open(self, name: str, source: DataSource | None = None, **options):
+        """``(space, render)``, drawn, or read from a source.
 
         Raises:
-          ValueError: for a set that is read from a file alone, saying which.
-          FileNotFoundError: when the one file it needs is not where it is looked for.
+          ValueError: without a source for a data set that needs one, saying which file, where it is published and how
+            to pass it; with a source for one that reads no file.
+          FileNotFoundError: if the file is not there.
         """
-        if self.renders:
-            return
-        try:
-            self.make()
-        except ValueError:
-            drawn = ", ".join(other for other, row in DATASETS.items() if row.renders)
-            raise ValueError(
-                f"data: needs a set that is drawn ({drawn}), got {name!r}, which is read from a file ({self.reads}; "
-                f"{self.origin}); load it in Python, as data.{name}(source=…), and pass it to models.train"
-            ) from None
+        if source is not None:
+            if not self.reads:
+                raise ValueError(f"source: {name} is drawn and reads no file, got {source.path}")
+            return source.opened(self.make, **options)
+        if self.renders or self.default_file:
+            return self.make(**options)
+        raise ValueError(
+            f"source: {name} cannot be drawn and needs its file ({self.reads}; {self.origin}); pass it as --source "
+            f"{name}=PATH, or in Python as Config(data={name!r}, source=DataSource.of(PATH))"
+        )
 
 
 _DSPRITES_FILES = "official npz or hdf5, or a prepared tensorflow-datasets folder"
@@ -111,6 +119,7 @@ DATASETS: dict[str, DataSet] = {
         f"{_VARIANTS}; painting: Wikimedia Commons, The_Scream.jpg, public domain",
         _scream,
         references=("locatello2019", "matthey2017"),
+        default_file=True,
     ),
     "multi_dsprites": DataSet(
         "Multi-dSprites",

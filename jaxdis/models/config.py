@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Annotated, Any, Literal
 
+from jaxdis.data.source import DataSource
 from jaxdis.models.networks.architectures import Convolutional, Discriminator, Mlp
 from jaxdis.models.networks.autoencoder import Autoencoder
 from jaxdis.models.objectives.table import OBJECTIVES, Objective
@@ -61,6 +62,7 @@ class Config:
 
     Attributes:
       data: name of a data set in ``jaxdis.data``; only a label if data are passed to ``train``.
+      source: the file of a data set that is read from one; its content identifies it, not its path.
       objective: name of a row of ``OBJECTIVES``, or of several that share one loss, for a zoo that mixes them.
       network: :class:`~jaxdis.models.networks.architectures.Mlp`,
         :class:`~jaxdis.models.networks.architectures.Convolutional` or any hashable object with ``init``, ``encode``
@@ -80,6 +82,7 @@ class Config:
     """
 
     data: str = "dsprites"
+    source: DataSource | None = None
     objective: str | tuple[str, ...] = "beta"
     network: Any = Mlp()
     steps: Count = 3000
@@ -150,4 +153,6 @@ def restored(description) -> Any:
         raise ValueError(f"config: {error}") from None
 
 
-_TYPES = {kind.__name__: kind for kind in (Config, Adam, DiscriminatorTraining, Discriminator, Mlp, Convolutional)}
+_TYPES = {
+    kind.__name__: kind for kind in (Config, DataSource, Adam, DiscriminatorTraining, Discriminator, Mlp, Convolutional)
+}

@@ -129,9 +129,9 @@ class Study:
             data = training.config.data
             if data not in DATASETS:
                 raise ValueError(f"data: needs one of {', '.join(DATASETS)}, got {data!r}")
-            DATASETS[data].check_drawn(data)
+            space = DATASETS[data].space_of(data, training.config.source)  # raises if its file is missing
             if training.held_out:
-                DATASETS[data].space.without(dict(training.held_out))  # raises where there is no such combination
+                space.without(dict(training.held_out))  # raises if there is no such combination
             elif self.novel:
                 raise ValueError(f"held_out: needs a combination for {', '.join(self.novel)}, got none")
 

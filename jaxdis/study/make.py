@@ -66,7 +66,7 @@ def samples_of(training: Training, sampling: Sampling) -> Samples:
     space, render = _seen(training)
     unseen = space
     if training.held_out_share:
-        unseen = _without_combination(training).inside(RandomCells(training.held_out_share))
+        unseen = _without_combination(_whole_space(training), training).inside(RandomCells(training.held_out_share))
     key = jax.random.key(sampling.seed)
     test_key = jax.random.fold_in(key, _TEST)
     return Samples(
@@ -76,7 +76,7 @@ def samples_of(training: Training, sampling: Sampling) -> Samples:
 
 def novel_samples_of(training: Training, sampling: Sampling) -> Factors:
     """Samples of the combination that a training held out."""
-    space = DATASETS[training.config.data].space
+    space = _whole_space(training)
     key = jax.random.fold_in(jax.random.key(sampling.seed), _NOVEL)
     return space.wrap(space.only(dict(training.held_out)).sample(key, sampling.test))
 
@@ -88,13 +88,16 @@ def member_zoo(store: Store, member: Member) -> models.Zoo:
 
 def _seen(training: Training, **options):
     """The data set that a training draws from: everything except the combinations that it holds out."""
-    _, render = DATASETS[training.config.data].make(**options)
-    space = _without_combination(training)
+    space, render = DATASETS[training.config.data].open(training.config.data, training.config.source, **options)
+    space = _without_combination(space, training)
     return (space.outside(RandomCells(training.held_out_share)) if training.held_out_share else space), render
 
 
-def _without_combination(training: Training) -> FactorSpace:
-    space = DATASETS[training.config.data].space
+def _whole_space(training: Training) -> FactorSpace:
+    return DATASETS[training.config.data].space_of(training.config.data, training.config.source)
+
+
+def _without_combination(space: FactorSpace, training: Training) -> FactorSpace:
     return space.without(dict(training.held_out)) if training.held_out else space
 
 
@@ -187,7 +190,7 @@ def _result(study: Study, scores, name: str, position: int) -> dict:
 def _training_data(training: Training):
     """The images that a training draws from, rendered once; without a pool, the renderer that draws new ones."""
     if training.pool is None:
-        return _seen(training) if training.held_out or training.held_out_share else None
+        return _seen(training)
     space, render = _seen(training, dtype="uint8")
     factor_key, image_key = jax.random.split(jax.random.key(training.pool))
     rows = space.sample(factor_key, training.pool)

@@ -47,9 +47,9 @@ def study(action: str, options, out, *more) -> list[str]:
         (("quickstart", "--executor", "processes:100000"), "executor: needs processes:COUNT"),
         (("quickstart", "--executor", "dask://h:²"), "executor: needs processes:COUNT"),
         (("quickstart", "--executor", "nonsense", "--plan"), "executor: needs processes:COUNT"),
-        (("sober_look", "--data", "mpi3d", "--plan"), "'mpi3d', which is read from a file (official npz"),
-        (("sober_look", "--data", "cars3d"), "'cars3d', which is read from a file (official tar.gz"),
-        (("sober_look", "--data", "smallnorb"), "'smallnorb', which is read from a file (folder of the six"),
+        (("sober_look", "--data", "mpi3d", "--plan"), "mpi3d cannot be drawn and needs its file (official npz"),
+        (("sober_look", "--data", "cars3d"), "cars3d cannot be drawn and needs its file (official tar.gz"),
+        (("sober_look", "--data", "smallnorb"), "smallnorb cannot be drawn and needs its file (folder of the six"),
         (("sober_look", "--data", "scream_dsprites"), "scream_dsprites needs a photograph"),
         (("nonsense",), "study: needs one of quickstart, sober_look, flaws, calibration, got 'nonsense'"),
         (("calibration", "--data", "dsprites"), "data: the study calibration takes metrics, seeds"),
@@ -70,7 +70,7 @@ def test_what_cannot_run_is_refused_before_anything_is_written(options, message,
 
 @pytest.mark.parametrize("data", ["mpi3d", "cars3d", "smallnorb"])
 def test_training_on_a_set_of_files_names_the_file(data, tmp_path, capsys):
-    assert "is read from a file" in refused(capsys, "train", "--data", data, "--out", tmp_path / "out")
+    assert "cannot be drawn and needs its file" in refused(capsys, "train", "--data", data, "--out", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

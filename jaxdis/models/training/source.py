@@ -113,12 +113,13 @@ def _stored(array: np.ndarray) -> Source:
 
 
 def _named(render) -> str:
-    """A renderer by the names of its functions and its plain fields, which are the same in every process."""
+    """A renderer by the names of its functions and its plain fields, which do not depend on the process or on paths."""
     if callable(render) and hasattr(render, "__qualname__"):
         return f"{render.__module__}.{render.__qualname__}"
     if not dataclasses.is_dataclass(render):
         return type(render).__qualname__
-    fields = {field.name: getattr(render, field.name) for field in dataclasses.fields(render)}
+    identifying = (field.name for field in dataclasses.fields(render) if field.metadata.get("identity", True))
+    fields = {name: getattr(render, name) for name in identifying}
     plain = {n: _named(v) if callable(v) else v for n, v in fields.items() if callable(v) or _is_plain(v)}
     return f"{type(render).__qualname__} {plain}"
 

@@ -156,8 +156,7 @@ def resolved_source(config: Config, data=None) -> Source:
 
     if config.data not in DATASETS:
         raise ValueError(f"data: needs one of {', '.join(DATASETS)}, or data passed to train, got {config.data!r}")
-    DATASETS[config.data].check_drawn(config.data)
-    return as_source(DATASETS[config.data].make())
+    return as_source(DATASETS[config.data].open(config.data, config.source))
 
 
 def resolved_config(config: Config, source: Source) -> Config:

@@ -40,8 +40,8 @@ def test_downstream_tasks_are_set_against_metrics(tmp_path):
     page = write_report(study, tmp_path).read_text(encoding="utf-8")
     section = page[page.index(">Do scores go with downstream performance?</h2>") :]
     assert section.index("downstream_logistic.efficiency") < section.index("</table>")
-    # Of 128 samples 85 are there to train on, whatever the sizes asked for.
-    assert "of 10, 85 training samples: no more are at hand" in section
+    # 128 samples are there to train on, whatever the sizes asked for.
+    assert "of 10, 100, 128 training samples: no more are at hand" in section
 
 
 def test_it_has_a_table_of_contents_and_all_members(page):

@@ -1,0 +1,96 @@
+"""The file that a data set is read from: found by its path, identified by its content."""
+
+import dataclasses
+import hashlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from jaxdis.files import open_regular
+from jaxdis.options import shown
+
+# Bytes read at a time.
+_BLOCK = 1 << 22
+
+
+@dataclasses.dataclass(frozen=True)
+class DataSource:
+    """A file, or a folder of files, with the options of its data set.
+
+    Two sources with the same content and options are equal, wherever the files are.
+
+    Attributes:
+      path: where it is now; not part of its identity.
+      options: (name, value) pairs passed to the data set, such as ``("variant", "real")`` for MPI3D.
+      checksum: SHA-256 of the content.
+    """
+
+    path: str = dataclasses.field(default="", compare=False)
+    options: tuple[tuple[str, Any], ...] = ()
+    checksum: str = ""
+
+    @classmethod
+    def of(cls, path: str | Path, **options: str | int | float | bool) -> "DataSource":
+        """Read the content once for its checksum.
+
+        Raises:
+          FileNotFoundError: if there is nothing at the path.
+        """
+        path = Path(path)
+        if not path.exists():
+            raise FileNotFoundError(f"source: needs a file or a folder, got {path}, where there is none")
+        return cls(str(path.resolve()), tuple(sorted(options.items())), checksum(path))
+
+    def description(self) -> dict:
+        """What identifies it, as plain data."""
+        return {"type": "DataSource", "options": [list(pair) for pair in self.options], "checksum": self.checksum}
+
+    def opened(self, make: Callable, **options):
+        """``make`` of a data set with this file and these options."""
+        return make(source=self.path, **dict(self.options), **options)
+
+
+def checksum(path: Path) -> str:
+    """SHA-256 of a file, or of the names and contents of all files in a folder."""
+    digest = hashlib.sha256()
+    files = sorted(entry for entry in path.rglob("*") if entry.is_file()) if path.is_dir() else [path]
+    for file in files:
+        if path.is_dir():
+            digest.update(f"{file.relative_to(path).as_posix()}\n".encode())
+        with open_regular(file) as stream:
+            while block := stream.read(_BLOCK):
+                digest.update(block)
+    return digest.hexdigest()
+
+
+def sources_of(arguments: tuple[str, ...], options: tuple[str, ...], known: Mapping) -> dict[str, DataSource]:
+    """Sources from the command line: ``NAME=PATH`` and ``NAME.OPTION=VALUE``.
+
+    Args:
+      known: the table of data sets.
+
+    Raises:
+      ValueError: for another form, an unknown data set, one that reads no file, or options of a set without a source.
+    """
+    paths = dict(_pair(argument, "source", "NAME=PATH") for argument in arguments)
+    settings: dict[str, dict] = {name: {} for name in paths}
+    for argument in options:
+        place, value = _pair(argument, "data-option", "NAME.OPTION=VALUE")
+        name, dot, option = place.partition(".")
+        if not dot or name not in settings:
+            needed = "NAME.OPTION=VALUE for a data set with a source"
+            raise ValueError(f"data-option: needs {needed}, got {shown(argument)}")
+        settings[name][option] = value
+    for name in paths:
+        if name not in known:
+            raise ValueError(f"source: needs one of {', '.join(known)}, got {shown(name)}")
+        if not known[name].reads:
+            raise ValueError(f"source: {name} is drawn and reads no file, got {shown(paths[name])}")
+    return {name: DataSource.of(path, **settings[name]) for name, path in paths.items()}
+
+
+def _pair(argument: str, name: str, form: str) -> tuple[str, str]:
+    key, equals, value = argument.partition("=")
+    if not (key and equals and value):
+        raise ValueError(f"{name}: needs {form}, got {shown(argument)}")
+    return key, value

@@ -1,0 +1,142 @@
+"""Official files behind training and studies: identified by content, wherever they lie."""
+
+import csv
+import json
+import shutil
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from jaxdis.cli import main
+from jaxdis.data import DATASETS, DataSource, FactorSpace, sprite_variants
+from jaxdis.data.files import cars3d, mpi3d, smallnorb
+from jaxdis.data.source import sources_of
+from jaxdis.models import Config, Mlp
+from jaxdis.models.config import describe, restored
+from jaxdis.study import Sampling, Study, Training
+from jaxdis.study.definition import cells
+from jaxdis.study.run import run
+from tests.data.publishers import CARS, TOYS, car_files, car_views, toy_arrays, write_archive, write_toys
+
+ARM = FactorSpace.of(object_color=2, object_shape=2, horizontal_axis=3)
+
+
+def write_arm(folder):
+    images = np.random.default_rng(1).integers(0, 256, (12, 64, 64, 3), dtype=np.uint8)
+    np.savez(folder / "mpi3d_real.npz", images=images)
+    return folder / "mpi3d_real.npz"
+
+
+def write_painting(folder):
+    picture = (sprite_variants.synthetic_painting() * 255).astype(np.uint8)
+    Image.fromarray(picture).save(folder / "painting.png")
+    return folder / "painting.png"
+
+
+FILES = {
+    "mpi3d": write_arm,
+    "cars3d": lambda folder: write_archive(folder, car_files(car_views())),
+    "smallnorb": lambda folder: write_toys(folder, toy_arrays(), ".mat"),
+    "scream_dsprites": write_painting,
+}
+
+
+@pytest.fixture(params=FILES)
+def source(request, tmp_path, monkeypatch):
+    """A data set, and its file in the publisher's layout with few images."""
+    monkeypatch.setattr(mpi3d, "space_of", lambda variant: ARM)
+    monkeypatch.setattr(cars3d, "SPACE", CARS)
+    monkeypatch.setattr(smallnorb, "FULL_SPACE", TOYS)
+    monkeypatch.setattr(smallnorb, "SPACE", FactorSpace.of(category=2, elevation=2, azimuth=3, lighting=1))
+    folder = tmp_path / "files"
+    folder.mkdir()
+    return request.param, FILES[request.param](folder)
+
+
+def changed(path):
+    """One more byte, or another pixel."""
+    if path.suffix == ".png":
+        picture = np.asarray(Image.open(path)).copy()
+        picture[0, 0] ^= 1
+        Image.fromarray(picture).save(path)
+        return
+    if path.is_file():
+        path.write_bytes(path.read_bytes() + b"\0")
+        return
+    file = next(file for file in path.iterdir() if "dat" in file.name)
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+
+
+def test_a_zoo_trains_on_a_file_resumes_after_a_move_and_refuses_another(source, tmp_path, capsys):
+    name, path = source
+    out = tmp_path / "zoo"
+
+    def train(path):
+        return main(["train", "--data", name, "--source", f"{name}={path}", "--steps", "2", "--out", str(out)])
+
+    assert train(path) == 0
+    assert "trained for 2 updates" in capsys.readouterr().out
+    moved = path.rename(tmp_path / f"moved{path.suffix}")
+    assert train(moved) == 0
+    assert "already complete" in capsys.readouterr().out
+    changed(moved)
+    assert train(moved) == 2
+    assert "source" in (error := capsys.readouterr().err)
+    assert len(error.strip().splitlines()) == 1
+
+
+def study_on(name, path) -> Study:
+    config = Config(name, DataSource.of(path), "beta", Mlp((8,), num_codes=3), steps=2, batch_size=4)
+    training = Training.of(config, {"beta": {"beta": 1}}, 2)
+    return Study.of("files", [training], ("modularity",), sampling=Sampling(60, 30))
+
+
+def test_a_study_on_a_file_has_the_same_cells_after_a_move(source, tmp_path):
+    name, path = source
+    study = study_on(name, path)
+    table = run(study, tmp_path / "study")
+    before = table.read_bytes()
+    assert len(list(csv.DictReader(before.decode().splitlines()))) == 2
+    assert str(tmp_path) not in (tmp_path / "study" / "study.json").read_text()
+    moved = shutil.move(path, tmp_path / f"moved{path.suffix}")
+    again = study_on(name, moved)
+    assert [member.train for member in cells(again)] == [member.train for member in cells(study)]
+    table.unlink()
+    assert run(again, tmp_path / "study").read_bytes() == before
+    changed(moved)
+    other = study_on(name, moved)
+    assert [member.train for member in cells(other)] != [member.train for member in cells(study)]
+
+
+def test_a_source_is_its_content_and_options_but_not_its_path(tmp_path):
+    first, second = tmp_path / "a.bin", tmp_path / "b.bin"
+    first.write_bytes(b"content")
+    second.write_bytes(b"content")
+    assert DataSource.of(first, variant="real") == DataSource.of(second, variant="real")
+    assert DataSource.of(first, variant="real") != DataSource.of(first, variant="toy")
+    config = Config("mpi3d", DataSource.of(first, variant="real"))
+    text = json.dumps(describe(config))
+    assert str(tmp_path) not in text
+    assert restored(json.loads(text)) == config
+
+
+def test_what_the_shell_passes(tmp_path, capsys):
+    (tmp_path / "a=b.npz").write_bytes(b"x")
+    found = sources_of((f"mpi3d={tmp_path}/a=b.npz",), ("mpi3d.variant=real",), DATASETS)
+    assert found["mpi3d"].options == (("variant", "real"),)
+    for arguments, message in (
+        (["--source", "mpi3d"], "source: needs NAME=PATH, got 'mpi3d'"),
+        (["--source", "dsprite=x"], "source: needs one of dsprites,"),
+        (["--source", "standin_arm=x"], "source: standin_arm is drawn and reads no file, got 'x'"),
+        (["--source", f"mpi3d={tmp_path}/none.npz"], "source: needs a file or a folder, got"),
+        (["--data-option", "mpi3d.variant=real"], "data-option: needs NAME.OPTION=VALUE for a data set with a source"),
+        (["--data", "mpi3d"], "source: mpi3d cannot be drawn and needs its file (official npz; Gondal et al. 2019"),
+    ):
+        assert main(["train", "--out", str(tmp_path / "out"), *arguments]) == 2
+        error = capsys.readouterr().err
+        assert message in error
+        assert len(error.strip().splitlines()) == 1
+        assert not (tmp_path / "out").exists()
