@@ -22,7 +22,7 @@ from jaxdis.options import Range, checked
         ("dci_forest", "trees", 0, "trees: needs a whole number of at least 1, got 0"),
         ("infoe", "steps", 1.5, "steps: needs a whole number of at least 1, got 1.5"),
         ("irs", "quantile", 1.5, "quantile: needs a number from 0 to 1, got 1.5"),
-        ("sap", "strength", float("nan"), "strength: needs a number above 0, got nan"),
+        ("sap", "inverse_penalty", float("nan"), "inverse_penalty: needs a number above 0, got nan"),
         ("jemmig", "normalize", "no", "normalize: needs True or False, got 'no'"),
         ("downstream_trees", "sizes", [], "sizes: needs a tuple of .* with at least 1 entry"),
         ("downstream_trees", "sizes", "123", "sizes: needs a tuple of a whole number"),

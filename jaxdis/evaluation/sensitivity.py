@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.stats import rankdata
 
 from jaxdis.evaluation.evaluate import check_arguments, evaluate
 from jaxdis.evaluation.inputs import check_codes, check_same_samples, plan_of
@@ -160,19 +161,13 @@ def rank_correlation(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """
 
     def standardized(rows):
-        ranks = np.stack([_mid_ranks(row) for row in np.asarray(rows, float)])
+        rows = np.asarray(rows, float)
+        ranks = np.where(np.isfinite(rows).all(axis=1, keepdims=True), rankdata(rows, axis=1), np.nan)
         ranks = ranks - ranks.mean(axis=1, keepdims=True)
         size = np.sqrt((ranks**2).sum(axis=1, keepdims=True))
         return np.divide(ranks, size, out=np.full_like(ranks, np.nan), where=size > 0)
 
     return np.clip(standardized(left) @ standardized(right).T, -1, 1)
-
-
-def _mid_ranks(row: np.ndarray) -> np.ndarray:
-    if not np.isfinite(row).all():
-        return np.full(row.shape, np.nan)
-    _, number, count = np.unique(row, return_inverse=True, return_counts=True)
-    return (np.cumsum(count) - (count - 1) / 2)[number]
 
 
 def _values(name: str, values) -> tuple:

@@ -34,38 +34,43 @@ def explicitness(
     test: Sample,
     classifier: Literal["multinomial", "one_vs_rest"] = "multinomial",
     rescale: bool = False,
-    strength: Positive = 1.0,
+    inverse_penalty: Positive = 1.0,
     active: Bool[Array, " d"] | None = None,
 ) -> Explicitness:
     """Area under the ROC curve of a linear classifier of each factor on all codes: mean over classes, then factors.
 
     Codes are standardized by the training samples; logistic regression is fitted to its regularized optimum
-    (:func:`jaxdis.learners.logistic.fit_logistic`); each class is told from all others by its probability, ties sharing
-    the middle. ``one_vs_rest`` fits one binary classifier for each class instead of one multinomial for each factor.
-    ``rescale`` maps chance to 0: ``2 (AUC − 1/2)``.
+    (:func:`jaxdis.learners.logistic.fit_logistic`); each class is compared with all others by its probability, and ties
+    count half.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``.
+
+    Options:
+      classifier: ``"multinomial"`` fits one classifier per factor, ``"one_vs_rest"`` one binary classifier per class.
+      rescale: map chance to 0, ``2 (AUC − 1/2)``.
+      inverse_penalty: the ``C`` of scikit-learn; larger values regularize less.
+
     Contract:
 
-    - 0.5 is chance, 1 perfect (unless rescaled); a constant code changes nothing; deterministic.
-    - Averages run over the classes that the judged samples hold. A class that the training samples lack counts 0.5: the
-      classifier ranks its samples with all others.
-    - A one-valued factor and a continuous one are left out and NaN in their part; any non-finite code gives NaN.
+    - 0.5 is chance, 1 perfect (unless rescaled). A constant code changes nothing. Deterministic.
+    - Averages run over the classes that occur in the evaluated samples. A class that is missing in training counts 0.5:
+      the classifier cannot rank its samples.
+    - One-valued and continuous factors are left out and NaN in their part. Any non-finite code gives NaN.
 
     Reference: Ridgeway & Mozer 2018, §3 (one against rest); Locatello et al. 2020, §4.2.4 (multinomial, not rescaled:
-    the default). The released code stops the solver after 100 iterations, which moves areas by up to 2e-4; it fails on
-    a code that is constant and on a class missing from the test samples, and misnames classes when one is missing from
-    the training samples.
+    the default). The released code stops the solver after 100 iterations, which moves areas by up to 2e-4. It fails for
+    a constant code and for a class missing in the test samples, and confuses classes if one is missing in the training
+    samples.
     """
     samples = read(codes, factors, test, active)
     inputs, held_out = standardized(samples.train), standardized(samples.held_out, like=samples.train)
     classes, sizes = samples.classes, samples.sizes
     if classifier == "multinomial":
-        model = fit_logistic(inputs, classes, sizes, strength=strength)
+        model = fit_logistic(inputs, classes, sizes, strength=inverse_penalty)
         judged = [log_probabilities(model, sample, sizes) for sample in (inputs, held_out)]
     else:
         pairs = (2,) * sum(sizes)
-        model = fit_logistic(inputs, one_hot_of(classes, sizes).astype(jnp.int32), pairs, strength=strength)
+        model = fit_logistic(inputs, one_hot_of(classes, sizes).astype(jnp.int32), pairs, strength=inverse_penalty)
         judged = [log_probabilities(model, sample, pairs)[:, 1::2] for sample in (inputs, held_out)]
     areas = [
         samples.by_factor(_mean_area(probability, labels, sizes, classes))
@@ -84,23 +89,29 @@ class InfoE(NamedTuple):
 
 @needs_classes
 def infoe(codes: Codes, factors: Factors, *, steps: Count = 100, active: Bool[Array, " d"] | None = None) -> InfoE:
-    """InfoE: share of each factor's uncertainty that logistic regression on all codes takes away, on the same samples.
+    """InfoE: share of each factor's uncertainty that logistic regression on all codes removes, on the same samples.
 
-    ``1 − CE_j / log v_j``: cross-entropy of an unregularized multinomial classifier fitted with classes weighed
-    equally, against that of one that sees nothing (which names all ``v_j`` occurring classes alike); mean over factors.
+    ``1 − CE_j / log v_j``: the cross-entropy of an unregularized multinomial classifier, fitted with balanced class
+    weights, relative to that of a classifier without codes (which predicts all ``v_j`` occurring classes equally); mean
+    over factors.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``.
+
+    Options:
+      steps: upper limit of steps of the optimizer.
+
     Contract:
 
-    - At most 1, 0 for constant codes, below 0 when classes are unbalanced and codes say nothing.
-    - Separable classes have no optimum: ``steps`` of descent leave a little under 1. Nearly separable ones have one far
-      away: 100 steps end up to 0.006 below it, and rounding (of another order of codes, say) moves the score by 0.002.
+    - At most 1; 0 for constant codes; below 0 if classes are unbalanced and codes are not informative.
+    - Separable classes have no optimum: after ``steps`` the score is slightly below 1. Nearly separable ones have a
+      distant optimum: 100 steps end up to 0.006 below it, and rounding (from another order of codes, for example) moves
+      the score by 0.002.
     - Invariant under affine maps of a code; deterministic.
-    - Continuous and one-valued factors are left out and NaN in their part; any non-finite code gives NaN.
+    - Continuous and one-valued factors are left out and NaN in their part. Any non-finite code gives NaN.
 
-    Reference: Hsu et al. 2023, §4 (InfoMEC). The released code weighs classes in the fit and not in the cross-entropy,
-    as here. It stops scikit-learn's solver after 100 iterations, short of the optimum where the classifier is hard to
-    fit (0.490 for 0.516 on the codes of one autoencoder).
+    Reference: Hsu et al. 2023, §4 (InfoMEC). The released code uses class weights in the fit but not in the
+    cross-entropy, as here. It stops scikit-learn's solver after 100 iterations, before the optimum if the classifier is
+    hard to fit (0.490 instead of 0.516 on the codes of one autoencoder).
     """
     samples = read(codes, factors, None, active)
     inputs, classes, sizes = standardized(samples.train), samples.classes, samples.sizes
