@@ -154,7 +154,7 @@ def _entries(values, name: str, k: int) -> list | None:
     entries = None if isinstance(values, Set) else listed(values)
     if entries is None or len(entries) != k:
         given = shown(values) if entries is None else len(entries)
-        raise ValueError(f"{name}: needs {k} entries, one a factor (column of factors), got {given}")
+        raise ValueError(f"{name}: needs {k} entries, one per factor (column of factors), got {given}")
     return entries
 
 

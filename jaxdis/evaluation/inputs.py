@@ -243,7 +243,7 @@ def check_numbers(numbers, m: int) -> np.ndarray:
         return np.arange(m, dtype=np.uint32)
     array = _numbers(numbers, "numbers")
     if array.shape != (m,):
-        raise ValueError(f"numbers: needs {m} entries, one a member, got shape {array.shape}")
+        raise ValueError(f"numbers: needs {m} entries, one per member, got shape {array.shape}")
     if array.dtype.kind not in "iu" or array.min() < 0 or array.max() >= 2**32:
         raise ValueError(f"numbers: needs whole numbers from 0 to 2^32 - 1, got {shown(array.tolist())}")
     return array.astype(np.uint32)

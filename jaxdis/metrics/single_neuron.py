@@ -158,7 +158,7 @@ def _bins_of_common_size(ordered, column, held_out, classes, most: int) -> Int[A
     class_of_slot = jnp.searchsorted(slots, jnp.arange(bins), side="right").astype(jnp.int32)
     worth = jnp.where((class_of_slot < most)[None, :], agree[:, jnp.minimum(class_of_slot, most - 1)], 0.0)
     class_of_bin = class_of_slot[assign(worth, maximize=True).column]
-    # A bin that rounding left without a slot says what most of its samples are.
+    # A bin that rounding left without a slot predicts its most frequent class.
     class_of_bin = jnp.where(class_of_bin < most, class_of_bin, jnp.argmax(agree, axis=1).astype(jnp.int32))
     return class_of_bin[count_dividers(held_out, dividers)]
 

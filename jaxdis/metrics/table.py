@@ -58,7 +58,7 @@ METRICS: dict[str, Metric] = {
         "strongest",
         about=About(
             "DCIMIG",
-            "If each code speaks only for the factor it is most informative about, how much information is left?",
+            "If each code counts only for the factor it is most informative about, how much information remains?",
             ("sepliarskaia2019", "julka2024"),
             claims=_ALL,
         ),
@@ -231,7 +231,7 @@ METRICS: dict[str, Metric] = {
         Spec(factor_vae),
         about=About(
             "FactorVAE score",
-            "Does the code that varies least tell which factor was held fixed?",
+            "Does the code that varies least predict which factor was held fixed?",
             ("kim2018", "locatello2020"),
             claims=_MODULAR,
         ),
@@ -240,7 +240,7 @@ METRICS: dict[str, Metric] = {
         Spec(beta_vae),
         about=About(
             "BetaVAE score",
-            "Does a linear classifier tell which factor two halves of a batch share?",
+            "Can a linear classifier predict which factor two halves of a batch share?",
             ("higgins2017", "locatello2020"),
             claims=_MODULAR,
         ),

@@ -178,8 +178,8 @@ def impact_intensity(
     entropy = factor_entropies(factors, bins)
     together = jnp.minimum(together, _discrete_ceiling(factors, entropy))
     whole = jnp.maximum(together, each.max(axis=0)) if capped else together
-    told = (jnp.maximum(together, each.max(axis=0)) > noise * codes.shape[0] ** -0.5) & (whole > 0)
-    strength = jnp.where(told[None, :], each / jnp.where(told, whole, 1.0)[None, :], 0.0)
+    encoded = (jnp.maximum(together, each.max(axis=0)) > noise * codes.shape[0] ** -0.5) & (whole > 0)
+    strength = jnp.where(encoded[None, :], each / jnp.where(encoded, whole, 1.0)[None, :], 0.0)
     several = entropy > 0
     fit = jnp.where(several, jnp.minimum(whole / jnp.where(several, entropy, 1.0), 1.0), jnp.nan)
     fit = jnp.where(finite.all(), fit, jnp.nan)

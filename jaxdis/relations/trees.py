@@ -138,10 +138,10 @@ def random_forest(
     values = factors.values.T.astype(jnp.float32)
     seen = jnp.ones(codes.shape[0]) if weights is None else weights
 
-    def error(says, values, weights, count):
+    def error(outputs, values, weights, count):
         if regression:
-            return 1 - one_minus_error(says[:, 0] / count, values, weights)
-        right = (jnp.argmax(says, axis=1) == values.astype(jnp.int32)).astype(jnp.float32)
+            return 1 - one_minus_error(outputs[:, 0] / count, values, weights)
+        right = (jnp.argmax(outputs, axis=1) == values.astype(jnp.int32)).astype(jnp.float32)
         return 1 - (right * weights).sum() / jnp.maximum(weights.sum(), 1.0)
 
     level = jnp.full(len(factors.sizes), depth - 1)

@@ -182,7 +182,7 @@ def _labels(side: str, rows, levels) -> tuple[tuple[str, ...], ...]:
         raise ValueError(f"{side}: needs at least one tuple of labels, got none")
     for row in rows:
         if not 1 <= len(row) <= len(levels):
-            raise ValueError(f"{side}: needs 1 to {len(levels)} labels, one a level, got {row}")
+            raise ValueError(f"{side}: needs 1 to {len(levels)} labels, one per level, got {row}")
     rows = tuple(row + ("",) * (len(levels) - len(row)) for row in rows)
     if len(set(rows)) != len(rows):
         twice = next(row for i, row in enumerate(rows) if row in rows[:i])

@@ -95,7 +95,7 @@ HELD_OUT = {
     "standin_arm": (("object_size", "object_shape"), _ARM_PAIRS),
 }
 # The ``Custom`` section of the code behind Mahon et al. 2024. Its β-TCVAE also warms up the dimension-wise KL, which
-# the preset ``mahon2024`` does and a sweep cannot say.
+# the preset ``mahon2024`` does and a sweep cannot express.
 MAHON_SETTINGS = {
     "beta": {"beta": 4, "learning_rate": 5e-4, "warmup_steps": 10_000},
     "beta_tc": {"beta": 6, "learning_rate": 5e-4},

@@ -173,7 +173,7 @@ class Store:
         if not sound:
             raise StoreError(f"{path}: is damaged (its hash does not fit); {_ADVICE}")
         if its_name != name:
-            raise StoreError(f"{path}: holds another cell than its name says; {_ADVICE}")
+            raise StoreError(f"{path}: holds another cell than its name implies; {_ADVICE}")
         return record
 
     def arrays(self, kind: str, name: str) -> dict[str, np.ndarray]:

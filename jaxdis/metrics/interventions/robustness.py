@@ -14,7 +14,7 @@ from jaxdis.relations.relation import finite_codes
 from jaxdis.spec import needs_classes, prepared_by
 from jaxdis.typing import Codes, Factors
 
-# Of a sorting key that also holds a factor's value: distances are then told apart to 6e-8 of the largest.
+# Of a sorting key that also holds a factor's value: distances then differ by at least 6e-8 of the largest.
 DISTANCE_BITS = 24
 # Selecting more than this share of the distances is no faster than sorting them.
 MOST_SELECTED = 0.25

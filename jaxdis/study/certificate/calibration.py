@@ -210,7 +210,7 @@ def _run(part: Part, plan: Plan) -> dict[str, dict]:
     program = (plan, alike)
     results = executor.map_members(_score, program, members, ())
     seconds = None
-    if part.rows:  # the curve over sizes tells the time as well: once more, compiled
+    if part.rows:  # the curve over sizes also measures time: once more, compiled
         started = time.perf_counter()
         executor.map_members(_score, program, members, ())
         seconds = (time.perf_counter() - started) / count

@@ -28,7 +28,7 @@ from jaxdis.study.store import Store, StoreError, publish
 
 # Parts of a label that a member is not called by.
 UNSAID = ("objective", "seed", "held_out", "learning_rate", "discriminator_learning_rate", "warmup_steps")
-# Below so many seeds an interval over them says nothing.
+# An interval needs at least this many seeds.
 FEWEST_SEEDS = 3
 
 
@@ -49,7 +49,7 @@ def write_report(study: Study, out: str | Path) -> Path:
     sections = [
         ("Scores", _scores(study, table, names, plots, strength)),
         ("How metrics agree", _agreement(table, names, plots)),
-        ("Can scores be told without labels?", _unsupervised(study, table, names)),
+        ("Can scores be predicted without labels?", _unsupervised(study, table, names)),
         ("Do scores go with downstream performance?", _downstream(study, table, names)),
         ("What explains a score", _explained(table, names)),
         ("Do good settings carry over?", _carried(study, table, names, plots)),
@@ -285,7 +285,7 @@ def _closer(study, store, member: Member, plots) -> str:
         image(plots.heat_map(shares, [f"code {i}" for i in range(len(shares))], factors.names, most=1.0), "shares"),
         "<h3>Independent groups</h3>",
         image(plots.groups_curve(*map(np.asarray, (groups.threshold, groups.groups, groups.discovered))), "groups"),
-        "<p>Factors join where a code tells of both at that threshold.</p>",
+        "<p>Two factors are joined at the threshold at which one code encodes both.</p>",
         image(plots.dendrogram(*map(np.asarray, (groups.merge_pair, groups.merge_threshold)), factors.names), "joins"),
         "<h3>Images and what the member makes of them</h3>",
         image(plots.image_grid(pairs.transpose(1, 0, 2, 3, 4), ("image", "made")), "reconstructions"),
