@@ -21,12 +21,12 @@ class Published(NamedTuple):
 
 _EDI = (
     "Nearest neighbors for pairs and for the joint part, shares not capped, no guard, as the released code has it for "
-    "fewer than four codes; there a network estimates the entropy of a factor (2.21 nats of nine values), here it is exact."
+    "fewer than four codes; there a network gives the entropy of a factor (2.21 nats of nine values), here it is exact."
 )
 _BINS = "30 equal-width bins, as the released code has it; the scores of 000 scatter by 0.03 over draws."
 _DCI = (
     "By boosted trees that classify, with exact splits: the printed explicitness 0.44 is the accuracy 4/9 of a case "
-    "that separates three of nine values and merges six, and the printed 0.68 is what two digits of equal importance give. "
+    "that keeps three of nine values and merges six, and the printed 0.68 is what two digits of equal importance give. "
     "The released code fits a lasso to class numbers, whose scores (dci_lasso) are others. 000 scatters over draws."
 )
 TABLE_TWO = (
