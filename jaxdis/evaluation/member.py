@@ -6,7 +6,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxdis.evaluation.bootstrap import SEED, replicate
+from jaxdis.evaluation.bootstrap import SEED, centered, replicate
 from jaxdis.metrics import Metric
 from jaxdis.metrics.metric import apply, prepared_for, sources_of
 from jaxdis.relations.relation import finite_codes
@@ -69,9 +69,14 @@ def score_member_often(plan_and_count: tuple[Plan, int], member: Member, shared:
         results = _measure(plan, jax.random.fold_in(draw, member.number), samples_for, member.active, prepared)
         return {name: scalars(result) for name, result in results.items()}
 
-    # One after the other: memory is that of one replicate.
-    again = jax.lax.map(again, jnp.arange(count, dtype=jnp.uint32))
-    return *score_member(plan, member, shared), again
+    # One after another: memory is that of one replicate.
+    replicates = jax.lax.map(again, jnp.arange(count, dtype=jnp.uint32))
+    results, finite = score_member(plan, member, shared)
+    for name, metric in plan:
+        if metric.source.distinct_samples:
+            scores = scalars(results[name])
+            replicates[name] = {field: centered(values, scores[field]) for field, values in replicates[name].items()}
+    return results, finite, replicates
 
 
 def _measure(plan: Plan, key, samples_for: Callable, active, prepared) -> dict[str, tuple]:

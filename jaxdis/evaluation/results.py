@@ -53,7 +53,8 @@ class Scores(Mapping[str, np.ndarray | np.generic]):
     def bias(self, name: str) -> np.ndarray | np.generic:
         """Bootstrap estimate of a column's bias, ``[]`` or ``[m]``: the mean of the replicates minus the score.
 
-        Histogram estimates of information are biased upwards, by about ``(b − 1)(v − 1) / 2n`` nats.
+        Histogram estimates of information are biased upwards, by about ``(b − 1)(v − 1) / 2n`` nats. 0 for metrics of
+        distinct samples, such as those of nearest neighbors, whose replicates are centered.
         """
         return self._replicates(name).mean(axis=-1) - self[name]
 
@@ -61,9 +62,9 @@ class Scores(Mapping[str, np.ndarray | np.generic]):
     def interval(self, name: str, level: Level = 0.95, kind: Literal["basic", "percentile"] = "basic") -> np.ndarray:
         """Bounds of a column at a confidence level, ``[2]`` or ``[m, 2]``.
 
-        ``basic`` reflects the replicates' quantiles at the score, ``2 s − q``: what resampling adds to the estimate,
-        the data added too, so a bias is taken out. ``percentile`` is the quantiles themselves: it keeps the range of
-        the metric, and has a bias twice. Reference: Davison & Hinkley 1997, §5.2 and §5.3.
+        ``basic`` reflects the replicates' quantiles about the score (``2 s − q``), which corrects for bias.
+        ``percentile`` uses the quantiles directly: it stays within the metric's range but counts any bias twice.
+        Reference: Davison & Hinkley 1997, §5.2 and §5.3.
         """
         return interval(self[name], self._replicates(name), level, kind)
 

@@ -212,8 +212,10 @@ def test_intervals_of_nearest_neighbors_cover_what_fresh_samples_give(name):
         scores = evaluate(*sample(), metric, jax.random.key(trial), bootstrap=40)
         low, high = scores.interval(name)
         covered.append(low <= fresh <= high)
-    # Two of the three cover in 8 of 12 trials, less than the nominal 95 %: half samples correct only part of a bias.
-    assert np.mean(covered) >= 0.5
+        assert low <= scores[name] <= high
+        assert scores.bias(name) == pytest.approx(0, abs=1e-5)
+    # In 91 to 97 % of 80 trials: 9 of 12 or more are then found in 98 of 100 runs.
+    assert np.mean(covered) >= 0.75
 
 
 def test_weights_of_any_scale_are_worth_the_same_number_of_samples():
