@@ -199,7 +199,7 @@ def _epoch(key, state: _State, train, split: int) -> _State:
 
 
 def _random_order(key, n: int) -> Int[Array, " n"]:
-    """0 … n − 1 in random order, by one sort of random numbers that end in the index; ten times faster than a permutation.
+    """0 … n − 1 in random order, by one sort of random numbers that end in the index; ten times as fast as permuting.
 
     Numbers with equal random bits stay in order, which does no harm because the samples are already in random order.
     """
