@@ -100,7 +100,8 @@ def evaluate_structured(
     Args:
       codes: ``[n, s, p]``, or ``[m, n, s, p]`` for a zoo: ``s`` slots of ``p`` codes. NumPy, JAX or DLPack.
       factors: :class:`Factors`, or an array ``[n, k]`` of class numbers, in the order of the structure.
-      structure: the hierarchy of the ``s · p`` codes, slot after slot, and of the ``k`` factors; slots are its first level.
+      structure: the hierarchy of the ``s · p`` codes, slot after slot, and of the ``k`` factors. Slots are its first
+        level.
       key: random key for the split and the final relation; ``jax.random.key(0)`` when None.
       groups: number of groups of equal length, one after the other (as ``FactorSpace.local_groups`` draws them); or an
         array ``[n]`` with the group number of each sample, for groups of equal length.
@@ -243,7 +244,7 @@ def _score_group(settings: Settings, key, codes, factors: Factors):
     # The variances of a factor's targets add to 1 and weight its importances and errors.
     owner = jnp.asarray(make_plan(factors.sizes, settings.categorical, settings.encoding).owner)
     varies = relation.ceiling > 0
-    shares = jnp.where(varies, found.targets[:cut].var(axis=0), 0.0)
+    shares = jnp.where(varies, probed.targets[:cut].var(axis=0), 0.0)
     strength = jnp.dot(jnp.where(varies[None], relation.strength, 0.0) * shares[None], owner, precision="highest")
     valid = shares @ owner > 0
     strength = drop_small(strength, settings.threshold)
