@@ -57,14 +57,14 @@ def _case(case: str, key, num_samples: int):
     draw, shuffle = jax.random.split(key)
     k = 3 if compact and not modular else 2
     values = jax.random.randint(draw, (num_samples, k), 0, 9)
-    told = values if explicit else jnp.where(values >= 6, values, 0)
-    first, second = told[:, 0], told[:, 1]
+    encoded = values if explicit else jnp.where(values >= 6, values, 0)
+    first, second = encoded[:, 0], encoded[:, 1]
     if modular and compact:
         codes = [first, second]
     elif modular:
         codes = [first // 3, first % 3, second]
     elif compact:
-        codes = [9 * first + second, told[:, 2]]
+        codes = [9 * first + second, encoded[:, 2]]
     else:
         cell = jax.random.permutation(shuffle, 81)[9 * first + second]
         codes = [cell // 9, cell % 9]

@@ -154,7 +154,7 @@ def fit_probes(
     if recipe.select == "held_out" and n > 1:
         kept = max(1, round(n * recipe.held_out), min(n // 4, LEAST_HELD_OUT))
     rows = _shuffled(split_key, n) if kept else jnp.arange(n)
-    judge, rows = rows[:kept], rows[kept:]
+    validation, rows = rows[:kept], rows[kept:]
     optimizer = optax.scale_by_adam()
     trained = n - kept
     batch = max(1, min(recipe.batch, trained // recipe.smallest_epoch))
@@ -189,7 +189,9 @@ def fit_probes(
         (probe, moments), right = jax.lax.scan(step, (state.probe, state.moments), (filled, counts))
         accuracy = right.sum(axis=0) / trained
         if recipe.select == "held_out":
-            merit = -_cross_entropy(probe_logits(probe, codes[judge], mask, sizes), hot[judge], member).mean(axis=0)
+            merit = -_cross_entropy(probe_logits(probe, codes[validation], mask, sizes), hot[validation], member).mean(
+                axis=0
+            )
         else:
             merit = accuracy
         better = state.running & ((merit > state.merit) | (recipe.select == "last"))
