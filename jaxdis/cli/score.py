@@ -47,7 +47,7 @@ class Score:
         for path in filter(None, (self.csv, self.json)):
             path.resolve().parent.mkdir(parents=True, exist_ok=True)  # fail before hours of scoring
         arrays = load_arrays(self.file, self.factors)
-        names = [name for given in self.metrics for name in given.split(",") if name]
+        names = [name for entry in self.metrics for name in entry.split(",") if name]
         with terminal.members_bar() as progress:
             scores = evaluate(
                 arrays.codes,

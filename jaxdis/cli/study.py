@@ -68,8 +68,8 @@ class Study:
     extend: bool = False
     """Extend the smaller version of this study that the folder holds."""
     executor: str | None = None
-    """processes:COUNT for workers on this machine, or dask://HOST:PORT for those of a Dask scheduler, which must see the
-    folder under the same path; by default everything runs in this process."""
+    """processes:COUNT for workers on this machine, or dask://HOST:PORT for those of a Dask scheduler, which must see
+    the folder under the same path; by default everything runs in this process."""
     plan: bool = False
     """With run: print the number of cells, FLOPs, time and disk space, and run nothing."""
     cache: Path | None = None
@@ -109,20 +109,20 @@ class Study:
         elif self.action == "report":
             terminal.console().print(f"report: {write_report(study, self.out)}", markup=False)
         else:
-            found = status(study, self.out)
-            for kind, total in found.total.items():
-                terminal.console().print(f"{kind}: {found.done[kind]} of {total}", markup=False)
+            progress = status(study, self.out)
+            for kind, total in progress.total.items():
+                terminal.console().print(f"{kind}: {progress.done[kind]} of {total}", markup=False)
 
     def _options(self, make) -> dict:
         """The given options, after checking that this study has them."""
         names = ("seeds", "steps", "train_samples", "test_samples", "data", "network", "parts")
-        given = {name: getattr(self, name) for name in names}
-        options = {name: value for name, value in given.items() if value not in (None, ())}
+        values = {name: getattr(self, name) for name in names}
+        options = {name: value for name, value in values.items() if value not in (None, ())}
         known = inspect.signature(make).parameters
         for name in options:
             if name not in known:
                 raise ValueError(f"{name}: the study {self.name} takes {', '.join(known)}")
-        names = [name for given in self.metrics for name in given.split(",") if name]
+        names = [name for entry in self.metrics for name in entry.split(",") if name]
         return options if names == ["all"] else {**options, "metrics": names}
 
     def _calibrate(self) -> None:
@@ -158,7 +158,7 @@ class Study:
         from jaxdis.study.certificate.calibration import Calibration
         from jaxdis.study.certificate.published import table_two_metrics
 
-        names = [name for given in self.metrics for name in given.split(",") if name]
+        names = [name for entry in self.metrics for name in entry.split(",") if name]
         sizes = {} if self.seeds is None else {"seeds": self.seeds, "size_seeds": self.seeds}
         if (n := self.train_samples) is not None:
             smaller = tuple(size for size in (100, 1000, 10_000, 50_000) if size < n)
@@ -233,20 +233,20 @@ def _run_study(study, out: Path, *, extend: bool, executor=None) -> None:
     from jaxdis.study.report.report import write_report
     from jaxdis.study.run import run, status
 
-    found = status(study, out, extend=extend)
+    before = status(study, out, extend=extend)
     columns = TextColumn("{task.description:<7}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     console = terminal.console(error=True)
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
         tasks = {
-            kind: bar.add_task(kind, total=total, completed=found.done[kind]) for kind, total in found.total.items()
+            kind: bar.add_task(kind, total=total, completed=before.done[kind]) for kind, total in before.total.items()
         }
-        seen = dict(found.done)
+        seen = dict(before.done)
 
         def progress(kind: str, done: float | int) -> None:
             bar.update(tasks[kind], completed=round(seen[kind] + done, 1))
 
         run(study, out, extend=extend, executor=executor, progress=progress)
-        for kind, total in found.total.items():
+        for kind, total in before.total.items():
             bar.update(tasks[kind], completed=total)
     report = write_report(study, out)
     terminal.console().print(f"table:  {out / 'results.csv'}", markup=False)

@@ -55,8 +55,8 @@ def scream_dsprites(painting=None, source: str | Path | None = None, *, cached: 
     Raises:
       FileNotFoundError: without the painting; the message says where to save it.
     """
-    given = isinstance(painting, np.ndarray)
-    picture = sprite_variants.checked_painting(painting) if given else sprite_variants.load_painting(painting)
+    is_array = isinstance(painting, np.ndarray)
+    picture = sprite_variants.checked_painting(painting) if is_array else sprite_variants.load_painting(painting)
     space, render = _of_sprites(sprite_variants.draw_painted, sprites.SPACE, 3, True, source, cached, dtype)
     return space, dataclasses.replace(render, tables=(*render.tables, jnp.asarray(picture)))
 

@@ -28,7 +28,7 @@ MOST_REDRAWS = 10_000
 def redrawn(draw: Callable, allowed: Callable, key: Key[Array, ""]) -> Num[Array, "n k"]:
     """``draw(key)``, in which samples that are not allowed are replaced by those of further draws."""
 
-    def again(state):
+    def redraw(state):
         number, samples, keep = state
         fresh = draw(jax.random.fold_in(key, number))
         samples = jnp.where(keep[:, None], samples, fresh)
@@ -36,7 +36,7 @@ def redrawn(draw: Callable, allowed: Callable, key: Key[Array, ""]) -> Num[Array
 
     first = draw(key)
     start = (jnp.int32(1), first, allowed(first))
-    return jax.lax.while_loop(lambda state: ~state[2].all() & (state[0] < MOST_REDRAWS), again, start)[1]
+    return jax.lax.while_loop(lambda state: ~state[2].all() & (state[0] < MOST_REDRAWS), redraw, start)[1]
 
 
 class Lattice(NamedTuple):

@@ -68,12 +68,12 @@ def _build(path: Path, wanted: dict, build: Callable[[np.ndarray], None]) -> Non
         out = _mapped(temporary, wanted["dtype"], tuple(wanted["shape"]))
         build(out)
         out.flush()
-        found = {**wanted, "crc32": _crc32(out)}
+        described = {**wanted, "crc32": _crc32(out)}
         del out
         with open(temporary, "rb") as file:
             os.fsync(file.fileno())
         # The description comes first: between the two steps the old array has a wrong checksum and would be rebuilt.
-        description.write_text(json.dumps(found))
+        description.write_text(json.dumps(described))
         os.replace(description, path.with_suffix(".json"))
         os.replace(temporary, path)
     finally:
@@ -104,18 +104,18 @@ def _mapped(path: Path, dtype: str, shape: tuple[int, ...]) -> np.memmap:
 def _fault(path: Path, wanted: dict) -> str | None:
     """Why the file cannot be used, or None."""
     try:
-        found = json.loads(path.with_suffix(".json").read_text())
+        described = json.loads(path.with_suffix(".json").read_text())
         array = open_array(path)
     except (OSError, ValueError, EOFError, RecursionError) as error:
         return f"cannot be read ({error})"
-    if not isinstance(found, dict):
+    if not isinstance(described, dict):
         return f"is described by {type(found).__name__}, needed a JSON object"
     for what, value in wanted.items():
-        if found.get(what) != value:
-            return f"has {what} {found.get(what)}, needed {value}"
+        if described.get(what) != value:
+            return f"has {what} {described.get(what)}, needed {value}"
     if list(array.shape) != wanted["shape"] or array.dtype.name != wanted["dtype"]:
         return f"holds {array.dtype.name} {array.shape}, needed {wanted['dtype']} {tuple(wanted['shape'])}"
-    if _crc32(array) != found.get("crc32"):
+    if _crc32(array) != described.get("crc32"):
         return "has a different checksum than when it was written"
     return None
 

@@ -76,8 +76,12 @@ def warp(alpha: Share, key: PRNGKeyArray, num_samples: Count = 20_000, *, num_fa
     """Each code is an increasing function of its own factor that steepens with ``alpha``: Julka et al. 2024, §IV-B.
 
     ``c = 1000^(1/4 − α) tan(ω (z − 1/2)) + 1/2`` with ``ω = 2 arctan(1000^(α − 1/4) / 2)`` and ``z ~ U[0, 1]``, so that
-    ``c`` runs from 0 to 1 for every ``α`` in [0, 1]. (The formula is misprinted in the paper; this is the one used in
-    its experiments.) Codes and factors are continuous, ``[n, num_factors]``.
+    ``c`` runs from 0 to 1 for every ``α``. (The formula is misprinted in the paper; this is the one used in its
+    experiments.)
+
+    Args:
+      alpha: ``α`` in [0, 1].
+      num_samples, num_factors: shape of codes and of factors, both continuous.
     """
     values = jax.random.uniform(key, (num_samples, num_factors))
     steepness = 1000.0 ** (alpha - 0.25)
@@ -90,7 +94,11 @@ def rotation(alpha: Share, key: PRNGKeyArray, num_samples: Count = 20_000, *, nu
     """Each code mixes its own factor with its neighbor's, ``(1 − α) z_i + α z_(i−1)``: Julka et al. 2024, §IV-C.
 
     ``c = z R`` with ``R = (1 − α) I + α P``, ``P`` the cyclic shift; ``z ~ U[0, 1]``. Modular and compact at ``α = 0``,
-    least so at ``α = 1/2``. Codes and factors are continuous, ``[n, num_factors]``.
+    least so at ``α = 1/2``.
+
+    Args:
+      alpha: ``α`` in [0, 1].
+      num_samples, num_factors: shape of codes and of factors, both continuous.
     """
     values = jax.random.uniform(key, (num_samples, num_factors))
     return (1 - alpha) * values + alpha * jnp.roll(values, 1, axis=1), _continuous(values)
@@ -100,8 +108,11 @@ def rotation(alpha: Share, key: PRNGKeyArray, num_samples: Count = 20_000, *, nu
 def noise(alpha: Share, key: PRNGKeyArray, num_samples: Count = 20_000, *, num_factors: Count = 6) -> Representation:
     """Each code is its own factor with noise, ``(1 − α) z + α u`` with ``z, u ~ U[0, 1]``: Julka et al. 2024, §IV-D.
 
-    Modular and compact for every ``α < 1``; at ``α = 1`` the codes are pure noise. Codes and factors ``[n,
-    num_factors]``.
+    Modular and compact for every ``α < 1``; at ``α = 1`` the codes are pure noise.
+
+    Args:
+      alpha: ``α`` in [0, 1].
+      num_samples, num_factors: shape of codes and of factors, both continuous.
     """
     draw, disturb = jax.random.split(key)
     values = jax.random.uniform(draw, (num_samples, num_factors))
@@ -147,8 +158,13 @@ def distributed(
 ) -> Representation:
     """Mahon et al. 2024, Theorem 3.1: every factor is a sum over two codes, so that no single code is informative.
 
-    Code ``i`` holds two digits, ``c_i = (v a_i + b_i + 1/2) / v²``; ``z_i = a_i + b_(i+1) mod v``. The exact population
-    of ``v^(2k)`` samples, or ``num_samples`` draws from it with ``key``. Codes ``[n, k]``, factors of size ``v``.
+    Code ``i`` holds two digits, ``c_i = (v a_i + b_i + 1/2) / v²``; ``z_i = a_i + b_(i+1) mod v``. Codes ``[n, k]``,
+    factors of size ``v``.
+
+    Args:
+      num_factors: number of factors and of codes, ``k``.
+      num_values: number of values per factor, ``v``.
+      key, num_samples: draw ``num_samples`` samples; without both, the exact population of ``v^(2k)`` samples.
     """
     if (key is None) != (num_samples is None):
         raise ValueError("key, num_samples: give both to draw samples, or neither for the exact population")

@@ -142,7 +142,7 @@ def fit_boosting(
     member, regression = jnp.asarray(columns.member), jnp.asarray(columns.regression)
     lone = jnp.asarray(np.array([float(part.stop - part.start == 1) for part in columns.parts], np.float32))
     d, nodes = codes.shape[1], 2**depth - 1
-    whole = jnp.full((1, len(columns.factor)), weights.sum())
+    total_weight = jnp.full((1, len(columns.factor)), weights.sum())
 
     def residual(target, scores):
         exponential = jnp.exp(jnp.clip(scores, -LARGEST_LOGIT, LARGEST_LOGIT))
@@ -159,7 +159,7 @@ def fit_boosting(
         # Trees are grown on gradients rescaled to order 1: equal gains are recognized by their size.
         unit = power_of_two_below(jnp.abs(error).max(axis=0))[None]
         scaled = error / unit
-        levels, leaf = grow(finder, numbers, scaled, Totals(scaled.sum(axis=0)[None], whole), depth, priority)
+        levels, leaf = grow(finder, numbers, scaled, Totals(scaled.sum(axis=0)[None], total_weight), depth, priority)
         # Summed again: the sums of a nearly certain class are below the rounding errors of its ancestors' differences.
         sums, steps = (node_sums(leaf, values, 2**depth) for values in (error, curvature))
         leaf_values = _materialized(rate * newton[None] * safe_divide(sums, jnp.where(steps > 1e-20, steps, 0.0)))

@@ -116,7 +116,11 @@ class Linear(NamedTuple):
 def lasso_standardized(
     inputs: Float[Array, "n d"], targets: Float[Array, "n k"], penalty: float, *, sweeps: int = SWEEPS
 ) -> Linear:
-    """:func:`lasso` of standardized inputs and targets: one product of all columns gives their correlations."""
+    """:func:`lasso` of standardized inputs and targets: one product of all columns gives their correlations.
+
+    Args:
+      penalty, sweeps: as for :func:`lasso`.
+    """
     d, columns = inputs.shape[1], jnp.concatenate([inputs, targets], axis=1)
     mean, deviation = moments(columns)
     unit = jnp.where(deviation > 0, deviation, 1.0)
@@ -169,11 +173,11 @@ def lasso_validated(
     gram, cross = _products(inputs, targets)
     path = jnp.asarray(np.sort(np.array(penalties, np.float32))[::-1])
 
-    def one(weights, penalty):
+    def one_penalty(weights, penalty):
         weights = _descend(gram, cross, penalty, weights, sweeps)
         return weights, (weights, ((held_targets - held_inputs @ weights) ** 2).mean(axis=0))
 
-    _, (weights, error) = jax.lax.scan(one, jnp.zeros_like(cross), path)
+    _, (weights, error) = jax.lax.scan(one_penalty, jnp.zeros_like(cross), path)
     best = jnp.argmin(error, axis=0)
     chosen = jnp.take_along_axis(weights, best[None, None, :], axis=0)[0]
     return Path(chosen, path[best], error)

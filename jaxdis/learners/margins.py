@@ -72,7 +72,7 @@ def fit_margins(
     # With two values, the other side has the weight of its own class.
     other = jnp.where(occurring == 2, balanced.sum() - balanced, 1.0)
     positive, negative = 2 * inverse_penalty * balanced[:, None], 2 * inverse_penalty * other[:, None]
-    whole = ordered.sums[:, :, -1]  # [d, 3]
+    totals = ordered.sums[:, :, -1]  # [d, 3]
     reach = jnp.maximum(jnp.abs(ordered.codes[:, 0]), jnp.abs(ordered.codes[:, -1]))
 
     def newton(_, state):
@@ -81,9 +81,9 @@ def fit_margins(
         threshold = (-1 - intercept) / jnp.where(slope == 0, 1.0, slope)
         place = jax.vmap(lambda code, at: jnp.searchsorted(code, at), (0, 1), 1)(ordered.codes, threshold)
         below = jax.vmap(lambda sums, at: sums[:, at], (0, 1), 2)(ordered.sums, place)  # [3, v, d]
-        lost = jnp.where(rising[None], whole.T[:, None, :] - below, below)  # as if all samples were negative
+        lost = jnp.where(rising[None], totals.T[:, None, :] - below, below)  # as if all samples were negative
         level = (jnp.abs(slope) * reach[None] < FLAT)[None]  # with a flat line, all samples have a loss or none has
-        lost = jnp.where(level, jnp.where(intercept > -1, 1.0, 0.0)[None] * whole.T[:, None, :], lost)
+        lost = jnp.where(level, jnp.where(intercept > -1, 1.0, 0.0)[None] * totals.T[:, None, :], lost)
         margin = slope[classes] * codes + intercept[classes]
         as_negative, as_positive = (margin > -1).astype(jnp.float32), (margin < 1).astype(jnp.float32)
         powers = jnp.stack([jnp.ones_like(codes), codes, codes**2])

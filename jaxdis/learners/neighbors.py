@@ -267,8 +267,8 @@ def _radii(ordered, value, neighbors: int, method: Method) -> tuple[Float[Array,
     radius, inside, settled = _walk(ordered, value, neighbors)
     left = max(1, int(n * LEFT_SHARE))
     rows = jnp.nonzero(~settled, size=left, fill_value=n)[0].astype(jnp.int32)
-    found = chunked_radii(ordered, value, jnp.minimum(rows, n - 1), neighbors)
-    return tuple(walked.at[rows].set(exact, mode="drop") for walked, exact in zip((radius, inside), found, strict=True))
+    brute = chunked_radii(ordered, value, jnp.minimum(rows, n - 1), neighbors)
+    return tuple(walked.at[rows].set(exact, mode="drop") for walked, exact in zip((radius, inside), brute, strict=True))
 
 
 def _walk(ordered, value, neighbors: int):

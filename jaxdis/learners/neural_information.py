@@ -92,14 +92,14 @@ def neural_information(
 
     state = jax.lax.while_loop(lambda state: _improves(state, max_epochs), train_on, start)
     if judge == "held_out":
-        found = state.history.max()
+        bound = state.history.max()
     else:
         position = jnp.arange(max_epochs)
         last = (position < state.epoch) & (position >= state.epoch - PATIENCE)
-        found = jnp.where(last, state.history, -jnp.inf).max()
-    found = jnp.where(_varies(left) & _varies(right), jnp.maximum(found, 0.0), 0.0)
+        bound = jnp.where(last, state.history, -jnp.inf).max()
+    bound = jnp.where(_varies(left) & _varies(right), jnp.maximum(bound, 0.0), 0.0)
     finite = jnp.isfinite(left).all() & jnp.isfinite(right).all()
-    return Estimate(jnp.where(finite, found, jnp.nan), state.epoch)
+    return Estimate(jnp.where(finite, bound, jnp.nan), state.epoch)
 
 
 def pairwise_neural_information(
@@ -113,10 +113,10 @@ def pairwise_neural_information(
     d, k = left.shape[1], right.shape[1]
     pairs = jnp.repeat(left.T, k, axis=0), jnp.tile(right.T, (d, 1))
 
-    def one(pair):
+    def one_pair(pair):
         return neural_information(key, pair[0][:, None], pair[1][:, None], **options).information
 
-    return _each(one, pairs).reshape(d, k)
+    return _each(one_pair, pairs).reshape(d, k)
 
 
 def joint_neural_information(

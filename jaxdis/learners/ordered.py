@@ -37,13 +37,13 @@ def _count_below(ordered, center, offset, inclusive: bool, start, stop) -> Int[A
     n = ordered.shape[0]
     first = jnp.zeros(center.shape, jnp.int32) if start is None else start
     stop = jnp.int32(n) if stop is None else stop
-    found = first
+    reached = first
     for bit in reversed(range(n.bit_length())):
-        candidate = found + (1 << bit)
+        candidate = reached + (1 << bit)
         distance = ordered.at[jnp.minimum(candidate - 1, n - 1)].get(mode="promise_in_bounds") - center
         lies_below = (distance <= offset) if inclusive else (distance < offset)
-        found = jnp.where((candidate <= stop) & lies_below, candidate, found)
-    return found - first
+        reached = jnp.where((candidate <= stop) & lies_below, candidate, reached)
+    return reached - first
 
 
 def insert(kept: tuple, value) -> tuple:
@@ -56,7 +56,11 @@ def insert(kept: tuple, value) -> tuple:
 
 
 def smallest(rows: Float[Array, "r n"], k: int, *, lanes: int = 16) -> Float[Array, "r k"]:
-    """The ``k`` smallest values of each row in order, with ties; inf where a row has fewer finite entries."""
+    """The ``k`` smallest values of each row in order, with ties; inf where a row has fewer finite entries.
+
+    Args:
+      lanes: number of columns processed together.
+    """
     r, n = rows.shape
     steps = -(-n // lanes)
     padded = jnp.pad(rows, ((0, 0), (0, steps * lanes - n)), constant_values=jnp.inf)

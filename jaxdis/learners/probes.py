@@ -114,13 +114,13 @@ def predict_with_probes(
     codes, held_out, masks = codes[:, order], held_out[:, order], masks[:, order].astype(jnp.float32)
     absent = jnp.where(one_hot_of(classes, sizes).any(axis=0), 0.0, NEVER)
 
-    def one(mask):
+    def one_mask(mask):
         probe = fit_probes(key, codes, classes, sizes, mask, recipe=recipe, width=width)
         logits = probe_logits(probe, held_out, mask, sizes) + absent[None, :]
-        named = [jnp.argmax(logits[:, part], axis=1) for part in Groups.of(sizes).slices()]
-        return jnp.stack(named, axis=1).astype(jnp.int32)
+        predicted = [jnp.argmax(logits[:, part], axis=1) for part in Groups.of(sizes).slices()]
+        return jnp.stack(predicted, axis=1).astype(jnp.int32)
 
-    return jax.lax.map(one, masks) if jax.default_backend() == "cpu" else jax.vmap(one)(masks)
+    return jax.lax.map(one_mask, masks) if jax.default_backend() == "cpu" else jax.vmap(one_mask)(masks)
 
 
 def probe_logits(
@@ -154,7 +154,7 @@ def fit_probes(
     if recipe.select == "held_out" and n > 1:
         kept = max(1, round(n * recipe.held_out), min(n // 4, LEAST_HELD_OUT))
     rows = _shuffled(split_key, n) if kept else jnp.arange(n)
-    validation, rows = rows[:kept], rows[kept:]
+    valid, rows = rows[:kept], rows[kept:]
     optimizer = optax.scale_by_adam()
     trained = n - kept
     batch = max(1, min(recipe.batch, trained // recipe.smallest_epoch))
@@ -189,9 +189,7 @@ def fit_probes(
         (probe, moments), right = jax.lax.scan(step, (state.probe, state.moments), (filled, counts))
         accuracy = right.sum(axis=0) / trained
         if recipe.select == "held_out":
-            merit = -_cross_entropy(probe_logits(probe, codes[validation], mask, sizes), hot[validation], member).mean(
-                axis=0
-            )
+            merit = -_cross_entropy(probe_logits(probe, codes[valid], mask, sizes), hot[valid], member).mean(axis=0)
         else:
             merit = accuracy
         better = state.running & ((merit > state.merit) | (recipe.select == "last"))

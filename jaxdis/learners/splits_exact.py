@@ -59,12 +59,12 @@ class Exact(NamedTuple):
         sums = jax.lax.optimization_barrier(self._sums(state, gradient, node))  # read many times, computed once
         # From one code: rounding errors of differences of sums must not look like a side with samples.
         totals = Totals(sums[0][0].sum(axis=0), sums[2][0].sum(axis=0))
-        whole = Totals(*(part[None, None] for part in totals))
+        parent = Totals(*(part[None, None] for part in totals))
         ends = jax.lax.optimization_barrier(Totals(cumulated(sums[0]), cumulated(sums[2])))
         steps = self.order.shape[2]
-        edge = jnp.where(self.allowed[:, :, -1, None, None], gain_of(*ends, whole, self.least), -1.0)
+        edge = jnp.where(self.allowed[:, :, -1, None, None], gain_of(*ends, parent, self.least), -1.0)
         best = edge.max(axis=(0, 1))
-        bound = self._bound(sums, ends, whole, self._steepest(gradient))
+        bound = self._bound(sums, ends, parent, self._steepest(gradient))
         # Where no cut between runs is possible, any cut is accepted.
         sought = (bound > RESOLUTION) | (best < 0)[None, None]
         promising = (bound >= (best * (1 - SLACK))[None, None]) & sought & (bound >= 0)
@@ -96,7 +96,7 @@ class Exact(NamedTuple):
             held = jnp.where(inside, gradient, 0.0)
             for half, part in zip(left, (held, jnp.abs(held), jnp.where(inside, weights, 0.0)), strict=True):
                 half.append(row_histogram(self.runs, part, number))
-        sums = tuple(siblings(jnp.stack(half, axis=2), whole) for half, whole in zip(left, state, strict=True))
+        sums = tuple(siblings(jnp.stack(half, axis=2), parent) for half, parent in zip(left, state, strict=True))
         # Without weight there is no gradient; what remains is a rounding error.
         empty = sums[2] < self.least
         return tuple(jnp.where(empty, 0.0, part) for part in sums)
@@ -107,7 +107,7 @@ class Exact(NamedTuple):
         each = gradient * unit
         return jnp.maximum(each.max(axis=0), 1e-12), jnp.maximum(-each.min(axis=0), 1e-12)
 
-    def _bound(self, sums, ends: Totals, whole: Totals, steepest):
+    def _bound(self, sums, ends: Totals, parent: Totals, steepest):
         """An upper bound on the gain of any cut within a run.
 
         The gain is convex in the gradient and the weight of the left side. Along a run these start at the run's start
@@ -118,7 +118,7 @@ class Exact(NamedTuple):
         rise, fall = (magnitude + total) / 2, (magnitude - total) / 2
         up, down = (slope[None, None, None] for slope in steepest)
         start = Totals(ends.gradient - total, ends.weight - weight)
-        fewest, most = 2 * self.least, whole.weight - 2 * self.least
+        fewest, most = 2 * self.least, parent.weight - 2 * self.least
         top, bottom = start.gradient + rise, start.gradient - fall
         corners = [
             (top, start.weight + rise / up),
@@ -126,9 +126,9 @@ class Exact(NamedTuple):
             (bottom, start.weight + fall / down),
             (bottom, ends.weight - rise / up),
         ]
-        bound = jnp.maximum(gain_of(*start, whole, self.least), gain_of(*ends, whole, self.least))
+        bound = jnp.maximum(gain_of(*start, parent, self.least), gain_of(*ends, parent, self.least))
         for gradient, left in corners:
-            bound = jnp.maximum(bound, gain_of(gradient, jnp.clip(left, fewest, most), whole, self.least))
+            bound = jnp.maximum(bound, gain_of(gradient, jnp.clip(left, fewest, most), parent, self.least))
         # A run without samples of the node changes nothing; the cut before it is equivalent.
         open_before = jnp.pad(self.allowed[:, :-1, -1], ((0, 0), (1, 0)), constant_values=True)[:, :, None, None]
         return jnp.where((weight < self.least) & open_before, -1.0, bound)
@@ -159,8 +159,8 @@ class Exact(NamedTuple):
                 inside = _at(where, entry) == (rest // columns)[:, None].astype(node.dtype)
                 held, weight = jnp.where(inside, held, 0.0), jnp.where(inside, weight, 0.0)
             left = Totals(before.gradient[at][:, None] + running(held), before.weight[at][:, None] + running(weight))
-            whole = Totals(*(part[rest][:, None] for part in totals))
-            found = jnp.where(allowed[run], gain_of(*left, whole, self.least), -1.0)
+            parent = Totals(*(part[rest][:, None] for part in totals))
+            found = jnp.where(allowed[run], gain_of(*left, parent, self.least), -1.0)
             most = found.max(axis=1)
             first = _first(found >= most[:, None] * (1 - TIE))
             return done + TOGETHER, gain.at[cell].set(most, mode="drop"), place.at[cell].set(first, mode="drop")

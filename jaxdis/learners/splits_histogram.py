@@ -42,7 +42,7 @@ class Histogram(NamedTuple):
             sums = [row_histogram(self.bins, jnp.where(node == q, gradient, 0.0), num_bins) for q in left]
             halves = (sums, self._counts(node, left))
             sums, counts = (
-                siblings(cumulated(jnp.stack(half, axis=2)), whole) for half, whole in zip(halves, state, strict=True)
+                siblings(cumulated(jnp.stack(half, axis=2)), parent) for half, parent in zip(halves, state, strict=True)
             )
         gain = gain_of(sums, counts, Totals(*(part[None, None] for part in totals)), self.least)
         best = gain.max(axis=1)
@@ -132,7 +132,7 @@ def cumulated(histogram):
     return jax.lax.associative_scan(jnp.add, histogram, axis=1)
 
 
-def siblings(left, whole):
+def siblings(left, parent):
     """Combine ``[d, b, q, c]`` of left children and of their parents into ``[d, b, 2 q, c]``."""
-    both = jnp.stack([left, whole - left], axis=3)
+    both = jnp.stack([left, parent - left], axis=3)
     return both.reshape(*both.shape[:2], -1, both.shape[4])

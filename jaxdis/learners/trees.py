@@ -127,7 +127,7 @@ def grow(
             weights = jnp.broadcast_to(find.weights[:, None], gradient.shape)
             totals = Totals(node_sums(node, gradient, 2 * nodes), node_sums(node, weights, 2 * nodes))
         else:
-            totals = Totals(*(_children(part, whole - part) for part, whole in zip(left, totals, strict=True)))
+            totals = Totals(*(_children(part, total - part) for part, total in zip(left, totals, strict=True)))
     return levels, node
 
 

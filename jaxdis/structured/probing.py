@@ -140,8 +140,8 @@ def _ridge(plan: Plan, codes, columns, seen, penalty) -> _Fit:
     return _Fit(coefficients.reshape(slots, dims, -1), intercept, targets, error)
 
 
-def _best_start(codes, given, values, objects, m_step):
-    starts = [given, _clustered(codes)]
+def _best_start(codes, input_order, values, objects, m_step):
+    starts = [input_order, _clustered(codes)]
     if len(objects) and codes.shape[1] > 1:
         starts.append(_shared(codes, values, objects))
     starts = jnp.stack(starts)

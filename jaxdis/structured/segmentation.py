@@ -92,8 +92,8 @@ def ari(
     def pairs(counts):
         """Pairs within parts, as a share of all pairs."""
         ends = tuple(range(pixels.ndim, counts.ndim))
-        whole = jnp.expand_dims(pixels, ends)
-        return (counts / jnp.maximum(whole, 1.0) * safe_divide(counts - 1, whole - 1)).sum(axis=ends)
+        total = jnp.expand_dims(pixels, ends)
+        return (counts / jnp.maximum(total, 1.0) * safe_divide(counts - 1, total - 1)).sum(axis=ends)
 
     both, left, right = pairs(table), pairs(rows), pairs(columns)
     chance, most = left * right, (left + right) / 2
