@@ -109,7 +109,7 @@ def _fault(path: Path, wanted: dict) -> str | None:
     except (OSError, ValueError, EOFError, RecursionError) as error:
         return f"cannot be read ({error})"
     if not isinstance(described, dict):
-        return f"is described by {type(found).__name__}, needed a JSON object"
+        return f"is described by {type(described).__name__}, needed a JSON object"
     for what, value in wanted.items():
         if described.get(what) != value:
             return f"has {what} {described.get(what)}, needed {value}"

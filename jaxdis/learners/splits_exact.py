@@ -160,14 +160,14 @@ class Exact(NamedTuple):
                 held, weight = jnp.where(inside, held, 0.0), jnp.where(inside, weight, 0.0)
             left = Totals(before.gradient[at][:, None] + running(held), before.weight[at][:, None] + running(weight))
             parent = Totals(*(part[rest][:, None] for part in totals))
-            found = jnp.where(allowed[run], gain_of(*left, parent, self.least), -1.0)
-            most = found.max(axis=1)
-            first = _first(found >= most[:, None] * (1 - TIE))
+            gains = jnp.where(allowed[run], gain_of(*left, parent, self.least), -1.0)
+            most = gains.max(axis=1)
+            first = _first(gains >= most[:, None] * (1 - TIE))
             return done + TOGETHER, gain.at[cell].set(most, mode="drop"), place.at[cell].set(first, mode="drop")
 
         start = (jnp.int32(0), gain.reshape(-1), place.reshape(-1))
-        _, found, first = jax.lax.while_loop(lambda carry: carry[0] < count, some, start)
-        return found.reshape(gain.shape), first.reshape(gain.shape)
+        _, gains, first = jax.lax.while_loop(lambda carry: carry[0] < count, some, start)
+        return gains.reshape(gain.shape), first.reshape(gain.shape)
 
     def _halfway(self, node, splits: Splits, weight: Float[Array, "d r q c"]) -> Splits:
         """Thresholds halfway between the two samples of a node next to its cut, as in scikit-learn."""
