@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Int
 
 from jaxdis.learners.assignment import assign
 
-# All orders are tried for up to this many slots; a table of 8! = 40,320 orders would be slower than the search.
+# All orders are tried for up to this many slots; a table of 8! = 40,320 orders would not pay off.
 MOST_EXACT = 7
 # Samples and orders processed at once: temporaries stay below 24 MB, and 256 samples were fastest on a CPU.
 SAMPLES = 256
