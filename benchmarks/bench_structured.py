@@ -6,6 +6,12 @@ of small matrices that reach a tenth to a fifth of it. The M-step is a Gram matr
 
 Peer: for each of the 120 orders, permute the codes and predict (NumPy). ``bench_hundred_iterations`` has random codes
 and targets, on which orders go on changing for long; a group still stops early when none does any more.
+
+Planted orders recovered by Algorithm 1 as printed, from slots in random order (``start="given"``):
+
+    groups                                                                      recovered
+    as wide as in the paper's table 7                                           planted orders in about 10 iterations
+    ± 3 of 40 values in every property, noise of two thirds of their spread     2 to 10 %
 """
 
 import itertools

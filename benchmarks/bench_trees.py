@@ -25,6 +25,54 @@ Growth (20 stages, 4,000 samples, 10 codes, sizes 6 and 10; ms with histograms, 
 4,000, 8,000 samples 33, 48, 89 and 192, 207, 357; 5, 10, 20 codes 35, 48, 75 and 193, 207, 271; 16, 32, 64 classes 48,
 84, 92 and 207, 263, 497; 20, 40 stages 48, 106 and 207, 358. A member of a zoo of 1, 2, 8 (histograms): 43, 48, 45.
 Compile time does not depend on any of these: 8 to 10 s and 11 to 13 s at load 3.
+
+Convergence of boosting: differences of D and C (the entropy scores of the importances) and of accuracy, on noisy
+representations of factors with 2 to 40 values.
+
+    exact − mean of five random states of scikit-learn, six representations, n = 2,000
+                                                         D, C         accuracy of every factor
+    largest difference                                   0.003        0.004
+    spread of scikit-learn's states                      0.005        0.009
+    held-out cuts halfway between any neighbors                       up to −0.010
+    exclusive or, where no first cut gains anything      D is 0.46 to 0.61 over six states; 0.49 here
+
+    histogram (64 bins) − exact, n = 10,000              D            C
+    mixture, 3, 6, 40, 32 and 32 values                  0.001        0.005
+    of these, the first two (accuracy above 0.2)         0.008        0.013
+    rotation                                             0.010        0.007
+    two other mixtures                                   0.010, 0.005 0.008, 0.002
+    products of codes, one factor at accuracy 0.98       0.033        0.006      (128 bins: changes below 0.014)
+    40 values at accuracy 0.09                           −0.035       0.002      (128 bins: changes below 0.014)
+    accuracy: at most 0.005, except for +0.027 on one factor of ten values
+
+    histogram − exact, n = 2,000, D; bins:               64      128     255     1,000   2,000
+    rotation                                             0.017   0.005
+    products of codes, one factor at accuracy 0.98               −0.028  −0.049  −0.050  0.002
+    40 values at accuracy 0.09                                   −0.084  −0.068  −0.044  0.001
+
+    rotation, n = 2,000; stages:                         25      100     400
+    D, exact                                             0.332   0.301   0.294
+    D, histogram                                         0.335   0.306   0.300
+    accuracy, exact                                      0.809   0.837   0.843
+
+    rotation, exact; samples:                            500     2,000   10,000
+    D                                                    0.487   0.301   0.298
+    accuracy                                             0.797   0.837   0.879
+
+    other learners − exact, n = 2,000, 100 trees, D      rotation     mixture    (C alike)
+    LightGBM                                             0.01         0.01       (40 values: −0.07)
+    xgboost (default importance, gain per split)         −0.10        −0.08
+    scikit-learn's classifying forest                    −0.15        −0.26
+
+A forest needs more than 64 bins for a continuous factor that a code encodes exactly. On the teapots, depth 10 (error in
+units of the factor's deviation, for a factor that a code copies):
+
+    bins                             64      256     1,024   scikit-learn
+    error                            0.126   0.080   0.001   0.0005
+    D                                0.824   0.839   0.844   0.849 ± 0.003
+    C                                0.805   0.815   0.821   0.826 ± 0.001
+
+With a depth chosen for each factor on left-out samples, D is 0.866 and C is 0.848.
 """
 
 import os

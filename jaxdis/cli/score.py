@@ -1,4 +1,4 @@
-"""``jaxdis score``: metrics of arrays in a file."""
+"""``jaxdis score``: scores of the codes in a file."""
 
 import dataclasses
 import json
@@ -22,15 +22,15 @@ class Score:
     factors: Path | None = None
     """.npy of factors, if FILE is an .npy."""
     metrics: tuple[str, ...] = ("all",)
-    """Names as `jaxdis list metrics` shows them, or all."""
+    """Names of `jaxdis list metrics`, or all."""
     csv: Path | None = None
-    """Write one row a member here."""
+    """CSV file to write, with one row per member."""
     json: Path | None = None
-    """Write columns here."""
+    """JSON file to write, with one list per column."""
     seed: int = 0
-    """Of everything random."""
+    """Random seed."""
     batch_size: int | None = None
-    """Members at one time on one device; chosen by backend and memory when not given."""
+    """Members per batch on each device; by default chosen by backend and memory."""
     cache: Path | None = None
     """Folder for compiled programs (default: ~/.cache/jaxdis/programs)."""
 
@@ -45,9 +45,9 @@ class Score:
         self._check_outputs()
         terminal.start(self.cache)
         for path in filter(None, (self.csv, self.json)):
-            path.resolve().parent.mkdir(parents=True, exist_ok=True)  # not after hours of scoring
+            path.resolve().parent.mkdir(parents=True, exist_ok=True)  # fail before hours of scoring
         arrays = load_arrays(self.file, self.factors)
-        names = [name for given in self.metrics for name in given.split(",") if name]
+        names = [name for entry in self.metrics for name in entry.split(",") if name]
         with terminal.members_bar() as progress:
             scores = evaluate(
                 arrays.codes,
@@ -58,17 +58,17 @@ class Score:
                 batch_size=self.batch_size,
                 progress=progress,
             )
-        # Files first: whatever becomes of the terminal, nothing that was computed is lost.
+        # Files first, so that a failing terminal loses no results.
         if self.csv is not None:
             _write(self.csv, scores.to_csv())
         if self.json is not None:
-            # NaN is no JSON: null says that a score is undefined.
+            # JSON has no NaN: null marks an undefined score.
             columns = {name: _or_null(column) for name, column in scores.to_dict().items()}
             _write(self.json, json.dumps(columns, indent=1, allow_nan=False) + "\n")
         print_scores(scores, self.file.name)
 
     def _check_outputs(self) -> None:
-        """Outputs that can be written, and are no inputs, before anything is computed."""
+        """Check, before anything is computed, that outputs can be written and are not inputs."""
         inputs = [path for path in (self.file, self.factors) if path is not None]
         for option, path in (("--csv", self.csv), ("--json", self.json)):
             if path is None:
@@ -82,7 +82,7 @@ class Score:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file whole, through links; into a pipe or a device as it is."""
+    """Write a complete file or none, following links; write directly into a pipe or a device."""
     from jaxdis.files import write_whole
 
     path = path.resolve()
@@ -93,7 +93,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def print_scores(scores, title: str) -> None:
-    """A table to read: a value for one representation, mean and spread over members for a zoo."""
+    """Print a table: one value per metric for a single representation, mean and spread over members for a zoo."""
     import numpy as np
     from rich.table import Table
     from rich.text import Text

@@ -1,4 +1,4 @@
-"""``jaxdis study`` and ``jaxdis quickstart``: from one command to a report."""
+"""``jaxdis study`` and ``jaxdis quickstart``: a report from one command."""
 
 import dataclasses
 import inspect
@@ -12,17 +12,17 @@ from jaxdis.cli import terminal
 
 @dataclasses.dataclass(frozen=True)
 class Quickstart:
-    """The whole pipeline in minutes: draw dSprites, train a small zoo, score it, write a report for the browser.
+    """Run the whole pipeline in minutes: render dSprites, train a small zoo, score it and write an HTML report.
 
-    Run the same command again and it carries on where it stopped.
+    Running the same command again resumes it.
     """
 
     out: Path = Path("jaxdis-quickstart")
-    """The study's folder: results, results.csv, report.html."""
+    """The study's folder, for its results, results.csv and report.html."""
     seeds: int = 2
-    """Seeds of each objective and strength."""
+    """Number of seeds per objective and regularization strength."""
     steps: int = 1500
-    """Updates of each member."""
+    """Number of updates of each member."""
     cache: Path | None = None
     """Folder for compiled programs."""
 
@@ -35,46 +35,47 @@ class Quickstart:
 
 @dataclasses.dataclass(frozen=True)
 class Study:
-    """Run a study, see how far it is, write its report, or check every record.
+    """Run a study, show its progress, write its report, or verify its records.
 
-    Nothing that is finished is made again: run the same command after any failure and it carries on.
+    Stored results are never recomputed: after any failure, running the same command again resumes the study.
     """
 
     action: tyro.conf.Positional[Literal["run", "status", "report", "verify"]]
-    """run: make what is missing, then the report. verify: re-read every record; damaged ones are removed."""
+    """run: compute missing results, then write the report. status: show progress. report: write the report. verify:
+    read every record again and remove damaged ones."""
     name: tyro.conf.Positional[str]
-    """As `jaxdis list studies` shows it."""
+    """Name of a study of `jaxdis list studies`."""
     out: Path
     """The study's folder."""
     seeds: int | None = None
-    """Of each setting; the study's own number when not given."""
+    """Number of seeds per setting; the study's own number by default."""
     steps: int | None = None
-    """Updates of each member; the study's own number when not given."""
+    """Number of updates of each member; the study's own number by default."""
     train_samples: int | None = None
-    """Samples on which metrics are computed and learners trained (of the study calibration, samples of every
+    """Number of samples on which metrics are computed and learners trained (for the study calibration, samples per
     representation); the study's own number by default."""
     test_samples: int | None = None
-    """Held-out samples on which learners are evaluated; the study's own number by default."""
+    """Number of held-out samples on which learners are evaluated; the study's own number by default."""
     metrics: tuple[str, ...] = ("all",)
-    """Names as `jaxdis list metrics` shows them, or all; with the study calibration also table2: what computes the rows
-    of its paper's Table II."""
+    """Names of `jaxdis list metrics`, or all. The study calibration also accepts table2: the metrics of its paper's
+    Table II."""
     data: tuple[str, ...] = ()
-    """Data sets, as `jaxdis list data` shows them; the study's own when not given."""
+    """Names of `jaxdis list data`; by default the study's own data sets."""
     source: tuple[str, ...] = ()
     """NAME=PATH: the official file of a data set that is read from one."""
     data_option: tuple[str, ...] = ()
     """NAME.OPTION=VALUE: an option of such a data set, for example mpi3d.variant=real."""
     network: Literal["paper", "mlp"] | None = None
-    """mlp trains in minutes on a laptop; the study's own when not given."""
+    """mlp trains in minutes on a laptop; by default the study's own network."""
     parts: tuple[Literal["cases", "sweeps", "sizes"], ...] = ()
-    """Of the study calibration; all when not given. The cases tell what each metric responds to."""
+    """Parts of the study calibration; all by default. The cases show what each metric responds to."""
     extend: bool = False
-    """Let a folder that holds a smaller version of this study grow."""
+    """Extend the smaller version of this study that the folder holds."""
     executor: str | None = None
-    """processes:COUNT for workers on this machine, dask://HOST:PORT for those of a Dask scheduler, which must see the
-    folder under the same path; here when not given."""
+    """processes:COUNT for workers on this machine, or dask://HOST:PORT for those of a Dask scheduler, which must see
+    the folder under the same path; by default everything runs in this process."""
     plan: bool = False
-    """With run: print cells, arithmetic, time and disk, and run nothing."""
+    """With run: print the number of cells, FLOPs, time and disk space, and run nothing."""
     cache: Path | None = None
     """Folder for compiled programs."""
 
@@ -87,7 +88,7 @@ class Study:
             raise ValueError(f"study: needs one of {', '.join([*STUDIES, 'calibration'])}, got {self.name!r}")
         for name in ("plan", "extend", "executor"):
             if self.action != "run" and getattr(self, name) not in (None, False):
-                raise ValueError(f"{name}: goes with `study run` alone, got `study {self.action}`")
+                raise ValueError(f"{name}: needs `study run`, got `study {self.action}`")
         if self.action != "run" and not Store(self.out).begun:
             raise StoreError(f"out: needs the folder of a study, got {self.out}, which holds none")
         if self.action == "verify":
@@ -112,29 +113,29 @@ class Study:
         elif self.action == "report":
             terminal.console().print(f"report: {write_report(study, self.out)}", markup=False)
         else:
-            found = status(study, self.out)
-            for kind, total in found.total.items():
-                terminal.console().print(f"{kind}: {found.done[kind]} of {total}", markup=False)
+            progress = status(study, self.out)
+            for kind, total in progress.total.items():
+                terminal.console().print(f"{kind}: {progress.done[kind]} of {total}", markup=False)
 
     def _options(self, make) -> dict:
-        """What was given, checked to be something that this study takes."""
+        """The given options, after checking that this study has them."""
         from jaxdis.data import DATASETS
         from jaxdis.data.source import sources_of
 
         names = ("seeds", "steps", "train_samples", "test_samples", "data", "network", "parts")
-        given = {name: getattr(self, name) for name in names}
-        options = {name: value for name, value in given.items() if value not in (None, ())}
+        values = {name: getattr(self, name) for name in names}
+        options = {name: value for name, value in values.items() if value not in (None, ())}
         if self.source or self.data_option:
             options["sources"] = sources_of(self.source, self.data_option, DATASETS)
         known = inspect.signature(make).parameters
         for name in options:
             if name not in known:
                 raise ValueError(f"{name}: the study {self.name} takes {', '.join(known)}")
-        names = [name for given in self.metrics for name in given.split(",") if name]
+        names = [name for entry in self.metrics for name in entry.split(",") if name]
         return options if names == ["all"] else {**options, "metrics": names}
 
     def _calibrate(self) -> None:
-        """The certificate of metrics, which trains nothing."""
+        """Compute the certificate of metrics, which trains no models."""
         from jaxdis.study.certificate.calibration import calibrate, status
         from jaxdis.study.certificate.write import write_certificate
 
@@ -145,8 +146,8 @@ class Study:
         calibration = self._calibration()
         done, total = status(calibration, self.out)
         if self.plan:
-            words = f"{total:,} cells in all, {total - done:,} missing; nothing was run"
-            terminal.console().print(words, markup=False)
+            message = f"{total:,} cells in total, {total - done:,} missing; nothing was run"
+            terminal.console().print(message, markup=False)
             return
         if self.action == "status":
             terminal.console().print(f"score: {done} of {total}", markup=False)
@@ -162,11 +163,11 @@ class Study:
             terminal.console().print(f"wrote {path}", markup=False)
 
     def _calibration(self):
-        """What was asked for. ``train_samples`` are those of every representation."""
+        """The requested calibration, with ``train_samples`` samples per representation."""
         from jaxdis.study.certificate.calibration import Calibration
         from jaxdis.study.certificate.published import table_two_metrics
 
-        names = [name for given in self.metrics for name in given.split(",") if name]
+        names = [name for entry in self.metrics for name in entry.split(",") if name]
         sizes = {} if self.seeds is None else {"seeds": self.seeds, "size_seeds": self.seeds}
         if (n := self.train_samples) is not None:
             smaller = tuple(size for size in (100, 1000, 10_000, 50_000) if size < n)
@@ -182,7 +183,7 @@ class Study:
 
 
 def _print_responses(certificate) -> None:
-    """One line a column, whole at 80 columns."""
+    """Print one line per column, in at most 80 characters."""
     from rich.table import Table
 
     from jaxdis.study.certificate.write import short_response_table
@@ -202,14 +203,14 @@ def _print_responses(certificate) -> None:
 
 
 def _verify(out: Path) -> None:
-    """Re-read every record of a folder, whatever study it holds."""
+    """Read every record of a folder again, whatever study it holds."""
     from jaxdis.study.store import Store
 
     damaged = list(Store(out).verify())
     for kind, name, reason in damaged:
         terminal.console().print(f"removed {kind} {name}: {terminal.one_line(reason)}", markup=False)
-    again = "; run the study again to make them anew" if damaged else ""
-    terminal.console().print(f"{len(damaged)} damaged records{again}", markup=False)
+    advice = "; run the study again to recompute them" if damaged else ""
+    terminal.console().print(f"{len(damaged)} damaged records{advice}", markup=False)
 
 
 def _print_plan(study, out: Path, *, extend: bool) -> None:
@@ -217,17 +218,15 @@ def _print_plan(study, out: Path, *, extend: bool) -> None:
 
     from jaxdis.study.cost import plan
 
-    table = Table("cells", "in all", "missing", "FLOPs", "time here, about", "disk", title=f"study {study.name}")
+    table = Table("cells", "total", "missing", "FLOPs", "time here (approx.)", "disk", title=f"study {study.name}")
     costs = plan(study, out, extend=extend)
     for kind, cost in costs.items():
         flops = f"{cost.flops:.2g}" if cost.flops else ""
         disk = f"{cost.disk_bytes / 1e6:,.0f} MB"
         table.add_row(kind, f"{cost.cells:,}", f"{cost.missing:,}", flops, _duration(cost.seconds), disk)
     terminal.console().print(table)
-    whole = sum(cost.seconds for cost in costs.values()), sum(cost.disk_bytes for cost in costs.values()) / 1e6
-    terminal.console().print(
-        f"in all about {_duration(whole[0])} and {whole[1]:,.0f} MB; nothing was run", markup=False
-    )
+    seconds, disk = sum(cost.seconds for cost in costs.values()), sum(cost.disk_bytes for cost in costs.values()) / 1e6
+    terminal.console().print(f"total: about {_duration(seconds)} and {disk:,.0f} MB; nothing was run", markup=False)
 
 
 def _duration(seconds: float) -> str:
@@ -243,20 +242,20 @@ def _run_study(study, out: Path, *, extend: bool, executor=None) -> None:
     from jaxdis.study.report.report import write_report
     from jaxdis.study.run import run, status
 
-    found = status(study, out, extend=extend)
+    before = status(study, out, extend=extend)
     columns = TextColumn("{task.description:<7}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     console = terminal.console(error=True)
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
         tasks = {
-            kind: bar.add_task(kind, total=total, completed=found.done[kind]) for kind, total in found.total.items()
+            kind: bar.add_task(kind, total=total, completed=before.done[kind]) for kind, total in before.total.items()
         }
-        seen = dict(found.done)
+        seen = dict(before.done)
 
         def progress(kind: str, done: float | int) -> None:
             bar.update(tasks[kind], completed=round(seen[kind] + done, 1))
 
         run(study, out, extend=extend, executor=executor, progress=progress)
-        for kind, total in found.total.items():
+        for kind, total in before.total.items():
             bar.update(tasks[kind], completed=total)
     report = write_report(study, out)
     terminal.console().print(f"table:  {out / 'results.csv'}", markup=False)

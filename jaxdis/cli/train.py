@@ -1,4 +1,4 @@
-"""``jaxdis train``: a zoo of autoencoders."""
+"""``jaxdis train``: train a zoo of autoencoders."""
 
 import dataclasses
 from pathlib import Path
@@ -17,7 +17,7 @@ class Train:
     """
 
     out: Path
-    """Folder of this run alone, for run.json, checkpoints/ and zoo.npz."""
+    """Folder for this run only, with run.json, checkpoints/ and zoo.npz."""
     data: str = "dsprites"
     """Name of a data set of `jaxdis list data`."""
     source: tuple[str, ...] = ()
@@ -31,7 +31,7 @@ class Train:
     gamma: tuple[float, ...] = ()
     """Weights γ of factor, and of the deviation from the capacity of annealed."""
     capacity: tuple[float, ...] = ()
-    """Final capacities of annealed, nats."""
+    """Final capacities of annealed, in nats."""
     lambda_off_diagonal: tuple[float, ...] = ()
     """Weights λ_od of dip_i and dip_ii."""
     learning_rate: float | None = None
@@ -39,7 +39,7 @@ class Train:
     seeds: int = 1
     """Number of seeds (0, 1, …) per setting."""
     steps: int = 3000
-    """Updates of each member."""
+    """Number of updates of each member."""
     network: Literal["mlp", "locatello", "burgess"] = "mlp"
     """mlp trains in minutes on a laptop; the others are published convolutional networks."""
     cache: Path | None = None

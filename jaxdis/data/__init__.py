@@ -1,4 +1,4 @@
-"""Factors → images: data sets rendered by pure functions, and the official files behind the same interface.
+"""Factors → images: data sets rendered by pure functions, and the official files with the same interface.
 
 >>> space, render = jaxdis.data.dsprites()
 >>> images = render(space.sample(jax.random.key(0), 64))  # [64, 64, 64, 1], float32 in [0, 1]

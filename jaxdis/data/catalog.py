@@ -1,4 +1,4 @@
-"""One function a data set, each returning (space, render)."""
+"""One function per data set, each returning (space, render)."""
 
 import dataclasses
 from pathlib import Path
@@ -22,9 +22,10 @@ def dsprites(source: str | Path | None = None, *, cached: bool = False, dtype="f
     """dSprites (Matthey et al. 2017): a white square, ellipse or heart on black, [64, 64, 1].
 
     Args:
-      source: the official npz or hdf5 file, or a folder of tensorflow-datasets with a prepared ``dsprites``; None draws
-        by formula.
-      cached: gather from the packed lattice (377 MB in memory and on disk, built once in seconds) instead of drawing.
+      source: the official npz or hdf5 file, or a folder of tensorflow-datasets with a prepared ``dsprites``; None
+        renders the images.
+      cached: whether to gather from the packed lattice (377 MB in memory and on disk, built once in seconds) instead of
+        rendering.
       dtype: "float32" in [0, 1] or "uint8" in 0…255.
     """
     return _of_sprites(sprites.draw, sprites.SPACE, 1, False, source, cached, dtype)
@@ -32,29 +33,30 @@ def dsprites(source: str | Path | None = None, *, cached: bool = False, dtype="f
 
 @checked
 def color_dsprites(source: str | Path | None = None, *, cached: bool = False, dtype="float32") -> Pair:
-    """Color-dSprites (Locatello et al. 2019): the sprite in a random color, [64, 64, 3]; arguments as
-    :func:`dsprites`."""
+    """Color-dSprites (Locatello et al. 2019): the sprite in a random color, [64, 64, 3]; see :func:`dsprites`."""
     return _of_sprites(sprite_variants.draw_colored, sprites.SPACE, 3, True, source, cached, dtype)
 
 
 @checked
 def noisy_dsprites(source: str | Path | None = None, *, cached: bool = False, dtype="float32") -> Pair:
-    """Noisy-dSprites (Locatello et al. 2019): the sprite on noise, [64, 64, 3]; arguments as :func:`dsprites`."""
+    """Noisy-dSprites (Locatello et al. 2019): the sprite on noise, [64, 64, 3]; see :func:`dsprites`."""
     return _of_sprites(sprite_variants.draw_noisy, sprites.SPACE, 3, True, source, cached, dtype)
 
 
 @checked
 def scream_dsprites(painting=None, source: str | Path | None = None, *, cached: bool = False, dtype="float32") -> Pair:
-    """Scream-dSprites (Locatello et al. 2019): the sprite as a negative on a piece of a painting, [64, 64, 3].
+    """Scream-dSprites (Locatello et al. 2019): the sprite as a negative on a patch of a painting, [64, 64, 3].
 
-    ``painting`` is a picture file of The Scream, or an array float32 [height, width, 3] in [0, 1]; None takes
-    ``the_scream.jpg`` of the cache folder. The other arguments are those of :func:`dsprites`.
+    Args:
+      painting: a picture file of The Scream, or a float32 array [height, width, 3] in [0, 1]; None reads
+        ``the_scream.jpg`` in the cache folder.
+      source, cached, dtype: as for :func:`dsprites`.
 
     Raises:
-      FileNotFoundError: without the painting, saying what to put where.
+      FileNotFoundError: without the painting; the message says where to save it.
     """
-    given = isinstance(painting, np.ndarray)
-    picture = sprite_variants.checked_painting(painting) if given else sprite_variants.load_painting(painting)
+    is_array = isinstance(painting, np.ndarray)
+    picture = sprite_variants.checked_painting(painting) if is_array else sprite_variants.load_painting(painting)
     space, render = _of_sprites(sprite_variants.draw_painted, sprites.SPACE, 3, True, source, cached, dtype)
     return space, dataclasses.replace(render, tables=(*render.tables, jnp.asarray(picture)))
 
@@ -68,10 +70,13 @@ def multi_dsprites(
     cached: bool = False,
     dtype="float32",
 ) -> Pair:
-    """Multi-dSprites (Dang-Nhu 2022): 1 to 5 colored sprites hiding one another on a colored ground, [64, 64, 3].
+    """Multi-dSprites (Dang-Nhu 2022): 1 to 5 colored, mutually occluding sprites on a colored background, [64, 64, 3].
 
-    Masks and factors object by object: :func:`jaxdis.data.multi_sprites.scene` and ``parts``. The other arguments are
-    those of :func:`dsprites`.
+    See :func:`jaxdis.data.multi_sprites.scene` and ``parts`` for masks and the factors of each object.
+
+    Args:
+      max_objects, min_objects: range of the number of objects.
+      source, cached, dtype: as for :func:`dsprites`.
     """
     space = multi_sprites.space(max_objects, min_objects)
     return _of_sprites(multi_sprites.Painter(min_objects), space, 3, False, source, cached, dtype)
@@ -82,10 +87,11 @@ def shapes3d(source: str | Path | None = None, *, cached: bool = True, resident:
     """Shapes3D (Burgess and Kim 2018): an object in a room, six factors, [64, 64, 3].
 
     Args:
-      source: the official hdf5 file, or a folder of tensorflow-datasets with a prepared ``shapes3d``; None renders.
-      cached: gather from traced layers (183 MB in memory and on disk, built once in seconds) instead of tracing each
-        image; of no effect with a ``source``.
-      resident: copy all images of ``source`` to the device (5.9 GB) instead of leaving them on disk.
+      source: the official hdf5 file, or a folder of tensorflow-datasets with a prepared ``shapes3d``; None renders the
+        images.
+      cached: whether to gather from traced layers (183 MB in memory and on disk, built once in seconds) instead of
+        tracing each image; ignored with a ``source``.
+      resident: whether to copy all images of ``source`` to the device (5.9 GB) instead of leaving them on disk.
       dtype: "float32" in [0, 1] or "uint8" in 0…255.
     """
     space, dtype = SHAPES3D_SPACE, checked_dtype(dtype)
@@ -101,9 +107,12 @@ def shapes3d(source: str | Path | None = None, *, cached: bool = True, resident:
 def mpi3d(source: str | Path | None = None, variant: str = "toy", *, resident: bool = False, dtype="float32") -> Pair:
     """MPI3D (Gondal et al. 2019): a robot arm, seven factors, [64, 64, 3], read in place from the official npz.
 
-    ``variant`` is "toy", "realistic", "real" (1 036 800 images each), "complex" or "challenge" (460 800; the second is
-    any file of the 2019 competition). ``resident`` copies all images to the device (12.7 GB) instead of leaving them on
-    disk.
+    Args:
+      source: the official npz file.
+      variant: "toy", "realistic", "real" (1 036 800 images each), "complex" or "challenge" (460 800 each; the latter is
+        any file of the 2019 competition).
+      resident: whether to copy all images to the device (12.7 GB) instead of leaving them on disk.
+      dtype: "float32" in [0, 1] or "uint8" in 0…255.
     """
     from jaxdis.data.files import mpi3d as files
 
@@ -113,7 +122,12 @@ def mpi3d(source: str | Path | None = None, variant: str = "toy", *, resident: b
 
 @checked
 def cars3d(source: str | Path | None = None, *, dtype="float32") -> Pair:
-    """Cars3D (Reed et al. 2015): 183 cars from 4 × 24 sides, [64, 64, 3], from the official archive or its folder."""
+    """Cars3D (Reed et al. 2015): 183 cars from 4 × 24 viewpoints, [64, 64, 3].
+
+    Args:
+      source: the official archive or its folder.
+      dtype: "float32" in [0, 1] or "uint8" in 0…255.
+    """
     from jaxdis.data.files import cars3d as files
 
     source = _needed(source, "cars3d", "official archive or the folder in it")
@@ -125,8 +139,12 @@ def cars3d(source: str | Path | None = None, *, dtype="float32") -> Pair:
 def smallnorb(source: str | Path | None = None, *, dtype="float32") -> Pair:
     """SmallNORB (LeCun et al. 2004): toys under a turning camera and lamp, four factors, [64, 64, 1].
 
-    ``source`` is the folder of the six official matrices, or a folder of tensorflow-datasets with a prepared
-    ``smallnorb``. Which of the ten toys of a category is seen is no factor: it is drawn for every image, from the key.
+    The instance (which of the ten toys of a category is shown) is not a factor: it is drawn for every image, from the
+    key.
+
+    Args:
+      source: the folder of the six official matrices, or a folder of tensorflow-datasets with a prepared ``smallnorb``.
+      dtype: "float32" in [0, 1] or "uint8" in 0…255.
     """
     from jaxdis.data.files import smallnorb as files
 
@@ -144,19 +162,19 @@ def smallnorb(source: str | Path | None = None, *, dtype="float32") -> Pair:
 
 @checked
 def standin_turntable(*, dtype="float32") -> Pair:
-    """NOT Cars3D: 183 box cars from 4 × 24 sides, [64, 64, 3], with its factors and sizes."""
+    """NOT Cars3D: 183 box cars from 4 × 24 viewpoints, [64, 64, 3], with its factors and sizes."""
     return _standin(standins.TURNTABLE_SPACE, standins.draw_turntable, 3, False, dtype)
 
 
 @checked
 def standin_gray_turntable(*, dtype="float32") -> Pair:
-    """NOT SmallNORB: gray toys of boxes, [64, 64, 1], with its factors and sizes and a hidden instance of ten."""
+    """NOT SmallNORB: gray toys made of boxes, [64, 64, 1], with its factors and sizes and ten hidden instances."""
     return _standin(standins.GRAY_TURNTABLE_SPACE, standins.draw_gray_turntable, 1, True, dtype)
 
 
 @checked
 def standin_arm(*, dtype="float32") -> Pair:
-    """NOT MPI3D: an arm of one link with an object at its tip, [64, 64, 3], with its factors and sizes."""
+    """NOT MPI3D: an arm with one link and an object at its tip, [64, 64, 3], with its factors and sizes."""
     return _standin(standins.ARM_SPACE, standins.draw_arm, 3, False, dtype)
 
 
@@ -175,7 +193,7 @@ def _gathered(tables, draw, space, shape, dtype, draws_noise, name) -> Render:
 
 
 def _from_disk(open_images, path, space, dtype, name, resident) -> Render:
-    """A lattice of color images that stays on disk, or is copied whole to the device."""
+    """A lattice of color images that stays on disk, or is copied to the device as a whole."""
     if resident:
         tables = (lattice.on_device(open_images(str(path))),)
         return _gathered(tables, Gather(space), space, (64, 64, 3), dtype, False, name)
@@ -184,7 +202,7 @@ def _from_disk(open_images, path, space, dtype, name, resident) -> Render:
 
 
 def _shapes3d_images(source: Path) -> tuple:
-    """How to open the decoded lattice, and where it is."""
+    """A function that opens the decoded lattice, and its path."""
     if source.is_dir():
         from jaxdis.data.files import tfds
 
@@ -197,7 +215,7 @@ def _shapes3d_images(source: Path) -> tuple:
 
 
 def _of_sprites(draw, space, channels, draws_noise, source, cached, dtype) -> Pair:
-    """A set drawn from dSprites: by its formula, from its packed lattice, or from its official file."""
+    """A set based on dSprites: rendered by formula, or read from its packed lattice or its official file."""
     tables, name = (), "procedural"
     if source is not None:
         tables, name = (lattice.on_device(_dsprites_words(Path(source))),), f"file:{Path(source).name}"

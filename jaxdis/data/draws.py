@@ -1,7 +1,7 @@
-"""How :class:`~jaxdis.data.factors.FactorSpace` draws cells: exactly, without rejection, whatever is held out.
+"""How :class:`~jaxdis.data.factors.FactorSpace` draws cells: exactly and without rejection, whatever is held out.
 
-Factors that a restriction or a correlation ties together are drawn as one, from the list of their allowed joint cells;
-all others are drawn freely beside them.
+Factors that a restriction or a correlation ties together are drawn jointly, from the list of their allowed cells; all
+others are drawn independently.
 """
 
 import functools
@@ -14,21 +14,21 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Key, Num
 
-# `jax.random.randint` is exactly uniform up to this span (beyond it its product of remainders overflows), so free
+# `jax.random.randint` is exactly uniform up to this span (beyond it, its product of remainders overflows), so free
 # factors are drawn as a few mixed-radix digits.
 _DIGIT = 2**16
-# The cells of tied factors are listed in a constant of the program; more than this is refused.
+# The cells of tied factors are a constant of the program; more than this many raise an error.
 _LISTED = 2**20
 
 
-# Samples in a region that is left out are drawn again, at most so many times.
+# Samples in a region that is left out are drawn again, at most this many times.
 MOST_REDRAWS = 10_000
 
 
 def redrawn(draw: Callable, allowed: Callable, key: Key[Array, ""]) -> Num[Array, "n k"]:
     """``draw(key)``, in which samples that are not allowed are replaced by those of further draws."""
 
-    def again(state):
+    def redraw(state):
         number, samples, keep = state
         fresh = draw(jax.random.fold_in(key, number))
         samples = jnp.where(keep[:, None], samples, fresh)
@@ -36,11 +36,11 @@ def redrawn(draw: Callable, allowed: Callable, key: Key[Array, ""]) -> Num[Array
 
     first = draw(key)
     start = (jnp.int32(1), first, allowed(first))
-    return jax.lax.while_loop(lambda state: ~state[2].all() & (state[0] < MOST_REDRAWS), again, start)[1]
+    return jax.lax.while_loop(lambda state: ~state[2].all() & (state[0] < MOST_REDRAWS), redraw, start)[1]
 
 
 class Lattice(NamedTuple):
-    """What :class:`~jaxdis.data.factors.FactorSpace` says of its cells; its attributes are described there."""
+    """What determines the cells of a :class:`~jaxdis.data.factors.FactorSpace`; see there for the attributes."""
 
     sizes: tuple[int, ...]
     excluded: tuple[tuple[tuple[int, int], ...], ...]
@@ -61,7 +61,7 @@ class Listed(NamedTuple):
 
 @functools.lru_cache(maxsize=256)
 def listed(lattice: Lattice) -> Listed:
-    """The tied factors of a lattice; one without restrictions has the single empty cell."""
+    """The tied factors of a lattice; a lattice without restrictions has a single empty cell."""
     named = {position for pairs in (*lattice.excluded, lattice.fixed) for position, _ in pairs}
     positions = tuple(sorted(named | set(lattice.correlation[:2] if lattice.correlation else ())))
     fixed = dict(lattice.fixed)
@@ -92,7 +92,7 @@ def cells(lattice: Lattice, key: Key[Array, ""], n: int) -> Int[Array, "n k"]:
 def cells_given(
     lattice: Lattice, key: Key[Array, ""], factor: Int[Array, ""], value: Int[Array, " n"]
 ) -> Int[Array, "n k"]:
-    """One cell for each value, drawn given that ``factor`` takes it."""
+    """One cell per value, drawn given that ``factor`` has this value."""
     tied = listed(lattice)
     tied_key, free_key = jax.random.split(key)
     slots = np.full(len(lattice.sizes), -1, np.int32)
@@ -113,7 +113,7 @@ def cells_given(
 def _pick(
     key: Key[Array, ""], match: Int[Array, " c"], weights: np.ndarray | None, shape: tuple[int, ...]
 ) -> Int[Array, "..."]:
-    """Rows drawn from those that match, equally likely or by weight."""
+    """Rows drawn from those that match, uniformly or by weight."""
     if len(match) == 1:
         return jnp.zeros(shape, jnp.int32)
     if weights is None:
@@ -123,12 +123,12 @@ def _pick(
         total = jnp.cumsum(match.astype(jnp.float32) * weights)
         draw = jax.random.uniform(key, shape) * total[-1]
     row = jnp.searchsorted(total, draw, side="right")
-    # A float draw may round up to the total itself; the last matching row owns that point.
+    # A float draw may round up to the total itself; that point belongs to the last matching row.
     return jnp.minimum(row, jnp.searchsorted(total, total[-1], side="left")).astype(jnp.int32)
 
 
 def _completed(lattice: Lattice, key: Key[Array, ""], tied: Int[Array, "n r"]) -> Int[Array, "n k"]:
-    """Free factors drawn uniformly, put in their columns beside the tied ones."""
+    """The tied factors together with the free factors, which are drawn uniformly."""
     positions = listed(lattice).positions
     columns = {j: tied[:, slot] for slot, j in enumerate(positions)}
     for number, digit in enumerate(_digits(lattice.sizes, positions)):
@@ -141,7 +141,7 @@ def _completed(lattice: Lattice, key: Key[Array, ""], tied: Int[Array, "n r"]) -
 
 @functools.lru_cache(maxsize=256)
 def _digits(sizes: tuple[int, ...], tied: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
-    """Free factors in groups whose joint number of values one exact draw can cover."""
+    """Free factors in groups whose joint number of values a single exact draw can cover."""
     groups: list[list[int]] = [[]]
     for j in (j for j in range(len(sizes)) if j not in tied):
         if groups[-1] and np.prod([sizes[i] for i in [*groups[-1], j]]) > _DIGIT:

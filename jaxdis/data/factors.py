@@ -1,4 +1,4 @@
-"""Spaces of ground-truth factors: every way of sampling them that a training run or a metric needs."""
+"""Spaces of ground-truth factors: all ways of sampling them that training and metrics need."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ from jaxdis.data.regions import Complement
 from jaxdis.options import Count, Natural, Range, checked, checked_value, listed, shown
 from jaxdis.typing import Factors
 
-# The values of a factor are held one by one.
+# The values of a factor are stored individually.
 MOST_VALUES = 2**20
 
 
@@ -26,18 +26,18 @@ class FactorSpace:
     Attributes:
       names: k distinct names.
       sizes: number of values of each factor; None for a continuous factor.
-      values: the real value of each factor at each class number (hues, radians, positions), k tuples; the
+      values: k entries: the real values of a factor (hues, radians, positions) by class number, or the
         :class:`Interval` of a continuous factor.
       excluded: combinations that :meth:`sample` never yields; each is a tuple of (factor position, class number).
-      fixed: (factor position, class number or value) pairs that :meth:`sample` always yields.
+      fixed: (factor position, class number or value) pairs that every sample has.
       correlation: (first position, second position, width), or None for independent factors.
       regions: functions of factors ``[n, k]``, True where :meth:`sample` never draws.
 
-    Construct it by :meth:`of`; narrow it by :meth:`without`, :meth:`outside`, :meth:`only` and :meth:`correlated`.
-    Factors ``[..., k]`` are int32 class numbers; in a space with continuous factors they are float32, in which class
-    numbers are whole. Samplers are pure functions of a typed key and may be jitted and vmapped.
+    Construct it with :meth:`of`; narrow it with :meth:`without`, :meth:`outside`, :meth:`only` and :meth:`correlated`.
+    Factors ``[..., k]`` are int32 class numbers; in a space with continuous factors they are float32, and class numbers
+    are whole. Samplers are pure functions of a typed key and can be jitted and vmapped.
 
-    A space of discrete factors alone is a lattice, whose cells are numbered with the last factor fastest.
+    A space of discrete factors only is a lattice, whose cells are numbered with the last factor fastest.
     """
 
     names: tuple[str, ...]
@@ -76,13 +76,13 @@ class FactorSpace:
 
     @property
     def num_lattice(self) -> int:
-        """Cells of the whole lattice, without restrictions."""
+        """Number of cells of the whole lattice, without restrictions."""
         self._check_lattice("num_lattice")
         return int(np.prod(np.array(self.sizes, object)))
 
     @property
     def num_cells(self) -> int:
-        """Cells that :meth:`sample` can yield."""
+        """Number of cells that :meth:`sample` can yield."""
         self._check_lattice("num_cells")
         if self.regions:
             return len(self.cells())
@@ -91,7 +91,7 @@ class FactorSpace:
         return len(listed.cells) * int(np.prod(np.array(free, object)))
 
     def position(self, factor: str | int) -> int:
-        """The column of a factor given by name or number."""
+        """The column of a factor, given by name or number."""
         if isinstance(factor, str):
             if factor not in self.names:
                 raise ValueError(f"factor: needs one of {', '.join(self.names)}, got {shown(factor)}")
@@ -145,7 +145,7 @@ class FactorSpace:
         return keep
 
     def cells(self) -> np.ndarray:
-        """Lattice indices of all allowed cells on the host, ascending int32: the test set of a held-out combination."""
+        """Lattice indices of all allowed cells, ascending int32 on the host: the test set of a held-out combination."""
         self._check_lattice("cells")
         everything = np.arange(self.num_lattice, dtype=np.int32)
         strides, sizes = self._strides(), np.array(self.sizes, np.int32)
@@ -168,12 +168,12 @@ class FactorSpace:
 
     @checked
     def without(self, combination: Mapping[str, int]) -> "FactorSpace":
-        """The space whose samples never hold the combination (factor name → class number); uniform otherwise."""
+        """The space whose samples never have the combination (factor name → class number); uniform otherwise."""
         return self._narrowed(excluded=(*self.excluded, self._checked(combination)))
 
     @checked
     def only(self, combination: Mapping[str, int | float]) -> "FactorSpace":
-        """The space whose samples always hold the combination, and are uniform otherwise.
+        """The space whose samples always have the combination; uniform otherwise.
 
         ``combination`` maps factor names to class numbers, or to values of continuous factors.
         """
@@ -184,10 +184,10 @@ class FactorSpace:
 
         Args:
           region: pure function of factors ``[n, k]`` to truth values ``[n]``. It must be defined at the top level of a
-            module, since it is part of the identity of the space.
+            module, because it is part of the identity of the space.
 
         Raises:
-          ValueError: for a region that returns something else, or that 10,000 random samples never leave.
+          ValueError: for a region that returns something else, or that contains all of 10,000 random samples.
         """
         if not callable(region):
             raise ValueError(f"region: needs a function of factors [n, k], got {shown(region)}")
@@ -200,17 +200,17 @@ class FactorSpace:
         return dataclasses.replace(self, regions=(*self.regions, region))
 
     def inside(self, region) -> "FactorSpace":
-        """The space whose samples are all in a region; arguments and errors as :meth:`outside`."""
+        """The space whose samples are all in a region; arguments and errors as for :meth:`outside`."""
         return self.outside(Complement(region))
 
     @checked
     def correlated(self, first: str | int, second: str | int, width: float) -> "FactorSpace":
-        """The space whose samples tie two factors: p(a, b) ∝ exp(−(a − b)² / 2σ²), a and b scaled to [0, 1].
+        """The space in which two factors are correlated: p(a, b) ∝ exp(−(a − b)² / 2σ²), a and b scaled to [0, 1].
 
-        σ = ``width``: 0.2 ties them strongly, a large one leaves them independent; every cell keeps a positive
-        probability in exact arithmetic. The other factors stay uniform.
+        σ is ``width``: 0.2 is a strong correlation, and large values leave the factors independent; every cell keeps a
+        positive probability in exact arithmetic. The other factors stay uniform.
 
-        Source: Träuble et al. 2021, "On disentangled representations learned from correlated data", section 4.
+        Reference: Träuble et al. 2021, "On disentangled representations learned from correlated data", section 4.
         """
         first, second = self.position(first), self.position(second)
         if {first, second} & set(self.continuous):
@@ -239,7 +239,7 @@ class FactorSpace:
                 name, span = self.names[position], self.values[position]
                 if not continuous:
                     raise ValueError(
-                        f"combination: needs discrete factors, got {name!r}; leave a region out by outside"
+                        f"combination: needs discrete factors, got {name!r}; use outside to leave out a region"
                     )
                 if not span.low <= value <= span.high:
                     raise ValueError(
@@ -265,8 +265,8 @@ class FactorSpace:
     def fix(self, key: Key[Array, ""], factor: str | int | Int[Array, ""], n: Natural) -> Num[Array, "n k"]:
         """n samples that share the value of one factor: a batch of the FactorVAE metric (Kim and Mnih 2018, §4).
 
-        The shared value is that of a random sample; the others are drawn given it. ``factor`` may be traced, so that
-        ``vmap`` over keys and factors makes all batches of a metric at once.
+        The shared value is that of a random sample; the other factors are drawn given this value. ``factor`` may be
+        traced, so that ``vmap`` over keys and factors draws all batches of a metric at once.
         """
         first, rest = jax.random.split(key)
         factor = self._traced(factor)
@@ -277,10 +277,10 @@ class FactorSpace:
     def given(
         self, key: Key[Array, ""], factor: str | int | Int[Array, ""], value: Num[Array, " n"]
     ) -> Num[Array, "n k"]:
-        """One sample per value, drawn given that the factor takes it: an intervention on that factor.
+        """One sample per value, drawn given that the factor has this value: an intervention on that factor.
 
-        With regions left out, a sample that :data:`jaxdis.data.draws.MOST_REDRAWS` attempts did not find outside of
-        them is returned as it is.
+        If regions are left out, a sample that is still inside one after :data:`jaxdis.data.draws.MOST_REDRAWS` attempts
+        is returned unchanged.
         """
         factor = self._traced(factor)
 
@@ -305,11 +305,15 @@ class FactorSpace:
     def local_group(
         self, key: Key[Array, ""], n: Natural, radius: Mapping[str, int | float | None], circular: tuple[str, ...] = ()
     ) -> Num[Array, "n k"]:
-        """n samples near a random one: a group of Algorithm 2 of Dang-Nhu 2022; ``vmap`` over keys for many groups.
+        """n samples near a random one: a group of Algorithm 2 of Dang-Nhu 2022. Use ``vmap`` over keys for many groups.
 
-        ``radius`` gives steps (of a continuous factor a distance) in each direction for each factor, None (or no entry)
-        for a free factor. Values are uniform in the neighborhood, which ends at the ends of the factor; ``circular``
-        factors continue at the other end. (The paper does not specify which; it writes ``a[i−1], a[i], a[i+1]``.)
+        Args:
+          radius: for each factor the number of steps in each direction (a distance for a continuous factor); None, or
+            no entry, leaves a factor free.
+          circular: factors that continue at the other end. The neighborhood of any other factor ends at the ends of the
+            factor. (The paper does not specify which; it writes ``a[i−1], a[i], a[i+1]``.)
+
+        Values are uniform in the neighborhood.
         """
         if self.excluded or self.correlation or self.regions:
             raise ValueError("local_group: needs a space without held-out combinations, regions or correlation")
@@ -352,8 +356,8 @@ class FactorSpace:
     ) -> Num[Array, "n k"]:
         """``groups`` groups of :meth:`local_group`, one after another: n = groups · samples.
 
-        The evaluation set of Algorithm 2 (Dang-Nhu 2022, App. C.1; 10 groups of 5,000 in C.4), over whose groups
-        :func:`jaxdis.evaluate_structured` averages.
+        This is the evaluation set of Algorithm 2 (Dang-Nhu 2022, App. C.1; 10 groups of 5,000 in C.4);
+        :func:`jaxdis.evaluate_structured` averages over its groups.
         """
         keys = jax.random.split(key, groups)
         drawn = jax.vmap(lambda key: self.local_group(key, samples, radius, circular))(keys)
@@ -364,7 +368,7 @@ class FactorSpace:
 
     @property
     def _class_sizes(self) -> tuple[int, ...]:
-        """Numbers of classes; a continuous factor is a single one."""
+        """Numbers of classes; a continuous factor counts as one class."""
         return tuple(size or 1 for size in self.sizes)
 
     def _lattice(self) -> draws.Lattice:
@@ -372,7 +376,7 @@ class FactorSpace:
         return draws.Lattice(self._class_sizes, self.excluded, fixed, self.correlation)
 
     def _anywhere(self, key, cells: Int[Array, "n k"]) -> Num[Array, "n k"]:
-        """Cells with their continuous factors drawn from the whole interval."""
+        """Cells, with continuous factors drawn from their whole interval."""
         return intervals.completed(cells, self._spans(), lambda j, span: intervals.uniform(key, j, span, len(cells)))
 
     def _spans(self) -> dict[int, Interval | float]:
@@ -385,7 +389,7 @@ class FactorSpace:
 
 
 def _values(name: str, given) -> tuple[float, ...] | Interval:
-    """The values of a factor from their number, from a sequence of them, or an interval."""
+    """The values of a factor from their number, from a sequence, or from an interval."""
     if isinstance(given, Interval):
         return given
     if isinstance(given, int | np.integer):

@@ -1,4 +1,4 @@
-"""Drawing by look-up: images taken from a lattice on the device, or from one that stays on disk."""
+"""Rendering by look-up: images gathered from a lattice on the device or on disk."""
 
 import dataclasses
 import functools
@@ -24,7 +24,7 @@ class Gather:
 
 @dataclasses.dataclass(frozen=True)
 class HiddenGather:
-    """The same over a space with one factor more, ``hidden``, whose value is drawn uniformly for each image."""
+    """As :class:`Gather`, over a space with an additional factor ``hidden`` that is drawn uniformly for each image."""
 
     space: FactorSpace
     hidden: str
@@ -36,7 +36,7 @@ class HiddenGather:
 
 
 def with_hidden(space: FactorSpace, hidden: str, factors: Int[Array, "n k"], key: Key[Array, ""]) -> Array:
-    """Factors ``[n, k + 1]`` of ``space``, its factor ``hidden`` drawn uniformly."""
+    """Factors ``[n, k + 1]`` of ``space``, with its factor ``hidden`` drawn uniformly."""
     column = space.position(hidden)
     drawn = jax.random.randint(key, (len(factors), 1), 0, space.sizes[column])
     return jnp.concatenate([factors[:, :column], drawn, factors[:, column:]], 1)
@@ -44,9 +44,9 @@ def with_hidden(space: FactorSpace, hidden: str, factors: Int[Array, "n k"], key
 
 @dataclasses.dataclass(frozen=True)
 class HostGather:
-    """A ``draw`` that reads images from a memory-mapped file, so that a lattice larger than memory can be used.
+    """A ``draw`` that reads images from a memory-mapped file, for lattices larger than memory.
 
-    Outside ``jit`` it indexes the file; inside, through a host callback. ``open`` is a module-level function
+    It indexes the file directly outside ``jit`` and through a host callback inside. ``open`` is a module-level function
     ``path → array [cells, height, width, channels]`` uint8.
     """
 

@@ -1,4 +1,4 @@
-"""Continuous factors: their intervals, and drawing values from them beside the cells of a lattice."""
+"""Continuous factors: their intervals, and how values are drawn beside the cells of a lattice."""
 
 import dataclasses
 import math
@@ -11,13 +11,13 @@ from jaxtyping import Array, Float, Int, Key, Num
 
 from jaxdis.options import checked_value
 
-# Folded into a key, so that continuous factors are drawn apart from discrete ones.
+# Folded into a key, so that continuous and discrete factors are drawn from different keys.
 _APART = 2**31
 
 
 @dataclasses.dataclass(frozen=True)
 class Interval:
-    """The values of a continuous factor: uniform from ``low`` to ``high``, which are neighbors if ``circular``."""
+    """The values of a continuous factor: uniform from ``low`` to ``high``, which are identified if ``circular``."""
 
     low: int | float
     high: int | float
@@ -31,7 +31,7 @@ class Interval:
 
 
 def uniform(key: Key[Array, ""], position: int, span: Interval, n: int) -> Float[Array, " n"]:
-    """Values of the factor at a position, from all of its interval."""
+    """Values of the factor at ``position``, from its whole interval."""
     return jax.random.uniform(_key_of(key, position), (n,), minval=span.low, maxval=span.high)
 
 
@@ -45,7 +45,7 @@ def near(
     *,
     circular: bool,
 ) -> Float[Array, " n"]:
-    """Values within a radius of a center; beyond the ends only if circular."""
+    """Values within ``radius`` of ``center``; they continue beyond the ends only if circular."""
     if radius is None:
         return uniform(key, position, span, n)
     key, width = _key_of(key, position), span.high - span.low
@@ -57,7 +57,7 @@ def near(
 
 
 def completed(cells: Int[Array, "n k"], spans: Mapping[int, Interval | float], draw: Callable) -> Num[Array, "n k"]:
-    """The cells with ``draw(position, span)`` in the columns of continuous factors; a fixed value as it is."""
+    """The cells with ``draw(position, span)`` in the columns of continuous factors, or with their fixed values."""
     if not spans:
         return cells
     table = cells.astype(jnp.float32)

@@ -1,4 +1,4 @@
-"""Rendered or decoded lattices on disk: built once, memory-mapped, checked, replaced when they are not whole."""
+"""Rendered or decoded lattices on disk: built once, memory-mapped, checked, and rebuilt if incomplete."""
 
 import errno
 import hashlib
@@ -21,18 +21,22 @@ _CHUNK = 2**24
 
 
 def directory() -> Path:
-    """Where lattices are kept: the folder ``data`` of :func:`jaxdis.runtime.default_cache_directory`."""
+    """The folder of lattices: ``data`` in :func:`jaxdis.runtime.default_cache_directory`."""
     return runtime.default_cache_directory() / "data"
 
 
 def cached(
     name: str, shape: tuple[int, ...], dtype, build: Callable[[np.ndarray], None], origin: str = ""
 ) -> np.memmap:
-    """The array ``name``, memory-mapped read-only; built by ``build(out)`` where it is not yet on disk, or not whole.
+    """The array ``name``, memory-mapped read-only; built with ``build(out)`` if it is missing or incomplete on disk.
 
-    ``out`` is the file itself, mapped for writing, so building needs no memory of the array's size. The file appears
-    under its name only when it is complete. ``origin`` says what it was built from; a file of another origin, shape,
-    dtype or checksum is rebuilt, with a warning in the log that says why.
+    Args:
+      name: of the array, which is also that of its file.
+      shape, dtype: of the array.
+      build: fills ``out``, which is the file itself, mapped for writing, so that building needs no memory of the
+        array's size. The file gets its name only when it is complete.
+      origin: what the array was built from. A file with another origin, shape, dtype or checksum is rebuilt, and a
+        warning in the log gives the reason.
     """
     path = path_of(name)
     wanted = {"shape": list(shape), "dtype": np.dtype(dtype).name, "origin": origin}
@@ -41,7 +45,7 @@ def cached(
         if fault is None:
             return open_array(path)
         logger.warning("%s: %s; building it again", path, fault)
-    advice = f"make room, or choose another folder by {runtime.CACHE_VARIABLE}"
+    advice = f"make room, or choose another folder with {runtime.CACHE_VARIABLE}"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         remove_leftovers(path.parent)
@@ -58,18 +62,18 @@ def cached(
 
 
 def _build(path: Path, wanted: dict, build: Callable[[np.ndarray], None]) -> None:
-    """Build an array under a temporary name, and name it and its description when it is complete."""
+    """Build an array under a temporary name; rename it and its description when it is complete."""
     temporary, description = temporary_name(path), temporary_name(path.with_suffix(".json"))
     try:
         out = _mapped(temporary, wanted["dtype"], tuple(wanted["shape"]))
         build(out)
         out.flush()
-        found = {**wanted, "crc32": _crc32(out)}
+        described = {**wanted, "crc32": _crc32(out)}
         del out
         with open(temporary, "rb") as file:
             os.fsync(file.fileno())
-        # The description goes first: between the two steps the old array has a wrong checksum, and would be rebuilt.
-        description.write_text(json.dumps(found))
+        # The description comes first: between the two steps the old array has a wrong checksum and would be rebuilt.
+        description.write_text(json.dumps(described))
         os.replace(description, path.with_suffix(".json"))
         os.replace(temporary, path)
     finally:
@@ -78,19 +82,21 @@ def _build(path: Path, wanted: dict, build: Callable[[np.ndarray], None]) -> Non
 
 
 def _mapped(path: Path, dtype: str, shape: tuple[int, ...]) -> np.memmap:
-    """An array of a new file, mapped for writing. Its room is taken first: a full disk under a map kills the process.
+    """An array in a new file, mapped for writing.
+
+    Disk space is allocated first, because a full disk behind a memory map kills the process.
 
     Raises:
-      OSError: when there is no room.
+      OSError: if there is not enough space.
     """
     out = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
     with open(path, "r+b") as file:
         try:
             os.posix_fallocate(file.fileno(), 0, os.fstat(file.fileno()).st_size)
-        except AttributeError:  # a system without it
+        except AttributeError:  # the system does not have it
             pass
         except OSError as error:
-            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):  # a file system without it
+            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):  # the file system does not support it
                 raise
     return out
 
@@ -98,19 +104,19 @@ def _mapped(path: Path, dtype: str, shape: tuple[int, ...]) -> np.memmap:
 def _fault(path: Path, wanted: dict) -> str | None:
     """Why the file cannot be used, or None."""
     try:
-        found = json.loads(path.with_suffix(".json").read_text())
+        described = json.loads(path.with_suffix(".json").read_text())
         array = open_array(path)
     except (OSError, ValueError, EOFError, RecursionError) as error:
         return f"cannot be read ({error})"
-    if not isinstance(found, dict):
-        return f"is described by {type(found).__name__}, needed a JSON object"
+    if not isinstance(described, dict):
+        return f"is described by {type(described).__name__}, needed a JSON object"
     for what, value in wanted.items():
-        if found.get(what) != value:
-            return f"has {what} {found.get(what)}, needed {value}"
+        if described.get(what) != value:
+            return f"has {what} {described.get(what)}, needed {value}"
     if list(array.shape) != wanted["shape"] or array.dtype.name != wanted["dtype"]:
         return f"holds {array.dtype.name} {array.shape}, needed {wanted['dtype']} {tuple(wanted['shape'])}"
-    if _crc32(array) != found.get("crc32"):
-        return "has another checksum than when it was written"
+    if _crc32(array) != described.get("crc32"):
+        return "has a different checksum than when it was written"
     return None
 
 
@@ -127,12 +133,12 @@ def path_of(name: str) -> Path:
 
 
 def name_of(prefix: str, origin: str) -> str:
-    """A name for what is decoded from a file of this origin."""
+    """A name for an array decoded from a file of this origin."""
     return f"{prefix}-{hashlib.sha256(origin.encode()).hexdigest()[:12]}"
 
 
 def identity(*paths: Path) -> str:
-    """What tells one version of files from another without reading them: resolved paths, sizes and times of change."""
+    """What distinguishes versions of files without reading them: resolved paths, sizes and modification times."""
     return " ".join(f"{path.resolve()} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in paths)
 
 

@@ -1,8 +1,8 @@
-"""Multi-dSprites: up to five colored sprites that hide one another, with instance masks and factors for each object.
+"""Multi-dSprites: up to five colored sprites that occlude one another, with instance masks and factors of each object.
 
-The generator follows Dang-Nhu 2022, appendix C.3 and table 7 (the generator of Engelcke et al. 2020): background and
-object colors from {0, 63, 127, 191, 255}³, repeats allowed, so an object may be invisible; objects are painted in
-order, the later hides the earlier.
+The generator follows Dang-Nhu 2022, appendix C.3 and table 7 (the generator of Engelcke et al. 2020). Background and
+object colors are from {0, 63, 127, 191, 255}³ and may repeat, so an object may be invisible. Objects are painted in
+order, and later ones occlude earlier ones.
 """
 
 import dataclasses
@@ -19,13 +19,16 @@ from jaxdis.data.factors import FactorSpace
 COLORS = (0, 63, 127, 191, 255)
 MOST_OBJECTS = 5
 OBJECT_FACTORS = ("red", "green", "blue", *sprites.SPACE.names)
-# Steps each way in Algorithm 2 (table 7); the shape is free. The background follows the objects' colors.
+# Steps in each direction in Algorithm 2 (table 7); the shape is free. The background has the steps of object colors.
 _STEPS = {"red": 1, "green": 1, "blue": 1, "scale": 1, "orientation": 3, "x": 2, "y": 2}
 
 
 class Parts(NamedTuple):
-    """Scene factors taken apart: ``count [...]`` of objects, ``background [..., 3]``, ``objects [..., o, 8]`` in the
-    order of ``OBJECT_FACTORS``, ``present [..., o]``."""
+    """Scene factors by part.
+
+    ``count [...]`` of objects, ``background [..., 3]``, ``objects [..., o, 8]`` in the order of ``OBJECT_FACTORS`` and
+    ``present [..., o]``.
+    """
 
     count: Int[Array, "..."]
     background: Int[Array, "... 3"]
@@ -41,9 +44,9 @@ class Scene(NamedTuple):
 
 
 def space(max_objects: int = 4, min_objects: int = 1) -> FactorSpace:
-    """Factors ``num_objects``, ``background_*`` and ``object_i_*``; those of absent objects are drawn, and unseen.
+    """Factors ``num_objects``, ``background_*`` and ``object_i_*``; those of absent objects are drawn but not visible.
 
-    Restrict the number of objects by ``space.only({"num_objects": number - min_objects})``.
+    Restrict the number of objects with ``space.only({"num_objects": number - min_objects})``.
     """
     if not 1 <= min_objects <= max_objects <= MOST_OBJECTS:
         raise ValueError(
@@ -58,12 +61,12 @@ def space(max_objects: int = 4, min_objects: int = 1) -> FactorSpace:
 
 
 def steps(of: FactorSpace) -> dict[str, int]:
-    """The ``radius`` of :meth:`FactorSpace.local_group` that table 7 gives: bounded factor → steps each way."""
+    """The ``radius`` of :meth:`FactorSpace.local_group` in table 7: bounded factor → steps in each direction."""
     return {name: _STEPS[name.split("_")[-1]] for name in of.names if name.split("_")[-1] in _STEPS}
 
 
 def parts(factors: Int[Array, "... k"], min_objects: int = 1) -> Parts:
-    """Takes scene factors apart; the number of object slots follows from k = 4 + 8 o."""
+    """Split scene factors into parts; the number of object slots follows from k = 4 + 8 o."""
     slots = (factors.shape[-1] - 4) // len(OBJECT_FACTORS)
     objects = factors[..., 4:].reshape(*factors.shape[:-1], slots, len(OBJECT_FACTORS))
     count = factors[..., 0] + min_objects
@@ -72,7 +75,12 @@ def parts(factors: Int[Array, "... k"], min_objects: int = 1) -> Parts:
 
 
 def scene(factors: Int[Array, "n k"], min_objects: int = 1, tables: tuple[Array, ...] = ()) -> Scene:
-    """Images and instance masks of a batch of scenes; ``tables`` as in :func:`jaxdis.data.sprites.gathered_rows`."""
+    """Images and instance masks of a batch of scenes.
+
+    Args:
+      min_objects: the least number of objects of the space.
+      tables: as for :func:`jaxdis.data.sprites.gathered_rows`.
+    """
     cut = parts(factors, min_objects)
     n, slots = cut.present.shape
     words = sprites.gathered_rows(tables, cut.objects[..., 3:].reshape(n * slots, -1)).reshape(n, slots, 64, 2)

@@ -23,5 +23,5 @@ def look_at(
 
 
 def spread(vector: Shaped[Array, " c"], rank: int) -> Shaped[Array, "... c"]:
-    """The vector with leading axes of length 1, so that it meets a field of vectors."""
+    """The vector with leading axes of length 1, to broadcast against a field of vectors."""
     return jnp.reshape(vector, (1,) * (rank - 1) + vector.shape)

@@ -1,4 +1,4 @@
-"""Parts of a space of factors that can be held out of training: pure functions of factors, True inside."""
+"""Regions of a space of factors that can be held out of training: pure functions of factors, True inside."""
 
 import dataclasses
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Num
 
 from jaxdis.options import Range, Seed, check_fields
 
-# Of a 32-bit mixing function (Murmur3's finalizer).
+# Constants of a 32-bit mixing function (Murmur3's finalizer).
 _FIRST, _SECOND, _STEP = 0x85EBCA6B, 0xC2B2AE35, 0x9E3779B9
 
 
@@ -18,7 +18,7 @@ _FIRST, _SECOND, _STEP = 0x85EBCA6B, 0xC2B2AE35, 0x9E3779B9
 class RandomCells:
     """A random share of all combinations of factors, the same for every sample of a combination.
 
-    Values of continuous factors are told apart to the last bit: each sample is then a combination of its own.
+    Values of continuous factors are distinguished to the last bit, so each sample is a combination of its own.
     """
 
     share: Annotated[float, Range(0, 1, above=True, below=True)]
@@ -37,7 +37,7 @@ class RandomCells:
 
 @dataclasses.dataclass(frozen=True)
 class Complement:
-    """Everything outside of a region."""
+    """Everything outside a region."""
 
     region: Callable
 

@@ -1,4 +1,4 @@
-"""What every data set hands out beside its factors: a pure function from factors to images."""
+"""What every data set returns besides its factors: a pure function from factors to images."""
 
 import dataclasses
 from collections.abc import Callable
@@ -19,21 +19,22 @@ DTYPES = ("float32", "uint8")
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Render:
-    """``render(factors [..., k], key=None) → images [..., height, width, channels]``; pure, may be jitted and vmapped.
+    """``render(factors [..., k], key=None) → images [..., height, width, channels]``; pure, can be jitted and vmapped.
 
-    Images are float32 in [0, 1] or uint8 in 0…255, as the data set was asked. Class numbers outside the lattice are
-    clipped to its edge; with a continuous factor, factors are float32. Only a render that ``draws_noise`` reads the
-    key, and it needs one.
+    Images are float32 in [0, 1] or uint8 in 0…255, as requested from the data set. Class numbers outside the lattice
+    are clipped to its edge; with a continuous factor, factors are float32. Only a render that ``draws_noise`` uses the
+    key, and it requires one.
 
-    It is a pytree: a render that gathers from large ``tables`` is best passed to a jitted function as an argument,
-    since a closure would compile the tables into the program. One without tables is hashable and may be static.
+    It is a pytree: pass a render that gathers from large ``tables`` to a jitted function as an argument, since a
+    closure would compile the tables into the program. A render without tables is hashable and may be static.
 
     Attributes:
-      tables: arrays the images are gathered from; ``()`` for a formula.
+      tables: arrays from which images are gathered; ``()`` for a formula.
       draw: ``(tables, factors [n, k], key) → images [n, height, width, channels]``, float32 in [0, 1] or uint8.
       sizes: number of values of each factor; None for a continuous one.
       shape: (height, width, channels).
       dtype: "float32" or "uint8".
+      draws_noise: whether images depend on the key.
       source: "procedural" or "file:<name>".
     """
 
@@ -68,7 +69,7 @@ def checked_dtype(dtype) -> str:
     """ "float32" or "uint8", from a name or a dtype."""
     try:
         name = dtype if isinstance(dtype, str) else np.dtype(dtype).name
-    except Exception:  # whatever an object raises that is asked for its dtype
+    except Exception:  # an object may raise anything when asked for its dtype
         name = None
     if name not in DTYPES:
         raise ValueError(f"dtype: needs one of {', '.join(DTYPES)}, got {shown(dtype)}")

@@ -1,8 +1,8 @@
-"""The room of Shapes3D: which surface each ray of its camera meets, where, and whether light reaches that point.
+"""The room of Shapes3D: which surface each camera ray meets, where, and whether light reaches that point.
 
 Positions, sizes and angles were measured on the published pictures of the set (Burgess and Kim 2018). The unit of
-length is the way from the object to the back wall: floor at z = 0, the object on it at x = y = 0, the back wall at
-y = 1.
+length is the distance from the object to the back wall: the floor is at z = 0, the object stands on it at x = y = 0,
+and the back wall is at y = 1.
 """
 
 from typing import NamedTuple
@@ -18,7 +18,7 @@ VERTICAL_FIELD_OF_VIEW = np.radians(38.3269)
 WALL_HEIGHT = 0.4685
 SIDE_WALLS, BACK_WALL = 0.90, 1.00
 LIGHT = np.array([-1.0599, 0.6088, 4.4046], np.float32)
-# At scale 1.
+# Sizes at scale 1.
 CUBE_HALF_EDGE = 0.088
 CYLINDER_RADIUS, CYLINDER_HALF_HEIGHT = 0.0925, 0.0958
 SPHERE_RADIUS = 0.1064
@@ -31,8 +31,11 @@ Vector = Float[Array, "... 3"]
 
 
 class Hits(NamedTuple):
-    """What rays meet first: ``surface [...]`` (SKY, FLOOR, WALL, OBJECT), ``point`` and outward ``normal [..., 3]``,
-    and ``shadowed [...]`` where the object stands between the point and the light."""
+    """The first hit of each ray.
+
+    ``surface [...]`` (SKY, FLOOR, WALL, OBJECT), ``point`` and outward ``normal [..., 3]``, and ``shadowed [...]``
+    where the object is between the point and the light.
+    """
 
     surface: Int[Array, "..."]
     point: Vector
@@ -41,7 +44,7 @@ class Hits(NamedTuple):
 
 
 def camera(azimuth: Float[Array, ""], side: int) -> tuple[Float[Array, "3"], Float[Array, "side side 3"]]:
-    """Camera position, turned by ``azimuth`` radians about the object, and the rays of its side × side pixels."""
+    """Camera position, rotated by ``azimuth`` radians about the object, and the rays of its side × side pixels."""
     place = CAMERA_DISTANCE * jnp.sin(azimuth), -CAMERA_DISTANCE * jnp.cos(azimuth), jnp.float32(CAMERA_HEIGHT)
     eye = jnp.stack(place)
     target = jnp.array([0, 0, LOOK_AT_HEIGHT], jnp.float32)
@@ -49,7 +52,7 @@ def camera(azimuth: Float[Array, ""], side: int) -> tuple[Float[Array, "3"], Flo
 
 
 def trace(eye: Float[Array, "3"], rays: Vector, shape: Int[Array, ""], scale: Float[Array, ""]) -> Hits:
-    """Follows rays from one point to the first surface they meet."""
+    """Follow rays from one point to the first surface they meet."""
     eye = jnp.broadcast_to(eye, rays.shape)
     object_at, object_normal = intersect_object(eye, rays, shape, scale)
     x, y, z = rays[..., 0], rays[..., 1], rays[..., 2]
@@ -79,13 +82,13 @@ def intersect_object(
     half = jnp.stack([jnp.float32(h) for h in (CUBE_HALF_EDGE, CYLINDER_HALF_HEIGHT, 0, CAPSULE_HALF_SEGMENT)])
     radius = jnp.stack([jnp.float32(r) for r in (0, CYLINDER_RADIUS, SPHERE_RADIUS, CAPSULE_RADIUS)])
     half, radius = half[shape] * scale, radius[shape] * scale
-    # The center stands above the floor by half the object's height, which for a round end includes its radius.
+    # The center is above the floor by half the object's height, which for a round end includes its radius.
     center = jnp.stack([0 * half, 0 * half, half + jnp.where(shape >= 2, radius, 0)])
     start = start - spread(center, start.ndim)
     slab_at, slab_normal = _slab(start, rays, half, shape == 0)
     disc_at, disc_normal = _side(start, rays, half, radius)
     cap_at, cap_normal = _caps(start, rays, half, radius)
-    # A cylinder is its side and two discs; a capsule its side and two balls; a ball a capsule without a side.
+    # A cylinder is a side and two discs, a capsule a side and two balls, and a ball a capsule without a side.
     flat = jnp.where(shape <= 1, slab_at, _FAR)
     on_disc = jnp.linalg.norm((start + slab_at[..., None] * rays)[..., :2], axis=-1) <= radius
     flat = jnp.where((shape == 0) | on_disc, flat, _FAR)
@@ -97,7 +100,7 @@ def intersect_object(
 
 
 def _slab(start, rays, half, is_cube):
-    """Entry into the box |x|, |y|, |z| ≤ half, or for a cylinder into the layer |z| ≤ half alone."""
+    """Entry into the box |x|, |y|, |z| ≤ half, or for a cylinder into the layer |z| ≤ half."""
     safe = jnp.where(jnp.abs(rays) > 1e-9, rays, 1e-9)
     near = (-jnp.sign(safe) * half - start) / safe
     far = (jnp.sign(safe) * half - start) / safe
@@ -109,7 +112,7 @@ def _slab(start, rays, half, is_cube):
 
 
 def _side(start, rays, half, radius):
-    """Entry into the infinite upright cylinder, where it happens between the two ends."""
+    """Entry into the infinite upright cylinder, if it is between the two ends."""
     a = (rays[..., :2] ** 2).sum(-1)
     b = (start[..., :2] * rays[..., :2]).sum(-1)
     c = (start[..., :2] ** 2).sum(-1) - radius**2

@@ -1,8 +1,8 @@
 """Shapes3D by ray casting: a room, an object in its middle, and light measured on the published pictures.
 
 The set is Burgess and Kim 2018 (3D Shapes). Geometry and light were fitted to the 50 pictures printed in its notebook;
-the faint texture of walls and floor is left out. Hues only recolor: the 480 pairs of geometry and light for each
-(scale, shape, orientation) are traced once, and every image is a sum of three gathered layers.
+the faint texture of walls and floor is left out. Hues only change colors: the 480 pairs of geometry and light for each
+(scale, shape, orientation) are traced once, and every image is a sum of gathered layers.
 """
 
 import colorsys
@@ -35,11 +35,11 @@ _GEOMETRY = FactorSpace.of(scale=8, shape=4, orientation=15)
 _SURFACES = (room.FLOOR, room.WALL, room.OBJECT)
 _PALETTE = np.array([colorsys.hsv_to_rgb(hue / 10, 1, 1) for hue in range(10)], np.float32)
 _LEVELS, _LEVEL_OF_HUE = np.unique(_PALETTE.round(4), return_inverse=True)
-# Two samples each way in a pixel.
+# Samples per pixel in each direction.
 _SUPERSAMPLED = 2
 
-# Light, measured on the published pictures. Along walls and floor it is interpolated between knots spread evenly over
-# [−1, 1] (the floor's rows follow x, its columns y).
+# Light, measured on the published pictures. On walls and floor it is interpolated between evenly spaced knots in
+# [−1, 1] (the floor's rows are along x, its columns along y).
 _FLOOR = np.array(
     [
         [1.918, 1.785, 1.625, 1.407, 1.139, 0.857, 0.589],
@@ -55,7 +55,7 @@ _FLOOR = np.array(
 _BACK_WALL = np.array([0.859, 1.003, 1.064, 1.071, 0.996, 0.99, 0.963, 0.933, 0.783], np.float32)
 _LEFT_WALL = np.array([1.169, 1.04, 0.912, 0.784, 0.668], np.float32)
 _RIGHT_WALL = np.array([1.016, 0.902, 0.789, 0.675, 0.634], np.float32)
-# What the shadow leaves of the floor's light.
+# Share of the floor's light that remains in the shadow.
 _SHADOW = np.float32(0.32)
 # The object: coefficients of the polynomials of `_harmonics` in its normal, and white gloss about the mirror direction.
 _OBJECT = np.array([0.781, -0.148, -0.222, 0.613, -0.043, -0.144, 0.485, 0.038, 0.05], np.float32)
@@ -63,7 +63,7 @@ _GLOSS, _GLOSS_POWER = np.float32(0.164), np.float32(4.99)
 
 
 def light(hits: room.Hits, eye: Float[Array, "3"]) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
-    """Intensity that multiplies a surface's color (may exceed 1: the sum is clipped), and white gloss added to it."""
+    """Intensity that multiplies a surface's color (may exceed 1; the sum is clipped), and white gloss that is added."""
     x, y = hits.point[..., 0], hits.point[..., 1]
     floor = _interpolated_2d(_FLOOR, x, y) * jnp.where(hits.shadowed, _SHADOW, 1)
     left, right, back = _interpolated(_LEFT_WALL, y), _interpolated(_RIGHT_WALL, y), _interpolated(_BACK_WALL, x)
@@ -82,14 +82,16 @@ def _unit(vector: room.Vector) -> room.Vector:
 
 
 def _harmonics(normal: room.Vector) -> Float[Array, "... 9"]:
-    """Polynomials of degree ≤ 2 in the normal: light from all sides on a matt surface is smooth (Ramamoorthi and
-    Hanrahan 2001)."""
+    """Polynomials of degree ≤ 2 in the normal.
+
+    Light from all sides on a matte surface is smooth (Ramamoorthi and Hanrahan 2001).
+    """
     x, y, z = normal[..., 0], normal[..., 1], normal[..., 2]
     return jnp.stack([jnp.ones_like(x), x, y, z, x * y, x * z, y * z, x * x - y * y, 3 * z * z - 1], -1)
 
 
 def _knot(at: Float[Array, "..."], knots: int) -> tuple[Int[Array, "..."], Float[Array, "..."]]:
-    """Knot below a coordinate in [−1, 1], and the way from it to the next in [0, 1]."""
+    """Knot below a coordinate in [−1, 1], and the position between it and the next knot, in [0, 1]."""
     place = jnp.clip((at + 1) * np.float32((knots - 1) / 2), 0, np.float32(knots - 1 - 1e-4))
     below = place.astype(jnp.int32)
     return below, place - below.astype(jnp.float32)
@@ -128,15 +130,15 @@ def _trace(factors: Int[Array, " 6"]) -> Float[Array, "64 64 3"]:
 
 
 def draw_traced(tables: tuple[Array, ...], factors: Int[Array, "n 6"], key=None) -> Float[Array, "n 64 64 3"]:
-    """Images traced one by one: no table, and some hundred images a second on a CPU core."""
+    """Images traced one by one, without a table: some hundred images per second on one CPU core."""
     return jax.lax.map(_trace, factors, batch_size=16)
 
 
 def layers(
     surface: Int[Array, "s s 64 64"], intensity: Float[Array, "s s 64 64"], gloss: Float[Array, "s s 64 64"]
 ) -> UInt8[Array, "31 64 64 3"]:
-    """What each surface in each hue adds to the image of one (scale, shape, orientation), then what the sky adds."""
-    # The ten hues have six different channel values between them, so light is summed over pixels for these alone.
+    """What each surface in each hue adds to the image of one (scale, shape, orientation), followed by the sky."""
+    # The ten hues share six different channel values, so light is summed over pixels only for these.
     levels = jnp.asarray(_LEVELS)[:, None, None, None, None]
     lit = jnp.clip(levels * intensity[None] + gloss[None], 0, 1)
     covers = jnp.stack([surface == of for of in _SURFACES])[:, None]
@@ -153,7 +155,7 @@ def sky(surface: Int[Array, "s s 64 64"]) -> UInt8[Array, "64 64 3"]:
 
 
 def _bytes(image: Float[Array, "..."], share: Float[Array, "..."]) -> UInt8[Array, "..."]:
-    """Rounded; but down where surfaces share a pixel, so that their parts never add up to 256."""
+    """Rounded values, but rounded down where surfaces share a pixel, so that their parts never add up to 256."""
     image = image * np.float32(255)
     return jnp.where(share == 1, jnp.round(image), jnp.floor(image)).astype(jnp.uint8)
 
@@ -163,9 +165,9 @@ def _sky_color() -> Float[Array, "3"]:
 
 
 def build_layers(out: np.ndarray) -> None:
-    """Fills ``out [480 · 31, 64, 64, 3]`` uint8 with the layers of every (scale, shape, orientation)."""
+    """Fill ``out [480 · 31, 64, 64, 3]`` uint8 with the layers of every (scale, shape, orientation)."""
     step = 16
-    # Two programs: in one, XLA on CPU traces the rays anew for each of the layers' sums, four times as slow.
+    # Two programs: in one, XLA on CPU traces the rays again for each sum of the layers and takes four times as long.
     lit = jax.jit(lambda start: jax.lax.map(samples, _GEOMETRY.factors(start + jnp.arange(step, dtype=jnp.int32))))
     layered = jax.jit(lambda lit: jax.lax.map(lambda one: layers(*one), lit))
     for start in range(0, _GEOMETRY.num_lattice, step):
@@ -174,7 +176,7 @@ def build_layers(out: np.ndarray) -> None:
 
 
 def draw_layered(tables: tuple[Array, ...], factors: Int[Array, "n 6"], key=None) -> UInt8[Array, "n 64 64 3"]:
-    """Images as sums of gathered layers; ``tables[0]`` is what :func:`build_layers` fills."""
+    """Images as sums of gathered layers; ``tables[0]`` is the array that :func:`build_layers` fills."""
     (table,) = tables
     first = 31 * _GEOMETRY.index(factors[:, 3:])
     floor, wall, thing = (table[first + 10 * surface + factors[:, surface]] for surface in range(3))

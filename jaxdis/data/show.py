@@ -1,4 +1,4 @@
-"""Contact sheets: one row of images per factor, that factor traversed, all others held."""
+"""Contact sheets: one row of images per factor, in which this factor varies and all others are fixed."""
 
 from pathlib import Path
 from typing import Annotated
@@ -18,19 +18,19 @@ from jaxdis.options import Count, Range, Seed, checked
 _MOST_COLUMNS = 12
 _GAP = 2
 _GRAY = 128
-# A sheet of 64 × 64 images is then at most a few thousand pixels wide.
+# With these limits a sheet of 64 × 64 images is at most a few thousand pixels wide.
 Zoom = Annotated[int, Range(1, 16)]
 
 
 @checked
 def traversals(space: FactorSpace, key: Key[jax.Array, ""], columns: Count = _MOST_COLUMNS) -> Num[np.ndarray, "k c k"]:
-    """Factors ``[k, columns, k]``: row j keeps one random cell but runs through factor j, first to last value.
+    """Factors ``[k, columns, k]``: row j fixes one random cell but varies factor j from its first to its last value.
 
-    A factor of fewer values than columns shows each once; the rest of its row repeats the last.
+    A factor with fewer values than columns shows each once, and the rest of its row repeats the last.
     """
     center = np.asarray(space.sample(key, 1))[0].copy()
     if "num_objects" in space.names:
-        # Else the rows of objects that are not there would show nothing.
+        # Otherwise the rows of absent objects would show nothing.
         center[space.position("num_objects")] = space.sizes[space.position("num_objects")] - 1
     rows = np.tile(center, (space.num_factors, columns, 1))
     for j, size in enumerate(space.sizes):
@@ -47,7 +47,7 @@ def traversals(space: FactorSpace, key: Key[jax.Array, ""], columns: Count = _MO
 def contact_sheet(
     space: FactorSpace, render: Render, key: Key[jax.Array, ""], columns: Count = _MOST_COLUMNS
 ) -> UInt8[np.ndarray, "height width 3"]:
-    """A sheet of images ``uint8 [height, width, 3]``; row j traverses factor j; gray fills shorter rows."""
+    """A sheet of images ``uint8 [height, width, 3]``: row j traverses factor j, and gray fills shorter rows."""
     center_key, noise_key = jax.random.split(key)
     factors = traversals(space, center_key, columns)
     images = np.asarray(jax.jit(lambda render, *arguments: render(*arguments))(render, jnp.asarray(factors), noise_key))
@@ -65,7 +65,7 @@ def contact_sheet(
 
 @checked
 def write_png(sheet: UInt8[np.ndarray, "height width 3"], path: str | Path, zoom: Zoom = 1) -> None:
-    """Writes a picture, each pixel ``zoom`` times as large. Needs Pillow (the extra ``data``)."""
+    """Write a picture with each pixel enlarged ``zoom`` times. Needs Pillow (the extra ``data``)."""
     from PIL import Image
 
     Image.fromarray(sheet.repeat(zoom, 0).repeat(zoom, 1)).save(path, format="PNG")
@@ -73,11 +73,17 @@ def write_png(sheet: UInt8[np.ndarray, "height width 3"], path: str | Path, zoom
 
 @checked
 def save_sheet(name: str, path: str | Path, source: str | Path | None = None, seed: Seed = 0, zoom: Zoom = 1) -> None:
-    """Draws the contact sheet of a data set of ``DATASETS`` into a PNG file.
+    """Save the contact sheet of a data set of ``DATASETS`` as a PNG file.
+
+    Args:
+      name: of the data set.
+      source: file of the data set; None renders the images.
+      seed: seed of the cell whose factors are traversed.
+      zoom: by which each pixel is enlarged.
 
     Raises:
       ValueError: for an unknown name, or a set that needs its file.
-      FileNotFoundError: when ``source`` is not there.
+      FileNotFoundError: if ``source`` does not exist.
     """
     if name not in DATASETS:
         raise ValueError(f"name: needs one of {', '.join(DATASETS)}, got {name!r}")

@@ -1,7 +1,7 @@
 """A small ray caster for the stand-ins: convex solids with flat faces, lit by one lamp.
 
-A solid is a set of half-spaces ``n · x ≤ d``, an array ``[FACES, 4]`` of rows (n, d). A scene is ``[s, FACES, 4]`` of
-them and a color each.
+A solid is a set of half-spaces ``n · x ≤ d``, an array ``[FACES, 4]`` of rows (n, d). A scene is an array ``[s, FACES,
+4]`` of solids with one color each.
 """
 
 import jax.numpy as jnp
@@ -17,24 +17,24 @@ Solid = Float[Array, "... faces 4"]
 
 
 def filled(rows: np.ndarray) -> np.ndarray:
-    """Half-spaces padded to ``FACES`` by the one that holds everything."""
+    """Half-spaces padded to ``FACES`` with the one that contains all points."""
     rows = np.asarray(rows, np.float32)
     return np.concatenate([rows, np.tile(np.array([[0, 0, 0, 1]], np.float32), (FACES - len(rows), 1))])
 
 
 def prism(sides: int, radius: float, half_height: float) -> np.ndarray:
-    """Upright prism over a regular polygon of that inner radius: 4 sides make a box, 12 nearly a cylinder."""
+    """Upright prism over a regular polygon with this inner radius: 4 sides give a box, 12 nearly a cylinder."""
     return filled(np.concatenate([_wall(sides, 0.0, radius), [[0, 0, 1, half_height], [0, 0, -1, half_height]]]))
 
 
 def pyramid(sides: int, radius: float, half_height: float) -> np.ndarray:
-    """Upright pyramid over a regular polygon of that inner radius: 12 sides are nearly a cone."""
+    """Upright pyramid over a regular polygon with this inner radius: 12 sides give nearly a cone."""
     slope = radius / (2 * half_height)
     return filled(np.concatenate([_wall(sides, slope, radius / 2), [[0, 0, -1, half_height]]]))
 
 
 def ball(radius: float) -> np.ndarray:
-    """The regular solid of 14 faces (cube corners and sides) around a ball of that radius."""
+    """The regular solid with 14 faces (directions of a cube's corners and sides) around a ball of this radius."""
     corners = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)]) / np.sqrt(3)
     normals = np.concatenate([corners, np.eye(3), -np.eye(3)])
     return filled(np.concatenate([normals, np.full((14, 1), radius)], 1))
@@ -56,7 +56,7 @@ def box(half: Float[Array, "... 3"]) -> Solid:
 
 
 def placed(solid: Solid, at: Float[Array, "... 3"], turn: Float[Array, "... 3 3"] | None = None) -> Solid:
-    """The solid turned by a rotation matrix about its origin, then moved."""
+    """The solid rotated about its origin by a rotation matrix, then translated."""
     normals = solid[..., :3]
     if turn is not None:
         normals = jnp.einsum("...fj,...ij->...fi", normals, turn)
@@ -64,7 +64,7 @@ def placed(solid: Solid, at: Float[Array, "... 3"], turn: Float[Array, "... 3 3"
 
 
 def about_z(angle: Float[Array, ""]) -> Float[Array, "3 3"]:
-    """Rotation about the vertical."""
+    """Rotation about the vertical axis."""
     c, s, o, i = jnp.cos(angle), jnp.sin(angle), jnp.zeros_like(angle), jnp.ones_like(angle)
     return jnp.stack([jnp.stack([c, -s, o]), jnp.stack([s, c, o]), jnp.stack([o, o, i])])
 
@@ -78,7 +78,7 @@ def about_y(angle: Float[Array, ""]) -> Float[Array, "3 3"]:
 def cast(
     eye: Float[Array, "3"], rays: Float[Array, "h w 3"], solids: Float[Array, "s faces 4"]
 ) -> tuple[Int[Array, "h w"], Float[Array, "h w 3"]]:
-    """The first solid each ray enters (−1: none) and the normal of the face it enters by."""
+    """The first solid that each ray enters (−1: none) and the normal of the face where it enters."""
     normals, offsets = solids[..., :3], solids[..., 3]
     towards = jnp.einsum("hwi,sfi->hwsf", rays, normals)
     at = (offsets - normals @ eye)[None, None] / jnp.where(jnp.abs(towards) > 1e-9, towards, 1e-9)
@@ -102,8 +102,8 @@ def shaded(
     lamp: Float[Array, "3"],
     background: Float[Array, "3"],
 ) -> Float[Array, "h w 3"]:
-    """Matt solids under some light from everywhere and more from the direction of the lamp."""
+    """Matte solids under ambient light and light from the direction of the lamp."""
     lamp = lamp / jnp.linalg.norm(lamp)
-    # Light wraps around, so that sides turned away from the lamp still tell where it stands.
+    # Light wraps around, so that sides turned away from the lamp still depend on its direction.
     light = np.float32(0.3) + np.float32(0.35) * (1 + normal @ lamp)
     return jnp.where((which >= 0)[..., None], colors[jnp.maximum(which, 0)] * light[..., None], spread(background, 3))

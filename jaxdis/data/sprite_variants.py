@@ -1,6 +1,7 @@
-"""dSprites in color, on noise and on a painting: the harder relatives of Locatello et al. 2019, section 4.
+"""dSprites in color, on noise and on a painting: the harder variants of Locatello et al. 2019, section 4.
 
-Each draws its disturbance anew for every image, so a render needs a key and the factors alone do not fix the pixels.
+Color, noise or background is drawn again for every image, so a render needs a key and the factors alone do not
+determine the pixels.
 """
 
 import logging
@@ -17,10 +18,10 @@ from jaxdis.data.sprites import gathered_rows, unpack
 
 logger = logging.getLogger(__name__)
 
-# The box the painting is shrunk to fit, (width, height), as disentanglement_lib does.
+# The painting is reduced to fit this box (width, height), as in disentanglement_lib.
 _PAINTING_BOX = (350, 274)
 _PAINTING_FORMATS = ("JPEG", "PNG", "WEBP")
-# Three bytes each once decoded; a small file may hold far more.
+# A decoded pixel takes three bytes; a small file may contain far more pixels than this.
 MOST_PIXELS = 100_000_000
 
 
@@ -31,14 +32,14 @@ def _sprites(tables, factors) -> Float[Array, "n 64 64 1"]:
 def draw_colored(
     tables: tuple[Array, ...], factors: Int[Array, "n 5"], key: Key[Array, ""]
 ) -> Float[Array, "n 64 64 3"]:
-    """The sprite in one color from U(0.5, 1)³ an image, on black."""
+    """The sprite in one color per image from U(0.5, 1)³, on black."""
     color = jax.random.uniform(key, (len(factors), 1, 1, 3), minval=0.5, maxval=1.0)
     return _sprites(tables, factors) * color
 
 
 def draw_noisy(tables: tuple[Array, ...], factors: Int[Array, "n 5"], key: Key[Array, ""]) -> Float[Array, "n 64 64 3"]:
     """The white sprite on U(0, 1) noise, independent in every pixel and channel."""
-    # Drawing bits is all the cost: one word gives the three channels ten bits each, finer than any image is stored.
+    # Random bits dominate the cost: one word gives each of three channels ten bits, more than images store.
     word = jax.random.bits(key, (len(factors), 64, 64), jnp.uint32)
     levels = jnp.stack([(word >> shift) & 1023 for shift in (0, 10, 20)], -1)
     noise = (levels.astype(jnp.float32) + np.float32(0.5)) / 1024
@@ -48,10 +49,10 @@ def draw_noisy(tables: tuple[Array, ...], factors: Int[Array, "n 5"], key: Key[A
 def draw_painted(
     tables: tuple[Array, ...], factors: Int[Array, "n 5"], key: Key[Array, ""]
 ) -> Float[Array, "n 64 64 3"]:
-    """The inverse of a random piece of the painting inside the sprite, the piece itself outside.
+    """A random patch of the painting, inverted inside the sprite.
 
-    The background is the mean of a 64 × 64 piece of the painting (``tables[-1] [height, width, 3]``, in [0, 1]; the
-    last row and column of positions are never drawn, as in disentanglement_lib) and of one color from U(0, 1)³.
+    The background is the mean of a 64 × 64 patch of the painting (``tables[-1] [height, width, 3]``, in [0, 1]) and one
+    color from U(0, 1)³. The last row and column of positions are never drawn, as in disentanglement_lib.
     """
     painting = tables[-1]
     corner_key, color_key = jax.random.split(key)
@@ -63,11 +64,11 @@ def draw_painted(
 
 
 def load_painting(path: str | Path | None) -> np.ndarray:
-    """The painting as float32 [height, width, 3] in [0, 1], shrunk to fit 350 × 274 pixels.
+    """The painting as float32 [height, width, 3] in [0, 1], reduced to fit 350 × 274 pixels.
 
     Raises:
-      FileNotFoundError: saying which picture to put where.
-      ValueError: for a picture that is damaged, too large, or leaves no room for a 64 × 64 piece.
+      FileNotFoundError: without the picture; the message says which one to save where.
+      ValueError: for a picture that is damaged, too large, or too small for a 64 × 64 patch.
     """
     default = lattice.directory() / "the_scream.jpg"
     path = Path(path) if path is not None else default
@@ -80,7 +81,7 @@ def load_painting(path: str | Path | None) -> np.ndarray:
 
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # refused below, before it is decoded
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # checked below, before decoding
             with Image.open(path, formats=_PAINTING_FORMATS) as picture:
                 if picture.width * picture.height > MOST_PIXELS:
                     raise ValueError(
@@ -96,7 +97,7 @@ def load_painting(path: str | Path | None) -> np.ndarray:
 
 
 def checked_painting(painting: np.ndarray) -> np.ndarray:
-    """The painting, if it is float32 [height, width, 3] in [0, 1] with more than 64 pixels each way."""
+    """The painting, if it is float32 [height, width, 3] in [0, 1] with more than 64 pixels on each side."""
     painting = np.asarray(painting, np.float32)
     if painting.ndim != 3 or painting.shape[2] != 3 or min(painting.shape[:2]) <= 64:
         raise ValueError(f"painting: needs [height, width, 3] with more than 64 pixels each way, got {painting.shape}")
@@ -106,7 +107,7 @@ def checked_painting(painting: np.ndarray) -> np.ndarray:
 
 
 def synthetic_painting(height: int = 274, width: int = 221) -> np.ndarray:
-    """A swirl of colors that stands in for the painting in tests and demonstrations; it is not The Scream."""
+    """A swirl of colors that replaces the painting in tests and demonstrations; it is not The Scream."""
     y, x = np.mgrid[0:height, 0:width] / 40
     phase = np.array([0.0, 2.0, 4.0])
     waves = np.sin(x[..., None] + 2 * np.sin(y[..., None] + phase) + phase)

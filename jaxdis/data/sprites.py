@@ -1,7 +1,7 @@
-"""dSprites by formula: three outlines, scaled, turned and moved over 64 × 64 pixels, held as two 32-bit words a row.
+"""dSprites by formula: three outlines, scaled, rotated and moved over 64 × 64 pixels, with two 32-bit words per row.
 
-The set is Matthey et al. 2017 (dSprites); the pixel rule and the outlines were measured on its published frames (of
-320, 294 come out exact and none differs by more than 2 pixels). They are part of this set's version: see ``VERSION``.
+The set is Matthey et al. 2017 (dSprites). The pixel rule and the outlines were measured on its published frames: of
+320, 294 are exact and none differs by more than 2 pixels. They are part of this set's version: see ``VERSION``.
 """
 
 import jax
@@ -13,8 +13,8 @@ from jaxdis.data.factors import FactorSpace
 
 VERSION = 1
 
-# The published lattice without its one-valued color, which changes no index. Orientation holds both 0 and 2π, so
-# orientations 0 and 39 are the same image.
+# The published lattice without its color, which has one value and changes no index. Orientation includes both 0 and 2π,
+# so orientations 0 and 39 are the same image.
 SPACE = FactorSpace.of(
     shape=(1, 2, 3),
     scale=np.linspace(0.5, 1, 6),
@@ -33,7 +33,7 @@ _HEART_HALF_OUTLINE = np.array(
     ]
 )
 _HEART_ANGLES = 256
-# No outline reaches further than 13.6 pixels from its center, so each sprite is drawn in a window of this side.
+# No outline reaches further than 13.6 pixels from its center, so each sprite is drawn in a window of this size.
 _WINDOW = 28
 
 
@@ -47,8 +47,8 @@ def _heart_radii() -> np.ndarray:
 
 
 def _tables() -> dict[str, np.ndarray]:
-    """Per class number: 1/scale, cosine and sine of the orientation, center and window start in pixels."""
-    # 2π is folded onto 0, so that the two are equal to the last bit.
+    """By class number: 1/scale, cosine and sine of the orientation, center and start of the window in pixels."""
+    # 2π is mapped to 0, so that the two are equal to the last bit.
     orientation = np.array(SPACE.values[2]) % (2 * np.pi)
     center = 16 + 32 * np.array(SPACE.values[3])
     return {
@@ -87,7 +87,7 @@ def _rows(factors: Int[Array, " 5"]) -> UInt32[Array, "64 2"]:
 
 
 def _inside(shape: Int[Array, ""], u: Float[Array, "h w"], v: Float[Array, "h w"]) -> Array:
-    """Whether points of the sprite's own frame, in pixels at scale 1, lie in the square, the ellipse or the heart."""
+    """Whether points in the sprite's own frame, in pixels at scale 1, are in the square, the ellipse or the heart."""
     square = jnp.maximum(jnp.abs(u), jnp.abs(v)) <= _SQUARE_HALF_SIDE
     wide, high = _ELLIPSE_SEMI_AXES
     ellipse = (u / wide) ** 2 + (v / high) ** 2 <= 1
@@ -100,7 +100,7 @@ def _inside(shape: Int[Array, ""], u: Float[Array, "h w"], v: Float[Array, "h w"
 
 
 def _shifted(word: UInt32[Array, " h"], places: Int[Array, ""]) -> UInt32[Array, "h 2"]:
-    """Words moved right by 0 … 63 pixels over two words (a shift by 32 or more is undefined in one)."""
+    """Words moved right by 0 … 63 pixels, over two words (a shift of one word by 32 or more is undefined)."""
     places = places.astype(jnp.uint32)
     near, far = jnp.minimum(places, 31), jnp.maximum(places, 32) - 32
     carried = (word >> 1) >> (31 - near)
@@ -114,12 +114,12 @@ def unpack(words: UInt32[Array, "... 64 2"]) -> UInt32[Array, "... 64 64"]:
 
 
 def pack(images: np.ndarray) -> np.ndarray:
-    """Pixels of 0 and 1 ``[..., 64, 64]`` on the host to the words of :func:`rows`, the inverse of :func:`unpack`."""
+    """The inverse of :func:`unpack`: pixels of 0 and 1 ``[..., 64, 64]`` on the host to the words of :func:`rows`."""
     return np.packbits(images, axis=-1, bitorder="little").view("<u4")
 
 
 def gathered_rows(tables: tuple[Array, ...], factors: Int[Array, "n 5"]) -> UInt32[Array, "n 64 2"]:
-    """Sprites from the packed lattice where there is one (``tables[0] [737280, 64, 2]``), else by the formula."""
+    """Sprites from the packed lattice if there is one (``tables[0] [737280, 64, 2]``), otherwise by the formula."""
     return tables[0][SPACE.index(factors)] if tables else rows(factors)
 
 
@@ -129,7 +129,7 @@ def draw(tables: tuple[Array, ...], factors: Int[Array, "n 5"], key=None) -> Arr
 
 
 def build(out: np.ndarray) -> None:
-    """Fills ``out [737280, 64, 2]`` uint32 with every sprite of the lattice, in lattice order."""
+    """Fill ``out [737280, 64, 2]`` uint32 with all sprites of the lattice, in lattice order."""
     step = 2**13
     render = jax.jit(lambda start: rows(SPACE.factors(start + jnp.arange(step, dtype=jnp.int32))))
     for start in range(0, len(out), step):

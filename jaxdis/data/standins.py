@@ -1,7 +1,7 @@
-"""Stand-ins for three sets that cannot be rendered: same factors, sizes and image shape, none of their pictures.
+"""Stand-ins for three sets that cannot be rendered: same factors, sizes and image shape, but other pictures.
 
-They exercise the code that Cars3D, SmallNORB and MPI3D would; a number measured on one says nothing about the set whose
-place it holds. Solids, proportions and colors come from small tables and from fractions of the golden ratio.
+They exercise the code that Cars3D, SmallNORB and MPI3D would exercise; results on a stand-in say nothing about the set
+that it replaces. Solids, proportions and colors come from small tables and from multiples of irrational numbers.
 """
 
 import jax
@@ -23,7 +23,7 @@ _LAMP = np.array([-0.4, -0.7, 1.0], np.float32)
 
 
 def _spread(number: Int[Array, ""], of: int) -> Float[Array, " of"]:
-    """``of`` numbers in [0, 1) that fill the cube evenly as ``number`` counts up (an additive recurrence)."""
+    """``of`` numbers in [0, 1) that fill the cube evenly as ``number`` increases (an additive recurrence)."""
     steps = np.array([0.5545497, 0.308517, 0.7390851, 0.618034, 0.4142136, 0.2360680], np.float32)[:of]
     return (0.5 + number.astype(jnp.float32) * steps) % 1
 
@@ -61,10 +61,10 @@ def _car(factors: Int[Array, "3"]) -> Float[Array, "64 64 3"]:
     return solids.shaded(*hit, colors, jnp.asarray(_LAMP), jnp.ones(3))
 
 
-# A wheel turns about the second axis: an upright prism laid on its side.
+# A wheel is an upright prism rotated onto the second axis.
 _WHEEL = solids.prism(12, 0.17, 0.07)[:, [0, 2, 1, 3]]
 
-# Six boxes a category: center and half edges, in the order of the set (animal, human, airplane, truck, car).
+# Six boxes per category: center and half edges, in the order of the set (animal, human, airplane, truck, car).
 _TOYS = np.array(
     [
         [
@@ -111,7 +111,7 @@ def _toy(factors: Int[Array, "5"]) -> Float[Array, "64 64 1"]:
     return solids.shaded(*hit, jnp.full((6, 3), 1.0) * shade, lamp, jnp.full(3, 0.75))[..., :1]
 
 
-# Cone, cube, cylinder, hexagonal, pyramid, sphere, of about the same size.
+# Cone, cube, cylinder, hexagonal prism, pyramid and sphere of about the same size.
 _TIPS = np.stack(
     [
         solids.pyramid(12, 0.15, 0.14),
@@ -154,15 +154,15 @@ def _arm(factors: Int[Array, "7"]) -> Float[Array, "64 64 3"]:
 
 
 def draw_turntable(tables, factors: Int[Array, "n 3"], key=None) -> Float[Array, "n 64 64 3"]:
-    """Box cars on white, in place of Cars3D."""
+    """Box cars on white, instead of Cars3D."""
     return jax.lax.map(_car, factors, batch_size=8)
 
 
 def draw_gray_turntable(tables, factors: Int[Array, "n 4"], key: Key[Array, ""]) -> Float[Array, "n 64 64 1"]:
-    """Gray toys of six boxes, in place of SmallNORB; the instance is hidden, and drawn for every image."""
+    """Gray toys of six boxes, instead of SmallNORB; the instance is hidden and drawn for every image."""
     return jax.lax.map(_toy, with_hidden(smallnorb.FULL_SPACE, "instance", factors, key), batch_size=8)
 
 
 def draw_arm(tables, factors: Int[Array, "n 7"], key=None) -> Float[Array, "n 64 64 3"]:
-    """An arm of one link with an object at its tip, in place of MPI3D."""
+    """An arm with one link and an object at its tip, instead of MPI3D."""
     return jax.lax.map(_arm, factors, batch_size=8)

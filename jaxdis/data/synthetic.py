@@ -1,6 +1,6 @@
-"""Factors → codes with known truth: the representations on which a metric must say what everybody knows.
+"""Factors → codes with known truth: representations on which the right score of a metric is known.
 
-Every function is pure, has static shapes and returns ``(codes, factors)``, so that many seeds are one ``vmap``.
+Every function is pure, has static shapes and returns ``(codes, factors)``, so that many seeds need only one ``vmap``.
 """
 
 import jax
@@ -15,16 +15,17 @@ from jaxdis.typing import Factors
 CASES = ("000", "001", "010", "011", "100", "101", "110", "111")
 
 Representation = tuple[Float[Array, "n d"], Factors]
-Share = options.Share | Float[Array, ""]  # a traced one makes a sweep one program
+Share = options.Share | Float[Array, ""]  # if traced, a sweep is a single program
 
 
 @checked
 def calibration(case: str, key: PRNGKeyArray, num_samples: Count = 50_000, *, copies: Count = 1) -> Representation:
     """One of the eight boundary cases of Julka et al. 2024, Tables II and V: modular? compact? explicit?
 
-    Three binary digits: is each code about one factor, is each factor in one code, is everything told. Factors take 9
-    values, uniform and independent. First digit 0: a code holds two factors; second digit 0: a factor is spread over
-    two codes; third digit 0: the first six values of every factor are told as one.
+    The three binary digits of a case: whether each code encodes one factor, whether each factor is encoded by one code,
+    and whether all values are encoded. Factors have 9 values, uniform and independent. First digit 0: a code encodes
+    two factors. Second digit 0: a factor is spread over two codes. Third digit 0: the first six values of every factor
+    are encoded as one.
 
     =====  ======  ======  =====================================================
     case   codes   factors what each code holds
@@ -36,6 +37,8 @@ def calibration(case: str, key: PRNGKeyArray, num_samples: Count = 50_000, *, co
     =====  ======  ======  =====================================================
 
     Args:
+      case: three binary digits, such as ``"110"``.
+      num_samples: number of samples ``n``.
       copies: independent copies side by side, for larger ``d`` and ``k``.
 
     Returns:
@@ -54,14 +57,14 @@ def _case(case: str, key, num_samples: int):
     draw, shuffle = jax.random.split(key)
     k = 3 if compact and not modular else 2
     values = jax.random.randint(draw, (num_samples, k), 0, 9)
-    told = values if explicit else jnp.where(values >= 6, values, 0)
-    first, second = told[:, 0], told[:, 1]
+    encoded = values if explicit else jnp.where(values >= 6, values, 0)
+    first, second = encoded[:, 0], encoded[:, 1]
     if modular and compact:
         codes = [first, second]
     elif modular:
         codes = [first // 3, first % 3, second]
     elif compact:
-        codes = [9 * first + second, told[:, 2]]
+        codes = [9 * first + second, encoded[:, 2]]
     else:
         cell = jax.random.permutation(shuffle, 81)[9 * first + second]
         codes = [cell // 9, cell % 9]
@@ -70,11 +73,15 @@ def _case(case: str, key, num_samples: int):
 
 @checked
 def warp(alpha: Share, key: PRNGKeyArray, num_samples: Count = 20_000, *, num_factors: Count = 6) -> Representation:
-    """Each code an increasing function of its own factor that steepens with ``alpha``: Julka et al. 2024, §IV-B.
+    """Each code is an increasing function of its own factor that steepens with ``alpha``: Julka et al. 2024, §IV-B.
 
     ``c = 1000^(1/4 − α) tan(ω (z − 1/2)) + 1/2`` with ``ω = 2 arctan(1000^(α − 1/4) / 2)`` and ``z ~ U[0, 1]``, so that
-    ``c`` runs from 0 to 1 for every ``α`` in [0, 1]. (The formula is misprinted in the paper; this is the one that its
-    experiments ran.) Codes and factors are continuous, ``[n, num_factors]``.
+    ``c`` runs from 0 to 1 for every ``α``. (The formula is misprinted in the paper; this is the one used in its
+    experiments.)
+
+    Args:
+      alpha: ``α`` in [0, 1].
+      num_samples, num_factors: shape of codes and of factors, both continuous.
     """
     values = jax.random.uniform(key, (num_samples, num_factors))
     steepness = 1000.0 ** (alpha - 0.25)
@@ -84,10 +91,14 @@ def warp(alpha: Share, key: PRNGKeyArray, num_samples: Count = 20_000, *, num_fa
 
 @checked
 def rotation(alpha: Share, key: PRNGKeyArray, num_samples: Count = 20_000, *, num_factors: Count = 6) -> Representation:
-    """Each code a mixture ``(1 − α) z_i + α z_(i−1)`` of its own factor and its neighbor's: Julka et al. 2024, §IV-C.
+    """Each code mixes its own factor with its neighbor's, ``(1 − α) z_i + α z_(i−1)``: Julka et al. 2024, §IV-C.
 
     ``c = z R`` with ``R = (1 − α) I + α P``, ``P`` the cyclic shift; ``z ~ U[0, 1]``. Modular and compact at ``α = 0``,
-    least so at ``α = 1/2``. Codes and factors are continuous, ``[n, num_factors]``.
+    least so at ``α = 1/2``.
+
+    Args:
+      alpha: ``α`` in [0, 1].
+      num_samples, num_factors: shape of codes and of factors, both continuous.
     """
     values = jax.random.uniform(key, (num_samples, num_factors))
     return (1 - alpha) * values + alpha * jnp.roll(values, 1, axis=1), _continuous(values)
@@ -95,9 +106,13 @@ def rotation(alpha: Share, key: PRNGKeyArray, num_samples: Count = 20_000, *, nu
 
 @checked
 def noise(alpha: Share, key: PRNGKeyArray, num_samples: Count = 20_000, *, num_factors: Count = 6) -> Representation:
-    """Each code its own factor drowned in noise: ``(1 − α) z + α u`` with ``z, u ~ U[0, 1]``: Julka et al. 2024, §IV-D.
+    """Each code is its own factor with noise, ``(1 − α) z + α u`` with ``z, u ~ U[0, 1]``: Julka et al. 2024, §IV-D.
 
-    Modular and compact for every ``α < 1``; at ``α = 1`` nothing is told. Codes and factors ``[n, num_factors]``.
+    Modular and compact for every ``α < 1``; at ``α = 1`` the codes are pure noise.
+
+    Args:
+      alpha: ``α`` in [0, 1].
+      num_samples, num_factors: shape of codes and of factors, both continuous.
     """
     draw, disturb = jax.random.split(key)
     values = jax.random.uniform(draw, (num_samples, num_factors))
@@ -108,9 +123,9 @@ def noise(alpha: Share, key: PRNGKeyArray, num_samples: Count = 20_000, *, num_f
 def toy_model(name: str) -> Representation:
     """The toy models of Mahon et al. 2024, Table 1, as exact populations of 80 equally likely samples.
 
-    Two binary factors, two binary codes. The first code agrees with each factor in 75 % (with both when they are equal,
-    with either half the time when they differ). The second is a coin in ``"M1"``; in ``"M2"`` it agrees with the first
-    factor in 70 %.
+    Two binary factors, two binary codes. The first code agrees with each factor in 75 % of the samples (with both when
+    they are equal, with each of them half the time when they differ). The second is a coin flip in ``"M1"``; in
+    ``"M2"`` it agrees with the first factor in 70 %.
     """
     if name not in ("M1", "M2"):
         raise ValueError(f"name: needs 'M1' or 'M2', got {options.shown(name)}")
@@ -118,7 +133,7 @@ def toy_model(name: str) -> Representation:
     rows = []
     for a, b in np.ndindex(2, 2):
         for first in [a] * 10 + [b] * 10:
-            # 20 samples a cell; the second code splits each of the two halves 5 : 5 or 7 : 3.
+            # 20 samples per cell; the second code splits each of the two halves 5 : 5 or 7 : 3.
             rows.append((a, b, first))
     table = np.array(rows)
     second = np.where(np.arange(len(table)) % 10 < agreeing, table[:, 0], 1 - table[:, 0])
@@ -127,10 +142,10 @@ def toy_model(name: str) -> Representation:
 
 
 def xor() -> Representation:
-    """Three binary factors, the first two each the exclusive or of two codes; the third is a code; the fourth is noise.
+    """Four binary codes and three binary factors: two exclusive ors of two codes, and one code; the last code is noise.
 
-    The exact population of 16 samples. ``z1 = c1 ⊕ c2``, ``z2 = c2 ⊕ c3``, ``z3 = c3``: no single code says anything of
-    the first two factors, and all codes together say everything.
+    The exact population of 16 samples. ``z1 = c1 ⊕ c2``, ``z2 = c2 ⊕ c3``, ``z3 = c3``: no single code is informative
+    about the first two factors, but all codes together determine them.
     """
     bits = np.indices((2, 2, 2, 2)).reshape(4, -1).T
     values = np.stack([bits[:, 0] ^ bits[:, 1], bits[:, 1] ^ bits[:, 2], bits[:, 2]], axis=1)
@@ -141,10 +156,15 @@ def xor() -> Representation:
 def distributed(
     num_factors: Count = 4, num_values: Count = 3, key: PRNGKeyArray | None = None, num_samples: Count | None = None
 ) -> Representation:
-    """Mahon et al. 2024, Theorem 3.1: every factor is the sum of halves of two codes, so that no code tells of any.
+    """Mahon et al. 2024, Theorem 3.1: every factor is a sum over two codes, so that no single code is informative.
 
-    Code ``i`` holds two digits, ``c_i = (v a_i + b_i + 1/2) / v²``; ``z_i = a_i + b_(i+1) mod v``. The exact population
-    of ``v^(2k)`` samples, or ``num_samples`` draws from it with ``key``. Codes ``[n, k]``, factors of size ``v``.
+    Code ``i`` holds two digits, ``c_i = (v a_i + b_i + 1/2) / v²``; ``z_i = a_i + b_(i+1) mod v``. Codes ``[n, k]``,
+    factors of size ``v``.
+
+    Args:
+      num_factors: number of factors and of codes, ``k``.
+      num_values: number of values per factor, ``v``.
+      key, num_samples: draw ``num_samples`` samples; without both, the exact population of ``v^(2k)`` samples.
     """
     if (key is None) != (num_samples is None):
         raise ValueError("key, num_samples: give both to draw samples, or neither for the exact population")

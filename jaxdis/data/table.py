@@ -1,4 +1,4 @@
-"""The table of data sets: what each is, where it comes from, and how to get it."""
+"""The table of data sets: what each set is, where it comes from, and how to load it."""
 
 import dataclasses
 from collections.abc import Callable
@@ -19,11 +19,11 @@ class DataSet:
       description: one line.
       space: its factors with default arguments.
       shape: (height, width, channels).
-      renders: whether it is drawn without any file.
+      renders: whether it can be rendered without a file.
       reads: the files that ``source`` (or ``painting``) may be; "" for none.
-      origin: who made the set, where its files are, and on what terms.
+      origin: who published the set, where its files are, and on what terms.
       make: ``make(source=None, **options) → (space, render)``; raises ValueError without a source for a set that cannot
-        be drawn.
+        be rendered.
       references: keys of :data:`jaxdis.references.REFERENCES`; empty for a stand-in.
       default_file: whether ``make`` looks for the file in the cache folder when no source is given.
     """
@@ -71,7 +71,7 @@ _STANDIN = "made for jaxdis (Apache-2.0)"
 
 
 def _scream(source=None, **options):
-    """Its one necessary file is the painting, so that is what ``source`` means from the command line."""
+    """Its only required file is the painting, so ``source`` on the command line means the painting."""
     return catalog.scream_dsprites(painting=source, **options)
 
 
@@ -123,7 +123,7 @@ DATASETS: dict[str, DataSet] = {
     ),
     "multi_dsprites": DataSet(
         "Multi-dSprites",
-        "1 to 4 (at most 5) colored sprites hiding one another, with instance masks",
+        "1 to 4 (at most 5) colored sprites that occlude one another, with instance masks",
         multi_sprites.space(),
         (64, 64, 3),
         True,
@@ -167,7 +167,7 @@ DATASETS: dict[str, DataSet] = {
     ),
     "smallnorb": DataSet(
         "SmallNORB",
-        "gray toys under a turning camera and lamp; the instance is hidden (drawn again each time)",
+        "gray toys under a moving camera and lamp; the instance is hidden (drawn again each time)",
         smallnorb.SPACE,
         (64, 64, 1),
         False,

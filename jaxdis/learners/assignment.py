@@ -10,11 +10,11 @@ from jaxtyping import Array, Float, Int
 
 Method = Literal["auto", "optax", "scipy"]
 
-# Measured on one CPU core (benchmarks/bench_assignment.py): optax's solver, which stays inside the program, wins while
-# the matrix is small; a callback to scipy costs 20–90 µs and wins beyond this side.
+# Measured on one CPU core (benchmarks/bench_assignment.py): optax's solver, which runs inside the program, is faster
+# for small matrices; a callback to scipy costs 20–90 µs and is faster from this side on.
 CALLBACK_FROM_SIDE = 24
-# A host callback on several CPU devices at once deadlocks once its payload passes about 100 KB; larger matrices stay
-# inside the program whatever their size.
+# A host callback on several CPU devices at once deadlocks when its payload exceeds about 100 KB; larger matrices are
+# solved inside the program.
 CALLBACK_MAX_BYTES = 64 * 1024
 
 
@@ -26,15 +26,16 @@ class Assignment(NamedTuple):
 
 
 def assign(cost: Float[Array, "r c"], *, maximize: bool = False, method: Method = "auto") -> Assignment:
-    """The one-to-one assignment of least total cost (largest with ``maximize``) of ``min(r, c)`` pairs.
+    """The one-to-one assignment of ``min(r, c)`` pairs with the least total cost (the largest with ``maximize``).
 
     Args:
-      cost: ``[r, c]``, any shape. An entry that is not finite is a forbidden pair: it is taken only when nothing else
-        is left, and then reported as −1.
-      method: ``"optax"`` (inside the program), ``"scipy"`` (a host callback with one matrix at a time, under ``vmap``
-        too) or ``"auto"``: scipy for larger matrices on CPU as long as the payload is safe on several devices.
+      cost: ``[r, c]``, of any shape. An entry that is not finite forbids its pair: the pair is used only when no other
+        is left, and is then reported as −1.
+      maximize: whether to maximize the total instead.
+      method: ``"optax"`` (inside the program), ``"scipy"`` (a host callback with one matrix at a time, also under
+        ``vmap``) or ``"auto"``: scipy for larger matrices on CPU as long as the payload is safe on several devices.
 
-    Deterministic. Among equally good assignments the methods may choose differently; the total is the same.
+    Deterministic. The methods may choose differently among equally good assignments; the total is the same.
 
     Reference: Kuhn 1955; Crouse 2016 (scipy's and optax's algorithm).
     """
@@ -42,14 +43,14 @@ def assign(cost: Float[Array, "r c"], *, maximize: bool = False, method: Method 
 
 
 def assign_each(costs: Float[Array, "t r c"], *, maximize: bool = False, method: Method = "auto") -> Assignment:
-    """As :func:`assign` for each of ``t`` matrices, with one host callback for all: ``[t, r]`` and ``[t, c]``."""
+    """As :func:`assign`, for each of ``t`` matrices with a single host callback: ``[t, r]`` and ``[t, c]``."""
     t, r, c = costs.shape
     if 0 in costs.shape:
         return Assignment(jnp.full((t, r), -1, jnp.int32), jnp.full((t, c), -1, jnp.int32))
     costs = -costs if maximize else costs
     allowed = jnp.isfinite(costs)
     finite = jnp.where(allowed, costs, 0.0)
-    # Dearer than any way round it: more than the largest total of allowed pairs can exceed the smallest.
+    # Costs more than any detour: more than the largest total of allowed pairs can exceed the smallest.
     highest, lowest = finite.max(axis=(1, 2)), finite.min(axis=(1, 2))
     forbidden = highest + (highest - lowest + 1.0) * min(r, c)
     solve = _solve_with_scipy if _resolve(method, costs) == "scipy" else _solve_with_optax

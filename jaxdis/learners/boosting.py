@@ -1,4 +1,4 @@
-"""Gradient boosting of every factor at once: the trees of all values of all factors are columns of one program."""
+"""Gradient boosting of all factors at once: the trees of all values of all factors are columns of one program."""
 
 import functools
 from typing import Literal, NamedTuple
@@ -17,20 +17,22 @@ Splitter = Literal["exact", "histogram"]
 
 # Beyond this a float32 exponential overflows; probabilities there are 0 or 1 to 26 digits.
 LARGEST_LOGIT = 60.0
-# The probability that a class which does not occur starts from.
+# Initial probability of a class that does not occur.
 ABSENT = 1e-7
 ROUNDING = 2.0**16
-# Samples from which on 64 bins are as good as 128, and cheaper.
+# With this many samples or more, 64 bins are as good as 128, and cheaper.
 MANY = 4000
-# Numbers in a vector register: rows that end within one are added up to twice as slowly.
+# Numbers per vector register: adding rows whose length is not a multiple of this takes up to twice as long.
 LANES = 8
 
 
 class Columns(NamedTuple):
-    """Which column belongs to which factor: ``member [c, k]``, ``factor [c]``, ``value [c]`` the class it stands for.
+    """Which column belongs to which factor.
 
-    A factor of ``v > 2`` values has ``v`` columns; one of two values has one, for the second; a continuous one
-    (``regression [c]``) has one. Columns of no factor fill up a multiple of ``LANES``: nothing is in their class.
+    ``member [c, k]`` is 1 where column ``c`` belongs to factor ``k``; ``factor [c]`` is the factor and ``value [c]``
+    the class that the column stands for. A factor of ``v > 2`` values has ``v`` columns; a factor of two values has
+    one, for the second value; a continuous factor (``regression [c]``) has one. Columns without a factor pad the number
+    to a multiple of ``LANES``; no sample is in their class.
     """
 
     member: np.ndarray
@@ -59,11 +61,11 @@ class Columns(NamedTuple):
 
 
 class Boosted(NamedTuple):
-    """What boosting found.
+    """The result of boosting.
 
-    ``importance [d, k]``: share of each code in the decrease of squared error of a factor's trees; a column sums to 1,
-    or to 0 where no tree was split. ``train [n, c]`` and ``test [m, c]``: raw scores, in the order of
-    :class:`Columns`; those of a continuous factor in its own unit.
+    ``importance [d, k]``: share of each code in the decrease of squared error by a factor's trees; a column sums to 1,
+    or to 0 if no tree has a split. ``train [n, c]`` and ``test [m, c]``: raw scores, in the order of :class:`Columns`;
+    those of a continuous factor are in its own unit.
     """
 
     importance: Float[Array, "d k"]
@@ -71,7 +73,7 @@ class Boosted(NamedTuple):
     test: Float[Array, "m c"]
 
 
-# One program also when called eagerly: rounding, hence who wins among nearly equal splits, is then the same.
+# Compiled also when called eagerly: rounding, and hence the choice among nearly equal splits, is then the same.
 @functools.partial(jax.jit, static_argnames=("sizes", "splitter", "max_bins", "stages", "rate", "depth"))
 def fit_boosting(
     codes: Float[Array, "n d"],
@@ -86,48 +88,40 @@ def fit_boosting(
     depth: int = 3,
     weights: Float[Array, " n"] | None = None,
 ) -> Boosted:
-    """Gradient-boosted trees from all codes to each factor: multinomial log-loss, squared error if continuous.
+    """Gradient-boosted trees from all codes to each factor: multinomial log-loss, or squared error if continuous.
 
-    Each stage fits one tree a class to the residuals ``y − p`` by the decrease of squared error, gives its leaves the
-    Newton step ``(v − 1) / v · Σ (y − p) / Σ p (1 − p)`` (for two classes, one tree and no such factor; for regression
-    the mean residual) and adds ``rate`` of it. That is scikit-learn's ``GradientBoostingClassifier`` and
-    ``GradientBoostingRegressor`` with the friedman_mse criterion, of which the importances are the summed decreases.
+    Each stage fits one tree per class to the residuals ``y − p`` by the decrease of squared error, gives its leaves the
+    Newton step ``(v − 1) / v · Σ (y − p) / Σ p (1 − p)`` and adds ``rate`` times this step. Two classes have one tree
+    and no factor ``(v − 1) / v``; the leaves of a regression hold the mean residual. This is scikit-learn's
+    ``GradientBoostingClassifier`` and ``GradientBoostingRegressor`` with the friedman_mse criterion, whose importances
+    are the summed decreases.
 
     Args:
       sizes: number of values of each factor, None for a continuous one; ``v`` counts the values that occur.
-      splitter: ``"exact"``, every threshold between neighboring values; ``"histogram"``, the edges of ``max_bins``
-        bins of equal weight (64 when None; 128 with fewer than 4,000 samples).
+      held_out: codes ``[m, d]`` to predict besides the training samples.
+      splitter: ``"exact"`` considers every threshold between neighboring values, ``"histogram"`` the edges of
+        ``max_bins`` bins of equal weight.
+      max_bins: number of bins per code (64 when None; 128 with fewer than 4,000 samples).
+      stages: number of trees per class.
+      rate: learning rate.
+      depth: depth of each tree.
       weights: ``[n]`` ≥ 0; samples of weight 0 do not count, whatever their codes.
 
-    Contract: all codes finite. A constant code has importance 0. Equal gains are decided by a fixed sequence of
-    pseudo-random numbers that knows codes by the order of their values alone: the result is deterministic,
-    permutes with the codes and, for ``"exact"``, is invariant under increasing maps of training codes.
-    Time is ``O(stages · depth · n · d · c)``; memory about 40 bytes times ``n c`` with histograms, 70 with ``"exact"``.
+    Contract:
 
-    A node is split wherever two values differ in it, for no gain too: parities show only levels further down.
+    - All codes must be finite. A constant code has importance 0.
+    - A node is split wherever two values differ in it, even without a gain, because parities only show at deeper
+      levels.
+    - Equal gains are decided by a fixed sequence of pseudo-random numbers that depends on codes only through the order
+      of their values. The result is deterministic, permutes with the codes and, for ``"exact"``, is invariant under
+      increasing maps of training codes.
+    - Time is ``O(stages · depth · n · d · c)``; memory is about ``40 n c`` bytes with histograms and ``70 n c`` with
+      ``"exact"``.
 
-    Convergence of D and C (the entropy scores of the importances) and of accuracy, on noisy representations of factors
-    with 2 to 40 values. ``"exact"`` against the mean of five random states of scikit-learn at n = 2,000, six
-    representations: D and C at most 0.003, the accuracy of every factor at most 0.004 (states differ among themselves
-    by up to 0.005 and 0.009). Held-out samples are cut halfway between the samples of the node next to the cut; halfway
-    between neighbors of any node cost up to 0.010 of accuracy. Where no first cut gains anything, the first code is
-    drawn: of an exclusive or, D is 0.46 to 0.61 over six random states there, and 0.49 here.
-
-    ``"histogram"`` against ``"exact"`` at n = 10,000 with 64 bins, D and C: 0.001 and 0.005 on mixtures of 3, 6, 40, 32
-    and 32 values (0.008 and 0.013 on the first two, which alone have an accuracy above 0.2), 0.010 and 0.007 on a
-    rotation, 0.010 and 0.008, 0.005 and 0.002 on two mixtures more; accuracy at most 0.005, but for 0.027 more on one
-    factor of ten values. It is not for factors that are told all but perfectly, nor for many values that codes hardly
-    tell: there exact trees spend splits on single samples, which bins cannot, however many (0.033 and 0.006 with one
-    factor at 0.98 in products of codes, −0.035 and 0.002 with 40 values at 0.09). 128 bins change these by less than
-    0.014. At n = 2,000 they halve the error of 64 on a rotation (0.005 for 0.017) and leave −0.028 and −0.084 of D on
-    the two last (−0.049 and −0.068 with 255, −0.050 and −0.044 with 1,000, 0.002 and 0.001 with one for each sample).
-
-    More stages lower D and C a little (the rotation, n = 2,000: D 0.332, 0.301, 0.294 and mean accuracy 0.809, 0.837,
-    0.843 with 25, 100, 400; ``"histogram"`` 0.335, 0.306, 0.300). The number of samples moves them most (the same
-    rotation: D 0.487, 0.301, 0.298, accuracy 0.797, 0.837, 0.879 at n = 500, 2,000, 10,000): never compare across
-    ``n``. Nor across learners: on a rotation and a mixture (n = 2,000, 100 trees) D moves by 0.01 with LightGBM, by
-    −0.10 and −0.08 with xgboost (its default importance, gain a split), by −0.15 and −0.26 with scikit-learn's
-    classifying forest; C alike; on 40 values D moves by −0.07 with LightGBM.
+    Use ``"histogram"`` for speed, except when a factor is almost perfectly predictable, or has many values and is
+    barely predictable: exact trees then isolate single samples, which bins cannot. Compare importances
+    only at equal numbers of samples and stages and with the same learner, since all three change D and C (tables in
+    ``benchmarks/bench_trees.py``).
 
     Reference: Friedman 2001, §4.5–4.6 and algorithm 6 (importances: §8.1).
     """
@@ -148,7 +142,7 @@ def fit_boosting(
     member, regression = jnp.asarray(columns.member), jnp.asarray(columns.regression)
     lone = jnp.asarray(np.array([float(part.stop - part.start == 1) for part in columns.parts], np.float32))
     d, nodes = codes.shape[1], 2**depth - 1
-    whole = jnp.full((1, len(columns.factor)), weights.sum())
+    total_weight = jnp.full((1, len(columns.factor)), weights.sum())
 
     def residual(target, scores):
         exponential = jnp.exp(jnp.clip(scores, -LARGEST_LOGIT, LARGEST_LOGIT))
@@ -162,11 +156,11 @@ def fit_boosting(
         error = error * weights[:, None]
         draws = jax.random.uniform(jax.random.fold_in(jax.random.key(0), number), (max(columns.local) + 1, nodes, d))
         priority = draws[columns.local][:, :, rank].T
-        # Trees are grown on gradients of order 1, however small they have become: equal gains are told by their size.
+        # Trees are grown on gradients rescaled to order 1: equal gains are recognized by their size.
         unit = power_of_two_below(jnp.abs(error).max(axis=0))[None]
         scaled = error / unit
-        levels, leaf = grow(finder, numbers, scaled, Totals(scaled.sum(axis=0)[None], whole), depth, priority)
-        # Summed anew: a class long certain has sums below the rounding of differences of its ancestors'.
+        levels, leaf = grow(finder, numbers, scaled, Totals(scaled.sum(axis=0)[None], total_weight), depth, priority)
+        # Summed again: the sums of a nearly certain class are below the rounding errors of its ancestors' differences.
         sums, steps = (node_sums(leaf, values, 2**depth) for values in (error, curvature))
         leaf_values = _materialized(rate * newton[None] * safe_divide(sums, jnp.where(steps > 1e-20, steps, 0.0)))
         for splits in levels:
@@ -211,7 +205,7 @@ def one_minus_error(predicted: Float[Array, " n"], values: Float[Array, " n"], w
 
 
 def _targets(values, columns: Columns, weights):
-    """``[n, c]``: 0/1 for classes, standardized values for regression; what brings the latter back."""
+    """Targets ``[n, c]``, 0/1 for classes and standardized for regression, with the shift and scale that undo this."""
     chosen = values[:, columns.factor]
     hot = (chosen.astype(jnp.int32) == jnp.asarray(columns.value, jnp.int32)[None]).astype(jnp.float32)
     hot = hot * jnp.asarray(columns.member.sum(axis=1))[None]
@@ -230,7 +224,7 @@ def _start(targets, columns: Columns, weights):
     member = jnp.asarray(columns.member)
     several = jnp.asarray((columns.member.sum(axis=0) > 1)[columns.factor])
     start = jnp.where(several, jnp.log(share), jnp.log(share) - jnp.log1p(-share))
-    # The last bits of a logarithm differ between compilations; they must not decide between equal splits.
+    # The last bits of a logarithm differ between compilations and must not decide between equal splits.
     start = jnp.round(start * ROUNDING) / ROUNDING
     occurring = (share > 2 * ABSENT).astype(jnp.float32) @ member
     newton = jnp.where(several, 1 - 1 / jnp.maximum(occurring, 1.0)[columns.factor], 1.0)
@@ -238,12 +232,12 @@ def _start(targets, columns: Columns, weights):
 
 
 def without_weightless(codes, weights):
-    """Samples of weight 0 moved onto the largest value of the others, where they separate nothing."""
+    """Move samples of weight 0 onto the largest value of the others, where they separate nothing."""
     counted = (weights > 0)[:, None]
     largest = jnp.where(counted, codes, -jnp.inf).max(axis=0)
     return jnp.where(counted, codes, largest[None])
 
 
 def _materialized(values: Float[Array, "l c"]) -> Float[Array, "l c"]:
-    """The same through a product with the identity: XLA would otherwise divide again for every sample that reads it."""
+    """The input times the identity: XLA would otherwise repeat the division for every sample that reads it."""
     return jnp.dot(jnp.eye(values.shape[0]), values, precision=jax.lax.Precision.HIGHEST)

@@ -1,4 +1,4 @@
-"""Random forests: deep trees on bootstrapped samples, one tree at a time, every factor in one program."""
+"""Random forests: deep trees on bootstrapped samples, one tree at a time, all factors in one program."""
 
 import functools
 import math
@@ -12,18 +12,19 @@ from jaxdis.arrays import BLOCK, moments, power_of_two_below, safe_divide
 from jaxdis.learners.splits_histogram import quantile_bins
 from jaxdis.learners.trees import RESOLUTION, TIE, as_numbers, canonical_order
 
-# Beyond every number of a bin.
+# Larger than any bin number.
 NO_BIN = jnp.iinfo(jnp.int32).max
 
 Criterion = Literal["variance", "gini", "entropy"]
 
 
 class Forest(NamedTuple):
-    """What a forest found, at every depth ``l`` from 1 on.
+    """The result of a forest at every depth ``l`` from 1 on.
 
-    ``importance [k, l, d]``: mean over trees of each code's share of the decrease of impurity. ``unseen [k, l, n, p]``
-    and ``test [k, l, m, p]``: sums over trees of what their leaves say, of each training sample those trees alone that
-    did not see it, ``left_out [n]`` many; ``p`` runs over the mean (variance) or the frequency of each class.
+    ``importance [k, l, d]``: mean over trees of each code's share of the decrease of impurity. ``test [k, l, m, p]``:
+    sums over trees of the predictions of their leaves, where ``p`` runs over the mean (variance) or the frequency of
+    each class. ``unseen [k, l, n, p]``: the same for each training sample over the ``left_out [n]`` trees that did not
+    see it.
     """
 
     importance: Float[Array, "k l d"]
@@ -53,25 +54,35 @@ def fit_forest(
     """Forests from all codes to each target: regression (``"variance"``) or classification (``"gini"``, ``"entropy"``).
 
     Each tree sees a sample with replacement and splits each node by the largest decrease of impurity over ``features``
-    codes drawn among those that vary in it (all when None), at the edges of ``max_bins`` bins of equal weight. That is
-    scikit-learn's ``RandomForestRegressor`` and ``RandomForestClassifier`` but for the bins. A tree cut off at a lesser
-    depth is the tree of that depth, so that one fit serves every depth.
+    codes drawn among those that vary in it, at the edges of ``max_bins`` bins of equal weight. Except for the bins,
+    this is scikit-learn's ``RandomForestRegressor`` and ``RandomForestClassifier``. A tree cut off at a smaller depth
+    is the tree of that depth, so one fit serves every depth.
 
     Args:
-      targets: values, or class numbers under ``classes`` for classification.
-      features: a number, ``"sqrt"`` for the square root of ``d`` (scikit-learn's default for classifiers), or None.
+      targets: values, or class numbers below ``classes`` for classification.
+      held_out: codes ``[m, d]`` to predict besides the training samples.
+      classes: number of classes; None for regression.
+      criterion: measure of impurity.
+      trees: number of trees.
+      depth: largest depth of a tree.
+      features: number of codes tried per node, ``"sqrt"`` for the square root of ``d`` (scikit-learn's default for
+        classifiers), or None for all.
+      bootstrap: whether each tree sees samples drawn with replacement; otherwise it sees all samples.
+      max_bins: number of bins per code.
       weights: ``[n]`` ≥ 0, as in :func:`jaxdis.learners.boosting.fit_boosting`.
 
-    Contract: deterministic given the key; a constant code has importance 0; targets that do not vary give no split.
-    Whole targets are summed exactly up to 2²⁴. Time ``O(trees · k · depth · d · n · p)``, whatever the number of nodes.
-    Invariant under affine maps of the targets of a regression.
+    Contract:
+
+    - Deterministic given the key. A constant code has importance 0; targets that do not vary give no split.
+    - Integer targets are summed exactly up to 2²⁴. A regression is invariant under affine maps of its targets.
+    - Time is ``O(trees · k · depth · d · n · p)``, whatever the number of nodes.
 
     Reference: Breiman 2001.
     """
     n, d = codes.shape
     features = math.isqrt(d) if features == "sqrt" else features or d
     bins, others, weights, _ = quantile_bins(codes, weights, held_out, max_bins)
-    order = canonical_order(as_numbers(bins), weights)  # chance must not know in which order codes came
+    order = canonical_order(as_numbers(bins), weights)  # the random choices must not depend on the order of the codes
     bins, others = bins[order], others[order]
     columns, middle, unit = _unit_targets(targets.astype(jnp.float32), weights, classes)
     draws, choices = jax.random.split(key, (2, trees))
@@ -108,9 +119,9 @@ def fit_forest(
 
 
 def _unit_targets(targets, weights, classes):
-    """Targets ``[k, n]`` around their mean in units of their deviation, with both, ``[k]``; class numbers as they are.
+    """Targets ``[k, n]`` around their mean in units of their deviation, with mean and unit ``[k]``; classes unchanged.
 
-    Units are powers of two and middles are multiples of them: sums of whole numbers stay exact.
+    Units are powers of two and means are rounded to multiples of them, so that sums of integers stay exact.
     """
     if classes is not None:
         return targets.T, jnp.zeros(targets.shape[1]), jnp.ones(targets.shape[1])
@@ -121,7 +132,7 @@ def _unit_targets(targets, weights, classes):
 
 
 def _bootstrap(key, weights):
-    """How often each sample is drawn, in as many draws as samples have weight."""
+    """How often each sample is drawn, in as many draws as there are samples with weight."""
     n = weights.shape[0]
     total = jnp.cumsum(weights)
     drawn = jnp.searchsorted(total, jax.random.uniform(key, (n,)) * total[-1], side="right")
@@ -130,10 +141,10 @@ def _bootstrap(key, weights):
 
 
 class _Layout(NamedTuple):
-    """Samples of one tree, those of a node side by side: in every code's order the nodes take the same places.
+    """The samples of one tree, grouped by node: a node occupies the same places in the order of every code.
 
-    A node is named by its first place. ``order [d, n]``: for each code, samples by node, then by bin; ``first [n]`` and
-    ``last [n]``: the bounds of the node that a place belongs to.
+    A node is identified by its first place. ``order [d, n]``: for each code, samples by node, then by bin; ``first
+    [n]`` and ``last [n]``: the bounds of the node that a place belongs to.
     """
 
     order: Int[Array, "d n"]
@@ -142,7 +153,7 @@ class _Layout(NamedTuple):
 
 
 class _Cut(NamedTuple):
-    """How each node is split, at its first place: ``code [n]``; ``bin [n]``, the last to go left; ``gain [n]``."""
+    """How each node is split, at its first place: ``code [n]``; ``bin [n]``, the last bin to go left; ``gain [n]``."""
 
     code: Int[Array, " n"]
     bin: Int[Array, " n"]
@@ -150,7 +161,7 @@ class _Cut(NamedTuple):
 
 
 def _grow(key, known, times, *, sorted_bins, bins, others, criterion, depth, features):
-    """One tree: importances ``[l, d]`` and what it says of training and held-out samples, ``[l, n, p]``, by depth.
+    """One tree: importances ``[l, d]`` and predictions for training and held-out samples, ``[l, n, p]``, at each depth.
 
     A level costs ``d n p``, however many nodes it has: every node keeps its samples sorted by each code, and a split
     divides each of these lists in two without changing the order within the halves.
@@ -183,7 +194,7 @@ def _grow(key, known, times, *, sorted_bins, bins, others, criterion, depth, fea
 
 
 def _divide(layout: _Layout, right, number, place) -> _Layout:
-    """The layout after each sample of a node that is split has gone left or ``right``."""
+    """The layout after each sample of a split node has gone left or ``right``."""
     left_count = number[layout.first]  # by place
 
     def one_code(order):
@@ -200,7 +211,7 @@ def _divide(layout: _Layout, right, number, place) -> _Layout:
 
 
 def _best_cuts(key, bins, layout: _Layout, payload, criterion, features: int) -> _Cut:
-    """The best cut of every node by ``features`` codes drawn among those that vary in it; chance decides ties."""
+    """The best cut of every node over ``features`` random codes that vary in it; ties are broken at random."""
     d, n = bins.shape
     lines, mine = jax.random.bits(key, (d + n,), jnp.uint32)[:d], jax.random.bits(key, (d + n,), jnp.uint32)[d:]
     next_place = jnp.minimum(jnp.arange(1, n + 1), layout.last)
@@ -229,8 +240,10 @@ def _best_cuts(key, bins, layout: _Layout, payload, criterion, features: int) ->
 
 
 def _running_sums(rows: Float[Array, "n c"]) -> Float[Array, "n c"]:
-    """Cumulative sums over samples, in two levels: rounding stays that of short sums, and a CPU is several times
-    faster than at one long sum."""
+    """Cumulative sums over samples, in two levels.
+
+    Rounding errors stay those of short sums, and a CPU is several times faster than with one long sum.
+    """
     n, columns = rows.shape
     blocks = -(-n // BLOCK)
     inner = jnp.cumsum(jnp.pad(rows, ((0, blocks * BLOCK - n), (0, 0))).reshape(blocks, BLOCK, columns), axis=1)
@@ -239,16 +252,17 @@ def _running_sums(rows: Float[Array, "n c"]) -> Float[Array, "n c"]:
 
 
 def _scrambled(bits: UInt[Array, " n"]) -> Float[Array, " n"]:
-    """Numbers in [0, 1) from integers, near ones of which are then far apart."""
+    """Hash integers to numbers in [0, 1), so that nearby integers end up far apart."""
     bits = (bits ^ (bits >> 16)) * jnp.uint32(0x7FEB352D)
     bits = (bits ^ (bits >> 15)) * jnp.uint32(0x846CA68B)
     return (bits >> 8).astype(jnp.float32) * jnp.float32(2.0**-24)
 
 
 def _gain(left, total, criterion):
-    """Decrease of impurity times the weight by a cut: ``left`` and ``total`` are ``[n, 1 + p]``, weights first.
+    """Decrease of impurity by a cut, times the weight: ``left`` and ``total`` are ``[n, 1 + p]``, weights first.
 
-    For the variance and Gini's index ``Σ_c (S_lc − W_l S_c / W)² W / (W_l W_r)``, without a difference of squares.
+    For the variance and Gini's index this is ``Σ_c (S_lc − W_l S_c / W)² W / (W_l W_r)``, without a difference of
+    squares.
     """
     if criterion == "entropy":
         return _purity(left) + _purity(total - left) - _purity(total)
@@ -259,7 +273,7 @@ def _gain(left, total, criterion):
 
 
 def _purity(sums):
-    """Minus the entropy times the weight, up to what both sides of a split share; ``sums [..., 1 + p]``."""
+    """Minus the entropy times the weight, up to a term that both sides of a split share; ``sums [..., 1 + p]``."""
     weight, known = sums[..., 0], jnp.maximum(sums[..., 1:], 0.0)
     logarithm = jnp.log(jnp.where(known > 0, known, 1.0))
     return (known * logarithm).sum(axis=-1) - weight * jnp.log(jnp.where(weight > 0, weight, 1.0))

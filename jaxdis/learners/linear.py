@@ -11,15 +11,15 @@ from jaxdis.arrays import exact_products, moments, product_over_samples, safe_di
 
 SWEEPS = 1000
 SWEEPS_TO_JUMP = 5
-# Sweeps end when no coefficient moves a prediction by more than this share of the largest part of it: rounding.
+# Sweeps end when no coefficient changes a prediction by more than this share of its largest part, that is, rounding.
 STILL = 1e-7
-# Thirty penalties for unit targets, from one that leaves little to one that shrinks nothing to speak of.
+# Thirty penalties for unit targets, from one that removes nearly all coefficients to one that hardly shrinks any.
 PENALTIES = tuple(float(f"{10 ** (-4 + 4 * i / 29):.6g}") for i in range(30))
 PATH_SWEEPS = 500
 
 
 def standardized(columns: Float[Array, "n c"], like: Float[Array, "m c"] | None = None) -> Float[Array, "n c"]:
-    """Columns with mean 0 and variance 1 (those of ``like``, when given); a constant column becomes 0."""
+    """Columns with mean 0 and variance 1 (by the moments of ``like`` if given); a constant column becomes 0."""
     mean, deviation = moments(columns if like is None else like)
     flat = deviation == 0
     return jnp.where(flat[None, :], 0.0, (columns - mean[None, :]) / jnp.where(flat, 1.0, deviation)[None, :])
@@ -32,11 +32,14 @@ def lasso(
     *,
     sweeps: int = SWEEPS,
 ) -> Float[Array, "d k"]:
-    """Coefficients that minimize ``‖y − X w‖² / 2n + penalty ‖w‖₁`` for each target; no intercept: center both first.
+    """Coefficients that minimize ``‖y − X w‖² / 2n + penalty ‖w‖₁`` for each target; center inputs and targets first.
 
-    Cyclic coordinate descent on the Gram matrix, all targets at once: a sweep costs ``d² k``, whatever ``n``; at most
-    ``sweeps``, fewer once no coefficient moves. That is scikit-learn's ``Lasso(alpha=penalty)``. A column of zeros gets
-    coefficient 0. Deterministic.
+    Cyclic coordinate descent on the Gram matrix, all targets at once: a sweep costs ``d² k``, whatever ``n``. This is
+    scikit-learn's ``Lasso(alpha=penalty)`` without an intercept. A column of zeros has coefficient 0. Deterministic.
+
+    Args:
+      penalty: weight of the penalty.
+      sweeps: largest number of sweeps; they end earlier when no coefficient moves any more.
 
     Reference: Friedman et al. 2010, §2.1 (covariance updates).
     """
@@ -51,10 +54,10 @@ def _products(inputs, targets):
 
 @exact_products
 def _descend(gram, cross, penalty, weights, sweeps: int) -> Float[Array, "d k"]:
-    """Sweeps over coordinates, and after each few of them a step to the optimum of the signs that they found.
+    """Sweeps over coordinates, and after every few of them a step to the optimum for the current signs.
 
-    Coordinates alone hardly move between codes that nearly copy each other: 10⁵ sweeps and more at a correlation of
-    0.9999. On the orthant of its signs the objective is quadratic, and its least value one linear system away.
+    Coordinate descent alone hardly moves between nearly duplicate codes: it needs 10⁵ sweeps or more at a correlation
+    of 0.9999. On the orthant of the current signs the objective is quadratic, so its minimum is one linear system away.
     """
     size = jnp.diagonal(gram)
     deviation = jnp.sqrt(size)[:, None]
@@ -72,7 +75,7 @@ def _descend(gram, cross, penalty, weights, sweeps: int) -> Float[Array, "d k"]:
         return smooth + penalty * jnp.abs(weights).sum(axis=0)
 
     def jump(weights):
-        """To the optimum of each target's signs, or to the first of them that would change on the way."""
+        """Move to the optimum for each target's signs, or to the first point on the way where a sign would change."""
         signs = jnp.sign(weights)
         active = jnp.abs(signs).T  # [k, d]
         masked = active[:, :, None] * gram[None] * active[:, None, :] + jax.vmap(jnp.diag)(1 - active)
@@ -97,8 +100,11 @@ def _descend(gram, cross, penalty, weights, sweeps: int) -> Float[Array, "d k"]:
 
 
 class Linear(NamedTuple):
-    """A linear model between standardized columns: ``weights [d, k]``; ``mean`` and ``deviation`` of inputs ``[d]``
-    and of targets ``[k]``, where a deviation of 0 marks a constant."""
+    """A linear model between standardized columns.
+
+    ``weights [d, k]``; ``mean`` and ``deviation`` of inputs ``[d]`` and of targets ``[k]``, where a deviation of 0
+    marks a constant.
+    """
 
     weights: Float[Array, "d k"]
     mean: Float[Array, " d"]
@@ -110,7 +116,11 @@ class Linear(NamedTuple):
 def lasso_standardized(
     inputs: Float[Array, "n d"], targets: Float[Array, "n k"], penalty: float, *, sweeps: int = SWEEPS
 ) -> Linear:
-    """:func:`lasso` of standardized inputs and targets: one product of all columns gives their correlations."""
+    """:func:`lasso` of standardized inputs and targets: one product of all columns gives their correlations.
+
+    Args:
+      penalty, sweeps: as for :func:`lasso`.
+    """
     d, columns = inputs.shape[1], jnp.concatenate([inputs, targets], axis=1)
     mean, deviation = moments(columns)
     unit = jnp.where(deviation > 0, deviation, 1.0)
@@ -122,7 +132,7 @@ def lasso_standardized(
 
 
 def standardized_error(model: Linear, inputs: Float[Array, "m d"], targets: Float[Array, "m k"]) -> Float[Array, "k m"]:
-    """Target less prediction in deviations of the fitted targets; samples last, so that they fill registers."""
+    """Targets minus predictions, in deviations of the fitted targets; samples come last, to fill vector registers."""
     scale, target_scale = (
         safe_divide(jnp.ones_like(deviation), deviation) for deviation in (model.deviation, model.target_deviation)
     )
@@ -149,20 +159,25 @@ def lasso_validated(
 ) -> Path:
     """The lasso of each target at the penalty with the least squared error on held-out samples.
 
-    One path from the largest penalty to the smallest, each started at the solution before, all targets at once on one
-    Gram matrix; the larger penalty among equals. Inputs and targets as :func:`lasso`, the held-out ones centered like
-    them.
+    The path runs from the largest penalty to the smallest, each started at the previous solution, with all targets at
+    once on one Gram matrix. Of equal errors the larger penalty is chosen.
+
+    Args:
+      inputs, targets: centered, as for :func:`lasso`.
+      held_inputs, held_targets: held-out samples, centered by the same means.
+      penalties: the penalties to choose among.
+      sweeps: largest number of sweeps per penalty.
 
     Reference: Eastwood & Williams 2018, §4.2 (penalty chosen on a development set); Friedman et al. 2010, §2.5.
     """
     gram, cross = _products(inputs, targets)
     path = jnp.asarray(np.sort(np.array(penalties, np.float32))[::-1])
 
-    def one(weights, penalty):
+    def one_penalty(weights, penalty):
         weights = _descend(gram, cross, penalty, weights, sweeps)
         return weights, (weights, ((held_targets - held_inputs @ weights) ** 2).mean(axis=0))
 
-    _, (weights, error) = jax.lax.scan(one, jnp.zeros_like(cross), path)
+    _, (weights, error) = jax.lax.scan(one_penalty, jnp.zeros_like(cross), path)
     best = jnp.argmin(error, axis=0)
     chosen = jnp.take_along_axis(weights, best[None, None, :], axis=0)[0]
     return Path(chosen, path[best], error)

@@ -10,14 +10,14 @@ from jaxtyping import Array, Float, Int
 from jaxdis.arrays import BLOCK, safe_divide, sort_columns
 
 NEWTON_STEPS = 10
-# A line that rises by less over all samples is flat: margins are told apart to about this much.
+# A line that rises by less than this over all samples counts as flat; margins are resolved to about this much.
 FLAT = 1e-7
 
 
 class Margins(NamedTuple):
-    """``slope [v, d]`` and ``intercept [v, d]``: every value of one factor against the rest, on every code alone.
+    """``slope [v, d]`` and ``intercept [v, d]``: each value of one factor against all others, by a single code.
 
-    A value that does not occur has intercept −inf: it is never chosen.
+    A value that does not occur has intercept −inf, so it is never predicted.
     """
 
     slope: Float[Array, "v d"]
@@ -25,7 +25,7 @@ class Margins(NamedTuple):
 
 
 class Sorted(NamedTuple):
-    """Codes in ascending order with what sums over any lower part of them: ``[d, n]`` and ``[d, 3, n + 1]``."""
+    """Codes in ascending order ``[d, n]``, and sums over their ``0 … n`` smallest values ``[d, 3, n + 1]``."""
 
     codes: Float[Array, "d n"]
     sums: Float[Array, "d 3 m"]
@@ -47,15 +47,21 @@ def fit_margins(
     inverse_penalty: float = 0.01,
     steps: int = NEWTON_STEPS,
 ) -> Margins:
-    """Squared-hinge machines with balanced classes, on each code alone.
+    """Support vector machines with squared hinge loss and balanced classes, one per code.
 
     For value ``c``: minimize ``½ (w² + b²) + inverse_penalty · Σ_n a_n max(0, 1 − s_n (w x_n + b))²``, where ``a_n`` is
     ``n / (v n_c)`` for samples of the class (``v`` values occur, ``n_c`` samples) and 1 for all others. The intercept
-    is regularized. With two values in all, both sides are weighed. That is scikit-learn's
-    ``LinearSVC(C=inverse_penalty, class_weight="balanced")``, whose class weights go to the positive side alone.
+    is regularized. With two values in total, both sides are weighted. This is scikit-learn's
+    ``LinearSVC(C=inverse_penalty, class_weight="balanced")``, whose class weights apply to the positive side only.
 
-    The negative side of every class is a difference of prefix sums of the sorted code, found by binary search; the
-    positive side is one scatter of rows. Newton's method in two dimensions; deterministic.
+    The sums over the negative side of every class are differences of prefix sums of the sorted code, located by binary
+    search; those over the positive side are one scatter of rows. Newton's method in two dimensions; deterministic.
+
+    Args:
+      size: number of values of the factor.
+      ordered: the codes' :func:`sorted_sums`.
+      inverse_penalty: weight of the loss (``C`` in scikit-learn).
+      steps: number of Newton steps.
 
     Reference: Fan et al. 2008 (liblinear), §2; Kumar et al. 2018, §4.
     """
@@ -63,10 +69,10 @@ def fit_margins(
     counts = jnp.zeros(size).at[classes].add(1.0, mode="promise_in_bounds")
     occurring = (counts > 0).sum().astype(jnp.float32)
     balanced = safe_divide(n / occurring, counts)
-    # Two values: the other side has its own class's weight.
+    # With two values, the other side has the weight of its own class.
     other = jnp.where(occurring == 2, balanced.sum() - balanced, 1.0)
     positive, negative = 2 * inverse_penalty * balanced[:, None], 2 * inverse_penalty * other[:, None]
-    whole = ordered.sums[:, :, -1]  # [d, 3]
+    totals = ordered.sums[:, :, -1]  # [d, 3]
     reach = jnp.maximum(jnp.abs(ordered.codes[:, 0]), jnp.abs(ordered.codes[:, -1]))
 
     def newton(_, state):
@@ -75,9 +81,9 @@ def fit_margins(
         threshold = (-1 - intercept) / jnp.where(slope == 0, 1.0, slope)
         place = jax.vmap(lambda code, at: jnp.searchsorted(code, at), (0, 1), 1)(ordered.codes, threshold)
         below = jax.vmap(lambda sums, at: sums[:, at], (0, 1), 2)(ordered.sums, place)  # [3, v, d]
-        lost = jnp.where(rising[None], whole.T[:, None, :] - below, below)  # all samples as if negative
-        level = (jnp.abs(slope) * reach[None] < FLAT)[None]  # a flat line loses all samples or none
-        lost = jnp.where(level, jnp.where(intercept > -1, 1.0, 0.0)[None] * whole.T[:, None, :], lost)
+        lost = jnp.where(rising[None], totals.T[:, None, :] - below, below)  # as if all samples were negative
+        level = (jnp.abs(slope) * reach[None] < FLAT)[None]  # with a flat line, all samples have a loss or none has
+        lost = jnp.where(level, jnp.where(intercept > -1, 1.0, 0.0)[None] * totals.T[:, None, :], lost)
         margin = slope[classes] * codes + intercept[classes]
         as_negative, as_positive = (margin > -1).astype(jnp.float32), (margin < 1).astype(jnp.float32)
         powers = jnp.stack([jnp.ones_like(codes), codes, codes**2])
@@ -100,10 +106,10 @@ def fit_margins(
 
 
 def margin_accuracy(model: Margins, codes: Float[Array, "n d"], classes: Int[Array, " n"]) -> Float[Array, " d"]:
-    """Share of samples whose class has the largest value, by each code alone. Among equals the first class wins.
+    """Share of samples whose class has the largest value, for each single code. The first class wins a tie.
 
-    The largest of several lines is a broken line, so that a class wins on one interval of the code: between its
-    crossings with all other lines. That is ``v² d`` crossings in place of ``n v d`` values.
+    The maximum of several lines is convex, so a class wins on one interval of the code, between its crossings with all
+    other lines. This takes ``v² d`` crossings instead of ``n v d`` values.
     """
     numbers = jnp.arange(model.slope.shape[0])
     earlier = (numbers[None, :] < numbers[:, None])[:, :, None]  # [class, other, 1]
@@ -114,7 +120,7 @@ def margin_accuracy(model: Margins, codes: Float[Array, "n d"], classes: Int[Arr
     from_crossing = jnp.where(steeper == 0, jnp.where(beaten, jnp.inf, -jnp.inf), crossing)
     least = jnp.where(steeper >= 0, from_crossing, -jnp.inf)
     most = jnp.where(steeper < 0, crossing, jnp.inf)
-    # On the crossing itself the earlier of two classes wins.
+    # At the crossing itself the earlier of two classes wins.
     bounds = jnp.stack(
         [
             jnp.where(earlier, least, -jnp.inf).max(axis=1),
@@ -129,7 +135,7 @@ def margin_accuracy(model: Margins, codes: Float[Array, "n d"], classes: Int[Arr
 
 
 def _prefix_sums(rows: Float[Array, "d n"]) -> Float[Array, "d m"]:
-    """Sums of the first 0 … n entries of each row, in two levels so that float32 rounding stays that of short sums."""
+    """Sums of the first 0 … n entries of each row, in two levels so that rounding errors stay those of short sums."""
     d, n = rows.shape
     blocks = -(-n // BLOCK)
     cut = jnp.pad(rows, ((0, 0), (0, blocks * BLOCK - n))).reshape(d, blocks, BLOCK)

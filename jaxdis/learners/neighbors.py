@@ -1,6 +1,6 @@
-"""Mutual information by nearest neighbors, one code at a time: with a discrete factor and with a continuous one.
+"""Mutual information by nearest neighbors, one code at a time, with discrete and with continuous factors.
 
-Ties are met without noise: the estimate is its expectation over the order in which tied neighbors would be met.
+Ties are handled without adding noise: the estimate is its expectation over the order in which tied neighbors are met.
 """
 
 from typing import Literal
@@ -14,24 +14,29 @@ from jaxdis.learners.ordered import count_nearer, digamma_table, expected_digamm
 
 Method = Literal["sorted", "brute"]
 
-# A column with more repeated values than the one share, or more evenly spaced ones than the other, is counted with its
-# ties; the fewer that float32 makes of continuous values move an estimate by less than 1e-4.
+# Ties are taken into account in a column with a larger share of repeated values, or of evenly spaced ones, than these.
+# The fewer ties that float32 creates among continuous values change an estimate by less than 1e-4.
 TIED_SHARE = 0.001
 EVEN_SHARE = 0.01
-# Samples left to brute force when the walk along the sorted code stops.
+# Share of samples left to brute force when the walk along the sorted code stops.
 LEFT_SHARE = 1 / 32
-# Steps of that walk between two looks at who has found all neighbors.
+# Steps of that walk between two checks of which samples have found all neighbors.
 STRIDE = 8
 
 
 def discrete_information(
     codes: Float[Array, "n d"], classes: Int[Array, "n k"], sizes: tuple[int, ...], *, neighbors: int = 3
 ) -> Float[Array, "d k"]:
-    """Mutual information in nats of each code with each discrete factor.
+    """Mutual information in nats of each code with each discrete factor, at least 0.
 
     ``ψ(n) + ⟨ψ(k_c) − ψ(n_c) − ψ(m)⟩``: for each sample, ``n_c`` samples share its class, the ``k_c``-th nearest of
-    these (``k_c = min(neighbors, n_c − 1)``) sets the radius, and ``m`` samples of any class lie that near. A sample
-    alone in its class is left out of the mean. At least 0. One sort a code and one a pair; no distance table.
+    these (``k_c = min(neighbors, n_c − 1)``) sets the radius, and ``m`` samples of any class lie within it. A sample
+    alone in its class is left out of the mean. This takes one sort per code and one per pair, and no table of
+    distances.
+
+    Args:
+      sizes: number of classes of each factor.
+      neighbors: which nearest neighbor sets the radius.
 
     Reference: Ross 2014; scikit-learn's ``mutual_info_classif``.
     """
@@ -51,23 +56,25 @@ def discrete_information(
 
     strength = jnp.maximum(jax.lax.map(one_code, codes.T), 0.0)
     varies = codes.max(axis=0) > codes.min(axis=0)
-    return jnp.where(varies[:, None], strength, 0.0)  # exactly 0, not to rounding
+    return jnp.where(varies[:, None], strength, 0.0)  # exactly 0, without rounding errors
 
 
 def continuous_information(
     codes: Float[Array, "n d"], values: Float[Array, "n k"], *, neighbors: int = 3, method: Method | None = None
 ) -> Float[Array, "d k"]:
-    """Mutual information in nats of each code with each continuous factor.
+    """Mutual information in nats of each code with each continuous factor, at least 0.
 
-    ``ψ(n) + ψ(k) − ⟨ψ(n_x + 1) + ψ(n_y + 1)⟩``: for each sample, the larger of the two distances to its ``k``-th
-    nearest sample (each column over its standard deviation) is the radius, and ``n_x`` and ``n_y`` others lie strictly
-    nearer in one column. Where others lie at the radius itself, as on a grid of values, the counts are expectations
-    over the order in which these are met. Where ``k`` others equal the sample in both, the counts are of the equal
-    ones. At least 0. Counted strictly, ties would be left out: 0.52 for 0.34 nats with values on a grid of 0.03.
+    ``ψ(n) + ψ(k) − ⟨ψ(n_x + 1) + ψ(n_y + 1)⟩``: for each sample, the radius is the larger of the two distances to its
+    ``k``-th nearest sample (each column is divided by its standard deviation), and ``n_x`` and ``n_y`` other samples
+    lie strictly nearer in one column. Where others lie exactly at the radius, as on a grid of values, the counts are
+    expectations over the order in which these are met; where ``k`` others equal the sample in both columns, the equal
+    ones are counted. Strict counts would leave out ties, and give 0.52 instead of 0.34 nats with values on a grid of
+    0.03.
 
     Args:
-      method: ``"sorted"`` walks outwards along the sorted code and stops for a sample when nothing nearer can come
-        (default on CPU); ``"brute"`` compares all pairs in chunks (default on accelerators). The numbers are the same.
+      neighbors: ``k``.
+      method: ``"sorted"`` walks outwards along the sorted code and stops for a sample when no nearer one can follow
+        (default on CPU); ``"brute"`` compares all pairs in chunks (default on accelerators). The results are the same.
 
     Reference: Kraskov et al. 2004, first estimator; scikit-learn's ``mutual_info_regression``.
     """
@@ -92,14 +99,14 @@ def continuous_information(
 
 
 def over_deviation(columns: Float[Array, "n c"]) -> Float[Array, "n c"]:
-    """Each column over its standard deviation; a constant one is 0."""
+    """Each column divided by its standard deviation; a constant column becomes 0."""
     constant = columns.max(axis=0) == columns.min(axis=0)
     largest = jnp.abs(columns).max(axis=0)
     # Exact: squares of codes of any unit stay within float32.
     columns = columns / power_of_two_below(largest)[None, :]
     deviation = jnp.sqrt(((columns - columns.mean(axis=0)[None, :]) ** 2).mean(axis=0))
     columns = jnp.where(constant[None, :], 0.0, columns / jnp.where(deviation > 0, deviation, 1.0)[None, :])
-    # Written once: where a compiler divides again for each reader, equal values may come out unequal.
+    # Computed once: if a compiler repeats the division for each reader, equal values may become unequal.
     return jax.lax.optimization_barrier(columns)
 
 
@@ -121,17 +128,17 @@ def _order(column) -> Int[Array, " n"]:
 
 
 def _sort_by_class(column: Int[Array, " n"], size: int) -> Int[Array, " n"]:
-    """The order of samples by class, in the order they come within a class."""
+    """The order of samples by class, stable within a class."""
     n = column.shape[0]
     index = jnp.arange(n, dtype=jnp.int32)
     width = (n - 1).bit_length()
-    if size << width < 1 << 31:  # class and index in one integer sort much faster than as two
+    if size << width < 1 << 31:  # class and index packed into one integer sort much faster than as two
         return jax.lax.sort((column << width) | index, is_stable=True) & ((1 << width) - 1)
     return jax.lax.sort((column, index), num_keys=1, is_stable=True)[1]
 
 
 def _many_ties(ordered):
-    """Do many samples have a neighbor that equals them, or equally far neighbors on both sides?"""
+    """Whether many samples have a neighbor equal to them, or equally distant neighbors on both sides."""
     gaps = ordered[1:] - ordered[:-1]
     equal = (gaps == 0).astype(jnp.float32).mean()
     even = (gaps[1:] == gaps[:-1]).astype(jnp.float32).mean()
@@ -152,7 +159,7 @@ def _discrete_pair(ordered, block, start, stop, tied, neighbors: int) -> Float[A
 
     def with_ties(_):
         own = {"start": start, "stop": stop}
-        # The sample itself is in the open ball, unless that is empty; it is in the closed one always.
+        # The sample itself is in the open ball unless that is empty, and always in the closed one.
         itself = (radius > 0).astype(jnp.int32)
         inside = count_nearer(ordered, value, radius) - itself
         inside_class = count_nearer(value, value, radius, **own) - itself
@@ -168,7 +175,7 @@ def _discrete_pair(ordered, block, start, stop, tied, neighbors: int) -> Float[A
 
 
 def _class_radius(value, start, stop, neighbors: int):
-    """Distance of each sample to its k-th nearest in its class: the best of the k + 1 windows that hold it."""
+    """Distance of each sample to its k-th nearest in its class: the smallest over the k + 1 windows that contain it."""
     n = value.shape[0]
     index = jnp.arange(n, dtype=jnp.int32)
     padded = jnp.pad(value, (neighbors, neighbors))
@@ -182,13 +189,13 @@ def _class_radius(value, start, stop, neighbors: int):
         within = (index - before >= start) & (index + after < stop)
         reach = jnp.maximum(value - shifted(-before), shifted(after) - value)
         best = jnp.minimum(best, jnp.where(within, reach, jnp.inf))
-    # A class of at most k samples: the farthest of them.
+    # In a class of at most k samples, the farthest one counts.
     farthest = jnp.maximum(value - value[start], value[stop - 1] - value)
     return jnp.where(stop - start > neighbors, best, farthest)
 
 
 def _continuous_pair(code, value, ordered_value, radius, inside, neighbors: int, table):
-    """One code, whose samples are in its order, and one factor."""
+    """One code, whose samples are sorted by it, and one factor."""
     n = code.shape[0]
 
     def ties(_):
@@ -203,7 +210,7 @@ def _continuous_pair(code, value, ordered_value, radius, inside, neighbors: int,
 
 
 def _information_with_ties(code, value, ordered_value, radius, inside, neighbors: int, table):
-    """As the plain mean, with expected counts where others lie at the radius, and counts of equals where it is 0."""
+    """The mean with expected counts where others lie at the radius, and with counts of equal samples where it is 0."""
     by_value = jax.lax.sort((ordered_keys(value), jnp.arange(code.shape[0], dtype=jnp.int32)), num_keys=1)[1]
     nearer_value, both = _at_radius(ordered_value, value, code[by_value], code, radius)
     nearer_code, _ = _at_radius(code, code, value, value, radius, sort_within=True)
@@ -220,9 +227,10 @@ def _information_with_ties(code, value, ordered_value, radius, inside, neighbors
 
 
 def _at_radius(ordered, center, other_ordered, other_center, radius, *, sort_within: bool = False):
-    """Of the samples at the radius in one column, how many are nearer than it in the other, and how many at it too.
+    """Of the samples at the radius in one column, how many are nearer in the other column, and how many also at it.
 
-    ``other_ordered`` is the other column in the order of the first, ties in its own order (or to be brought there).
+    ``other_ordered`` is the other column in the order of the first, with ties in its own order (``sort_within`` sorts
+    them).
     """
     if sort_within:
         keys = jax.lax.sort((ordered_keys(ordered), ordered_keys(other_ordered)), num_keys=2)[1]
@@ -239,7 +247,7 @@ def _at_radius(ordered, center, other_ordered, other_center, radius, *, sort_wit
 
 
 def _terms_of_equals(code, value, ordered_value, table):
-    """``ψ(equal in both) − ψ(equal in code) − ψ(equal in value)`` of each sample, itself counted."""
+    """``ψ(equal in both) − ψ(equal in code) − ψ(equal in value)`` of each sample, which counts itself."""
     n, zero = code.shape[0], jnp.zeros_like(code)
     keys = ordered_keys(code), ordered_keys(value)
     first, second, index = jax.lax.sort((*keys, jnp.arange(n, dtype=jnp.int32)), num_keys=2)
@@ -252,20 +260,19 @@ def _terms_of_equals(code, value, ordered_value, table):
 
 
 def _radii(ordered, value, neighbors: int, method: Method) -> tuple[Float[Array, " n"], Int[Array, " n"]]:
-    """Distance of each sample to its k-th nearest in code and value, by the larger of the two distances, and how many
-    lie nearer than that."""
+    """Distance of each sample to its k-th nearest, the larger of those in code and value, and how many lie nearer."""
     n = ordered.shape[0]
     if method == "brute":
         return chunked_radii(ordered, value, jnp.arange(n, dtype=jnp.int32), neighbors)
     radius, inside, settled = _walk(ordered, value, neighbors)
     left = max(1, int(n * LEFT_SHARE))
     rows = jnp.nonzero(~settled, size=left, fill_value=n)[0].astype(jnp.int32)
-    found = chunked_radii(ordered, value, jnp.minimum(rows, n - 1), neighbors)
-    return tuple(walked.at[rows].set(exact, mode="drop") for walked, exact in zip((radius, inside), found, strict=True))
+    brute = chunked_radii(ordered, value, jnp.minimum(rows, n - 1), neighbors)
+    return tuple(walked.at[rows].set(exact, mode="drop") for walked, exact in zip((radius, inside), brute, strict=True))
 
 
 def _walk(ordered, value, neighbors: int):
-    """Compare each sample with those 1, 2, … places away in the sorted code, until few can still meet a nearer one."""
+    """Compare each sample with those 1, 2, … places away in the sorted code until few can still meet a nearer one."""
     n = ordered.shape[0]
     ends = jnp.full(n + STRIDE, jnp.inf, ordered.dtype)
     padded = jnp.concatenate([-ends, ordered, ends])
@@ -296,7 +303,7 @@ def _walk(ordered, value, neighbors: int):
 
 
 def chunked_radii(code, value, rows: Int[Array, " r"], neighbors: int) -> tuple[Float[Array, " r"], Int[Array, " r"]]:
-    """As :func:`_radii`, of some rows against all samples, in chunks."""
+    """As :func:`_radii`, for some rows against all samples, in chunks."""
     n = code.shape[0]
     size = chunk_rows(n)
     chunks = -(-rows.shape[0] // size)
@@ -313,5 +320,5 @@ def chunked_radii(code, value, rows: Int[Array, " r"], neighbors: int) -> tuple[
 
 
 def chunk_rows(n: int) -> int:
-    """Rows of a distance table held at one time: 4 MB of it."""
+    """Rows of a distance table computed at once: 4 MB."""
     return max(8, min(256, (1 << 20) // n))

@@ -1,4 +1,4 @@
-"""Mutual information of all codes together with each factor, by nearest neighbors: distances in chunks of samples."""
+"""Mutual information of all codes together with each factor by nearest neighbors, with distances computed in chunks."""
 
 from typing import Literal
 
@@ -23,9 +23,14 @@ def joint_discrete_information(
 ) -> Float[Array, " k"]:
     """Mutual information in nats of all codes together with each discrete factor; Ross 2014.
 
-    As :func:`jaxdis.learners.neighbors.discrete_information` with distances between rows of codes, each code over its
-    standard deviation. Samples with ``neighbors`` equals in their class need no distances; the others are compared
-    with all samples, ``n`` times their number.
+    As :func:`jaxdis.learners.neighbors.discrete_information` with distances between rows of codes, each code divided by
+    its standard deviation. Samples with at least ``neighbors`` equal samples in their class need no distances; each of
+    the others is compared with all ``n`` samples.
+
+    Args:
+      sizes: number of classes of each factor.
+      neighbors: which nearest neighbor sets the radius.
+      norm: of the difference of two rows.
     """
     n = codes.shape[0]
     codes = over_deviation(codes)
@@ -61,7 +66,11 @@ def joint_continuous_information(
 ) -> Float[Array, " k"]:
     """Mutual information in nats of all codes together with each continuous factor; Kraskov et al. 2004.
 
-    As :func:`jaxdis.learners.neighbors.continuous_information` with the largest difference of any code for distance.
+    As :func:`jaxdis.learners.neighbors.continuous_information`, where the distance is the largest difference in any
+    code.
+
+    Args:
+      neighbors: which nearest neighbor sets the radius.
     """
     n, k = values.shape
     codes, values = over_deviation(codes), over_deviation(values)
@@ -94,12 +103,12 @@ def joint_continuous_information(
 
 
 def digamma_difference(table, reach, equal, equal_class):
-    """:func:`expected_digamma` of samples that have ``reach`` equals in their class."""
+    """:func:`expected_digamma` of samples that have ``reach`` equal samples in their class."""
     return table[jnp.maximum(reach, 1)] + table[equal][None, :] - table[equal_class]
 
 
 def _groups(codes) -> Int[Array, " n"]:
-    """A number for each sample that equal rows of codes share."""
+    """A number for each sample, shared by equal rows of codes."""
     n, d = codes.shape
     index = jnp.arange(n, dtype=jnp.int32)
     *columns, order = jax.lax.sort((*ordered_keys(codes.T), index), num_keys=d)
@@ -109,13 +118,13 @@ def _groups(codes) -> Int[Array, " n"]:
 
 
 def _equal_in_class(group, column, size: int) -> Int[Array, " n"]:
-    """How many samples, itself included, equal each in all codes and in class."""
+    """How many samples, itself included, equal each sample in all codes and in class."""
     cell = group * size + column
     return jnp.zeros(group.shape[0] * size, jnp.int32).at[cell].add(1)[cell]
 
 
 def _unsettled(needed):
-    """The samples that need distances, first in a list; their number; and how many of them to take at a time."""
+    """The samples that need distances, at the start of a list; their number; how many of them to process at once."""
     n = needed.shape[0]
     size = min(chunk_rows(n), n)
     rows = jnp.nonzero(needed, size=-(-n // size) * size, fill_value=n - 1)[0].astype(jnp.int32)
@@ -123,7 +132,7 @@ def _unsettled(needed):
 
 
 def _distances(codes, chunk, norm: Norm) -> Float[Array, "r n"]:
-    """From the samples of a chunk to all; squared when Euclidean, which orders them the same."""
+    """Distances from the samples of a chunk to all samples; squared if Euclidean, which keeps their order."""
 
     def further(apart, column):
         difference = column[None, :] - column[chunk][:, None]
@@ -136,9 +145,9 @@ def _distances(codes, chunk, norm: Norm) -> Float[Array, "r n"]:
 
 
 def _expected(apart, same, reach, neighbors: int):
-    """``E ψ(m)`` of the samples of a chunk, by their distances to all and by who shares their class."""
+    """``E ψ(m)`` of the samples of a chunk, from their distances to all samples and from who shares their class."""
     own = jnp.where(same, apart, jnp.inf)
-    # A class of at most k samples: the farthest of them.
+    # In a class of at most k samples, the farthest one counts.
     farthest = jnp.where(same, apart, -jnp.inf).max(axis=1)
     radius = jnp.where(reach < neighbors, farthest, smallest(own, neighbors + 1)[:, -1])[:, None]
     itself = (radius[:, 0] > 0).astype(jnp.int32)

@@ -1,4 +1,4 @@
-"""Mutual information by a small network that tells samples of two variables from shuffled ones: MINE."""
+"""MINE: mutual information by a small network that distinguishes samples of two variables from shuffled ones."""
 
 from typing import Literal, NamedTuple
 
@@ -18,16 +18,16 @@ AVERAGE_RATE = 0.01
 # Training stops when this many epochs have passed since the first that came within TOLERANCE nats of the best.
 PATIENCE = 5
 TOLERANCE = 0.05
-# Of the samples, those that judge when they are not those that train.
+# Share of the samples that evaluate the network instead of training it.
 HELD_OUT_SHARE = 1 / 3
-# Shuffled copies of the held-out samples, against which the samples themselves are held.
+# Number of shuffled copies against which the held-out samples are compared.
 SHUFFLES = 4
-# Rows that pass through a judging network at a time: what lies between its layers stays in a core's cache.
+# Rows evaluated at once: the activations stay in a core's cache.
 ROWS = 1000
 
 
 class Estimate(NamedTuple):
-    """``information []`` in nats, and ``epochs []`` that were trained."""
+    """``information []`` in nats, and the number of training ``epochs []``."""
 
     information: Float[Array, "..."]
     epochs: Int[Array, "..."]
@@ -42,26 +42,29 @@ def neural_information(
     max_epochs: int = 200,
     width: int = 32,
 ) -> Estimate:
-    """A lower bound on the mutual information of ``left`` and ``right`` in nats, 0 at least.
+    """A lower bound on the mutual information of ``left`` and ``right`` in nats, at least 0.
 
-    A network ``T`` of four hidden layers, each ``width · (a + b)`` wide, climbs the Donsker–Varadhan value
-    ``⟨T(x, y)⟩ − log ⟨exp T(x, y')⟩``, ``y'`` shuffled within a batch of 256, with Adam at 1e-3. The gradient divides
-    by a running mean of ``⟨exp T⟩``, which takes out most of a batch's bias. Inputs are standardized. Training stops
-    when more than five epochs have passed since the first that came within 0.05 nats of the best, or after
-    ``max_epochs``.
+    A network ``T`` of four hidden layers, each ``width · (a + b)`` wide, maximizes the Donsker–Varadhan value ``⟨T(x,
+    y)⟩ − log ⟨exp T(x, y')⟩``, where ``y'`` is shuffled within a batch of 256, with Adam at 1e-3. The gradient is
+    divided by a running mean of ``⟨exp T⟩``, which removes most of a batch's bias. Inputs are standardized. Training
+    stops when more than five epochs have passed since the first that came within 0.05 nats of the best.
 
     Args:
-      judge: ``"held_out"``: a third of the samples is kept from training and judges each epoch, against four shuffles
-        of itself; the result is the best epoch's value. ``"in_sample"``, the authors' form: all samples train and
-        judge, one shuffle each; the result is the best of the last five epochs, which what the network knows by heart
-        can push above the truth.
+      judge: which samples evaluate each epoch. ``"held_out"``: a third of the samples, kept from training, against four
+        shuffles of themselves; the result is the value of the best epoch. ``"in_sample"`` (the authors' form): the
+        training samples themselves, with one shuffle; the result is the best of the last five epochs, which
+        memorization can push above the true value.
+      max_epochs: largest number of epochs.
+      width: hidden units per input.
 
-    Contract: a constant side gives 0; a non-finite value gives NaN; stochastic in ``key``. A bound cannot much exceed
-    the log of the judging samples, and falls short where the information is large (a copy of a continuous variable,
-    whose information is infinite, is told as 3 to 5 nats).
+    Contract:
+
+    - Stochastic in ``key``. A constant side gives 0; a non-finite value gives NaN.
+    - The bound cannot exceed the logarithm of the number of evaluating samples by much, and falls short where the
+      information is large: a copy of a continuous variable, whose information is infinite, gives 3 to 5 nats.
 
     Reference: Belghazi et al. 2018, Alg. 1 and §3.2 (the running mean); Julka et al. 2024 and its released code (width,
-    stop). That code scales single inputs by their standard deviation and joint ones not at all.
+    stopping). That code divides single inputs by their standard deviation and does not scale joint ones.
     """
     sample = jnp.concatenate([standardized(left), standardized(right)], axis=1)
     n = sample.shape[0]
@@ -89,37 +92,37 @@ def neural_information(
 
     state = jax.lax.while_loop(lambda state: _improves(state, max_epochs), train_on, start)
     if judge == "held_out":
-        found = state.history.max()
+        bound = state.history.max()
     else:
         position = jnp.arange(max_epochs)
         last = (position < state.epoch) & (position >= state.epoch - PATIENCE)
-        found = jnp.where(last, state.history, -jnp.inf).max()
-    found = jnp.where(_varies(left) & _varies(right), jnp.maximum(found, 0.0), 0.0)
+        bound = jnp.where(last, state.history, -jnp.inf).max()
+    bound = jnp.where(_varies(left) & _varies(right), jnp.maximum(bound, 0.0), 0.0)
     finite = jnp.isfinite(left).all() & jnp.isfinite(right).all()
-    return Estimate(jnp.where(finite, found, jnp.nan), state.epoch)
+    return Estimate(jnp.where(finite, bound, jnp.nan), state.epoch)
 
 
 def pairwise_neural_information(
     key: PRNGKeyArray, left: Float[Array, "n d"], right: Float[Array, "n k"], **options
 ) -> Float[Array, "d k"]:
-    """:func:`neural_information` of each column of ``left`` with each of ``right``.
+    """:func:`neural_information` of each column of ``left`` with each of ``right``; passes ``options`` on.
 
-    All pairs share random numbers, so that the order of columns does not matter. One after the other on CPU, side by
-    side on accelerators.
+    All pairs share random numbers, so the order of columns does not matter. Pairs run one after the other on CPU and
+    side by side on accelerators.
     """
     d, k = left.shape[1], right.shape[1]
     pairs = jnp.repeat(left.T, k, axis=0), jnp.tile(right.T, (d, 1))
 
-    def one(pair):
+    def one_pair(pair):
         return neural_information(key, pair[0][:, None], pair[1][:, None], **options).information
 
-    return _each(one, pairs).reshape(d, k)
+    return _each(one_pair, pairs).reshape(d, k)
 
 
 def joint_neural_information(
     key: PRNGKeyArray, left: Float[Array, "n d"], right: Float[Array, "n k"], **options
 ) -> Float[Array, " k"]:
-    """:func:`neural_information` of all columns of ``left`` together with each of ``right``."""
+    """:func:`neural_information` of all columns of ``left`` together with each of ``right``; passes ``options`` on."""
     return _each(lambda column: neural_information(key, left, column[:, None], **options).information, right.T)
 
 
@@ -138,7 +141,7 @@ class _State(NamedTuple):
 
 
 def _improves(state: _State, max_epochs: int):
-    """Not yet ``PATIENCE`` epochs without a step towards the best. The first epoch near the best counts from 0."""
+    """Whether at most ``PATIENCE`` epochs have passed since the first that came near the best."""
     near = jnp.argmax(state.history >= state.history.max() - TOLERANCE).astype(jnp.int32)
     waited = (state.epoch > PATIENCE) & (state.epoch - near > PATIENCE)
     return (state.epoch < max_epochs) & ~waited
@@ -157,7 +160,7 @@ def _init(key, inputs: int, width: int) -> list:
 
 
 def _apply(params: list, inputs: Float[Array, "n c"]) -> Float[Array, " n"]:
-    inputs = inputs.T  # features first: the gradients' products are an eighth faster so on CPU
+    inputs = inputs.T  # features first: the products of the gradients are then an eighth faster on CPU
     for weight, bias in params[:-1]:
         inputs = jax.nn.relu(weight @ inputs + bias[:, None])
     weight, bias = params[-1]
@@ -165,12 +168,12 @@ def _apply(params: list, inputs: Float[Array, "n c"]) -> Float[Array, " n"]:
 
 
 def _shuffled(batch, split: int, by):
-    """The left side of each row with the right side of another: rows of a batch come in random order."""
+    """The left side of each row with the right side of another; the rows of a batch are in random order."""
     return jnp.concatenate([batch[:, :split], jnp.roll(batch[:, split:], by, axis=0)], axis=1)
 
 
 def _epoch(key, state: _State, train, split: int) -> _State:
-    """One pass over the training samples in random batches; what does not fill a batch is left for another epoch."""
+    """One pass over the training samples in random batches; an incomplete last batch is skipped."""
     size = min(BATCH, train.shape[0])
     batches = train.shape[0] // size
     order = _random_order(key, train.shape[0])[: batches * size].reshape(batches, size)
@@ -196,20 +199,20 @@ def _epoch(key, state: _State, train, split: int) -> _State:
 
 
 def _random_order(key, n: int) -> Int[Array, " n"]:
-    """0 … n − 1, by one sort of random numbers that end in the index: a tenth of the time of a permutation.
+    """0 … n − 1 in random order, by one sort of random numbers that end in the index; ten times as fast as permuting.
 
-    Numbers that agree in their random bits stay in order, which says nothing of samples that lie in random order.
+    Numbers with equal random bits stay in order, which does no harm because the samples are already in random order.
     """
     index = jnp.arange(n, dtype=jnp.uint32)
     ending = jnp.uint32((1 << max(n - 1, 1).bit_length()) - 1)
     numbers = (jax.random.bits(key, (n,)) & ~ending) | index
-    # As signed numbers, which sort faster.
+    # Signed numbers sort faster.
     ordered = jax.lax.sort(jax.lax.bitcast_convert_type(numbers, jnp.int32), is_stable=True)
     return ordered & ending.astype(jnp.int32)
 
 
 def _adam(params, gradient, moments, count):
-    """One update (Kingma & Ba 2015, Alg. 1), with the moments' corrections folded into the step."""
+    """One update (Kingma & Ba 2015, Alg. 1), with the bias corrections of the moments folded into the step."""
     first = jax.tree.map(lambda moment, slope: 0.9 * moment + 0.1 * slope, moments[0], gradient)
     second = jax.tree.map(lambda moment, slope: 0.999 * moment + 0.001 * slope**2, moments[1], gradient)
     rate = LEARNING_RATE * jnp.sqrt(1 - 0.999**count) / (1 - 0.9**count)

@@ -1,4 +1,4 @@
-"""Small searches that nearest-neighbor estimates are made of: counts around points of a sorted column, k smallest."""
+"""Searches that nearest-neighbor estimates use: counts around points of a sorted column, and the k smallest values."""
 
 import jax
 import jax.numpy as jnp
@@ -13,10 +13,13 @@ def digamma_table(count: int) -> Float[Array, " c"]:
 
 
 def count_nearer(ordered: Float[Array, " n"], center, radius, *, closed: bool = False, start=None, stop=None):
-    """How many of a sorted column lie in the ball of ``radius`` around each ``center``; open unless ``closed``.
+    """How many values of a sorted column lie in the ball of ``radius`` around each ``center``; open unless ``closed``.
 
     Distances are differences of float32 values: ``x ≤ center + radius`` would count the point that defines the radius.
-    ``start`` and ``stop`` restrict the count of each center to a range of the column.
+
+    Args:
+      closed: whether the ball includes its boundary.
+      start, stop: for each center, the range of the column to count in.
     """
     below = _count_below(ordered, center, -radius, not closed, start, stop)
     # The open ball of radius 0 is empty.
@@ -30,21 +33,21 @@ def tied_range(ordered: Float[Array, " n"], center, offset) -> dict[str, Int[Arr
 
 
 def _count_below(ordered, center, offset, inclusive: bool, start, stop) -> Int[Array, " n"]:
-    """How many values from ``start`` lie under ``center + offset`` (or at it): a binary search without branches."""
+    """How many values from ``start`` on lie below ``center + offset`` (or at it): a binary search without branches."""
     n = ordered.shape[0]
     first = jnp.zeros(center.shape, jnp.int32) if start is None else start
     stop = jnp.int32(n) if stop is None else stop
-    found = first
+    reached = first
     for bit in reversed(range(n.bit_length())):
-        candidate = found + (1 << bit)
+        candidate = reached + (1 << bit)
         distance = ordered.at[jnp.minimum(candidate - 1, n - 1)].get(mode="promise_in_bounds") - center
         lies_below = (distance <= offset) if inclusive else (distance < offset)
-        found = jnp.where((candidate <= stop) & lies_below, candidate, found)
-    return found - first
+        reached = jnp.where((candidate <= stop) & lies_below, candidate, reached)
+    return reached - first
 
 
 def insert(kept: tuple, value) -> tuple:
-    """The ``k`` smallest seen so far, in order, after one more value; elementwise."""
+    """The ``k`` smallest values so far, in order, after one more value; elementwise."""
     updated = []
     for held in kept:
         updated.append(jnp.minimum(held, value))
@@ -53,7 +56,11 @@ def insert(kept: tuple, value) -> tuple:
 
 
 def smallest(rows: Float[Array, "r n"], k: int, *, lanes: int = 16) -> Float[Array, "r k"]:
-    """The ``k`` smallest of each row in order, ties counted; inf where a row has fewer finite entries."""
+    """The ``k`` smallest values of each row in order, with ties; inf where a row has fewer finite entries.
+
+    Args:
+      lanes: number of columns processed together.
+    """
     r, n = rows.shape
     steps = -(-n // lanes)
     padded = jnp.pad(rows, ((0, 0), (0, steps * lanes - n)), constant_values=jnp.inf)
@@ -68,10 +75,11 @@ def smallest(rows: Float[Array, "r n"], k: int, *, lanes: int = 16) -> Float[Arr
 def expected_digamma(rank, tied, inside, shell, shared):
     """``E ψ(m)`` over the order in which equally distant samples are met; ``m − 1`` samples are met before the last.
 
-    The search ends with the ``rank``-th of ``tied`` samples that it meets at its radius. Of another set of samples,
-    ``inside`` lie nearer than the radius and ``shell`` at it, ``shared`` of which are among the ``tied``. How many of
-    the others are met before the last is negative hypergeometric. With nothing inside and all tied samples shared
-    ``E ψ = ψ(rank) + ψ(shell + 1) − ψ(tied + 1)`` exactly; otherwise to second order. The sample itself counts nowhere.
+    The search ends with the ``rank``-th of the ``tied`` samples at its radius. Of another set of samples, ``inside``
+    lie nearer than the radius and ``shell`` at it, ``shared`` of which are among the ``tied``. The number of other
+    samples met before the last is negative hypergeometric. With nothing inside and all tied samples shared, ``E ψ =
+    ψ(rank) + ψ(shell + 1) − ψ(tied + 1)`` is exact; otherwise the result is correct to second order. The sample itself
+    is not counted.
     """
     rank, tied, inside, shell, shared = (
         jnp.asarray(count).astype(jnp.float32) for count in (rank, tied, inside, shell, shared)

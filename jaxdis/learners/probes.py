@@ -1,4 +1,4 @@
-"""Probes: multilayer perceptrons and linear softmax classifiers, one for each factor × input mask, in one program."""
+"""Probes: multilayer perceptrons and linear softmax classifiers, one per factor × input mask, in one program."""
 
 import dataclasses
 from typing import Literal, NamedTuple
@@ -13,28 +13,30 @@ from jaxdis.learners.groups import Groups, one_hot_of
 from jaxdis.learners.linear import standardized
 from jaxdis.learners.logistic import LARGEST_LOGIT
 
-# Logit of a class that the training samples do not hold: never named.
+# Logit of a class without training samples, so that it is never predicted.
 NEVER = -1e30
-# A choice among epochs needs so many samples, where they are no more than a quarter of all.
+# Least number of held-out samples for the choice among epochs, if that is at most a quarter of all.
 LEAST_HELD_OUT = 200
 
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """How probes are trained. Adam on cross-entropy, batches drawn anew from a permutation in every epoch.
+    """How probes are trained: Adam on cross-entropy, with batches from a new permutation in every epoch.
 
     Attributes:
       rate: Adam's step size.
-      epochs: passes over the training samples, at most.
-      batch: samples a step; no more than ``1 / smallest_epoch`` of the samples.
-      smallest_epoch: steps that an epoch has at least, so that few samples are not few steps.
-      standardize: whether each code is scaled to mean 0 and variance 1 first.
-      select: the epoch whose weights are kept. ``held_out``: least cross-entropy on a share of training samples that
-        is kept from training; ``train``: highest accuracy on the batches of the epoch, as they came; ``last``.
-      held_out: that share.
-      patience: epochs without a better one after which a probe stops; None: never.
-      stop_at: accuracy on the batches of an epoch beyond which a probe stops, that epoch not taken (but the first).
-      decay: factor of the rate at epochs 1, 2, 4, 8, …
+      epochs: largest number of passes over the training samples.
+      batch: samples per step; at most ``1 / smallest_epoch`` of the training samples.
+      smallest_epoch: least number of steps per epoch, so that small samples still get enough steps.
+      standardize: whether each code is first scaled to mean 0 and variance 1.
+      select: the epoch whose weights are kept. ``held_out``: the least cross-entropy on a share of the training samples
+        that is kept from training; ``train``: the highest accuracy on the batches of the epoch during training;
+        ``last``: the last.
+      held_out: the share of training samples kept from training.
+      patience: epochs without improvement after which a probe stops; None: never.
+      stop_at: a probe stops after an epoch with a higher accuracy on its batches; that epoch is not kept unless it is
+        the first.
+      decay: factor applied to the rate at epochs 1, 2, 4, 8, …
     """
 
     rate: float = 1e-3
@@ -54,8 +56,8 @@ class Recipe:
 
 Preset = Literal["converged", "mahon2024_paper", "mahon2024_code"]
 
-# ``mahon2024_paper``: §5, which names neither batch nor scaling. ``mahon2024_code``: the released code, its
-# choice of epoch included: it leaves the loop at 99 % before it takes the epoch that got there.
+# ``mahon2024_paper``: §5, which states neither the batch size nor the scaling. ``mahon2024_code``: the released code,
+# including its choice of epoch: it leaves the loop at 99 % before it stores the epoch that reached it.
 PRESETS: dict[str, Recipe] = {
     "converged": Recipe(rate=3e-3, epochs=200, batch=256, smallest_epoch=8, select="held_out", patience=20),
     "mahon2024_paper": Recipe(rate=1e-3, epochs=75, batch=1024),
@@ -70,7 +72,8 @@ class Probe(NamedTuple):
     """Weights of the probes of ``k`` factors; ``s`` runs over the values of all factors, factor by factor.
 
     ``hidden [d + 1, k h]`` (the last row is the bias; None for linear probes), ``output [s, h]`` (``[s, d]`` for linear
-    probes) and ``bias [s]``. Outputs are rows: their gradient is then the faster matrix product on CPU, sevenfold.
+    probes) and ``bias [s]``. Outputs are rows because the matrix product of their gradient is then seven times as fast
+    on CPU.
     """
 
     hidden: Float[Array, "e kh"] | None
@@ -89,16 +92,20 @@ def predict_with_probes(
     recipe: Recipe,
     width: int | None = WIDTH,
 ) -> Int[Array, "r m k"]:
-    """Train ``r × k`` probes and name the classes of the held-out samples.
+    """Train ``r × k`` probes and predict the classes of the held-out samples.
 
     Args:
-      masks: which codes each of ``r`` probes of each of ``k`` factors may see; the others are 0 for it.
-      width: hidden units (rectified); None: a linear softmax classifier.
+      masks: the codes that each of ``r`` probes of each of ``k`` factors sees; the others are 0 for it.
+      recipe: how the probes are trained.
+      width: number of rectified hidden units; None: a linear softmax classifier.
 
-    Contract: a class that the training samples do not hold is never named; the order of codes does not matter (weights
-    are drawn for codes in an order of their own); all masks see the same batches; no probe depends on how many others
-    are trained, up to float32 rounding. Codes must be finite. Temporary memory is that of one mask on CPU, where masks
-    run one after the other, and of all on an accelerator.
+    Contract:
+
+    - Codes must be finite. A class without training samples is never predicted.
+    - The order of codes does not matter: weights are drawn for codes in a canonical order.
+    - All masks see the same batches, and no probe depends on how many others are trained, up to float32 rounding.
+    - Temporary memory is that of one mask on CPU, where masks run one after the other, and of all masks on an
+      accelerator.
     """
     if recipe.standardize:
         codes, held_out = standardized(codes), standardized(held_out, like=codes)
@@ -107,19 +114,19 @@ def predict_with_probes(
     codes, held_out, masks = codes[:, order], held_out[:, order], masks[:, order].astype(jnp.float32)
     absent = jnp.where(one_hot_of(classes, sizes).any(axis=0), 0.0, NEVER)
 
-    def one(mask):
+    def one_mask(mask):
         probe = fit_probes(key, codes, classes, sizes, mask, recipe=recipe, width=width)
         logits = probe_logits(probe, held_out, mask, sizes) + absent[None, :]
-        named = [jnp.argmax(logits[:, part], axis=1) for part in Groups.of(sizes).slices()]
-        return jnp.stack(named, axis=1).astype(jnp.int32)
+        predicted = [jnp.argmax(logits[:, part], axis=1) for part in Groups.of(sizes).slices()]
+        return jnp.stack(predicted, axis=1).astype(jnp.int32)
 
-    return jax.lax.map(one, masks) if jax.default_backend() == "cpu" else jax.vmap(one)(masks)
+    return jax.lax.map(one_mask, masks) if jax.default_backend() == "cpu" else jax.vmap(one_mask)(masks)
 
 
 def probe_logits(
     probe: Probe, codes: Float[Array, "n d"], mask: Float[Array, "d k"], sizes: tuple[int, ...]
 ) -> Float[Array, "n s"]:
-    """From the codes that the mask shows."""
+    """Logits of all factors' classes, from the codes that the mask shows."""
     parts = zip(_units(probe, codes, mask), Groups.of(sizes).slices(), strict=True)
     return jnp.concatenate([units @ probe.output[part].T for units, part in parts], axis=1) + probe.bias[None, :]
 
@@ -134,9 +141,9 @@ def fit_probes(
     recipe: Recipe,
     width: int | None = WIDTH,
 ) -> Probe:
-    """The probes of all factors under one mask, trained side by side: one loop of epochs around a scan of batches.
+    """The probes of all factors under one mask, trained together: one loop over epochs around a scan over batches.
 
-    A probe that has stopped keeps its weights while the others go on; the loop ends when all have.
+    A probe that has stopped keeps its weights while the others continue; the loop ends when all have stopped.
     """
     n, k = codes.shape[0], len(sizes)
     groups = Groups.of(sizes)
@@ -147,14 +154,14 @@ def fit_probes(
     if recipe.select == "held_out" and n > 1:
         kept = max(1, round(n * recipe.held_out), min(n // 4, LEAST_HELD_OUT))
     rows = _shuffled(split_key, n) if kept else jnp.arange(n)
-    judge, rows = rows[:kept], rows[kept:]
+    valid, rows = rows[:kept], rows[kept:]
     optimizer = optax.scale_by_adam()
     trained = n - kept
     batch = max(1, min(recipe.batch, trained // recipe.smallest_epoch))
     steps = -(-trained // batch)
 
     def pick(running: Bool[Array, " k"], left: Probe, right: Probe) -> Probe:
-        """The probes of some factors from the left, the others from the right."""
+        """The probes of running factors from ``left``, the others from ``right``."""
         columns = (running.astype(jnp.float32) @ member.T) > 0
         units = None if width is None else jnp.repeat(running, width)[None, :]
         return Probe(
@@ -182,7 +189,7 @@ def fit_probes(
         (probe, moments), right = jax.lax.scan(step, (state.probe, state.moments), (filled, counts))
         accuracy = right.sum(axis=0) / trained
         if recipe.select == "held_out":
-            merit = -_cross_entropy(probe_logits(probe, codes[judge], mask, sizes), hot[judge], member).mean(axis=0)
+            merit = -_cross_entropy(probe_logits(probe, codes[valid], mask, sizes), hot[valid], member).mean(axis=0)
         else:
             merit = accuracy
         better = state.running & ((merit > state.merit) | (recipe.select == "last"))
@@ -214,7 +221,7 @@ class _State(NamedTuple):
 
 
 def _units(probe: Probe, codes, mask) -> list[Float[Array, "n h"]]:
-    """What each factor's outputs read: its rectified hidden units, or the codes that its mask shows."""
+    """The inputs of each factor's output layer: its rectified hidden units, or the codes that its mask shows."""
     if probe.hidden is None:
         return [codes * mask[None, :, j] for j in range(mask.shape[1])]
     weights = probe.hidden.reshape(codes.shape[1] + 1, mask.shape[1], -1)
@@ -223,9 +230,9 @@ def _units(probe: Probe, codes, mask) -> list[Float[Array, "n h"]]:
 
 
 def _gradient(probe: Probe, codes, hot, share, mask, groups: Groups) -> tuple[Probe, Float[Array, " k"]]:
-    """Of the mean cross-entropy, written out: half of the program that differentiation would compile.
+    """The gradient of the mean cross-entropy, and the share of samples whose largest logit is that of the true class.
 
-    And the share of samples whose largest logit is that of the truth.
+    The gradient is written out, which halves the program that automatic differentiation would compile.
     """
     hidden, output, bias, hits = [], [], [], []
     for j, (units, part) in enumerate(zip(_units(probe, codes, mask), groups.slices(), strict=True)):
@@ -243,9 +250,9 @@ def _gradient(probe: Probe, codes, hot, share, mask, groups: Groups) -> tuple[Pr
 
 
 def _initial(key, d: int, sizes, mask, width: int | None) -> Probe:
-    """Uniform within one over the root of the number of inputs (those that the mask shows), as PyTorch draws."""
+    """Uniform weights within one over the root of the number of inputs (those that the mask shows), as in PyTorch."""
     k, most, h = len(sizes), max(sizes), width or d
-    # A number depends on its place alone: factors come first, so that none depends on how many others there are.
+    # A random number depends only on its place: factors come first, so that none depends on the number of others.
     draws = jax.random.uniform(key, (k, d + 1 + most, h + 1), minval=-1.0, maxval=1.0)
     bounds = 1 / jnp.sqrt(jnp.maximum(mask.sum(axis=0), 1.0))
     first = None
@@ -258,11 +265,11 @@ def _initial(key, d: int, sizes, mask, width: int | None) -> Probe:
 
 
 def _shuffled(key, n: int) -> Int[Array, " n"]:
-    """The numbers below n in random order: one sort of integers that carry their number in the low bits."""
+    """The integers below n in random order: one sort of random bits that carry the integer in their low bits."""
     bits = jax.random.bits(key, (n,)).astype(jnp.int32)
     numbers = jnp.arange(n, dtype=jnp.int32)
     low = (1 << (n - 1).bit_length()) - 1
-    if low < 1 << 16:  # enough random bits are left above
+    if low < 1 << 16:  # enough random bits remain above
         return jax.lax.sort(bits & ~low | numbers, is_stable=False) & low
     return jax.lax.sort((bits, numbers), num_keys=1, is_stable=False)[1]
 
@@ -273,5 +280,5 @@ def _cross_entropy(logits, hot, member) -> Float[Array, "n k"]:
 
 
 def _powers_of_two_up_to(epoch: Int[Array, ""]) -> Float[Array, ""]:
-    """How many of 1, 2, 4, 8, … are no larger than the epoch."""
+    """How many of 1, 2, 4, 8, … are at most the epoch."""
     return (32 - jax.lax.clz(epoch)).astype(jnp.float32)

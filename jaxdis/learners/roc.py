@@ -1,4 +1,4 @@
-"""Areas under ROC curves, all rows at once."""
+"""Areas under ROC curves, for all rows at once."""
 
 import jax
 import jax.numpy as jnp
@@ -11,16 +11,16 @@ FEW_TIES = 4
 
 
 def roc_auc(scores: Float[Array, "c n"], positive: Bool[Array, "c n"]) -> Float[Array, " c"]:
-    """Area under the ROC curve of each row, ties sharing the middle; NaN for a row of one class.
+    """Area under the ROC curve of each row, where ties count half; NaN for a row with a single class.
 
-    One sort of integer keys, the label in the lowest bit (so that scores are told apart to 2⁻²² of themselves).
+    One sort of integer keys with the label in the lowest bit, so that scores are resolved to 2⁻²² of their value.
     """
     keys = jax.lax.sort((ordered_keys(scores) & ~1) | positive.astype(jnp.int32), dimension=1, is_stable=True)
     label = (keys & 1).astype(jnp.float32)
     score = keys >> 1
     ones, zeros = label.sum(axis=1), (1 - label).sum(axis=1)
-    # A positive beats every negative before it: as many as its place, less the positives before it. Of a tie, where
-    # negatives come first, that is half a win too many.
+    # A positive beats every negative before it: as many as its place minus the positives before it. A tie, where
+    # negatives come first, counts half a win too many.
     place = jnp.arange(scores.shape[1], dtype=jnp.float32)
     wins = label @ place - ones * (ones - 1) / 2
 
@@ -32,12 +32,12 @@ def roc_auc(scores: Float[Array, "c n"], positive: Bool[Array, "c n"]) -> Float[
 
 
 def _ties(score: Int[Array, "c n"], by: int) -> Float[Array, "c m"]:
-    """1 where an ordered score equals the one so many places on."""
+    """1 where a sorted score equals the one ``by`` places later."""
     return (score[:, by:] == score[:, :-by]).astype(jnp.float32)
 
 
 def _tied_pairs(score: Int[Array, "c n"], label: Float[Array, "c n"]) -> Float[Array, " c"]:
-    """How many pairs of a negative and a positive have one score; scores in order."""
+    """How many pairs of a negative and a positive have equal scores; scores are sorted."""
     negatives = jnp.cumsum(1 - label, axis=1)
     edge = score[:, 1:] != score[:, :-1]
     first = jnp.concatenate([jnp.ones((score.shape[0], 1), bool), edge], axis=1)

@@ -1,7 +1,8 @@
-"""Splits at every threshold between sorted values: runs of samples whose gain may exceed the best are looked into.
+"""Splits at every threshold between sorted values, found by searching only the runs of samples that may hold the best.
 
-The samples in the order of a code are cut into runs. Sums over runs give the gain of the cuts between them, and a bound
-on those within. Only the runs whose bound reaches the best gain are walked through, a few in a hundred; none is lost.
+For each code the sorted samples are divided into runs. Sums over runs give the gain of the cuts between them, and a
+bound on the gain of the cuts within. Only the few percent of runs whose bound reaches the best gain are searched; no
+cut is missed.
 """
 
 from typing import NamedTuple
@@ -24,23 +25,25 @@ from jaxdis.learners.trees import (
     pick,
 )
 
-# Runs of each code, and the fewest samples in one.
+# Number of runs per code, and the fewest samples in a run.
 RUNS = 128
 SHORTEST = 8
-# Runs walked through at a time.
+# Runs searched together.
 TOGETHER = 2048
-# Marks counted together.
+# Entries of a mask counted together.
 ROW = 128
-# A bound below the best by less than this share may be above it but for rounding.
+# Rounding may put a bound below the best gain by up to this share.
 SLACK = 1e-3
 
 
 class Exact(NamedTuple):
-    """Samples in the order of each code, cut into ``r`` runs of ``s`` samples: a finder of splits.
+    """A finder of splits over samples sorted by each code and divided into ``r`` runs of ``s`` samples.
 
-    ``order [d, r, s]``: the samples of each run. ``allowed [d, r, s]``: whether a cut behind one separates different
-    values. ``runs [d, n]``: the run of each sample. ``weights [n]``; ``least``: half of the smallest weight, under
-    which a side counts as empty. ``ranks``: samples as numbers; ``values [d, n]``: the codes of each rank.
+    - ``order [d, r, s]``: the samples of each run.
+    - ``allowed [d, r, s]``: whether a cut after a sample separates different values.
+    - ``runs [d, n]``: the run of each sample.
+    - ``weights [n]``: sample weights; ``least``: half of the smallest weight, below which a side counts as empty.
+    - ``ranks``: samples as numbers; ``values [d, n]``: the codes of each rank.
     """
 
     order: Int[Array, "d r s"]
@@ -52,17 +55,17 @@ class Exact(NamedTuple):
     values: Float[Array, "d n"]
 
     def __call__(self, state, gradient, node, totals: Totals, priority):
-        """``state``: sums of gradients, their magnitudes and weights in each run, ``[d, r, q, c]`` each."""
+        """``state``: sums of gradients, of their magnitudes and of weights in each run, each ``[d, r, q, c]``."""
         sums = jax.lax.optimization_barrier(self._sums(state, gradient, node))  # read many times, computed once
-        # Of one code: what differences of sums have lost to rounding must not look like a side of its own.
+        # From one code: rounding errors of differences of sums must not look like a side with samples.
         totals = Totals(sums[0][0].sum(axis=0), sums[2][0].sum(axis=0))
-        whole = Totals(*(part[None, None] for part in totals))
+        parent = Totals(*(part[None, None] for part in totals))
         ends = jax.lax.optimization_barrier(Totals(cumulated(sums[0]), cumulated(sums[2])))
         steps = self.order.shape[2]
-        edge = jnp.where(self.allowed[:, :, -1, None, None], gain_of(*ends, whole, self.least), -1.0)
+        edge = jnp.where(self.allowed[:, :, -1, None, None], gain_of(*ends, parent, self.least), -1.0)
         best = edge.max(axis=(0, 1))
-        bound = self._bound(sums, ends, whole, self._steepest(gradient))
-        # Where no cut between runs is possible, any cut is looked for, as long as there is one.
+        bound = self._bound(sums, ends, parent, self._steepest(gradient))
+        # Where no cut between runs is possible, any cut is accepted.
         sought = (bound > RESOLUTION) | (best < 0)[None, None]
         promising = (bound >= (best * (1 - SLACK))[None, None]) & sought & (bound >= 0)
         promising = promising & self.allowed.any(axis=2)[:, :, None, None]
@@ -75,7 +78,7 @@ class Exact(NamedTuple):
         return self._halfway(node, pick(best, rank.astype(jnp.float32) + 0.5, priority), sums[2]), None, sums
 
     def _sums(self, state, gradient, node):
-        """Only left children are counted; their siblings are what is left of the parent."""
+        """Only left children are summed; their siblings are the parent minus the left child."""
         number, columns = self.order.shape[1], gradient.shape[1]
         weights = jnp.broadcast_to(self.weights[:, None], gradient.shape)
         if state is None:
@@ -93,29 +96,29 @@ class Exact(NamedTuple):
             held = jnp.where(inside, gradient, 0.0)
             for half, part in zip(left, (held, jnp.abs(held), jnp.where(inside, weights, 0.0)), strict=True):
                 half.append(row_histogram(self.runs, part, number))
-        sums = tuple(siblings(jnp.stack(half, axis=2), whole) for half, whole in zip(left, state, strict=True))
-        # Without weight there is no gradient, whatever rounding has left of it.
+        sums = tuple(siblings(jnp.stack(half, axis=2), parent) for half, parent in zip(left, state, strict=True))
+        # Without weight there is no gradient; what remains is a rounding error.
         empty = sums[2] < self.least
         return tuple(jnp.where(empty, 0.0, part) for part in sums)
 
     def _steepest(self, gradient):
-        """The largest gradient of a unit of weight, upward and downward, ``[c]`` each."""
+        """The largest gradient per unit of weight, upward and downward, ``[c]`` each."""
         unit = jnp.where(self.weights > 0, 1 / jnp.where(self.weights > 0, self.weights, 1.0), 0.0)[:, None]
         each = gradient * unit
         return jnp.maximum(each.max(axis=0), 1e-12), jnp.maximum(-each.min(axis=0), 1e-12)
 
-    def _bound(self, sums, ends: Totals, whole: Totals, steepest):
-        """No cut within a run gains more than this.
+    def _bound(self, sums, ends: Totals, parent: Totals, steepest):
+        """An upper bound on the gain of any cut within a run.
 
-        The gain is convex in the gradient and the weight on the left. These start where the run does, end where it
-        ends, rise by no more than its positive gradients and fall by no more than its negative ones, no faster than
-        the steepest: a hexagon, at whose corners a convex function is largest.
+        The gain is convex in the gradient and the weight of the left side. Along a run these start at the run's start
+        and end at its end; they rise by at most its positive gradients and fall by at most its negative ones, no faster
+        than the steepest gradient. This confines them to a hexagon, at whose corners a convex function is largest.
         """
         total, magnitude, weight = sums
         rise, fall = (magnitude + total) / 2, (magnitude - total) / 2
         up, down = (slope[None, None, None] for slope in steepest)
         start = Totals(ends.gradient - total, ends.weight - weight)
-        fewest, most = 2 * self.least, whole.weight - 2 * self.least
+        fewest, most = 2 * self.least, parent.weight - 2 * self.least
         top, bottom = start.gradient + rise, start.gradient - fall
         corners = [
             (top, start.weight + rise / up),
@@ -123,10 +126,10 @@ class Exact(NamedTuple):
             (bottom, start.weight + fall / down),
             (bottom, ends.weight - rise / up),
         ]
-        bound = jnp.maximum(gain_of(*start, whole, self.least), gain_of(*ends, whole, self.least))
+        bound = jnp.maximum(gain_of(*start, parent, self.least), gain_of(*ends, parent, self.least))
         for gradient, left in corners:
-            bound = jnp.maximum(bound, gain_of(gradient, jnp.clip(left, fewest, most), whole, self.least))
-        # A run without samples of the node moves nothing; the cut before it says the same.
+            bound = jnp.maximum(bound, gain_of(gradient, jnp.clip(left, fewest, most), parent, self.least))
+        # A run without samples of the node changes nothing; the cut before it is equivalent.
         open_before = jnp.pad(self.allowed[:, :-1, -1], ((0, 0), (1, 0)), constant_values=True)[:, :, None, None]
         return jnp.where((weight < self.least) & open_before, -1.0, bound)
 
@@ -156,18 +159,18 @@ class Exact(NamedTuple):
                 inside = _at(where, entry) == (rest // columns)[:, None].astype(node.dtype)
                 held, weight = jnp.where(inside, held, 0.0), jnp.where(inside, weight, 0.0)
             left = Totals(before.gradient[at][:, None] + running(held), before.weight[at][:, None] + running(weight))
-            whole = Totals(*(part[rest][:, None] for part in totals))
-            found = jnp.where(allowed[run], gain_of(*left, whole, self.least), -1.0)
-            most = found.max(axis=1)
-            first = _first(found >= most[:, None] * (1 - TIE))
+            parent = Totals(*(part[rest][:, None] for part in totals))
+            gains = jnp.where(allowed[run], gain_of(*left, parent, self.least), -1.0)
+            most = gains.max(axis=1)
+            first = _first(gains >= most[:, None] * (1 - TIE))
             return done + TOGETHER, gain.at[cell].set(most, mode="drop"), place.at[cell].set(first, mode="drop")
 
         start = (jnp.int32(0), gain.reshape(-1), place.reshape(-1))
-        _, found, first = jax.lax.while_loop(lambda carry: carry[0] < count, some, start)
-        return found.reshape(gain.shape), first.reshape(gain.shape)
+        _, gains, first = jax.lax.while_loop(lambda carry: carry[0] < count, some, start)
+        return gains.reshape(gain.shape), first.reshape(gain.shape)
 
     def _halfway(self, node, splits: Splits, weight: Float[Array, "d r q c"]) -> Splits:
-        """Thresholds halfway between the samples of a node next to its cut, as in scikit-learn; others have no say."""
+        """Thresholds halfway between the two samples of a node next to its cut, as in scikit-learn."""
         n, (runs, steps) = self.weights.shape[0], self.order.shape[1:]
         feature = splits.feature
         rank = jnp.clip(splits.cut, 0, n - 1).astype(jnp.int32)
@@ -198,9 +201,10 @@ class Exact(NamedTuple):
 
 
 def _numbered(mask: Bool[Array, " x"]):
-    """How many are true, and a function from numbers to their places: of the first, the second, … that is true.
+    """The number of true entries, and a function from 0, 1, … to the places of the first, the second, … true entry.
 
-    Counted by rows of ``ROW``, so that a number is found by its row and then within; no list as long as the mask.
+    Entries are counted by rows of ``ROW``: a place is found by its row and then within it, which needs no list as long
+    as the mask.
     """
     rows = jnp.pad(mask, (0, -mask.shape[0] % ROW)).reshape(-1, ROW).astype(jnp.float32)
     last = jnp.cumsum(rows.sum(axis=1).astype(jnp.int32))
@@ -218,7 +222,7 @@ def _numbered(mask: Bool[Array, " x"]):
 
 
 def _first(true: Bool[Array, "... x"]) -> Int[Array, "..."]:
-    """The first place along the last axis that is true; beyond the last where none is."""
+    """The first true place along the last axis; the length of the axis where there is none."""
     size = true.shape[-1]
     index = jax.lax.broadcasted_iota(jnp.int32, true.shape, true.ndim - 1)
     return jnp.where(true, index, size).min(axis=-1)
@@ -231,7 +235,7 @@ def _at(array, index):
 def exact_order(
     codes: Float[Array, "n d"], weights: Float[Array, " n"] | None, held_out: Float[Array, "m d"]
 ) -> tuple[Exact, Numbers, Numbers]:
-    """A finder over every threshold, training samples as ranks, and held-out samples as they are."""
+    """A finder over every threshold, the training samples as ranks, and the held-out samples unchanged."""
     n, d = codes.shape
     keys = ordered_keys(codes.T)
     samples = jnp.broadcast_to(jnp.arange(n, dtype=jnp.int32), (d, n))

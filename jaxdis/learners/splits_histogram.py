@@ -14,10 +14,12 @@ HALF = 2**15
 
 
 class Histogram(NamedTuple):
-    """Samples cut into quantile bins: a finder of splits.
+    """A finder of splits over samples in quantile bins.
 
-    ``bins [d, n]``; ``weights [n]``; ``left_weight [d, b]`` the weight in each bin and below; ``least`` half of the
-    smallest weight, under which a side counts as empty; ``alike``: all weights are 1.
+    - ``bins [d, n]``: the bin of each sample; ``weights [n]``: sample weights.
+    - ``left_weight [d, b]``: the weight in each bin and below.
+    - ``least``: half of the smallest weight, below which a side counts as empty.
+    - ``alike``: whether all weights are 1.
     """
 
     bins: Int[Array, "d n"]
@@ -27,9 +29,9 @@ class Histogram(NamedTuple):
     alike: bool
 
     def __call__(self, state, gradient, node, totals: Totals, priority):
-        """Only left children are counted; their siblings are what is left of the parent.
+        """Only left children are summed; their siblings are the parent minus the left child.
 
-        ``state``: sums of gradients and weights in each bin and below, ``[d, b, q, c]`` both.
+        ``state``: sums of gradients and of weights in each bin and below, ``[d, b, q, c]`` both.
         """
         num_bins, columns = self.left_weight.shape[1], gradient.shape[1]
         if state is None:
@@ -40,7 +42,7 @@ class Histogram(NamedTuple):
             sums = [row_histogram(self.bins, jnp.where(node == q, gradient, 0.0), num_bins) for q in left]
             halves = (sums, self._counts(node, left))
             sums, counts = (
-                siblings(cumulated(jnp.stack(half, axis=2)), whole) for half, whole in zip(halves, state, strict=True)
+                siblings(cumulated(jnp.stack(half, axis=2)), parent) for half, parent in zip(halves, state, strict=True)
             )
         gain = gain_of(sums, counts, Totals(*(part[None, None] for part in totals)), self.least)
         best = gain.max(axis=1)
@@ -56,7 +58,7 @@ class Histogram(NamedTuple):
         return splits, Totals(left(sums, totals.gradient), left(counts, totals.weight)), (sums, counts)
 
     def _counts(self, node, children) -> list[Float[Array, "d b c"]]:
-        """Weight in each bin of each child. Where samples only count, two children share an integer."""
+        """Weight in each bin of each child. Where all weights are 1, two children share an integer."""
         num_bins = self.left_weight.shape[1]
         if not self.alike or len(self.weights) >= HALF:
             weights = self.weights[:, None]
@@ -84,9 +86,9 @@ def quantile_bins(
 ) -> tuple[Int[Array, "d n"], Int[Array, "d m"], Float[Array, " n"], Float[Array, ""]]:
     """Bins of about equal weight: training and held-out samples as bin numbers, weights, half of the smallest weight.
 
-    The ordered samples fall into ``max_bins − 1`` windows of equal weight; in each there is one edge, in the middle of
-    the widest gap. Clusters, such as the values of a factor that a code copies, and outliers are thereby told apart,
-    which the quantiles themselves would cut through. Ties share a bin.
+    The sorted samples fall into ``max_bins − 1`` windows of equal weight, and each window has one edge, in the middle
+    of its widest gap. This separates clusters, such as the values of a factor that a code copies, and outliers, which
+    the quantiles themselves would cut through. Ties share a bin.
     """
     if weights is None:
         ordered = sort_columns(codes)
@@ -97,13 +99,13 @@ def quantile_bins(
         ordered = jnp.take_along_axis(codes, order, axis=0)
         below = jnp.cumsum(weights[order], axis=0)
     windows = max_bins - 1
-    window = jnp.floor(below[:-1] * windows / below[-1:]).astype(jnp.int32)  # a last one for what has no weight
+    window = jnp.floor(below[:-1] * windows / below[-1:]).astype(jnp.int32)  # the last one holds samples without weight
 
     def edges_of(column, window):
         gap = column[1:] - column[:-1]
         widest = jnp.zeros(windows + 1).at[window].max(gap)
         middle = column[:-1] + gap / 2
-        # −∞ for a window without a gap: everything is above, which cuts nothing.
+        # −∞ for a window without a gap: every sample is above, so that nothing is cut.
         return jnp.full(windows + 1, -jnp.inf).at[window].max(jnp.where(gap == widest[window], middle, -jnp.inf))
 
     edges = jax.vmap(edges_of, 1, 1)(ordered, window)[:windows]
@@ -121,7 +123,7 @@ def _number(codes, edges) -> Int[Array, "d n"]:
 
 
 def row_histogram(bins: Int[Array, "d n"], rows: Num[Array, "n c"], num_bins: int) -> Num[Array, "d b c"]:
-    """Sum of rows in each bin of each code: whole rows are added, one code at a time, whose table stays in cache."""
+    """Sum of rows in each bin of each code, one code at a time, so that the table of a code stays in cache."""
     zero = jnp.zeros((num_bins, rows.shape[1]), rows.dtype)
     return jax.lax.map(lambda number: zero.at[number].add(rows, mode="promise_in_bounds"), bins)
 
@@ -130,7 +132,7 @@ def cumulated(histogram):
     return jax.lax.associative_scan(jnp.add, histogram, axis=1)
 
 
-def siblings(left, whole):
-    """``[d, b, q, c]`` of left children and of their parents into ``[d, b, 2 q, c]``."""
-    both = jnp.stack([left, whole - left], axis=3)
+def siblings(left, parent):
+    """Combine ``[d, b, q, c]`` of left children and of their parents into ``[d, b, 2 q, c]``."""
+    both = jnp.stack([left, parent - left], axis=3)
     return both.reshape(*both.shape[:2], -1, both.shape[4])

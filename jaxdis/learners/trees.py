@@ -1,9 +1,9 @@
-"""Trees of fixed depth, one for every column of gradients, grown together level by level; and the paths through them.
+"""Trees of fixed depth, one for each column of gradients, grown together level by level, and the paths through them.
 
-Everything here is in numbers, not values: each code of each sample is a number (a bin, or a rank), and a split sends a
-sample right when its number is above the cut. How cuts are found is a ``Finder``: every threshold between sorted values
-(:mod:`jaxdis.learners.splits_exact`), or edges of quantile bins (:mod:`jaxdis.learners.splits_histogram`). Held-out
-samples may be in other numbers, with thresholds in place of cuts.
+Trees see numbers, not values: each code of each sample is a number (a bin or a rank), and a split sends a sample right
+when its number is above the cut. A ``Finder`` finds the cuts: at every threshold between sorted values
+(:mod:`jaxdis.learners.splits_exact`), or at the edges of quantile bins (:mod:`jaxdis.learners.splits_histogram`).
+Held-out samples may be in other numbers, with thresholds in place of cuts.
 """
 
 import functools
@@ -13,13 +13,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Num, Shaped, UInt
 
-# Gains this close to the best, relatively, are ties: float32 sums in different orders differ by less.
+# Gains within this relative distance of the best are ties: float32 sums in different orders differ by less.
 TIE = 1e-5
-# Gains nearer than this are ties too, and no gain below it is looked for: callers give gradients of order 1.
+# Gains within this absolute distance are ties too, and smaller gains are not searched for: gradients are of order 1.
 RESOLUTION = 1e-7
-# Samples that walk down a tree at a time.
+# Samples that descend a tree together.
 BLOCK = 1000
-# The cut of a node that is not split: every number is below.
+# The cut of a node that is not split: every number lies below it.
 NEVER = float(jnp.finfo(jnp.float32).max)
 
 
@@ -43,7 +43,7 @@ class Totals(NamedTuple):
 
 
 class Numbers(NamedTuple):
-    """Samples as numbers: ``[n, d + 1]`` float32 with a column of ones behind, which takes the cut."""
+    """Samples as numbers: float32 ``[n, d + 1]``, with a last column of ones that multiplies the cut."""
 
     values: Float[Array, "n e"]
 
@@ -52,8 +52,8 @@ class Numbers(NamedTuple):
 class Finder(Protocol):
     """Finds the splits of one level.
 
-    ``state`` is what the last level left (None at the root). Returns the splits, the totals of the left children (None
-    when it does not know them) and the new state.
+    ``state`` is what the finder returned for the previous level (None at the root). Returns the splits, the totals of
+    the left children (None if it does not compute them) and the new state.
     """
 
     weights: Float[Array, " n"]
@@ -67,7 +67,7 @@ def as_numbers(number: Num[Array, "d n"]) -> Numbers:
 
 
 def canonical_order(numbers: Numbers, weights: Float[Array, " n"]) -> Int[Array, " d"]:
-    """Codes in an order that does not depend on how they came: by a sum over samples of scrambled numbers."""
+    """Codes in an order independent of their input order: sorted by a sum over samples of scrambled numbers."""
     whole = numbers.values[:, :-1].astype(jnp.uint32) + jnp.uint32(1)
     odd = (jnp.arange(weights.shape[0], dtype=jnp.uint32) * jnp.uint32(2654435761)) | jnp.uint32(1)
     return jnp.argsort(jnp.where((weights > 0)[:, None], whole * odd[:, None], jnp.uint32(0)).sum(axis=0))
@@ -76,8 +76,8 @@ def canonical_order(numbers: Numbers, weights: Float[Array, " n"]) -> Int[Array,
 def gain_of(left_gradient, left_weight, totals: Totals, least):
     """Decrease of squared error by a cut: ``(G_l − W_l G / W)² W / (W_l W_r)``; −1 where a side has no sample.
 
-    Friedman's improvement times the weights of both sides, which is the decrease that importances sum. One division,
-    and no difference of large squares.
+    This is Friedman's improvement times the weights of both sides, the decrease that importances sum. It takes one
+    division and no difference of large squares.
     """
     right_weight = totals.weight - left_weight
     sides = left_weight * right_weight
@@ -87,9 +87,10 @@ def gain_of(left_gradient, left_weight, totals: Totals, least):
 
 
 def pick(gain: Float[Array, "d q c"], cut: Float[Array, "d q c"], priority: Float[Array, "d q c"]) -> Splits:
-    """The best feature of every node, chance deciding between equals as in scikit-learn, where it orders features.
+    """The best feature of every node; ties are broken at random, as in scikit-learn, which shuffles the features.
 
-    A node is split wherever it can be, for no gain too, as there: a parity shows only two levels down.
+    As in scikit-learn, a node is split wherever it can be, even without a gain: a parity only shows two levels further
+    down.
     """
     best = gain.max(axis=0)
     tied = gain >= jnp.where(best >= 0, best * (1 - TIE) - RESOLUTION, best)[None]
@@ -108,8 +109,8 @@ def grow(
     """Grow one tree on every column of gradients.
 
     Args:
-      totals: of the roots, ``[1, c]``.
-      priority: ``[d, 2^depth − 1, c]`` in [0, 1), who wins a tie.
+      totals: totals of the roots, ``[1, c]``.
+      priority: ``[d, 2^depth − 1, c]`` in [0, 1); the largest wins a tie.
 
     Returns:
       the splits of each level and the leaf of every sample ``[n, c]``.
@@ -126,7 +127,7 @@ def grow(
             weights = jnp.broadcast_to(find.weights[:, None], gradient.shape)
             totals = Totals(node_sums(node, gradient, 2 * nodes), node_sums(node, weights, 2 * nodes))
         else:
-            totals = Totals(*(_children(part, whole - part) for part, whole in zip(left, totals, strict=True)))
+            totals = Totals(*(_children(part, total - part) for part, total in zip(left, totals, strict=True)))
     return levels, node
 
 
@@ -158,10 +159,10 @@ def descend(numbers: Numbers, node: UInt[Array, "n c"] | None, feature, cut) -> 
 
 
 def by_blocks(function, *arrays: Shaped[Array, "n ..."]):
-    """A function of one sample, applied to about ``BLOCK`` of them at a time.
+    """Apply a function of one sample to about ``BLOCK`` samples at a time.
 
-    What a block needs stays in cache, and the result is written once: XLA would otherwise fuse ``function`` into
-    everything that reads its result, and compute it anew each time.
+    The arrays of a block stay in cache, and the result is written once: XLA would otherwise fuse ``function`` into
+    every reader of its result and compute it again for each.
     """
     blocks = -(-arrays[0].shape[0] // BLOCK)
     return jax.lax.map(lambda rows: function(*rows), arrays, batch_size=-(-arrays[0].shape[0] // blocks))
@@ -186,5 +187,5 @@ def node_sums(node: UInt[Array, "n c"], values: Float[Array, "n c"], nodes: int)
 
 
 def _children(left, right):
-    """``[q, c]`` left and right into ``[2 q, c]``, siblings side by side."""
+    """Interleave ``[q, c]`` left and right children into ``[2 q, c]``, siblings side by side."""
     return jnp.stack([left, right], axis=1).reshape(-1, left.shape[1])

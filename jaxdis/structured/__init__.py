@@ -1,4 +1,4 @@
-"""Representations with structure: slots in any order, objects, and the scores of each level of a hierarchy."""
+"""Structured representations: slots in any order, objects, and the scores of each level of a hierarchy."""
 
 from jaxdis.scores.projection import (
     StructuredScore,

@@ -1,4 +1,4 @@
-"""Structured disentanglement of many members whose slots come in any order, over groups of similar samples."""
+"""Structured disentanglement of many members whose slots are in any order, over groups of similar samples."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -35,13 +35,13 @@ from jaxdis.structured.probing import Probe, Start, probe
 from jaxdis.structured.targets import Encoding, make_plan
 from jaxdis.typing import Factors, Sample
 
-# Dang-Nhu 2022, App. C.4: 4,000 of 5,000 samples to fit the predictor.
+# Dang-Nhu 2022, App. C.4: 4,000 of 5,000 samples fit the predictor.
 TRAIN_SHARE = 0.8
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What a compiled program is keyed by; the words are those of :func:`evaluate_structured`."""
+    """The static part of a compiled program; see :func:`evaluate_structured` for the fields."""
 
     structure: Structure
     projections: tuple[tuple[str, ...], ...]
@@ -64,7 +64,7 @@ class Member(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """What all members read; ``rows [g, q]``, the samples of each group, those to train on first."""
+    """What all members share; ``rows [g, q]``: the samples of each group, training samples first."""
 
     key: jax.Array
     factors: Factors
@@ -93,45 +93,51 @@ def evaluate_structured(
 ) -> Scores:
     """Disentanglement and completeness of slots at each level of their structure, whatever the order of the slots.
 
-    In every group of samples the slots are put in order by permutation-invariant probing
-    (:func:`jaxdis.structured.probe`), a relation gives the importance of each code for each factor, small importances
-    are dropped, and the matrix is scored under every projection (:func:`jaxdis.structured.structured_score`). Scores
-    are averaged over groups.
+    In every group of samples, permutation-invariant probing (:func:`jaxdis.structured.probe`) orders the slots and a
+    relation gives the importance of each code for each factor. Small importances are dropped, and the matrix is scored
+    under every projection (:func:`jaxdis.structured.structured_score`). Scores are averaged over groups.
 
     Args:
       codes: ``[n, s, p]``, or ``[m, n, s, p]`` for a zoo: ``s`` slots of ``p`` codes. NumPy, JAX or DLPack.
       factors: :class:`Factors`, or an array ``[n, k]`` of class numbers, in the order of the structure.
-      structure: of the ``s · p`` codes, slot after slot, and of the ``k`` factors. Its first level is that of slots.
-      key: for the split and the final relation; ``jax.random.key(0)`` when None.
-      groups: how many groups the samples are, each as long as the others and one after the other (as
-        ``FactorSpace.local_groups`` makes them); or ``[n]``, the number of each sample's group, groups of
-        equal length.
-      projections: each a level or several; when None every level alone, and all of them (``identity``).
-      background: the label of the background among objects (``"background"``). Under the projection to the first level
-        its factors are left out, and with them the slot that speaks of them most.
+      structure: the hierarchy of the ``s · p`` codes, slot after slot, and of the ``k`` factors. Slots are its first
+        level.
+      key: random key for the split and the final relation; ``jax.random.key(0)`` when None.
+      groups: number of groups of equal length, one after the other (as ``FactorSpace.local_groups`` draws them); or an
+        array ``[n]`` with the group number of each sample, for groups of equal length.
+      projections: a sequence whose entries are one level or several; when None, each level alone and all of them
+        together (``identity``).
+      background: label of the background among objects (``"background"``). Under the projection to the first level, its
+        factors are left out, and so is the slot that is most informative about them.
       categorical: names or columns of the factors whose classes have no order.
-      encoding, start, iterations, penalty: of probing; ``start="given"`` with ``iterations=0`` leaves the order alone.
-      threshold: strengths below this share of the largest of their factor become 0.
-      final: the relation, by name or spec; factors come to it as numbers. Forests of 10 trees of depth 15 by default.
-      batch_size, devices: as :func:`jaxdis.evaluate`.
+      encoding, start, iterations, penalty: options of probing; ``start="given"`` with ``iterations=0`` keeps the order.
+      threshold: importances below this share of the largest of their factor become 0.
+      final: the relation, by name or spec, which sees the factors as numbers. Forests of 10 trees of depth 15 by
+        default.
+      batch_size, devices: as for :func:`jaxdis.evaluate`.
 
     Returns:
-      :class:`Scores` with columns ``object.disentanglement``, ``object.completeness``, … (levels of the structure; all
-      of them are ``identity``) and ``informativeness``, which here is the paper's prediction error: the mean over
-      factors of RMSE / σ on held-out samples, 0 is best (absent for a relation without ``fit``). Parts:
-      ``object.joint`` ``[u, v]`` and ``importance`` ``[d, k]``, means over groups; ``informativeness.per_factor``;
-      ``probing.trace`` ``[g, iterations]``, ``probing.iterations`` ``[g]`` and ``probing.orders`` ``[n, s]``. With a
-      leading axis ``m`` for a zoo.
+      :class:`Scores`, with a leading axis ``m`` for a zoo.
+
+      - Columns ``object.disentanglement``, ``object.completeness``, … for the levels of the structure; all levels
+        together are ``identity``.
+      - Column ``informativeness``, which is the paper's prediction error here: the mean over factors of RMSE / σ on
+        held-out samples. 0 is best; absent for a relation without ``fit``.
+      - Parts ``object.joint`` ``[u, v]`` and ``importance`` ``[d, k]``, means over groups;
+        ``informativeness.per_factor``.
+      - Parts ``probing.trace`` ``[g, iterations]``, ``probing.iterations`` ``[g]`` and ``probing.orders`` ``[n, s]``.
 
     Raises:
-      ValueError: naming the argument, what came and what is needed.
+      ValueError: names the argument, what it needs and what it got.
 
-    A fifth of each group is held out from the ridge regressions and the final relation, but put in order by its own
-    factors like the rest; informativeness is therefore a little too good. A factor that does not vary in a group is
-    left out there. A member with non-finite codes is NaN.
+    Contract:
 
-    Reference: Dang-Nhu 2022, §3–4 and App. C (4,000/500/500 samples a group to fit, validate the depth of trees, and
-    evaluate; the depth is given here, and all 1,000 evaluate).
+    - A fifth of each group is held out from the ridge regressions and the final relation. Its slots are still ordered
+      by its own factors, so informativeness is slightly optimistic.
+    - A factor that does not vary in a group is left out there. A member with non-finite codes is NaN.
+
+    Reference: Dang-Nhu 2022, §3–4 and App. C. The paper uses 4,000/500/500 samples per group to fit, to validate the
+    depth of trees and to evaluate; here the depth is an option, and all 1,000 evaluate.
 
     Example:
       >>> structure = Structure.slots(5, 16, objects=4, properties=("red", "x", "y"), background=("red",))
@@ -160,7 +166,7 @@ def evaluate_structured(
         threshold,
         final if isinstance(final, Spec) else look_up(final, RELATIONS, "relation"),
     )
-    make_plan(factors.sizes, settings.categorical, encoding)  # refuses what cannot be encoded
+    make_plan(factors.sizes, settings.categorical, encoding)  # raises if a factor cannot be encoded
     if background is not None:
         structure.where("factors", structure.levels[0], background)
     key = checked_key(key)
@@ -168,17 +174,17 @@ def evaluate_structured(
     members = Member(np.arange(len(codes), dtype=np.uint32), codes)
     shared = Shared(key, factors, jnp.asarray(rows))
     devices = checked_devices(devices)
-    found = executor.map_members(score_slots, settings, members, shared, batch_size=batch_size, devices=devices)
+    results = executor.map_members(score_slots, settings, members, shared, batch_size=batch_size, devices=devices)
     orders = np.empty((len(codes), n, slots), np.int32)
-    orders[:, rows.ravel()] = found.pop("probing.orders").reshape(len(codes), -1, slots)
-    found["probing.orders"] = orders
-    named = {name: found[name][0] if single else found[name] for name in _in_order(settings, found)}
-    columns = {name: values for name, values in named.items() if found[name].ndim == 1}
+    orders[:, rows.ravel()] = results.pop("probing.orders").reshape(len(codes), -1, slots)
+    results["probing.orders"] = orders
+    named = {name: results[name][0] if single else results[name] for name in _in_order(settings, results)}
+    columns = {name: values for name, values in named.items() if results[name].ndim == 1}
     return Scores(columns, {name: named[name] for name in named if name not in columns}, factors.names)
 
 
 def _in_order(settings: Settings, names) -> list[str]:
-    """Columns and parts by projection, as asked; a compiled program returns them in alphabetical order."""
+    """Columns and parts in the order of the projections; a compiled program returns them in alphabetical order."""
     asked = [_name(settings.structure, levels) for levels in settings.projections]
     fields = [f"{name}.{field}" for name in asked for field in ("disentanglement", "completeness", "joint")]
     return list(dict.fromkeys([*fields, *names]))
@@ -190,36 +196,36 @@ def score_slots(settings: Settings, member: Member, shared: Shared) -> dict[str,
     codes = jnp.where(finite, member.codes, 0.0)
     key = jax.random.fold_in(shared.key, member.number)
 
-    def one(group):
+    def one_group(group):
         number, rows = group
         return _score_group(settings, jax.random.fold_in(key, number), codes[rows], shared.factors.take(rows))
 
     numbers = jnp.arange(shared.rows.shape[0], dtype=jnp.uint32)
-    found, says, found_by = jax.lax.map(one, (numbers, shared.rows))
-    weights = safe_divide(says, says.sum())
+    scores, varies, probed = jax.lax.map(one_group, (numbers, shared.rows))
+    weights = safe_divide(varies, varies.sum())
 
     def average(values):
         return jnp.where(finite, jnp.einsum("g,g...->...", weights, values, precision="highest"), jnp.nan)
 
-    results = {name: average(values) for name, values in found.items()}
-    if "informativeness" in results:  # of each factor over the groups in which it varies
-        per_factor = found["informativeness.per_factor"]
+    results = {name: average(values) for name, values in scores.items()}
+    if "informativeness" in results:  # average each factor over the groups in which it varies
+        per_factor = scores["informativeness.per_factor"]
         counted = jnp.isfinite(per_factor)
         mean = jnp.where(counted, per_factor, 0.0).sum(axis=0) / counted.sum(axis=0).astype(jnp.float32)
         results["informativeness.per_factor"] = jnp.where(finite, mean, jnp.nan)
-    trace = jnp.where(finite, found_by.trace, jnp.nan)
+    trace = jnp.where(finite, probed.trace, jnp.nan)
     return results | {
         "probing.trace": trace,
-        "probing.iterations": found_by.iterations,
-        "probing.orders": found_by.orders,
+        "probing.iterations": probed.iterations,
+        "probing.orders": probed.orders,
     }
 
 
 def _score_group(settings: Settings, key, codes, factors: Factors):
-    """Scores of one group; whether any factor varies in it, as 0 or 1; and what probing found (without the codes)."""
+    """Scores of one group; whether any factor varies in it, as 0 or 1; and the result of probing without the codes."""
     n = codes.shape[0]
     cut = max(1, min(n - 1, round(n * TRAIN_SHARE)))
-    found = probe(
+    probed = probe(
         codes,
         factors,
         train=jnp.arange(n) < cut,
@@ -230,15 +236,15 @@ def _score_group(settings: Settings, key, codes, factors: Factors):
         penalty=settings.penalty,
         iterations=settings.iterations,
     )
-    ordered = found.codes.reshape(n, -1)
-    numbers = (None,) * found.targets.shape[1]
+    ordered = probed.codes.reshape(n, -1)
+    numbers = (None,) * probed.targets.shape[1]
     names = tuple(map(str, range(len(numbers))))
-    samples = [Sample(ordered[part], Factors(found.targets[part], numbers, names)) for part in _parts(cut)]
+    samples = [Sample(ordered[part], Factors(probed.targets[part], numbers, names)) for part in _parts(cut)]
     relation = apply(settings.final, key, *samples)
-    # Targets of a factor have variances that add to 1: they are the weights of its importances and errors.
+    # The variances of a factor's targets add to 1 and weight its importances and errors.
     owner = jnp.asarray(make_plan(factors.sizes, settings.categorical, settings.encoding).owner)
     varies = relation.ceiling > 0
-    shares = jnp.where(varies, found.targets[:cut].var(axis=0), 0.0)
+    shares = jnp.where(varies, probed.targets[:cut].var(axis=0), 0.0)
     strength = jnp.dot(jnp.where(varies[None], relation.strength, 0.0) * shares[None], owner, precision="highest")
     valid = shares @ owner > 0
     strength = drop_small(strength, settings.threshold)
@@ -261,7 +267,7 @@ def _score_group(settings: Settings, key, codes, factors: Factors):
         results["informativeness"] = safe_divide(jnp.where(valid, errors, 0.0).sum(), valid.sum().astype(jnp.float32))
         results["informativeness.per_factor"] = jnp.where(valid, errors, jnp.nan)
     empty = jnp.zeros((0,))
-    light = Probe(found.orders, empty, empty, found.trace, found.iterations)
+    light = Probe(probed.orders, empty, empty, probed.trace, probed.iterations)
     return results, valid.any().astype(jnp.float32), light
 
 
@@ -283,7 +289,7 @@ def _projections(structure: Structure, projections) -> tuple[tuple[str, ...], ..
 
 
 def _objects(structure: Structure, background: str | None) -> tuple[tuple[int, ...], ...]:
-    """Columns of the factors of each object in one order, if all objects have the same properties; else none."""
+    """Columns of each object's factors, in a common order, if all objects have the same properties; otherwise none."""
     number, names = structure.groups("factors", structure.levels[0])
     rests = [row[1:] for row in structure.factors]
     columns = [sorted(np.flatnonzero(number == o).tolist(), key=rests.__getitem__) for o in range(len(names))]
@@ -332,7 +338,7 @@ def _rows(groups, n: int, key) -> np.ndarray:
 
 
 def _check_slots(codes):
-    """Codes as float32 ``[m, n, s, p]``, and whether there was one member alone."""
+    """Codes as float32 ``[m, n, s, p]``, and whether there was only one member."""
     on_device = isinstance(codes, jax.Array) and not isinstance(codes, jax.core.Tracer)
     array = codes if on_device else as_numpy(codes, "codes")
     if array.ndim not in (3, 4) or 0 in array.shape:

@@ -1,4 +1,4 @@
-"""The order of slots that a linear model fits best: all orders up to 7 slots, a search beyond."""
+"""The order of slots that a linear model fits best: all orders up to 7 slots, a search for more."""
 
 import itertools
 from typing import NamedTuple
@@ -10,9 +10,9 @@ from jaxtyping import Array, Float, Int
 
 from jaxdis.learners.assignment import assign
 
-# All orders of so many slots are tried; 8! = 40,320 rows of a table would not pay.
+# All orders are tried for up to this many slots; a table of 8! = 40,320 orders would not pay off.
 MOST_EXACT = 7
-# Samples, and orders, at one time: temporaries stay below 24 MB, and 256 samples ran fastest on a CPU.
+# Samples and orders processed at once: temporaries stay below 24 MB, and 256 samples were fastest on a CPU.
 SAMPLES = 256
 ORDERS = 720
 SWEEPS = 20
@@ -33,18 +33,20 @@ def best_orders(
     *,
     exact: bool | None = None,
 ) -> Int[Array, "n s"]:
-    """For each sample the order of slots ``π`` of least ``‖targets − Σ_p codes[π(p)] · coefficients[p]‖²``.
+    """For each sample the order ``π`` of slots with the least ``‖targets − Σ_p codes[π(p)] · coefficients[p]‖²``.
 
-    With the contributions ``a[s, p] = codes[s] · coefficients[p]`` of slot ``s`` in position ``p`` the error of an
-    order is a sum of their inner products, which are computed once. Not an assignment problem: every position speaks of
-    every target, so the error is quadratic in the order. Up to ``MOST_EXACT`` slots every order is tried, in chunks.
+    The contribution of slot ``s`` in position ``p`` is ``a[s, p] = codes[s] · coefficients[p]``. The error of an order
+    is a sum of inner products of these, which are computed once. This is not an assignment problem: every position
+    contributes to every target, so the error is quadratic in the order. Up to ``MOST_EXACT`` slots every order is
+    tried, in chunks.
 
-    Beyond, a search from ``current``: the assignment that is best for the error linearized there, if it is better;
-    then, up to ``SWEEPS`` times, the exchange of two slots that lowers the error most, until none does. It never
-    returns an order worse than ``current``, may end in a local minimum, and costs ``s³`` a sample and sweep.
+    With more slots, a search starts from ``current``. It takes the best assignment for the error linearized there, if
+    that is better, and then, up to ``SWEEPS`` times, exchanges the two slots that lower the error most, until no
+    exchange does. It never returns a worse order than ``current`` but may end in a local minimum, and costs ``s³`` per
+    sample and sweep.
 
     Args:
-      exact: try all orders; by the number of slots when None.
+      exact: whether to try all orders; by the number of slots when None.
 
     Returns:
       ``[n, s]``, position ``p`` takes slot ``orders[:, p]``.
@@ -52,8 +54,8 @@ def best_orders(
     n, slots = codes.shape[:2]
     exact = slots <= MOST_EXACT if exact is None else exact
 
-    def block(given):
-        codes, targets, current = given
+    def block(samples):
+        codes, targets, current = samples
         costs = _costs(codes, targets, coefficients)
         return _every_order(costs) if exact else jax.vmap(_search)(costs, current)
 
@@ -63,8 +65,8 @@ def best_orders(
         padding = ((0, blocks * SAMPLES - n), *((0, 0),) * (array.ndim - 1))
         return jnp.pad(array, padding).reshape(blocks, SAMPLES, *array.shape[1:])
 
-    found = jax.lax.map(block, (cut(codes), cut(targets), cut(current)))
-    return found.reshape(blocks * SAMPLES, slots)[:n]
+    orders = jax.lax.map(block, (cut(codes), cut(targets), cut(current)))
+    return orders.reshape(blocks * SAMPLES, slots)[:n]
 
 
 def take_slots(codes: Float[Array, "n s p"], orders: Int[Array, "n q"]) -> Float[Array, "n q p"]:
@@ -74,15 +76,15 @@ def take_slots(codes: Float[Array, "n s p"], orders: Int[Array, "n q"]) -> Float
 
 def _costs(codes, targets, coefficients) -> Costs:
     n, slots = codes.shape[:2]
-    said = jnp.einsum("nsi,pic->nspc", codes, coefficients, precision="highest").reshape(n, slots * slots, -1)
-    products = jnp.einsum("nac,nbc->nab", said, said, precision="highest")
+    contributions = jnp.einsum("nsi,pic->nspc", codes, coefficients, precision="highest").reshape(n, slots * slots, -1)
+    products = jnp.einsum("nac,nbc->nab", contributions, contributions, precision="highest")
     alone = jnp.diagonal(products, axis1=1, axis2=2)
-    single = alone - 2 * jnp.einsum("nac,nc->na", said, targets, precision="highest")
+    single = alone - 2 * jnp.einsum("nac,nc->na", contributions, targets, precision="highest")
     return Costs(single.reshape(n, slots, slots), products.reshape(n, slots, slots, slots, slots))
 
 
 def _every_order(costs: Costs) -> Int[Array, "n s"]:
-    """The best of all orders: each is a row of a table of zeros and ones, which multiplies the costs."""
+    """The best of all orders: the costs are multiplied by a table of zeros and ones with one column per order."""
     n, slots = costs.single.shape[:2]
     orders = np.array(list(itertools.permutations(range(slots))), np.int32)
     p, q = np.triu_indices(slots, 1)
@@ -116,7 +118,7 @@ def _search(costs: Costs, current: Int[Array, " s"]) -> Int[Array, " s"]:
         placed = costs.pair[order[:, None], position[:, None], order[None], position[None]]
         return costs.single[order, position].sum() + jnp.where(jnp.eye(slots, dtype=bool), 0.0, placed).sum()
 
-    others = costs.pair[:, :, current, position]  # slot, position, and who sits elsewhere
+    others = costs.pair[:, :, current, position]  # slot, position, and the slots in other positions
     elsewhere = position[:, None] != position[None]
     linear = costs.single + 2 * jnp.where(elsewhere[None], others, 0.0).sum(axis=2)
     assigned = assign(linear, method="optax").row

@@ -1,4 +1,4 @@
-"""Probing a representation whose slots come in any order: Algorithm 1."""
+"""Probing of a representation whose slots are in any order: Algorithm 1 of Dang-Nhu 2022."""
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
@@ -18,12 +18,13 @@ ROUNDS = 8
 
 
 class Probe(NamedTuple):
-    """What Algorithm 1 found.
+    """The result of Algorithm 1.
 
-    ``orders [n, s]``: position ``p`` takes slot ``orders[:, p]``. ``codes [n, s, p]``: in these orders, standardized.
-    ``targets [n, c]``: standardized factors as they were regressed on. ``trace [i]``: the penalized squared error of
-    the training samples, a sample and target, after each M-step; it never rises, and stands still after ``iterations``
-    of them, when no order changes any more.
+    - ``orders [n, s]``: position ``p`` takes slot ``orders[:, p]``.
+    - ``codes [n, s, p]``: the codes in these orders, standardized.
+    - ``targets [n, c]``: the standardized factors used in the regression.
+    - ``trace [i]``: the penalized squared error on the training samples after each M-step, per sample and target. It
+      never increases, and is constant after ``iterations`` M-steps, when no order changes any more.
     """
 
     orders: Int[Array, "n s"]
@@ -53,30 +54,36 @@ def probe(
     iterations: int = 100,
     exact: bool | None = None,
 ) -> Probe:
-    """Finds, for each sample, the order of its slots that one linear model of all factors fits best.
+    """Find, for each sample, the order of its slots that a single linear model of all factors fits best.
 
     M-step: ridge regression from all slots, in their present order, to all factors, in closed form. E-step: for each
-    sample the order of least squared error (:func:`jaxdis.structured.orders.best_orders`: exact up to 7 slots).
-    Repeated until no order changes, at most ``iterations`` times.
+    sample the order with the least squared error (:func:`jaxdis.structured.orders.best_orders`: exact up to 7 slots).
+    Both repeat until no order changes, at most ``iterations`` times.
 
     Args:
       codes: ``[n, s, p]``, ``s`` slots of ``p`` codes.
-      train: ``[n]``, the samples of the M-step; all when None. Every sample is put in order by its own factors.
-      categorical: columns of factors that are classes without order; the others are numbers.
-      encoding: of those, ``"ordered"`` as the paper (equally spaced values in the order of the classes that is
-        predicted best) or ``"one_hot"``.
-      objects: for each object the columns of its properties, the same in the same order; for ``start="best"``.
-      start: ``"given"``, the order as it comes (the paper). ``"best"``: of that order, of the order that clusters slots
-        around positions, and of the order in which one linear model shared by all slots reads the objects (when there
-        are ``objects``), the one from which the first M-step has the least error. From slots in random order
-        Algorithm 1 as printed recovers planted orders in groups as wide as those of the paper's table 7, in about ten
-        iterations; in narrower and noisier ones, where objects differ much more than samples do, it ends in poor local
-        minima (2 to 10 % recovered for ± 3 of 40 values in every property and noise of two thirds of their spread).
-      penalty: of the ridge; the paper does not state it (scikit-learn's default is 1).
+      train: ``[n]``, the samples of the M-step; all when None. Every sample is ordered by its own factors.
+      categorical: columns of factors whose classes have no order; the others are numbers.
+      encoding: targets of categorical factors. ``"ordered"`` as in the paper (equally spaced values, in the order of
+        the classes that is predicted best) or ``"one_hot"``.
+      objects: for each object the columns of its properties, in the same order for all objects; used by
+        ``start="best"``.
+      start: ``"given"``, the order of the input (the paper). ``"best"``: the start with the least error of the first
+        M-step among three: this order, the order that clusters slots around positions and, if there are ``objects``,
+        the order in which one linear model shared by all slots predicts the objects.
+      penalty: of the ridge regression; the paper does not state it (scikit-learn's default is 1).
+      iterations: largest number of M- and E-steps.
+      exact: whether the E-step tries all orders; by the number of slots when None.
 
-    Codes are first divided by their deviation over samples and slots, factors by theirs over training samples, neither
-    of which the paper states; a dim of slots or a factor that does not vary is 0. With non-finite codes everything is
-    NaN, and orders mean nothing. Deterministic.
+    ``"given"`` suffices for groups as wide as those of the paper's table 7. Use ``"best"`` for narrower or noisier
+    groups, in which objects differ much more than samples do: from the given order, Algorithm 1 then ends in poor local
+    minima.
+
+    Contract:
+
+    - Codes are first divided by their deviation over samples and slots, and factors by theirs over training samples;
+      the paper states neither. A code or a factor that does not vary is 0.
+    - With non-finite codes all results are NaN, and the orders are meaningless. Deterministic.
 
     Reference: Dang-Nhu 2022, §4 (Algorithm 1) and App. C.4.
     """
@@ -86,7 +93,7 @@ def probe(
     codes = _scaled(codes)
     columns = basis(plan, factors.values.astype(jnp.float32))
     columns = columns - (seen @ columns / seen.sum())[None]
-    # The scale of a number is for the mix to choose; here it only matters to rounding.
+    # The mix sets the scale of a number; here it only affects rounding.
     numbers = jnp.asarray(np.repeat(np.array(plan.sizes) == 1, plan.sizes))
     largest = jnp.maximum(jnp.abs(columns).max(axis=0), 1e-6)
     columns = columns / jnp.where(numbers, largest, 1.0)[None]
@@ -97,9 +104,9 @@ def probe(
     def iterate(state):
         orders, trace, count, _ = state
         fit = m_step(orders)
-        found = best_orders(codes, fit.targets - fit.intercept[None], fit.coefficients, orders, exact=exact)
+        updated = best_orders(codes, fit.targets - fit.intercept[None], fit.coefficients, orders, exact=exact)
         trace = jnp.where(jnp.arange(iterations) >= count, fit.error, trace)
-        return found, trace, count + 1, (found != orders).any()
+        return updated, trace, count + 1, (updated != orders).any()
 
     def going(state):
         return state[3] & (state[2] < iterations)
@@ -113,7 +120,7 @@ def probe(
 
 
 def _ridge(plan: Plan, codes, columns, seen, penalty) -> _Fit:
-    """The M-step: solved for the basis of all factors at once, of which every encoding is a mixture."""
+    """The M-step, solved for the basis of all factors at once; every encoding is a linear mixture of the basis."""
     n, slots, dims = codes.shape
     total = seen.sum()
     inputs = codes.reshape(n, slots * dims)
@@ -133,8 +140,8 @@ def _ridge(plan: Plan, codes, columns, seen, penalty) -> _Fit:
     return _Fit(coefficients.reshape(slots, dims, -1), intercept, targets, error)
 
 
-def _best_start(codes, given, values, objects, m_step):
-    starts = [given, _clustered(codes)]
+def _best_start(codes, input_order, values, objects, m_step):
+    starts = [input_order, _clustered(codes)]
     if len(objects) and codes.shape[1] > 1:
         starts.append(_shared(codes, values, objects))
     starts = jnp.stack(starts)
@@ -143,7 +150,7 @@ def _best_start(codes, given, values, objects, m_step):
 
 
 def _clustered(codes):
-    """Orders that put each sample's slots next to the positions' means, in turn with these means."""
+    """Orders that match each sample's slots to the means of the positions, alternating with updates of these means."""
 
     def step(means, _):
         distance = ((codes[:, :, None] - means[None, None]) ** 2).sum(axis=3)
@@ -154,9 +161,9 @@ def _clustered(codes):
 
 
 def _shared(codes, values, objects):
-    """Orders in which one linear model, the same for every slot, reads object ``o`` from position ``o``.
+    """Orders in which one linear model, the same for every slot, predicts object ``o`` from position ``o``.
 
-    It starts from the regression of the sum over objects on the sum over slots, which knows no order.
+    It starts from the regression of the sum over objects on the sum over slots, which does not depend on the order.
     """
     n, slots, _ = codes.shape
     read = min(slots, len(objects))
@@ -172,8 +179,8 @@ def _shared(codes, values, objects):
 
     def step(model, _):
         slope, intercept = model
-        says = jnp.einsum("nsi,if->nsf", codes, slope, precision="highest") + intercept[None]
-        distance = ((says[:, :, None] - wanted[:, None]) ** 2).sum(axis=3)
+        predicted = jnp.einsum("nsi,if->nsf", codes, slope, precision="highest") + intercept[None]
+        distance = ((predicted[:, :, None] - wanted[:, None]) ** 2).sum(axis=3)
         row = jax.vmap(lambda cost: assign(cost, method="optax").row)(distance)
         matched = take_slots(codes, row).reshape(n * read, -1)
         return line(matched, wanted.reshape(n * read, -1)), row
@@ -182,14 +189,14 @@ def _shared(codes, values, objects):
     row = jax.lax.scan(step, first, None, length=ROUNDS)[1][-1]
     if read == slots:
         return row
-    # Slots that read no object follow in the order in which they came.
+    # Slots without an object follow in the given order.
     taken = jnp.zeros((n, slots), bool).at[jnp.arange(n)[:, None], row].set(True)
     rest = jnp.argsort(taken, axis=1, stable=True)[:, : slots - read].astype(jnp.int32)
     return jnp.concatenate([row, rest], axis=1)
 
 
 def _scaled(array: Float[Array, "n s p"]) -> Float[Array, "n s p"]:
-    """Each dim with mean 0 and variance 1 over samples and slots, which no order of slots changes; constants are 0."""
+    """Each code with mean 0 and variance 1 over samples and slots, whatever the order of slots; constants become 0."""
     first = array[:1, :1]
     centered = array - first
     centered = centered - centered.mean(axis=(0, 1), keepdims=True)

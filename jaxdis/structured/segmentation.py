@@ -1,4 +1,4 @@
-"""How well masks agree: adjusted Rand index, segmentation covering, and slots matched to objects by overlap."""
+"""Agreement of masks: adjusted Rand index, segmentation covering, and slots matched to objects by overlap."""
 
 from typing import Literal, NamedTuple
 
@@ -15,14 +15,14 @@ Masks = Integer[Array, "*images height width"]
 
 
 class Covering(NamedTuple):
-    """``mean [...]``, plain over true segments (mSC); ``scaled [...]``, weighted by their pixels."""
+    """Mean over true segments: ``mean [...]``, unweighted (mSC); ``scaled [...]``, weighted by their pixels."""
 
     mean: Float[Array, "*images"]
     scaled: Float[Array, "*images"]
 
 
 class OrderAgreement(NamedTuple):
-    """``exact []``, share of samples whose orders agree; ``mismatch []``, mean number of positions that differ."""
+    """``exact []``: share of samples whose orders agree; ``mismatch []``: mean number of positions that differ."""
 
     exact: Float[Array, ""]
     mismatch: Float[Array, ""]
@@ -37,8 +37,9 @@ def contingency(
     Args:
       true, predicted: ``[..., h, w]``, numbers of segments from 0; any leading axes (images, members, …). Numbers
         beyond the last segment are left out.
-      method: ``"scatter"`` or a product of ``"one_hot"`` matrices; by backend when ``"auto"`` (on CPU the first was
-        measured 23 times faster).
+      true_segments, predicted_segments: number of segments.
+      method: ``"scatter"`` or a product of ``"one_hot"`` matrices; ``"auto"`` chooses by backend (on CPU the former was
+        measured to be 23 times as fast).
     """
     images, pixels = true.shape[:-2], true.shape[-2] * true.shape[-1]
     true, predicted = (mask.reshape(-1, pixels).astype(jnp.int32) for mask in (true, predicted))
@@ -71,11 +72,16 @@ def ari(
 
     Args:
       true, predicted: ``[..., h, w]``, numbers of segments; 0 is the true background.
-      true_segments, predicted_segments: how many numbers there are, the background included.
-      foreground: leave out the pixels of the true background.
+      true_segments, predicted_segments: number of segments, including the background.
+      foreground: whether to leave out the pixels of the true background.
+      method: as for :func:`contingency`.
 
-    Contract: in [−1, 1]; the numbering of segments does not matter; one segment on both sides gives 1, on one side 0;
-    no pixel (no foreground) gives NaN, as in the released evaluation of IODINE (scikit-learn gives 1).
+    Contract:
+
+    - In [−1, 1]; the numbering of segments does not matter.
+    - A single segment on both sides gives 1, on one side 0.
+    - An image without pixels (without foreground) gives NaN, as in the released evaluation of IODINE; scikit-learn
+      gives 1.
 
     Reference: Hubert & Arabie 1985; Greff et al. 2019, App. (foreground).
     """
@@ -86,12 +92,12 @@ def ari(
     def pairs(counts):
         """Pairs within parts, as a share of all pairs."""
         ends = tuple(range(pixels.ndim, counts.ndim))
-        whole = jnp.expand_dims(pixels, ends)
-        return (counts / jnp.maximum(whole, 1.0) * safe_divide(counts - 1, whole - 1)).sum(axis=ends)
+        total = jnp.expand_dims(pixels, ends)
+        return (counts / jnp.maximum(total, 1.0) * safe_divide(counts - 1, total - 1)).sum(axis=ends)
 
     both, left, right = pairs(table), pairs(rows), pairs(columns)
     chance, most = left * right, (left + right) / 2
-    # One segment on each side, or as many as pixels: the partitions are equal, and chance too.
+    # One segment on each side, or as many as pixels: the partitions are equal, also by chance.
     equal = ((rows > 0).sum(axis=-1) == (columns > 0).sum(axis=-1)) & (jnp.abs(most - chance) < 1e-12)
     index = jnp.where(equal, 1.0, safe_divide(both - chance, most - chance))
     return jnp.where(pixels > 0, index, jnp.nan)
@@ -109,11 +115,13 @@ def mean_segmentation_covering(
 ) -> Covering:
     """For each true segment its largest intersection over union with a predicted one, averaged over true segments.
 
-    Arguments as :func:`ari`. ``foreground`` leaves out the true background as a segment; predicted segments keep all
-    their pixels. Segments without a pixel do not count; an image without any gives 0.
+    Arguments as for :func:`ari`, but ``foreground`` leaves out the true background as a segment, and predicted segments
+    keep all their pixels. Segments without pixels do not count; an image without segments gives 0.
 
-    Contract: in [0, 1]. Reference: Arbeláez et al. 2011, §3.1 (scaled); Engelcke et al. 2020, App. (mean, which the
-    papers on slots report; their code averages the batch as well).
+    Contract: in [0, 1].
+
+    Reference: Arbeláez et al. 2011, §3.1 (scaled); Engelcke et al. 2020, App. (mean, which the papers on slots report;
+    their code also averages over the batch).
     """
     overlap, rows = _overlap(true, predicted, true_segments, predicted_segments, method)
     best = overlap.max(axis=-1)
@@ -130,11 +138,11 @@ def mean_segmentation_covering(
 def match_slots(
     true: Masks, predicted: Masks, *, true_segments: Units, predicted_segments: Units, method: Method = "auto"
 ) -> Int[Array, "*images t"]:
-    """For each true segment the slot (predicted segment) that is its own: the matching of largest total overlap.
+    """Assign to each true segment a slot (predicted segment) of its own, with the largest total overlap.
 
-    Overlap is intersection over union.
+    Overlap is intersection over union; −1 marks a segment without a slot. Arguments as for :func:`ari`.
 
-    −1 for a segment that is left without one. Arguments as :func:`ari`. Reference: Dang-Nhu 2022, §5 (table 1).
+    Reference: Dang-Nhu 2022, §5 (table 1).
     """
     overlap, _ = _overlap(true, predicted, true_segments, predicted_segments, method)
     flat = overlap.reshape(-1, true_segments, predicted_segments)
@@ -144,12 +152,13 @@ def match_slots(
 
 @checked
 def order_agreement(orders: Int[Array, "n s"], reference: Int[Array, "n s"], *, align: bool = True) -> OrderAgreement:
-    """How far the orders of slots found by probing are those found by matching masks.
+    """Agreement of the orders of slots found by probing with those found by matching masks.
 
     Args:
-      orders: position ``p`` takes slot ``orders[:, p]``, as :class:`~jaxdis.structured.probing.Probe` gives them.
-      reference: object ``o`` has slot ``reference[:, o]``, as :func:`match_slots`.
-      align: first rename positions, the same way for all samples, for the best agreement: probing does not name them.
+      orders: position ``p`` takes slot ``orders[:, p]``, as in :class:`~jaxdis.structured.probing.Probe`.
+      reference: object ``o`` has slot ``reference[:, o]``, as in :func:`match_slots`.
+      align: whether to first permute positions, in the same way for all samples, for the best agreement; probing does
+        not assign positions to objects.
 
     With five slots a random order agrees exactly in 1 of 120 samples and mismatches in 4 positions.
 

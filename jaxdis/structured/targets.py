@@ -1,4 +1,4 @@
-"""Factors as the targets of a regression: numbers as they are, categories as ordered class values or as indicators."""
+"""Factors as regression targets: numbers unchanged, categories as ordered class values or as indicators."""
 
 import itertools
 from typing import Literal, NamedTuple
@@ -10,15 +10,15 @@ from jaxtyping import Array, Float
 from jaxdis.arrays import safe_divide
 
 Encoding = Literal["ordered", "one_hot"]
-# Orders of the classes of a category, v! / 2, are tried one and all.
+# All v! / 2 orders of a category's classes are tried up to this many classes.
 MOST_ORDERED = 6
 
 
 class Plan(NamedTuple):
-    """Which columns hold which factor; static. ``sizes [k]``: classes of a category, 1 for a number.
+    """Which columns belong to which factor; static. ``sizes [k]``: number of classes of a category, 1 for a number.
 
-    A number has one column, a category one for each class: the basis ``[n, t]``. Targets ``[n, c]`` are the basis times
-    a matrix ``mix [t, c]``.
+    The basis ``[n, t]`` has one column per number and one per class of a category. Targets ``[n, c]`` are the basis
+    times a matrix ``mix [t, c]``.
     """
 
     sizes: tuple[int, ...]
@@ -66,17 +66,18 @@ def basis(plan: Plan, values: Float[Array, "n k"]) -> Float[Array, "n t"]:
 
 
 def mixing(plan: Plan, gram: Float[Array, "t t"], error: Float[Array, "t t"]) -> Float[Array, "t c"]:
-    """The matrix from the basis to targets of variance 1 a factor, with the best order of each category's classes.
+    """The matrix from the basis to targets with variance 1 per factor and the best order of each category's classes.
 
-    ``"ordered"``: classes get equally spaced values from −1 to 1, in the order of least error relative to the variance;
-    two classes are −1 and 1. ``"one_hot"``: indicators, whose variances add to 1. A factor that does not vary is 0.
+    ``"ordered"``: classes have equally spaced values from −1 to 1, in the order with the least error relative to the
+    variance; two classes are −1 and 1. ``"one_hot"``: indicators, whose variances add to 1. A factor that does not vary
+    is 0.
 
     Args:
       gram: ``TᵀT / n`` of the centered basis ``T``.
-      error: the same of what a linear model leaves unexplained of it.
+      error: the same for the part of ``T`` that a linear model leaves unexplained.
 
-    Reference: Dang-Nhu 2022, App. C.4 ("−1, 0 and −1", by which it means 1: "we match the classes to these values in
-    order to minimize prediction error").
+    Reference: Dang-Nhu 2022, App. C.4 ("−1, 0 and −1", where the last should be 1: "we match the classes to these
+    values in order to minimize prediction error").
     """
     mix = jnp.zeros((gram.shape[0], plan.targets[-1].stop))
     for size, rows, columns in zip(plan.sizes, plan.basis, plan.targets, strict=True):

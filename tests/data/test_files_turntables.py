@@ -155,7 +155,7 @@ SPOILED_TOYS = {
     "an odd azimuth": (change(smallnorb.TRAINING, "info", with_value((4, 2), 3)), "label -1 of factor 'azimuth'"),
     "one camera": (change(smallnorb.TRAINING, "dat", lambda a: a[:, :1]), r"needs uint8 \(n, 2, 96, 96\)"),
     "images as int32": (change(smallnorb.TRAINING, "dat", lambda a: a.astype(np.int32)), "holds int32"),
-    "fewer labels": (change(smallnorb.TRAINING, "cat", lambda a: a[:-1]), "needs one row an image"),
+    "fewer labels": (change(smallnorb.TRAINING, "cat", lambda a: a[:-1]), "needs one row per image"),
 }  # fmt: skip
 
 

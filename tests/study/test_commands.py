@@ -89,7 +89,7 @@ def test_a_folder_without_a_study_is_refused(action, options, tmp_path, capsys):
 
 @pytest.mark.parametrize("option", ["--plan", "--extend"])
 def test_options_of_run_go_with_run(option, tmp_path, capsys):
-    assert "goes with `study run` alone" in refused(capsys, *study("status", QUICK, tmp_path, option))
+    assert "needs `study run`, got" in refused(capsys, *study("status", QUICK, tmp_path, option))
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +149,7 @@ def test_a_damaged_record_says_what_removes_it_and_verify_does(finished, capsys)
 def test_a_calibration_is_planned_looked_at_verified_and_reported(tmp_path, capsys):
     out = tmp_path / "certificate"
     assert main(study("run", SMALL, out, "--plan")) == 0
-    assert "16 cells in all, 16 missing; nothing was run" in capsys.readouterr().out
+    assert "16 cells in total, 16 missing; nothing was run" in capsys.readouterr().out
     assert not out.exists()
     assert main(study("run", SMALL, out)) == 0
     capsys.readouterr()

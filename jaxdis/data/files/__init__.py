@@ -1,1 +1,1 @@
-"""The publishers' files: found, checked, decoded once. One module a format; none of them unpickles anything."""
+"""Readers of the publishers' files, which are checked and decoded once. One module per format; none unpickles."""

@@ -1,4 +1,4 @@
-"""The Cars3D archive (Reed et al. 2015): 183 Matlab files of 24 × 4 views, shrunk once to 64 × 64."""
+"""The Cars3D archive (Reed et al. 2015): 183 Matlab files of 24 × 4 views, reduced once to 64 × 64."""
 
 import io
 import tarfile
@@ -21,12 +21,13 @@ def images(source: str | Path, space: FactorSpace | None = None) -> np.memmap:
     """The lattice ``[cells, 64, 64, 3]`` uint8, memory-mapped from the cache.
 
     ``source`` is nips2015-analogy-data.tar.gz or the folder it unpacks to. The object type is the position in
-    ``cars/list.txt``; the order of a folder listing, which others use, differs between machines.
+    ``cars/list.txt``; the order of a folder listing, which other libraries use, differs between machines.
 
-    Checks: as many listed files as object types, each there, each array ``im`` uint8 (128, 128, 3, 24, 4).
+    Checks: as many listed files as object types, all of them present, and each array ``im`` uint8 (128, 128, 3, 24, 4).
 
     Raises:
-      FileNotFoundError: when nothing is there. ValueError: when a check fails.
+      FileNotFoundError: if ``source`` does not exist.
+      ValueError: if a check fails.
     """
     space = space or SPACE
     path = containers.existing(source, what="nips2015-analogy-data.tar.gz", where=WHERE, md5=MD5)
@@ -84,7 +85,7 @@ def _files(path: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _wanted(path: PurePosixPath) -> bool:
-    # Archives packed on a Mac carry a hidden twin of every file.
+    # Archives packed on a Mac contain a hidden twin of every file.
     kept = path.parent.name == "cars" and not path.name.startswith(".")
     return kept and (path.name == "list.txt" or path.suffix == ".mat")
 

@@ -1,4 +1,4 @@
-"""What readers ask of a file before they believe its pixels; a failed check is a ValueError that says what came."""
+"""Checks of a file before its pixels are used; a failed check is a ValueError that says what the file contains."""
 
 from pathlib import Path
 
@@ -8,19 +8,19 @@ from jaxdis.data.factors import FactorSpace
 
 
 def images(path: Path, shape: tuple[int, ...], dtype: np.dtype, needed: tuple[int, ...]) -> None:
-    """uint8 images of the whole lattice."""
+    """Check for uint8 images of the whole lattice."""
     if tuple(shape) != needed or dtype != np.uint8:
         raise ValueError(f"source: {path} holds {dtype} images {tuple(shape)}; needs uint8 {needed}")
 
 
 def values(path: Path, found: np.ndarray, space: FactorSpace) -> None:
-    """Real factor values, row by row those of the lattice in its order."""
+    """Check that the rows of real factor values are those of the lattice, in its order."""
     needed = np.stack(np.meshgrid(*space.values, indexing="ij"), -1).reshape(-1, space.num_factors)
     _rows_equal(path, found, needed, "factor values", 1e-4)
 
 
 def classes(path: Path, found: np.ndarray, space: FactorSpace) -> None:
-    """Class numbers, row by row those of the lattice in its order."""
+    """Check that the rows of class numbers are those of the lattice, in its order."""
     needed = np.stack(np.unravel_index(np.arange(space.num_lattice), space.sizes), -1)
     _rows_equal(path, found, needed, "class numbers", 0.0)
 
@@ -50,9 +50,9 @@ def cell(path: Path, factors: np.ndarray, space: FactorSpace) -> np.ndarray:
 
 
 def placed(path: Path, factors: np.ndarray, space: FactorSpace) -> np.ndarray:
-    """Lattice index of each row of ``factors [n, k]``, after checking that every cell comes exactly once.
+    """Lattice index of each row of ``factors [n, k]``, after checking that every cell occurs exactly once.
 
-    For files whose order is not promised: images are put where their labels say.
+    For files without a guaranteed order: images are placed by their labels.
     """
     index = cell(path, factors, space)
     counts = np.bincount(index, minlength=space.num_lattice)

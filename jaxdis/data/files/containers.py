@@ -1,4 +1,4 @@
-"""Arrays inside npz and hdf5 files, read a block of rows at a time and never unpickled."""
+"""Arrays inside npz and hdf5 files, read in blocks of rows and never unpickled."""
 
 import contextlib
 import zipfile
@@ -9,10 +9,10 @@ import numpy as np
 
 
 def existing(source: str | Path, *, what: str, where: str, md5: str | None = None) -> Path:
-    """The path, if something is there.
+    """The path, if it exists.
 
     Raises:
-      FileNotFoundError: naming the file, where its publisher offers it and its checksum.
+      FileNotFoundError: names the file, where its publisher offers it, and its checksum.
     """
     path = Path(source)
     if not path.exists():
@@ -54,12 +54,12 @@ def blocks(path: Path, name: str, step: int) -> Iterator[np.ndarray]:
 
 
 def whole(path: Path, name: str) -> np.ndarray:
-    """One small array, read whole."""
+    """One small array, read as a whole."""
     return np.concatenate(list(blocks(path, name, 2**16)))
 
 
 def mapped(path: Path, name: str) -> np.ndarray | None:
-    """One array of an uncompressed npz, memory-mapped at its offset in the file; None where it is compressed."""
+    """One array of an uncompressed npz, memory-mapped at its offset in the file; None if it is compressed."""
     with _zip(path) as archive:
         info = _info(archive, path, name)
         if info.compress_type != zipfile.ZIP_STORED:
@@ -68,7 +68,7 @@ def mapped(path: Path, name: str) -> np.ndarray | None:
         shape, dtype = _npy_header(file, path, name)
         skipped = file.tell()
     with path.open("rb") as file:
-        # The local header repeats the name and has an extra field of its own; its length is only found here.
+        # The local header repeats the name and has its own extra field, whose length is only given here.
         file.seek(info.header_offset)
         local = file.read(30)
     start = info.header_offset + 30 + int.from_bytes(local[26:28], "little") + int.from_bytes(local[28:30], "little")

@@ -16,11 +16,12 @@ _STEP = 2**13
 def words(source: str | Path, space: FactorSpace | None = None) -> np.memmap:
     """The file's lattice as words ``[cells, 64, 2]`` (:func:`jaxdis.data.sprites.rows`), memory-mapped from the cache.
 
-    Checks: image shape and dtype, class numbers and values in lattice order, pixels of 0 and 1 only, and that
-    orientations 0 and 2π show the same image. The npz's pickled ``metadata`` is not read.
+    Checks: image shape and dtype, class numbers and values in lattice order, pixels of 0 and 1 only, and equal images
+    for orientations 0 and 2π. The npz's pickled ``metadata`` is not read.
 
     Raises:
-      FileNotFoundError: when nothing is there. ValueError: when a check fails.
+      FileNotFoundError: if ``source`` does not exist.
+      ValueError: if a check fails.
     """
     space = space or sprites.SPACE
     what = "dsprites_ndarray_co1sh3sc6or40x32y32_64x64 as .npz or .hdf5"
@@ -38,7 +39,7 @@ def words(source: str | Path, space: FactorSpace | None = None) -> np.memmap:
 def _decode(path: Path, space: FactorSpace, out: np.ndarray) -> None:
     names = ("latents/classes", "latents/values") if containers.is_hdf5(path) else ("latents_classes", "latents_values")
     checks.images(path, *containers.header(path, "imgs"), (space.num_lattice, 64, 64))
-    # Both tables start with the color, which has one value.
+    # The first column of both tables is the color, which has one value.
     checks.classes(path, containers.whole(path, names[0])[:, 1:], space)
     checks.values(path, containers.whole(path, names[1])[:, 1:], space)
     start = 0
@@ -51,7 +52,7 @@ def _decode(path: Path, space: FactorSpace, out: np.ndarray) -> None:
 
 
 def full_circle(path: Path, words: np.ndarray, space: FactorSpace) -> None:
-    """Orientations 0 and 2π, where the lattice holds both, must show the same image."""
+    """Check that orientations 0 and 2π, if the lattice has both, show the same image."""
     column = space.position("orientation")
     angles = np.array(space.values[column])
     if not np.isclose(angles[-1] - angles[0], 2 * np.pi):

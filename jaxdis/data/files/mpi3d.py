@@ -20,7 +20,7 @@ _ARM = {"object_size": 2, "camera_height": 3, "background_color": 3, "horizontal
 # Colors white, green, red, blue, brown, olive; shapes cone, cube, cylinder, hexagonal, pyramid, sphere.
 SPACE = FactorSpace.of(object_color=6, object_shape=6, **_ARM)
 # "complex": colors yellow, green, olive, red; shapes cup, tennis ball, croissant, beer cup. "challenge", the files of
-# the 2019 competition, without the held-out values: colors green, red, blue, brown; shapes cone, cube, hexagonal,
+# the 2019 competition without the held-out values: colors green, red, blue, brown; shapes cone, cube, hexagonal,
 # sphere.
 COMPLEX_SPACE = FactorSpace.of(object_color=4, object_shape=4, **_ARM)
 
@@ -32,7 +32,7 @@ def space_of(variant: str) -> FactorSpace:
 
 
 def open_images(path: str) -> np.ndarray:
-    """The array ``images [cells, 64, 64, 3]``: the file itself where it is stored plainly, else decoded once."""
+    """The array ``images [cells, 64, 64, 3]``: the file itself if it is uncompressed, otherwise decoded once."""
     file = Path(path)
     array = containers.mapped(file, "images")
     if array is not None:
@@ -55,8 +55,8 @@ def checked(source: str | Path, variant: str, space: FactorSpace | None = None) 
     """The path, if it holds the variant's lattice.
 
     Raises:
-      FileNotFoundError: when nothing is there.
-      ValueError: for another size, shape or dtype; a file of 460 800 images is told apart from the full lattice.
+      FileNotFoundError: if ``source`` does not exist.
+      ValueError: for another size, shape or dtype; a file of 460 800 images is distinguished from the full lattice.
     """
     space = space or space_of(variant)
     path = containers.existing(source, what=f"the npz of variant {variant!r}", where=WHERE, md5=MD5[variant])

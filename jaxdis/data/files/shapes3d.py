@@ -17,10 +17,11 @@ _STEP = 2**11
 def images(source: str | Path, space: FactorSpace | None = None) -> np.memmap:
     """The file's lattice ``[cells, 64, 64, 3]`` uint8, memory-mapped from the cache (5.9 GB on disk).
 
-    Checks: image shape and dtype, labels in lattice order, the color of the sky in the first pixel.
+    Checks: image shape and dtype, labels in lattice order, and the color of the sky in the first pixel.
 
     Raises:
-      FileNotFoundError: when nothing is there. ValueError: when a check fails.
+      FileNotFoundError: if ``source`` does not exist.
+      ValueError: if a check fails.
     """
     space = space or SPACE
     path = containers.existing(source, what="3dshapes.h5", where=WHERE, md5=MD5)
@@ -41,7 +42,7 @@ def _decode(path: Path, space: FactorSpace, out: np.ndarray) -> None:
 
 
 def sky(path: Path, images: np.ndarray) -> None:
-    """The first pixel is sky in every image of the set."""
+    """Check that the first pixel of every image is sky."""
     away = np.abs(images[:, 0, 0].astype(int) - np.array(SKY_COLOR)).max()
     if away > 2:
         raise ValueError(f"source: {path} has a first pixel {away} away from the sky {SKY_COLOR}; needs at most 2")

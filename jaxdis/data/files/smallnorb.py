@@ -16,7 +16,7 @@ TESTING = "smallnorb-5x01235x9x18x6x2x96x96-testing"
 PARTS = ("dat", "cat", "info")
 _TYPES = {507333717: np.dtype("u1"), 507333716: np.dtype("<i4")}
 
-# What a reader of images needs: the instance (one of ten toys) is no factor of the set; it is drawn for every image.
+# The instance (one of ten toys) is not a factor of the set; it is drawn for every image.
 SPACE = FactorSpace.of(category=5, elevation=range(30, 71, 5), azimuth=range(0, 341, 20), lighting=6)
 FULL_SPACE = FactorSpace.of(category=5, instance=10, elevation=range(30, 71, 5), azimuth=range(0, 341, 20), lighting=6)
 
@@ -25,11 +25,11 @@ def read_matrix(path: Path) -> np.ndarray:
     """One matrix, plain or gzipped: int32 magic, int32 rank, max(3, rank) int32 sizes, then the values, little-endian.
 
     Raises:
-      ValueError: for another magic number, or fewer or more values than the sizes say.
+      ValueError: for another magic number, or another number of values than the sizes give.
     """
     try:
         data = path.read_bytes()
-        # Told by its first bytes: tensorflow-datasets unpacks into a file that is still called .gz.
+        # Recognized by its first bytes: tensorflow-datasets unpacks into a file that is still called .gz.
         data = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
     except (OSError, EOFError, zlib.error) as error:
         raise ValueError(f"source: {path} is not a whole gzip file ({error})") from None
@@ -48,7 +48,7 @@ def read_matrix(path: Path) -> np.ndarray:
 
 
 def matrix_path(folder: Path, half: str, part: str) -> Path:
-    """The file of one matrix, plain or gzipped, whichever is there."""
+    """The file of one matrix, plain or gzipped, whichever exists."""
     plain = folder / f"{half}-{part}.mat"
     zipped = folder / f"{half}-{part}.mat.gz"
     path = plain if plain.exists() else zipped
@@ -58,13 +58,14 @@ def matrix_path(folder: Path, half: str, part: str) -> Path:
 def images(source: str | Path, space: FactorSpace | None = None) -> np.memmap:
     """First-camera images ``[cells, 64, 64, 1]`` uint8 of training and testing toys together, from the cache.
 
-    ``source`` is the folder of the six matrices. Images are shrunk from 96 × 96 (Lanczos).
+    ``source`` is the folder of the six matrices. Images are reduced from 96 × 96 (Lanczos).
 
     Checks: the headers, 96 × 96 pairs, and that every cell of category × instance × elevation × azimuth × lighting
-    comes exactly once.
+    occurs exactly once.
 
     Raises:
-      FileNotFoundError: naming the missing matrix. ValueError: when a check fails.
+      FileNotFoundError: names the missing matrix.
+      ValueError: if a check fails.
     """
     space = space or FULL_SPACE
     folder = containers.existing(source, what="the folder of the six SmallNORB matrices", where=WHERE)
@@ -87,7 +88,7 @@ def _decode(folder: Path, paths: dict, space: FactorSpace, out: np.ndarray) -> N
             raise ValueError(f"source: {half[0]} holds {dat.dtype} {dat.shape}; needs uint8 (n, 2, 96, 96)")
         if cat.shape != dat.shape[:1] or info.shape != (len(dat), 4):
             raise ValueError(
-                f"source: {half[1]} and {half[2]} hold {cat.shape} and {info.shape}; needs one row an image"
+                f"source: {half[1]} and {half[2]} hold {cat.shape} and {info.shape}; needs one row per image"
             )
         pictures.append(dat[:, 0])
         labels.append(lattice_labels(cat, info))
@@ -99,10 +100,12 @@ def _decode(folder: Path, paths: dict, space: FactorSpace, out: np.ndarray) -> N
 
 
 def lattice_labels(category: np.ndarray, info: np.ndarray) -> np.ndarray:
-    """[n, 5] class numbers (category, instance, elevation, azimuth, lighting); the file counts azimuths in tens of
-    degrees, 0, 2, …, 34."""
+    """Class numbers [n, 5]: category, instance, elevation, azimuth, lighting.
+
+    The file gives azimuths in tens of degrees: 0, 2, …, 34.
+    """
     instance, elevation, azimuth, lighting = info.T
-    # An odd azimuth belongs to no cell; it is sent outside the lattice rather than rounded into a neighbor.
+    # An odd azimuth has no cell; it is placed outside the lattice rather than rounded to a neighbor.
     azimuth = np.where(azimuth % 2 == 0, azimuth // 2, -1)
     return np.stack([category, instance, elevation, azimuth, lighting], -1).astype(np.int64)
 

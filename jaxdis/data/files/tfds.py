@@ -1,8 +1,8 @@
 """tensorflow-datasets without TensorFlow: prepares and reads dsprites, shapes3d and smallnorb through array_record.
 
-The one module that imports tensorflow_datasets. Two of its steps want TensorFlow, and neither is needed: its image
-encoder (given a picture object instead of an array, it encodes with Pillow) and SmallNORB's reader (ours takes its
-place).
+This is the only module that imports tensorflow_datasets. Two of its steps use TensorFlow, and both are avoided: the
+image encoder (given a picture object instead of an array, it encodes with Pillow) and SmallNORB's reader (replaced by
+ours).
 """
 
 import functools
@@ -22,8 +22,11 @@ from jaxdis.data.shapes3d import SPACE as SHAPES3D_SPACE
 
 
 class Set(NamedTuple):
-    """How one set of tensorflow-datasets maps onto a lattice: its splits, the label features in lattice order, and
-    ``convert(images [n, h, w, c]) → rows`` of the cached array of shape ``row`` and type ``dtype``."""
+    """How one set of tensorflow-datasets maps onto a lattice.
+
+    ``splits``; ``labels``: the label features in lattice order; ``convert(images [n, h, w, c]) → rows`` of the cached
+    array, whose rows have shape ``row`` and type ``dtype``.
+    """
 
     space: FactorSpace
     splits: tuple[str, ...]
@@ -77,9 +80,9 @@ SETS = {
 
 
 def prepare(name: str, folder: str | Path) -> Path:
-    """Downloads and prepares a set as array_record files under ``folder``; returns the folder of the prepared version.
+    """Download and prepare a set as array_record files under ``folder``; returns the folder of the prepared version.
 
-    A set that is already prepared there is left as it is.
+    A set that is already prepared there is left unchanged.
     """
     import tensorflow_datasets as tfds
     from tensorflow_datasets.core import registered
@@ -90,7 +93,7 @@ def prepare(name: str, folder: str | Path) -> Path:
         methods = {"_generate_examples": _pictures(stock._generate_examples), "name": name}
         if name == "smallnorb":
             methods["_generate_examples"] = _pictures(_smallnorb_examples)
-        # The stock class finds its metadata beside its own module.
+        # The stock class finds its metadata next to its own module.
         builder_class = type(stock)("Builder", (stock,), {**methods, "__module__": stock.__module__})
     builder = builder_class(data_dir=str(folder), file_format="array_record")
     builder.download_and_prepare()
@@ -98,7 +101,7 @@ def prepare(name: str, folder: str | Path) -> Path:
 
 
 def _pictures(generate: Callable) -> Callable:
-    """The builder's examples with arrays turned into Pillow images, which tensorflow-datasets encodes itself."""
+    """The builder's examples with arrays converted to Pillow images, which tensorflow-datasets encodes itself."""
 
     @functools.wraps(generate)
     def pictures(self, *args, **kwargs):
@@ -115,7 +118,7 @@ def _pictures(generate: Callable) -> Callable:
 
 
 def _smallnorb_examples(self, split_prefix, dat_path, cat_path, info_path) -> Iterator[tuple[int, dict]]:
-    """What the stock builder yields, from our own reader of the matrices."""
+    """The examples of the stock builder, from our own reader of the matrices."""
     dat, cat, info = (smallnorb.read_matrix(Path(path)) for path in (dat_path, cat_path, info_path))
     labels = smallnorb.lattice_labels(cat, info)
     names = SETS["smallnorb"].labels
@@ -127,15 +130,16 @@ def _smallnorb_examples(self, split_prefix, dat_path, cat_path, info_path) -> It
 
 
 def images(name: str, folder: str | Path, space: FactorSpace | None = None) -> np.memmap:
-    """The lattice of a prepared set, memory-mapped from the cache: rows in the order of ``space``, whatever was stored.
+    """The lattice of a prepared set, memory-mapped from the cache, with rows in the order of ``space``.
 
-    ``folder`` is the version's own folder (the one that holds dataset_info.json), or the data folder above it. dSprites
-    comes as packed words, the others as images.
+    ``folder`` is the version's own folder (which holds dataset_info.json), or the data folder above it. dSprites is
+    returned as packed words, the other sets as images.
 
-    Checks: the labels place every cell exactly once; then those of the official file on its pixels.
+    Checks: the labels place every cell exactly once, and the pixels pass the checks of the official file.
 
     Raises:
-      FileNotFoundError: when no prepared set is there. ValueError: when a check fails.
+      FileNotFoundError: if no prepared set exists there.
+      ValueError: if a check fails.
     """
     chosen = _known(name)
     space = space or chosen.space
@@ -147,7 +151,7 @@ def images(name: str, folder: str | Path, space: FactorSpace | None = None) -> n
 
 
 def prepared(name: str, folder: str | Path) -> Path:
-    """The newest prepared version's folder."""
+    """The folder of the newest prepared version."""
     where = f"tensorflow-datasets (prepare it by jaxdis.data.files.tfds.prepare({name!r}, folder))"
     folder = containers.existing(folder, what=f"a prepared {name!r}", where=where)
     if (folder / "dataset_info.json").exists():
