@@ -212,6 +212,13 @@ REFERENCES: dict[str, Reference] = {
         2019,
         "arXiv:1903.00450",
     ),
+    "hager2005": _of(
+        "Hager, W. W.; Zhang, H.",
+        "A New Conjugate Gradient Method with Guaranteed Descent and an Efficient Line Search",
+        "SIAM Journal on Optimization 16(1)",
+        2005,
+        "10.1137/030601880",
+    ),
     "higgins2017": _of(
         "Higgins, I.; Matthey, L.; Pal, A.; Burgess, C.; Glorot, X.; Botvinick, M.; Mohamed, S.; Lerchner, A.",
         "beta-VAE: Learning Basic Visual Concepts with a Constrained Variational Framework",

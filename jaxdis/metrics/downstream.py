@@ -98,14 +98,13 @@ def infoe(codes: Codes, factors: Factors, *, steps: Count = 100, active: Bool[Ar
     Shapes: codes ``[n, d]``, factors ``[n, k]``.
 
     Options:
-      steps: upper limit of steps of the optimizer.
+      steps: upper limit of Newton steps.
 
     Contract:
 
     - At most 1; 0 for constant codes; below 0 if classes are unbalanced and codes are not informative.
-    - Separable classes have no optimum: after ``steps`` the score is slightly below 1. Nearly separable ones have a
-      distant optimum: 100 steps end up to 0.006 below it, and rounding (from another order of codes, for example) moves
-      the score by 0.002.
+    - Separable classes have no optimum: the fit ends where a step is expected to gain less than 1e-8 nats per sample,
+      with a score slightly below 1.
     - Invariant under affine maps of a code; deterministic.
     - Continuous and one-valued factors are left out and NaN in their part. Any non-finite code gives NaN.
 

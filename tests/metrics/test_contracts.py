@@ -41,11 +41,6 @@ NEED_INFORMATION = {"edi.modularity", "edi.compactness"}
 NEED_TWO_FACTORS = {"factor_vae", "beta_vae"}
 
 
-# Nearly separable classes without a penalty have an optimum far away, which a hundred steps do not reach: 0.977 for
-# 0.975 here. Where they end depends on rounding.
-ENDS_EARLY = {"infoe": 2e-3}
-
-
 # Learners that stop early: what is promised here holds after any number of stages, trees or epochs.
 SHORT = {"stages": 10, "trees": 4, "epochs": 10, "max_epochs": 10, "num_train": 1000, "num_eval": 500}
 
@@ -175,9 +170,7 @@ def test_one_member_alone_equals_it_in_the_zoo(name):
 @pytest.mark.parametrize("name", EVERY_METRIC)
 def test_batched_equals_mapped(name):
     """vmap = lax.map, with a batch that does not divide the members of a device."""
-    # InfoE has no penalty: on nearly separable samples a hundred steps end short of an optimum far away, where rounding
-    # decides how far; measured 1.4e-4.
-    assert_same(scores_of(name, "batches of two"), scores_of(name), atol=ENDS_EARLY.get(name, 1e-5))
+    assert_same(scores_of(name, "batches of two"), scores_of(name), atol=1e-5)
 
 
 @pytest.mark.parametrize("name", EVERY_METRIC)
@@ -241,7 +234,7 @@ def test_the_order_of_codes_does_not_matter(name):
     """To 1e-4: coordinate descent ends where its order leads, within its tolerance."""
     scores = scores_of(name, "another order")
     for column, values in scores_of(name).items():
-        np.testing.assert_allclose(scores[column], values, atol=ENDS_EARLY.get(name, 1e-4), err_msg=column)
+        np.testing.assert_allclose(scores[column], values, atol=1e-4, err_msg=column)
 
 
 @pytest.mark.parametrize("name", EVERY_METRIC)
