@@ -70,7 +70,7 @@ def fit_logistic(
 
     - A class that does not occur has probability 0 up to rounding; constant codes get coefficient 0.
     - Each factor is fitted as if it were alone, and is not moved once it is done.
-    - The objective ends within 1e-6 of its optimum, relatively, where the penalty or the overlap of classes keeps
+    - The objective ends within 1e-5 of its optimum, relatively, where the penalty or the overlap of classes keeps
       parameters finite; areas under the ROC curve agree to 1e-4 for strengths from 0.01 to 100 and without a penalty.
     - Separable classes without a penalty have no optimum: descent ends where a step is expected to gain less than
       ``STILL_PER_SAMPLE`` nats per sample. Probabilities there are stable, coefficients are not.
