@@ -90,6 +90,8 @@ def _run(arguments: list[str]) -> None:
     command = tyro.extras.subcommand_cli_from_dict(commands, args=arguments, prog="jaxdis", description=__doc__)
     with warnings.catch_warnings():
         warnings.simplefilter("default")
+        # An import that is interrupted leaves its file open, and a user can do nothing about it.
+        warnings.simplefilter("ignore", ResourceWarning)
         warnings.showwarning = lambda message, *_: terminal.warn(message)
         try:
             command.run()

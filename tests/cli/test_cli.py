@@ -254,13 +254,27 @@ def test_ctrl_c_while_libraries_load(seconds):
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))\n"
         "signal.setitimer(signal.ITIMER_REAL, float(sys.argv[1]))\n"
-        "sys.exit(main(['list', 'metrics']))\n"
+        "code = main(['list', 'metrics'])\n"
+        "signal.setitimer(signal.ITIMER_REAL, 0)\n"
+        "sys.exit(code)\n"
     )
     ended = subprocess.run([sys.executable, "-c", program, str(seconds)], capture_output=True, text=True)
     assert ended.returncode in (0, 130)
     if ended.returncode:
         assert ended.stderr.startswith("jaxdis: stopped")
         assert len(ended.stderr.splitlines()) == 1
+
+
+def test_a_file_left_open_is_not_told(codes_file, capsys, monkeypatch):
+    """An interrupted import leaves one."""
+
+    def interrupted(*_, **__):
+        open(codes_file, "rb").read(1)  # noqa: SIM115
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("jaxdis.cli.listing.List.run", interrupted)
+    assert main(["list", "metrics"]) == 130
+    assert len(capsys.readouterr().err.splitlines()) == 1
 
 
 def test_ctrl_c_is_one_line_and_130(command, capsys):
