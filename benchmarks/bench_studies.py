@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from jaxdis.models import Config, Mlp
+from jaxdis.models import Config, Mlp, Vae
 from jaxdis.study import Sampling, Store, Study, Training
 from jaxdis.study.definition import cells, encode_spec, score_spec, train_spec
 from jaxdis.study.run import run, status, write_results
@@ -41,7 +41,7 @@ class Trivial(concurrent.futures.Executor):
 
 
 def study_of(num_cells: int) -> Study:
-    training = Training.of(Config(network=Mlp()), {"beta": {"beta": 1}}, num_cells // (2 + len(METRICS)))
+    training = Training.of(Config(method=Vae(network=Mlp())), {"beta": {"beta": 1}}, num_cells // (2 + len(METRICS)))
     return Study.of("trivial", [training], METRICS, sampling=Sampling(128, 64))
 
 

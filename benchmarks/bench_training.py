@@ -39,7 +39,7 @@ def runner(members: int, kind="convolutional", compute="matmul", *, devices=1, e
     """A zoo ready to advance, and its state."""
     source = as_source(images())
     config = resolved_config(
-        models.Config(network=network(kind, compute), batch_size=BATCH, precision=precision), source
+        models.Config(method=models.Vae(network=network(kind, compute), batch_size=BATCH, precision=precision)), source
     )
     keys, hyper, _ = models.members({"beta": {"beta": 4.0}}, seeds=members)
     chosen = tuple(jax.devices()[:devices])

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Key
 
 from jaxdis.arrays import as_numpy
-from jaxdis.models.posterior import Posterior
+from jaxdis.models.methods.method import Posterior
 from jaxdis.options import NonNegative, checked
 from jaxdis.typing import Array, Float
 

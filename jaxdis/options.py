@@ -6,6 +6,7 @@
 annotations, such as those of arrays, are left to the function itself.
 """
 
+import ast
 import collections.abc
 import dataclasses
 import functools
@@ -112,6 +113,23 @@ def check_fields(value) -> None:
         accepted = checked_value(field.name, field.type, given)
         if accepted is not given:
             object.__setattr__(value, field.name, accepted)
+
+
+def from_texts(kind: type, texts: collections.abc.Mapping[str, str], **given):
+    """A dataclass whose fields are given, some of them as Python literals: ``3``, ``0.5``, ``(32, 32)``, ``text``.
+
+    Raises:
+      ValueError: for a name that is no field, or a value that the field does not allow.
+    """
+    names = [field.name for field in dataclasses.fields(kind) if field.name not in given]
+    for name, text in texts.items():
+        if name not in names:
+            raise ValueError(f"{kind.__name__}: needs options among {', '.join(names)}, got {shown(name)}")
+        try:
+            given[name] = ast.literal_eval(text)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            given[name] = text
+    return kind(**given)
 
 
 def checked_value(name: str, annotation: Any, value: Any) -> Any:

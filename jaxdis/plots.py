@@ -53,14 +53,14 @@ def scores_by_strength(
     table: Mapping[str, np.ndarray], strength: np.ndarray, names: Sequence[str], columns: int = 4
 ) -> bytes:
     """For each metric, every member's score against the strength of its objective, by rank of strength."""
-    objectives = list(dict.fromkeys(table["objective"]))
+    models = list(dict.fromkeys(table["model"]))
     figure, grid = _grid(len(names), columns, 2.6, 2.2)
     for axes, name in zip(grid, names, strict=False):
-        for objective, mark in zip(objectives, _MARKS * 9, strict=False):
-            mine = table["objective"] == objective
+        for model, mark in zip(models, _MARKS * 9, strict=False):
+            mine = table["model"] == model
             levels = np.unique(strength[mine])
             place = np.searchsorted(levels, strength[mine])
-            axes.plot(place, table[name][mine], mark, ms=4, alpha=0.7, label=_text(objective))
+            axes.plot(place, table[name][mine], mark, ms=4, alpha=0.7, label=_text(model))
             means = (
                 [np.nanmean(np.append(table[name][mine][place == p], np.nan)) for p in range(len(levels))]
                 if (np.isfinite(table[name][mine]).any())
@@ -77,29 +77,29 @@ def scores_by_strength(
 
 def violins(table: Mapping[str, np.ndarray], names: Sequence[str], columns: int = 4) -> bytes:
     """For each metric, the spread of its scores over the members of each objective, with medians."""
-    objectives = list(dict.fromkeys(table["objective"]))
+    models = list(dict.fromkeys(table["model"]))
     figure, grid = _grid(len(names), columns, 2.6, 2.2)
     for axes, name in zip(grid, names, strict=False):
-        groups = [table[name][(table["objective"] == one) & np.isfinite(table[name])] for one in objectives]
+        groups = [table[name][(table["model"] == one) & np.isfinite(table[name])] for one in models]
         for place, scores in enumerate(groups):
             if len(scores) > 1 and np.ptp(scores) > 0:
                 axes.violinplot(scores, [place], showmedians=True, widths=0.8)
             else:
                 axes.plot([place] * len(scores), scores, "k_")
         axes.set_title(_text(name))
-        axes.set_xticks(range(len(objectives)), _texts(objectives), rotation=30, ha="right", fontsize=7)
+        axes.set_xticks(range(len(models)), _texts(models), rotation=30, ha="right", fontsize=7)
     return _png(figure)
 
 
 def scatter_matrix(table: Mapping[str, np.ndarray], names: Sequence[str], others: Sequence[str]) -> bytes:
     """Each of ``names`` (rows) against each of ``others`` (columns); a point is a member, a color an objective."""
-    objectives = list(dict.fromkeys(table["objective"]))
+    models = list(dict.fromkeys(table["model"]))
     figure = _figure(1.5 * len(others) + 1, 1.4 * len(names) + 0.8)
     grid = figure.subplots(len(names), len(others), squeeze=False, sharex="col", sharey="row")
     for row, name in enumerate(names):
         for column, other in enumerate(others):
-            for objective in objectives:
-                mine = table["objective"] == objective
+            for model in models:
+                mine = table["model"] == model
                 grid[row, column].plot(table[other][mine], table[name][mine], "o", ms=3, alpha=0.6)
             grid[row, column].tick_params(labelsize=6)
         grid[row, 0].set_ylabel(_text(name), fontsize=7)

@@ -264,6 +264,13 @@ REFERENCES: dict[str, Reference] = {
         2015,
         "arXiv:1412.6980",
     ),
+    "kingma2014": _of(
+        "Kingma, D. P.; Welling, M.",
+        "Auto-Encoding Variational Bayes",
+        "International Conference on Learning Representations",
+        2014,
+        "arXiv:1312.6114",
+    ),
     "kish1965": _of("Kish, L.", "Survey Sampling", "Wiley", 1965, "www.wiley.com/p-9780471109495"),
     "kraskov2004": _of(
         "Kraskov, A.; Stögbauer, H.; Grassberger, P.",
@@ -327,6 +334,13 @@ REFERENCES: dict[str, Reference] = {
         "DeepMind",
         2017,
         "github.com/google-deepmind/dsprites-dataset",
+    ),
+    "musco2015": _of(
+        "Musco, C.; Musco, C.",
+        "Randomized Block Krylov Methods for Stronger and Faster Approximate Singular Value Decomposition",
+        "Advances in Neural Information Processing Systems",
+        2015,
+        "arXiv:1504.05477",
     ),
     "nocedal2006": _of(
         "Nocedal, J.; Wright, S. J.", "Numerical Optimization", "Springer", 2006, "10.1007/978-0-387-40065-5"

@@ -16,7 +16,7 @@ def images():
 @pytest.fixture(scope="module")
 def zoo(images):
     keys, hyper, labels = models.members({"beta": {"beta": [1.0, 4.0]}}, seeds=2)
-    config = models.Config(data="noise", network=models.Mlp((16,), 3), steps=5, batch_size=8)
+    config = models.Config(data="noise", method=models.Vae(network=models.Mlp((16,), 3), batch_size=8), steps=5)
     return models.train(config, keys, hyper, labels=labels, data=images)
 
 
@@ -74,10 +74,10 @@ def test_the_evidence_is_the_mean_over_images_of_its_definition(zoo, images):
     got = evidence(zoo, images, key)
     for j in range(len(zoo)):
         params = zoo.export(j)["params"]
-        mean, log_variance = zoo.config.network.encode(params, jnp.asarray(images))
+        mean, log_variance = zoo.config.method.network.encode(params, jnp.asarray(images))
         keys = [jax.random.fold_in(jax.random.fold_in(key, i), j) for i in range(len(images))]
         noise = np.stack([jax.random.normal(k, (3,)) for k in keys])
-        logits = zoo.config.network.decode(params, mean + jnp.exp(log_variance / 2) * noise)
+        logits = zoo.config.method.network.decode(params, mean + jnp.exp(log_variance / 2) * noise)
         reconstruction = distributions.negative_log_likelihood(logits, jnp.asarray(images)) / len(images)
         kl = 0.5 * (mean**2 + np.exp(log_variance) - log_variance - 1).sum(1).mean()
         np.testing.assert_allclose([got.reconstruction[j], got.kl[j]], [reconstruction, kl], rtol=1e-5)

@@ -168,7 +168,9 @@ def test_an_objective_a_data_set_and_a_study_train_and_are_listed(tmp_path, monk
 
     def toy_study(*, seeds: int = 1, metrics=None) -> Study:
         """Two bars."""
-        config = models.Config(data="toy_bars", objective="toy", network=models.Mlp((8,), num_codes=2), steps=4)
+        config = models.Config(
+            data="toy_bars", method=models.Vae(objective="toy", network=models.Mlp((8,), num_codes=2)), steps=4
+        )
         training = Training.of(config, {"toy": {"weight": (1.0, 2.0)}}, seeds)
         return Study.of("toy_study", [training], metrics or ["mig"], sampling=Sampling(100, 50))
 

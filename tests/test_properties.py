@@ -24,7 +24,7 @@ from jaxdis import METRICS, RELATIONS, SCORES, Blend, Factors, Spec
 from jaxdis.cli import main
 from jaxdis.data import FactorSpace, synthetic
 from jaxdis.evaluation.arrays_file import load_arrays
-from jaxdis.models import Adam, Config, Convolutional, Mlp, members, train
+from jaxdis.models import Adam, Config, Convolutional, Mlp, Pca, Vae, members, train
 from jaxdis.structured import Structure
 
 DEFAULT = 1500
@@ -274,12 +274,14 @@ FUNCTIONS = {
     ),
     "dsprites": (jaxdis.data.dsprites, {"dtype": "float32"}, ()),
     "render": (jaxdis.data.dsprites()[1], {"factors": np.zeros((2, 5), np.int32), "key": None}, ()),
-    "Config": (
-        Config,
-        {"data": "x", "objective": "beta", "steps": 3, "batch_size": 4, "estimator": "mss", "precision": "float32"}
+    "Config": (Config, {"data": "x", "steps": 3, "method": Vae()}, ()),
+    "Vae": (
+        Vae,
+        {"objective": "beta", "batch_size": 4, "estimator": "mss", "precision": "float32", "micro_batch": 2}
         | {"reconstruction": "bernoulli", "subtract_entropy": False, "optimizer": Adam()},
         (),
     ),
+    "Pca": (Pca, {"num_codes": 3, "passes": 2, "num_images": None, "batch_size": 4}, ()),
     "Adam": (Adam, {"b1": 0.9, "b2": 0.99, "epsilon": 1e-8}, ()),
     "Mlp": (Mlp, {"hidden": (4,), "num_codes": 2, "image_shape": None, "initialization": "glorot"}, ()),
     "Convolutional": (
@@ -287,13 +289,13 @@ FUNCTIONS = {
         {"channels": (4,) * 4, "kernels": (4,) * 4, "num_codes": 2, "compute": "conv"},
         (),
     ),
-    "members": (members, {"sweep": {"beta": {"beta": [1, 4]}}, "seeds": 2}, ("objective", "beta", "members")),
+    "members": (members, {"sweep": {"beta": {"beta": [1, 4]}}, "seeds": 2}, ("sweep", "beta", "members")),
     "members, settings": (lambda beta: members({"beta": {"beta": beta}}), {"beta": 4.0}, ("members",)),
     "train": (
-        lambda **given: train(Config(network=Mlp(hidden=(4,), num_codes=2), steps=1, batch_size=2), *SOME, **given),
-        dict.fromkeys(("log_every", "checkpoint_every", "members_at_once", "micro_batch", "execution"), "nonsense")
+        lambda **given: train(SMALLEST, *SOME, **given),
+        dict.fromkeys(("log_every", "checkpoint_every", "members_at_once", "execution"), "nonsense")
         | {"data": np.zeros((4, 8, 8))},
-        ("log_every", "checkpoint_every", "members_at_once", "micro_batch", "execution", "data"),
+        ("log_every", "checkpoint_every", "members_at_once", "execution", "data"),
     ),
     "codes.of": (jaxdis.codes.of, {"posterior": CODES, "kind": "mean", "key": None}, ("posterior",)),
     "codes.active": (jaxdis.codes.active, {"posterior": CODES, "by": "deviation", "threshold": None}, ()),
@@ -308,6 +310,7 @@ FUNCTIONS = {
     "groups": (Structure.flat(2, 2).groups, {"side": "codes", "levels": None}, ()),
 }
 SOME = members({"beta": {}}, 1)[:2]
+SMALLEST = Config(method=Vae(network=Mlp(hidden=(4,), num_codes=2), batch_size=2), steps=1)
 SCORED = jaxdis.Scores({"mig": np.float32(0.5)}, {}, (), {"mig": np.linspace(0, 1, 20)})
 
 

@@ -146,7 +146,7 @@ def test_evaluate_names_what_it_refuses(arguments, message):
         (lambda: jaxdis.data.mpi3d(), "source: mpi3d cannot be drawn; needs its file"),
         (lambda: jaxdis.data.DATASETS["cars3d"].make(), "source: cars3d cannot be drawn"),
         (lambda: jaxdis.models.Config(steps=1.5), "steps: needs a whole number of at least 1, got 1.5"),
-        (lambda: jaxdis.models.Config(precision="x"), "precision: needs 'float32', 'tensorfloat32' or 'bfloat16'"),
+        (lambda: jaxdis.models.Vae(precision="x"), "precision: needs 'float32', 'tensorfloat32' or 'bfloat16'"),
         (lambda: jaxdis.models.Mlp(hidden="abc"), "hidden: needs a tuple of a whole number"),
         (lambda: jaxdis.models.members({"beta": {"beta": -4}}), "beta, beta: needs a finite number of at least 0"),
         (lambda: jaxdis.models.members({"beta": {}}, 10**9), "seeds: needs a whole number from 0 to 1,000,000"),

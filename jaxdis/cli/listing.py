@@ -111,6 +111,17 @@ def _objectives():
 
 
 def _models():
+    from jaxdis.models import METHODS
+
+    for name, method in METHODS.items():
+        about, doc = method.about, plain(inspect.getdoc(method) or "")
+        needs = "Needs images with factors." if method.needs_labels else "Needs images alone."
+        swept = f"Variants (jaxdis list objectives shows their settings): {', '.join(method.variants)}."
+        text = "\n\n".join((f"{about.title}. {about.summary} {needs}", doc, swept if len(method.variants) > 1 else ""))
+        yield Row(name, f"{about.title}. {about.summary}", "", about.references, lambda text=text: text.rstrip())
+
+
+def _presets():
     from jaxdis.models.presets import PRESETS
 
     return [_of_training(name, row.about, row.make) for name, row in PRESETS.items()]
@@ -183,6 +194,7 @@ _TABLES: dict[str, Callable] = {
     "scores": _scores,
     "objectives": _objectives,
     "models": _models,
+    "presets": _presets,
     "data": _data,
     "studies": _studies,
     "references": _references,
@@ -225,7 +237,7 @@ class List:
     """
 
     what: tyro.conf.Positional[
-        Literal["metrics", "relations", "scores", "objectives", "models", "data", "studies", "references"]
+        Literal["metrics", "relations", "scores", "objectives", "models", "presets", "data", "studies", "references"]
     ]
     """The table."""
     names: tyro.conf.Positional[tuple[str, ...]] = ()

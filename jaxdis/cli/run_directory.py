@@ -20,14 +20,19 @@ class Finished(NamedTuple):
 
 
 def train_to_directory(
-    config: Config, hyper: Mapping, seeds: int | Sequence[int], out: str | Path, *, progress: bool = True, **arguments
+    config: Config,
+    sweep: Mapping[str, Mapping],
+    seeds: int | Sequence[int],
+    out: str | Path,
+    *,
+    progress: bool = True,
+    **arguments,
 ) -> Finished:
     """Train every combination of settings and seeds into ``out``: ``run.json``, ``checkpoints/`` and ``zoo.npz``.
 
     Args:
-      config: what to train; ``config.objective`` may name several objectives that share one loss.
-      hyper: settings of the objective by the names of its paper, such as ``{"beta": [1, 4]}``; for several objectives,
-        objective → settings.
+      config: what to train.
+      sweep: variant → settings, as in :func:`jaxdis.models.members`.
       seeds: how many (0, 1, …) or which.
       out: the run's own directory.
       progress: draw a progress bar.
@@ -36,8 +41,7 @@ def train_to_directory(
     Raises:
       ValueError: if ``out`` holds a run with another config, data, members or seeds, naming what differs.
     """
-    sweep = {config.objective: hyper} if isinstance(config.objective, str) else hyper
-    keys, hyperparameters, labels = members(sweep, seeds)
+    keys, hyperparameters, labels = members(sweep, seeds, config.method)
     out = Path(out)
     before = saved_updates(out)
     zoo = train(config, keys, hyperparameters, labels=labels, directory=out, progress=progress, **arguments)

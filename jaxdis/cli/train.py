@@ -1,4 +1,4 @@
-"""``jaxdis train``: train a zoo of autoencoders."""
+"""``jaxdis train``: train a zoo of models."""
 
 import dataclasses
 from pathlib import Path
@@ -7,11 +7,13 @@ from typing import Literal
 from jaxdis.cli import terminal
 
 SWEPT = ("beta", "gamma", "capacity", "lambda_off_diagonal")
+# Options of variational autoencoders alone.
+OF_VAE = ("objective", *SWEPT, "learning_rate", "network")
 
 
 @dataclasses.dataclass(frozen=True)
 class Train:
-    """Train a zoo of autoencoders: every objective × setting × seed in one program.
+    """Train a zoo of models: every objective × setting × seed in one program.
 
     Running the same command again resumes training, or reports that it is complete.
     """
@@ -24,8 +26,12 @@ class Train:
     """NAME=PATH: the official file of a data set that is read from one."""
     data_option: tuple[str, ...] = ()
     """NAME.OPTION=VALUE: an option of such a data set, for example mpi3d.variant=real."""
-    objective: tuple[str, ...] = ("beta",)
-    """Names of `jaxdis list objectives`; several are trained together if they share a loss."""
+    model: str = "vae"
+    """Name of a model of `jaxdis list models`."""
+    model_option: tuple[str, ...] = ()
+    """NAME=VALUE: an option of the model as `jaxdis list models MODEL` shows them, for example num_codes=5."""
+    objective: tuple[str, ...] = ()
+    """Names of `jaxdis list objectives`; several are trained together if they share a loss. By default beta."""
     beta: tuple[float, ...] = ()
     """Weights β of beta and beta_tc."""
     gamma: tuple[float, ...] = ()
@@ -38,10 +44,11 @@ class Train:
     """Learning rate of all objectives; by default that of each objective's paper."""
     seeds: int = 1
     """Number of seeds (0, 1, …) per setting."""
-    steps: int = 3000
-    """Number of updates of each member."""
-    network: Literal["mlp", "locatello", "burgess"] = "mlp"
-    """mlp trains in minutes on a laptop; the others are published convolutional networks."""
+    steps: int | None = None
+    """Number of updates of each member; by default 3000 of autoencoders, and one per pass of pca."""
+    network: Literal["mlp", "locatello", "burgess"] | None = None
+    """Network of autoencoders: mlp, the default, trains in minutes on a laptop; the others are published convolutional
+    networks."""
     cache: Path | None = None
     """Folder for compiled programs."""
 
@@ -52,25 +59,39 @@ class Train:
         from jaxdis.data import DATASETS
         from jaxdis.data.source import sources_of
 
-        networks = {"mlp": models.Mlp, "locatello": models.locatello, "burgess": models.burgess}
-        self._check_settings()
-        objective = self.objective[0] if len(self.objective) == 1 else self.objective
         source = sources_of(self.source, self.data_option, DATASETS).get(self.data)
-        network = networks[self.network]()
-        config = models.Config(self.data, source, objective, network, self.steps)
-        sweep = {name: self._settings(name) for name in self.objective}
-        finished = train_to_directory(
-            config, sweep[objective] if isinstance(objective, str) else sweep, self.seeds, self.out
-        )
+        method = self._method()
+        config = models.Config(self.data, source, method, self.steps)
+        sweep = {name: self._settings(name) for name in method.trained} if self.model == "vae" else {self.model: {}}
+        finished = train_to_directory(config, sweep, self.seeds, self.out)
         terminal.console().print(finished.message, markup=False)
 
-    def _check_settings(self) -> None:
+    def _method(self):
+        """The model with its options, after checking that it has those that are given."""
+        from jaxdis import models
+        from jaxdis.options import from_texts
+
+        if self.model not in models.METHODS:
+            raise ValueError(f"model: needs one of {', '.join(models.METHODS)}, got {self.model!r}")
+        options = dict(option.partition("=")[::2] for option in self.model_option)
+        if self.model != "vae":
+            for name in OF_VAE:
+                if getattr(self, name) not in (None, ()):
+                    raise ValueError(f"{name}: needs the model vae, got {self.model}")
+            return from_texts(models.METHODS[self.model], options)
+        networks = {"mlp": models.Mlp, "locatello": models.locatello, "burgess": models.burgess}
+        objectives = self.objective or ("beta",)
+        self._check_settings(objectives)
+        objective = objectives[0] if len(objectives) == 1 else objectives
+        return from_texts(models.Vae, options, objective=objective, network=networks[self.network or "mlp"]())
+
+    def _check_settings(self, objectives: tuple[str, ...]) -> None:
         """Check that every setting is a number and that some objective has it."""
-        used = {name for objective in self.objective for name in self._settings(objective)}
+        used = {name for objective in objectives for name in self._settings(objective)}
         for name in SWEPT:
             values = getattr(self, name)
             if values and name not in used:
-                raise ValueError(f"{name}: needs an objective that has it, got {', '.join(self.objective)}")
+                raise ValueError(f"{name}: needs an objective that has it, got {', '.join(objectives)}")
             if not all(0 <= value < float("inf") for value in values):
                 raise ValueError(f"{name}: needs numbers of at least 0, got {', '.join(map(str, values))}")
         if self.learning_rate is not None and not 0 < self.learning_rate < float("inf"):

@@ -1,18 +1,28 @@
-"""Images → posteriors: networks, objectives, and zoos trained in one program."""
+"""Images → representations: methods, their networks and objectives, and zoos trained in one program."""
 
-from jaxdis.models.config import Adam, Config, DiscriminatorTraining
+from jaxdis.models.config import Config
 from jaxdis.models.evidence import Encoder, Evidence
 from jaxdis.models.members import Members, members
+from jaxdis.models.methods.method import Method, Posterior, Slots, accepted
+from jaxdis.models.methods.optimizer import Adam
+from jaxdis.models.methods.pca import Pca
+from jaxdis.models.methods.table import METHODS
+from jaxdis.models.methods.vae import DiscriminatorTraining, Vae
 from jaxdis.models.networks.architectures import Convolutional, Discriminator, Mlp, burgess, locatello
 from jaxdis.models.networks.custom import Own
 from jaxdis.models.objectives.losses import Hyperparameters, Terms
 from jaxdis.models.objectives.table import OBJECTIVES, Objective
-from jaxdis.models.posterior import Posterior
+from jaxdis.models.training.source import Source
 from jaxdis.models.training.train import make_train, train
+from jaxdis.models.variant import About, Variant
 from jaxdis.models.zoo import Zoo, concatenate, load
 
 __all__ = [
+    "About",
+    "accepted",
     "Adam",
+    "burgess",
+    "concatenate",
     "Config",
     "Convolutional",
     "Discriminator",
@@ -20,19 +30,24 @@ __all__ = [
     "Encoder",
     "Evidence",
     "Hyperparameters",
-    "Members",
-    "Mlp",
-    "OBJECTIVES",
-    "Objective",
-    "Own",
-    "Posterior",
-    "Terms",
-    "Zoo",
-    "burgess",
-    "concatenate",
     "load",
     "locatello",
     "make_train",
     "members",
+    "Members",
+    "Method",
+    "METHODS",
+    "Mlp",
+    "Objective",
+    "OBJECTIVES",
+    "Own",
+    "Pca",
+    "Posterior",
+    "Slots",
+    "Source",
+    "Terms",
     "train",
+    "Vae",
+    "Variant",
+    "Zoo",
 ]

@@ -12,7 +12,8 @@ from jaxtyping import Key
 from jaxdis import executor
 from jaxdis.executor import Layout
 from jaxdis.models.images import checked_images, unit_images
-from jaxdis.models.networks.autoencoder import Autoencoder
+from jaxdis.models.methods.method import Method
+from jaxdis.models.methods.vae import Vae
 from jaxdis.models.objectives.distributions import negative_log_likelihood
 from jaxdis.models.zoo import Zoo
 from jaxdis.options import Count, checked
@@ -33,15 +34,15 @@ class Encoder:
     """``images [n, h, w, c] → codes [m, n, d]`` (posterior means) of a zoo, as a value that ``jit`` accepts."""
 
     params: Any
-    autoencoder: Autoencoder = dataclasses.field(metadata={"static": True})
+    method: Method = dataclasses.field(metadata={"static": True})
 
     @classmethod
     def of(cls, zoo: Zoo) -> "Encoder":
-        return cls(zoo.params, zoo.config.autoencoder())
+        return cls(zoo.params, zoo.config.method)
 
     def __call__(self, images: Num[Array, "n h w c"]) -> Float[Array, "m n d"]:
         pixels = unit_images(images)
-        return jax.lax.map(lambda params: self.autoencoder.encode(params, pixels)[0], self.params)
+        return jax.lax.map(lambda params: self.method.represent(params, pixels)[0], self.params)
 
 
 @checked
@@ -49,17 +50,20 @@ def evidence(zoo: Zoo, images, key: Key[Array, ""], *, batch_size: Count = 256) 
     """Reconstruction error, KL divergence and ELBO of images under every member, from one sampled code per image.
 
     Args:
-      zoo: ``m`` members.
+      zoo: ``m`` variational autoencoders.
       images: ``[n, h, w, c]``.
       key: the code of image i under member j is drawn with ``fold_in(fold_in(key, i), j)`` and does not depend on the
         batch size.
       batch_size: images at a time.
 
     Raises:
-      ValueError: for arrays that are not images or do not have the zoo's image shape.
+      ValueError: for arrays that are not images or do not have the zoo's image shape, or a zoo of another method.
     """
-    rows = checked_images(images, "images", zoo.config.network.image_shape)
-    config, n, m = zoo.config, len(rows), len(zoo)
+    method = zoo.config.method
+    if not isinstance(method, Vae):
+        raise ValueError(f"zoo: needs variational autoencoders, got {type(method).__name__}")
+    rows = checked_images(images, "images", method.image_shape)
+    n, m = len(rows), len(zoo)
     layout = Layout.over(None, m)
     members = layout.place((zoo.params, np.arange(m, dtype=np.int32)))
     total = np.zeros((m, 2))
@@ -67,24 +71,24 @@ def evidence(zoo: Zoo, images, key: Key[Array, ""], *, batch_size: Count = 256) 
         # The last chunk repeats an image; its weight is 0.
         weights = (places[0] + np.arange(len(places)) < n).astype(np.float32)
         part = (executor.take(rows, places), weights, key, np.int32(places[0]))
-        total += np.asarray(_evidence(config.autoencoder(), config.reconstruction, layout, members, part))[:m]
+        total += np.asarray(_evidence(method, layout, members, part))[:m]
     reconstruction, kl = total.T / n
     return Evidence(reconstruction, kl, -reconstruction - kl)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
-def _evidence(autoencoder: Autoencoder, reconstruction: str, layout: Layout, members, part) -> Array:
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _evidence(vae: Vae, layout: Layout, members, part) -> Array:
     """Weighted sums over images of reconstruction error and KL divergence, ``[m, 2]``."""
     rows, weights, key, start = part
     numbers = start + jnp.arange(rows.shape[0], dtype=jnp.int32)
-    likelihood = functools.partial(negative_log_likelihood, reconstruction=reconstruction)
+    likelihood = functools.partial(negative_log_likelihood, reconstruction=vae.reconstruction)
 
     def sums(member, shared):
         (params, number), (images, weights, key, numbers) = member, shared
-        mean, log_variance = autoencoder.encode(params, images)
+        mean, log_variance = vae.autoencoder.encode(params, images)
         keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.fold_in(key, i), number))(numbers)
         noise = jax.vmap(lambda key: jax.random.normal(key, mean.shape[1:]))(keys)
-        logits = autoencoder.decode(params, mean + jnp.exp(0.5 * log_variance) * noise)
+        logits = vae.autoencoder.decode(params, mean + jnp.exp(0.5 * log_variance) * noise)
         errors = jax.vmap(lambda logits, image: likelihood(logits[None], image[None]))(logits, images)
         kl = 0.5 * (jnp.square(mean) + jnp.exp(log_variance) - log_variance - 1).sum(1)
         return jnp.stack([errors @ weights, kl @ weights])

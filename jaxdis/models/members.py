@@ -10,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdis.arrays import as_numpy
-from jaxdis.models.config import Config, objective_of
-from jaxdis.models.objectives.table import OBJECTIVES
+from jaxdis.models.methods.method import Method
+from jaxdis.models.methods.table import METHODS
+from jaxdis.models.variant import Variant
 from jaxdis.options import Range, Seed, checked_value, is_key, is_keys, shown
 from jaxdis.typing import Array
 
@@ -22,50 +23,61 @@ MOST_MEMBERS = 100_000
 
 
 class Members(NamedTuple):
-    """``keys [m]``, ``hyperparameters`` with leaves ``[m]``, and ``m`` labels: ``{"objective", settings…, "seed"}``."""
+    """``keys [m]``, ``hyperparameters`` with leaves ``[m]``, and ``m`` labels: ``{"model", settings…, "seed"}``."""
 
     keys: Array
     hyperparameters: NamedTuple
     labels: tuple[dict, ...]
 
 
-def members(sweep: Mapping[str, Mapping], seeds: int | Sequence[int] = 1) -> Members:
-    """Every combination of objective, settings and seed.
+def members(
+    sweep: Mapping[str, Mapping], seeds: int | Sequence[int] = 1, method: Method | type[Method] | None = None
+) -> Members:
+    """Every combination of variant, settings and seed.
 
     Args:
-      sweep: objective → settings, each a number or a sequence of numbers, such as ``{"beta": {"beta": [1, 4, 16]},
-        "dip_i": {}}``. Every combination is a setting. Objectives must share one loss to be trained together.
+      sweep: variant → settings, each a number or a sequence of numbers, such as ``{"beta": {"beta": [1, 4, 16]},
+        "dip_i": {}}``, whose variants are objectives. Every combination is a setting. Objectives must share one loss to
+        be trained together. A method with one variant has its own name, such as ``{"pca": {}}``.
       seeds: how many (0, 1, …), or which. The key of a seed is ``jax.random.key(seed)`` under every setting, as in
         Locatello et al. (2020).
+      method: the method whose variants are swept; None: any of ``METHODS``.
 
     Returns:
-      Members ordered by objective, then setting, then seed.
+      Members ordered by variant, then setting, then seed.
 
     Raises:
-      ValueError: for an unknown objective or setting, or if there are no members.
+      ValueError: for an unknown variant or setting, or if there are no members.
     """
     seeds = _seeds(seeds)
     if not isinstance(sweep, Mapping):
         raise ValueError(f"sweep: needs a mapping objective → settings, got {shown(sweep)}")
-    cells = [(name, setting) for name, settings in sweep.items() for setting in _combinations(name, settings)]
+    variants = variants_of(method)
+    cells = [(name, setting) for name, settings in sweep.items() for setting in _combinations(variants, name, settings)]
     if len(cells) * len(seeds) > MOST_MEMBERS:
         raise ValueError(f"seeds: needs at most {MOST_MEMBERS:,} members in all, got {len(cells)} × {len(seeds):,}")
     if not cells or not seeds:
         raise ValueError(
-            f"members: needs at least one objective and one seed, got {len(cells)} cells, {len(seeds)} seeds"
+            f"members: needs at least one variant and one seed, got {len(cells)} cells, {len(seeds)} seeds"
         )
     rows, labels = [], []
     for (name, setting), seed in itertools.product(cells, seeds):
-        rows.append(OBJECTIVES[name].settings(**setting))
-        labels.append({"objective": name, **setting, "seed": seed})
+        rows.append(variants[name].settings(**setting))
+        labels.append({"model": name, **setting, "seed": seed})
     if len({type(row) for row in rows}) > 1:
-        raise ValueError(f"sweep: needs objectives with the same hyperparameters, got {', '.join(sweep)}")
+        raise ValueError(f"sweep: needs variants with the same hyperparameters, got {', '.join(sweep)}")
     stacked = type(rows[0])(*(np.array(column, np.float32) for column in zip(*rows, strict=True)))
     keys = jax.vmap(jax.random.key)(np.array([label["seed"] for label in labels]))
     return Members(keys, stacked, tuple(labels))
 
 
-def checked_members(config: Config, keys, hyperparameters, labels):
+def variants_of(method: Method | type[Method] | None) -> dict[str, Variant]:
+    """The variants of a method by name; None: of all ``METHODS``."""
+    methods = METHODS.values() if method is None else (method,)
+    return {name: variant for method in methods for name, variant in method.variants.items()}
+
+
+def checked_members(method: Method, keys, hyperparameters, labels):
     """Keys ``[m]``, hyperparameters as float32 ``[m]`` each, and ``m`` labels, all of them checked.
 
     Raises:
@@ -77,9 +89,9 @@ def checked_members(config: Config, keys, hyperparameters, labels):
     keys = keys.reshape(1) if keys.ndim == 0 else keys
     if keys.ndim != 1 or not len(keys):
         raise ValueError(f"keys: needs shape [m], one key per member, got {keys.shape}")
-    if not hasattr(hyperparameters, "_fields") or "learning_rate" not in hyperparameters._fields:
+    if not hasattr(hyperparameters, "_fields"):
         raise ValueError(
-            "hyperparameters: needs what OBJECTIVES[name].settings(…) returns, a NamedTuple with a learning_rate, got "
+            "hyperparameters: needs what the settings of a variant return, a NamedTuple of numbers, got "
             f"{type(hyperparameters).__name__}"
         )
     m = len(keys)
@@ -87,12 +99,9 @@ def checked_members(config: Config, keys, hyperparameters, labels):
         name: _column(name, value, m) for name, value in zip(hyperparameters._fields, hyperparameters, strict=True)
     }
     hyperparameters = type(hyperparameters)(**columns)
-    name = config.objective if isinstance(config.objective, str) else "+".join(config.objective)
-    if not objective_of(config).discriminator and np.any(columns.get("density_ratio", 0)):
-        weight = columns["density_ratio"]
-        raise ValueError(f"hyperparameters: the objective {name} has no discriminator, but density_ratio is {weight}")
     if labels is None:
-        labels = [{"objective": name, **{n: float(c[i]) for n, c in columns.items()}} for i in range(m)]
+        name = "+".join(method.trained)
+        labels = [{"model": name, **{n: float(c[i]) for n, c in columns.items()}} for i in range(m)]
     if not isinstance(labels, Sequence) or len(labels) != m or not all(isinstance(label, Mapping) for label in labels):
         raise ValueError(f"labels: needs {m} entries, one dict per member, got {shown(labels)}")
     return keys, hyperparameters, tuple(dict(label) for label in labels)
@@ -116,15 +125,15 @@ def _setting_values(name: str, values) -> tuple[float, ...]:
     return tuple(map(float, np.atleast_1d(values)))
 
 
-def _combinations(name: str, settings: Mapping):
-    if not isinstance(name, str) or name not in OBJECTIVES:
-        raise ValueError(f"objective: needs one of {', '.join(OBJECTIVES)}, got {shown(name)}")
+def _combinations(variants: Mapping[str, Variant], name: str, settings: Mapping):
+    if not isinstance(name, str) or name not in variants:
+        raise ValueError(f"sweep: needs names among {', '.join(variants)}, got {shown(name)}")
     if not isinstance(settings, Mapping):
         raise ValueError(f"{name}: needs a mapping setting → values, got {shown(settings)}")
-    allowed = inspect.signature(OBJECTIVES[name].settings).parameters
+    allowed = inspect.signature(variants[name].settings).parameters
     unknown = [setting for setting in settings if setting not in allowed]
     if unknown:
-        raise ValueError(f"{name}: needs settings among {', '.join(allowed)}, got {', '.join(unknown)}")
+        raise ValueError(f"{name}: needs settings among {', '.join(allowed) or 'none'}, got {', '.join(unknown)}")
     values = [_setting_values(f"{name}, {setting}", value) for setting, value in settings.items()]
     return [dict(zip(settings, chosen, strict=True)) for chosen in itertools.product(*values)]
 

@@ -10,10 +10,12 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from jaxdis.models.config import Config, DiscriminatorTraining
+from jaxdis.models.config import Config
 from jaxdis.models.members import Members, members
+from jaxdis.models.methods.vae import DiscriminatorTraining, Vae
 from jaxdis.models.networks.architectures import Discriminator, burgess, locatello
-from jaxdis.models.objectives.table import About, beta_tc_parts
+from jaxdis.models.objectives.table import beta_tc_parts
+from jaxdis.models.variant import About
 from jaxdis.options import checked
 
 # Locatello et al. (2020), Table 3.
@@ -61,13 +63,15 @@ def locatello2020(
     """
     sweep = LOCATELLO_SWEEP if sweep is None else sweep
     shared = {name: settings for name, settings in sweep.items() if name != "factor"}
-    settings = {"data": data, "network": locatello(as_released=as_released)}
+    network = locatello(as_released=as_released)
     runs = []
     if shared:
-        config = Config(objective=tuple(shared), steps=steps, estimator="locatello2020", **settings)
+        method = Vae(tuple(shared), network, estimator="locatello2020")
+        config = Config(data, method=method, steps=steps)
         runs.append(Run(config, members(shared, seeds)))
     if "factor" in sweep:
-        config = Config(objective="factor", steps=steps // 2 if halve_factor_steps else steps, **settings)
+        steps = steps // 2 if halve_factor_steps else steps
+        config = Config(data, method=Vae("factor", network), steps=steps)
         runs.append(Run(config, members({"factor": sweep["factor"]}, seeds)))
     return tuple(runs)
 
@@ -102,22 +106,20 @@ def mahon2024(
         clip=False,
         network=Discriminator(layers=5 if as_released else 6),
     )
-    shared = {
-        "data": data,
-        "network": burgess(),
-        "steps": steps,
-        "estimator": "mahon2024",
-        "discriminator": discriminator,
-    }
+
+    def config(objective: str) -> Config:
+        method = Vae(objective, burgess(), estimator="mahon2024", discriminator=discriminator)
+        return Config(data, method=method, steps=steps)
+
     warm = {"warmup_steps": 10_000}
     beta = members({"beta": {"beta": 4, "learning_rate": 5e-4, **warm}}, seeds)
     rates = (5e-4, 5e-5) if custom else (1e-4, 1e-4)
     factor = {"gamma": 6 if custom else 6.4, "learning_rate": rates[0], "discriminator_learning_rate": rates[1]}
     parts = beta_tc_parts(alpha=1, beta=6 if custom else 6.4, gamma=1, learning_rate=5e-4, **warm)
     return (
-        Run(Config(objective="beta", **shared), beta),
-        Run(Config(objective="beta_tc", **shared), _by_parts(parts, beta)),
-        Run(Config(objective="factor", **shared), members({"factor": {**factor, **warm}}, seeds)),
+        Run(config("beta"), beta),
+        Run(config("beta_tc"), _by_parts(parts, beta)),
+        Run(config("factor"), members({"factor": {**factor, **warm}}, seeds)),
     )
 
 
@@ -135,18 +137,19 @@ def julka2024(data: str = "shapes3d", *, seeds: int | Sequence[int] = 5, steps: 
     """
     discriminator = DiscriminatorTraining(order="sequential", clip=False, network=Discriminator(initialization="torch"))
     network = locatello(as_released=False, initialization="torch")
-    shared = {"data": data, "network": network, "steps": steps, "discriminator": discriminator}
-    return (
-        Run(Config(objective="beta", **shared), members({"beta": {"beta": (2, 3, 4, 5)}}, seeds)),
-        Run(Config(objective="factor", **shared), members({"factor": {"gamma": (2, 4, 6, 8, 10)}}, seeds)),
-    )
+    sweeps = {"beta": {"beta": (2, 3, 4, 5)}}, {"factor": {"gamma": (2, 4, 6, 8, 10)}}
+
+    def config(objective: str) -> Config:
+        return Config(data, method=Vae(objective, network, discriminator=discriminator), steps=steps)
+
+    return tuple(Run(config(*sweep), members(sweep, seeds)) for sweep in sweeps)
 
 
 def _by_parts(row, like: Members) -> Members:
     """Members with the seeds of others, and one row of hyperparameters."""
     m = len(like.labels)
     columns = type(row)(*(np.full(m, value, np.float32) for value in row))
-    named = {"objective": "beta_tc", "beta": float(row.total_correlation)}
+    named = {"model": "beta_tc", "beta": float(row.total_correlation)}
     return Members(like.keys, columns, tuple({**named, "seed": label["seed"]} for label in like.labels))
 
 

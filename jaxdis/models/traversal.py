@@ -25,11 +25,11 @@ def traversals(
     Raises:
       ValueError: for images that do not suit the zoo, or relative values from a single image.
     """
-    rows = checked_images(images, "images", zoo.config.network.image_shape)
+    rows = checked_images(images, "images", zoo.config.method.image_shape)
     if relative and len(rows) < 2:
         raise ValueError(f"images: relative values need at least 2 images, got {len(rows)}")
     values = np.linspace(-reach, reach, num_values) if values is None else np.asarray(values)
-    codes = zoo.encode(rows).mean
+    codes = zoo.encode(rows)[0]
     m, n, d = codes.shape
     center, spread = (codes.mean(1), codes.std(1)) if relative else (np.zeros((m, d)), np.ones((m, d)))
     taken = center[:, :, None] + spread[:, :, None] * values
@@ -42,7 +42,7 @@ def traversals(
 
 def reconstructions(zoo: Zoo, images) -> np.ndarray:
     """Images beside each member's reconstructions: ``[m, n, 2, h, w, c]`` float32 in [0, 1], originals first."""
-    rows = checked_images(images, "images", zoo.config.network.image_shape)
+    rows = checked_images(images, "images", zoo.config.method.image_shape)
     originals = rows.astype(np.float32) * np.float32(1 / 255 if rows.dtype == np.uint8 else 1)
     decoded = zoo.reconstruct(rows)
     return np.stack([np.broadcast_to(originals, decoded.shape), decoded], axis=2)

@@ -10,11 +10,9 @@ import numpy as np
 
 from jaxdis import files
 from jaxdis.files import DamagedFile, named_leaves, read_arrays, with_leaves, write_arrays
-from jaxdis.models.config import Config, describe, restored
-from jaxdis.models.networks.custom import as_network
-from jaxdis.models.objectives.losses import Hyperparameters, Losses
-from jaxdis.models.objectives.table import OBJECTIVES
-from jaxdis.models.posterior import Posterior, decode, encode
+from jaxdis.models.config import Config, UnknownType, describe, restored
+from jaxdis.models.encoding import decode, encode
+from jaxdis.models.methods.method import Method, Posterior, Slots
 from jaxdis.options import Range, checked_value
 
 _FORMAT = 1
@@ -26,18 +24,18 @@ class Zoo:
 
     Attributes:
       config: what the members share.
-      params: parameter pytree, with leaves ``[m, …]`` on the host.
+      params: what the method represents images with: a pytree with leaves ``[m, …]`` on the host.
       hyperparameters: NamedTuple of ``[m]``.
-      losses: :class:`Losses` of ``[m, blocks]``, means over ``log_every`` updates, nats.
-      stopped: ``[m]`` int32: the update whose loss or gradient was not finite, or −1 for members that finished.
-      labels: one dict per member, with its objective, settings and seed.
+      losses: the method's NamedTuple of ``[m, blocks]``, means over ``log_every`` updates.
+      stopped: ``[m]`` int32: the update that was not finite, or −1 for members that finished.
+      labels: one dict per member, with its model, settings and seed.
       log_every: updates per block.
     """
 
     config: Config
     params: Any
     hyperparameters: Any
-    losses: Losses
+    losses: Any
     stopped: np.ndarray
     labels: tuple[dict, ...]
     log_every: int = 100
@@ -60,7 +58,7 @@ class Zoo:
         )
 
     def select(self, **wanted) -> "Zoo":
-        """The members with these labels: ``zoo.select(objective="beta", beta=4.0, seed=[0, 1])``.
+        """The members with these labels: ``zoo.select(model="beta", beta=4.0, seed=[0, 1])``.
 
         Raises:
           ValueError: for a name that no label has, or if no member matches.
@@ -76,25 +74,32 @@ class Zoo:
             raise ValueError(f"select: no member has {wanted}")
         return self[rows]
 
-    def encode(self, images, *, render=None, key=None, batch_size: int | None = None, devices=None) -> Posterior:
-        """Posterior means and variances ``[m, n, d]`` of images ``[n, h, w, c]`` (or of factors, with a ``render``).
+    def encode(
+        self, images, *, render=None, key=None, batch_size: int | None = None, devices=None
+    ) -> Posterior | Slots:
+        """The representation of images ``[n, h, w, c]`` (or of factors, with a ``render``) under every member.
 
         Members are spread over ``devices`` (None: all of the default backend). A renderer that draws noise takes it
         from ``key`` (None: ``jax.random.key(0)``).
+
+        Returns:
+          :class:`~jaxdis.models.Posterior` means and variances ``[m, n, d]``, or :class:`~jaxdis.models.Slots`.
         """
-        return encode(self.config, self.params, images, render=render, key=key, batch_size=batch_size, devices=devices)
+        return encode(
+            self.config.method, self.params, images, render=render, key=key, batch_size=batch_size, devices=devices
+        )
 
     def decode(self, codes, *, batch_size: int | None = None, devices=None) -> np.ndarray:
         """Expected images ``[m, n, h, w, c]`` in [0, 1] of codes ``[m, n, d]`` (or ``[n, d]`` for every member)."""
-        return decode(self.config, self.params, codes, batch_size=batch_size, devices=devices)
+        return decode(self.config.method, self.params, codes, batch_size=batch_size, devices=devices)
 
     def reconstruct(self, images, *, batch_size: int | None = None, devices=None) -> np.ndarray:
-        """Expected images ``[m, n, h, w, c]`` of the posterior means of images ``[n, h, w, c]``."""
+        """Expected images ``[m, n, h, w, c]`` of the codes (posterior means) of images ``[n, h, w, c]``."""
         how = {"batch_size": batch_size, "devices": devices}
-        return self.decode(self.encode(images, **how).mean, **how)
+        return self.decode(self.encode(images, **how)[0], **how)
 
     def export(self, member: int) -> dict:
-        """One member as a flax variables tree, ``{"params": …}``, for ``networks.module(zoo.config.network).apply``.
+        """One autoencoder as a flax variables tree, ``{"params": …}``, for ``networks.module(method.network).apply``.
 
         Kernels have flax's layout: a member trained with ``compute="matmul"`` is also valid with ``"conv"``.
         """
@@ -114,7 +119,6 @@ class Zoo:
         header = {
             "format": _FORMAT,
             "config": describe(self.config),
-            "hyperparameters": type(self.hyperparameters).__name__,
             "labels": list(self.labels),
             "log_every": self.log_every,
         }
@@ -122,45 +126,46 @@ class Zoo:
         arrays |= {
             f"hyperparameters/{n}": c for n, c in zip(self.hyperparameters._fields, self.hyperparameters, strict=True)
         }
-        arrays |= {f"losses/{name}": curve for name, curve in zip(Losses._fields, self.losses, strict=True)}
+        arrays |= {f"losses/{name}": curve for name, curve in self.losses._asdict().items()}
         return header, {**arrays, "stopped": self.stopped}
 
 
-def load(path: str | Path, network=None) -> Zoo:
+def load(path: str | Path, method: Method | None = None) -> Zoo:
     """Read a zoo that :meth:`Zoo.save` wrote.
 
     Args:
       path: path of the npz file.
-      network: the user's own network if the zoo was trained with one, since functions cannot be stored.
+      method: the method if it is the user's own or has the user's own network, since functions cannot be stored.
 
     Raises:
-      ValueError: for a file that is damaged or whose arrays do not fit its network.
+      ValueError: for a file that is damaged or whose arrays do not fit its method.
     """
     header, arrays = read_arrays(path)
     if header.get("format") != _FORMAT:
         raise DamagedFile(f"{path}: needs a zoo of format {_FORMAT}, got {header.get('format')!r}")
     try:
-        return _unpacked(header, arrays, network, str(path))
+        return _unpacked(header, arrays, method, str(path))
     except (KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
         words = f"{type(error).__name__}: {error}"
         raise DamagedFile(f"{path}: needs the header and arrays of a zoo, got {words}") from None
 
 
-def _unpacked(header: dict, arrays: dict[str, np.ndarray], network, path: str) -> Zoo:
+def _unpacked(header: dict, arrays: dict[str, np.ndarray], method: Method | None, path: str) -> Zoo:
     """The zoo of a file's contents."""
-    config = _config(header["config"], network)
-    m = len(header["labels"])
-    shapes = jax.eval_shape(jax.vmap(config.network.init), jax.random.split(jax.random.key(0), m))
+    config = _config(header["config"], method)
+    method, m = config.method, len(header["labels"])
+    begin = jax.vmap(lambda key: method.params(method.begin(key)))
+    shapes = jax.eval_shape(begin, jax.random.split(jax.random.key(0), m))
     groups: dict[str, dict] = {"params": {}, "hyperparameters": {}, "losses": {}}
     for name, array in arrays.items():
-        group, _, rest = name.partition("/")
-        if rest:
+        group, slash, rest = name.partition("/")
+        if slash:
             groups[group][rest] = array
     return Zoo(
         config=config,
         params=with_leaves(shapes, groups["params"], path),
-        hyperparameters=_hyperparameters(config)(**groups["hyperparameters"]),
-        losses=Losses(**groups["losses"]),
+        hyperparameters=type(method.settings())(**groups["hyperparameters"]),
+        losses=method.losses(**groups["losses"]),
         stopped=arrays["stopped"],
         labels=tuple(header["labels"]),
         log_every=header["log_every"],
@@ -168,18 +173,20 @@ def _unpacked(header: dict, arrays: dict[str, np.ndarray], network, path: str) -
 
 
 def concatenate(zoos: Sequence[Zoo]) -> Zoo:
-    """The members of several zoos as one zoo; the network must be the same, and the first config is kept.
+    """The members of several zoos as one zoo; only objectives may differ, and the first config is kept.
 
     Raises:
-      ValueError: if the networks or the lengths of the loss curves differ.
+      ValueError: if the shapes of parameters, the losses or the numbers of blocks differ.
     """
     zoos = list(zoos)
     if not zoos or not all(isinstance(zoo, Zoo) for zoo in zoos):
         raise ValueError(f"zoos: needs at least one zoo, got {[type(zoo).__name__ for zoo in zoos]}")
     first = zoos[0]
     for zoo in zoos[1:]:
-        if zoo.config.network != first.config.network or zoo.losses.loss.shape[1] != first.losses.loss.shape[1]:
-            raise ValueError("zoos: need the same network and number of loss blocks to be concatenated")
+        name = first.config.method.trained[0]
+        same = zoo.config.method.alone(name) == first.config.method.alone(name)
+        if not same or zoo.losses[0].shape[1] != first.losses[0].shape[1]:
+            raise ValueError("zoos: need the same method and number of loss blocks to be concatenated")
     join = lambda *leaves: np.concatenate(leaves)  # noqa: E731
     return dataclasses.replace(
         first,
@@ -191,26 +198,23 @@ def concatenate(zoos: Sequence[Zoo]) -> Zoo:
     )
 
 
-def _config(description: dict, network) -> Config:
-    stored = description["network"]
-    if network is None:
-        if stored.get("type") == "Own":
-            raise ValueError(
-                f"network: this zoo was trained with the user's network {stored['name']!r}; pass it to load"
-            )
-        return restored(description)
-    network = as_network(network)
-    if network.image_shape is None:
-        network = dataclasses.replace(network, image_shape=tuple(stored["image_shape"]))
-    config = restored({**description, "network": None})
-    return dataclasses.replace(config, network=network)
+def _config(description: dict, method: Method | None) -> Config:
+    stored = description["method"]
+    if method is None:
+        try:
+            return restored(description)
+        except UnknownType as error:
+            words = "needs the method that this zoo was trained with; pass it to load"
+            raise ValueError(f"method: {words} ({error})") from None
+    method = method.resolved(tuple(stored["image_shape"]))
+    if describe(method) != stored:
+        odd = sorted(name for name, value in describe(method).items() if stored.get(name) != value)
+        raise ValueError(f"method: needs that of the zoo, got one with another {', '.join(odd)}")
+    return dataclasses.replace(restored({**description, "method": describe(_ANY)}), method=method)
 
 
-def _hyperparameters(config: Config) -> type:
-    name = config.objective if isinstance(config.objective, str) else config.objective[0]
-    if name not in OBJECTIVES:
-        return Hyperparameters
-    return type(OBJECTIVES[name].settings())
+# Stands in for a method that cannot be restored from its description.
+_ANY = Config().method
 
 
 def _is(value, wanted) -> bool:

@@ -12,8 +12,9 @@ import numpy as np
 from jaxdis.data import DATASETS
 from jaxdis.metrics import Metric
 from jaxdis.models.config import Config
+from jaxdis.models.encoding import code_shape
 from jaxdis.models.training.source import as_source
-from jaxdis.models.training.step import Program, begin, update
+from jaxdis.models.training.step import begin, update
 from jaxdis.models.training.train import resolved_config
 from jaxdis.study.definition import Study, Training, cells
 from jaxdis.study.run import status
@@ -54,22 +55,20 @@ def plan(study: Study, out: str | Path | None = None, *, extend: bool = False) -
     flops = dict.fromkeys(total, 0.0)
     disk = dict.fromkeys(total, 0.0)
     seconds = dict.fromkeys(total, 0.0)
-    known: dict[Config, tuple[float, int]] = {}
+    known: dict[Config, ModelCost] = {}
     for position, training in enumerate(study.trainings):
         share = sum(member.training == position for member in members)
         if training.config not in known:
-            known[training.config] = cost_of_update(training)
-        update_flops, parameters = known[training.config]
+            known[training.config] = model_cost(training)
+        model = known[training.config]
         samples = study.sampling.train + study.sampling.test * (1 + bool(training.held_out))
-        width = training.config.network.num_codes
-        flops["train"] += share * training.config.steps * update_flops
-        # An encoder's forward pass is about a sixth of an update: two networks, forward and twice that backward.
-        flops["encode"] += share * samples * update_flops / training.config.batch_size / 6
-        disk["train"] += share * (4 * parameters + 16 * training.config.steps / 100 + RECORD_BYTES)
+        flops["train"] += share * training.config.steps * model.update_flops
+        flops["encode"] += share * samples * model.image_flops
+        disk["train"] += share * (4 * model.parameters + 16 * training.config.steps / 100 + RECORD_BYTES)
         factors = len(DATASETS[training.config.data].space.sizes)
-        disk["encode"] += share * (samples * (8 * width + factors) + RECORD_BYTES)
+        disk["encode"] += share * (samples * (8 * model.width + factors) + RECORD_BYTES)
         disk["score"] += share * len(study.metrics) * RECORD_BYTES
-        seconds["score"] += share * score_seconds(study, width)
+        seconds["score"] += share * score_seconds(study, model.width)
     for kind in ("train", "encode"):
         seconds[kind] = flops[kind] / per_second
     left = {kind: 1 - done[kind] / total[kind] for kind in total}
@@ -85,18 +84,38 @@ def plan(study: Study, out: str | Path | None = None, *, extend: bool = False) -
     }
 
 
-def cost_of_update(training: Training) -> tuple[float, int]:
-    """Floating-point operations of one update of one member, as XLA counts them, and its number of parameters."""
-    source = as_source(np.zeros((2, *DATASETS[training.config.data].shape), np.uint8))
-    config = resolved_config(training.config, source)
-    program = Program.of(config)
+class ModelCost(NamedTuple):
+    """Floating-point operations of one update and of representing one image, parameters, and numbers per code."""
+
+    update_flops: float
+    image_flops: float
+    parameters: int
+    width: int
+
+
+def model_cost(training: Training) -> ModelCost:
+    """What one member of a training costs, as XLA counts it."""
+    source = as_source((np.zeros((2, *DATASETS[training.config.data].shape), np.uint8), np.zeros((2, 1), np.int32)))
+    method = resolved_config(training.config, source).method
     _, hyperparameters, _ = training.members()
     one = jax.tree.map(lambda column: jnp.float32(column[0]), hyperparameters)
     key = jax.random.key(0)
-    state = jax.eval_shape(lambda key: begin(program, key), key)
-    lowered = jax.jit(lambda state, key, one: update(program, state, key, one, source)).lower(state, key, one)
-    parameters = sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(state.params))
-    return float((lowered.cost_analysis() or {}).get("flops", 0.0)), parameters
+    state = jax.eval_shape(lambda key: begin(method, key), key)
+    params = jax.eval_shape(method.params, state.learner)
+    image = jax.ShapeDtypeStruct((1, *method.image_shape), np.float32)
+    update_flops = _flops(lambda state, key, one: update(method, state, key, one, source), state, key, one)
+    stacked = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((1, *leaf.shape), leaf.dtype), params)
+    return ModelCost(
+        update_flops,
+        _flops(method.represent, params, image),
+        sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(params)),
+        int(np.prod(code_shape(method, stacked))),
+    )
+
+
+def _flops(function, *arguments) -> float:
+    analysis = jax.jit(function).lower(*arguments).cost_analysis() or {}
+    return float(analysis.get("flops", 0.0))
 
 
 def score_seconds(study: Study, num_codes: int) -> float:

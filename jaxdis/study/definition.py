@@ -10,7 +10,7 @@ import numpy as np
 from jaxdis.data import DATASETS
 from jaxdis.evaluation.inputs import plan_of
 from jaxdis.metrics import Metric
-from jaxdis.models import Config, Members, members
+from jaxdis.models import Config, Members, Variant, members
 from jaxdis.models.config import describe
 from jaxdis.models.members import MOST_MEMBERS
 from jaxdis.study.store import cell_id
@@ -20,8 +20,8 @@ NUMERICS = 3
 
 # Fewer are too few to evaluate on; more would not fit into memory.
 FEWEST_SAMPLES, MOST_SAMPLES = 10, 10**8
-# Columns of a table of results that are no scores; settings of objectives and ``final_…`` losses come beside them.
-COLUMNS = frozenset({"id", "data", "objective", "seed", "held_out", "stopped"})
+# Columns of a table of results that are no scores; settings and ``final_…`` losses come beside them.
+COLUMNS = frozenset({"id", "data", "model", "seed", "held_out", "stopped"})
 
 Settings = tuple[tuple[str, tuple[float, ...]], ...]
 
@@ -32,7 +32,7 @@ class Training:
 
     Attributes:
       config: the settings that they share.
-      sweep: (objective, ((setting, values), …)), …: all combinations.
+      sweep: (variant, ((setting, values), …)), …: all combinations.
       seeds: for every combination.
       pool: train on this many images, drawn once from the data set; None draws new images for every batch.
       held_out: a combination of factor values, (name, class number) pairs, that is never trained on; metrics of novel
@@ -72,7 +72,7 @@ class Training:
         return cls(config, rows, seeds, pool, tuple((held_out or {}).items()), float(held_out_share))
 
     def members(self) -> Members:
-        found = members({name: dict(settings) for name, settings in self.sweep}, self.seeds)
+        found = members({name: dict(settings) for name, settings in self.sweep}, self.seeds, self.config.method)
         if not self.held_out:
             return found
         left_out = ", ".join(f"{name} {value}" for name, value in self.held_out)
@@ -141,6 +141,11 @@ class Study:
         plan = plan_of("all" if metrics is None else metrics)
         return cls(name, tuple(trainings), plan, **fields)
 
+    @property
+    def variants(self) -> dict[str, Variant]:
+        """What members are swept under, by the names in the column ``model``."""
+        return {name: row for training in self.trainings for name, row in training.config.method.variants.items()}
+
     def describe(self) -> dict:
         """The whole study as plain data, stored beside its results and compared on resume."""
         return {
@@ -176,7 +181,7 @@ class Member:
 
 
 def cells(study: Study) -> Iterator[Member]:
-    """Every member in order: trainings, then objectives, settings, seeds."""
+    """Every member in order: trainings, then variants, settings, seeds."""
     names = [name for name, _ in study.metrics]
     for position, training in enumerate(study.trainings):
         _, hyperparameters, labels = training.members()
@@ -188,7 +193,8 @@ def cells(study: Study) -> Iterator[Member]:
 
 
 def train_spec(training: Training, hyperparameters, label: dict, row: int) -> dict:
-    config = describe(dataclasses.replace(training.config, objective=label["objective"]))
+    method = training.config.method.alone(label["model"])
+    config = describe(dataclasses.replace(training.config, method=method))
     numbers = {name: float(column[row]) for name, column in zip(hyperparameters._fields, hyperparameters, strict=True)}
     return {
         "kind": "train",

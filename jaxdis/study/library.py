@@ -9,7 +9,7 @@ from jaxdis.evaluation.inputs import plan_of
 from jaxdis.metrics import METRICS, Direct
 from jaxdis.metrics.downstream import downstream_logistic
 from jaxdis.metrics.generalization import novel_combination
-from jaxdis.models import Config, Mlp
+from jaxdis.models import Config, Mlp, Vae
 from jaxdis.models.presets import LOCATELLO_SWEEP, locatello2020, mahon2024
 from jaxdis.spec import Spec
 from jaxdis.study.definition import Sampling, Study, Training
@@ -41,7 +41,7 @@ def quickstart(
         "beta_tc": {"beta": (2, 8), "learning_rate": 1e-3},
         "dip_ii": {"lambda_off_diagonal": (1, 20), "learning_rate": 1e-3},
     }
-    config = Config(data="dsprites", objective=tuple(sweep), network=Mlp(), steps=steps, estimator="locatello2020")
+    config = Config("dsprites", method=Vae(tuple(sweep), Mlp(), estimator="locatello2020"), steps=steps)
     return Study.of(
         "quickstart",
         [Training.of(config, sweep, seeds, pool=QUICK_POOL)],
@@ -136,7 +136,7 @@ def flaws(
         names, pairs = HELD_OUT[name]
         for pair, preset in itertools.product(pairs[:combinations], mahon2024(name, seeds=1, steps=steps)):
             config, pool = _with_network(preset.config, network, sources)
-            sweep = {config.objective: MAHON_SETTINGS[config.objective]}
+            sweep = {name: MAHON_SETTINGS[name] for name in config.method.trained}
             trainings.append(Training.of(config, sweep, seeds, pool, dict(zip(names, pair, strict=True))))
     return Study.of(
         "flaws",
@@ -153,7 +153,9 @@ def _with_network(config: Config, network: str, sources: Mapping[str, DataSource
     if network not in ("paper", "mlp"):
         raise ValueError(f"network: needs 'paper' or 'mlp', got {network!r}")
     config = dataclasses.replace(config, source=(sources or {}).get(config.data))
-    return (config, None) if network == "paper" else (dataclasses.replace(config, network=Mlp()), QUICK_POOL)
+    if network == "paper":
+        return config, None
+    return dataclasses.replace(config, method=dataclasses.replace(config.method, network=Mlp())), QUICK_POOL
 
 
 STUDIES: dict[str, Callable[..., Study]] = {"quickstart": quickstart, "sober_look": sober_look, "flaws": flaws}

@@ -81,9 +81,10 @@ def novel_samples_of(training: Training, sampling: Sampling) -> Factors:
     return space.wrap(space.only(dict(training.held_out)).sample(key, sampling.test))
 
 
-def member_zoo(store: Store, member: Member) -> models.Zoo:
+def member_zoo(study: Study, store: Store, member: Member) -> models.Zoo:
     """A trained member as a zoo of one."""
-    return models.load(store.path("train", member.train, ".npz"))
+    method = study.trainings[member.training].config.method
+    return models.load(store.path("train", member.train, ".npz"), method)
 
 
 def _seen(training: Training, **options):
@@ -139,7 +140,7 @@ def _encode(store: Store, study: Study, chosen: Sequence[Member]) -> None:
     """Posterior means and variances of the study's samples, rendered batch by batch for all members at once."""
     training = study.trainings[chosen[0].training]
     samples = samples_of(training, study.sampling)
-    zoo = concatenate([member_zoo(store, member) for member in chosen])
+    zoo = concatenate([member_zoo(study, store, member) for member in chosen])
     key = jax.random.key(study.sampling.seed)
     seen = zoo.encode(samples.train.values, render=samples.render, key=key)
     shared = {"factors": _small(samples.train)}

@@ -168,7 +168,7 @@ def _write_parquet(names: Sequence[str], rows: Sequence[dict], path: Path) -> No
 
 
 def _columns(rows: Sequence[dict], members: Sequence[Member]) -> list[str]:
-    """Column names in order: id, data, objective, its settings, seed and the rest of the label, losses, scores."""
+    """Column names in order: id, data, model, its settings, seed and the rest of the label, losses, scores."""
     settings = dict.fromkeys(name for member in members for name in member.label)
     after = [name for name in ("seed", "held_out") if name in settings]
     label = [name for name in settings if name not in after] + after

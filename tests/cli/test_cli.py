@@ -394,7 +394,7 @@ def test_a_narrow_terminal_shows_numbers(codes_file, capsys, monkeypatch):
         (("--beta", "nan"), "beta: needs numbers of at least 0, got nan"),
         (("--learning-rate", "-1"), "learning_rate: needs a number above 0, got -1.0"),
         (("--objective", "nonsense"), "objective: needs one of"),
-        (("--seeds", "0"), "members: needs at least one objective and one seed"),
+        (("--seeds", "0"), "members: needs at least one variant and one seed"),
         (("--steps", "0"), "steps: needs a whole number of at least 1, got 0"),
         (("--data", "nonsense"), "data: needs one of"),
     ],

@@ -12,7 +12,7 @@ from jaxdis.cli import main
 from jaxdis.data import DATASETS, DataSource, FactorSpace, sprite_variants
 from jaxdis.data.files import cars3d, mpi3d, smallnorb
 from jaxdis.data.source import sources_of
-from jaxdis.models import Config, Mlp
+from jaxdis.models import Config, Mlp, Vae
 from jaxdis.models.config import describe, restored
 from jaxdis.study import Sampling, Study, Training
 from jaxdis.study.definition import cells
@@ -89,7 +89,7 @@ def test_a_zoo_trains_on_a_file_resumes_after_a_move_and_refuses_another(source,
 
 
 def study_on(name, path) -> Study:
-    config = Config(name, DataSource.of(path), "beta", Mlp((8,), num_codes=3), steps=2, batch_size=4)
+    config = Config(name, DataSource.of(path), Vae("beta", Mlp((8,), num_codes=3), 4), steps=2)
     training = Training.of(config, {"beta": {"beta": 1}}, 2)
     return Study.of("files", [training], ("modularity",), sampling=Sampling(60, 30))
 

@@ -1,5 +1,7 @@
 """Tiny data and networks shared by the tests of models."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
@@ -22,12 +24,17 @@ def images() -> np.ndarray:
 
 @pytest.fixture
 def config() -> models.Config:
-    return models.Config(data="squares", network=SMALL, steps=12, batch_size=8)
+    return models.Config(data="squares", method=models.Vae(network=SMALL, batch_size=8), steps=12)
 
 
 @pytest.fixture
 def members() -> models.Members:
     return models.members({"beta": {"beta": [1.0, 4.0]}}, seeds=2)
+
+
+def changed(config: models.Config, **fields) -> models.Config:
+    """A config whose method has other fields."""
+    return dataclasses.replace(config, method=dataclasses.replace(config.method, **fields))
 
 
 def largest_difference(left, right) -> float:

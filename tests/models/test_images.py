@@ -54,7 +54,7 @@ def test_something_else_is_refused():
 @pytest.fixture(scope="module")
 def zoo():
     keys, hyper, labels = models.members({"beta": {"beta": [1.0]}}, seeds=1)
-    config = models.Config(data="any", network=models.Mlp((8,), 2), steps=2, batch_size=4)
+    config = models.Config(data="any", method=models.Vae(network=models.Mlp((8,), 2), batch_size=4), steps=2)
     return models.train(config, keys, hyper, labels=labels, data=np.random.default_rng(0).random((8, 4, 4, 1)))
 
 
@@ -72,7 +72,7 @@ def test_noise_follows_from_the_key_and_the_place_alone(zoo):
 def test_a_zoo_encodes_sets_that_draw_noise(name):
     space, render = DATASETS[name].make()
     keys, hyper, labels = models.members({"beta": {"beta": [1.0]}}, seeds=1)
-    config = models.Config(data=name, network=models.Mlp((8,), 2), steps=2, batch_size=4)
+    config = models.Config(data=name, method=models.Vae(network=models.Mlp((8,), 2), batch_size=4), steps=2)
     trained = models.train(config, keys, hyper, labels=labels)
     factors = np.asarray(space.sample(jax.random.key(0), 5))
     assert np.isfinite(trained.encode(factors, render=render).mean).all()

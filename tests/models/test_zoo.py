@@ -12,7 +12,7 @@ from jaxdis.files import DamagedFile, read_arrays, write_arrays
 from jaxdis.models import presets, traversal
 from jaxdis.models.config import describe, restored
 from jaxdis.models.networks import architectures
-from tests.models.conftest import same
+from tests.models.conftest import changed, same
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,9 @@ def zoo(images):
     sweep = {"beta": {"beta": [1.0, 4.0]}, "dip_i": {"lambda_off_diagonal": 5.0}}
     keys, hyper, labels = models.members(sweep, seeds=2)
     config = models.Config(
-        data="squares", objective=("beta", "dip_i"), network=models.Mlp((16,), 3), steps=20, batch_size=8
+        data="squares",
+        method=models.Vae(objective=("beta", "dip_i"), network=models.Mlp((16,), 3), batch_size=8),
+        steps=20,
     )
     return models.train(config, keys, hyper, labels=labels, data=images, log_every=5)
 
@@ -29,7 +31,7 @@ def test_encoding_is_the_networks_own_whatever_the_batch(zoo, images):
     posterior = zoo.encode(images, batch_size=7)
     assert posterior.mean.shape == posterior.variance.shape == (6, 40, 3)
     for i in range(6):
-        mean, log_variance = zoo.config.network.encode(zoo.export(i)["params"], jnp.asarray(images))
+        mean, log_variance = zoo.config.method.network.encode(zoo.export(i)["params"], jnp.asarray(images))
         np.testing.assert_allclose(posterior.mean[i], mean, atol=1e-5)
         np.testing.assert_allclose(posterior.variance[i], np.exp(log_variance), rtol=1e-5)
     np.testing.assert_allclose(zoo.encode(images).mean, posterior.mean, atol=1e-6)
@@ -64,7 +66,7 @@ def test_encoding_factors_with_a_renderer_is_encoding_their_images(zoo, images):
 
 def test_reconstruction_is_decoding_the_mean(zoo, images):
     made = zoo.reconstruct(images[:5])
-    logits = zoo.config.network.decode(zoo.export(2)["params"], jnp.asarray(zoo.encode(images[:5]).mean[2]))
+    logits = zoo.config.method.network.decode(zoo.export(2)["params"], jnp.asarray(zoo.encode(images[:5]).mean[2]))
     np.testing.assert_allclose(made[2], jax.nn.sigmoid(logits), atol=1e-6)
     sheet = traversal.reconstructions(zoo, images[:5])
     assert sheet.shape == (6, 5, 2, 8, 8, 1)
@@ -78,7 +80,7 @@ def test_a_traversal_moves_one_code_and_leaves_the_others(zoo, images):
     assert grid.shape == (6, 2, 3, 3, 8, 8, 1)
     codes = zoo.encode(images[:2]).mean[4, 1].copy()
     codes[2] = -1.5
-    logits = zoo.config.network.decode(zoo.export(4)["params"], jnp.asarray(codes[None]))
+    logits = zoo.config.method.network.decode(zoo.export(4)["params"], jnp.asarray(codes[None]))
     np.testing.assert_allclose(grid[4, 1, 2, 0], jax.nn.sigmoid(logits)[0], atol=1e-6)
 
 
@@ -87,7 +89,7 @@ def test_a_relative_traversal_is_in_standard_deviations(zoo, images):
     relative = traversal.traversals(zoo, images, values=[0.0, 1.0], relative=True)
     wanted = codes[0, 7].copy()
     wanted[1] = codes[0, :, 1].mean() + codes[0, :, 1].std()
-    logits = zoo.config.network.decode(zoo.export(0)["params"], jnp.asarray(wanted[None]))
+    logits = zoo.config.method.network.decode(zoo.export(0)["params"], jnp.asarray(wanted[None]))
     np.testing.assert_allclose(relative[0, 7, 1, 1], jax.nn.sigmoid(logits)[0], atol=1e-5)
     with pytest.raises(ValueError, match="at least 2 images"):
         traversal.traversals(zoo, images[:1], relative=True)
@@ -95,9 +97,9 @@ def test_a_relative_traversal_is_in_standard_deviations(zoo, images):
 
 def test_members_are_picked_by_index_slice_and_label(zoo, images):
     assert len(zoo) == 6
-    assert zoo[1].labels == ({"objective": "beta", "beta": 1.0, "seed": 1},)
+    assert zoo[1].labels == ({"model": "beta", "beta": 1.0, "seed": 1},)
     assert same(zoo[2:4], zoo.select(beta=4.0))
-    assert zoo.select(objective="dip_i", seed=[1]).labels == (zoo.labels[5],)
+    assert zoo.select(model="dip_i", seed=[1]).labels == (zoo.labels[5],)
     np.testing.assert_array_equal(zoo[-1].encode(images).mean[0], zoo.encode(images).mean[5])
     assert same(models.concatenate([zoo[:2], zoo[2:]]), zoo)
     with pytest.raises(ValueError, match="needs a label among"):
@@ -155,7 +157,7 @@ def test_an_altered_array_fails_the_checksum(zoo, tmp_path):
 
 
 def test_a_zoo_whose_arrays_do_not_fit_its_network_is_refused(zoo, tmp_path):
-    other = dataclasses.replace(zoo, config=dataclasses.replace(zoo.config, network=models.Mlp((17,), 3, (8, 8, 1))))
+    other = dataclasses.replace(zoo, config=changed(zoo.config, network=models.Mlp((17,), 3, (8, 8, 1))))
     other.save(tmp_path / "zoo.npz")
     with pytest.raises(DamagedFile, match="needs float32"):
         models.load(tmp_path / "zoo.npz")
@@ -191,8 +193,10 @@ def test_an_exported_member_is_a_flax_tree_for_ordinary_convolutions(images):
         channels=(4, 4), kernels=(4, 2), hidden=(8,), decoder_hidden=(8,), decoder_channels=(4, 4), num_codes=3
     )
     keys, hyper, _ = models.members({"beta": {}})
-    zoo = models.train(models.Config(network=network, steps=3, batch_size=8), keys, hyper, data=images)
-    module = architectures.module(dataclasses.replace(zoo.config.network, compute="conv"))
+    zoo = models.train(
+        models.Config(method=models.Vae(network=network, batch_size=8), steps=3), keys, hyper, data=images
+    )
+    module = architectures.module(dataclasses.replace(zoo.config.method.network, compute="conv"))
     mean, _ = module.apply(zoo.export(0), jnp.asarray(images), method="encode")
     np.testing.assert_allclose(mean, zoo.encode(images).mean[0], atol=1e-5)
 

@@ -8,9 +8,9 @@ import pytest
 from jaxdis import METRICS
 from jaxdis.data import DATASETS
 from jaxdis.data.regions import RandomCells
-from jaxdis.models import Config, Mlp
+from jaxdis.models import Config, Mlp, Vae
 from jaxdis.study import Sampling, Study, Training, make
-from jaxdis.study.cost import SCORE_SECONDS, cost_of_update, plan
+from jaxdis.study.cost import SCORE_SECONDS, model_cost, plan
 from jaxdis.study.definition import cells, metric_of
 from jaxdis.study.library import STUDIES
 from jaxdis.study.run import run
@@ -21,7 +21,7 @@ PAIR = {"shape": 1, "scale": 3}
 
 
 def held_out(**fields) -> Study:
-    config = Config(network=Mlp((8,), num_codes=3), steps=2, batch_size=4)
+    config = Config(method=Vae(network=Mlp((8,), num_codes=3), batch_size=4), steps=2)
     training = Training.of(config, {"beta": {"beta": 1}}, 1, pool=64, held_out=PAIR)
     return Study.of("held_out", [training], ("mig",), sampling=Sampling(400, 200), **fields)
 
@@ -90,7 +90,10 @@ def test_the_plan_counts_cells_bytes_and_operations(tmp_path):
     study = tiny()
     widths = [64 * 64, 8, 2 * 3], [3, 8, 64 * 64]
     products = sum(a * b for layers in widths for a, b in zip(layers, layers[1:], strict=False))
-    flops, parameters = cost_of_update(study.trainings[0])
+    flops, of_image, parameters, width = model_cost(study.trainings[0])
+    encoder = sum(a * b for a, b in zip(widths[0], widths[0][1:], strict=False))
+    assert width == 3
+    assert 2 * encoder <= of_image < 2.1 * encoder
     assert parameters == products + sum(sum(layers[1:]) for layers in widths)
     # Six operations a weight and image, less the gradient of the image; Adam's fifteen or so a weight, over 4 images.
     assert 4 < flops / (4 * products) < 12
@@ -114,7 +117,7 @@ def test_measured_times_are_of_metrics_that_exist():
     assert costly > 50 * light
 
 
-@pytest.mark.parametrize("name", ["seed", "id", "objective", "beta", "final_loss"])
+@pytest.mark.parametrize("name", ["seed", "id", "model", "beta", "final_loss"])
 def test_a_metric_is_not_called_like_a_column(name):
     training = Training.of(Config(), {"beta": {"beta": [1.0]}}, 1)
     with pytest.raises(ValueError, match=f"metrics: needs names other than those of columns.*got '{name}'"):

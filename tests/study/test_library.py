@@ -23,7 +23,7 @@ def test_flaws_holds_out_reads_out_and_correlates(tmp_path):
         network="mlp",
     )
     rows = list(csv.DictReader(run(study, tmp_path).read_text().splitlines()))
-    assert [row["objective"] for row in rows] == ["beta", "beta_tc", "factor"]
+    assert [row["model"] for row in rows] == ["beta", "beta_tc", "factor"]
     assert {row["held_out"] for row in rows} == {"scale 0, shape 0"}
     for row in rows:
         assert 0 <= float(row["novel_combination"]) <= 1
@@ -46,7 +46,7 @@ def test_the_sober_look_is_six_by_six():
     study = sober_look(seeds=2, data=("dsprites",))
     labels = [label for training in study.trainings for label in training.members().labels]
     assert len(labels) == 6 * 6 * 2
-    assert len({label["objective"] for label in labels}) == 6
+    assert len({label["model"] for label in labels}) == 6
 
 
 @pytest.mark.parametrize("name", STUDIES)
@@ -64,6 +64,6 @@ def test_unknown_data_and_networks_are_refused():
 
 
 def test_settings_are_told_apart_by_all_columns():
-    columns = {"objective": ["a", "a"], "beta": [1.0, 2.0], "seed": [0, 0], "mig": [0.1, 0.2]}
+    columns = {"model": ["a", "a"], "beta": [1.0, 2.0], "seed": [0, 0], "mig": [0.1, 0.2]}
     table = {name: np.array(values) for name, values in columns.items()}
     assert len(set(settings_of(table))) == 2

@@ -5,7 +5,7 @@ import csv
 import numpy as np
 import pytest
 
-from jaxdis.models import Config, Mlp
+from jaxdis.models import Config, Mlp, Vae
 from jaxdis.study import Sampling, Store, Study, Training
 from jaxdis.study.report.report import write_report
 from jaxdis.study.run import run
@@ -14,7 +14,7 @@ from jaxdis.study.run import run
 @pytest.mark.parametrize(("pool", "held_out"), [(None, None), (32, {"shape": 1, "scale": 3})], ids=["anew", "pool"])
 @pytest.mark.parametrize("data", ["color_dsprites", "noisy_dsprites"])
 def test_a_noisy_set_is_trained_encoded_and_scored(data, pool, held_out, tmp_path):
-    config = Config(data=data, network=Mlp((8,), num_codes=3), steps=2, batch_size=4)
+    config = Config(data=data, method=Vae(network=Mlp((8,), num_codes=3), batch_size=4), steps=2)
     training = Training.of(config, {"beta": {"beta": (1, 4)}}, 1, pool=pool, held_out=held_out)
     study = Study.of("noisy", [training], ("mig", "med"), sampling=Sampling(64, 32))
     rows = list(csv.DictReader(run(study, tmp_path / "a").read_text().splitlines()))

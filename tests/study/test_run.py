@@ -31,7 +31,7 @@ def finished(tmp_path_factory):
 def test_every_member_has_a_row_with_its_settings_losses_and_scores(finished):
     out, table = finished
     rows = list(csv.DictReader(table.decode().splitlines()))
-    assert [row["objective"] for row in rows] == ["beta", "beta", "dip_ii"]
+    assert [row["model"] for row in rows] == ["beta", "beta", "dip_ii"]
     assert [row["beta"] for row in rows] == ["1", "4", ""] or [row["beta"] for row in rows] == ["1.0", "4.0", ""]
     for row in rows:
         assert float(row["mig"]) >= 0
@@ -171,7 +171,7 @@ def test_a_member_alone_is_a_zoo_of_one(finished):
     out, _ = finished
     study = tiny()
     member = next(iter(cells(study)))
-    zoo = make.member_zoo(Store(out), member)
+    zoo = make.member_zoo(study, Store(out), member)
     assert len(zoo) == 1
     arrays = Store(out).arrays("encode", member.encode)
     factors, _, render = make.samples_of(study.trainings[0], study.sampling)

@@ -1,11 +1,11 @@
 """A study that takes seconds: two members of a tiny network, three updates, 128 samples."""
 
-from jaxdis.models import Config, Mlp
+from jaxdis.models import Config, Mlp, Vae
 from jaxdis.study import Sampling, Study, Training
 
 
 def tiny(steps: int = 3, seeds: int = 1, metrics=("mig", "med"), **fields) -> Study:
     sweep = {"beta": {"beta": (1, 4)}, "dip_ii": {"lambda_off_diagonal": 5}}
-    config = Config(objective=tuple(sweep), network=Mlp((8,), num_codes=3), steps=steps, batch_size=4)
+    config = Config(method=Vae(objective=tuple(sweep), network=Mlp((8,), num_codes=3), batch_size=4), steps=steps)
     training = Training.of(config, sweep, seeds, pool=64)
     return Study.of("tiny", [training], metrics, sampling=Sampling(128, 64), **fields)

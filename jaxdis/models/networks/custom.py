@@ -7,7 +7,7 @@ and ``decode(params, codes [n, d]) → logits [n, h, w, c]`` is a network. :clas
     def encode(params, images): return jnp.split(images.reshape(-1, 256) @ params["in"], 2, axis=1)
     def decode(params, codes): return (codes @ params["out"]).reshape(-1, 16, 16, 1)
 
-    config = jaxdis.models.Config(network=Own(init, encode, decode, name="linear"))
+    config = jaxdis.models.Config(method=jaxdis.models.Vae(network=Own(init, encode, decode, name="linear")))
 
 A flax nnx module is split once into its graph, which is static, and its state, which is the parameters:
 

@@ -22,7 +22,7 @@ class Terms:
       step: ``[]`` int32, updates done before this one.
       discriminator_logits: ``[n, 2]``, of ``codes`` (class 0: joint, class 1: product of marginals); None without a
         discriminator.
-      num_data: size of the data set, which estimators of total correlation need.
+      num_data: size of the data set, which estimators of total correlation need; None: infinite.
       estimator: estimator of total correlation.
     """
 
@@ -32,7 +32,7 @@ class Terms:
     codes: Float[Array, "n d"]
     step: Array
     discriminator_logits: Array | None = None
-    num_data: int = dataclasses.field(default=1, metadata={"static": True})
+    num_data: int | None = dataclasses.field(default=1, metadata={"static": True})
     estimator: Estimator = dataclasses.field(default="mss", metadata={"static": True})
 
 

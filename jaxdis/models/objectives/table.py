@@ -17,50 +17,29 @@ sweeping them compiles once. To add an objective, write
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from jaxdis.models.objectives.losses import Hyperparameters, Terms, regularized, with_discriminator
+from jaxdis.models.variant import About, Variant
 from jaxdis.typing import Array
 
 Number = int | float
 
 
 @dataclasses.dataclass(frozen=True)
-class About:
-    """The description of a row.
-
-    Attributes:
-      title: the name in full.
-      summary: one sentence.
-      references: keys of :data:`jaxdis.references.REFERENCES`, the defining paper first.
-      settings: the meaning of each argument of an objective.
-    """
-
-    title: str
-    summary: str
-    references: tuple[str, ...]
-    settings: Mapping[str, str] = dataclasses.field(default_factory=dict)
-
-
-@dataclasses.dataclass(frozen=True)
-class Objective:
+class Objective(Variant):
     """A row of :data:`OBJECTIVES`.
 
     Attributes:
-      settings: keyword arguments named as in the paper, with its defaults → the hyperparameters of ``loss``, any
-        NamedTuple of numbers with a field ``learning_rate`` (and ``discriminator_learning_rate`` with a discriminator).
-      swept: the argument of ``settings`` that studies sweep.
+      settings: as in :class:`~jaxdis.models.variant.Variant`; the NamedTuple has a field ``learning_rate`` (and
+        ``discriminator_learning_rate`` with a discriminator).
       loss: pure, of :class:`~jaxdis.models.objectives.losses.Terms` and the hyperparameters of one member.
       discriminator: whether a discriminator is trained beside the autoencoder.
-      about: description for readers, which is not part of what is computed.
     """
 
-    settings: Callable[..., Any]
-    swept: str
     loss: Callable[[Terms, Any], Array] = regularized
     discriminator: bool = False
-    about: About | None = dataclasses.field(default=None, compare=False)
 
 
 def beta(*, beta: Number = 4.0, learning_rate: Number = 1e-4, warmup_steps: Number = 0.0) -> Hyperparameters:

@@ -69,9 +69,12 @@ def decompose(
     return Decomposition(own - joint, joint - marginals, marginals - prior)
 
 
-def estimable(n: int, num_data: int, estimator: Estimator) -> bool:
-    """Whether the estimator has weights for ``n`` of ``num_data`` samples: the stratified ones need 2 ≤ n ≤ N."""
-    return estimator in ("locatello2020", "mws") or 2 <= n <= num_data
+def estimable(n: int, num_data: int | None, estimator: Estimator) -> bool:
+    """Whether the estimator has weights for ``n`` of ``num_data`` samples (None: infinitely many).
+
+    ``locatello2020`` uses none, ``mws`` needs a finite data set, and the stratified ones also need 2 ≤ n ≤ N.
+    """
+    return estimator == "locatello2020" or (num_data is not None and (estimator == "mws" or 2 <= n <= num_data))
 
 
 def _log_weights(n: int, num_data: int, estimator: Estimator) -> np.ndarray:

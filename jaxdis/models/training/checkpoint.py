@@ -19,7 +19,6 @@ from jaxdis.files import (
     write_arrays,
     write_json,
 )
-from jaxdis.models.objectives.losses import Losses
 from jaxdis.models.training.step import State
 
 _KEPT = 2
@@ -68,12 +67,12 @@ class Checkpoints:
             )
         return cls(directory, identity)
 
-    def save(self, state: State, losses: list[Losses], done: int) -> None:
+    def save(self, state: State, losses: list, done: int) -> None:
         """Write one checkpoint and remove those before the previous one.
 
         Args:
           state: leaves ``[m, …]`` on the host.
-          losses: one entry per block, with fields ``[m]``.
+          losses: one NamedTuple per block, with fields ``[m]``.
           done: updates done.
         """
         if self._directory is None:
@@ -84,25 +83,26 @@ class Checkpoints:
         for path in _paths(self._directory)[_KEPT:]:
             path.unlink(missing_ok=True)
 
-    def last(self, shapes: State) -> tuple[State, list[Losses], int] | None:
+    def last(self, shapes: State, kind: type) -> tuple[State, list, int] | None:
         """The newest valid checkpoint of this run; damaged and foreign ones are skipped with a warning.
 
         Args:
           shapes: shapes and dtypes that the state must have.
+          kind: NamedTuple of the losses.
 
         Returns:
           State, losses and updates done, as in :meth:`save`; None if there is no valid checkpoint.
         """
         for path in _paths(self._directory):
             try:
-                return self._read(path, shapes)
+                return self._read(path, shapes, kind)
             except DamagedFile as error:
                 warnings.warn(f"checkpoint skipped: {error}", stacklevel=3)
             except FileNotFoundError:  # another process has removed it meanwhile
                 continue
         return None
 
-    def _read(self, path: Path, shapes: State):
+    def _read(self, path: Path, shapes: State, kind: type):
         header, arrays = read_arrays(path)
         if header.get("identity") != json.loads(json.dumps(self._identity)):
             raise DamagedFile(f"{path}: belongs to another run")
@@ -111,10 +111,10 @@ class Checkpoints:
             raise DamagedFile(f"{path}: needs the number of updates in its name, got {done!r}")
         state = {name.removeprefix("state/"): a for name, a in arrays.items() if name.startswith("state/")}
         members, blocks = self._identity["members"], -(-done // self._identity["log_every"])
-        curves = [arrays.get(f"losses/{name}") for name in Losses._fields]
+        curves = [arrays.get(f"losses/{name}") for name in kind._fields]
         if any(curve is None or curve.shape != (blocks, members) for curve in curves):
             raise DamagedFile(f"{path}: needs losses of shape {(blocks, members)}")
-        losses = [Losses(*block) for block in zip(*curves, strict=True)]
+        losses = [kind(*block) for block in zip(*curves, strict=True)]
         return with_leaves(shapes, state, str(path)), losses, done
 
     def _path(self, done: int) -> Path:
@@ -146,8 +146,8 @@ def _updates(path: Path) -> int:
     return int(path.stem.removeprefix("step_"))
 
 
-def _columns(losses: list[Losses]) -> dict[str, tuple]:
-    return dict(zip(Losses._fields, zip(*losses, strict=True), strict=True))
+def _columns(losses: list) -> dict[str, tuple]:
+    return dict(zip(losses[0]._fields, zip(*losses, strict=True), strict=True))
 
 
 def _short(value) -> str:

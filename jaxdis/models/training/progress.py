@@ -26,10 +26,10 @@ class Progress:
 
 
 def summary(losses) -> str:
-    """``loss 61.2 (reconstruction 40.1, KL 21.1)``: medians over finite members, and how many have stopped."""
-    finite = np.isfinite(losses.loss)
+    """``loss 61.2, reconstruction 40.1``: medians over finite members, and how many have stopped."""
+    finite = np.isfinite(np.stack(losses)).all(0)
     if not finite.any():
         return "no member has a finite loss"
-    loss, reconstruction, kl = (np.median(field[finite]) for field in (losses.loss, losses.reconstruction, losses.kl))
-    stopped = f", {(~finite).sum()} stopped" if (~finite).any() else ""
-    return f"loss {loss:.4g} (reconstruction {reconstruction:.4g}, KL {kl:.4g}{stopped})"
+    medians = {name: np.median(field[finite]) for name, field in losses._asdict().items() if np.any(field[finite])}
+    stopped = [f"{(~finite).sum()} stopped"] if (~finite).any() else []
+    return ", ".join([f"{name} {median:.4g}" for name, median in medians.items()] + stopped)

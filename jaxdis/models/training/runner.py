@@ -3,16 +3,15 @@
 import dataclasses
 import functools
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import numpy as np
 
 from jaxdis.executor import Layout, members_that_fit
-from jaxdis.models.config import Config
-from jaxdis.models.networks.architectures import Convolutional
-from jaxdis.models.objectives.losses import Losses
+from jaxdis.models.methods.method import Method
 from jaxdis.models.training.source import Source
-from jaxdis.models.training.step import Program, State, begin, run_block
+from jaxdis.models.training.step import State, begin, run_block
 
 # Share of a device's free memory that members running together may fill.
 _SHARE = 0.6
@@ -24,7 +23,7 @@ class Runner:
     """The members of a zoo on their devices.
 
     Args:
-      program: what all members run.
+      method: what all members run, resolved.
       keys: ``[m]`` typed keys.
       hyperparameters: NamedTuple of ``[m]``.
       source: images.
@@ -36,7 +35,7 @@ class Runner:
 
     def __init__(
         self,
-        program: Program,
+        method: Method,
         keys,
         hyperparameters,
         source: Source,
@@ -44,9 +43,9 @@ class Runner:
         execution: str = "auto",
         members_at_once: int | None = None,
     ):
-        self.program = program
         self.num_members = len(keys)
         self.layout = Layout.over(devices, self.num_members)
+        self.method = method.tuned(self.layout.devices[0].platform)
         self._keys, self._hyperparameters = self.layout.place((keys, hyperparameters))
         self._source = self.layout.share(source)
         on_cpu = self.layout.devices[0].platform == "cpu"
@@ -55,13 +54,17 @@ class Runner:
 
     def begin(self) -> State:
         """All members before their first update."""
-        return _begin(self.program, self.layout, self._keys)
+        return _begin(self.method, self.layout, self._keys)
 
-    def advance(self, state: State, count: int) -> tuple[State, Losses]:
+    def advance(self, state: State, count: int) -> tuple[State, Any]:
         """``count`` updates of every member and their mean losses, ``[m]`` on the host. The state is donated."""
         members = (self._keys, self._hyperparameters)
-        state, losses = _advance(self.program, self.layout, state, members, self._source, np.int32(count))
+        state, losses = _advance(self.method, self.layout, state, members, self._source, np.int32(count))
         return state, self.gathered(losses)
+
+    def params(self, state: State) -> Any:
+        """What the members represent images with, ``[m, …]``."""
+        return _params(self.method, self.layout, state.learner)
 
     def placed(self, state: State) -> State:
         """A state with leaves ``[m, …]``, such as that of a checkpoint, on the devices."""
@@ -73,7 +76,7 @@ class Runner:
 
     def shapes(self) -> State:
         """Shapes and dtypes of the state of the ``m`` members."""
-        shapes = jax.eval_shape(functools.partial(_begin, self.program, self.layout), self._keys)
+        shapes = jax.eval_shape(functools.partial(_begin, self.method, self.layout), self._keys)
         return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((self.num_members, *leaf.shape[1:]), leaf.dtype), shapes)
 
     def memory(self, at_once: int = 1) -> int:
@@ -83,8 +86,8 @@ class Runner:
         members = jax.tree.map(
             lambda leaf: jax.ShapeDtypeStruct((m, *leaf.shape[1:]), leaf.dtype), (self._keys, self._hyperparameters)
         )
-        state = jax.eval_shape(functools.partial(_begin, self.program, layout), members[0])
-        lowered = _advance.lower(self.program, layout, state, members, self._source, np.int32(1))
+        state = jax.eval_shape(functools.partial(_begin, self.method, layout), members[0])
+        lowered = _advance.lower(self.method, layout, state, members, self._source, np.int32(1))
         return lowered.compile().memory_analysis().temp_size_in_bytes
 
     def _most_at_once(self) -> int:
@@ -97,21 +100,19 @@ class Runner:
         return members_that_fit(int(_SHARE * free), self.memory(1), most)
 
 
-def default_micro_batch(config: Config, platform: str) -> int | None:
-    """Images per micro-batch: 4 for convolutions as matrix products on CPU (measured), else the whole batch."""
-    network = config.network
-    small = platform == "cpu" and isinstance(network, Convolutional) and network.compute == "matmul"
-    return 4 if small and config.batch_size % 4 == 0 and config.batch_size > 4 else None
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _begin(method: Method, layout: Layout, keys) -> State:
+    return layout.map(lambda key, _: begin(method, key), keys)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
-def _begin(program: Program, layout: Layout, keys) -> State:
-    return layout.map(lambda key, _: begin(program, key), keys)
+def _params(method: Method, layout: Layout, learners) -> Any:
+    return layout.map(lambda learner, _: method.params(learner), learners)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1), donate_argnums=2)
-def _advance(program: Program, layout: Layout, state: State, members, source: Source, count) -> tuple[State, Losses]:
+def _advance(method: Method, layout: Layout, state: State, members, source: Source, count) -> tuple[State, Any]:
     def block(member, shared):
-        return run_block(program, *member, *shared)
+        return run_block(method, *member, *shared)
 
     return layout.map(block, (state, *members), (source, count))

@@ -2,7 +2,6 @@
 
 import dataclasses
 import hashlib
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -10,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdis.arrays import as_numpy
-from jaxdis.models.images import Images, checked_images, unit_images
-from jaxdis.typing import Array, Float
+from jaxdis.models.images import Images, checked_images, noise_key, unit_images
+from jaxdis.typing import Array, Float, Int, Num
 
 
 @jax.tree_util.register_dataclass
@@ -23,20 +22,37 @@ class Source:
     sources of the same kind share one program.
 
     Attributes:
-      arrays: the tables of the renderer, or the images.
-      draw: ``(arrays, key, n) → images [n, h, w, c]``, float32 in [0, 1]; hashable.
-      num_data: number of distinct images, which estimators of total correlation need.
+      arrays: the tables of the renderer, or the images (and their factors).
+      draw: how examples are drawn from the arrays; hashable.
+      num_data: number of distinct images, which estimators of total correlation need; None: infinitely many.
       image_shape: ``(height, width, channels)``.
+      num_factors: number of factors of an example; None for images without factors.
     """
 
     arrays: Any
-    draw: Callable = dataclasses.field(metadata={"static": True})
-    num_data: int = dataclasses.field(metadata={"static": True})
+    draw: "_FromLattice | _FromArray" = dataclasses.field(metadata={"static": True})
+    num_data: int | None = dataclasses.field(metadata={"static": True})
     image_shape: tuple[int, int, int] = dataclasses.field(metadata={"static": True})
+    num_factors: int | None = dataclasses.field(default=None, metadata={"static": True})
+
+    @property
+    def is_finite_list(self) -> bool:
+        """Whether the images are an array, rather than what a renderer draws."""
+        return isinstance(self.draw, _FromArray)
 
     def images(self, key, n: int) -> Float[Array, "n h w c"]:
         """``n`` images, float32 in [0, 1]."""
-        return self.draw(self.arrays, key, n)
+        return self.draw(self.arrays, key, n)[0]
+
+    def examples(self, key, n: int, among: int | None = None) -> tuple[Float[Array, "n h w c"], Num[Array, "n k"]]:
+        """``n`` images and their factors; with ``among``, of the first that many examples of :meth:`at`."""
+        if among is None:
+            return self.draw(self.arrays, key, n)
+        return self.at(jax.random.randint(key, (n,), 0, among))
+
+    def at(self, places: Int[Array, " n"]) -> tuple[Float[Array, "n h w c"], Num[Array, "n k"] | None]:
+        """Examples of a fixed sequence, the same for every member: the array in its order, or a renderer's draws."""
+        return self.draw.at(self.arrays, places)
 
 
 def as_source(data) -> Source:
@@ -45,7 +61,8 @@ def as_source(data) -> Source:
     Args:
       data: ``(space, render)``, with ``space.sample(key, n) → factors [n, k]`` and a pure ``render(factors, key) →
         images [n, h, w, c]`` in [0, 1] or uint8; or an array of images ``[n, h, w, c]`` (or ``[n, h, w]`` for one
-        channel), uint8 in 0…255, bool, or real numbers in [0, 1]; or a :class:`Source`.
+        channel), uint8 in 0…255, bool, or real numbers in [0, 1]; or ``(images, factors [n, k])``; or a
+        :class:`Source`.
 
     Raises:
       ValueError: naming what is needed and what was passed.
@@ -54,6 +71,8 @@ def as_source(data) -> Source:
         return data
     if isinstance(data, tuple) and len(data) == 2 and callable(data[1]):
         return _rendered(*data)
+    if isinstance(data, tuple) and len(data) == 2:
+        return _stored(as_numpy(data[0], "data"), as_numpy(data[1], "factors"))
     return _stored(as_numpy(data, "data"))
 
 
@@ -74,9 +93,15 @@ class _FromLattice:
 
     space: Any
 
-    def __call__(self, arrays: Images, key, n: int) -> Array:
+    def __call__(self, arrays: Images, key, n: int) -> tuple[Array, Array]:
         factor_key, render_key = jax.random.split(key)
-        return unit_images(arrays(self.space.sample(factor_key, n), render_key))
+        factors = self.space.sample(factor_key, n)
+        return unit_images(arrays(factors, render_key)), factors
+
+    def at(self, arrays: Images, places) -> tuple[Array, Array]:
+        keys = jax.vmap(jax.random.fold_in, (None, 0))(jax.random.key(0), places)
+        factors = jax.vmap(lambda key: self.space.sample(key, 1)[0])(keys)
+        return unit_images(arrays.apart(factors, jax.vmap(noise_key)(keys))), factors
 
     def identity(self, arrays) -> str:
         return f"{self.space!r} {_named(Images.of(arrays).renderer)}"
@@ -86,30 +111,41 @@ class _FromLattice:
 class _FromArray:
     num_images: int
 
-    def __call__(self, arrays, key, n: int) -> Array:
-        return unit_images(arrays[jax.random.randint(key, (n,), 0, self.num_images)])
+    def __call__(self, arrays, key, n: int) -> tuple[Array, Array | None]:
+        return self.at(arrays, jax.random.randint(key, (n,), 0, self.num_images))
+
+    def at(self, arrays, places) -> tuple[Array, Array | None]:
+        images, factors = arrays
+        places = places % self.num_images
+        return unit_images(images[places]), None if factors is None else factors[places]
 
     def identity(self, arrays) -> str:
         return "array"
 
 
 def _rendered(space, render) -> Source:
-    if not callable(getattr(space, "sample", None)) or not hasattr(space, "num_cells"):
+    continuous = bool(getattr(space, "continuous", ()))
+    if not callable(getattr(space, "sample", None)) or not (continuous or hasattr(space, "num_cells")):
         raise ValueError(
             f"data: needs a space with sample and num_cells beside the renderer, got {type(space).__name__}"
         )
+    num_data = None if continuous else int(space.num_cells)
     draw, arrays = _FromLattice(space), Images.of(render)
-    images = jax.eval_shape(lambda arrays, key: draw(arrays, key, 2), arrays, jax.random.key(0))
+    images, factors = jax.eval_shape(lambda arrays, key: draw(arrays, key, 2), arrays, jax.random.key(0))
     if images.ndim != 4:
         raise ValueError(
             f"data: needs a renderer that returns [n, height, width, channels], got shape {images.shape} for n = 2"
         )
-    return Source(arrays, draw, int(space.num_cells), images.shape[1:])
+    return Source(arrays, draw, num_data, images.shape[1:], factors.shape[1])
 
 
-def _stored(array: np.ndarray) -> Source:
+def _stored(array: np.ndarray, factors: np.ndarray | None = None) -> Source:
     images = checked_images(array, "data")
-    return Source(jnp.asarray(images), _FromArray(images.shape[0]), images.shape[0], images.shape[1:])
+    n = len(images)
+    if factors is not None and (factors.ndim != 2 or len(factors) != n or factors.dtype.kind not in "iuf"):
+        raise ValueError(f"factors: needs numbers [{n}, k], one row per image, got {factors.shape} {factors.dtype}")
+    arrays = (jnp.asarray(images), None if factors is None else jnp.asarray(factors))
+    return Source(arrays, _FromArray(n), n, images.shape[1:], None if factors is None else factors.shape[1])
 
 
 def _named(render) -> str:

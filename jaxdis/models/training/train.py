@@ -14,16 +14,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdis.models.config import Config, describe, objective_of
+from jaxdis.models.config import Config, describe
 from jaxdis.models.members import checked_members
-from jaxdis.models.networks.custom import as_network
-from jaxdis.models.objectives.losses import Losses
-from jaxdis.models.objectives.total_correlation import estimable
 from jaxdis.models.training.checkpoint import Checkpoints
 from jaxdis.models.training.progress import Progress
-from jaxdis.models.training.runner import Runner, default_micro_batch
+from jaxdis.models.training.runner import Runner
 from jaxdis.models.training.source import Source, as_source, fingerprint
-from jaxdis.models.training.step import Program, begin, run_block
+from jaxdis.models.training.step import begin, run_block
 from jaxdis.models.zoo import Zoo
 from jaxdis.options import Count, checked, checked_devices
 from jaxdis.typing import Array
@@ -33,29 +30,30 @@ class Trained(NamedTuple):
     """One member after training.
 
     Attributes:
-      params: the network's parameters.
-      losses: :class:`Losses` of ``[blocks]``, means over blocks.
-      stopped: the update whose loss or gradient was not finite, or −1.
+      params: what the method represents images with.
+      losses: the method's losses ``[blocks]``, means over blocks.
+      stopped: the update that was not finite, or −1.
     """
 
     params: Any
-    losses: Losses
+    losses: Any
     stopped: Array
 
 
 @checked
-def make_train(config: Config, data=None, *, log_every: Count = 100, micro_batch: Count | None = None) -> Callable:
+def make_train(config: Config, data=None, *, log_every: Count | None = None) -> Callable:
     """``train(key, hyperparameters) → Trained``: a pure function, which can be jitted, vmapped and sharded.
 
     Args:
       config: what to train.
       data: as in :func:`train`. The tables of a renderer or an array of images become constants of the program.
-      log_every: updates per entry of the losses, which are means; the last block may be shorter.
-      micro_batch: images per micro-batch, a divisor of the batch size; None: the whole batch.
+      log_every: updates per entry of the losses, which are means; the last block may be shorter. None: the method's
+        own number.
     """
     source = resolved_source(config, data)
     config = resolved_config(config, source)
-    program = Program.of(config, micro_batch)
+    method = config.method
+    log_every = log_every or method.log_every
     starts = np.arange(0, config.steps, log_every, dtype=np.int32)
 
     def train_one(key, hyperparameters) -> Trained:
@@ -63,10 +61,10 @@ def make_train(config: Config, data=None, *, log_every: Count = 100, micro_batch
 
         def one_block(state, start):
             count = jnp.minimum(config.steps - start, log_every)
-            return run_block(program, state, key, hyperparameters, source, count)
+            return run_block(method, state, key, hyperparameters, source, count)
 
-        state, losses = jax.lax.scan(one_block, begin(program, key), jnp.asarray(starts))
-        return Trained(state.params, losses, state.stopped)
+        state, losses = jax.lax.scan(one_block, begin(method, key), jnp.asarray(starts))
+        return Trained(method.params(state.learner), losses, state.stopped)
 
     return train_one
 
@@ -80,11 +78,10 @@ def train(
     *,
     data=None,
     directory: str | Path | None = None,
-    log_every: Count = 100,
-    checkpoint_every: Count = 1000,
+    log_every: Count | None = None,
+    checkpoint_every: Count | None = None,
     execution: Literal["auto", "map", "vmap"] = "auto",
     members_at_once: Count | None = None,
-    micro_batch: Count | None = None,
     devices: Sequence[jax.Device] | None = None,
     progress: bool | Callable[[int, int], None] = False,
 ) -> Zoo:
@@ -95,26 +92,25 @@ def train(
         up to rounding, whatever the grouping, the devices and the arguments below.
       keys: ``[m]`` typed keys (``jax.random.key``), one per member, which determine initialization, noise and data
         order.
-      hyperparameters: what ``OBJECTIVES[name].settings(…)`` returns, as scalars (shared) or ``[m]``. See
+      hyperparameters: what the settings of the method return, as scalars (shared) or ``[m]``. See
         :func:`jaxdis.models.members` for grids: ``train(config, *members(…))``.
       labels: ``m`` dicts that describe the members, for ``Zoo.select`` and tables; None: the hyperparameters.
-      data: ``(space, render)``, an array of images ``[n, h, w, c]``, or None for the data set ``config.data`` of
-        ``jaxdis.data``.
+      data: ``(space, render)``, an array of images ``[n, h, w, c]``, ``(images, factors)`` for methods that need
+        labels, or None for the data set ``config.data`` of ``jaxdis.data``.
       directory: where checkpoints are kept. Training resumes from the last valid one; an interrupted and resumed run
         gives the same bits as an uninterrupted one, on the same backend with the same arguments.
-      log_every: updates per entry of ``Zoo.losses``, which are means.
-      checkpoint_every: updates between checkpoints, rounded up to a multiple of ``log_every``.
+      log_every: updates per entry of ``Zoo.losses``, which are means; None: the method's own number.
+      checkpoint_every: updates between checkpoints, rounded up to a multiple of ``log_every``; None: the method's own
+        number.
       execution: how the members of one device run: ``map``: one after another (faster on CPU); ``vmap``: together
         (faster on accelerators); ``auto``: by backend.
       members_at_once: members that run together under ``vmap``; None: as many as memory is estimated to hold.
-      micro_batch: images per micro-batch, a divisor of the batch size; None: 4 for convolutions on CPU, else the whole
-        batch.
       devices: devices over which members are spread; None: all devices of the default backend.
       progress: True draws a progress bar with losses on the terminal; a function is called with the number of finished
         updates and the number of all updates.
 
     Returns:
-      The trained zoo. A member whose loss or gradient is not finite keeps its parameters from before that update, which
+      The trained zoo. A member with an update that is not finite keeps its parameters from before that update, which
       ``Zoo.stopped`` records; the other members are not affected.
 
     Raises:
@@ -122,14 +118,15 @@ def train(
     """
     source = resolved_source(config, data)
     config = resolved_config(config, source)
-    keys, hyperparameters, labels = checked_members(config, keys, hyperparameters, labels)
-    _check_estimator(config, source, hyperparameters)
+    keys, hyperparameters, labels = checked_members(config.method, keys, hyperparameters, labels)
+    config.method.check(hyperparameters, source, config.steps)
+    log_every = log_every or config.method.log_every
+    checkpoint_every = checkpoint_every or config.method.checkpoint_every
     devices = checked_devices(devices) or tuple(jax.devices())
-    program = Program.of(config, micro_batch or default_micro_batch(config, devices[0].platform))
     checkpoints = Checkpoints.of(directory, _identity(config, source, keys, hyperparameters, log_every))
-    runner = Runner(program, keys, hyperparameters, source, devices, execution, members_at_once)
+    runner = Runner(config.method, keys, hyperparameters, source, devices, execution, members_at_once)
 
-    state, losses, done = checkpoints.last(runner.shapes()) or (None, [], 0)
+    state, losses, done = checkpoints.last(runner.shapes(), config.method.losses) or (None, [], 0)
     state = runner.begin() if state is None else runner.placed(state)
     blocks_between_saves = -(-checkpoint_every // log_every)
     with Progress(config.steps, done, shown=progress is True) as bar:
@@ -143,9 +140,9 @@ def train(
             bar.show(done, block)
             if callable(progress):
                 progress(done, config.steps)
-    trained = runner.gathered(state)
-    curves = Losses(*(np.stack(field, axis=1) for field in zip(*losses, strict=True)))
-    return Zoo(config, trained.params, hyperparameters, curves, trained.stopped, labels, log_every)
+    params, stopped = runner.gathered((runner.params(state), state.stopped))
+    curves = config.method.losses(*(np.stack(field, axis=1) for field in zip(*losses, strict=True)))
+    return Zoo(config, params, hyperparameters, curves, stopped, labels, log_every)
 
 
 def resolved_source(config: Config, data=None) -> Source:
@@ -160,30 +157,15 @@ def resolved_source(config: Config, data=None) -> Source:
 
 
 def resolved_config(config: Config, source: Source) -> Config:
-    """The config with a network that has an image shape.
+    """The config with a method for the images of a source.
 
     Raises:
-      ValueError: for an unknown objective, or a network that does not fit the images.
+      ValueError: for a method that these images do not suit.
     """
-    objective_of(config)
-    network = as_network(config.network)
-    config = dataclasses.replace(config, network=network)
-    needed = network.image_shape
-    if needed is None:
-        return dataclasses.replace(config, network=dataclasses.replace(network, image_shape=tuple(source.image_shape)))
-    if tuple(needed) != tuple(source.image_shape):
-        raise ValueError(f"data: the network needs images of shape {tuple(needed)}, got {tuple(source.image_shape)}")
-    return config
-
-
-def _check_estimator(config: Config, source: Source, hyperparameters) -> None:
-    weighed = ("mutual_information", "total_correlation", "dimension_wise_kl")
-    wanted = any(np.any(getattr(hyperparameters, name, 0) != 0) for name in weighed)
-    if wanted and not estimable(config.batch_size, source.num_data, config.estimator):
-        raise ValueError(
-            f"batch_size: {config.estimator} needs at least 2 and at most the number of images, {source.num_data}, "
-            f"got {config.batch_size}"
-        )
+    method = config.method.resolved(source.image_shape)
+    if method.needs_labels and source.num_factors is None:
+        raise ValueError(f"data: {type(method).__name__} needs labels, as (images, factors), got images alone")
+    return dataclasses.replace(config, method=method)
 
 
 def _identity(config: Config, source: Source, keys, hyperparameters, log_every: int) -> dict:

@@ -15,6 +15,7 @@ import jaxdis
 from jaxdis.data import DATASETS
 from jaxdis.data.show import traversals as factor_traversals
 from jaxdis.evaluation.evaluate import relate
+from jaxdis.models.encoding import decodes
 from jaxdis.models.traversal import reconstructions, traversals
 from jaxdis.scores import independent_groups
 from jaxdis.study.definition import Member, Study, cells, metric_of
@@ -27,7 +28,7 @@ from jaxdis.study.report.transfer import across_data, transfer
 from jaxdis.study.store import Store, StoreError, publish
 
 # Parts of a label that a member is not called by.
-UNSAID = ("objective", "seed", "held_out", "learning_rate", "discriminator_learning_rate", "warmup_steps")
+UNSAID = ("model", "seed", "held_out", "learning_rate", "discriminator_learning_rate", "warmup_steps")
 # An interval needs at least this many seeds.
 FEWEST_SEEDS = 3
 
@@ -44,14 +45,14 @@ def write_report(study: Study, out: str | Path) -> Path:
     store.check({**study.describe(), "name": store.description().get("name")})  # a report may be called otherwise
     table = _results(study, store, members)
     names = [name for name in table if metric_of(study, name)]
-    strength = results.strengths(table)
+    strength = results.strengths(table, study.variants)
     best = _best(table, names)
     sections = [
         ("Scores", _scores(study, table, names, plots, strength)),
         ("How metrics agree", _agreement(table, names, plots)),
         ("Can scores be predicted without labels?", _unsupervised(study, table, names)),
         ("Do scores go with downstream performance?", _downstream(study, table, names)),
-        ("What explains a score", _explained(table, names)),
+        ("What explains a score", _explained(table, names, strength)),
         ("Do good settings carry over?", _carried(study, table, names, plots)),
         ("Novel combinations", _novel(study, table, names, plots)),
         ("Training", _training(study, store, members, plots)),
@@ -88,31 +89,29 @@ def _results(study: Study, store: Store, members: Sequence[Member]) -> dict[str,
 def _scores(study, table, names, plots, strength) -> str:
     text = (
         f"<p>{len(table['id'])} members, each scored on {study.sampling.in_words()}. Each point is a member; lines join"
-        " the means of each strength. Strengths are ordered from weakest to strongest within each objective.</p>"
+        " the means of each strength. Strengths are ordered from weakest to strongest within each model.</p>"
     )
-    spread = "<h3>By objective</h3><p>All members of an objective, whatever their strength; the bar is the median.</p>"
-    means = (
-        "<h3>Means</h3><p>Over the members of an objective, with 95 % intervals over seeds where there are three.</p>"
-    )
+    spread = "<h3>By model</h3><p>All members of a model, whatever their strength; the bar is the median.</p>"
+    means = "<h3>Means</h3><p>Over the members of a model, with 95 % intervals over seeds where there are three.</p>"
     return (
         text
         + image(plots.scores_by_strength(table, strength, names), "scores against strength")
         + spread
-        + image(plots.violins(table, names), "spread of scores by objective")
+        + image(plots.violins(table, names), "spread of scores by model")
         + means
         + _means(table, names)
     )
 
 
 def _means(table, names: Sequence[str]) -> str:
-    """Metrics × objectives; each entry is a mean and its bootstrap interval over seeds."""
-    objectives = list(dict.fromkeys(map(str, table["objective"])))
+    """Metrics × models; each entry is a mean and its bootstrap interval over seeds."""
+    models = list(dict.fromkeys(map(str, table["model"])))
     rows = {"metric": np.array(names)}
     several = len(np.unique(table["seed"])) >= FEWEST_SEEDS
-    for objective in objectives:
-        mine = np.asarray(table["objective"]).astype(str) == objective
+    for model in models:
+        mine = np.asarray(table["model"]).astype(str) == model
         own = {name: column[mine] for name, column in table.items()}
-        rows[objective] = np.array([_mean(own, name, several) for name in names])
+        rows[model] = np.array([_mean(own, name, several) for name in names])
     return table_of(list(rows), rows)
 
 
@@ -204,7 +203,7 @@ def _novel(study, table, names, plots) -> str:
     if not targets or not others:
         return ""
     target = targets[0]
-    groups = [" ".join(parts) for parts in zip(map(str, table["data"]), map(str, table["objective"]), strict=True)]
+    groups = [" ".join(parts) for parts in zip(map(str, table["data"]), map(str, table["model"]), strict=True)]
     means = {name: _by_group(table[name], groups) for name in (target, *others)}
     found = [pearson(means[name], means[target]) for name in others]
     columns = {"metric": np.array(others)} | {
@@ -214,7 +213,7 @@ def _novel(study, table, names, plots) -> str:
     p = fisher_comparison(r, max(one.n for one in found))
     return (
         f"<p>Pearson correlation of each metric with {html.escape(target)}, over the means of every data set and"
-        " objective, with its t-test.</p>"
+        " model, with its t-test.</p>"
         + table_of(list(columns), columns)
         + "<p>One-sided p-values that the metric of the row goes with it more closely than that of the column"
         " (Fisher's transformation, independent samples assumed).</p>"
@@ -234,16 +233,16 @@ def _agreement(table, names, plots) -> str:
     return text + image(plots.rank_map(matrix, names), "rank correlations of metrics")
 
 
-def _explained(table, names) -> str:
-    rows = {"metric": [], "objective": [], "objective × strength": []}
+def _explained(table, names, strength) -> str:
+    rows = {"metric": [], "model": [], "model × strength": []}
     for name in names:
-        share = results.variance_explained(table, name)
+        share = results.variance_explained(table, name, strength)
         rows["metric"].append(name)
-        rows["objective"].append(share.objective)
-        rows["objective × strength"].append(share.objective_and_strength)
+        rows["model"].append(share.model)
+        rows["model × strength"].append(share.model_and_strength)
     columns = {name: np.array(values) for name, values in rows.items()}
     return (
-        "<p>Share of each score's variance over members that the objective explains, and the objective with its"
+        "<p>Share of each score's variance over members that the model explains, and the model with its"
         " strength; the rest is the seed's.</p>" + table_of(list(columns), columns)
     )
 
@@ -253,19 +252,22 @@ def _training(study, store, members: Sequence[Member], plots) -> str:
     data_of = [training.config.data for training in study.trainings]
     for data in dict.fromkeys(data_of):
         mine = [member for member in members if data_of[member.training] == data]
-        zoos = [member_zoo(store, member) for member in mine]
-        labels = [_name(member.label) for member in mine]
         parts.append(f"<h3>{html.escape(data)}</h3>")
-        for field in ("reconstruction", "kl"):
-            curves = [np.asarray(getattr(zoo.losses, field))[0] for zoo in zoos]
-            picture = plots.loss_curves(curves, labels, zoos[0].log_every, f"{field}, nats")
-            parts.append(image(picture, f"{field} loss"))
+        curves: dict[tuple[int, str], dict[int, np.ndarray]] = {}
+        for row, member in enumerate(mine):
+            zoo = member_zoo(study, store, member)
+            for field, curve in zoo.losses._asdict().items():
+                if np.any(curve):
+                    curves.setdefault((zoo.log_every, field), {})[row] = np.asarray(curve)[0]
+        for (log_every, field), lines in curves.items():
+            labels = [_name(mine[row].label) for row in lines]
+            parts.append(image(plots.loss_curves(list(lines.values()), labels, log_every, field), f"{field} by update"))
     return "".join(parts)
 
 
 def _closer(study, store, member: Member, plots) -> str:
     """Relation, groups, reconstructions and traversals of one member."""
-    zoo = member_zoo(store, member)
+    zoo = member_zoo(study, store, member)
     training = study.trainings[member.training]
     data = training.config.data
     factors, _, render = samples_of(training, study.sampling)
@@ -273,10 +275,6 @@ def _closer(study, store, member: Member, plots) -> str:
     relation = relate(arrays["mean"], factors, "mutual_information")
     groups = jax.jit(independent_groups)(relation)
     shares = np.asarray(relation.strength) / np.asarray(relation.ceiling)
-    images = np.asarray(render(factors.values[:10], jax.random.key(0)))
-    pairs = reconstructions(zoo, images)[0]
-    walked = traversals(zoo, images[:1], num_values=9)[0, 0]
-    spread = arrays["mean"].std(axis=0)
     parts = [
         f"<p>{html.escape(_name(member.label))}, seed {member.label['seed']}.</p>",
         "<h3>What each code knows of each factor</h3>",
@@ -287,11 +285,18 @@ def _closer(study, store, member: Member, plots) -> str:
         image(plots.groups_curve(*map(np.asarray, (groups.threshold, groups.groups, groups.discovered))), "groups"),
         "<p>Two factors are joined at the threshold at which one code encodes both.</p>",
         image(plots.dendrogram(*map(np.asarray, (groups.merge_pair, groups.merge_threshold)), factors.names), "joins"),
-        "<h3>Images and what the member makes of them</h3>",
-        image(plots.image_grid(pairs.transpose(1, 0, 2, 3, 4), ("image", "made")), "reconstructions"),
-        "<h3>Each code from −2 to 2</h3><p>With the standard deviation of its mean over the samples.</p>",
-        image(plots.image_grid(walked, [f"code {i} ({s:.2f})" for i, s in enumerate(spread)]), "latent traversals"),
     ]
+    if decodes(zoo.config.method):
+        images = np.asarray(render(factors.values[:10], jax.random.key(0)))
+        pairs = reconstructions(zoo, images)[0]
+        walked = traversals(zoo, images[:1], num_values=9)[0, 0]
+        spread = arrays["mean"].std(axis=0)
+        parts += [
+            "<h3>Images and what the member makes of them</h3>",
+            image(plots.image_grid(pairs.transpose(1, 0, 2, 3, 4), ("image", "made")), "reconstructions"),
+            "<h3>Each code from −2 to 2</h3><p>With the standard deviation of its mean over the samples.</p>",
+            image(plots.image_grid(walked, [f"code {i} ({s:.2f})" for i, s in enumerate(spread)]), "latent traversals"),
+        ]
     if data != "multi_dsprites":
         space = DATASETS[data].space
         sheet = np.asarray(render(jnp.asarray(factor_traversals(space, jax.random.key(0), 9)), jax.random.key(0)))
@@ -319,4 +324,4 @@ def _best(table, names: Sequence[str]) -> tuple[str, int]:
 
 def _name(label: dict) -> str:
     settings = ", ".join(f"{key} {value:g}" for key, value in label.items() if key not in UNSAID)
-    return f"{label['objective']} {settings}"
+    return f"{label['model']} {settings}"

@@ -2,19 +2,21 @@
 
 import csv
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from jaxdis.models import Variant
 from jaxdis.study.report.correlation import Table
 
 
 class Explained(NamedTuple):
-    """Shares of a score's variance over members: by objective alone, and by objective × strength."""
+    """Shares of a score's variance over members: by model alone, and by model × strength."""
 
-    objective: float
-    objective_and_strength: float
+    model: float
+    model_and_strength: float
 
 
 def read_results(path: str | Path) -> dict[str, np.ndarray]:
@@ -24,20 +26,19 @@ def read_results(path: str | Path) -> dict[str, np.ndarray]:
     return {name: _column([row[name] for row in rows]) for name in (rows[0] if rows else {})}
 
 
-def variance_explained(table: Table, name: str) -> Explained:
+def variance_explained(table: Table, name: str, strength: np.ndarray) -> Explained:
     """Shares of a score's variance that ordinary least squares on one-hot groups explains (Locatello et al. 2020,
-    Table 5): the variance of the groups' means over that of the scores."""
+    Table 5): the variance of the groups' means over that of the scores. ``strength`` is that of each member."""
     scores = table[name]
-    objective = np.asarray(table["objective"]).astype(str)
-    both = np.array([f"{o} {s:g}" for o, s in zip(objective, strengths(table), strict=True)])
-    return Explained(_between(scores, objective), _between(scores, both))
+    model = np.asarray(table["model"]).astype(str)
+    both = np.array([f"{m} {s:g}" for m, s in zip(model, strength, strict=True)])
+    return Explained(_between(scores, model), _between(scores, both))
 
 
-def strengths(table: Table) -> np.ndarray:
-    """The value of the setting over which each member's objective is swept."""
-    from jaxdis.models import OBJECTIVES
-
-    return np.array([float(table[OBJECTIVES[str(name)].swept][row]) for row, name in enumerate(table["objective"])])
+def strengths(table: Table, variants: Mapping[str, Variant]) -> np.ndarray:
+    """The value of the setting over which each member's model is swept; 0 for models without such a setting."""
+    swept = [variants[str(name)].swept for name in table["model"]]
+    return np.array([float(table[setting][row]) if setting in table else 0.0 for row, setting in enumerate(swept)])
 
 
 def _between(scores: np.ndarray, groups: np.ndarray) -> float:

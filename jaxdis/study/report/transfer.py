@@ -22,7 +22,7 @@ class Transfer(NamedTuple):
 def transfer(table: Table, metrics: Sequence[str], *, trials: int = 10_000, seed: int = 0) -> Transfer:
     """How often a setting chosen elsewhere is at least as good as a random one (Locatello et al. 2020, Table 1).
 
-    In each trial, a random seed, metric and data set choose the setting (objective × strength) with the highest score.
+    In each trial, a random seed, metric and data set choose the setting (model × strength) with the highest score.
     It is compared, on the same or another data set and by the same or another metric, with a random setting, both of
     one seed other than the first. Chance is slightly above one half, since ties count.
 
@@ -88,9 +88,9 @@ def score_cube(table: Table, metrics: Sequence[str]) -> tuple[np.ndarray, tuple[
 
 
 def settings_of(table: Table) -> list[tuple]:
-    """Objective and settings of each member: the columns between ``objective`` and ``seed``."""
+    """Model and settings of each member: the columns between ``model`` and ``seed``."""
     names = list(table)
-    names = names[names.index("objective") : names.index("seed")]
+    names = names[names.index("model") : names.index("seed")]
     rows = zip(*(table[name] for name in names), strict=True)
     return [tuple("" if value != value else str(value) for value in row) for row in rows]
 
@@ -104,13 +104,13 @@ def _share(cube, rng, trials: int, *, other_data: bool, other_metric: bool) -> f
     if seeds < 2 or (other_data and data < 2) or (other_metric and metrics < 2):
         return math.nan
     here, there = _pair(rng, data, trials, other_data)
-    by, judge = _pair(rng, metrics, trials, other_metric)
+    by, other = _pair(rng, metrics, trials, other_metric)
     chosen_on, fresh = _pair(rng, seeds, trials, True)
     scores = cube[here, :, chosen_on, by]  # [trials, settings]
     possible = np.isfinite(scores).any(axis=1)
     best = np.where(np.isfinite(scores), scores, -np.inf).argmax(axis=1)
-    transferred = cube[there, best, fresh, judge]
-    random = cube[there, rng.integers(settings, size=trials), fresh, judge]
+    transferred = cube[there, best, fresh, other]
+    random = cube[there, rng.integers(settings, size=trials), fresh, other]
     counted = possible & np.isfinite(transferred) & np.isfinite(random)
     return float((transferred >= random)[counted].mean()) if counted.any() else math.nan
 

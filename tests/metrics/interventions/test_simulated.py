@@ -127,7 +127,7 @@ def sprites():
     space, draw = jaxdis.data.dsprites()
     factors = np.asarray(space.sample(jax.random.key(0), 3000))
     keys, hyper, labels = models.members({"beta": {"beta": [1.0]}}, seeds=2)
-    config = models.Config(data="sprites", network=models.Mlp((8,), 3), steps=3, batch_size=8)
+    config = models.Config(data="sprites", method=models.Vae(network=models.Mlp((8,), 3), batch_size=8), steps=3)
     zoo = models.train(config, keys, hyper, labels=labels, data=np.asarray(jax.jit(draw)(jnp.asarray(factors[:64]))))
     return space, draw, factors, zoo
 

@@ -62,11 +62,11 @@ OWN = {
 @pytest.mark.parametrize("name", list(OWN))
 def test_a_users_own_network_is_trained_saved_and_read(name, images, tmp_path):
     keys, hyper, labels = models.members({"beta": {"beta": 1.0, "learning_rate": 1e-2}}, seeds=2)
-    config = models.Config(data="squares", network=OWN[name], steps=200, batch_size=8)
+    config = models.Config(data="squares", method=models.Vae(network=OWN[name], batch_size=8), steps=200)
     zoo = models.train(config, keys, hyper, labels=labels, data=images)
     assert (zoo.losses.loss[:, -1] < zoo.losses.loss[:, 0]).all()
     zoo.save(tmp_path / "zoo.npz")
     with pytest.raises(ValueError, match="pass it to load"):
         models.load(tmp_path / "zoo.npz")
-    read = models.load(tmp_path / "zoo.npz", network=OWN[name])
+    read = models.load(tmp_path / "zoo.npz", method=config.method)
     assert largest_difference(read.encode(images), zoo.encode(images)) == 0

@@ -9,7 +9,6 @@ from jaxdis import models
 from jaxdis.models.networks.custom import Own
 from jaxdis.models.objectives import losses, table
 from jaxdis.models.objectives.total_correlation import ESTIMATORS
-from jaxdis.models.training import step
 from jaxdis.models.training.source import as_source
 from tests.models import reference
 
@@ -52,21 +51,17 @@ def fixed():
     return init(jax.random.key(0)), images, jax.random.key(2)
 
 
-def program(objective: str, estimator="mss", **changes) -> step.Program:
-    return step.Program(
-        models.Config(objective=objective, network=LINEAR, batch_size=N, estimator=estimator, **changes)
-    )
+def vae(objective: str, estimator="mss", **changes) -> models.Vae:
+    return models.Vae(objective, LINEAR, N, estimator, **changes)
 
 
 def value_and_gradient(objective: str, settings: dict, *, at_step: int = 0, estimator="mss", discriminator=()):
     params, images, key = fixed()
-    prog = program(objective, estimator, discriminator=models.DiscriminatorTraining(network=models.Discriminator(2, 5)))
-    state = step.State(params, (), discriminator, (), jnp.int32(at_step), jnp.int32(-1))
+    method = vae(objective, estimator, discriminator=models.DiscriminatorTraining(network=models.Discriminator(2, 5)))
     hyper = models.OBJECTIVES[objective].settings(**settings)
 
     def loss(params, discriminator):
-        at = state._replace(discriminator=discriminator)
-        return step.autoencoder_loss(prog, params, at, key, hyper, images, 40)[0]
+        return method.loss(params, discriminator, jnp.int32(at_step), key, hyper, images, 40)[0]
 
     return jax.jit(jax.value_and_grad(loss))(params, discriminator)
 
@@ -182,7 +177,9 @@ def test_a_users_objective_is_one_function_and_one_row(images, monkeypatch):
 
     monkeypatch.setitem(models.OBJECTIVES, "quadratic", models.Objective(table.beta, "beta", quadratic))
     keys, hyper, labels = models.members({"quadratic": {"beta": [0.0, 10.0]}})
-    config = models.Config(objective="quadratic", network=models.Mlp((16,), 3), steps=40, batch_size=8)
+    config = models.Config(
+        method=models.Vae(objective="quadratic", network=models.Mlp((16,), 3), batch_size=8), steps=40
+    )
     zoo = models.train(config, keys, hyper._replace(learning_rate=1e-2), data=images, labels=labels, log_every=40)
     assert zoo.losses.kl[1, -1] < 0.5 * zoo.losses.kl[0, -1]
 

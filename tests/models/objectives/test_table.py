@@ -53,7 +53,7 @@ def test_a_whole_objective_is_listed(capsys, monkeypatch):
     for name, parameter in inspect.signature(OBJECTIVES["factor"].settings).parameters.items():
         assert re.search(rf"^  {name}: .*\(default {parameter.default:g}\)", row.replace("\n    ", " "), re.MULTILINE)
     assert "kim2018: Kim, H.; Mnih, A." in row
-    assert main(["list", "models", "mahon2024"]) == 0
+    assert main(["list", "presets", "mahon2024"]) == 0
     assert "section: default 'custom'" in capsys.readouterr().out
     assert main(["list", "objectives", "bta"]) == 2
     assert "did you mean 'beta'" in capsys.readouterr().err

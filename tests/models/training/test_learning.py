@@ -39,7 +39,7 @@ def mutual_information_gap(representation, factors, bins=20) -> float:
 @pytest.mark.timeout(900)
 def test_beta_vae_separates_two_positions_for_half_of_the_seeds():
     keys, hyper, labels = models.members({"beta": {"beta": 30.0, "learning_rate": 1e-3}}, seeds=8)
-    config = models.Config(data="box", network=models.Mlp((128, 128), num_codes=6), steps=3000)
+    config = models.Config(data="box", method=models.Vae(network=models.Mlp((128, 128), num_codes=6)), steps=3000)
     zoo = models.train(config, keys, hyper, labels=labels, data=(SPACE, box))
     factors = np.asarray(SPACE.sample(jax.random.key(1), 5000))
     means = zoo.encode(factors, render=box).mean

@@ -19,8 +19,9 @@ from jaxdis.files import read_arrays, write_arrays
 from jaxdis.models.objectives.losses import Losses
 from jaxdis.models.training import progress, runner
 from jaxdis.models.training.source import as_source, fingerprint
-from tests.models.conftest import same
+from tests.models.conftest import changed, same
 
+SWEEP = {"beta": {"beta": [1, 4]}}
 KILLED = """
     import sys
     import numpy as np
@@ -31,8 +32,8 @@ KILLED = """
     images = np.random.default_rng(0).random((32, 8, 8, 1), np.float32)
     keys, hyper, labels = models.members({"factor": {"gamma": [5, 10]}}, seeds=2)
     discriminator = models.DiscriminatorTraining(network=models.Discriminator(2, 16))
-    config = models.Config(data="noise", objective="factor", network=models.Mlp((32,), 3), steps=3000, batch_size=8,
-                           discriminator=discriminator)
+    vae = models.Vae("factor", models.Mlp((32,), 3), batch_size=8, discriminator=discriminator)
+    config = models.Config(data="noise", method=vae, steps=3000)
     zoo = models.train(config, keys, hyper, labels=labels, data=images, directory=sys.argv[1], log_every=25,
                        checkpoint_every=25)
     zoo.save(sys.argv[2])
@@ -71,7 +72,7 @@ def resumed(tmp_path, config, members, images):
 
     def again(directory=tmp_path, **changes):
         return models.train(
-            dataclasses.replace(config, **changes),
+            changed(config, **changes),
             members.keys,
             members.hyperparameters,
             data=images,
@@ -162,16 +163,16 @@ def test_a_run_can_be_resumed_on_another_number_of_devices(tmp_path, config, mem
 
 
 def test_a_run_directory_trains_once(tmp_path, config, images):
-    first = run_directory.train_to_directory(config, {"beta": [1, 4]}, 2, tmp_path, data=images, progress=False)
-    again = run_directory.train_to_directory(config, {"beta": [1, 4]}, 2, tmp_path, data=images, progress=False)
+    first = run_directory.train_to_directory(config, SWEEP, 2, tmp_path, data=images, progress=False)
+    again = run_directory.train_to_directory(config, SWEEP, 2, tmp_path, data=images, progress=False)
     assert first.message.startswith("trained for 12 updates: 4 members in")
     assert again.message.startswith("already complete, 12 updates")
     assert same(first.zoo, again.zoo)
     assert same(models.load(tmp_path / "zoo.npz"), first.zoo)
     with pytest.raises(ValueError, match="members, numbers differ"):
-        run_directory.train_to_directory(config, {"beta": [1, 4]}, 3, tmp_path, data=images, progress=False)
+        run_directory.train_to_directory(config, SWEEP, 3, tmp_path, data=images, progress=False)
     with pytest.raises(ValueError, match="data differ"):
-        run_directory.train_to_directory(config, {"beta": [1, 4]}, 2, tmp_path, data=images[:30], progress=False)
+        run_directory.train_to_directory(config, SWEEP, 2, tmp_path, data=images[:30], progress=False)
 
 
 def test_a_progress_bar_shows_the_losses(config, members, images, capsys):
@@ -191,7 +192,7 @@ def test_a_run_knows_its_renderer_in_every_process():
 
 def test_progress_says_what_happens():
     losses = Losses(*(np.array([v, np.nan, v + 2]) for v in (5.0, 3.0, 2.0, 0.0)))
-    assert progress.summary(losses) == "loss 6 (reconstruction 4, KL 3, 1 stopped)"
+    assert progress.summary(losses) == "loss 6, reconstruction 4, kl 3, discriminator 1, 1 stopped"
     gone = Losses(*(np.array([np.nan]) for _ in range(4)))
     assert progress.summary(gone) == "no member has a finite loss"
 
@@ -260,12 +261,10 @@ def test_files_have_the_modes_that_the_user_chose(resumed, tmp_path):
 @pytest.mark.parametrize("damage", ["cut", "flipped", "gone"])
 def test_a_damaged_zoo_is_written_again_and_the_message_says_what_was_done(damage, config, images, tmp_path):
     def again():
-        found = run_directory.train_to_directory(
-            config, {"beta": [1, 4]}, 1, tmp_path, data=images, progress=False, **often
-        )
+        found = run_directory.train_to_directory(config, SWEEP, 1, tmp_path, data=images, progress=False, **often)
         return found.message
 
-    config = dataclasses.replace(config, steps=12, objective="beta")
+    config = dataclasses.replace(config, steps=12)
     often = {"log_every": 4, "checkpoint_every": 4}
     assert again().startswith("trained for 12 updates")
     assert again().startswith("already complete")

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from jaxdis import models
+from jaxdis.models.methods import discriminator
 from jaxdis.models.objectives import distributions
-from jaxdis.models.training import discriminator, runner, step
+from jaxdis.models.training import runner, step
 from jaxdis.models.training.source import as_source
-from tests.models.conftest import largest_difference
+from tests.models.conftest import changed, largest_difference
 
 # The function of the same name hides the module from an import.
 train_module = importlib.import_module("jaxdis.models.training.train")
@@ -44,7 +45,7 @@ def mixed(objective: str) -> tuple[str | tuple[str, ...], models.Members]:
 @pytest.mark.parametrize("network", [models.Mlp((16,), 3), SMALL_CONVOLUTIONS])
 def test_together_apart_and_alone_agree(objective, network, config, images):
     name, members = mixed(objective)
-    config = dataclasses.replace(config, objective=name, network=network, discriminator=AGAINST)
+    config = changed(config, objective=name, network=network, discriminator=AGAINST)
     mapped = trained(config, members, images, execution="map")
     together = trained(config, members, images, execution="vmap")
     train_one = jax.jit(models.make_train(config, images))
@@ -80,15 +81,15 @@ def test_members_at_once_do_not_matter(config, members, images):
 @pytest.mark.parametrize("network", [models.Mlp((16,), 3), SMALL_CONVOLUTIONS])
 def test_micro_batches_do_not_matter(objective, network, config, images):
     name, members = mixed(objective)
-    config = dataclasses.replace(config, objective=name, network=network, discriminator=AGAINST)
-    whole, parts = (trained(config, members, images, micro_batch=size) for size in (8, 2))
+    config = changed(config, objective=name, network=network, discriminator=AGAINST)
+    whole, parts = (trained(changed(config, micro_batch=size), members, images) for size in (8, 2))
     assert largest_difference(parts.params, whole.params) < 1e-5
 
 
 def test_temporary_memory_grows_with_the_members_together(config, members, images):
     source = as_source(images)
     config = train_module.resolved_config(config, source)
-    zoo = runner.Runner(step.Program.of(config), *members[:2], source, jax.devices()[:1], "vmap", 1)
+    zoo = runner.Runner(config.method, *members[:2], source, jax.devices()[:1], "vmap", 1)
     one, eight = zoo.memory(1), zoo.memory(8)
     assert 0 < one < eight < 20 * one
 
@@ -136,7 +137,7 @@ def test_one_member_that_overflows_stops_alone(config, images):
 def test_bfloat16_is_near_and_keeps_float32_parameters(config, members, images):
     config = dataclasses.replace(config, steps=60)
     full = trained(config, members, images, log_every=60)
-    half = trained(dataclasses.replace(config, precision="bfloat16"), members, images, log_every=60)
+    half = trained(changed(config, precision="bfloat16"), members, images, log_every=60)
     assert all(leaf.dtype == np.float32 for leaf in jax.tree.leaves(half.params))
     np.testing.assert_allclose(half.losses.loss, full.losses.loss, rtol=2e-2)
     assert largest_difference(half.params, full.params) > 0
@@ -145,7 +146,7 @@ def test_bfloat16_is_near_and_keeps_float32_parameters(config, members, images):
 def test_subtracting_the_entropy_changes_the_report_by_a_constant_and_no_parameter(config, members, images):
     gray = 0.25 + images / 2
     plain = trained(config, members, gray, log_every=12)
-    less = trained(dataclasses.replace(config, subtract_entropy=True), members, gray, log_every=12)
+    less = trained(changed(config, subtract_entropy=True), members, gray, log_every=12)
     entropy = -64 * (0.25 * np.log(0.25) + 0.75 * np.log(0.75))
     np.testing.assert_allclose(plain.losses.reconstruction - less.losses.reconstruction, entropy, rtol=1e-3)
     assert largest_difference(plain.params, less.params) < 1e-6
@@ -157,17 +158,15 @@ def test_subtracting_the_entropy_changes_the_report_by_a_constant_and_no_paramet
 def factor_step(order: str, images, **changes):
     """One update by the library, and what it read: (before, after, losses, and what is needed to redo it by hand)."""
     settings = models.DiscriminatorTraining(order=order, network=TINY, **changes)
-    config = models.Config(
-        objective="factor", network=models.Mlp((8,), 3, images.shape[1:]), batch_size=8, discriminator=settings
-    )
-    program, key, source = step.Program.of(config), jax.random.key(0), as_source(images)
+    vae = models.Vae("factor", models.Mlp((8,), 3), 8, discriminator=settings).resolved(images.shape[1:])
+    key, source = jax.random.key(0), as_source(images)
     hyper = models.OBJECTIVES["factor"].settings(gamma=5.0, learning_rate=1e-2, discriminator_learning_rate=1e-2)
     hyper = jax.tree.map(jnp.float32, hyper)
-    before = step.begin(program, key)
-    after, losses = jax.jit(lambda state: step.update(program, state, key, hyper, source))(before)
+    before = step.begin(vae, key)
+    after, losses = jax.jit(lambda state: step.update(vae, state, key, hyper, source))(before)
     keys = jax.random.split(jax.random.fold_in(key, 0), 3)
     batch = source.images(keys[0], 16 if order == "split_batch" else 8)
-    return config, before, after, losses, keys, batch
+    return vae, before.learner, after.learner, losses, keys, batch
 
 
 def by_hand_adam(params, gradients, rate=1e-2):
@@ -175,8 +174,8 @@ def by_hand_adam(params, gradients, rate=1e-2):
     return jax.tree.map(lambda p, g: p - rate * g / (jnp.abs(g) + 1e-8), params, gradients)
 
 
-def codes_of(config, params, key, images):
-    mean, log_variance = config.network.encode(params, images)
+def codes_of(vae, params, key, images):
+    mean, log_variance = vae.network.encode(params, images)
     return distributions.sample(key, mean, log_variance)
 
 
@@ -187,14 +186,14 @@ def discriminator_loss(params, joint, permuted):
 
 @pytest.mark.parametrize("order", ["simultaneous", "split_batch", "sequential"])
 def test_the_discriminator_is_updated_in_its_order(order, images):
-    config, before, after, losses, (_, noise, update_key), batch = factor_step(order, images)
+    vae, before, after, losses, (_, noise, update_key), batch = factor_step(order, images)
     permutation, fresh = jax.random.split(update_key)
     first, second = (batch[:8], batch[8:]) if order == "split_batch" else (batch, batch)
-    joint = codes_of(config, before.params, noise, first)
+    joint = codes_of(vae, before.params, noise, first)
     if order == "split_batch":
-        marginal = codes_of(config, before.params, fresh, second)
+        marginal = codes_of(vae, before.params, fresh, second)
     elif order == "sequential":
-        joint = marginal = codes_of(config, after.params, fresh, batch)
+        joint = marginal = codes_of(vae, after.params, fresh, batch)
     else:
         marginal = joint
     loss, gradients = jax.value_and_grad(discriminator_loss)(
@@ -206,14 +205,14 @@ def test_the_discriminator_is_updated_in_its_order(order, images):
 
 @pytest.mark.parametrize("sees", [False, True])
 def test_the_autoencoder_sees_the_discriminators_loss_only_if_asked(sees, images):
-    config, before, after, losses, (_, noise, _), batch = factor_step(
+    vae, before, after, losses, (_, noise, _), batch = factor_step(
         "split_batch", images, encoder_sees_discriminator=sees
     )
 
     def loss(params):
-        mean, log_variance = config.network.encode(params, batch[:8])
+        mean, log_variance = vae.network.encode(params, batch[:8])
         codes = distributions.sample(noise, mean, log_variance)
-        logits = config.network.decode(params, codes)
+        logits = vae.network.decode(params, codes)
         rec = distributions.negative_log_likelihood(logits, batch[:8]) / 8
         kl = 0.5 * (mean**2 + jnp.exp(log_variance) - log_variance - 1).sum(1).mean()
         of_codes = TINY.logits(before.discriminator, codes)
@@ -253,7 +252,7 @@ def stripes(factors):
 
 def test_images_are_rendered_inside_the_program(config, members):
     zoo = trained(config, members, (LATTICE, stripes))
-    assert zoo.config.network.image_shape == (8, 8, 1)
+    assert zoo.config.method.network.image_shape == zoo.config.method.image_shape == (8, 8, 1)
     assert np.isfinite(zoo.losses.loss).all()
 
 
@@ -295,9 +294,9 @@ def test_images_of_any_dtype_are_the_same_images(dtype, images):
             "batch_size: mss needs at least 2 and at most the number of images, 40",
         ),
         ({"keys": jnp.zeros((4, 2), jnp.uint32)}, "keys: needs typed keys"),
-        ({"hyperparameters": {"beta": 4.0}}, "hyperparameters: needs what OBJECTIVES"),
+        ({"hyperparameters": {"beta": 4.0}}, "hyperparameters: needs what the settings of a variant return"),
         ({"labels": [{}]}, "labels: needs 4 entries"),
-        ({"micro_batch": 3}, "micro_batch: needs a divisor of the batch size 8"),
+        ({"config": {"micro_batch": 3}}, "micro_batch: needs a divisor of the batch size 8"),
         ({"execution": "loop"}, "execution: needs 'auto', 'map' or 'vmap'"),
         ({"members_at_once": 0}, "members_at_once: needs a whole number of at least 1"),
         ({"log_every": 0}, "log_every: needs a whole number of at least 1"),
@@ -308,32 +307,35 @@ def test_bad_arguments_are_refused_by_name(change, message, config, members, ima
     objective = change.pop("objective", "beta")
     members = models.members({objective: {"beta": [2.0, 4.0]}}, seeds=2)
     arguments = {"data": images, "keys": members.keys, "hyperparameters": members.hyperparameters} | change
-    config = dataclasses.replace(config, **{"objective": objective, **arguments.pop("config", {})})
+    fields = {"objective": objective, **arguments.pop("config", {})}
+    keys, hyperparameters = arguments.pop("keys"), arguments.pop("hyperparameters")
     with pytest.raises(ValueError, match=message):
-        models.train(config, arguments.pop("keys"), arguments.pop("hyperparameters"), **arguments)
+        models.train(changed(config, **fields), keys, hyperparameters, **arguments)
 
 
 @pytest.mark.parametrize("change", [{"steps": 0}, {"batch_size": 0}, {"estimator": "exact"}, {"precision": "half"}])
 def test_bad_configs_are_refused(change):
     # Where annotations are checked at run time, as here, a name outside a Literal is refused by that check.
     with pytest.raises((ValueError, TypeError), match=next(iter(change))):
-        models.Config(**change)
+        models.Config(steps=change["steps"]) if "steps" in change else models.Vae(**change)
 
 
 @pytest.mark.parametrize("sweep", [{}, {"vae": {}}, {"beta": {"gamma": 1.0}}, {"beta": {"beta": []}}])
 def test_bad_sweeps_are_refused(sweep):
-    with pytest.raises(ValueError, match="members|objective|settings"):
+    with pytest.raises(ValueError, match="members|sweep|settings"):
         models.members(sweep)
 
 
 def test_a_sweep_has_every_combination():
     keys, hyper, labels = models.members({"beta": {"beta": [1, 4]}, "dip_i": {"lambda_off_diagonal": 3}}, seeds=[7, 9])
-    assert labels[1] == {"objective": "beta", "beta": 1.0, "seed": 9}
+    assert labels[1] == {"model": "beta", "beta": 1.0, "seed": 9}
     assert [label["seed"] for label in labels] == [7, 9] * 3
     assert hyper.kl.tolist() == [1, 1, 4, 4, 1, 1]
     assert hyper.mean_diagonal.tolist() == [0, 0, 0, 0, 30, 30]
     assert keys[1] == jax.random.key(9)
 
 
-def test_the_micro_batch_of_a_whole_batch_is_no_micro_batch():
-    assert step.Program.of(models.Config(batch_size=8)).micro_batch is None
+def test_convolutions_on_cpu_take_micro_batches():
+    convolutions = models.Vae(network=SMALL_CONVOLUTIONS)
+    assert convolutions.tuned("cpu").micro_batch == 4
+    assert convolutions.tuned("gpu").micro_batch is models.Vae().tuned("cpu").micro_batch is None

@@ -16,7 +16,7 @@ def table(score):
     found = {
         "id": np.array([str(i) for i in range(len(rows))]),
         "data": np.array([row[0] for row in rows]),
-        "objective": np.array([row[1] for row in rows]),
+        "model": np.array([row[1] for row in rows]),
         "beta": np.array([row[2] if row[1] == "beta" else np.nan for row in rows]),
         "lambda_off_diagonal": np.array([row[2] if row[1] == "dip_ii" else np.nan for row in rows]),
         "seed": np.array([float(row[3]) for row in rows]),

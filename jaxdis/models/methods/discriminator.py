@@ -4,7 +4,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdis.models.config import DiscriminatorTraining
 from jaxdis.models.objectives.distributions import sample
 from jaxdis.typing import Array, Float
 
@@ -12,22 +11,22 @@ from jaxdis.typing import Array, Float
 _LOWEST, _HIGHEST = np.float32(np.log(1e-6)), np.float32(np.log1p(-1e-6))
 
 
-def gradients(program, state, updated_params, key, codes: Float[Array, "n d"], images: Array):
+def gradients(vae, state, updated_params, key, codes: Float[Array, "n d"], images: Array):
     """The discriminator's loss on one batch, and its gradient.
 
     Args:
-      program: static.
+      vae: static.
       state: before this update.
       updated_params: the autoencoder's parameters after this update, which only the order ``sequential`` reads.
       key: random key for permutations and fresh codes.
       codes: codes of the autoencoder's batch.
       images: the batch, or its second half for ``split_batch``.
     """
-    settings = program.config.discriminator
+    settings = vae.discriminator
     permutation_key, noise_key = jax.random.split(key)
 
     def fresh_codes(params):
-        return sample(noise_key, *program.autoencoder.encode(params, images))
+        return sample(noise_key, *vae.autoencoder.encode(params, images))
 
     if settings.order == "simultaneous":
         joint = marginal = codes
@@ -45,7 +44,7 @@ def gradients(program, state, updated_params, key, codes: Float[Array, "n d"], i
     return jax.value_and_grad(loss)(state.discriminator)
 
 
-def joint_loss(settings: DiscriminatorTraining, logits: Float[Array, "n 2"]) -> Float[Array, ""]:
+def joint_loss(settings, logits: Float[Array, "n 2"]) -> Float[Array, ""]:
     """Half the cross-entropy of classifying the joint as the joint."""
     return -0.5 * _log_probability(settings, logits, 0).mean()
 
@@ -56,6 +55,6 @@ def permute(key, codes: Float[Array, "n d"]) -> Float[Array, "n d"]:
     return jnp.take_along_axis(codes, order, axis=0)
 
 
-def _log_probability(settings: DiscriminatorTraining, logits: Float[Array, "n 2"], label: int) -> Float[Array, " n"]:
+def _log_probability(settings, logits: Float[Array, "n 2"], label: int) -> Float[Array, " n"]:
     chosen = jax.nn.log_softmax(logits)[:, label]
     return jnp.clip(chosen, _LOWEST, _HIGHEST) if settings.clip else chosen

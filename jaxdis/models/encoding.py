@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,25 +10,16 @@ import numpy as np
 from jaxdis import executor
 from jaxdis.arrays import as_numpy
 from jaxdis.executor import Layout
-from jaxdis.models.config import Config
 from jaxdis.models.images import Images, checked_images, noise_key, unit_images
-from jaxdis.models.networks.autoencoder import Autoencoder
-from jaxdis.models.objectives.distributions import expected_images
+from jaxdis.models.methods.method import Method, Posterior, Slots
 from jaxdis.options import Count, checked_devices, checked_value, shown
 
 # Images at a time: one program then serves any number of images.
 _CHUNK = 256
 
 
-class Posterior(NamedTuple):
-    """Diagonal Gaussian posteriors: ``mean`` and ``variance``, ``[m, n, d]`` float32 (``[n, d]`` for one member)."""
-
-    mean: np.ndarray
-    variance: np.ndarray
-
-
 def encode(
-    config: Config,
+    method: Method,
     params,
     images,
     *,
@@ -37,11 +27,11 @@ def encode(
     key=None,
     batch_size: int | None = None,
     devices: Sequence[jax.Device] | None = None,
-) -> Posterior:
-    """Posteriors of images under every member.
+) -> Posterior | Slots:
+    """The representation of images under every member.
 
     Args:
-      config: config of the zoo.
+      method: that of the zoo, resolved.
       params: parameters with leaves ``[m, …]``.
       images: ``[n, h, w, c]``, uint8 or real in [0, 1]; with ``render``, factors ``[n, k]``.
       render: pure function ``factors → images`` or ``factors, key → images``. Images are then rendered inside the
@@ -52,55 +42,66 @@ def encode(
       devices: devices over which members are spread; None: all accelerators, or one CPU device, which uses all cores.
 
     Raises:
-      ValueError: for arrays that are not images or do not have the networks' image shape.
+      ValueError: for arrays that are not images or do not have the method's image shape.
     """
-    if render is None:
-        rows = checked_images(images, "images", config.network.image_shape)
-    else:
-        rows = _checked_factors(images, render)
+    drawn = render is not None
+    rows = _checked_factors(images, render) if drawn else checked_images(images, "images", method.image_shape)
     layout = _layout(params, devices)
     placed = layout.place(params)
     key = noise_key(jax.random.key(0) if key is None else key)
     renderer, key = layout.share((None if render is None else Images.of(render), key))
-    program = functools.partial(_encode, config.autoencoder(), layout, placed, renderer, key)
-    mean, log_variance = _in_chunks(program, rows, batch_size, _num_members(params), layout)
-    return Posterior(mean, np.exp(log_variance))
+    program = functools.partial(_encode, method, layout, placed, renderer, key)
+    return _in_chunks(program, rows, batch_size, _num_members(params), layout)
 
 
 def decode(
-    config: Config, params, codes, *, batch_size: int | None = None, devices: Sequence[jax.Device] | None = None
+    method: Method, params, codes, *, batch_size: int | None = None, devices: Sequence[jax.Device] | None = None
 ) -> np.ndarray:
     """Expected images ``[m, n, h, w, c]`` in [0, 1].
 
     Args:
-      config, params, batch_size, devices: as in :func:`encode`.
-      codes: ``[m, n, d]``, or ``[n, d]`` for every member.
+      method, params, batch_size, devices: as in :func:`encode`.
+      codes: ``[m, n, d]``, or ``[n, d]`` for every member (``[…, s, d]`` for slots).
 
     Raises:
-      ValueError: for codes of another shape.
+      ValueError: for codes of another shape, or a method without a decoder.
     """
+    if not decodes(method):
+        raise ValueError(f"method: needs a decoder, {type(method).__name__} has none")
     codes = as_numpy(codes, "codes")
     if codes.dtype.kind not in "fiub":
         raise ValueError(f"codes: needs real numbers, got dtype {codes.dtype}")
     codes = codes.astype(np.float32)
-    m = _num_members(params)
-    codes = np.broadcast_to(codes, (m, *codes.shape)) if codes.ndim == 2 else codes
-    d = getattr(config.network, "num_codes", codes.shape[-1] if codes.ndim else 0)
-    if codes.ndim != 3 or codes.shape[0] != m or codes.shape[2] != d or not codes.size:
-        raise ValueError(f"codes: needs shape [n, {d}] or [{m}, n, {d}], got {codes.shape}")
+    m, shape = _num_members(params), code_shape(method, params)
+    codes = np.broadcast_to(codes, (m, *codes.shape)) if codes.ndim == 1 + len(shape) else codes
+    if codes.ndim != 2 + len(shape) or codes.shape[0] != m or codes.shape[2:] != shape or not codes.size:
+        needed = ", ".join(map(str, shape))
+        raise ValueError(f"codes: needs shape [n, {needed}] or [{m}, n, {needed}], got {codes.shape}")
     layout = _layout(params, devices)
     placed = layout.place(params)
 
     def program(part, start):
         members = (placed, layout.place(np.swapaxes(part, 0, 1)))
-        return _decode(config.autoencoder(), config.reconstruction, layout, members)
+        return _decode(method, layout, members)
 
     return _in_chunks(program, np.swapaxes(codes, 0, 1), batch_size, m, layout)
 
 
+def decodes(method: Method) -> bool:
+    """Whether a method has a decoder."""
+    return callable(getattr(method, "decode", None))
+
+
+def code_shape(method: Method, params) -> tuple[int, ...]:
+    """``(d,)``, or ``(s, d)`` of slots; params have leaves ``[m, …]``."""
+    one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), params)
+    image = jax.ShapeDtypeStruct((1, *method.image_shape), np.float32)
+    return jax.eval_shape(method.represent, one, image)[0].shape[1:]
+
+
 @functools.partial(jax.jit, static_argnums=(0, 1))
-def _encode(autoencoder: Autoencoder, layout: Layout, params, renderer: Images | None, key, rows, start):
-    """Posteriors of images, or of what a renderer draws from factors; ``start`` is the place of the first row."""
+def _encode(method: Method, layout: Layout, params, renderer: Images | None, key, rows, start):
+    """Representations of images, or of what a renderer draws from factors; ``start`` is the place of the first row."""
 
     def drawn(rows, shared):
         (factors, places), (renderer, key) = rows, shared
@@ -111,12 +112,12 @@ def _encode(autoencoder: Autoencoder, layout: Layout, params, renderer: Images |
     else:
         places = start + jnp.arange(len(rows), dtype=jnp.uint32)
         images = layout.spread(drawn, (rows, places), (renderer, key))
-    return layout.map(autoencoder.encode, params, images)
+    return layout.map(method.represent, params, images)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
-def _decode(autoencoder: Autoencoder, reconstruction: str, layout: Layout, members):
-    return layout.map(lambda member, _: expected_images(autoencoder.decode(*member), reconstruction), members)
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _decode(method: Method, layout: Layout, members):
+    return layout.map(lambda member, _: method.decode(*member), members)
 
 
 def _in_chunks(program: Callable, rows: np.ndarray, batch_size: int | None, num_members: int, layout: Layout):

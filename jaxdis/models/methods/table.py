@@ -1,0 +1,7 @@
+"""The methods of the library by name. To add one, see :mod:`jaxdis.models.methods.method`."""
+
+from jaxdis.models.methods.method import Method
+from jaxdis.models.methods.pca import Pca
+from jaxdis.models.methods.vae import Vae
+
+METHODS: dict[str, type[Method]] = {"vae": Vae, "pca": Pca}

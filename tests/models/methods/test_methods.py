@@ -1,0 +1,165 @@
+"""What every method promises to training, for every row of METHODS and for a toy method."""
+
+import dataclasses
+import re
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxdis
+from jaxdis import models
+from jaxdis.models.methods.method import accepted
+from tests.models.conftest import largest_difference, same
+from tests.models.methods.toy import ToyGan
+
+# The smallest instance of each row.
+SMALLEST = {
+    "vae": models.Vae(network=models.Mlp((8,), 2), batch_size=4),
+    "pca": models.Pca(num_codes=2, passes=3, batch_size=16),
+    "toy_gan": ToyGan(),
+}
+
+
+@pytest.fixture(autouse=True)
+def _toy(monkeypatch):
+    monkeypatch.setitem(models.METHODS, "toy_gan", ToyGan)
+
+
+@pytest.fixture(params=list(SMALLEST))
+def method(request):
+    return SMALLEST[request.param]
+
+
+@pytest.fixture
+def data(images):
+    """The images and two factors of each."""
+    return images, np.stack([np.arange(len(images)) % 3, np.arange(len(images)) % 2], axis=1)
+
+
+def trained(method, data, count=3, steps=None, **arguments):
+    name = method.trained[0]
+    swept = method.variants[name].swept
+    settings = {swept: [1.0, 2.0]} if swept else {}
+    keys, hyperparameters, labels = models.members({name: settings}, 3, method)
+    some = jax.tree.map(lambda leaf: leaf[:count], (keys, hyperparameters))
+    config = models.Config("squares", method=method, steps=steps or min(6, method.default_steps))
+    return models.train(config, *some, labels[:count], data=data, **arguments)
+
+
+def test_every_row_is_tested():
+    assert set(SMALLEST) == set(models.METHODS)
+
+
+def test_members_are_equal_whatever_the_grouping(method, data):
+    one = trained(method, data, devices=jax.devices()[:1])
+    for arguments in (
+        {"devices": jax.devices()},
+        {"execution": "vmap"},
+        {"execution": "vmap", "members_at_once": 2, "devices": jax.devices()[:1]},
+    ):
+        other = trained(method, data, **arguments)
+        assert largest_difference(other.params, one.params) < 1e-5
+        assert largest_difference(other.losses, one.losses) < 1e-5
+    alone = trained(method, data, count=1)
+    assert largest_difference(alone.params, jax.tree.map(lambda leaf: leaf[:1], one.params)) < 1e-5
+    assert (one.stopped == -1).all()
+
+
+def test_a_resumed_run_has_the_bits_of_one_without_a_break(method, data, tmp_path):
+    whole = trained(method, data, log_every=2)
+
+    class Killed(Exception):
+        pass
+
+    def kill(done, total):
+        if done == 4:
+            raise Killed
+
+    arguments = {"log_every": 2, "checkpoint_every": 2, "directory": tmp_path}
+    with pytest.raises(Killed):
+        trained(method, data, progress=kill, **arguments)
+    reported = []
+    resumed = trained(method, data, progress=lambda done, _: reported.append(done), **arguments)
+    assert reported == ([6] if whole.config.steps == 6 else [])
+    assert same(resumed, whole)
+
+
+def test_a_member_that_is_not_finite_stops_alone_and_unchanged(method, data):
+    name = method.trained[0]
+    variant = method.variants[name]
+    keys, hyperparameters, labels = models.members({name: {}}, 2, method)
+    if "learning_rate" not in getattr(hyperparameters, "_fields", ()):
+        pytest.skip("has no step length that could be too long")
+    config = models.Config("squares", method=method, steps=8)
+    sound = models.train(config, keys, hyperparameters, labels, data=data, log_every=1)
+    rates = np.float32([1e12, variant.settings().learning_rate])
+    sick = models.train(config, keys, hyperparameters._replace(learning_rate=rates), labels, data=data, log_every=1)
+    stop = sick.stopped[0]
+    assert 0 < stop < 8
+    assert sick.stopped[1] == -1
+    assert largest_difference(sick[1].params, sound[1].params) == 0
+    assert all(np.isnan(curve[0, stop:]).any() or not curve.any() for curve in sick.losses)
+    before = models.train(
+        dataclasses.replace(config, steps=int(stop)), keys, hyperparameters._replace(learning_rate=rates), data=data
+    )
+    assert largest_difference(sick[0].params, before[0].params) == 0
+
+
+def test_a_zoo_is_saved_read_and_represents_images_one_by_one(method, data, tmp_path):
+    zoo = trained(method, data)
+    zoo.save(tmp_path / "zoo.npz")
+    read = models.load(tmp_path / "zoo.npz")
+    assert same(read, zoo)
+    whole = zoo.encode(data[0])
+    assert whole.mean.shape == whole.variance.shape == (3, 40, method.num_codes if hasattr(method, "num_codes") else 2)
+    parts = read.encode(data[0][:7], batch_size=3)
+    np.testing.assert_allclose(parts.mean, whole.mean[:, :7], rtol=1e-4, atol=1e-4)
+    together = models.concatenate([read[:1], read[1:]])
+    assert same(together, zoo)
+
+
+def test_labels_are_asked_for_in_one_line(data):
+    with pytest.raises(ValueError, match=r"^data: ToyGan needs labels, as \(images, factors\), got images alone$"):
+        trained(ToyGan(), data[0])
+    with pytest.raises(ValueError, match=r"^factors: needs numbers \[40, k\], one row per image, got \(39, 2\) int64$"):
+        trained(ToyGan(), (data[0], data[1][:-1]))
+
+
+def test_another_method_cannot_stand_in_for_that_of_a_zoo(data, tmp_path):
+    trained(ToyGan(), data).save(tmp_path / "zoo.npz")
+    with pytest.raises(ValueError, match="method: needs that of the zoo, got one with another num_codes"):
+        models.load(tmp_path / "zoo.npz", ToyGan(num_codes=3))
+
+
+def test_a_method_without_decoder_says_so(data):
+    with pytest.raises(ValueError, match="method: needs a decoder, ToyGan has none"):
+        trained(ToyGan(), data).decode(np.zeros((2, 2)))
+
+
+def test_what_is_not_a_method_is_refused():
+    # Where annotations are checked at run time, as here, that check comes first.
+    with pytest.raises((ValueError, TypeError), match="method"):
+        models.Config(method=models.Mlp())
+
+
+def test_an_update_is_accepted_whole_or_not_at_all():
+    run = jax.jit(lambda loss: accepted(loss, lambda: jnp.float32(2), jnp.float32(1), (loss, jnp.float32(3))))
+    assert jax.tree.map(float, run(5.0)) == (2, (5, 3))
+    state, losses = run(np.inf)
+    assert state == 1
+    assert np.isnan(losses).all()
+
+
+SPINE = ("models/training", "models/zoo.py", "models/encoding.py", "models/members.py", "models/traversal.py", "study")
+
+
+def test_training_knows_no_method():
+    root = Path(jaxdis.__file__).parent
+    paths = [path for name in SPINE for path in (root / name, *(root / name).rglob("*.py")) if path.is_file()]
+    paths.remove(root / "study/library.py")  # the studies of papers name their models
+    assert len(paths) > 20
+    for path in paths:
+        assert not re.search(r"\b(kl|discriminator|judge)\b", path.read_text(), re.IGNORECASE), path
