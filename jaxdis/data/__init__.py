@@ -22,6 +22,7 @@ from jaxdis.data.catalog import (
 from jaxdis.data.factors import FactorSpace
 from jaxdis.data.intervals import Interval
 from jaxdis.data.render import Render
+from jaxdis.data.scenes import Scenes, SceneSamples
 from jaxdis.data.source import DataSource
 from jaxdis.data.table import DATASETS, DataSet
 
@@ -32,6 +33,8 @@ __all__ = [
     "FactorSpace",
     "Interval",
     "Render",
+    "SceneSamples",
+    "Scenes",
     "cars3d",
     "color_dsprites",
     "dsprites",

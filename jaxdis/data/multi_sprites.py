@@ -65,6 +65,22 @@ def steps(of: FactorSpace) -> dict[str, int]:
     return {name: _STEPS[name.split("_")[-1]] for name in of.names if name.split("_")[-1] in _STEPS}
 
 
+def labels(of: FactorSpace) -> dict[str, tuple[str, str]]:
+    """``(object, property)`` of each factor but the number of objects, the background first."""
+    places = {name: name.rpartition("_") for name in of.names if name != "num_objects"}
+    return {name: (thing.replace("_", " "), of_thing) for name, (thing, _, of_thing) in places.items()}
+
+
+def masks(of: FactorSpace, factors: Int[Array, "n k"]) -> UInt8[Array, "n 64 64"]:
+    """Instance masks of the scenes of a space."""
+    return scene(factors, int(of.values[0][0])).masks
+
+
+def complete(of: FactorSpace) -> FactorSpace:
+    """The scenes with the greatest number of objects."""
+    return of.only({"num_objects": of.sizes[0] - 1})
+
+
 def parts(factors: Int[Array, "... k"], min_objects: int = 1) -> Parts:
     """Split scene factors into parts; the number of object slots follows from k = 4 + 8 o."""
     slots = (factors.shape[-1] - 4) // len(OBJECT_FACTORS)

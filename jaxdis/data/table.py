@@ -6,6 +6,7 @@ from collections.abc import Callable
 from jaxdis.data import catalog, multi_sprites, sprites, standins
 from jaxdis.data.factors import FactorSpace
 from jaxdis.data.files import cars3d, mpi3d, smallnorb
+from jaxdis.data.scenes import Scenes
 from jaxdis.data.shapes3d import SPACE as SHAPES3D_SPACE
 from jaxdis.data.source import DataSource
 
@@ -25,6 +26,7 @@ class DataSet:
       make: ``make(source=None, **options) → (space, render)``; raises ValueError without a source for a set that cannot
         be rendered.
       references: keys of :data:`jaxdis.references.REFERENCES`; empty for a stand-in.
+      scenes: for sets of scenes, which factor belongs to which object, and masks.
       default_file: whether ``make`` looks for the file in the cache folder when no source is given.
     """
 
@@ -38,6 +40,7 @@ class DataSet:
     make: Callable
     references: tuple[str, ...] = ()
     default_file: bool = False
+    scenes: Scenes | None = None
 
     def space_of(self, name: str, source: DataSource | None = None) -> FactorSpace:
         """The factors alone; a drawn data set is not opened for them. Errors as :meth:`open`."""
@@ -131,6 +134,14 @@ DATASETS: dict[str, DataSet] = {
         f"after Dang-Nhu 2022, table 7, on sprites of {_DSPRITES}; {_OWN_RENDERER}",
         lambda source=None, **options: catalog.multi_dsprites(source=source, **options),
         references=("dangnhu2022", "matthey2017"),
+        scenes=Scenes(
+            multi_sprites.labels,
+            multi_sprites.masks,
+            multi_sprites.complete,
+            multi_sprites.steps,
+            categorical=("shape",),
+            background="background",
+        ),
     ),
     "shapes3d": DataSet(
         "Shapes3D",

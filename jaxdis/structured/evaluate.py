@@ -11,7 +11,7 @@ from jaxtyping import Array, Key
 
 from jaxdis import executor
 from jaxdis.arrays import as_numpy, safe_divide
-from jaxdis.evaluation.inputs import SPLIT_SEED, check_codes, look_up
+from jaxdis.evaluation.inputs import SPLIT_SEED, check_codes, check_numbers, look_up
 from jaxdis.evaluation.results import Scores
 from jaxdis.metrics.metric import apply
 from jaxdis.options import (
@@ -88,6 +88,7 @@ def evaluate_structured(
     penalty: Positive = 1.0,
     threshold: Share = NOISE,
     final: str | Spec = PRESETS["dangnhu2022"],
+    numbers: Sequence[int] | None = None,
     batch_size: Count | None = None,
     devices: Sequence[jax.Device] | None = None,
 ) -> Scores:
@@ -114,7 +115,7 @@ def evaluate_structured(
       threshold: importances below this share of the largest of their factor become 0.
       final: the relation, by name or spec, which sees the factors as numbers. Forests of 10 trees of depth 15 by
         default.
-      batch_size, devices: as for :func:`jaxdis.evaluate`.
+      numbers, batch_size, devices: as for :func:`jaxdis.evaluate`.
 
     Returns:
       :class:`Scores`, with a leading axis ``m`` for a zoo.
@@ -171,7 +172,7 @@ def evaluate_structured(
         structure.where("factors", structure.levels[0], background)
     key = checked_key(key)
     rows = _rows(groups, n, key)
-    members = Member(np.arange(len(codes), dtype=np.uint32), codes)
+    members = Member(check_numbers(numbers, len(codes)), codes)
     shared = Shared(key, factors, jnp.asarray(rows))
     devices = checked_devices(devices)
     results = executor.map_members(score_slots, settings, members, shared, batch_size=batch_size, devices=devices)

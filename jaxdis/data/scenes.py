@@ -1,0 +1,69 @@
+"""What is true of scenes of several objects beside their factors: which factor belongs to which object, and masks."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from jaxdis.data.factors import FactorSpace
+from jaxdis.typing import Array, Factors, Int
+
+# Scenes drawn at one time for their masks.
+_CHUNK = 1000
+
+
+class SceneSamples(NamedTuple):
+    """Samples of scenes: ``factors [n, k]`` of the objects alone, ``labels`` of these, and ``masks [n, h, w]``.
+
+    ``labels`` has an ``(object, property)`` pair per factor, ``categorical`` the columns of classes without an order,
+    and masks are 0 for the background and i for object i.
+    """
+
+    factors: Factors
+    labels: tuple[tuple[str, str], ...]
+    categorical: tuple[int, ...]
+    background: str | None
+    masks: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Scenes:
+    """The field ``scenes`` of a data set of scenes.
+
+    Attributes:
+      labels: space → factor name → ``(object, property)``, in the order of objects, the background first; factors that
+        belong to no object are left out.
+      masks: ``(space, factors [n, k]) → masks [n, h, w]``, whole numbers; 0 is the background.
+      complete: the space restricted to scenes in which all objects are present.
+      radius: the ``radius`` of :meth:`~jaxdis.data.FactorSpace.local_groups`.
+      categorical: names of properties whose classes have no order.
+      background: the object that is the background; None if it has no factors.
+    """
+
+    labels: Callable[[FactorSpace], Mapping[str, tuple[str, str]]]
+    masks: Callable[[FactorSpace, Array], Array]
+    complete: Callable[[FactorSpace], FactorSpace]
+    radius: Callable[[FactorSpace], Mapping[str, int]]
+    categorical: tuple[str, ...] = ()
+    background: str | None = None
+
+    def draw(self, space: FactorSpace, key, n: int, groups: int = 1) -> Int[Array, "n k"]:
+        """Factors of ``n`` complete scenes: in local groups of equal length, or for one group drawn independently."""
+        space = self.complete(space)
+        if groups == 1:
+            return space.sample(key, n)
+        return space.local_groups(key, self.radius(space), groups=groups, samples=n // groups)
+
+    def samples(self, space: FactorSpace, factors: Factors) -> SceneSamples:
+        """What slots are scored against."""
+        labels = self.labels(space)
+        columns = [factors.names.index(name) for name in labels]
+        sizes = tuple(factors.sizes[column] for column in columns)
+        of_objects = Factors(factors.values[:, columns], sizes, tuple(labels))
+        masks = jax.jit(lambda rows: self.masks(space, rows))
+        starts = range(0, factors.num_samples, _CHUNK)
+        parts = [np.asarray(masks(factors.values[start : start + _CHUNK])) for start in starts]
+        categorical = tuple(j for j, (_, name) in enumerate(labels.values()) if name in self.categorical)
+        return SceneSamples(of_objects, tuple(labels.values()), categorical, self.background, np.concatenate(parts))
