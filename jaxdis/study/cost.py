@@ -60,7 +60,8 @@ def plan(study: Study, out: str | Path | None = None, *, extend: bool = False) -
         if training.config not in known:
             known[training.config] = cost_of_update(training)
         update_flops, parameters = known[training.config]
-        samples = study.sampling.train + study.sampling.test * (1 + bool(training.held_out))
+        sampling = study.sampling
+        samples = sampling.train + sampling.validation + sampling.test * (1 + bool(training.held_out))
         width = training.config.network.num_codes
         flops["train"] += share * training.config.steps * update_flops
         # An encoder's forward pass is about a sixth of an update: two networks, forward and twice that backward.
