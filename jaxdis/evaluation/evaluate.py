@@ -71,7 +71,7 @@ def evaluate(
         by the key, in the same way for all members.
       validation: other samples, ``(codes, factors)`` in the same shapes, on which metrics choose an option that was
         given several values, such as ``penalty`` of ``dci_lasso`` and ``depth`` of ``dci_forest``. Required by such
-        metrics; others do not read them.
+        metrics; others do not read them. :func:`relate` returns what is chosen.
       weights: ``[n]`` ≥ 0, one per sample. Refused if one of the metrics cannot weigh samples.
       variances: posterior variances in the shape of codes. Metrics of the sampled code read them; without them these
         metrics take each code as it is. Other metrics read only the codes.
@@ -139,8 +139,9 @@ def relate(
     """One relation of one representation, by name (``RELATIONS`` lists them) or as a spec with options.
 
     Args and errors as :func:`evaluate`; codes and variances ``[n, d]``, ``active [d]``. An argument that the relation
-    does not read is refused. ``mutual_information_sampled`` samples only if it is given ``variances``: otherwise it
-    takes each code as it is, which for posterior means is the information in the mean instead of the sampled code.
+    does not read is refused. The result holds what was chosen on validation samples, as ``chosen``.
+    ``mutual_information_sampled`` samples only if it is given ``variances``: otherwise it takes each code as it is,
+    which for posterior means is the information in the mean instead of the sampled code.
     """
     spec = relation if isinstance(relation, Spec) else look_up(relation, RELATIONS, "relation")
     codes, test, validation = near_zero(codes, test=test, validation=validation)

@@ -80,7 +80,10 @@ def test_the_depth_is_that_of_scikit_learn(criterion):
 @pytest.mark.parametrize("criterion", ["variance", "entropy"])
 def test_the_depth_is_that_of_the_best_forest_of_a_single_depth(criterion):
     (codes, values), test, validation = map(first, (TRAIN, TEST, VALIDATION))
-    test, validation = (Sample(jnp.asarray(part), Factors.of(truth, SIZES)) for part, truth in (test, validation))
+    # Of equal length, so that programs are shared.
+    test, validation = (
+        Sample(jnp.asarray(part[:80]), Factors.of(truth[:80], SIZES)) for part, truth in (test, validation)
+    )
 
     def forest(test, **options):
         arguments = jax.random.key(0), jnp.asarray(codes), Factors.of(values, SIZES)
@@ -158,12 +161,14 @@ def test_ten_calls_trace_once():
     assert len(traces) == 1
 
 
-def test_a_code_that_is_not_finite_in_validation_samples_is_reported():
-    spoiled = VALIDATION[0].copy()
+@pytest.mark.parametrize("role", ["test", "validation"])
+def test_a_code_that_is_not_finite_in_other_samples_is_reported(role):
+    plan, samples = {"lasso": PLAN["lasso"], "mig": "mig"}, {"test": TEST, "validation": VALIDATION}
+    spoiled = samples[role][0].copy()
     spoiled[1, 7, 2] = np.nan
-    with pytest.warns(RuntimeWarning, match=r"^validation codes: 1 non-finite values in 1 of 3 members \(1\)"):
-        scores = evaluate(*TRAIN, {**PLAN, "mig": "mig"}, test=TEST, validation=(spoiled, VALIDATION[1]))
-    whole = evaluate(*TRAIN, {**PLAN, "mig": "mig"}, test=TEST, validation=VALIDATION)
+    with pytest.warns(RuntimeWarning, match=rf"^{role} codes: 1 non-finite values in 1 of 3 members \(1\)"):
+        scores = evaluate(*TRAIN, plan, **{**samples, role: (spoiled, samples[role][1])})
+    whole = evaluate(*TRAIN, plan, **samples)
     assert np.isfinite(scores["mig"]).all()
     for column, values in scores.items():
         assert column == "mig" or np.isnan(values[1]), column
