@@ -74,11 +74,13 @@ Cuts = Annotated[int, Range(2, 2**16)]
 Units = Annotated[int, Range(1, 2**16)]
 Batches = Annotated[int, Range(1, 10**6)]
 Counts = Annotated[tuple[Count, ...], Entries(1)]
-BatchSize = Annotated[int, Range(2, 10**4)]  # a variance needs two
 Depth = Annotated[int, Range(1, 24)]
+Depths = Annotated[tuple[Depth, ...], Entries(1)]
+BatchSize = Annotated[int, Range(2, 10**4)]  # a variance needs two
 Seed = Annotated[int, Range(0, MOST)]
 Positive = Annotated[float, Range(0, above=True)]
 NonNegative = Annotated[float, Range(0)]
+Penalties = Annotated[tuple[NonNegative, ...], Entries(1)]
 Share = Annotated[float, Range(0, 1)]
 Level = Annotated[float, Range(0, 1, above=True, below=True)]
 

@@ -77,6 +77,12 @@ class Spec:
         """Whether continuous factors are left out: see :func:`needs_classes`."""
         return getattr(self.function, "needs_classes", False) and self.all_options.get("factor_bins") is None
 
+    @property
+    def needs_validation(self) -> bool:
+        """Whether validation samples decide between several values of an option: see :func:`chooses`."""
+        values = self.all_options.get(getattr(self.function, "chooses", ""))
+        return isinstance(values, tuple) and len(values) > 1
+
     def with_options(self, **options: Any) -> "Spec":
         """The same function with other options.
 
@@ -108,6 +114,16 @@ def needs_classes(function: Callable) -> Callable:
     return function
 
 
+def chooses(option: str) -> Callable:
+    """Mark a function that chooses among several values of an option by its error on validation samples."""
+
+    def mark(function: Callable) -> Callable:
+        function.chooses = option
+        return function
+
+    return mark
+
+
 def prepared_by(make: Callable) -> Callable:
     """Mark a function whose argument ``prepared`` is made once for all members.
 
@@ -124,12 +140,14 @@ def prepared_by(make: Callable) -> Callable:
 class Reads(NamedTuple):
     """Which arguments a function of one representation has besides codes and factors.
 
-    ``key``: it is stochastic; ``test``: it needs held-out samples; ``weights``: it can weigh samples; ``variances``: it
-    reads the posterior's; ``active``: it can leave codes out; ``prepared``: see :func:`prepared_by`.
+    ``key``: it is stochastic; ``test``: it needs held-out samples; ``validation``: see :func:`chooses`; ``weights``: it
+    can weigh samples; ``variances``: it reads the posterior's; ``active``: it can leave codes out; ``prepared``: see
+    :func:`prepared_by`.
     """
 
     key: bool
     test: bool
+    validation: bool
     weights: bool
     variances: bool
     active: bool

@@ -14,7 +14,8 @@ v     values of a factor
 A *code* is one latent coordinate, a *factor* one ground-truth factor of variation. A *relation* is ``[d, k]``: how
 strongly each code (row) encodes each factor (column); information is in nats. A *score* reduces a relation to numbers,
 and a *metric* is a score of a relation or a function of the samples. An *option* is a static argument of any of these.
-A *member* is one model of a *zoo*. *Held-out* samples are those of ``test``.
+A *member* is one model of a *zoo*. *Held-out* samples are those of ``test``, *validation* samples those
+on which options are chosen.
 """
 
 import dataclasses

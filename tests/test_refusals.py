@@ -102,7 +102,10 @@ def test_evaluate_names_what_it_refuses(arguments, message):
         (lambda: relate(CODES[:3], VALUES[:3], "mutual_information_neighbors"), "neighbors: needs fewer than the 3"),
         (lambda: blend_table(CODES, VALUES, ["r2"], ["gap"], 0), "key: needs a typed key"),
         (lambda: blend_table(CODES, VALUES, 3), "relations: needs names, got 3"),
-        (lambda: blend_table(CODES, VALUES, ["r2"], nonsense=3), "arguments: needs names among test, weights"),
+        (
+            lambda: blend_table(CODES, VALUES, ["r2"], nonsense=3),
+            "arguments: needs names among test, validation, weights",
+        ),
         (lambda: sweep(CODES, VALUES, "mig", bins=5), "bins: needs a sequence of values to try, got 5"),
         (
             lambda: sweep(CODES, VALUES, "dci", splitter="exact"),

@@ -22,7 +22,15 @@ from jaxdis.evaluation.inputs import (
     near_zero,
     plan_of,
 )
-from jaxdis.evaluation.member import Member, Plan, Shared, score_member, score_member_often, train_and_test
+from jaxdis.evaluation.member import (
+    Member,
+    Plan,
+    Shared,
+    score_member,
+    score_member_often,
+    train_and_test,
+    validation_of,
+)
 from jaxdis.evaluation.results import Scores
 from jaxdis.metrics import Blend
 from jaxdis.metrics.metric import apply
@@ -40,6 +48,7 @@ def evaluate(
     key: jax.Array | None = None,
     *,
     test=None,
+    validation=None,
     weights=None,
     variances=None,
     active=None,
@@ -60,6 +69,9 @@ def evaluate(
       key: typed PRNG key for stochastic metrics; ``jax.random.key(0)`` when None.
       test: held-out ``(codes, factors)`` in the same shapes. When None, metrics that need them split the samples 2 : 1
         by the key, in the same way for all members.
+      validation: other samples, ``(codes, factors)`` in the same shapes, on which metrics choose an option that was
+        given several values, such as ``penalty`` of ``dci_lasso`` and ``depth`` of ``dci_forest``. Required by such
+        metrics; others do not read them. :func:`relate` returns what is chosen.
       weights: ``[n]`` ≥ 0, one per sample. Refused if one of the metrics cannot weigh samples.
       variances: posterior variances in the shape of codes. Metrics of the sampled code read them; without them these
         metrics take each code as it is. Other metrics read only the codes.
@@ -83,14 +95,24 @@ def evaluate(
     rounding, on ``batch_size`` and ``devices``.
     """
     plan, how, bootstrap = plan_of(metrics), check_run(batch_size, devices, progress), check_bootstrap(bootstrap)
-    codes, test = near_zero(codes, test)
+    codes, test, validation = near_zero(codes, test=test, validation=validation)
     codes = check_codes(codes, "codes")
     single = codes.ndim == 2
     codes = codes[None] if single else codes
     factors = Factors.checked(factors)
     check_same_samples("codes", codes, factors)
     members, shared = inputs_of(
-        plan, codes, factors, key, test, weights, variances, active, numbers, bootstrap=bootstrap
+        plan,
+        codes,
+        factors,
+        key,
+        test,
+        weights,
+        variances,
+        active,
+        numbers,
+        validation=validation,
+        bootstrap=bootstrap,
     )
     if not bootstrap:
         results, finite = executor.map_members(score_member, plan, members, shared, **how)
@@ -98,7 +120,7 @@ def evaluate(
     else:
         given = (plan, bootstrap)
         results, finite, again = executor.map_members(score_member_often, given, members, shared, **how)
-    _warn_of_bad_codes(codes, finite)
+    _warn_of_bad_codes(members, finite)
     return _table(plan, results, again, single, factors.names)
 
 
@@ -109,6 +131,7 @@ def relate(
     key: jax.Array | None = None,
     *,
     test=None,
+    validation=None,
     weights=None,
     variances=None,
     active=None,
@@ -116,12 +139,13 @@ def relate(
     """One relation of one representation, by name (``RELATIONS`` lists them) or as a spec with options.
 
     Args and errors as :func:`evaluate`; codes and variances ``[n, d]``, ``active [d]``. An argument that the relation
-    does not read is refused. ``mutual_information_sampled`` samples only if it is given ``variances``: otherwise it
-    takes each code as it is, which for posterior means is the information in the mean instead of the sampled code.
+    does not read is refused. The result holds what was chosen on validation samples, as ``chosen``.
+    ``mutual_information_sampled`` samples only if it is given ``variances``: otherwise it takes each code as it is,
+    which for posterior means is the information in the mean instead of the sampled code.
     """
     spec = relation if isinstance(relation, Spec) else look_up(relation, RELATIONS, "relation")
-    codes, test = near_zero(codes, test)
-    given = {"test": test, "weights": weights, "variances": variances, "active": active}
+    codes, test, validation = near_zero(codes, test=test, validation=validation)
+    given = {"test": test, "validation": validation, "weights": weights, "variances": variances, "active": active}
     for name, value in given.items():
         if value is not None and not getattr(spec.reads, name):
             raise ValueError(f"{name}: needs a relation that reads it, got {spec}")
@@ -185,23 +209,26 @@ def _relate(spec: Spec, member: Member, shared: Shared) -> Relation:
     key = jax.random.fold_in(shared.key, 0)
     whole = Sample(member.codes, shared.factors, shared.weights, member.variances)
     train, held_out = train_and_test(whole, member, shared)
-    return _apply_jitted(spec, key, train if spec.reads.test else whole, held_out, member.active)
+    sample = train if spec.reads.test else whole
+    return _apply_jitted(spec, key, sample, held_out, member.active, validation=validation_of(member, shared))
 
 
 _apply_jitted = jax.jit(apply, static_argnums=0)
 
 
-def _warn_of_bad_codes(codes, finite: np.ndarray) -> None:
-    members = np.flatnonzero(~finite)
-    if len(members):
-        count = sum(int((~np.isfinite(np.asarray(codes[member]))).sum()) for member in members)
-        shown = ", ".join(map(str, members[:10])) + (", …" if len(members) > 10 else "")
-        warnings.warn(
-            f"codes: {count} non-finite values in {len(members)} of {len(finite)} members ({shown}); "
-            "scores that read them are NaN, other members are not touched",
-            RuntimeWarning,
-            stacklevel=3,
-        )
+def _warn_of_bad_codes(members: Member, finite: np.ndarray) -> None:
+    roles = {"codes": members.codes, "test codes": members.test_codes, "validation codes": members.validation_codes}
+    for name, codes in roles.items():
+        suspects = () if codes is None else np.flatnonzero(~finite)
+        counts = {member: int((~np.isfinite(np.asarray(codes[member]))).sum()) for member in suspects}
+        if bad := [str(member) for member, count in counts.items() if count]:
+            shown = ", ".join(bad[:10]) + (", …" if len(bad) > 10 else "")
+            warnings.warn(
+                f"{name}: {sum(counts.values())} non-finite values in {len(bad)} of {len(finite)} members ({shown}); "
+                "scores that read them are NaN, other members are not touched",
+                RuntimeWarning,
+                stacklevel=3,
+            )
 
 
 def _table(plan: Plan, results: dict, again: dict, single: bool, factor_names) -> Scores:

@@ -140,6 +140,17 @@ def check_classes(plan: Plan, factors: Factors) -> None:
         )
 
 
+def check_validation(plan: Plan, given: bool) -> None:
+    """Metrics that choose among several values of an option need validation samples.
+
+    Raises:
+      ValueError: naming those metrics.
+    """
+    needing = [name for name, metric in plan if metric.source.needs_validation]
+    if needing and not given:
+        raise ValueError(f"validation: needs samples on which {', '.join(needing)} can choose an option, got none")
+
+
 def check_neighbors(options: Mapping, name: str, n: int, *, halved: bool = False) -> None:
     """Nearest neighbors are other samples; ``halved``: a bootstrap passes half of the samples to the metric.
 
@@ -189,32 +200,37 @@ def effective(weights: np.ndarray) -> np.ndarray:
     return shares / (shares**2).sum()
 
 
-def near_zero(codes, test):
-    """Codes (and held-out codes) without an offset that would destroy their precision in float32.
+def near_zero(codes, **others):
+    """Codes (and those of held-out and validation samples) without an offset that would destroy their precision.
 
     A code of more than float32's precision that lies farther from 0 than ``FAR`` times its own range is shifted to 0,
     in float64: nearly all metrics depend only on the spread of a code, which rounding would remove. SAP, whose machines
     penalize the intercept, and the information of sampled codes, whose bins are fixed, read such a code as if it were
-    near 0. Returns ``(codes, test)``.
+    near 0. Returns codes and the others, which are pairs (codes, factors) or None, by role.
     """
     if isinstance(codes, jax.Array):
-        return codes, test
+        return codes, *others.values()
     array = as_numpy(codes, "codes")
     if array.ndim not in (2, 3) or 0 in array.shape or array.dtype.kind not in "fiu" or array.dtype.itemsize < 4:
-        return array, test
+        return array, *others.values()
     if array.dtype == np.float32:
-        return array, test
+        return array, *others.values()
     low, high = (bound.astype(np.float64) for bound in (array.min(axis=-2), array.max(axis=-2)))
     with np.errstate(invalid="ignore"):  # non-finite codes are met later
         far = (np.maximum(np.abs(low), np.abs(high)) > FAR * (high - low)) & (high > low)
     if not far.any():
-        return array, test
+        return array, *others.values()
     offset = np.where(far, low, 0.0)[..., None, :]
-    if isinstance(test, tuple | list) and len(test) == 2:
-        held_out = as_numpy(test[0], "test codes")
-        if held_out.ndim in (2, 3) and held_out.shape[-1] == array.shape[-1] and held_out.dtype.kind in "fiub":
-            test = (held_out - (offset[0] if held_out.ndim < offset.ndim else offset), test[1])
-    return array - offset, test
+
+    def shifted(role, pair):
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            return pair
+        codes = as_numpy(pair[0], f"{role} codes")
+        if codes.ndim not in (2, 3) or codes.shape[-1] != array.shape[-1] or codes.dtype.kind not in "fiub":
+            return pair
+        return codes - (offset[0] if codes.ndim < offset.ndim else offset), pair[1]
+
+    return array - offset, *(shifted(role, pair) for role, pair in others.items())
 
 
 def check_variances(variances, shape: tuple[int, int, int]):
@@ -283,7 +299,7 @@ _prepared = jax.jit(prepared_for, static_argnums=0)
 
 
 def inputs_of(
-    plan, codes, factors, key, test, weights, variances, active, numbers=None, *, bootstrap: int = 0
+    plan, codes, factors, key, test, weights, variances, active, numbers=None, *, validation=None, bootstrap: int = 0
 ) -> tuple[Member, Shared]:
     """The checked arguments of a plan of metrics, split into what differs between members and what they share."""
     for name, value in (("weights", weights), ("active", active)):
@@ -293,49 +309,53 @@ def inputs_of(
         halved = bool(bootstrap) and metric.source.distinct_samples
         check_neighbors(metric.all_options, name, codes.shape[1], halved=halved)
     check_classes(plan, factors)
+    check_validation(plan, validation is not None)
     sources = sources_of(metric for _, metric in plan)
     split = any(spec.reads.test for spec in sources)
-    members, shared = gathered(codes, factors, key, test, weights, variances, active, numbers, split=split)
+    members, shared = gathered(codes, factors, key, test, weights, variances, active, numbers, validation, split=split)
     return members, shared._replace(prepared=_prepared(sources, shared.key, factors))
 
 
 def gathered(
-    codes, factors, key, test, weights, variances, active, numbers=None, *, split: bool
+    codes, factors, key, test, weights, variances, active, numbers=None, validation=None, *, split: bool
 ) -> tuple[Member, Shared]:
     """The checked arguments of one or many members; ``split``: whether a metric needs held-out samples."""
     m, n, d = codes.shape
     key = checked_key(key)
-    test_codes = test_factors = train_rows = test_rows = None
+    test_codes = test_factors = train_rows = test_rows = validation_codes = validation_factors = None
     if test is not None:
-        test_codes, test_factors = _check_test(test, codes, factors)
+        test_codes, test_factors = _check_others("test", test, codes, factors)
     elif split:
         rows = jax.random.permutation(jax.random.fold_in(key, SPLIT_SEED), n)
         cut = max(1, min(n - 1, round(n * TRAIN_SHARE)))
         train_rows, test_rows = rows[:cut], rows[cut:]
+    if validation is not None:
+        validation_codes, validation_factors = _check_others("validation", validation, codes, factors)
     if variances is not None:
         variances = check_variances(check_codes(variances, "variances"), codes.shape)
     if active is not None:
         active = check_active(active, m, d)
-    members = Member(check_numbers(numbers, m), codes, variances, test_codes, active)
-    return members, Shared(key, factors, check_weights(weights, n), test_factors, train_rows, test_rows)
+    members = Member(check_numbers(numbers, m), codes, variances, test_codes, active, validation_codes)
+    shared = Shared(key, factors, check_weights(weights, n), test_factors, train_rows, test_rows)
+    return members, shared._replace(validation_factors=validation_factors)
 
 
-def _check_test(test, codes, factors: Factors):
-    if not isinstance(test, tuple | list) or len(test) != 2:
-        raise ValueError(f"test: needs a pair (codes, factors), got {type(test).__name__}")
-    test_codes, test_values = test
-    test_codes = check_codes(test_codes, "test codes")
-    test_codes = test_codes[None] if test_codes.ndim == 2 else test_codes
-    if (test_codes.shape[0], test_codes.shape[2]) != (codes.shape[0], codes.shape[2]):
+def _check_others(role: str, pair, codes, factors: Factors):
+    """Codes ``[m, n, d]`` and factors of other samples than the training samples."""
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        raise ValueError(f"{role}: needs a pair (codes, factors), got {type(pair).__name__}")
+    others, values = check_codes(pair[0], f"{role} codes"), pair[1]
+    others = others[None] if others.ndim == 2 else others
+    if (others.shape[0], others.shape[2]) != (codes.shape[0], codes.shape[2]):
         raise ValueError(
-            f"test: needs as many members and codes as the training codes, {codes.shape}, got {test_codes.shape}"
+            f"{role}: needs as many members and codes as the training codes, {codes.shape}, got {others.shape}"
         )
     try:
-        given = isinstance(test_values, Factors)
-        test_values = Factors.checked(test_values) if given else Factors.of(test_values, factors.sizes, factors.names)
+        given = isinstance(values, Factors)
+        values = Factors.checked(values) if given else Factors.of(values, factors.sizes, factors.names)
     except ValueError as error:
-        raise ValueError(f"test {error}") from None
-    if test_values.sizes != factors.sizes:
-        raise ValueError(f"test: needs factors of sizes {factors.sizes}, got {test_values.sizes}")
-    check_same_samples("test codes", test_codes, test_values)
-    return test_codes, dataclasses.replace(test_values, names=factors.names)
+        raise ValueError(f"{role} {error}") from None
+    if values.sizes != factors.sizes:
+        raise ValueError(f"{role}: needs factors of sizes {factors.sizes}, got {values.sizes}")
+    check_same_samples(f"{role} codes", others, values)
+    return others, dataclasses.replace(values, names=factors.names)

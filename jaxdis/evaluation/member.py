@@ -23,6 +23,7 @@ class Member(NamedTuple):
     variances: jax.Array | None
     test_codes: jax.Array | None
     active: jax.Array | None
+    validation_codes: jax.Array | None = None
 
 
 class Shared(NamedTuple):
@@ -35,38 +36,45 @@ class Shared(NamedTuple):
     train_rows: jax.Array | None
     test_rows: jax.Array | None
     prepared: tuple = ()  # for each source of the plan
+    validation_factors: Factors | None = None
 
 
 def score_member(plan: Plan, member: Member, shared: Shared):
     """All metrics of one member, ``{name: NamedTuple}``, and whether its codes are finite. Traced, pure."""
-    whole, train, held_out = _samples(member, shared)
+    whole, train, held_out, validation = _samples(member, shared)
 
     def samples_for(spec):
         return (train, held_out) if spec.reads.test else (whole, None)
 
     key = jax.random.fold_in(shared.key, member.number)
-    return _measure(plan, key, samples_for, member.active, shared.prepared), finite_codes(member.codes).all()
+    finite = [finite_codes(sample.codes).all() for sample in (whole, held_out, validation) if sample is not None]
+    results = _measure(plan, key, samples_for, validation, member.active, shared.prepared)
+    return results, jnp.stack(finite).all()
 
 
 def score_member_often(plan_and_count: tuple[Plan, int], member: Member, shared: Shared):
     """As :func:`score_member`, and every column of each replicate, ``{name: {field: [count]}}``. Traced, pure."""
     plan, count = plan_and_count
-    whole, train, held_out = _samples(member, shared)
+    whole, train, held_out, validation = _samples(member, shared)
     often = jax.random.fold_in(shared.key, SEED)
 
     def again(number):
         draw = jax.random.fold_in(often, number)  # the same for all members
-        keys = jax.random.split(draw, 3)
+        keys = jax.random.split(draw, 4)
         samples, trains = replicate(keys[0], whole), replicate(keys[1], train)
-        # Train and test are drawn apart, or a sample could be in both.
-        tests = None if held_out is None else replicate(keys[2], held_out).drawn
+        # Roles are drawn apart, or a sample could have two of them.
+        tests, validations = (
+            None if sample is None else replicate(key, sample).drawn
+            for key, sample in zip(keys[2:], (held_out, validation), strict=True)
+        )
 
         def samples_for(spec):
             return (trains.version_for(spec), tests) if spec.reads.test else (samples.version_for(spec), None)
 
         sources = sources_of(metric for _, metric in plan)
         prepared = [prepared_for((spec,), draw, samples_for(spec)[0].factors)[0] for spec in sources]
-        results = _measure(plan, jax.random.fold_in(draw, member.number), samples_for, member.active, prepared)
+        key = jax.random.fold_in(draw, member.number)
+        results = _measure(plan, key, samples_for, validations, member.active, prepared)
         return {name: scalars(result) for name, result in results.items()}
 
     # One after another: memory is that of one replicate.
@@ -79,11 +87,11 @@ def score_member_often(plan_and_count: tuple[Plan, int], member: Member, shared:
     return results, finite, replicates
 
 
-def _measure(plan: Plan, key, samples_for: Callable, active, prepared) -> dict[str, tuple]:
+def _measure(plan: Plan, key, samples_for: Callable, validation, active, prepared) -> dict[str, tuple]:
     """First every function that reads samples, each once; then the metrics, from their results."""
     sources = sources_of(metric for _, metric in plan)
     results = {
-        spec: apply(spec, key, *samples_for(spec), active, shared)
+        spec: apply(spec, key, *samples_for(spec), active, shared, validation)
         for spec, shared in zip(sources, prepared, strict=True)
     }
     return {name: metric.finish(results[metric.source]) for name, metric in plan}
@@ -94,9 +102,13 @@ def scalars(result: tuple) -> dict[str, jax.Array]:
     return {field: value for field, value in result._asdict().items() if value is not None and value.ndim == 0}
 
 
-def _samples(member: Member, shared: Shared) -> tuple[Sample, Sample, Sample | None]:
+def _samples(member: Member, shared: Shared) -> tuple[Sample, Sample, Sample | None, Sample | None]:
     whole = Sample(member.codes, shared.factors, shared.weights, member.variances)
-    return whole, *train_and_test(whole, member, shared)
+    return whole, *train_and_test(whole, member, shared), validation_of(member, shared)
+
+
+def validation_of(member: Member, shared: Shared) -> Sample | None:
+    return None if member.validation_codes is None else Sample(member.validation_codes, shared.validation_factors)
 
 
 def train_and_test(whole: Sample, member: Member, shared: Shared) -> tuple[Sample, Sample | None]:

@@ -121,14 +121,19 @@ def lasso_standardized(
     Args:
       penalty, sweeps: as for :func:`lasso`.
     """
+    model, gram, cross = _correlations(inputs, targets)
+    return model._replace(weights=_descend(gram, cross, penalty, model.weights, sweeps))
+
+
+def _correlations(inputs, targets) -> tuple[Linear, Float[Array, "d d"], Float[Array, "d k"]]:
+    """A model without weights, and the correlations of inputs with inputs and with targets."""
     d, columns = inputs.shape[1], jnp.concatenate([inputs, targets], axis=1)
     mean, deviation = moments(columns)
     unit = jnp.where(deviation > 0, deviation, 1.0)
     columns = jnp.where((deviation > 0)[None, :], (columns - mean[None, :]) / unit[None, :], 0.0)
     correlation = product_over_samples(columns[:, :d], columns) / columns.shape[0]
     gram, cross = correlation[:, :d], correlation[:, d:]
-    weights = _descend(gram, cross, penalty, jnp.zeros_like(cross), sweeps)
-    return Linear(weights, mean[:d], deviation[:d], mean[d:], deviation[d:])
+    return Linear(jnp.zeros_like(cross), mean[:d], deviation[:d], mean[d:], deviation[d:]), gram, cross
 
 
 def standardized_error(model: Linear, inputs: Float[Array, "m d"], targets: Float[Array, "m k"]) -> Float[Array, "k m"]:
@@ -141,9 +146,10 @@ def standardized_error(model: Linear, inputs: Float[Array, "m d"], targets: Floa
 
 
 class Path(NamedTuple):
-    """``weights [d, k]`` at the ``penalty [k]`` chosen for each target; ``error [p, k]``: held-out mean squares."""
+    """The ``model`` at the ``penalty [k]`` chosen for each target, and ``error [p, k]``: its mean squares on validation
+    samples, from the largest penalty to the smallest."""
 
-    weights: Float[Array, "d k"]
+    model: Linear
     penalty: Float[Array, " k"]
     error: Float[Array, "p k"]
 
@@ -151,33 +157,33 @@ class Path(NamedTuple):
 def lasso_validated(
     inputs: Float[Array, "n d"],
     targets: Float[Array, "n k"],
-    held_inputs: Float[Array, "m d"],
-    held_targets: Float[Array, "m k"],
+    other_inputs: Float[Array, "m d"],
+    other_targets: Float[Array, "m k"],
     *,
     penalties: tuple[float, ...] = PENALTIES,
     sweeps: int = PATH_SWEEPS,
 ) -> Path:
-    """The lasso of each target at the penalty with the least squared error on held-out samples.
+    """:func:`lasso_standardized` of each target at the penalty with the least squared error on validation samples.
 
     The path runs from the largest penalty to the smallest, each started at the previous solution, with all targets at
     once on one Gram matrix. Of equal errors the larger penalty is chosen.
 
     Args:
-      inputs, targets: centered, as for :func:`lasso`.
-      held_inputs, held_targets: held-out samples, centered by the same means.
+      other_inputs, other_targets: the validation samples.
       penalties: the penalties to choose among.
       sweeps: largest number of sweeps per penalty.
 
     Reference: Eastwood & Williams 2018, §4.2 (penalty chosen on a development set); Friedman et al. 2010, §2.5.
     """
-    gram, cross = _products(inputs, targets)
+    model, gram, cross = _correlations(inputs, targets)
     path = jnp.asarray(np.sort(np.array(penalties, np.float32))[::-1])
 
     def one_penalty(weights, penalty):
         weights = _descend(gram, cross, penalty, weights, sweeps)
-        return weights, (weights, ((held_targets - held_inputs @ weights) ** 2).mean(axis=0))
+        error = standardized_error(model._replace(weights=weights), other_inputs, other_targets)
+        return weights, (weights, (error**2).mean(axis=1))
 
-    _, (weights, error) = jax.lax.scan(one_penalty, jnp.zeros_like(cross), path)
+    _, (weights, error) = jax.lax.scan(one_penalty, model.weights, path)
     best = jnp.argmin(error, axis=0)
     chosen = jnp.take_along_axis(weights, best[None, None, :], axis=0)[0]
-    return Path(chosen, path[best], error)
+    return Path(model._replace(weights=chosen), path[best], error)

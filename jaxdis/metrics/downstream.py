@@ -3,7 +3,7 @@
 from typing import Annotated, Literal, NamedTuple
 
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from jaxdis.arrays import safe_divide
 from jaxdis.learners.boosting import Splitter, fit_boosting
@@ -138,7 +138,8 @@ class LearningCurve(NamedTuple):
 
     ``score []`` and ``worst []``: mean and smallest value over factors with the most training samples; ``efficiency
     []``: mean accuracy with the second of the sizes divided by that with the last; ``by_size [s]``: means over factors;
-    ``accuracy [s, k]``.
+    ``accuracy [s, k]``; ``samples [s]``: how many samples each row was trained on, fewer than its size if there are
+    fewer.
     """
 
     score: Float[Array, ""]
@@ -146,6 +147,7 @@ class LearningCurve(NamedTuple):
     efficiency: Float[Array, ""]
     by_size: Float[Array, " s"]
     accuracy: Float[Array, "s k"]
+    samples: Int[Array, " s"]
 
 
 @needs_classes
@@ -167,7 +169,7 @@ def downstream_logistic(
     Shapes: codes ``[n, d]`` in random order, factors ``[n, k]``, test codes ``[m, d]``.
 
     Options:
-      sizes: numbers of training samples; a size above ``n`` means all samples.
+      sizes: numbers of training samples; a size above ``n`` means all samples, as ``samples`` shows.
       folds: of the cross-validation.
 
     Contract:
@@ -214,7 +216,7 @@ def downstream_trees(
     Shapes: codes ``[n, d]`` in random order, factors ``[n, k]``, test codes ``[m, d]``.
 
     Options:
-      sizes: numbers of training samples; a size above ``n`` means all samples, which are fitted once.
+      sizes: numbers of training samples; a size above ``n`` means all samples (fitted once), as ``samples`` shows.
       splitter, max_bins, stages, rate, depth: as in :func:`jaxdis.relations.boosted_trees`.
 
     Contract:
@@ -242,4 +244,5 @@ def _curve(accuracy, sizes, samples: Samples) -> LearningCurve:
     by_size = {size: accuracy(size) for size in dict.fromkeys(cut)}
     table = samples.by_factor(jnp.stack([by_size[size] for size in cut]))
     means = jnp.nanmean(table, axis=1)
-    return LearningCurve(means[-1], jnp.nanmin(table[-1]), means[min(1, len(sizes) - 1)] / means[-1], means, table)
+    efficiency = means[min(1, len(sizes) - 1)] / means[-1]
+    return LearningCurve(means[-1], jnp.nanmin(table[-1]), efficiency, means, table, jnp.array(cut, jnp.int32))

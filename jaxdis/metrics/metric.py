@@ -146,7 +146,15 @@ class Direct:
 Metric = Blend | Direct
 
 
-def apply(spec: Spec, key: jax.Array, sample: Sample, test: Sample | None = None, active=None, prepared=None):
+def apply(
+    spec: Spec,
+    key: jax.Array,
+    sample: Sample,
+    test: Sample | None = None,
+    active=None,
+    prepared=None,
+    validation: Sample | None = None,
+):
     """Call a function of one representation with the arrays that it reads.
 
     The key is folded with the spec's own seed, so that no number depends on which other metrics are asked for.
@@ -157,6 +165,7 @@ def apply(spec: Spec, key: jax.Array, sample: Sample, test: Sample | None = None
         "variances": sample.variances,
         "active": active,
         "prepared": prepared,
+        "validation": validation,
     }
     arguments = {name: value for name, value in optional.items() if getattr(reads, name) and value is not None}
     if reads.test:

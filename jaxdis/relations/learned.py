@@ -7,13 +7,14 @@ import numpy as np
 from jaxtyping import Array, Bool
 
 from jaxdis.arrays import sort_columns
-from jaxdis.learners.linear import lasso_standardized, standardized_error
+from jaxdis.learners.linear import lasso_standardized, lasso_validated, standardized_error
 from jaxdis.learners.margins import fit_margins, margin_accuracy, sorted_sums
-from jaxdis.options import Bins, NonNegative, Positive
+from jaxdis.options import Bins, NonNegative, Penalties, Positive
 from jaxdis.relations.binning import equal_count_bins, factor_classes, joint_tables
 from jaxdis.relations.correlation import r2
 from jaxdis.relations.relation import Relation, finite_codes
-from jaxdis.relations.samples import read
+from jaxdis.relations.samples import candidates, read
+from jaxdis.spec import chooses
 from jaxdis.typing import Codes, Factors, Sample
 
 
@@ -57,12 +58,14 @@ def svm_accuracy(
     return Relation.of(jnp.stack(columns, axis=1), linear.ceiling, active=active, finite=samples.finite)
 
 
+@chooses("penalty")
 def lasso_importance(
     codes: Codes,
     factors: Factors,
     *,
     test: Sample,
-    penalty: NonNegative = 0.02,
+    validation: Sample | None = None,
+    penalty: NonNegative | Penalties = 0.02,
     informativeness: Literal["accuracy", "nrmse"] = "nrmse",
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:
@@ -71,10 +74,10 @@ def lasso_importance(
     ``strength[i, j] = |w_ij|``; ``ceiling`` is 1, which coefficients of correlated codes may exceed. ``fit[j]`` is
     measured on held-out samples. Class numbers are taken as values.
 
-    Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``.
+    Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``, validation codes ``[v, d]``.
 
     Options:
-      penalty: weight of the L1 norm.
+      penalty: weight of the L1 norm; or several to choose among, such as :data:`jaxdis.learners.linear.PENALTIES`.
       informativeness: what ``fit`` is. ``"nrmse"``: one minus the normalized root-mean-square error, ``1 − RMSE /
         σ(factor)`` (1 is perfect, 0 no better than the mean). ``"accuracy"``: share of samples whose prediction is
         nearest to the true class number (NaN for a continuous factor).
@@ -83,13 +86,20 @@ def lasso_importance(
 
     - The row of a constant code is 0. Invariant under affine maps of a code. Deterministic.
     - A code that is not finite or not active is left out of the model; the former makes ``fit`` NaN.
+    - Of several penalties, the one with the smallest squared error on the validation samples is chosen for each factor
+      (the largest of equal ones) and is in ``chosen``. The model is fitted to the training samples alone.
 
     Reference: Eastwood & Williams 2018, §4.3 (penalty chosen on a development set; their notebook fixes 0.02). For
     their unweighted mean of completeness use ``entropy`` with ``completeness="mean"``.
     """
-    samples = read(codes, factors, test, active)
+    penalties, validation = candidates("penalty", penalty, validation)
+    samples, chosen = read(codes, factors, test, active, validation), None
     values, truth = (factors.values.astype(jnp.float32) for factors in (factors, test.factors))
-    model = lasso_standardized(samples.train, values, penalty)
+    if validation is None:
+        model = lasso_standardized(samples.train, values, penalties[0])
+    else:
+        goals = validation.factors.values.astype(jnp.float32)
+        model, chosen, _ = lasso_validated(samples.train, values, samples.validation, goals, penalties=penalties)
     error = standardized_error(model, samples.held_out, truth)
     if informativeness == "nrmse":
         fit = 1 - jnp.sqrt((error**2).mean(axis=1))
@@ -101,7 +111,7 @@ def lasso_importance(
         fit = jnp.where(discrete, right.mean(axis=0, dtype=jnp.float32), jnp.nan)
     fit = jnp.where(samples.finite.all(), fit, jnp.nan)
     varied = (values.max(axis=0) > values.min(axis=0)).astype(jnp.float32)
-    return Relation.of(jnp.abs(model.weights), varied, fit=fit, active=active, finite=samples.finite)
+    return Relation.of(jnp.abs(model.weights), varied, fit=fit, active=active, finite=samples.finite, chosen=chosen)
 
 
 def threshold_accuracy(

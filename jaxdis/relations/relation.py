@@ -21,6 +21,7 @@ class Relation:
       fit: ``[k]``, how well all codes together predict the factor (held-out accuracy, …); None if not measured.
       code_ceiling: ``[d]``, the strength of a factor that determines the code; NaN where this has no meaning.
       active: ``[d]``, the codes that scores average over. The row of an inactive code is 0.
+      chosen: ``[k]``, the value of an option (a penalty, a depth) that was chosen for each factor; None if none was.
       capacity: the largest ``code_ceiling`` that the estimator can return (the log of its number of bins).
     """
 
@@ -29,10 +30,22 @@ class Relation:
     fit: Float[Array, "... k"] | None
     code_ceiling: Float[Array, "... d"]
     active: Bool[Array, "... d"]
+    chosen: Float[Array, "... k"] | None = None
     capacity: float = dataclasses.field(default=math.nan, metadata={"static": True})
 
     @classmethod
-    def of(cls, strength, ceiling, *, fit=None, code_ceiling=None, active=None, finite=None, capacity=math.nan):
+    def of(
+        cls,
+        strength,
+        ceiling,
+        *,
+        fit=None,
+        code_ceiling=None,
+        active=None,
+        finite=None,
+        chosen=None,
+        capacity=math.nan,
+    ):
         """Assemble a relation, applying the rules on one-valued factors, non-finite codes and inactive codes.
 
         Args:
@@ -46,7 +59,8 @@ class Relation:
             strength = jnp.where(finite[:, None], strength, jnp.nan)
         strength = jnp.where((ceiling > 0)[None, :], strength, jnp.nan)
         code_ceiling = jnp.full(num_codes, jnp.nan) if code_ceiling is None else code_ceiling
-        return cls(strength, ceiling, fit, code_ceiling, active, capacity)
+        chosen = None if chosen is None else jnp.where(ceiling > 0, chosen, jnp.nan)
+        return cls(strength, ceiling, fit, code_ceiling, active, chosen, capacity)
 
 
 def finite_codes(codes: Float[Array, "n d"]) -> Bool[Array, " d"]:

@@ -1,4 +1,4 @@
-"""Training and held-out samples as every learner reads them: cleaned once, all factors as classes."""
+"""Training, held-out and validation samples as every learner reads them: cleaned once, all factors as classes."""
 
 from typing import NamedTuple
 
@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from jaxdis import options
 from jaxdis.arrays import safe_divide
 from jaxdis.relations.relation import finite_codes
 from jaxdis.typing import Codes, Factors, Sample
@@ -19,6 +20,7 @@ class Samples(NamedTuple):
       held_out: ``[m, d]``, likewise; None without a test set.
       classes: ``[n, k]`` class numbers of the training samples. A continuous factor is a single class.
       truth: ``[m, k]`` class numbers of the held-out samples; None without a test set.
+      validation: ``[v, d]``, codes of the validation samples, as those of training; None without any.
       sizes: ``k`` numbers of classes.
       shown: ``[d]``, the codes that are active and finite.
       finite: ``[d]``, the codes that are finite in all samples.
@@ -29,6 +31,7 @@ class Samples(NamedTuple):
     held_out: Float[Array, "m d"] | None
     classes: Int[Array, "n k"]
     truth: Int[Array, "m k"] | None
+    validation: Float[Array, "v d"] | None
     sizes: tuple[int, ...]
     shown: Bool[Array, " d"]
     finite: Bool[Array, " d"]
@@ -57,9 +60,17 @@ class Samples(NamedTuple):
         return chance_of(self.classes, self.sizes)
 
 
-def read(codes: Codes, factors: Factors, test: Sample | None, active: Bool[Array, " d"] | None) -> Samples:
-    """Clean codes and factors of training and held-out samples."""
-    finite = finite_codes(codes) if test is None else finite_codes(codes) & finite_codes(test.codes)
+def read(
+    codes: Codes,
+    factors: Factors,
+    test: Sample | None,
+    active: Bool[Array, " d"] | None,
+    validation: Sample | None = None,
+) -> Samples:
+    """Clean codes and factors of training, held-out and validation samples."""
+    finite = finite_codes(codes)
+    for others in (test, validation):
+        finite = finite if others is None else finite & finite_codes(others.codes)
     shown = finite if active is None else finite & active
     sizes = tuple(size or 1 for size in factors.sizes)
     last = np.array([sizes], np.int32) - 1
@@ -73,7 +84,22 @@ def read(codes: Codes, factors: Factors, test: Sample | None, active: Bool[Array
     classes = classes_of(factors)
     usable = classes.max(axis=0) > classes.min(axis=0)
     held_out, truth = (None, None) if test is None else (clean(test.codes), classes_of(test.factors))
-    return Samples(clean(codes), held_out, classes, truth, sizes, shown, finite, usable)
+    validating = None if validation is None else clean(validation.codes)
+    return Samples(clean(codes), held_out, classes, truth, validating, sizes, shown, finite, usable)
+
+
+def candidates(option: str, values: int | float | tuple, validation: Sample | None) -> tuple[tuple, Sample | None]:
+    """The values of an option, and the validation samples that decide between them: None for a single value.
+
+    Raises:
+      ValueError: for several values without validation samples.
+    """
+    values = values if isinstance(values, tuple) else (values,)
+    if len(values) > 1 and validation is None:
+        raise ValueError(
+            f"validation: needs samples on which to choose {option} among {options.shown(values)}, got none"
+        )
+    return values, validation if len(values) > 1 else None
 
 
 def chance_of(classes: Int[Array, "n k"], sizes: tuple[int, ...]) -> Float[Array, " k"]:

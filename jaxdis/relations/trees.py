@@ -9,10 +9,10 @@ from jaxtyping import Array, Bool
 
 from jaxdis.learners.boosting import Splitter, accuracy, fit_boosting, one_minus_error, without_weightless
 from jaxdis.learners.forest import Criterion, fit_forest
-from jaxdis.options import Count, Cuts, Depth, Positive
+from jaxdis.options import Count, Cuts, Depth, Depths, Positive
 from jaxdis.relations.relation import Relation
-from jaxdis.relations.samples import read
-from jaxdis.spec import Spec
+from jaxdis.relations.samples import candidates, read
+from jaxdis.spec import Spec, chooses
 from jaxdis.typing import Codes, Factors, Sample, Weights
 
 
@@ -71,15 +71,17 @@ def boosted_trees(
     return _relation(found.importance, fit, factors, weights, active, samples.finite)
 
 
+@chooses("depth")
 def random_forest(
     key: jax.Array,
     codes: Codes,
     factors: Factors,
     *,
     test: Sample,
+    validation: Sample | None = None,
     criterion: Criterion = "variance",
     trees: Count = 10,
-    depth: Depth = 12,
+    depth: Depth | Depths = 12,
     choose_depth: bool = True,
     features: Count | Literal["sqrt"] | None = None,
     bootstrap: bool = True,
@@ -92,16 +94,16 @@ def random_forest(
     ``strength[i, j]``: mean over trees of the share of code ``i`` in the reduction of impurity for factor ``j``;
     ``ceiling`` is 1. See :func:`jaxdis.learners.forest.fit_forest`.
 
-    Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``, weights ``[n]``.
+    Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``, validation codes ``[v, d]``, weights ``[n]``.
 
     Options:
       criterion: ``"variance"`` is regression on class numbers or values, with ``fit`` the ``1 − RMSE / σ`` on held-out
         samples; ``"gini"`` and ``"entropy"`` are classification, with ``fit`` the accuracy (NaN for a continuous
         factor).
       trees: per forest.
-      depth: largest depth.
-      choose_depth: choose for each factor the depth up to ``depth`` with the smallest error on the training samples
-        that a tree did not draw; needs ``bootstrap``.
+      depth: largest depth; or several to choose among on validation samples.
+      choose_depth: with a single ``depth``, choose for each factor the depth up to it with the smallest error on the
+        training samples that a tree did not draw; needs ``bootstrap``.
       features: codes considered per split; all by default.
       bootstrap: draw the samples of each tree with replacement.
       max_bins: cuts considered per code. For a continuous factor that codes determine exactly take 256 or 1,024; time
@@ -110,13 +112,20 @@ def random_forest(
     Contract:
 
     - As :func:`boosted_trees`; deterministic given the key.
+    - Of several depths, the one with the smallest error on the validation samples is chosen for each factor: RMSE for
+      ``"variance"``, otherwise the share of wrong classes; the smallest of equal ones. A chosen depth is in ``chosen``.
+    - All depths are read off one fit: a choice among several costs as much as the largest.
 
-    Reference: Eastwood & Williams 2018, §4.3 (regressors of 10 trees, depth chosen on a development set). Their
-    notebook gives every code the depth chosen for the first; the paper describes importance by the number of splits,
-    the released code by the reduction of impurity, as here.
+    Reference: Eastwood & Williams 2018, §4.3 (regressors of 10 trees, depth chosen on a development set); Dang-Nhu
+    2022, App. C.4 (likewise, with depths of at most 15). The notebook of the former gives every code the depth chosen
+    for the first; their paper describes importance by the number of splits, the released code by the reduction of
+    impurity, as here.
     """
-    samples = read(codes, factors, test, active)
-    codes = samples.train
+    depths, validation = candidates("depth", depth, validation)
+    samples = read(codes, factors, test, active, validation)
+    codes, held_out = samples.train, samples.held_out
+    if validation is not None:
+        held_out = jnp.concatenate([held_out, samples.validation])
     if weights is not None:
         codes = without_weightless(codes, weights)
     discrete = [size for size in factors.sizes if size is not None]
@@ -125,42 +134,49 @@ def random_forest(
         key,
         codes,
         factors.values,
-        samples.held_out,
+        held_out,
         classes=None if regression else max([*discrete, 2]),
         criterion=criterion,
         trees=trees,
-        depth=depth,
+        depth=max(depths),
         features=features,
         bootstrap=bootstrap,
         max_bins=max_bins,
         weights=weights,
     )
-    values = factors.values.T.astype(jnp.float32)
-    seen = jnp.ones(codes.shape[0]) if weights is None else weights
 
-    def error(outputs, values, weights, count):
-        if regression:
-            return 1 - one_minus_error(outputs[:, 0] / count, values, weights)
-        right = (jnp.argmax(outputs, axis=1) == values.astype(jnp.int32)).astype(jnp.float32)
-        return 1 - (right * weights).sum() / jnp.maximum(weights.sum(), 1.0)
+    def errors(outputs, factors, weights=None, count=trees):
+        """``[k, l]`` of summed predictions ``[k, l, n, p]``: RMSE / σ, or the share of wrong classes."""
+        weights = jnp.ones(factors.num_samples) if weights is None else weights
 
-    level = jnp.full(len(factors.sizes), depth - 1)
-    if choose_depth and bootstrap:
-        drawn = jnp.maximum(forest.left_out, 1.0)
-        by_depth = jax.vmap(error, (0, None, None, None))
+        def error(outputs, values):
+            if regression:
+                return 1 - one_minus_error(outputs[:, 0] / count, values, weights)
+            right = (jnp.argmax(outputs, axis=1) == values.astype(jnp.int32)).astype(jnp.float32)
+            return 1 - (right * weights).sum() / jnp.maximum(weights.sum(), 1.0)
+
+        return jax.vmap(jax.vmap(error, (0, None)))(outputs, factors.values.T.astype(jnp.float32))
+
+    cut, levels, compared = test.factors.num_samples, np.arange(max(depths)), None
+    if validation is not None:
+        levels = np.unique(depths) - 1
+        compared = errors(forest.test[:, levels, cut:], validation.factors)
+    elif choose_depth and bootstrap:
+        seen = jnp.ones(codes.shape[0]) if weights is None else weights
         left_out = seen * (forest.left_out > 0).astype(jnp.float32)
-        errors = jax.vmap(by_depth, (0, 0, None, None))(forest.unseen, values, left_out, drawn)
-        level = jnp.argmin(errors, axis=1)
+        compared = errors(forest.unseen, factors, left_out, jnp.maximum(forest.left_out, 1.0))
     pick = jnp.arange(len(factors.sizes))
-    held = test.factors.values.T.astype(jnp.float32)
-    ones = jnp.ones(held.shape[1])
-    fit = 1 - jax.vmap(error, (0, 0, None, None))(forest.test[pick, level], held, ones, jnp.full(held.shape[1], trees))
+    best = jnp.full(len(pick), -1) if compared is None else jnp.argmin(compared, axis=1)
+    level = jnp.asarray(levels)[best]
+    chosen = None if compared is None else (level + 1).astype(jnp.float32)
+    fit = 1 - errors(forest.test[pick, level, :cut][:, None], test.factors)[:, 0]
     importance = forest.importance[pick, level].T
     importance = importance / jnp.where(importance.sum(axis=0) > 0, importance.sum(axis=0), 1.0)[None]
     if not regression:
         continuous = np.array([size is None for size in factors.sizes])
-        importance, fit = jnp.where(continuous[None], jnp.nan, importance), jnp.where(continuous, jnp.nan, fit)
-    return _relation(importance, fit, factors, weights, active, samples.finite)
+        importance = jnp.where(continuous[None], jnp.nan, importance)
+        fit, chosen = jax.tree.map(lambda values: jnp.where(continuous, jnp.nan, values), (fit, chosen))
+    return _relation(importance, fit, factors, weights, active, samples.finite, chosen)
 
 
 # Learners of published studies: name → relation with options. What a paper leaves to scikit-learn is its default.
@@ -178,10 +194,11 @@ PRESETS: dict[str, Spec] = {
 }
 
 
-def _relation(importance, fit, factors: Factors, weights, active, finite):
+def _relation(importance, fit, factors: Factors, weights, active, finite, chosen=None):
     values = factors.values.astype(jnp.float32)
     counted = jnp.ones((values.shape[0], 1), bool) if weights is None else (weights > 0)[:, None]
     low = jnp.where(counted, values, jnp.inf).min(axis=0)
     high = jnp.where(counted, values, -jnp.inf).max(axis=0)
     fit = jnp.where(finite.all(), fit, jnp.nan)
-    return Relation.of(importance, (high > low).astype(jnp.float32), fit=fit, active=active, finite=finite)
+    varied = (high > low).astype(jnp.float32)
+    return Relation.of(importance, varied, fit=fit, active=active, finite=finite, chosen=chosen)

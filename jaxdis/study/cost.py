@@ -61,7 +61,8 @@ def plan(study: Study, out: str | Path | None = None, *, extend: bool = False) -
         if training.config not in known:
             known[training.config] = model_cost(training)
         model = known[training.config]
-        samples = study.sampling.train + study.sampling.test * (1 + bool(training.held_out))
+        sampling = study.sampling
+        samples = sampling.train + sampling.validation + sampling.test * (1 + bool(training.held_out))
         flops["train"] += share * training.config.steps * model.update_flops
         flops["encode"] += share * samples * model.image_flops
         disk["train"] += share * (4 * model.parameters + 16 * training.config.steps / 100 + RECORD_BYTES)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jaxdis.data import DATASETS
-from jaxdis.evaluation.inputs import plan_of
+from jaxdis.evaluation.inputs import check_validation, plan_of
 from jaxdis.metrics import Metric
 from jaxdis.models import Config, Members, Variant, members
 from jaxdis.models.config import describe
@@ -20,8 +20,9 @@ NUMERICS = 3
 
 # Fewer are too few to evaluate on; more would not fit into memory.
 FEWEST_SAMPLES, MOST_SAMPLES = 10, 10**8
+ROLES = ("train", "test", "validation")
 # Columns of a table of results that are no scores; settings and ``final_…`` losses come beside them.
-COLUMNS = frozenset({"id", "data", "model", "seed", "held_out", "stopped"})
+COLUMNS = frozenset({"id", "data", "model", "seed", "held_out", "stopped", *(f"{role}_samples" for role in ROLES)})
 
 Settings = tuple[tuple[str, tuple[float, ...]], ...]
 
@@ -86,22 +87,27 @@ class Sampling:
     Attributes:
       train: samples on which metrics are computed, and on which probes and other learners are trained.
       test: held-out samples, drawn independently of them, on which learners are evaluated.
-      seed: of both.
+      validation: samples drawn independently of both, like those of training, on which metrics choose options that were
+        given several values; 0 for none.
+      seed: of all three.
     """
 
     train: int = 10_000
     test: int = 5_000
+    validation: int = 0
     seed: int = 0
 
     def __post_init__(self):
-        for name in ("train", "test"):
-            size = getattr(self, name)
-            if not FEWEST_SAMPLES <= size <= MOST_SAMPLES:
-                raise ValueError(f"{name}_samples: needs {FEWEST_SAMPLES} to {MOST_SAMPLES:,}, got {size:,}")
+        for role in ROLES:
+            size, or_none = getattr(self, role), role == "validation"
+            if not FEWEST_SAMPLES <= size <= MOST_SAMPLES and not (or_none and size == 0):
+                needed = f"{'0 or ' * or_none}{FEWEST_SAMPLES} to {MOST_SAMPLES:,}"
+                raise ValueError(f"{role}_samples: needs {needed}, got {size:,}")
 
     def in_words(self) -> str:
         """``10,000 samples (learners are evaluated on 5,000 others)``."""
-        return f"{self.train:,} samples (learners are evaluated on {self.test:,} others)"
+        choice = f", options chosen on {self.validation:,} more" if self.validation else ""
+        return f"{self.train:,} samples (learners are evaluated on {self.test:,} others{choice})"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,6 +126,7 @@ class Study:
     novel: tuple[str, ...] = ()
 
     def __post_init__(self):
+        check_validation(self.metrics, self.sampling.validation > 0)
         settings = {setting for training in self.trainings for _, row in training.sweep for setting, _ in row}
         for name, _ in self.metrics:
             if name in COLUMNS | settings or name.startswith("final_"):

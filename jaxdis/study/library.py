@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from jaxdis.data import DataSource
 from jaxdis.evaluation.inputs import plan_of
-from jaxdis.metrics import METRICS, Direct
+from jaxdis.metrics import METRICS, Direct, Metric
 from jaxdis.metrics.downstream import downstream_logistic
 from jaxdis.metrics.generalization import novel_combination
 from jaxdis.models import Config, Mlp, Vae
@@ -26,7 +26,8 @@ def quickstart(
     steps: int = 1500,
     train_samples: int = 5000,
     test_samples: int = 2500,
-    metrics: Sequence[str] | None = None,
+    validation_samples: int = 0,
+    metrics: Sequence[str] | Mapping[str, Metric] | None = None,
 ) -> Study:
     """The whole pipeline in minutes: three objectives × two strengths × seeds of a small network on dSprites.
 
@@ -46,7 +47,7 @@ def quickstart(
         "quickstart",
         [Training.of(config, sweep, seeds, pool=QUICK_POOL)],
         metrics,
-        sampling=Sampling(train_samples, test_samples),
+        sampling=Sampling(train_samples, test_samples, validation_samples),
         title="Quickstart: three autoencoders at two strengths on dSprites",
     )
 
@@ -57,10 +58,11 @@ def sober_look(
     steps: int = 300_000,
     train_samples: int = 10_000,
     test_samples: int = 5_000,
+    validation_samples: int = 0,
     data: Sequence[str] = ("dsprites", "color_dsprites", "noisy_dsprites", "shapes3d"),
     network: str = "paper",
     sources: Mapping[str, DataSource] | None = None,
-    metrics: Sequence[str] | None = None,
+    metrics: Sequence[str] | Mapping[str, Metric] | None = None,
 ) -> Study:
     """Locatello et al. 2020, §5: six objectives × six settings × seeds × data sets.
 
@@ -81,7 +83,7 @@ def sober_look(
         "sober_look",
         trainings,
         plan,
-        sampling=Sampling(train_samples, test_samples),
+        sampling=Sampling(train_samples, test_samples, validation_samples),
         title="Six objectives, six strengths, many seeds",
     )
 
@@ -111,11 +113,12 @@ def flaws(
     steps: int = 1_152_000,
     train_samples: int = 10_000,
     test_samples: int = 5_000,
+    validation_samples: int = 0,
     data: Sequence[str] = ("dsprites", "shapes3d"),
     network: str = "paper",
     combinations: int | None = None,
     sources: Mapping[str, DataSource] | None = None,
-    metrics: Sequence[str] | None = None,
+    metrics: Sequence[str] | Mapping[str, Metric] | None = None,
 ) -> Study:
     """Mahon et al. 2024, §5: SNC, NK and others, and how each correlates with accuracy on new combinations.
 
@@ -142,7 +145,7 @@ def flaws(
         "flaws",
         trainings,
         plan,
-        sampling=Sampling(train_samples, test_samples),
+        sampling=Sampling(train_samples, test_samples, validation_samples),
         title="What metrics miss, and what that costs on new combinations",
         novel=("novel_combination",),
     )

@@ -31,7 +31,7 @@ from jaxdis.typing import Factors
 # Images rendered at one time; 64 × 64 × 3 floats of these are 25 MB.
 RENDER_BATCH = 512
 # Folded into the key of the samples: each role is drawn independently of the others.
-_NOVEL, _TEST = 1, 2
+_NOVEL, _TEST, _VALIDATION = 1, 2, 3
 
 
 class Batch(NamedTuple):
@@ -59,6 +59,7 @@ class Samples(NamedTuple):
 
     train: Factors
     test: Factors
+    validation: Factors | None
     render: Callable
 
 
@@ -68,9 +69,14 @@ def samples_of(training: Training, sampling: Sampling) -> Samples:
     if training.held_out_share:
         unseen = _without_combination(_whole_space(training), training).inside(RandomCells(training.held_out_share))
     key = jax.random.key(sampling.seed)
-    test_key = jax.random.fold_in(key, _TEST)
+    validation = None
+    if sampling.validation:
+        validation = space.wrap(space.sample(jax.random.fold_in(key, _VALIDATION), sampling.validation))
     return Samples(
-        space.wrap(space.sample(key, sampling.train)), space.wrap(unseen.sample(test_key, sampling.test)), render
+        space.wrap(space.sample(key, sampling.train)),
+        space.wrap(unseen.sample(jax.random.fold_in(key, _TEST), sampling.test)),
+        validation,
+        render,
     )
 
 
@@ -146,6 +152,8 @@ def _encode(store: Store, study: Study, chosen: Sequence[Member]) -> None:
     shared = {"factors": _small(samples.train)}
     columns = {"mean": seen.mean, "variance": seen.variance}
     others = {"test": (samples.test, _TEST)}
+    if samples.validation is not None:
+        others["validation"] = (samples.validation, _VALIDATION)
     if training.held_out:
         others["novel"] = (novel_samples_of(training, study.sampling), _NOVEL)
     for name, (factors, fold) in others.items():
@@ -164,6 +172,7 @@ def _score(store: Store, study: Study, chosen: Sequence[Member]) -> None:
     stacked = {name: np.stack([arrays[name] for arrays in encoded]) for name in encoded[0] if "factors" not in name}
     samples = samples_of(training, study.sampling)
     test = (stacked["test_mean"], samples.test)
+    validation = (stacked["validation_mean"], samples.validation) if study.sampling.validation else None
     novel = (stacked["novel_mean"], novel_samples_of(training, study.sampling)) if training.held_out else None
     for on_novel, held_out in ((False, test), (True, novel)):
         metrics = {name: metric for name, metric in study.metrics if (name in study.novel) == on_novel}
@@ -174,6 +183,7 @@ def _score(store: Store, study: Study, chosen: Sequence[Member]) -> None:
             samples.train,
             metrics,
             test=held_out,
+            validation=validation,
             variances=stacked["variance"],
             numbers=[random_number(member) for member in chosen],
         )

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from jaxdis.files import full, is_full
-from jaxdis.study.definition import Member, Study, cells
+from jaxdis.study.definition import ROLES, Member, Study, cells
 from jaxdis.study.leases import clear_all
 from jaxdis.study.make import Batch, run_batch
 from jaxdis.study.store import Store, number, publish
@@ -178,7 +178,7 @@ def _columns(rows: Sequence[dict], members: Sequence[Member]) -> list[str]:
 def row_of(study: Study, store: Store, member: Member) -> dict:
     """A member's label, the numbers of samples it was scored on, losses and scores, as columns."""
     row = {"id": member.train, "data": study.trainings[member.training].config.data, **member.label}
-    row |= {"train_samples": study.sampling.train, "test_samples": study.sampling.test}
+    row |= {f"{role}_samples": getattr(study.sampling, role) for role in ROLES}
     row |= {name: number(value) for name, value in store.result("train", member.train).items()}
     for score in member.scores:
         row |= {name: number(value) for name, value in store.result("score", score)["columns"].items()}

@@ -128,6 +128,7 @@ def test_learning_curve_rises_and_measures_efficiency(samples):
     assert scores["lr.efficiency"] == pytest.approx(means[1] / means[3], rel=1e-6)
     assert scores["lr"] == pytest.approx(scores.part("lr.accuracy")[-1].mean(), rel=1e-6)
     assert scores["lr.worst"] == pytest.approx(scores.part("lr.accuracy")[-1].min(), rel=1e-6)
+    assert scores.part("lr.samples").tolist() == [10, 100, 1000, 2000]  # of the last size, as many as there are
 
 
 def test_learning_curve_with_classes_missing_and_few_samples():

@@ -117,7 +117,7 @@ def test_measured_times_are_of_metrics_that_exist():
     assert costly > 50 * light
 
 
-@pytest.mark.parametrize("name", ["seed", "id", "model", "beta", "final_loss"])
+@pytest.mark.parametrize("name", ["seed", "id", "model", "beta", "final_loss", "validation_samples"])
 def test_a_metric_is_not_called_like_a_column(name):
     training = Training.of(Config(), {"beta": {"beta": [1.0]}}, 1)
     with pytest.raises(ValueError, match=f"metrics: needs names other than those of columns.*got '{name}'"):

@@ -174,6 +174,6 @@ def test_a_member_alone_is_a_zoo_of_one(finished):
     zoo = make.member_zoo(study, Store(out), member)
     assert len(zoo) == 1
     arrays = Store(out).arrays("encode", member.encode)
-    factors, _, render = make.samples_of(study.trainings[0], study.sampling)
+    factors, _, _, render = make.samples_of(study.trainings[0], study.sampling)
     np.testing.assert_array_equal(arrays["factors"], factors.values)
     np.testing.assert_allclose(zoo.encode(factors.values, render=render).mean[0], arrays["mean"], atol=1e-5)

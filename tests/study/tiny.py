@@ -8,4 +8,4 @@ def tiny(steps: int = 3, seeds: int = 1, metrics=("mig", "med"), **fields) -> St
     sweep = {"beta": {"beta": (1, 4)}, "dip_ii": {"lambda_off_diagonal": 5}}
     config = Config(method=Vae(objective=tuple(sweep), network=Mlp((8,), num_codes=3), batch_size=4), steps=steps)
     training = Training.of(config, sweep, seeds, pool=64)
-    return Study.of("tiny", [training], metrics, sampling=Sampling(128, 64), **fields)
+    return Study.of("tiny", [training], metrics, **{"sampling": Sampling(128, 64), **fields})

@@ -270,7 +270,7 @@ def _closer(study, store, member: Member, plots) -> str:
     zoo = member_zoo(study, store, member)
     training = study.trainings[member.training]
     data = training.config.data
-    factors, _, render = samples_of(training, study.sampling)
+    factors, _, _, render = samples_of(training, study.sampling)
     arrays = store.arrays("encode", member.encode)
     relation = relate(arrays["mean"], factors, "mutual_information")
     groups = jax.jit(independent_groups)(relation)
