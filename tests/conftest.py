@@ -1,6 +1,7 @@
 """Strict numerics for every test: no silent promotion, two CPU devices, one compilation cache for all runs."""
 
 import gc
+import itertools
 import mmap
 import os
 from pathlib import Path
@@ -44,11 +45,24 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def collect_garbage_rarely():
+    """Tracing makes many objects that stay: by default a tenth of the time goes into walking them."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+
+
+TESTS = itertools.count(1)
+# Tests between two looks at the memory maps, of which there are thousands to count.
+BETWEEN = 4
+
+
 @pytest.fixture(autouse=True)
 def let_programs_go():
     """A process has a limit of memory maps, and every compiled program holds some."""
     yield
-    if runtime.forget_programs_if_many():
+    if next(TESTS) % BETWEEN == 0 and runtime.forget_programs_if_many():
         gc.collect()
 
 

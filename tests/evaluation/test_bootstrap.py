@@ -14,7 +14,7 @@ from jaxdis.evaluation.inputs import inputs_of
 from jaxdis.evaluation.member import score_member_often
 
 SIZES = (4, 3)
-QUICK = {"num_train": 200, "num_eval": 100, "batch": 16}
+QUICK = {"num_train": 200, "num_eval": 100, "batch": 16, "stages": 5, "trees": 3, "epochs": 3}
 
 
 def population() -> np.ndarray:
@@ -47,12 +47,12 @@ def draw(rng, joint, n):
 
 
 def test_intervals_of_mig_cover_the_truth():
-    """In 90 to 98 % of 400 draws of 1,000 samples, at 95 %; the plug-in estimate's bias is measured beside it."""
+    """In 90 to 98 % of 400 draws of 500 samples, at 95 %; the plug-in estimate's bias is measured beside it."""
     joint = population()
     truth, rng = true_mig(joint), np.random.default_rng(0)
     covered, found, errors, biases = [], [], [], []
     for trial in range(400):
-        scores = evaluate(*draw(rng, joint, 1000), "mig", jax.random.key(trial), bootstrap=200)
+        scores = evaluate(*draw(rng, joint, 500), "mig", jax.random.key(trial), bootstrap=100)
         low, high = scores.interval("mig")
         covered.append(low <= truth <= high)
         found.append(scores["mig"])
@@ -115,23 +115,22 @@ def test_every_metric_can_be_bootstrapped(zoo):
 
 
 @pytest.mark.parametrize(
-    "names", [one_of_each_kind(), pytest.param(list(METRICS), marks=pytest.mark.slow)], ids=["each kind", "all"]
+    "name", [pytest.param(n, marks=[] if n in one_of_each_kind() else pytest.mark.slow) for n in METRICS]
 )
-def test_metrics_have_an_error(zoo, names):
+def test_metrics_have_an_error(zoo, name):
     """And asking for it changes no score."""
     codes, values = zoo
-    metrics = {name: quick(name) for name in names}
-    one = jax.devices()[:1]
-    scores = evaluate(codes, values, metrics, bootstrap=4, devices=one)
-    plain = evaluate(codes, values, metrics, devices=one)
+    metric, one = {name: quick(name)}, jax.devices()[:1]
+    scores = evaluate(codes, values, metric, bootstrap=4, devices=one)
+    plain = evaluate(codes, values, metric, devices=one)
     for column in scores:
         np.testing.assert_allclose(scores[column], plain[column], atol=2e-6, err_msg=column)
         assert scores.replicates[column].shape == (3, 4), column
         assert np.isfinite(scores.replicates[column]).all(), column
         low, high = scores.interval(column).T
         assert (low <= high).all(), column
-    for name in names:  # something must move when samples are drawn again
-        assert max(scores.error(column).max() for column in scores if column.split(".")[0] == name) > 0, name
+    # Something must move when samples are drawn again.
+    assert max(scores.error(column).max() for column in scores) > 0
 
 
 @pytest.mark.parametrize("name", ["mig", "irs"])

@@ -103,18 +103,24 @@ def one_factor(factors):
     return Factors.of(np.asarray(factors.values)[:, :1], SIZES[:1])
 
 
-# What is handed in otherwise than for the zoo itself: arguments of evaluate.
+ONE_DEVICE = {"devices": jax.devices()[:1]}
+# What is handed in otherwise than for the zoo itself: arguments of evaluate. Programs of other shapes, of which each
+# variant compiles its own, are those of one device, which are smaller.
 VARIANTS = {
     "zoo": lambda codes, factors: {},
     "first member": lambda codes, factors: {"codes": codes[0]},
     "batches of two": lambda codes, factors: {"batch_size": 2},
-    "one device": lambda codes, factors: {"devices": jax.devices()[:1]},
+    "one device": lambda codes, factors: ONE_DEVICE,
     "constant code": lambda codes, factors: {"codes": constant_code(codes)},
     "constant codes": lambda codes, factors: {"codes": np.ones_like(codes)},
-    "one more factor": lambda codes, factors: {"factors": one_more_factor(factors)},
-    "one factor": lambda codes, factors: {"factors": one_factor(factors)},
-    "one code": lambda codes, factors: {"codes": codes[:, :, :1]},
-    "one code and factor": lambda codes, factors: {"codes": codes[:, :, :1], "factors": one_factor(factors)},
+    "one more factor": lambda codes, factors: {"factors": one_more_factor(factors), **ONE_DEVICE},
+    "one factor": lambda codes, factors: {"factors": one_factor(factors), **ONE_DEVICE},
+    "one code": lambda codes, factors: {"codes": codes[:, :, :1], **ONE_DEVICE},
+    "one code and factor": lambda codes, factors: {
+        "codes": codes[:, :, :1],
+        "factors": one_factor(factors),
+        **ONE_DEVICE,
+    },
     "another order": lambda codes, factors: {"codes": codes[:, :, [2, 0, 3, 1]]},
 }
 
@@ -148,9 +154,12 @@ def relate_jitted(spec, codes, factors, weights=None, active=None):
 # Metrics whose programs take a minute to compile; run them with -m slow.
 WIDE = ("downstream_trees", "mlp_probe")
 EVERY_METRIC = [pytest.param(name, marks=pytest.mark.slow) if name in WIDE else name for name in METRICS]
+# All tests of one row run one after the other, while its programs are kept.
+every_metric = pytest.mark.parametrize("name", EVERY_METRIC, scope="module")
+every_relation = pytest.mark.parametrize("name", RELATIONS, scope="module")
 
 
-@pytest.mark.parametrize("name", EVERY_METRIC)
+@every_metric
 def test_scores_are_numbers_with_the_right_shape(name):
     scores = scores_of(name)
     assert any(column == name or column.startswith(f"{name}.") for column in scores)
@@ -159,7 +168,7 @@ def test_scores_are_numbers_with_the_right_shape(name):
         assert np.isfinite(values).all(), column
 
 
-@pytest.mark.parametrize("name", EVERY_METRIC)
+@every_metric
 def test_one_member_alone_equals_it_in_the_zoo(name):
     alone = scores_of(name, "first member")
     for column, values in scores_of(name).items():
@@ -167,25 +176,25 @@ def test_one_member_alone_equals_it_in_the_zoo(name):
         np.testing.assert_allclose(alone[column], values[0], atol=1e-6, err_msg=column)
 
 
-@pytest.mark.parametrize("name", EVERY_METRIC)
+@every_metric
 def test_batched_equals_mapped(name):
     """vmap = lax.map, with a batch that does not divide the members of a device."""
     assert_same(scores_of(name, "batches of two"), scores_of(name), atol=1e-5)
 
 
-@pytest.mark.parametrize("name", EVERY_METRIC)
+@every_metric
 def test_one_device_equals_two(name):
     """To the rounding of a matrix product, which one device alone may cut differently."""
     assert_same(scores_of(name, "one device"), scores_of(name), atol=2e-6)
 
 
-@pytest.mark.parametrize("name", EVERY_METRIC)
+@every_metric
 def test_the_key_alone_decides(name):
     """And not the other metrics of the same relation."""
     assert_same(evaluate(*zoo(), shortened_plan([name]), jax.random.key(0)), scores_of(name))
 
 
-@pytest.mark.parametrize("name", EVERY_METRIC)
+@every_metric
 def test_nan_in_one_member_leaves_the_others_bit_identical(name):
     codes, factors = zoo()
     spoiled = codes.copy()
@@ -198,26 +207,26 @@ def test_nan_in_one_member_leaves_the_others_bit_identical(name):
         assert np.isnan(values[1]), column
 
 
-@pytest.mark.parametrize("name", EVERY_METRIC)
+@every_metric
 def test_a_constant_code_is_legal(name):
     for column, values in scores_of(name, "constant code").items():
         assert np.isfinite(values).all(), column
 
 
-@pytest.mark.parametrize("name", EVERY_METRIC)
+@every_metric
 def test_all_codes_constant_is_legal(name):
     for column, values in scores_of(name, "constant codes").items():
         assert (np.isnan(values) if column in NEED_INFORMATION else np.isfinite(values)).all(), column
 
 
-@pytest.mark.parametrize("name", EVERY_METRIC)
+@every_metric
 def test_a_one_valued_factor_changes_nothing(name):
     scores = scores_of(name, "one more factor")
     for column, values in scores_of(name).items():
         np.testing.assert_allclose(scores[column], values, atol=1e-5, err_msg=column)
 
 
-@pytest.mark.parametrize("name", EVERY_METRIC)
+@every_metric
 def test_fewer_codes_than_factors_and_a_single_factor_are_legal(name):
     for variant in ("one factor", "one code", "one code and factor"):
         for column, values in scores_of(name, variant).items():
@@ -229,7 +238,7 @@ def test_fewer_codes_than_factors_and_a_single_factor_are_legal(name):
             assert (np.isfinite(values) | undefined).all(), column
 
 
-@pytest.mark.parametrize("name", EVERY_METRIC)
+@every_metric
 def test_the_order_of_codes_does_not_matter(name):
     """To 1e-4: coordinate descent ends where its order leads, within its tolerance."""
     scores = scores_of(name, "another order")
@@ -237,7 +246,7 @@ def test_the_order_of_codes_does_not_matter(name):
         np.testing.assert_allclose(scores[column], values, atol=1e-4, err_msg=column)
 
 
-@pytest.mark.parametrize("name", EVERY_METRIC)
+@every_metric
 def test_ten_calls_trace_once(name):
     codes, factors = zoo()
     plan = plan_of(name)
@@ -254,7 +263,7 @@ def test_ten_calls_trace_once(name):
     assert len(traces) == 1
 
 
-@pytest.mark.parametrize("name", EVERY_METRIC)
+@every_metric
 def test_options_make_a_new_value_and_the_default_is_the_same_value(name):
     metric = METRICS[name]
     assert metric.with_options() == metric
@@ -263,7 +272,7 @@ def test_options_make_a_new_value_and_the_default_is_the_same_value(name):
         metric.with_options(bogus=1)
 
 
-@pytest.mark.parametrize("name", RELATIONS)
+@every_relation
 def test_relation_jitted_equals_eager(name):
     codes, factors = zoo()
     spec = shortened(RELATIONS[name])
@@ -287,7 +296,7 @@ def test_relation_is_within_its_ceiling(name):
     assert (strength <= ceiling + 1e-6).all()
 
 
-@pytest.mark.parametrize("name", RELATIONS)
+@every_relation
 def test_relation_has_a_nan_row_for_a_nan_code_alone(name):
     """And the other rows are those with that code silent."""
     codes, factors = zoo()
@@ -301,7 +310,7 @@ def test_relation_has_a_nan_row_for_a_nan_code_alone(name):
     np.testing.assert_allclose(spoiled.strength[others], whole.strength[others], atol=2e-6)
 
 
-@pytest.mark.parametrize("name", RELATIONS)
+@every_relation
 def test_an_inactive_code_relates_to_nothing(name):
     codes, factors = zoo()
     active = jnp.array([True, False, True, True])
@@ -322,10 +331,10 @@ def test_zero_weights_take_samples_out(name):
     np.testing.assert_allclose(weighted.ceiling, cut.ceiling, rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", RELATIONS)
+@every_relation
 def test_relation_is_invariant_as_it_promises(name):
     codes, factors = zoo()
-    spec, one = RELATIONS[name], codes[0]
+    spec, one = shortened(RELATIONS[name]), codes[0]
     promise = INVARIANT_UNDER[name]
     mapped = {"affine": 2 * one - 8, "increasing": np.arcsinh(one) + one**3, "nothing": one}[promise]
     np.testing.assert_allclose(

@@ -26,7 +26,7 @@ def scores(codes, planted, groups, objects=4, final=FOREST, **options):
 
 @functools.cache
 def shuffled(groups=2):
-    planted = plant(0, 4, groups=groups, samples=800)
+    planted = plant(0, 4, groups=groups, samples=400)
     return planted, scores(planted.codes, planted, groups)
 
 
@@ -37,7 +37,7 @@ def test_scores_return_to_those_of_unshuffled_slots():
     for name in ("object.disentanglement", "object.completeness"):
         assert abs(found[name] - whole[name]) < 0.02
         assert broken[name] < whole[name] - 0.3
-    for group in (slice(0, 800), slice(800, 1600)):
+    for group in (slice(0, 400), slice(400, 800)):
         assert recovered(found.part("probing.orders")[group], planted.held[group]) >= 0.99
     assert found["informativeness"] == pytest.approx(float(whole["informativeness"]), abs=0.03)
     assert broken["informativeness"] > whole["informativeness"] + 0.1
@@ -73,7 +73,7 @@ def test_columns_and_parts():
         "informativeness.per_factor": (32,),
         "probing.trace": (2, 100),
         "probing.iterations": (2,),
-        "probing.orders": (1600, 4),
+        "probing.orders": (800, 4),
     }
     for name, shape in shapes_of.items():
         assert found.part(name).shape == shape, name
