@@ -27,6 +27,7 @@ def encode(
     key=None,
     batch_size: int | None = None,
     devices: Sequence[jax.Device] | None = None,
+    summary: Callable | None = None,
 ) -> Posterior | Slots:
     """The representation of images under every member.
 
@@ -40,6 +41,8 @@ def encode(
         and on the image's place alone, not on the batch size.
       batch_size: images at a time, rounded up to a multiple of the number of devices; None: 256.
       devices: devices over which members are spread; None: all accelerators, or one CPU device, which uses all cores.
+      summary: pure function of the representation of images under one member, applied inside the program, so that
+        masks of many images need not be held; defined at module level, since it is compiled in.
 
     Raises:
       ValueError: for arrays that are not images or do not have the method's image shape.
@@ -50,7 +53,7 @@ def encode(
     placed = layout.place(params)
     key = noise_key(jax.random.key(0) if key is None else key)
     renderer, key = layout.share((None if render is None else Images.of(render), key))
-    program = functools.partial(_encode, method, layout, placed, renderer, key)
+    program = functools.partial(_encode, method, summary, layout, placed, renderer, key)
     return _in_chunks(program, rows, batch_size, _num_members(params), layout)
 
 
@@ -99,8 +102,10 @@ def code_shape(method: Method, params) -> tuple[int, ...]:
     return jax.eval_shape(method.represent, one, image)[0].shape[1:]
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
-def _encode(method: Method, layout: Layout, params, renderer: Images | None, key, rows, start):
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def _encode(
+    method: Method, summary: Callable | None, layout: Layout, params, renderer: Images | None, key, rows, start
+):
     """Representations of images, or of what a renderer draws from factors; ``start`` is the place of the first row."""
 
     def drawn(rows, shared):
@@ -112,7 +117,12 @@ def _encode(method: Method, layout: Layout, params, renderer: Images | None, key
     else:
         places = start + jnp.arange(len(rows), dtype=jnp.uint32)
         images = layout.spread(drawn, (rows, places), (renderer, key))
-    return layout.map(method.represent, params, images)
+
+    def represented(params, images):
+        representation = method.represent(params, images)
+        return representation if summary is None else summary(representation)
+
+    return layout.map(represented, params, images)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))

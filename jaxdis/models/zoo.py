@@ -75,19 +75,19 @@ class Zoo:
         return self[rows]
 
     def encode(
-        self, images, *, render=None, key=None, batch_size: int | None = None, devices=None
+        self, images, *, render=None, key=None, batch_size: int | None = None, devices=None, summary=None
     ) -> Posterior | Slots:
         """The representation of images ``[n, h, w, c]`` (or of factors, with a ``render``) under every member.
 
         Members are spread over ``devices`` (None: all of the default backend). A renderer that draws noise takes it
-        from ``key`` (None: ``jax.random.key(0)``).
+        from ``key`` (None: ``jax.random.key(0)``). ``summary`` is applied inside the program, as in
+        :func:`jaxdis.models.encoding.encode`.
 
         Returns:
           :class:`~jaxdis.models.Posterior` means and variances ``[m, n, d]``, or :class:`~jaxdis.models.Slots`.
         """
-        return encode(
-            self.config.method, self.params, images, render=render, key=key, batch_size=batch_size, devices=devices
-        )
+        how = {"batch_size": batch_size, "devices": devices, "summary": summary}
+        return encode(self.config.method, self.params, images, render=render, key=key, **how)
 
     def decode(self, codes, *, batch_size: int | None = None, devices=None) -> np.ndarray:
         """Expected images ``[m, n, h, w, c]`` in [0, 1] of codes ``[m, n, d]`` (or ``[n, d]`` for every member)."""

@@ -59,7 +59,7 @@ class Structured:
         slots, dims = codes.shape[2:]
         of_codes = [(f"slot {s + 1}", f"dim {i + 1}") for s in range(slots) for i in range(dims)]
         options = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return evaluate_structured(
+        scores = evaluate_structured(
             codes,
             scenes.factors,
             Structure.of(("object", "property"), of_codes, scenes.labels),
@@ -69,6 +69,8 @@ class Structured:
             numbers=numbers,
             **options,
         )
+        kept = {name: part for name, part in scores.parts.items() if not name.startswith("probing.")}
+        return Scores(dict(scores.columns), kept, scores.factor_names)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,6 +16,7 @@ from jaxdis.models.encoding import code_shape
 from jaxdis.models.training.source import as_source
 from jaxdis.models.training.step import begin, update
 from jaxdis.models.training.train import resolved_config
+from jaxdis.structured.metrics import SlotMetric
 from jaxdis.study.definition import Study, Training, cells
 from jaxdis.study.run import status
 
@@ -125,7 +126,7 @@ def score_seconds(study: Study, num_codes: int) -> float:
     return grown * sum(_seconds(name, metric) for name, metric in study.metrics)
 
 
-def _seconds(name: str, metric: Metric) -> float:
+def _seconds(name: str, metric: Metric | SlotMetric) -> float:
     known = LIGHT_SCORE_SECONDS if metric.about is None else metric.about.seconds
     return SCORE_SECONDS.get(name, known)
 

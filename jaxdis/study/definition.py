@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from jaxdis.data import DATASETS
-from jaxdis.evaluation.inputs import check_validation, plan_of
+from jaxdis.evaluation.inputs import check_validation, names_of, plan_of
 from jaxdis.metrics import Metric
-from jaxdis.models import Config, Members, Variant, members
+from jaxdis.models import Config, Members, Slots, Variant, members
 from jaxdis.models.config import describe
 from jaxdis.models.members import MOST_MEMBERS
+from jaxdis.options import Count
+from jaxdis.structured.metrics import SLOT_METRICS, SlotMetric
 from jaxdis.study.store import cell_id
 
 # Raised whenever a number may change for the same specification: old results are then stale, not overwritten.
@@ -90,12 +92,15 @@ class Sampling:
       validation: samples drawn independently of both, like those of training, on which metrics choose options that were
         given several values; 0 for none.
       seed: of all three.
+      groups: for representations by slots, the number of local groups of similar scenes in which ``train`` samples are
+        drawn (Dang-Nhu 2022, Algorithm 2); 1 draws scenes independently.
     """
 
     train: int = 10_000
     test: int = 5_000
     validation: int = 0
     seed: int = 0
+    groups: Count = 1
 
     def __post_init__(self):
         for role in ROLES:
@@ -103,6 +108,8 @@ class Sampling:
             if not FEWEST_SAMPLES <= size <= MOST_SAMPLES and not (or_none and size == 0):
                 needed = f"{'0 or ' * or_none}{FEWEST_SAMPLES} to {MOST_SAMPLES:,}"
                 raise ValueError(f"{role}_samples: needs {needed}, got {size:,}")
+        if self.groups < 1 or self.train % self.groups:
+            raise ValueError(f"groups: needs a number of groups that divides {self.train:,} samples, got {self.groups}")
 
     def in_words(self) -> str:
         """``10,000 samples (learners are evaluated on 5,000 others)``."""
@@ -120,13 +127,13 @@ class Study:
 
     name: str
     trainings: tuple[Training, ...]
-    metrics: tuple[tuple[str, Metric], ...]
+    metrics: tuple[tuple[str, Metric | SlotMetric], ...]
     sampling: Sampling = Sampling()
     title: str = ""
     novel: tuple[str, ...] = ()
 
     def __post_init__(self):
-        check_validation(self.metrics, self.sampling.validation > 0)
+        self._check_kind()
         settings = {setting for training in self.trainings for _, row in training.sweep for setting, _ in row}
         for name, _ in self.metrics:
             if name in COLUMNS | settings or name.startswith("final_"):
@@ -142,10 +149,40 @@ class Study:
             elif self.novel:
                 raise ValueError(f"held_out: needs a combination for {', '.join(self.novel)}, got none")
 
+    def _check_kind(self) -> None:
+        """All methods represent images by codes, or all by slots, and the metrics are of these."""
+        kinds = {training.config.method.represents is Slots for training in self.trainings}
+        if len(kinds) > 1:
+            raise ValueError("trainings: need methods that all represent images by codes or all by slots, got both")
+        of_slots = {name for name, metric in self.metrics if isinstance(metric, SlotMetric)}
+        if self.has_slots:
+            others = [name for name, _ in self.metrics if name not in of_slots]
+            if others:
+                raise ValueError(f"metrics: slots need metrics of slots ({', '.join(SLOT_METRICS)}), got {others[0]!r}")
+            for training in self.trainings:
+                if DATASETS.get(data := training.config.data) is not None and DATASETS[data].scenes is None:
+                    known = ", ".join(name for name, row in DATASETS.items() if row.scenes is not None)
+                    raise ValueError(f"data: slots need a data set of scenes ({known}), got {data!r}")
+        elif of_slots:
+            raise ValueError(f"metrics: {', '.join(sorted(of_slots))} need a method that represents images by slots")
+        else:
+            check_validation(self.metrics, self.sampling.validation > 0)
+
+    @property
+    def has_slots(self) -> bool:
+        """Whether members represent images by slots rather than by one code vector."""
+        return any(training.config.method.represents is Slots for training in self.trainings)
+
     @classmethod
     def of(cls, name: str, trainings: Sequence[Training], metrics=None, **fields) -> "Study":
         """``metrics``: names, a mapping from column names to metrics, or None for all metrics of the library."""
-        plan = plan_of("all" if metrics is None else metrics)
+        metrics = "all" if metrics is None else metrics
+        if isinstance(metrics, Mapping) and any(isinstance(metric, SlotMetric) for metric in metrics.values()):
+            plan = tuple(metrics.items())
+        elif any(training.config.method.represents is Slots for training in trainings):
+            plan = tuple((name, SLOT_METRICS[name]) for name in names_of(metrics, SLOT_METRICS, "metric"))
+        else:
+            plan = plan_of(metrics)
         return cls(name, tuple(trainings), plan, **fields)
 
     @property
@@ -225,7 +262,7 @@ def score_spec(study: Study, encode: str, name: str) -> dict:
 
 
 @functools.cache
-def _described(metric: Metric) -> dict:
+def _described(metric: Metric | SlotMetric) -> dict:
     return metric.describe()
 
 

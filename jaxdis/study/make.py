@@ -13,6 +13,7 @@ from jaxdis.data.regions import RandomCells
 from jaxdis.evaluation.evaluate import evaluate
 from jaxdis.models.images import Images
 from jaxdis.models.zoo import concatenate
+from jaxdis.study import slots
 from jaxdis.study.definition import (
     Member,
     Sampling,
@@ -80,6 +81,12 @@ def samples_of(training: Training, sampling: Sampling) -> Samples:
     )
 
 
+def scenes_of(training: Training, sampling: Sampling) -> tuple[slots.Drawn, Callable]:
+    """The scenes that the slots of a training are scored on, and the renderer."""
+    space, render = _seen(training)
+    return slots.Drawn.of(DATASETS[training.config.data].scenes, space, sampling), render
+
+
 def novel_samples_of(training: Training, sampling: Sampling) -> Factors:
     """Samples of the combination that a training held out."""
     space = _whole_space(training)
@@ -143,10 +150,24 @@ def _train_in(partial: Path, store: Store, training: Training, chosen, progress)
 
 
 def _encode(store: Store, study: Study, chosen: Sequence[Member]) -> None:
-    """Posterior means and variances of the study's samples, rendered batch by batch for all members at once."""
+    """Representations of the study's samples, rendered batch by batch for all members at once."""
     training = study.trainings[chosen[0].training]
-    samples = samples_of(training, study.sampling)
     zoo = concatenate([member_zoo(study, store, member) for member in chosen])
+    columns, shared = (_slots if study.has_slots else _posteriors)(study, training, zoo)
+    for position, member in enumerate(chosen):
+        arrays = {**{name: column[position] for name, column in columns.items()}, **shared}
+        store.publish("encode", encode_spec(study, member.train), {"samples": study.sampling.train}, arrays)
+
+
+def _slots(study: Study, training: Training, zoo: models.Zoo) -> tuple[dict, dict]:
+    """Codes and segments of every member, and the factors that all members share."""
+    drawn, render = scenes_of(training, study.sampling)
+    return slots.encoded(zoo, drawn, render, study.sampling), {"factors": _small(drawn.factors)}
+
+
+def _posteriors(study: Study, training: Training, zoo: models.Zoo) -> tuple[dict, dict]:
+    """Means and variances of every member, and the factors that all members share."""
+    samples = samples_of(training, study.sampling)
     key = jax.random.key(study.sampling.seed)
     seen = zoo.encode(samples.train.values, render=samples.render, key=key)
     shared = {"factors": _small(samples.train)}
@@ -160,9 +181,7 @@ def _encode(store: Store, study: Study, chosen: Sequence[Member]) -> None:
         shared[f"{name}_factors"] = _small(factors)
         noise = jax.random.fold_in(key, fold)
         columns[f"{name}_mean"] = zoo.encode(factors.values, render=samples.render, key=noise).mean
-    for position, member in enumerate(chosen):
-        arrays = {**{name: column[position] for name, column in columns.items()}, **shared}
-        store.publish("encode", encode_spec(study, member.train), {"samples": samples.train.num_samples}, arrays)
+    return columns, shared
 
 
 def _score(store: Store, study: Study, chosen: Sequence[Member]) -> None:
@@ -170,6 +189,13 @@ def _score(store: Store, study: Study, chosen: Sequence[Member]) -> None:
     training = study.trainings[chosen[0].training]
     encoded = [store.arrays("encode", member.encode) for member in chosen]
     stacked = {name: np.stack([arrays[name] for arrays in encoded]) for name in encoded[0] if "factors" not in name}
+    numbers = [random_number(member) for member in chosen]
+    if study.has_slots:
+        drawn, _ = scenes_of(training, study.sampling)
+        found = slots.scored(study.metrics, stacked["codes"], stacked["segments"], drawn, study.sampling, numbers)
+        for name, scores in found:
+            _publish_scores(store, study, chosen, [name], scores)
+        return
     samples = samples_of(training, study.sampling)
     test = (stacked["test_mean"], samples.test)
     validation = (stacked["validation_mean"], samples.validation) if study.sampling.validation else None
@@ -185,11 +211,15 @@ def _score(store: Store, study: Study, chosen: Sequence[Member]) -> None:
             test=held_out,
             validation=validation,
             variances=stacked["variance"],
-            numbers=[random_number(member) for member in chosen],
+            numbers=numbers,
         )
-        for position, member in enumerate(chosen):
-            for name in metrics:
-                store.publish("score", score_spec(study, member.encode, name), _result(study, scores, name, position))
+        _publish_scores(store, study, chosen, metrics, scores)
+
+
+def _publish_scores(store: Store, study: Study, chosen: Sequence[Member], names, scores) -> None:
+    for position, member in enumerate(chosen):
+        for name in names:
+            store.publish("score", score_spec(study, member.encode, name), _result(study, scores, name, position))
 
 
 def _result(study: Study, scores, name: str, position: int) -> dict:
@@ -210,8 +240,11 @@ def _training_data(training: Training):
         np.asarray(draw(Images.of(render), rows[start : start + RENDER_BATCH], jax.random.fold_in(image_key, start)))
         for start in range(0, training.pool, RENDER_BATCH)
     ]
-    return np.concatenate(parts)
+    images = np.concatenate(parts)
+    return (images, np.asarray(rows)) if training.config.method.needs_labels else images
 
 
 def _small(factors: Factors) -> np.ndarray:
-    return np.asarray(factors.values).astype(np.min_scalar_type(max(factors.sizes)))
+    """Class numbers in as few bytes as they need; continuous factors as they are."""
+    values = np.asarray(factors.values)
+    return values if None in factors.sizes else values.astype(np.min_scalar_type(max(factors.sizes)))

@@ -79,6 +79,7 @@ class Method(abc.ABC):
       default_steps, log_every, checkpoint_every: numbers of updates in all, per entry of the losses, and between
         checkpoints, if none are given.
       needs_labels: whether training reads factors beside images.
+      represents: :class:`Posterior` or :class:`Slots`, which :meth:`represent` returns.
     """
 
     image_shape: tuple[int, int, int] | None = dataclasses.field(default=None, kw_only=True)
@@ -90,6 +91,7 @@ class Method(abc.ABC):
     log_every: ClassVar[int] = 100
     checkpoint_every: ClassVar[int] = 1000
     needs_labels: ClassVar[bool] = False
+    represents: ClassVar[type] = Posterior
 
     @abc.abstractmethod
     def begin(self, key) -> Any:

@@ -16,6 +16,7 @@ from jaxdis.data import DATASETS
 from jaxdis.data.show import traversals as factor_traversals
 from jaxdis.evaluation.evaluate import relate
 from jaxdis.models.encoding import decodes
+from jaxdis.models.images import Images
 from jaxdis.models.traversal import reconstructions, traversals
 from jaxdis.scores import independent_groups
 from jaxdis.study.definition import Member, Study, cells, metric_of
@@ -24,6 +25,7 @@ from jaxdis.study.report import results
 from jaxdis.study.report.correlation import fisher_comparison, over_seeds, pearson, rank_correlation
 from jaxdis.study.report.page import image, page
 from jaxdis.study.report.page import table as table_of
+from jaxdis.study.report.scenes import closer as scene_closer
 from jaxdis.study.report.transfer import across_data, transfer
 from jaxdis.study.store import Store, StoreError, publish
 
@@ -47,6 +49,7 @@ def write_report(study: Study, out: str | Path) -> Path:
     names = [name for name in table if metric_of(study, name)]
     strength = results.strengths(table, study.variants)
     best = _best(table, names)
+    closer = scene_closer if study.has_slots else _closer
     sections = [
         ("Scores", _scores(study, table, names, plots, strength)),
         ("How metrics agree", _agreement(table, names, plots)),
@@ -56,7 +59,7 @@ def write_report(study: Study, out: str | Path) -> Path:
         ("Do good settings carry over?", _carried(study, table, names, plots)),
         ("Novel combinations", _novel(study, table, names, plots)),
         ("Training", _training(study, store, members, plots)),
-        (f"The member with the best {best[0]}", _closer(study, store, members[best[1]], plots)),
+        (f"The member with the best {best[0]}", closer(study, store, members[best[1]], plots)),
         ("All members", table_of([*_labels(table), *names], table)),
         ("Configuration", _configuration(study)),
     ]
@@ -287,7 +290,7 @@ def _closer(study, store, member: Member, plots) -> str:
         image(plots.dendrogram(*map(np.asarray, (groups.merge_pair, groups.merge_threshold)), factors.names), "joins"),
     ]
     if decodes(zoo.config.method):
-        images = np.asarray(render(factors.values[:10], jax.random.key(0)))
+        images = np.asarray(Images.of(render)(factors.values[:10], jax.random.key(0)))
         pairs = reconstructions(zoo, images)[0]
         walked = traversals(zoo, images[:1], num_values=9)[0, 0]
         spread = arrays["mean"].std(axis=0)
@@ -297,9 +300,11 @@ def _closer(study, store, member: Member, plots) -> str:
             "<h3>Each code from −2 to 2</h3><p>With the standard deviation of its mean over the samples.</p>",
             image(plots.image_grid(walked, [f"code {i} ({s:.2f})" for i, s in enumerate(spread)]), "latent traversals"),
         ]
-    if data != "multi_dsprites":
+    if DATASETS[data].scenes is None:
         space = DATASETS[data].space
-        sheet = np.asarray(render(jnp.asarray(factor_traversals(space, jax.random.key(0), 9)), jax.random.key(0)))
+        sheet = np.asarray(
+            Images.of(render)(jnp.asarray(factor_traversals(space, jax.random.key(0), 9)), jax.random.key(0))
+        )
         parts += ["<h3>The data: each factor traversed</h3>", image(plots.image_grid(sheet, space.names), "the data")]
     return "".join(parts)
 

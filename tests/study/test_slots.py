@@ -1,0 +1,154 @@
+"""Studies of slots whose truth is planted."""
+
+import csv
+
+import jax
+import numpy as np
+import pytest
+
+from jaxdis.data import DATASETS
+from jaxdis.models import METHODS, Config, Mlp, Vae
+from jaxdis.structured.metrics import SLOT_METRICS, Structured
+from jaxdis.study import Sampling, Study, Training, make
+from jaxdis.study.definition import cells
+from jaxdis.study.report.report import write_report
+from jaxdis.study.run import run, status
+from jaxdis.study.store import Store
+from tests.study.planted import ROW, Planted, planted
+
+
+@pytest.fixture(autouse=True)
+def _planted(monkeypatch):
+    monkeypatch.setitem(DATASETS, "planted", ROW)
+    monkeypatch.setitem(METHODS, "planted", Planted)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(DATASETS, "planted", ROW)
+        patch.setitem(METHODS, "planted", Planted)
+        out = tmp_path_factory.mktemp("slots")
+        return out, run(planted(), out).read_bytes()
+
+
+def test_planted_slots_have_the_scores_of_their_truth(finished):
+    out, table = finished
+    clean, noisy = csv.DictReader(table.decode().splitlines())
+    for level in ("object", "property", "identity"):
+        assert float(clean[f"structured.{level}.disentanglement"]) > 0.95
+        assert float(clean[f"structured.{level}.completeness"]) > 0.95
+    assert float(clean["structured.informativeness"]) < 0.1
+    assert float(noisy["structured.object.disentanglement"]) < 0.5
+    assert float(noisy["structured.informativeness"]) > 0.5
+    for row in (clean, noisy):
+        for name in ("ari", "ari_foreground", "covering", "scaled_covering_foreground"):
+            assert float(row[f"segmentation.{name}"]) == pytest.approx(1, abs=1e-6)
+
+
+def test_cells_hold_codes_and_the_slot_of_each_pixel(finished):
+    out, _ = finished
+    member = next(iter(cells(planted())))
+    arrays = Store(out).arrays("encode", member.encode)
+    assert arrays["codes"].shape == (400, 4, 2)
+    assert arrays["segments"].shape == (400, 8, 6)
+    assert arrays["segments"].dtype == np.uint8
+    orders = arrays["segments"][:, ::2, 0]
+    assert len(np.unique(orders, axis=0)) > 6
+    drawn, _ = make.scenes_of(planted().trainings[0], planted().sampling)
+    truth = np.asarray(drawn.factors.values).reshape(400, 3, 2) / 8 + 0.25
+    read = np.take_along_axis(arrays["codes"], orders[:, :3, None], axis=1)
+    np.testing.assert_allclose(read, truth, atol=1e-5)
+
+
+def test_a_lost_cell_is_computed_again_with_the_same_bytes(finished, tmp_path):
+    out, table = finished
+    store = Store(out)
+    for kind in ("score", "encode", "train"):
+        for name in list(store.ids(kind))[:2]:
+            store.path(kind, name).unlink()
+        assert not status(planted(), out).complete
+        assert run(planted(), out).read_bytes() == table
+    assert list(store.verify()) == []
+
+
+def test_a_member_has_the_same_scores_alone(finished, tmp_path):
+    """Random numbers follow from a member's own id, not from its place among others."""
+    training = Training.of(Config("planted", method=Planted()), {"planted": {"noise": 1.0}}, 1)
+    study = Study.of("planted", [training], sampling=planted().sampling)
+    [alone] = csv.DictReader(run(study, tmp_path).read_text().splitlines())
+    noisy = list(csv.DictReader(finished[1].decode().splitlines()))[1]
+    assert alone.keys() == noisy.keys()
+    assert alone["id"] == noisy["id"]
+    for name in alone:
+        if name.startswith(("structured", "segmentation")):  # forests magnify rounding; another key moves these by .01
+            assert float(alone[name]) == pytest.approx(float(noisy[name]), abs=1e-3)
+
+
+def test_the_report_shows_scores_slots_and_the_objects_they_hold(finished):
+    page = write_report(planted(), finished[0]).read_text()
+    for words in (
+        "structured.object.disentanglement",
+        "segmentation.ari",
+        "The slot of each pixel",
+        "objects in slots",
+    ):
+        assert words in page
+    assert page.count("data:image/png") > 4
+
+
+def test_groups_are_local_and_masks_are_true(monkeypatch):
+    scenes = DATASETS["multi_dsprites"].scenes
+    space = DATASETS["multi_dsprites"].space
+    factors = space.wrap(scenes.draw(space, jax.random.key(0), 30, groups=3))
+    samples = scenes.samples(space, factors)
+    assert samples.labels[:4] == (
+        ("background", "red"),
+        ("background", "green"),
+        ("background", "blue"),
+        ("object 1", "red"),
+    )
+    assert len(samples.labels) == samples.factors.num_factors == 3 + 4 * 8
+    assert [samples.labels[j][1] for j in samples.categorical] == ["shape"] * 4
+    assert samples.masks.shape == (30, 64, 64)
+    assert samples.masks.max() == 4
+    x = np.asarray(samples.factors.values)[:, samples.labels.index(("object 2", "x"))].reshape(3, 10)
+    assert (np.ptp(x, axis=1) <= 4).all()
+    assert np.ptp(x) > 4
+
+
+SMALL = Config("dsprites", method=Vae(network=Mlp((4,), 2)), steps=2)
+
+
+@pytest.mark.parametrize(
+    ("make_study", "message"),
+    [
+        (lambda: planted(groups=3), "groups: needs a number of groups that divides 400 samples, got 3"),
+        (
+            lambda: Study.of("x", [Training.of(SMALL, {"beta": {}}, 1)], {"structured": Structured()}),
+            "metrics: structured need a method that represents images by slots",
+        ),
+        (
+            lambda: Study.of("x", [Training.of(Config("dsprites", method=Planted()), {"planted": {}}, 1)]),
+            r"data: slots need a data set of scenes \(multi_dsprites, planted\), got 'dsprites'",
+        ),
+        (
+            lambda: Study.of("x", [*planted().trainings, Training.of(SMALL, {"beta": {}}, 1)]),
+            "trainings: need methods that all represent images by codes or all by slots, got both",
+        ),
+        (
+            lambda: Study.of("x", planted().trainings, ["mig"], sampling=Sampling(40, 10)),
+            "metric",
+        ),
+    ],
+)
+def test_what_does_not_suit_slots_is_refused_in_one_line(make_study, message):
+    with pytest.raises(ValueError, match=message) as refused:
+        make_study()
+    assert "\n" not in str(refused.value)
+
+
+def test_metrics_of_slots_are_described():
+    descriptions = [metric.describe() for metric in SLOT_METRICS.values()]
+    assert descriptions[0]["threshold"] == Structured().threshold
+    assert len({str(text) for text in descriptions}) == 2
