@@ -118,19 +118,20 @@ def check_fields(value) -> None:
 
 
 def from_texts(kind: type, texts: collections.abc.Mapping[str, str], **given):
-    """A dataclass whose fields are given, some of them as Python literals: ``3``, ``0.5``, ``(32, 32)``, ``text``.
+    """A dataclass whose positional fields are given, some as Python literals: ``3``, ``0.5``, ``(32, 32)`` or text.
 
     Raises:
       ValueError: for a name that is no field, or a value that the field does not allow.
     """
-    names = [field.name for field in dataclasses.fields(kind) if field.name not in given]
+    types = {field.name: field.type for field in dataclasses.fields(kind) if not (field.kw_only or field.name in given)}
     for name, text in texts.items():
-        if name not in names:
-            raise ValueError(f"{kind.__name__}: needs options among {', '.join(names)}, got {shown(name)}")
+        if name not in types:
+            raise ValueError(f"{kind.__name__}: needs options among {', '.join(types)}, got {shown(name)}")
         try:
-            given[name] = ast.literal_eval(text)
+            value = ast.literal_eval(text)
         except (ValueError, SyntaxError, MemoryError, RecursionError):
-            given[name] = text
+            value = text
+        given[name] = checked_value(name, types[name], value)
     return kind(**given)
 
 

@@ -23,14 +23,24 @@ class Quickstart:
     """Number of seeds per objective and regularization strength."""
     steps: int = 1500
     """Number of updates of each member."""
+    data: tuple[str, ...] = ("dsprites",)
+    """Names of `jaxdis list data`."""
+    source: tuple[str, ...] = ()
+    """NAME=PATH: the official file of a data set that is read from one."""
+    data_option: tuple[str, ...] = ()
+    """NAME.OPTION=VALUE: an option of such a data set, for example mpi3d.variant=real."""
     cache: Path | None = None
     """Folder for compiled programs."""
 
     def run(self) -> None:
         terminal.start(self.cache)
+        from jaxdis.data import DATASETS
+        from jaxdis.data.source import sources_of
         from jaxdis.study.library import quickstart
 
-        _run_study(quickstart(seeds=self.seeds, steps=self.steps), self.out, extend=False)
+        sources = sources_of(self.source, self.data_option, DATASETS)
+        study = quickstart(seeds=self.seeds, steps=self.steps, data=self.data, sources=sources)
+        _run_study(study, self.out, extend=False)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,7 +2,12 @@
 
 import csv
 import json
+import os
+import random
 import shutil
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
@@ -17,6 +22,7 @@ from jaxdis.models.config import describe, restored
 from jaxdis.study import Sampling, Study, Training
 from jaxdis.study.definition import cells
 from jaxdis.study.run import run
+from jaxdis.study.store import Store
 from tests.data.publishers import CARS, TOYS, car_files, car_views, toy_arrays, write_archive, write_toys
 
 ARM = FactorSpace.of(object_color=2, object_shape=2, horizontal_axis=3)
@@ -42,13 +48,20 @@ FILES = {
 }
 
 
+# Spaces of as many cells as the miniature files have images.
+SMALLER = (
+    (mpi3d, "space_of", lambda variant: ARM),
+    (cars3d, "SPACE", CARS),
+    (smallnorb, "FULL_SPACE", TOYS),
+    (smallnorb, "SPACE", FactorSpace.of(category=2, elevation=2, azimuth=3, lighting=1)),
+)
+
+
 @pytest.fixture(params=FILES)
 def source(request, tmp_path, monkeypatch):
     """A data set, and its file in the publisher's layout with few images."""
-    monkeypatch.setattr(mpi3d, "space_of", lambda variant: ARM)
-    monkeypatch.setattr(cars3d, "SPACE", CARS)
-    monkeypatch.setattr(smallnorb, "FULL_SPACE", TOYS)
-    monkeypatch.setattr(smallnorb, "SPACE", FactorSpace.of(category=2, elevation=2, azimuth=3, lighting=1))
+    for module, attribute, value in SMALLER:
+        monkeypatch.setattr(module, attribute, value)
     folder = tmp_path / "files"
     folder.mkdir()
     return request.param, FILES[request.param](folder)
@@ -88,8 +101,8 @@ def test_a_zoo_trains_on_a_file_resumes_after_a_move_and_refuses_another(source,
     assert len(error.strip().splitlines()) == 1
 
 
-def study_on(name, path) -> Study:
-    config = Config(name, DataSource.of(path), Vae("beta", Mlp((8,), num_codes=3), 4), steps=2)
+def study_on(name, path, steps: int = 2) -> Study:
+    config = Config(name, DataSource.of(path), Vae("beta", Mlp((8,), num_codes=3), 4), steps=steps)
     training = Training.of(config, {"beta": {"beta": 1}}, 2)
     return Study.of("files", [training], ("modularity",), sampling=Sampling(60, 30))
 
@@ -109,6 +122,59 @@ def test_a_study_on_a_file_has_the_same_cells_after_a_move(source, tmp_path):
     changed(moved)
     other = study_on(name, moved)
     assert [member.train for member in cells(other)] != [member.train for member in cells(study)]
+
+
+PROGRAM = """
+import sys
+from jaxdis import runtime
+runtime.use_compilation_cache()
+from jaxdis.study.run import run
+from jaxdis.study.store import Store
+from tests.data.test_source import SMALLER, study_on
+for module, attribute, value in SMALLER:
+    setattr(module, attribute, value)
+from pathlib import Path
+run(study_on(sys.argv[1], Path(sys.argv[2]), 60), sys.argv[3])
+"""
+
+
+def process(name, path, out) -> subprocess.Popen:
+    environment = {**os.environ, "PYTHONPATH": os.getcwd()}
+    return subprocess.Popen([sys.executable, "-c", PROGRAM, name, str(path), str(out)], env=environment)
+
+
+@pytest.mark.slow
+def test_a_study_on_a_file_is_killed_moved_and_resumed(source, tmp_path):
+    """SIGKILL at random moments; between them the file moves."""
+    name, path = source
+    draw, started = random.Random(0), time.monotonic()
+    assert process(name, path, tmp_path / "whole").wait() == 0
+    whole, killed = time.monotonic() - started, 0
+    for i in range(4):
+        path = shutil.move(path, tmp_path / f"moved_{i}{path.suffix}")
+        running = process(name, path, tmp_path / "killed")
+        try:
+            running.wait(timeout=draw.uniform(0.4, 1.0) * whole)
+        except subprocess.TimeoutExpired:
+            running.kill()
+            running.wait()
+            killed += 1
+    assert killed > 0
+    assert process(name, path, tmp_path / "killed").wait() == 0
+    assert (tmp_path / "killed/results.csv").read_bytes() == (tmp_path / "whole/results.csv").read_bytes()
+    assert list(Store(tmp_path / "killed").verify()) == []
+
+
+def test_the_quickstart_takes_a_file(source, tmp_path, monkeypatch):
+    name, path = source
+    asked = []
+    monkeypatch.setattr("jaxdis.cli.study._run_study", lambda study, out, **_: asked.append(study))
+    command = ["quickstart", "--data", name, "dsprites", "--source", f"{name}={path}", "--out", str(tmp_path / "out")]
+    assert main(command) == 0
+    [study] = asked
+    assert [training.config.data for training in study.trainings] == [name, "dsprites"]
+    assert study.trainings[0].config.source == DataSource.of(path)
+    assert study.trainings[1].config.source is None
 
 
 def test_a_source_is_its_content_and_options_but_not_its_path(tmp_path):

@@ -42,7 +42,7 @@ def study(action: str, options, out, *more) -> list[str]:
         (("quickstart", "--seeds", "0"), "seeds: needs 1 to 100,000, got 0"),
         (("quickstart", "--seeds", "1000000000", "--plan"), "seeds: needs 1 to 100,000, got 1,000,000,000"),
         (("quickstart", "--steps", "0"), "steps: needs a whole number of at least 1, got 0"),
-        (("quickstart", "--data", "dsprites"), "data: the study quickstart takes"),
+        (("quickstart", "--network", "mlp"), "network: the study quickstart takes"),
         (("quickstart", "--executor", "processes:²"), "executor: needs processes:COUNT"),
         (("quickstart", "--executor", "processes:100000"), "executor: needs processes:COUNT"),
         (("quickstart", "--executor", "dask://h:²"), "executor: needs processes:COUNT"),

@@ -1,0 +1,120 @@
+"""Studies of methods that are no autoencoders."""
+
+import csv
+
+import numpy as np
+import pytest
+
+from jaxdis.cli import main
+from jaxdis.models import METHODS, Config, Pca
+from jaxdis.study import Sampling, Study, Training
+from jaxdis.study.definition import cells
+from jaxdis.study.make import member_zoo
+from jaxdis.study.report.report import write_report
+from jaxdis.study.run import run
+from jaxdis.study.store import Store
+from tests.models.methods.toy import ToyGan
+from tests.study.tiny import mixed
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    out = tmp_path_factory.mktemp("mixed")
+    return out, run(mixed(), out).read_bytes()
+
+
+def test_components_and_autoencoders_share_a_table(finished):
+    rows = list(csv.DictReader(finished[1].decode().splitlines()))
+    assert [row["model"] for row in rows] == ["beta", "dip_ii", "pca", "pca"]
+    assert [row["seed"] for row in rows] == ["0", "0", "0", "1"]
+    assert [bool(row["final_kl"]) for row in rows] == [True, True, False, False]
+    assert [bool(row["final_unexplained"]) for row in rows] == [False, False, True, True]
+    assert 0 < float(rows[2]["final_unexplained"]) < 0.95
+    for row in rows:
+        assert 0 <= float(row["mig"]) <= 1
+    assert float(rows[2]["mig"]) == pytest.approx(float(rows[3]["mig"]), abs=1e-3)
+
+
+def test_components_of_a_study_are_those_of_its_pool(finished):
+    study = mixed()
+    member = list(cells(study))[2]
+    zoo = member_zoo(study, Store(finished[0]), member)
+    assert isinstance(zoo.config.method, Pca)
+    arrays = Store(finished[0]).arrays("encode", member.encode)
+    assert arrays["mean"].shape == (128, 3)
+    assert not arrays["variance"].any()
+    spread = arrays["mean"].std(0)
+    assert spread[0] > spread[2] > 0.1
+
+
+def test_the_report_shows_all_of_them(finished):
+    page = write_report(mixed(), finished[0]).read_text()
+    for words in ("unexplained by update", "reconstruction by update", "kl by update", ">pca<"):
+        assert words in page
+
+
+@pytest.fixture
+def _toy(monkeypatch):
+    monkeypatch.setitem(METHODS, "toy_gan", ToyGan)
+
+
+@pytest.mark.usefixtures("_toy")
+def test_a_toy_method_is_trained_scored_reported_and_shown_with_its_own_losses(tmp_path, capsys):
+    training = Training.of(
+        Config("dsprites", method=ToyGan(), steps=4),
+        {"toy_gan": {"pull": (1.0, 3.0)}},
+        2,
+        pool=32,
+    )
+    study = Study.of("toys", [training], ["mig"], sampling=Sampling(60, 30))
+    rows = list(csv.DictReader(run(study, tmp_path / "study").read_text().splitlines()))
+    assert [row["pull"] for row in rows] == ["1.0", "1.0", "3.0", "3.0"]
+    assert all(np.isfinite(float(row["final_critic"])) and np.isfinite(float(row["final_generator"])) for row in rows)
+    page = write_report(study, tmp_path / "study").read_text()
+    for words in ("critic by update", "generator by update", "toy_gan pull 1"):
+        assert words in page
+    assert "reconstructions" not in page
+    command = ["train", "--model", "toy_gan", "--model-option", "num_codes=3", "--steps", "4", "--seeds", "2"]
+    assert main([*command, "--out", str(tmp_path / "zoo")]) == 0
+    printed = capsys.readouterr()
+    assert "trained for 4 updates: 2 members" in printed.out
+    assert main([*command, "--out", str(tmp_path / "zoo")]) == 0
+    assert "already complete" in capsys.readouterr().out
+
+
+def test_components_from_the_shell(tmp_path, capsys):
+    command = ["train", "--model", "pca", "--model-option", "num_codes=2", "--model-option", "num_images=300"]
+    command += ["--model-option", "passes=2", "--data", "dsprites", "--out", str(tmp_path / "zoo")]
+    assert main(command) == 0
+    assert "trained for 3 updates: 1 members" in capsys.readouterr().out
+    assert main(command) == 0
+    assert "already complete, 3 updates" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--model", "gan"], "model: needs one of vae, pca, got 'gan'"),
+        (["--model", "pca", "--beta", "4"], "beta: needs the model vae, got pca"),
+        (["--model", "pca", "--model-option", "codes=3"], "Pca: needs options among num_codes, passes"),
+        (["--model", "pca", "--model-option", "num_codes=many"], "num_codes: needs a whole number"),
+        (["--model", "pca", "--model-option", "num_codes"], "num_codes: needs a whole number"),
+        (["--model", "pca", "--steps", "40"], "steps: needs from 2 to 9"),
+        (["--model-option", "batch_size=0"], "batch_size: needs a whole number of at least 1, got 0"),
+    ],
+)
+def test_what_a_model_does_not_take_is_refused_in_one_line(arguments, message, tmp_path, capsys):
+    assert main(["train", *arguments, "--out", str(tmp_path / "zoo")]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert len(error.strip().splitlines()) == 1
+    assert not (tmp_path / "zoo").exists()
+
+
+def test_models_are_listed(capsys):
+    assert main(["list", "models"]) == 0
+    out = capsys.readouterr().out
+    assert "vae" in out
+    assert "pca" in out
+    assert main(["list", "models", "pca"]) == 0
+    assert "Krylov" in capsys.readouterr().out
