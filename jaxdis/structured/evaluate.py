@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +18,7 @@ from jaxdis.options import (
     Count,
     Natural,
     Positive,
+    Range,
     Share,
     checked,
     checked_devices,
@@ -37,6 +38,7 @@ from jaxdis.typing import Factors, Sample
 
 # Dang-Nhu 2022, App. C.4: 4,000 of 5,000 samples fit the predictor.
 TRAIN_SHARE = 0.8
+ValidationShare = Annotated[float, Range(0, 1 - TRAIN_SHARE, below=True)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,6 +56,7 @@ class Settings:
     penalty: float
     threshold: float
     final: Spec
+    validation_share: float
 
 
 class Member(NamedTuple):
@@ -88,6 +91,7 @@ def evaluate_structured(
     penalty: Positive = 1.0,
     threshold: Share = NOISE,
     final: str | Spec = PRESETS["dangnhu2022"],
+    validation_share: ValidationShare = 0.0,
     numbers: Sequence[int] | None = None,
     batch_size: Count | None = None,
     devices: Sequence[jax.Device] | None = None,
@@ -115,6 +119,8 @@ def evaluate_structured(
       threshold: importances below this share of the largest of their factor become 0.
       final: the relation, by name or spec, which sees the factors as numbers. Forests of 10 trees of depth 15 by
         default.
+      validation_share: share of each group, less than a fifth, on which a final relation with several values of an
+        option chooses one, such as ``"random_forest"`` with several depths. It is taken from the held-out fifth.
       numbers, batch_size, devices: as for :func:`jaxdis.evaluate`.
 
     Returns:
@@ -138,7 +144,8 @@ def evaluate_structured(
     - A factor that does not vary in a group is left out there. A member with non-finite codes is NaN.
 
     Reference: Dang-Nhu 2022, §3–4 and App. C. The paper uses 4,000/500/500 samples per group to fit, to validate the
-    depth of trees and to evaluate; here the depth is an option, and all 1,000 evaluate.
+    depth of trees and to evaluate: ``validation_share=0.1`` and ``final=Spec(random_forest)`` with several depths. By
+    default the depth is 15, and all 1,000 evaluate.
 
     Example:
       >>> structure = Structure.slots(5, 16, objects=4, properties=("red", "x", "y"), background=("red",))
@@ -166,7 +173,9 @@ def evaluate_structured(
         penalty,
         threshold,
         final if isinstance(final, Spec) else look_up(final, RELATIONS, "relation"),
+        validation_share,
     )
+    check_choice(settings.final, validation_share)
     make_plan(factors.sizes, settings.categorical, encoding)  # raises if a factor cannot be encoded
     if background is not None:
         structure.where("factors", structure.levels[0], background)
@@ -182,6 +191,16 @@ def evaluate_structured(
     named = {name: results[name][0] if single else results[name] for name in _in_order(settings, results)}
     columns = {name: values for name, values in named.items() if results[name].ndim == 1}
     return Scores(columns, {name: named[name] for name in named if name not in columns}, factors.names)
+
+
+def check_choice(final: Spec, validation_share: float) -> None:
+    """A relation that chooses an option needs samples for it.
+
+    Raises:
+      ValueError: for a share of 0.
+    """
+    if final.needs_validation and not validation_share:
+        raise ValueError(f"validation_share: needs a share on which {final.name} can choose an option, got 0")
 
 
 def _in_order(settings: Settings, names) -> list[str]:
@@ -240,8 +259,9 @@ def _score_group(settings: Settings, key, codes, factors: Factors):
     ordered = probed.codes.reshape(n, -1)
     numbers = (None,) * probed.targets.shape[1]
     names = tuple(map(str, range(len(numbers))))
-    samples = [Sample(ordered[part], Factors(probed.targets[part], numbers, names)) for part in _parts(cut)]
-    relation = apply(settings.final, key, *samples)
+    parts = _parts(n, cut, settings.validation_share)
+    samples = [Sample(ordered[part], Factors(probed.targets[part], numbers, names)) for part in parts]
+    relation = apply(settings.final, key, *samples[:2], validation=samples[2] if settings.validation_share else None)
     # The variances of a factor's targets add to 1 and weight its importances and errors.
     owner = jnp.asarray(make_plan(factors.sizes, settings.categorical, settings.encoding).owner)
     varies = relation.ceiling > 0
@@ -272,8 +292,10 @@ def _score_group(settings: Settings, key, codes, factors: Factors):
     return results, valid.any().astype(jnp.float32), light
 
 
-def _parts(cut: int) -> tuple[slice, slice]:
-    return slice(None, cut), slice(cut, None)
+def _parts(n: int, cut: int, validation_share: float) -> tuple[slice, slice, slice]:
+    """Rows to fit on, to evaluate on, and to choose options on."""
+    chosen = min(round(n * validation_share), n - cut - 1)
+    return slice(None, cut), slice(cut + chosen, None), slice(cut, cut + chosen)
 
 
 def _name(structure: Structure, levels: tuple[str, ...]) -> str:

@@ -15,7 +15,7 @@ from jaxdis.relations.trees import PRESETS
 from jaxdis.scores.projection import NOISE
 from jaxdis.scores.structure import Structure
 from jaxdis.spec import Spec
-from jaxdis.structured.evaluate import evaluate_structured
+from jaxdis.structured.evaluate import ValidationShare, check_choice, evaluate_structured
 from jaxdis.structured.probing import Start
 from jaxdis.structured.segmentation import ari, mean_segmentation_covering
 from jaxdis.structured.targets import Encoding
@@ -27,7 +27,7 @@ class Structured:
     """Disentanglement and completeness at each level of structure: :func:`jaxdis.evaluate_structured`.
 
     Attributes:
-      encoding, start, iterations, penalty, threshold, final: as there.
+      encoding, start, iterations, penalty, threshold, final, validation_share: as there.
     """
 
     encoding: Encoding = "ordered"
@@ -36,11 +36,13 @@ class Structured:
     penalty: Positive = 1.0
     threshold: Share = NOISE
     final: Spec = PRESETS["dangnhu2022"]
+    validation_share: ValidationShare = 0.0
 
     about: ClassVar = None
 
     def __post_init__(self):
         check_fields(self)
+        check_choice(self.final, self.validation_share)
 
     def describe(self) -> dict:
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}

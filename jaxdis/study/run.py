@@ -105,7 +105,11 @@ def _stop(store: Store, batches: Sequence[Batch], failures: Sequence[BaseExcepti
 
 
 def missing(store: Store, study: Study, members: Sequence[Member]) -> Iterator[Batch]:
-    """Batches of missing cells whose parents exist. Train batches are complete, as first divided."""
+    """Batches of missing cells whose parents exist, complete and as first divided.
+
+    A batch that was published in part is computed whole: its programs, and so the last bits of its numbers, then do not
+    depend on when a run was interrupted.
+    """
     done = {kind: store.ids(kind) for kind in ("train", "encode", "score")}
     of_training = [[] for _ in study.trainings]
     for member in members:
@@ -114,12 +118,13 @@ def missing(store: Store, study: Study, members: Sequence[Member]) -> Iterator[B
         for batch in _cut(rows, TRAIN_BATCH):
             if any(member.train not in done["train"] for member in batch):
                 yield Batch("train", batch)
-        trained = [member for member in rows if member.train in done["train"]]
-        ready = [member for member in trained if member.encode not in done["encode"]]
-        yield from (Batch("encode", batch) for batch in _cut(ready, SCORE_BATCH))
-        encoded = [member for member in rows if member.encode in done["encode"]]
-        ready = [member for member in encoded if not done["score"].issuperset(member.scores)]
-        yield from (Batch("score", batch) for batch in _cut(ready, SCORE_BATCH))
+        for batch in _cut(rows, SCORE_BATCH):
+            if not done["train"].issuperset(member.train for member in batch):
+                continue
+            if not done["encode"].issuperset(member.encode for member in batch):
+                yield Batch("encode", batch)
+            elif not all(done["score"].issuperset(member.scores) for member in batch):
+                yield Batch("score", batch)
 
 
 def status(study: Study, out: str | Path, *, extend: bool = False) -> Status:

@@ -10,6 +10,7 @@ import jaxdis
 from jaxdis import RELATIONS, Factors, evaluate_structured
 from jaxdis.relations.trees import PRESETS
 from jaxdis.structured import Structure, score_of
+from jaxdis.structured.metrics import Structured
 from tests.structured.planted import DIMS, PROPERTIES, plant, recovered, shapes
 
 # Small forests: what is tested is the order of slots, not the depth of trees.
@@ -229,3 +230,23 @@ def test_structured_row_with_a_structure():
     found = jaxdis.evaluate(flat, planted.factors, {"object": metric})
     assert found["object.completeness"] > 0.5
     assert found.part("object.joint").shape == (2, 2)
+
+
+def test_the_depth_of_the_final_forest_is_chosen_on_a_share_of_its_own():
+    """Each factor takes the depth that suits it, so that the choice beats every single depth."""
+    planted, _ = shuffled()
+    codes, groups = planted.codes, 2
+    chosen, deep, shallow, single = (
+        scores(codes, planted, groups, final=FOREST.with_options(depth=depth), validation_share=0.1)
+        for depth in ((1, 2, 6), 6, 1, (6,))
+    )
+    assert chosen["informativeness"] < deep["informativeness"] < shallow["informativeness"]
+    assert single["informativeness"] == deep["informativeness"]
+    all_held_out = scores(codes, planted, groups, final=FOREST.with_options(depth=6))
+    assert all_held_out["informativeness"] != deep["informativeness"]
+    with pytest.raises(ValueError, match="validation_share: needs a share on which random_forest can choose an option"):
+        scores(codes, planted, groups, final=FOREST.with_options(depth=(1, 6)))
+    with pytest.raises(ValueError, match="validation_share: needs a share on which random_forest can choose an option"):
+        Structured(final=FOREST.with_options(depth=(1, 6)))
+    with pytest.raises(ValueError, match="validation_share: needs"):
+        scores(codes, planted, groups, validation_share=0.3)
