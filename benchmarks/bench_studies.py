@@ -12,8 +12,9 @@ import pytest
 from jaxdis.models import Config, Mlp, Vae
 from jaxdis.study import Sampling, Store, Study, Training
 from jaxdis.study.definition import cells, encode_spec, score_spec, train_spec
-from jaxdis.study.run import run, status, write_results
+from jaxdis.study.run import run, status
 from jaxdis.study.store import publish
+from jaxdis.study.trained import TrainedWork
 
 METRICS = ("mig", "mig_sup", "med", "modularity", "sap_r2", "rmig", "mcc", "amari")
 
@@ -51,12 +52,11 @@ def bench_cells(benchmark, tmp_path, num_cells):
     benchmark.group = "study overhead"
     study = study_of(num_cells)
     benchmark.pedantic(lambda: run(study, tmp_path, executor=Trivial()), rounds=1)
-    members = list(cells(study))
     took = {
         "list": _timed(lambda: list(cells(study))),
         "status": _timed(lambda: status(study, tmp_path)),
         "resume": _timed(lambda: run(study, tmp_path, executor=Trivial())),
-        "tabulate": _timed(lambda: write_results(study, Store(tmp_path), members)),
+        "tabulate": _timed(lambda: TrainedWork(study).finish(Store(tmp_path))),
         "verify": _timed(lambda: list(Store(tmp_path).verify())),
         "floor of one cell": _timed(lambda: [publish(tmp_path / "floor" / str(i), b"x" * 500) for i in range(500)])
         / 500,

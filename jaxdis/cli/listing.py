@@ -169,15 +169,10 @@ def _data():
 
 
 def _studies():
-    from jaxdis.study.certificate import calibration
     from jaxdis.study.library import STUDIES
 
-    documents = {
-        name: (inspect.getdoc(make) or "", inspect.signature(make).parameters) for name, make in STUDIES.items()
-    }
-    fields = inspect.signature(calibration.Calibration).parameters
-    documents["calibration"] = (inspect.getdoc(calibration) or "", {n: p for n, p in fields.items() if n != "plan"})
-    for name, (doc, parameters) in documents.items():
+    for name, make in STUDIES.items():
+        doc, parameters = inspect.getdoc(make) or "", inspect.signature(make).parameters
         defaults = "\n".join(f"  {n}: {p.default!r}" for n, p in parameters.items() if n != "metrics")
         text = f"{plain(doc)}\n\nDefaults:\n{defaults}"
         yield Row(name, plain(doc.split("\n")[0]), "", tuple(cited_in(doc)), lambda text=text: text)

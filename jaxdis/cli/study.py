@@ -94,8 +94,8 @@ class Study:
         from jaxdis.study.library import STUDIES
         from jaxdis.study.store import Store, StoreError
 
-        if self.name not in STUDIES and self.name != "calibration":
-            raise ValueError(f"study: needs one of {', '.join([*STUDIES, 'calibration'])}, got {self.name!r}")
+        if self.name not in STUDIES:
+            raise ValueError(f"study: needs one of {', '.join(STUDIES)}, got {self.name!r}")
         for name in ("plan", "extend", "executor"):
             if self.action != "run" and getattr(self, name) not in (None, False):
                 raise ValueError(f"{name}: needs `study run`, got `study {self.action}`")
@@ -103,15 +103,13 @@ class Study:
             raise StoreError(f"out: needs the folder of a study, got {self.out}, which holds none")
         if self.action == "verify":
             _verify(self.out)
-        elif self.name == "calibration":
-            self._calibrate()
         else:
             self._act(STUDIES[self.name](**self._options(STUDIES[self.name])))
 
     def _act(self, study) -> None:
         from jaxdis.study.executors import check_name, opened
-        from jaxdis.study.report.report import write_report
         from jaxdis.study.run import status
+        from jaxdis.study.store import Store
 
         if self.action == "run" and self.plan:
             if self.executor is not None:
@@ -121,7 +119,11 @@ class Study:
             with opened(self.executor, self.cache) as executor:
                 _run_study(study, self.out, extend=self.extend, executor=executor)
         elif self.action == "report":
-            terminal.console().print(f"report: {write_report(study, self.out)}", markup=False)
+            progress = status(study, self.out)
+            if not progress.complete:
+                done, total = sum(progress.done.values()), sum(progress.total.values())
+                raise ValueError(f"out: needs all {total} cells of the study, got {done} in {self.out}; run it first")
+            terminal.console().print(f"report: {study.work().report(Store(self.out))}", markup=False)
         else:
             progress = status(study, self.out)
             for kind, total in progress.total.items():
@@ -144,61 +146,11 @@ class Study:
         names = [name for entry in self.metrics for name in entry.split(",") if name]
         return options if names == ["all"] else {**options, "metrics": names}
 
-    def _calibrate(self) -> None:
-        """Compute the certificate of metrics, which trains no models."""
-        from jaxdis.study.certificate.calibration import calibrate, status
-        from jaxdis.study.certificate.write import write_certificate
 
-        for name in ("steps", "test_samples", "data", "source", "data_option", "network", "extend", "executor"):
-            if (given := getattr(self, name)) not in (None, (), False):
-                takes = "metrics, seeds, train_samples and parts"
-                raise ValueError(f"{name}: the study calibration takes {takes}, got {name} {given}")
-        calibration = self._calibration()
-        done, total = status(calibration, self.out)
-        if self.plan:
-            message = f"{total:,} cells in total, {total - done:,} missing; nothing was run"
-            terminal.console().print(message, markup=False)
-            return
-        if self.action == "status":
-            terminal.console().print(f"score: {done} of {total}", markup=False)
-            return
-        if self.action == "report" and done < total:
-            raise ValueError(f"out: needs all {total} cells of the calibration, got {done} in {self.out}; run it first")
-        with terminal.members_bar() as progress:
-            certificate = calibrate(calibration, self.out, progress=progress)
-        written = write_certificate(calibration, certificate, self.out)
-        if certificate.cases:
-            _print_responses(certificate)
-        for path in written:
-            terminal.console().print(f"wrote {path}", markup=False)
-
-    def _calibration(self):
-        """The requested calibration, with ``train_samples`` samples per representation."""
-        from jaxdis.study.certificate.calibration import Calibration
-        from jaxdis.study.certificate.published import table_two_metrics
-
-        names = [name for entry in self.metrics for name in entry.split(",") if name]
-        sizes = {} if self.seeds is None else {"seeds": self.seeds, "size_seeds": self.seeds}
-        if (n := self.train_samples) is not None:
-            smaller = tuple(size for size in (100, 1000, 10_000, 50_000) if size < n)
-            sizes.update(case_samples=n, sweep_samples=n, sizes=smaller, full_size=n)
-        if self.parts and "cases" not in self.parts:
-            sizes.update(case_samples=0)
-        if self.parts and "sweeps" not in self.parts:
-            sizes.update(warp=(), rotation=(), noise=())
-        if self.parts and "sizes" not in self.parts:
-            sizes.update(sizes=())
-        metrics = {"all": "all", "table2": table_two_metrics()}.get(",".join(names), names)
-        return Calibration.of(metrics, **sizes)
-
-
-def _print_responses(certificate) -> None:
-    """Print one line per column, in at most 80 characters."""
+def _print_digest(heads, rows) -> None:
+    """Print one line per row, in at most 80 characters."""
     from rich.table import Table
 
-    from jaxdis.study.certificate.write import short_response_table
-
-    heads, rows = short_response_table(certificate)
     table = Table(
         box=None,
         pad_edge=False,
@@ -249,8 +201,8 @@ def _duration(seconds: float) -> str:
 def _run_study(study, out: Path, *, extend: bool, executor=None) -> None:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from jaxdis.study.report.report import write_report
     from jaxdis.study.run import run, status
+    from jaxdis.study.store import Store
 
     before = status(study, out, extend=extend)
     columns = TextColumn("{task.description:<7}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
@@ -264,9 +216,12 @@ def _run_study(study, out: Path, *, extend: bool, executor=None) -> None:
         def progress(kind: str, done: float | int) -> None:
             bar.update(tasks[kind], completed=round(seen[kind] + done, 1))
 
-        run(study, out, extend=extend, executor=executor, progress=progress)
+        table = run(study, out, extend=extend, executor=executor, progress=progress)
         for kind, total in before.total.items():
             bar.update(tasks[kind], completed=total)
-    report = write_report(study, out)
-    terminal.console().print(f"table:  {out / 'results.csv'}", markup=False)
+    work, store = study.work(), Store(out)
+    report = work.report(store)
+    if digest := work.digest(store):
+        _print_digest(*digest)
+    terminal.console().print(f"table:  {table}", markup=False)
     terminal.console().print(f"report: {report.resolve().as_uri()}", markup=False)

@@ -1,7 +1,7 @@
 """The cost of a study before it runs: cells, arithmetic, time and disk space."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,8 +17,10 @@ from jaxdis.models.training.source import as_source
 from jaxdis.models.training.step import begin, update
 from jaxdis.models.training.train import resolved_config
 from jaxdis.structured.metrics import SlotMetric
-from jaxdis.study.definition import Study, Training, cells
+from jaxdis.study.definition import Member, Study, Training
 from jaxdis.study.run import status
+from jaxdis.study.store import KINDS
+from jaxdis.study.work import Totals
 
 # Seconds of scores of studies that no row of METRICS knows, as ``About.seconds`` has them.
 SCORE_SECONDS: Mapping[str, float] = {"dci_histogram": 2.0, "novel_combination": 2.2}
@@ -38,7 +40,7 @@ class Cost(NamedTuple):
     disk_bytes: float
 
 
-def plan(study: Study, out: str | Path | None = None, *, extend: bool = False) -> dict[str, Cost]:
+def plan(study, out: str | Path | None = None, *, extend: bool = False) -> dict[str, Cost]:
     """The cost of each kind of cell that is missing in ``out`` (of all cells when None).
 
     ``flops`` is XLA's own count for one update, without rendering, times updates and members; scores are not counted
@@ -49,20 +51,26 @@ def plan(study: Study, out: str | Path | None = None, *, extend: bool = False) -
     Raises:
       StoreError: if ``out`` holds another study, unless ``extend`` allows it to grow into this one.
     """
-    members = list(cells(study))
-    total = {"train": len(members), "encode": len(members), "score": len(members) * len(study.metrics)}
+    work = study.work()
+    total = {kind: len(names) for kind, names in work.wanted().items()}
     done = dict.fromkeys(total, 0) if out is None else status(study, out, extend=extend).done
+    left = {kind: 1 - done[kind] / total[kind] for kind in total}
+    return {
+        kind: Cost(total[kind], total[kind] - done[kind], *(left[kind] * value for value in totals))
+        for kind, totals in work.costs().items()
+    }
+
+
+def costs(study: Study, members: Sequence[Member]) -> dict[str, Totals]:
+    """Costs of all cells of a study of trained models, by kind."""
     per_second = TRAINING_EFFICIENCY * product_rate()
-    flops = dict.fromkeys(total, 0.0)
-    disk = dict.fromkeys(total, 0.0)
-    seconds = dict.fromkeys(total, 0.0)
+    flops, disk, seconds = (dict.fromkeys(KINDS, 0.0) for _ in range(3))
     known: dict[Config, ModelCost] = {}
     for position, training in enumerate(study.trainings):
         share = sum(member.training == position for member in members)
         if training.config not in known:
             known[training.config] = model_cost(training)
-        model = known[training.config]
-        sampling = study.sampling
+        model, sampling = known[training.config], study.sampling
         samples = sampling.train + sampling.validation + sampling.test * (1 + bool(training.held_out))
         flops["train"] += share * training.config.steps * model.update_flops
         flops["encode"] += share * samples * model.image_flops
@@ -70,20 +78,10 @@ def plan(study: Study, out: str | Path | None = None, *, extend: bool = False) -
         factors = len(DATASETS[training.config.data].space.sizes)
         disk["encode"] += share * (samples * (8 * model.width + factors) + RECORD_BYTES)
         disk["score"] += share * len(study.metrics) * RECORD_BYTES
-        seconds["score"] += share * score_seconds(study, model.width)
+        seconds["score"] += share * score_seconds(study.metrics, sampling.train, model.width)
     for kind in ("train", "encode"):
         seconds[kind] = flops[kind] / per_second
-    left = {kind: 1 - done[kind] / total[kind] for kind in total}
-    return {
-        kind: Cost(
-            total[kind],
-            total[kind] - done[kind],
-            left[kind] * flops[kind],
-            left[kind] * seconds[kind],
-            left[kind] * disk[kind],
-        )
-        for kind in total
-    }
+    return {kind: Totals(flops[kind], seconds[kind], disk[kind]) for kind in KINDS}
 
 
 class ModelCost(NamedTuple):
@@ -120,10 +118,9 @@ def _flops(function, *arguments) -> float:
     return float(analysis.get("flops", 0.0))
 
 
-def score_seconds(study: Study, num_codes: int) -> float:
-    """Seconds per member for all metrics."""
-    grown = study.sampling.train / 10_000 * num_codes / 10
-    return grown * sum(_seconds(name, metric) for name, metric in study.metrics)
+def score_seconds(metrics: Iterable[tuple[str, Metric | SlotMetric]], samples: int, num_codes: int) -> float:
+    """Seconds per representation for all metrics."""
+    return samples / 10_000 * num_codes / 10 * sum(_seconds(name, metric) for name, metric in metrics)
 
 
 def _seconds(name: str, metric: Metric | SlotMetric) -> float:

@@ -190,6 +190,12 @@ class Study:
         """What members are swept under, by the names in the column ``model``."""
         return {name: row for training in self.trainings for name, row in training.config.method.variants.items()}
 
+    def work(self):
+        """This study as the driver sees it, a :class:`jaxdis.study.work.Work`."""
+        from jaxdis.study.trained import TrainedWork  # it computes cells of this module's values
+
+        return TrainedWork(self)
+
     def describe(self) -> dict:
         """The whole study as plain data, stored beside its results and compared on resume."""
         return {

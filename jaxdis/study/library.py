@@ -12,8 +12,11 @@ from jaxdis.metrics.generalization import novel_combination
 from jaxdis.models import Config, Mlp, Vae
 from jaxdis.models.presets import LOCATELLO_SWEEP, locatello2020, mahon2024
 from jaxdis.spec import Spec
+from jaxdis.study.certificate.calibration import SWEEPS, Calibration
+from jaxdis.study.certificate.published import table_two_metrics
 from jaxdis.study.definition import Sampling, Study, Training
 
+PARTS = ("cases", "sweeps", "sizes")
 # The autoencoders of the quickstart see this many images, drawn once.
 QUICK_POOL = 16_384
 # What it leaves out: ensembles of trees but one, and a probe that NK trains too.
@@ -154,6 +157,33 @@ def flaws(
     )
 
 
+def calibration(
+    *,
+    seeds: int | None = None,
+    train_samples: int | None = None,
+    parts: Sequence[str] = PARTS,
+    metrics: Sequence[str] | Mapping[str, Metric] | None = None,
+) -> Calibration:
+    """Julka et al. 2024, §IV: to what each metric responds, by representations of known properties; trains nothing.
+
+    Args:
+      seeds: per representation; None: 25, and 10 of the curve over sizes.
+      train_samples: samples per representation; None: the paper's numbers.
+      parts: ``cases`` shows what each metric responds to; ``sweeps`` and ``sizes`` are curves.
+      metrics: as of every study; or ``table2``, the metrics of the paper's Table II.
+    """
+    sizes = {} if seeds is None else {"seeds": seeds, "size_seeds": seeds}
+    if (n := train_samples) is not None:
+        smaller = tuple(size for size in (100, 1000, 10_000, 50_000) if size < n)
+        sizes |= {"case_samples": n, "sweep_samples": n, "sizes": smaller, "full_size": n}
+    left_out = {"cases": {"case_samples": 0}, "sweeps": dict.fromkeys(SWEEPS, ()), "sizes": {"sizes": ()}}
+    for part in set(PARTS) - set(parts):
+        sizes |= left_out[part]
+    if metrics is not None and list(metrics) == ["table2"]:
+        metrics = table_two_metrics()
+    return Calibration.of("all" if metrics is None else metrics, **sizes)
+
+
 def _with_network(config: Config, network: str, sources: Mapping[str, DataSource] | None) -> tuple[Config, int | None]:
     """The config with its file and the paper's network, or a small one with a pool of images."""
     if network not in ("paper", "mlp"):
@@ -164,4 +194,9 @@ def _with_network(config: Config, network: str, sources: Mapping[str, DataSource
     return dataclasses.replace(config, method=dataclasses.replace(config.method, network=Mlp())), QUICK_POOL
 
 
-STUDIES: dict[str, Callable[..., Study]] = {"quickstart": quickstart, "sober_look": sober_look, "flaws": flaws}
+STUDIES: dict[str, Callable[..., Study | Calibration]] = {
+    "quickstart": quickstart,
+    "sober_look": sober_look,
+    "flaws": flaws,
+    "calibration": calibration,
+}

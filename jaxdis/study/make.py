@@ -7,7 +7,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from jaxdis import models, runtime
+from jaxdis import models
 from jaxdis.data import DATASETS, FactorSpace
 from jaxdis.data.regions import RandomCells
 from jaxdis.evaluation.evaluate import evaluate
@@ -27,6 +27,7 @@ from jaxdis.study.definition import (
 )
 from jaxdis.study.leases import claimed, clear, renew
 from jaxdis.study.store import Store, cell_id
+from jaxdis.study.work import Batch, Updates
 from jaxdis.typing import Factors
 
 # Images rendered at one time; 64 × 64 × 3 floats of these are 25 MB.
@@ -35,24 +36,12 @@ RENDER_BATCH = 512
 _NOVEL, _TEST, _VALIDATION = 1, 2, 3
 
 
-class Batch(NamedTuple):
-    """Cells that one compiled program computes: a kind, and members of one training."""
-
-    kind: str
-    members: tuple[Member, ...]
-
-
-def run_batch(root: str | Path, study: Study, batch: Batch, on_updates: Callable[[float], None] | None = None) -> None:
-    """Compute and publish the cells of one batch. Executors run this; it takes small values and returns nothing.
-
-    ``on_updates`` is called with the number of members' worth of training that is done.
-    """
-    store = Store(root)
+def compute(store: Store, study: Study, batch: Batch, on_updates: Updates | None = None) -> None:
+    """Compute and publish the cells of one batch."""
     if batch.kind == "train":
         _train(store, study, batch.members, on_updates)
     else:
         {"encode": _encode, "score": _score}[batch.kind](store, study, batch.members)
-    runtime.forget_programs_if_many()
 
 
 class Samples(NamedTuple):

@@ -1,22 +1,17 @@
 """Running a study: list the missing cells, compute them in batches, publish each under its own id, repeat."""
 
 import concurrent.futures
-import csv
-import importlib.util
-import io
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
+from jaxdis import runtime
 from jaxdis.files import full, is_full
-from jaxdis.study.definition import ROLES, Member, Study, cells
 from jaxdis.study.leases import clear_all
-from jaxdis.study.make import Batch, run_batch
-from jaxdis.study.store import Store, number, publish
+from jaxdis.study.store import KINDS, Store
+from jaxdis.study.work import Batch, Updates, Work
 
-TRAIN_BATCH = 16
-SCORE_BATCH = 64
 # Rounds that an engine may lose whole (its scheduler restarted, a worker was killed) before that is no progress.
 LOST_ROUNDS = 3
 LOST = (concurrent.futures.CancelledError, concurrent.futures.BrokenExecutor)
@@ -38,18 +33,20 @@ class Status(NamedTuple):
 
 
 def run(
-    study: Study,
+    study,
     out: str | Path,
     *,
     executor: concurrent.futures.Executor | None = None,
     extend: bool = False,
     progress: Progress | None = None,
 ) -> Path:
-    """Compute every missing cell of a study; returns the path of the table ``results.csv``.
+    """Compute every missing cell of a study; returns the path of its table, such as ``results.csv``.
 
     Args:
-      out: the study's directory. Run again after any failure: published cells are never recomputed. Workers of an
-        executor must see it under the same path.
+      study: a :class:`~jaxdis.study.Study`, or a
+        :class:`~jaxdis.study.certificate.calibration.Calibration`.
+      out: the study's directory. Run again after any failure: published cells are never recomputed, except with others
+        of their batch. Workers of an executor must see it under the same path.
       executor: any ``concurrent.futures.Executor`` (:func:`jaxdis.study.executors.opened` provides two); None runs
         here.
       extend: allow the directory of a smaller version of this study to grow.
@@ -62,26 +59,25 @@ def run(
       RuntimeError: if a round of batches makes no progress, with the last failure as its cause.
     """
     try:
-        return _run(study, Store(out), executor, extend, progress)
+        return _run(study, study.work(), Store(out), executor, extend, progress)
     except OSError as error:
         if not is_full(error):
             raise
         raise full(error, out, "what is finished is kept: make room and run again") from error
 
 
-def _run(study: Study, store: Store, executor, extend: bool, progress: Progress | None) -> Path:
-    store.open(study.describe(), extend=extend)
-    members = list(cells(study))
+def _run(study, work: Work, store: Store, executor, extend: bool, progress: Progress | None) -> Path:
+    store.open(work.describe(), extend=extend)
     lost = 0
-    made = dict.fromkeys(("train", "encode", "score"), 0)
-    while batches := list(missing(store, study, members)):
+    made = dict.fromkeys(KINDS, 0)
+    while batches := list(work.missing(store)):
         before, failures = _count(store), []
         for batch, error in _make(study, store.root, batches, executor, _training(progress, made)):
             if error is not None:
-                log.info("batch of %d %s cells failed: %r", len(batch.members), batch.kind, error)
+                log.info("batch of %d %s cells failed: %r", batch.cells, batch.kind, error)
                 failures.append(error)
                 continue
-            made[batch.kind] += len(batch.members) * (len(study.metrics) if batch.kind == "score" else 1)
+            made[batch.kind] += batch.cells
             if progress is not None:
                 progress(batch.kind, made[batch.kind])
         if _count(store) > before:
@@ -91,7 +87,7 @@ def _run(study: Study, store: Store, executor, extend: bool, progress: Progress 
             continue
         _stop(store, batches, failures)
     clear_all(store.root / "partial")
-    return write_results(study, store, members)
+    return work.finish(store)
 
 
 def _stop(store: Store, batches: Sequence[Batch], failures: Sequence[BaseException]) -> NoReturn:
@@ -104,93 +100,27 @@ def _stop(store: Store, batches: Sequence[Batch], failures: Sequence[BaseExcepti
     raise RuntimeError(f"{store.root}: {len(batches)} batches made no progress; the last failure: {words}") from cause
 
 
-def missing(store: Store, study: Study, members: Sequence[Member]) -> Iterator[Batch]:
-    """Batches of missing cells whose parents exist, complete and as first divided.
-
-    A batch that was published in part is computed whole: its programs, and so the last bits of its numbers, then do not
-    depend on when a run was interrupted.
-    """
-    done = {kind: store.ids(kind) for kind in ("train", "encode", "score")}
-    of_training = [[] for _ in study.trainings]
-    for member in members:
-        of_training[member.training].append(member)
-    for rows in of_training:
-        for batch in _cut(rows, TRAIN_BATCH):
-            if any(member.train not in done["train"] for member in batch):
-                yield Batch("train", batch)
-        for batch in _cut(rows, SCORE_BATCH):
-            if not done["train"].issuperset(member.train for member in batch):
-                continue
-            if not done["encode"].issuperset(member.encode for member in batch):
-                yield Batch("encode", batch)
-            elif not all(done["score"].issuperset(member.scores) for member in batch):
-                yield Batch("score", batch)
-
-
-def status(study: Study, out: str | Path, *, extend: bool = False) -> Status:
+def status(study, out: str | Path, *, extend: bool = False) -> Status:
     """How much of a study its directory holds; nothing if there is no directory yet.
 
     Raises:
       StoreError: if the directory holds another study, unless ``extend`` allows it to grow into this one.
     """
-    store, members = Store(out), list(cells(study))
+    store, work = Store(out), study.work()
     if not extend and (store.root / "study.json").exists():
-        store.check(study.describe())
-    wanted = {
-        "train": {member.train for member in members},
-        "encode": {member.encode for member in members},
-        "score": {score for member in members for score in member.scores},
-    }
+        store.check(work.describe())
+    wanted = work.wanted()
     done = {kind: len(names & store.ids(kind)) for kind, names in wanted.items()}
     return Status(done, {kind: len(names) for kind, names in wanted.items()})
 
 
-def write_results(study: Study, store: Store, members: Sequence[Member]) -> Path:
-    """The table of all members, derived from the records: it can be deleted without loss."""
-    rows = [row_of(study, store, member) for member in members]
-    names = _columns(rows, members)
-    text = io.StringIO()
-    writer = csv.DictWriter(text, names, restval="", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    path = store.root / "results.csv"
-    publish(path, text.getvalue().encode(), replace=True)
-    _write_parquet(names, rows, path.with_suffix(".parquet"))
-    return path
+def run_batch(root: str | Path, study, batch: Batch, on_updates: Updates | None = None) -> None:
+    """Compute and publish the cells of one batch. Executors run this; it takes small values and returns nothing."""
+    study.work().compute(Store(root), batch, on_updates)
+    runtime.forget_programs_if_many()
 
 
-def _write_parquet(names: Sequence[str], rows: Sequence[dict], path: Path) -> None:
-    """The same table for pandas, polars and DuckDB, if pyarrow is installed."""
-    if importlib.util.find_spec("pyarrow") is None:
-        return
-    import pyarrow
-    import pyarrow.parquet
-
-    content = io.BytesIO()
-    table = pyarrow.table({name: [row.get(name) for row in rows] for name in names})
-    pyarrow.parquet.write_table(table, content)
-    publish(path, content.getvalue(), replace=True)
-
-
-def _columns(rows: Sequence[dict], members: Sequence[Member]) -> list[str]:
-    """Column names in order: id, data, model, its settings, seed and the rest of the label, losses, scores."""
-    settings = dict.fromkeys(name for member in members for name in member.label)
-    after = [name for name in ("seed", "held_out") if name in settings]
-    label = [name for name in settings if name not in after] + after
-    return list(dict.fromkeys(["id", "data", *label, *(name for row in rows for name in row)]))
-
-
-def row_of(study: Study, store: Store, member: Member) -> dict:
-    """A member's label, the numbers of samples it was scored on, losses and scores, as columns."""
-    row = {"id": member.train, "data": study.trainings[member.training].config.data, **member.label}
-    row |= {f"{role}_samples": getattr(study.sampling, role) for role in ROLES}
-    row |= {name: number(value) for name, value in store.result("train", member.train).items()}
-    for score in member.scores:
-        row |= {name: number(value) for name, value in store.result("score", score)["columns"].items()}
-    return row
-
-
-def _training(progress: Progress | None, made: dict[str, int]) -> Callable[[float], None] | None:
+def _training(progress: Progress | None, made: dict[str, int]) -> Updates | None:
     """Report members that are part-way through their training."""
     if progress is None:
         return None
@@ -213,9 +143,5 @@ def _make(study, root, batches, executor, on_updates) -> Iterator[tuple[Batch, B
         yield futures[future], error
 
 
-def _cut(rows: Sequence[Member], size: int) -> list[tuple[Member, ...]]:
-    return [tuple(rows[start : start + size]) for start in range(0, len(rows), size)]
-
-
 def _count(store: Store) -> int:
-    return sum(len(store.ids(kind)) for kind in ("train", "encode", "score"))
+    return sum(len(store.ids(kind)) for kind in KINDS)

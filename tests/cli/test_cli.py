@@ -222,7 +222,7 @@ WORKING = {
     "study": (("study", "run", "flaws", "--seeds", "1", "--out", "{out}"), "jaxdis.study.run.run"),
     "calibration": (
         ("study", "run", "calibration", "--out", "{out}"),
-        "jaxdis.study.certificate.calibration.calibrate",
+        "jaxdis.study.run.run",
     ),
     "plan": (("study", "run", "quickstart", "--plan", "--out", "{out}"), "jaxdis.study.cost.plan"),
 }

@@ -8,22 +8,23 @@ resumed.
 import dataclasses
 import functools
 import time
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdis import executor, runtime
+from jaxdis import executor
 from jaxdis.data import synthetic
 from jaxdis.evaluation.inputs import TRAIN_SHARE, plan_of
 from jaxdis.evaluation.member import Member, Plan, Shared, scalars, score_member
 from jaxdis.metrics import Metric
 from jaxdis.metrics.metric import prepared_for, sources_of
 from jaxdis.study.definition import FEWEST_SAMPLES, MOST_SAMPLES
-from jaxdis.study.store import Store, cell_id
+from jaxdis.study.run import run
+from jaxdis.study.store import Store
 
 # Raised whenever a number may change for the same specification.
 NUMERICS = 2
@@ -61,6 +62,9 @@ class Calibration:
     full_size: int = 100_000
     size_seeds: int = 10
 
+    name: ClassVar = "calibration"
+    title: ClassVar = "What each metric responds to: modularity, compactness or explicitness"
+
     def __post_init__(self):
         for name in ("seeds", "size_seeds"):
             if not 0 < getattr(self, name) <= MOST_SEEDS:
@@ -69,6 +73,8 @@ class Calibration:
         for name, n in [*samples.items(), *(("sizes", size) for size in self.sizes)]:
             if not FEWEST_SAMPLES <= n <= MOST_SAMPLES and not (name == "case_samples" and n == 0):
                 raise ValueError(f"{name}: needs {FEWEST_SAMPLES} to {MOST_SAMPLES:,} samples, got {n:,}")
+        if not self.parts():
+            raise ValueError("parts: needs cases, sweeps or sizes, got none")
         if self.sizes and max(self.sizes) > self.full_size:
             raise ValueError(f"sizes: needs at most the full size, {self.full_size:,}, got {max(self.sizes):,}")
 
@@ -82,6 +88,12 @@ class Calibration:
         sizes = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         del sizes["metrics"]
         return {"name": "calibration", "numerics": NUMERICS, **sizes}
+
+    def work(self):
+        """This calibration as the driver sees it, a :class:`jaxdis.study.work.Work`."""
+        from jaxdis.study.certificate.work import CalibrationWork  # it computes cells of this module's values
+
+        return CalibrationWork(self)
 
     def parts(self) -> list["Part"]:
         names = synthetic.CASES if self.case_samples else ()
@@ -141,64 +153,21 @@ class Certificate(NamedTuple):
     seconds: dict[str, np.ndarray]
 
 
-def calibrate(
-    calibration: Calibration, out: str | Path, *, progress: Callable[[int, int], None] | None = None
-) -> Certificate:
-    """Score every representation with every metric, storing each cell in ``out``; stored cells are not recomputed.
+def calibrate(calibration: Calibration, out: str | Path, **arguments) -> Certificate:
+    """Score every representation with every metric and write tables and figures; stored cells are not recomputed.
 
     Args:
       out: a directory for this calibration alone; another choice of metrics may share it, other sizes may not.
-      progress: called with the numbers of finished cells and of all cells.
+      arguments: ``executor`` and ``progress`` of :func:`jaxdis.study.run.run`.
 
     Raises:
       StoreError: if the directory holds something else.
     """
-    store = Store(out)
-    store.open(calibration.describe())
-    parts = calibration.parts()
-    done, found = store.ids("score"), {}
-    total = len(parts) * len(calibration.metrics)
-    for part in parts:
-        for plan in _plans(part, part.readable(calibration.metrics)):
-            ids = {name: cell_id(part.cell(metric)) for name, metric in plan}
-            missing = tuple((name, metric) for name, metric in plan if ids[name] not in done)
-            if missing:
-                results = _run(part, missing)
-                for name, metric in missing:
-                    store.publish("score", part.cell(metric), results[name])
-                runtime.forget_programs_if_many()
-            found |= {(part, name): store.result("score", ids[name]) for name in ids}
-            if progress is not None:
-                progress(len(found), total)
-    return _certificate(calibration, found)
+    run(calibration, out, **arguments)
+    return calibration.work().certificate(Store(out))
 
 
-def status(calibration: Calibration, out: str | Path) -> tuple[int, int]:
-    """Numbers of finished cells and of all cells; none are finished if there is no such directory yet.
-
-    Raises:
-      StoreError: if the directory holds something else.
-    """
-    store = Store(out)
-    if store.begun:
-        store.check(calibration.describe())
-    wanted = {
-        cell_id(part.cell(metric)) for part in calibration.parts() for _, metric in part.readable(calibration.metrics)
-    }
-    return len(wanted & store.ids("score")), len(wanted)
-
-
-def _plans(part: Part, metrics: Plan) -> list[Plan]:
-    """Metrics that share a program: those of one relation, which is computed once; none if time is measured."""
-    if part.rows:
-        return [(one,) for one in metrics]
-    sharing: dict[Hashable, list] = {}
-    for name, metric in metrics:
-        sharing.setdefault(getattr(metric, "relation", metric), []).append((name, metric))
-    return [tuple(plan) for plan in sharing.values()]
-
-
-def _run(part: Part, plan: Plan) -> dict[str, dict]:
+def score_part(part: Part, plan: Plan) -> dict[str, dict]:
     """All seeds and points of a part: the columns of each metric as lists, and seconds per representation, compiled."""
     count = len(part.points) * part.seeds
     alike, which = _alike(part)
@@ -278,7 +247,8 @@ def _score(program: tuple[Plan, Alike], member: Mapping, shared: tuple) -> dict:
     return {name: scalars(result) for name, result in results.items()}
 
 
-def _certificate(calibration: Calibration, found: dict) -> Certificate:
+def certificate_of(calibration: Calibration, found: dict) -> Certificate:
+    """The certificate, from the results of (part, name of a metric)."""
     cases, sweeps, sizes, seconds = {}, {}, {}, {}
     for (part, name), result in found.items():
         if part.rows:

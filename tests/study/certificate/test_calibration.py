@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from jaxdis import METRICS, cli
-from jaxdis.cli.study import _print_responses as print_responses
+from jaxdis.cli.study import _print_digest as print_digest
 from jaxdis.data.synthetic import CASES
-from jaxdis.study.certificate import calibration
+from jaxdis.study.certificate import calibration, work
 from jaxdis.study.certificate.calibration import Calibration, Certificate, calibrate
 from jaxdis.study.certificate.published import TABLE_TWO, beside_table_two, table_two_metrics
 from jaxdis.study.certificate.verdict import ASPECTS, claims_of, describe_response, responses, table
-from jaxdis.study.certificate.write import differences_of, write_certificate
+from jaxdis.study.certificate.write import differences_of, short_response_table, write_certificate
 from tests.golden_values import numbers
 
 SMALL = {
@@ -59,7 +59,7 @@ def test_scores_say_what_is_known(made):
 
 def test_running_again_makes_nothing_and_gives_the_same(made, monkeypatch):
     plan, out, found = made
-    monkeypatch.setattr(calibration, "_run", lambda *_: pytest.fail("made again"))
+    monkeypatch.setattr(work, "score_part", lambda *_: pytest.fail("made again"))
     again = calibrate(plan, out)
     np.testing.assert_array_equal(again.cases["mig"], found.cases["mig"])
     np.testing.assert_array_equal(again.seconds["mig"], found.seconds["mig"])
@@ -67,10 +67,10 @@ def test_running_again_makes_nothing_and_gives_the_same(made, monkeypatch):
 
 def test_an_interrupted_run_makes_only_what_is_missing(made, tmp_path, monkeypatch):
     plan, _, found = made
-    made_of, run = [], calibration._run
-    monkeypatch.setattr(calibration, "_run", lambda part, *rest: made_of.append(part) or run(part, *rest))
+    made_of, run = [], calibration.score_part
+    monkeypatch.setattr(work, "score_part", lambda part, *rest: made_of.append(part) or run(part, *rest))
 
-    def stop(done, total):
+    def stop(kind, done):
         if done == 2:
             raise KeyboardInterrupt
 
@@ -85,8 +85,8 @@ def test_an_interrupted_run_makes_only_what_is_missing(made, tmp_path, monkeypat
 
 def test_metrics_of_one_relation_share_a_program_and_say_what_each_says_alone(made, tmp_path, monkeypatch):
     _, _, found = made
-    plans, run = [], calibration._run
-    monkeypatch.setattr(calibration, "_run", lambda part, plan: plans.append(plan) or run(part, plan))
+    plans, run = [], calibration.score_part
+    monkeypatch.setattr(work, "score_part", lambda part, plan: plans.append(plan) or run(part, plan))
     only_cases = {**SMALL, "warp": (), "rotation": (), "sizes": ()}
     together = calibrate(Calibration.of(("mig", "sap_r2", "mig_sup"), **only_cases), tmp_path)
     assert [[name for name, _ in plan] for plan in plans] == [["mig", "mig_sup"], ["sap_r2"]] * 8
@@ -121,7 +121,7 @@ def test_the_printed_table_is_whole_at_eighty_columns(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     scores = {"total_correlation.wasserstein_normalized": np.full((8, 2), np.nan)}
     scores |= ideal("edi.compactness", 1, reverse=True).cases
-    print_responses(Certificate(scores, {}, {}, {}))
+    print_digest(*short_response_table(Certificate(scores, {}, {}, {})))
     printed = capsys.readouterr().out.splitlines()
     assert max(map(len, printed)) <= 80
     (undefined,) = [line.split() for line in printed if line.startswith("total")]

@@ -1,0 +1,122 @@
+"""The work of a study of trained models: train → encode → score, and one table of all members."""
+
+import csv
+import functools
+import importlib.util
+import io
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from jaxdis.study import make
+from jaxdis.study.cost import costs
+from jaxdis.study.definition import ROLES, Member, Study, cells
+from jaxdis.study.store import Store, number, publish
+from jaxdis.study.work import Batch, Totals, Updates
+
+TRAIN_BATCH = 16
+SCORE_BATCH = 64
+
+
+class TrainedWork:
+    """See :class:`jaxdis.study.work.Work`."""
+
+    def __init__(self, study: Study):
+        self.study = study
+
+    @functools.cached_property
+    def _members(self) -> list[Member]:
+        return list(cells(self.study))
+
+    def describe(self) -> dict:
+        return self.study.describe()
+
+    def wanted(self) -> dict[str, set[str]]:
+        return {
+            "train": {member.train for member in self._members},
+            "encode": {member.encode for member in self._members},
+            "score": {score for member in self._members for score in member.scores},
+        }
+
+    def missing(self, store: Store) -> Iterator[Batch]:
+        """Batches are complete, as first divided.
+
+        A batch that was published in part is computed whole: its programs, and so the last bits of its numbers, then do
+        not depend on when a run was interrupted.
+        """
+        done = {kind: store.ids(kind) for kind in ("train", "encode", "score")}
+        of_training = [[] for _ in self.study.trainings]
+        for member in self._members:
+            of_training[member.training].append(member)
+        for rows in of_training:
+            for batch in _cut(rows, TRAIN_BATCH):
+                if any(member.train not in done["train"] for member in batch):
+                    yield Batch("train", batch, len(batch))
+            for batch in _cut(rows, SCORE_BATCH):
+                if not done["train"].issuperset(member.train for member in batch):
+                    continue
+                if not done["encode"].issuperset(member.encode for member in batch):
+                    yield Batch("encode", batch, len(batch))
+                elif not all(done["score"].issuperset(member.scores) for member in batch):
+                    yield Batch("score", batch, len(batch) * len(self.study.metrics))
+
+    def compute(self, store: Store, batch: Batch, on_updates: Updates | None = None) -> None:
+        make.compute(store, self.study, batch, on_updates)
+
+    def finish(self, store: Store) -> Path:
+        """``results.csv``, derived from the records: it can be deleted without loss."""
+        rows = [row_of(self.study, store, member) for member in self._members]
+        names = _columns(rows, self._members)
+        text = io.StringIO()
+        writer = csv.DictWriter(text, names, restval="", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        path = store.root / "results.csv"
+        publish(path, text.getvalue().encode(), replace=True)
+        _write_parquet(names, rows, path.with_suffix(".parquet"))
+        return path
+
+    def report(self, store: Store) -> Path:
+        from jaxdis.study.report.report import write_report  # matplotlib is not needed to compute cells
+
+        return write_report(self.study, store.root)
+
+    def digest(self, store: Store) -> None:
+        return None
+
+    def costs(self) -> dict[str, Totals]:
+        return costs(self.study, self._members)
+
+
+def row_of(study: Study, store: Store, member: Member) -> dict:
+    """A member's label, the numbers of samples it was scored on, losses and scores, as columns."""
+    row = {"id": member.train, "data": study.trainings[member.training].config.data, **member.label}
+    row |= {f"{role}_samples": getattr(study.sampling, role) for role in ROLES}
+    row |= {name: number(value) for name, value in store.result("train", member.train).items()}
+    for score in member.scores:
+        row |= {name: number(value) for name, value in store.result("score", score)["columns"].items()}
+    return row
+
+
+def _columns(rows: Sequence[dict], members: Sequence[Member]) -> list[str]:
+    """Column names in order: id, data, model, its settings, seed and the rest of the label, losses, scores."""
+    settings = dict.fromkeys(name for member in members for name in member.label)
+    after = [name for name in ("seed", "held_out") if name in settings]
+    label = [name for name in settings if name not in after] + after
+    return list(dict.fromkeys(["id", "data", *label, *(name for row in rows for name in row)]))
+
+
+def _write_parquet(names: Sequence[str], rows: Sequence[dict], path: Path) -> None:
+    """The same table for pandas, polars and DuckDB, if pyarrow is installed."""
+    if importlib.util.find_spec("pyarrow") is None:
+        return
+    import pyarrow
+    import pyarrow.parquet
+
+    content = io.BytesIO()
+    table = pyarrow.table({name: [row.get(name) for row in rows] for name in names})
+    pyarrow.parquet.write_table(table, content)
+    publish(path, content.getvalue(), replace=True)
+
+
+def _cut(rows: Sequence[Member], size: int) -> list[tuple[Member, ...]]:
+    return [tuple(rows[start : start + size]) for start in range(0, len(rows), size)]

@@ -1,0 +1,63 @@
+"""What the driver of a study asks of it: its cells, batches of missing ones, and what is derived from all of them."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from jaxdis.study.store import Store
+
+Updates = Callable[[float], None]
+
+
+class Batch(NamedTuple):
+    """Cells that one compiled program computes. Small values, since they are sent to workers.
+
+    Attributes:
+      kind: one of :data:`jaxdis.study.store.KINDS`.
+      members: what the work needs in order to compute them.
+      cells: how many cells.
+    """
+
+    kind: str
+    members: tuple
+    cells: int
+
+
+class Totals(NamedTuple):
+    """The cost of all cells of one kind: floating-point operations, seconds and bytes."""
+
+    flops: float
+    seconds: float
+    disk_bytes: float
+
+
+@runtime_checkable
+class Work(Protocol):
+    """A study as the driver sees it. Each kind of study has a method ``work()`` that returns one."""
+
+    def describe(self) -> dict:
+        """The identity of the study's directory."""
+
+    def wanted(self) -> dict[str, set[str]]:
+        """Ids of all cells, by kind."""
+
+    def missing(self, store: Store) -> Iterator[Batch]:
+        """Batches of missing cells whose parents exist."""
+
+    def compute(self, store: Store, batch: Batch, on_updates: Updates | None = None) -> None:
+        """Compute and publish the cells of a batch.
+
+        ``on_updates`` is called with the number of members' worth of training that is done.
+        """
+
+    def finish(self, store: Store) -> Path:
+        """Write the tables that are derived from all cells; the path of the first."""
+
+    def report(self, store: Store) -> Path:
+        """Write what is to be looked at, from the tables; its path."""
+
+    def digest(self, store: Store) -> tuple[Sequence[str], list[Sequence[str]]] | None:
+        """Heads and rows of a short table to print once all cells are there; None if there is none."""
+
+    def costs(self) -> dict[str, Totals]:
+        """Estimated costs of all cells, by kind."""
