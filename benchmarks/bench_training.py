@@ -15,9 +15,8 @@ import numpy as np
 import pytest
 
 from jaxdis import models
-from jaxdis.models.training.runner import Runner, default_micro_batch
+from jaxdis.models.training.runner import Runner
 from jaxdis.models.training.source import as_source
-from jaxdis.models.training.step import Program
 from jaxdis.models.training.train import resolved_config
 
 ON_CPU = jax.default_backend() == "cpu"
@@ -38,14 +37,12 @@ def network(kind: str, compute: str = "matmul"):
 def runner(members: int, kind="convolutional", compute="matmul", *, devices=1, execution="auto", precision="float32"):
     """A zoo ready to advance, and its state."""
     source = as_source(images())
-    config = resolved_config(
-        models.Config(method=models.Vae(network=network(kind, compute), batch_size=BATCH, precision=precision)), source
-    )
+    vae = models.Vae(network=network(kind, compute), batch_size=BATCH, precision=precision)
+    method = resolved_config(models.Config(method=vae), source).method
     keys, hyper, _ = models.members({"beta": {"beta": 4.0}}, seeds=members)
     chosen = tuple(jax.devices()[:devices])
     # Ordinary convolutions are run as they would be without this library: all images at once.
-    program = Program.of(config, default_micro_batch(config, chosen[0].platform))
-    zoo = Runner(program, keys, hyper, source, chosen, execution)
+    zoo = Runner(method, keys, hyper, source, chosen, execution)
     return zoo, zoo.begin()
 
 

@@ -5,7 +5,6 @@ import hashlib
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxdis.arrays import as_numpy
@@ -144,7 +143,7 @@ def _stored(array: np.ndarray, factors: np.ndarray | None = None) -> Source:
     n = len(images)
     if factors is not None and (factors.ndim != 2 or len(factors) != n or factors.dtype.kind not in "iuf"):
         raise ValueError(f"factors: needs numbers [{n}, k], one row per image, got {factors.shape} {factors.dtype}")
-    arrays = (jnp.asarray(images), None if factors is None else jnp.asarray(factors))
+    arrays = jax.device_put((images, factors))  # unlike jnp.asarray, never holds two copies on the way
     return Source(arrays, _FromArray(n), n, images.shape[1:], None if factors is None else factors.shape[1])
 
 
