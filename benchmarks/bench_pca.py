@@ -1,8 +1,8 @@
 """Principal components of image sets, beside scikit-learn's on the same standardized pixels.
 
 A pass multiplies the covariance of p pixels with w = codes + 6 vectors: 4 n p w operations, and n p bytes of uint8 that
-are read once (by a peer, 4 n p of float32, twice per power iteration). The covariance itself would take 2 n p² operations
-and 4 p² bytes.
+are read once (by a peer, 4 n p of float32, twice per power iteration). The covariance itself would take 2 n p² of these
+operations and 4 p² bytes.
 """
 
 import resource
