@@ -123,7 +123,11 @@ def from_texts(kind: type, texts: collections.abc.Mapping[str, str], **given):
     Raises:
       ValueError: for a name that is no field, or a value that the field does not allow.
     """
-    types = {field.name: field.type for field in dataclasses.fields(kind) if not (field.kw_only or field.name in given)}
+    types = {
+        field.name: field.type
+        for field in dataclasses.fields(kind)
+        if not (field.kw_only or field.name in given or dataclasses.is_dataclass(field.type))
+    }
     for name, text in texts.items():
         if name not in types:
             raise ValueError(f"{kind.__name__}: needs options among {', '.join(types)}, got {shown(name)}")

@@ -52,7 +52,7 @@ def rank_map(matrix: np.ndarray, names: Sequence[str]) -> bytes:
 def scores_by_strength(
     table: Mapping[str, np.ndarray], strength: np.ndarray, names: Sequence[str], columns: int = 4
 ) -> bytes:
-    """For each metric, every member's score against the strength of its objective, by rank of strength."""
+    """For each metric, every member's score against the strength of its model, by rank of strength."""
     models = list(dict.fromkeys(table["model"]))
     figure, grid = _grid(len(names), columns, 2.6, 2.2)
     for axes, name in zip(grid, names, strict=False):
@@ -71,12 +71,12 @@ def scores_by_strength(
         axes.set_title(_text(name))
         axes.set_xticks([])
     grid[0].legend(frameon=False, fontsize=7)
-    figure.supxlabel("strength of the objective, weakest to strongest", fontsize=9)
+    figure.supxlabel("strength of each model, weakest to strongest", fontsize=9)
     return _png(figure)
 
 
 def violins(table: Mapping[str, np.ndarray], names: Sequence[str], columns: int = 4) -> bytes:
-    """For each metric, the spread of its scores over the members of each objective, with medians."""
+    """For each metric, the spread of its scores over the members of each model, with medians."""
     models = list(dict.fromkeys(table["model"]))
     figure, grid = _grid(len(names), columns, 2.6, 2.2)
     for axes, name in zip(grid, names, strict=False):
@@ -92,7 +92,7 @@ def violins(table: Mapping[str, np.ndarray], names: Sequence[str], columns: int 
 
 
 def scatter_matrix(table: Mapping[str, np.ndarray], names: Sequence[str], others: Sequence[str]) -> bytes:
-    """Each of ``names`` (rows) against each of ``others`` (columns); a point is a member, a color an objective."""
+    """Each of ``names`` (rows) against each of ``others`` (columns); a point is a member, a color a model."""
     models = list(dict.fromkeys(table["model"]))
     figure = _figure(1.5 * len(others) + 1, 1.4 * len(names) + 0.8)
     grid = figure.subplots(len(names), len(others), squeeze=False, sharex="col", sharey="row")

@@ -9,13 +9,15 @@ d     codes (latent coordinates)
 k     ground-truth factors
 b     bins
 v     values of a factor
+s     slots of an object-centric representation
 ====  =====================================
 
 A *code* is one latent coordinate, a *factor* one ground-truth factor of variation. A *relation* is ``[d, k]``: how
 strongly each code (row) encodes each factor (column); information is in nats. A *score* reduces a relation to numbers,
 and a *metric* is a score of a relation or a function of the samples. An *option* is a static argument of any of these.
-A *member* is one model of a *zoo*. *Held-out* samples are those of ``test``, *validation* samples those
-on which options are chosen.
+A *member* is one model of a *zoo*. A *method* is a kind of model and how it is trained, a *variant* of it is what a zoo
+sweeps under one name, such as an objective. A *slot* is one of several code vectors of an image, in no order.
+*Held-out* samples are those of ``test``, *validation* samples those on which options are chosen.
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""Training into one directory, for the command line: run it again and it carries on, or says that it is complete."""
+"""Training into one directory, for the command line: run again, it resumes or reports that it is complete."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ from jaxdis.models.zoo import Zoo
 
 
 class Finished(NamedTuple):
-    """The zoo, and one sentence that says what was done (trained, carried on, or already complete)."""
+    """The zoo, and one sentence that says what was done (trained, resumed, or already complete)."""
 
     zoo: Zoo
     message: str
@@ -62,8 +62,8 @@ def _is_whole(file: Path) -> bool:
 
 def _what(before: int, steps: int, whole: bool) -> str:
     if before >= steps:
-        return f"already complete, {steps} updates" if whole else f"written anew from the checkpoint of update {steps}"
-    return f"carried on from update {before} to {steps}" if before else f"trained for {steps} updates"
+        return f"already complete, {steps} updates" if whole else f"written again from the checkpoint of update {steps}"
+    return f"resumed from update {before} to {steps}" if before else f"trained for {steps} updates"
 
 
 def _stopped(zoo: Zoo) -> str:

@@ -35,10 +35,11 @@ class Quickstart:
     def run(self) -> None:
         terminal.start(self.cache)
         from jaxdis.data import DATASETS
-        from jaxdis.data.source import sources_of
+        from jaxdis.data.source import check_used, sources_of
         from jaxdis.study.library import quickstart
 
         sources = sources_of(self.source, self.data_option, DATASETS)
+        check_used(sources, self.data)
         study = quickstart(seeds=self.seeds, steps=self.steps, data=self.data, sources=sources)
         _run_study(study, self.out, extend=False)
 
@@ -91,6 +92,7 @@ class Study:
 
     def run(self) -> None:
         terminal.start(self.cache)
+        from jaxdis.data.source import check_used
         from jaxdis.study.library import STUDIES
         from jaxdis.study.store import Store, StoreError
 
@@ -104,7 +106,11 @@ class Study:
         if self.action == "verify":
             _verify(self.out)
         else:
-            self._act(STUDIES[self.name](**self._options(STUDIES[self.name])))
+            options = self._options(STUDIES[self.name])
+            study = STUDIES[self.name](**options)
+            if "sources" in options:
+                check_used(options["sources"], [training.config.data for training in study.trainings])
+            self._act(study)
 
     def _act(self, study) -> None:
         from jaxdis.study.executors import check_name, opened

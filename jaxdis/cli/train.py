@@ -13,7 +13,7 @@ OF_VAE = ("objective", *SWEPT, "learning_rate", "network")
 
 @dataclasses.dataclass(frozen=True)
 class Train:
-    """Train a zoo of models: every objective × setting × seed in one program.
+    """Train a zoo of models: every variant × setting × seed in one program.
 
     Running the same command again resumes training, or reports that it is complete.
     """
@@ -29,7 +29,7 @@ class Train:
     model: str = "vae"
     """Name of a model of `jaxdis list models`."""
     model_option: tuple[str, ...] = ()
-    """NAME=VALUE: an option of the model as `jaxdis list models MODEL` shows them, for example num_codes=5."""
+    """NAME=VALUE: an option of the model as `jaxdis list models MODEL` shows it; for example num_codes=5 of pca."""
     objective: tuple[str, ...] = ()
     """Names of `jaxdis list objectives`; several are trained together if they share a loss. By default beta."""
     beta: tuple[float, ...] = ()
@@ -45,7 +45,7 @@ class Train:
     seeds: int = 1
     """Number of seeds (0, 1, …) per setting."""
     steps: int | None = None
-    """Number of updates of each member; by default 3000 of autoencoders, and one per pass of pca."""
+    """Number of updates of each member; by default 3000 for autoencoders; for pca, one per pass."""
     network: Literal["mlp", "locatello", "burgess"] | None = None
     """Network of autoencoders: mlp, the default, trains in minutes on a laptop; the others are published convolutional
     networks."""
@@ -57,11 +57,12 @@ class Train:
         from jaxdis import models
         from jaxdis.cli.run_directory import train_to_directory
         from jaxdis.data import DATASETS
-        from jaxdis.data.source import sources_of
+        from jaxdis.data.source import check_used, sources_of
 
-        source = sources_of(self.source, self.data_option, DATASETS).get(self.data)
+        sources = sources_of(self.source, self.data_option, DATASETS)
+        check_used(sources, (self.data,))
         method = self._method()
-        config = models.Config(self.data, source, method, self.steps)
+        config = models.Config(self.data, sources.get(self.data), method, self.steps)
         sweep = {name: self._settings(name) for name in method.trained} if self.model == "vae" else {self.model: {}}
         finished = train_to_directory(config, sweep, self.seeds, self.out)
         terminal.console().print(finished.message, markup=False)

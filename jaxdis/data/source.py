@@ -2,7 +2,7 @@
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +61,17 @@ def checksum(path: Path) -> str:
             while block := stream.read(_BLOCK):
                 digest.update(block)
     return digest.hexdigest()
+
+
+def check_used(sources: Mapping[str, DataSource], data: Iterable[str]) -> None:
+    """Sources must be of data sets that are used.
+
+    Raises:
+      ValueError: naming the first that is not.
+    """
+    for name in sources:
+        if name not in data:
+            raise ValueError(f"source: needs a data set that is used ({', '.join(data)}), got {name}")
 
 
 def sources_of(arguments: tuple[str, ...], options: tuple[str, ...], known: Mapping) -> dict[str, DataSource]:

@@ -75,7 +75,7 @@ def look_up(name, table: Mapping, kind: str):
     if name not in table:
         near = difflib.get_close_matches(name, table, n=1, cutoff=0.3)
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"{kind}s: unknown {kind} {shown(name)}{hint} The {kind}s are {', '.join(table)}")
+        raise ValueError(f"{kind}s: unknown {kind} {shown(name)}{hint}; the {kind}s are {', '.join(table)}")
     return table[name]
 
 

@@ -51,7 +51,7 @@ def members(
     """
     seeds = _seeds(seeds)
     if not isinstance(sweep, Mapping):
-        raise ValueError(f"sweep: needs a mapping objective → settings, got {shown(sweep)}")
+        raise ValueError(f"sweep: needs a mapping variant → settings, got {shown(sweep)}")
     variants = variants_of(method)
     cells = [(name, setting) for name, settings in sweep.items() for setting in _combinations(variants, name, settings)]
     if len(cells) * len(seeds) > MOST_MEMBERS:
@@ -72,7 +72,9 @@ def members(
 
 
 def variants_of(method: Method | type[Method] | None) -> dict[str, Variant]:
-    """The variants of a method by name; None: of all ``METHODS``."""
+    """The variants that members of a method may have, by name; those of a class or, for None, of all ``METHODS``."""
+    if isinstance(method, Method):
+        return {name: method.variants[name] for name in method.trained if name in method.variants}
     methods = METHODS.values() if method is None else (method,)
     return {name: variant for method in methods for name, variant in method.variants.items()}
 
@@ -94,6 +96,9 @@ def checked_members(method: Method, keys, hyperparameters, labels):
             "hyperparameters: needs what the settings of a variant return, a NamedTuple of numbers, got "
             f"{type(hyperparameters).__name__}"
         )
+    if hyperparameters._fields != method.settings()._fields:
+        needed = ", ".join(method.settings()._fields) or "none"
+        raise ValueError(f"hyperparameters: needs those of {type(method).__name__} ({needed}), got others")
     m = len(keys)
     columns = {
         name: _column(name, value, m) for name, value in zip(hyperparameters._fields, hyperparameters, strict=True)

@@ -13,6 +13,7 @@ from jaxdis.files import DamagedFile, named_leaves, read_arrays, with_leaves, wr
 from jaxdis.models.config import Config, UnknownType, describe, restored
 from jaxdis.models.encoding import decode, encode
 from jaxdis.models.methods.method import Method, Posterior, Slots
+from jaxdis.models.methods.vae import Vae
 from jaxdis.options import Range, checked_value
 
 _FORMAT = 1
@@ -103,6 +104,8 @@ class Zoo:
 
         Kernels have flax's layout: a member trained with ``compute="matmul"`` is also valid with ``"conv"``.
         """
+        if not isinstance(self.config.method, Vae):
+            raise ValueError(f"method: needs an autoencoder, got {type(self.config.method).__name__}")
         member = checked_value("member", Annotated[int, Range(0, len(self) - 1)], member)
         return {"params": jax.tree.map(lambda leaf: np.asarray(leaf)[member], self.params)}
 
@@ -173,7 +176,7 @@ def _unpacked(header: dict, arrays: dict[str, np.ndarray], method: Method | None
 
 
 def concatenate(zoos: Sequence[Zoo]) -> Zoo:
-    """The members of several zoos as one zoo; only objectives may differ, and the first config is kept.
+    """The members of several zoos as one zoo; only variants may differ, and the first config is kept.
 
     Raises:
       ValueError: if the shapes of parameters, the losses or the numbers of blocks differ.
@@ -184,7 +187,7 @@ def concatenate(zoos: Sequence[Zoo]) -> Zoo:
     first = zoos[0]
     for zoo in zoos[1:]:
         name = first.config.method.trained[0]
-        same = zoo.config.method.alone(name) == first.config.method.alone(name)
+        same = describe(zoo.config.method.alone(name)) == describe(first.config.method.alone(name))
         if not same or zoo.losses[0].shape[1] != first.losses[0].shape[1]:
             raise ValueError("zoos: need the same method and number of loss blocks to be concatenated")
     join = lambda *leaves: np.concatenate(leaves)  # noqa: E731
@@ -199,22 +202,24 @@ def concatenate(zoos: Sequence[Zoo]) -> Zoo:
 
 
 def _config(description: dict, method: Method | None) -> Config:
-    stored = description["method"]
+    """The config of a description; a given method stands in for one that cannot be restored."""
     if method is None:
         try:
             return restored(description)
         except UnknownType as error:
             words = "needs the method that this zoo was trained with; pass it to load"
             raise ValueError(f"method: {words} ({error})") from None
+    stored = description["method"]
     method = method.resolved(tuple(stored["image_shape"]))
-    if describe(method) != stored:
-        odd = sorted(name for name, value in describe(method).items() if stored.get(name) != value)
+    given, other = describe(method.alone("one")), describe(method.alone("another"))
+    # Members of other variants represent images alike: what names the variant may differ.
+    odd = sorted(name for name in given if given[name] == other[name] and stored.get(name) != given[name])
+    if odd:
         raise ValueError(f"method: needs that of the zoo, got one with another {', '.join(odd)}")
-    return dataclasses.replace(restored({**description, "method": describe(_ANY)}), method=method)
-
-
-# Stands in for a method that cannot be restored from its description.
-_ANY = Config().method
+    try:
+        return restored(description)
+    except UnknownType:
+        return dataclasses.replace(restored({**description, "method": describe(Vae())}), method=method)
 
 
 def _is(value, wanted) -> bool:

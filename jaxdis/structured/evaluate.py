@@ -38,7 +38,7 @@ from jaxdis.typing import Factors, Sample
 
 # Dang-Nhu 2022, App. C.4: 4,000 of 5,000 samples fit the predictor.
 TRAIN_SHARE = 0.8
-ValidationShare = Annotated[float, Range(0, 1 - TRAIN_SHARE, below=True)]
+ValidationShare = Annotated[float, Range(0, 0.2, below=True)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,7 +120,8 @@ def evaluate_structured(
       final: the relation, by name or spec, which sees the factors as numbers. Forests of 10 trees of depth 15 by
         default.
       validation_share: share of each group, less than a fifth, on which a final relation with several values of an
-        option chooses one, such as ``"random_forest"`` with several depths. It is taken from the held-out fifth.
+        option chooses one, such as ``RELATIONS["random_forest"]``
+        with several depths. It is taken from the held-out fifth.
       numbers, batch_size, devices: as for :func:`jaxdis.evaluate`.
 
     Returns:
@@ -181,6 +182,10 @@ def evaluate_structured(
         structure.where("factors", structure.levels[0], background)
     key = checked_key(key)
     rows = _rows(groups, n, key)
+    if validation_share and round(rows.shape[1] * validation_share) < 2:
+        raise ValueError(
+            f"validation_share: needs at least 2 samples per group of {rows.shape[1]}, got {validation_share}"
+        )
     members = Member(check_numbers(numbers, len(codes)), codes)
     shared = Shared(key, factors, jnp.asarray(rows))
     devices = checked_devices(devices)

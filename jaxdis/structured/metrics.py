@@ -21,6 +21,9 @@ from jaxdis.structured.segmentation import ari, mean_segmentation_covering
 from jaxdis.structured.targets import Encoding
 from jaxdis.typing import Array
 
+# The segment of pixels whose masks are not finite.
+UNDEFINED = 255
+
 
 @dataclasses.dataclass(frozen=True)
 class Structured:
@@ -39,6 +42,7 @@ class Structured:
     validation_share: ValidationShare = 0.0
 
     about: ClassVar = None
+    lower_is_better: ClassVar = False
 
     def __post_init__(self):
         check_fields(self)
@@ -81,6 +85,7 @@ class Segmentation:
     :func:`jaxdis.structured.mean_segmentation_covering`, over all pixels and over those of objects alone."""
 
     about: ClassVar = None
+    lower_is_better: ClassVar = False
 
     def describe(self) -> dict:
         return {"slots": "segmentation"}
@@ -93,7 +98,8 @@ class Segmentation:
 
 
 def _agreement(counts: tuple[int, int], segments: Array, true: Array) -> dict[str, Array]:
-    """Mean agreement of one member."""
+    """Mean agreement of one member; NaN if a mask of it is not finite."""
+    finite = (segments != UNDEFINED).all()
     columns = {}
     for suffix, foreground in (("", False), ("_foreground", True)):
         how = {"true_segments": counts[0], "predicted_segments": counts[1], "foreground": foreground}
@@ -101,7 +107,7 @@ def _agreement(counts: tuple[int, int], segments: Array, true: Array) -> dict[st
         covering = mean_segmentation_covering(true, segments, **how)
         columns[f"covering{suffix}"] = covering.mean.mean()
         columns[f"scaled_covering{suffix}"] = covering.scaled.mean()
-    return columns
+    return {name: jnp.where(finite, value, jnp.nan) for name, value in columns.items()}
 
 
 SlotMetric = Structured | Segmentation
@@ -109,8 +115,10 @@ SLOT_METRICS: dict[str, SlotMetric] = {"structured": Structured(), "segmentation
 
 
 def hard_masks(slots) -> tuple:
-    """A representation of slots with the number of the strongest slot of each pixel in place of masks."""
-    return slots._replace(masks=slots.masks.argmax(1).astype(jnp.uint8))
+    """A representation of slots with the number of the strongest slot of each pixel in place of masks;
+    255 in images with masks that are not finite."""
+    finite = jnp.isfinite(slots.masks).all(axis=(1, 2, 3))[:, None, None]
+    return slots._replace(masks=jnp.where(finite, slots.masks.argmax(1), UNDEFINED).astype(jnp.uint8))
 
 
 def named(name: str, scores: Scores) -> Scores:

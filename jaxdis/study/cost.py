@@ -85,7 +85,7 @@ def costs(study: Study, members: Sequence[Member]) -> dict[str, Totals]:
 
 
 class ModelCost(NamedTuple):
-    """Floating-point operations of one update and of representing one image, parameters, and numbers per code."""
+    """Floating-point operations of one update and of representing one image, parameters, and numbers per image."""
 
     update_flops: float
     image_flops: float

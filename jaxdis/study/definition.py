@@ -13,7 +13,7 @@ from jaxdis.metrics import Metric
 from jaxdis.models import Config, Members, Slots, Variant, members
 from jaxdis.models.config import describe
 from jaxdis.models.members import MOST_MEMBERS
-from jaxdis.options import Count
+from jaxdis.options import Count, Seed, check_fields
 from jaxdis.structured.metrics import SLOT_METRICS, SlotMetric
 from jaxdis.study.store import cell_id
 
@@ -72,6 +72,8 @@ class Training:
         if isinstance(seeds, int) and not 0 < seeds <= MOST_MEMBERS:
             raise ValueError(f"seeds: needs 1 to {MOST_MEMBERS:,}, got {seeds:,}")
         seeds = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
+        if len(set(seeds)) < len(seeds):
+            raise ValueError(f"seeds: needs distinct seeds, got {seeds}")
         return cls(config, rows, seeds, pool, tuple((held_out or {}).items()), float(held_out_share))
 
     def members(self) -> Members:
@@ -99,16 +101,17 @@ class Sampling:
     train: int = 10_000
     test: int = 5_000
     validation: int = 0
-    seed: int = 0
+    seed: Seed = 0
     groups: Count = 1
 
     def __post_init__(self):
+        check_fields(self)
         for role in ROLES:
             size, or_none = getattr(self, role), role == "validation"
             if not FEWEST_SAMPLES <= size <= MOST_SAMPLES and not (or_none and size == 0):
                 needed = f"{'0 or ' * or_none}{FEWEST_SAMPLES} to {MOST_SAMPLES:,}"
                 raise ValueError(f"{role}_samples: needs {needed}, got {size:,}")
-        if self.groups < 1 or self.train % self.groups:
+        if self.train % self.groups:
             raise ValueError(f"groups: needs a number of groups that divides {self.train:,} samples, got {self.groups}")
 
     def in_words(self) -> str:
@@ -151,7 +154,9 @@ class Study:
 
     def _check_kind(self) -> None:
         """All methods represent images by codes, or all by slots, and the metrics are of these."""
-        kinds = {training.config.method.represents is Slots for training in self.trainings}
+        if not self.trainings or len(set(self.trainings)) < len(self.trainings):
+            raise ValueError(f"trainings: needs at least one, all different, got {len(self.trainings)}")
+        kinds = {training.config.method.represents for training in self.trainings}
         if len(kinds) > 1:
             raise ValueError("trainings: need methods that all represent images by codes or all by slots, got both")
         of_slots = {name for name, metric in self.metrics if isinstance(metric, SlotMetric)}
@@ -163,8 +168,15 @@ class Study:
                 if DATASETS.get(data := training.config.data) is not None and DATASETS[data].scenes is None:
                     known = ", ".join(name for name, row in DATASETS.items() if row.scenes is not None)
                     raise ValueError(f"data: slots need a data set of scenes ({known}), got {data!r}")
+                if training.held_out or training.held_out_share:
+                    raise ValueError("held_out: slots are scored on all scenes, got combinations that are held out")
+            if self.sampling.train // self.sampling.groups < FEWEST_SAMPLES:
+                needed = f"groups of at least {FEWEST_SAMPLES} of {self.sampling.train} samples"
+                raise ValueError(f"groups: needs {needed}, got {self.sampling.groups}")
         elif of_slots:
             raise ValueError(f"metrics: {', '.join(sorted(of_slots))} need a method that represents images by slots")
+        elif self.sampling.groups > 1:
+            raise ValueError(f"groups: need a method that represents images by slots, got {self.sampling.groups}")
         else:
             check_validation(self.metrics, self.sampling.validation > 0)
 

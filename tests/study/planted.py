@@ -86,5 +86,5 @@ class Planted(Method):
 
 
 def planted(**fields) -> Study:
-    training = Training.of(Config("planted", method=Planted()), {"planted": {"noise": (0.0, 1.0)}}, 1)
+    training = Training.of(Config("planted", method=Planted()), {"planted": {"noise": (0.0, 1.0)}}, 2)
     return Study.of("planted", [training], sampling=Sampling(**{"train": 400, "test": 10, "groups": 2, **fields}))

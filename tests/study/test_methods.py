@@ -2,11 +2,13 @@
 
 import csv
 
+import jax
 import numpy as np
 import pytest
 
 from jaxdis.cli import main
-from jaxdis.models import METHODS, Config, Pca
+from jaxdis.models import METHODS, Config, Mlp, Pca, Vae, members, train
+from jaxdis.models.training.source import as_source
 from jaxdis.study import Sampling, Study, Training
 from jaxdis.study.definition import cells
 from jaxdis.study.make import member_zoo
@@ -118,3 +120,36 @@ def test_models_are_listed(capsys):
     assert "pca" in out
     assert main(["list", "models", "pca"]) == 0
     assert "Krylov" in capsys.readouterr().out
+
+
+def test_a_study_is_extended_by_an_objective(tmp_path):
+    """Members that both versions share are found by content, though their zoos were trained beside others."""
+
+    def study(*objectives):
+        config = Config(method=Vae(objectives, Mlp((8,), num_codes=3), batch_size=4), steps=2)
+        training = Training.of(config, {name: {} for name in objectives}, 1, pool=32)
+        return Study.of("grows", [training], ["mig"], sampling=Sampling(60, 30))
+
+    [first] = csv.DictReader(run(study("beta"), tmp_path).read_text().splitlines())
+    rows = list(csv.DictReader(run(study("beta", "dip_ii"), tmp_path, extend=True).read_text().splitlines()))
+    assert [row["model"] for row in rows] == ["beta", "dip_ii"]
+    assert rows[0]["id"] == first["id"]
+    assert rows[0]["mig"] == first["mig"]
+
+
+def test_settings_of_another_model_are_refused():
+    config = Config(method=Vae("beta", Mlp((8,), num_codes=3)), steps=2)
+    with pytest.raises(ValueError, match="sweep: needs names among beta, got 'dip_ii'"):
+        Training.of(config, {"dip_ii": {}}, 1).members()
+    components = Config("x", method=Pca(num_codes=2, passes=1))
+    with pytest.raises(ValueError, match=r"hyperparameters: needs those of Pca \(none\), got others"):
+        train(components, *members({"beta": {}}), data=np.zeros((4, 8, 8, 1)))
+
+
+def test_labelled_examples_come_from_a_fixed_part_if_asked():
+    images = np.arange(40, dtype=np.float32).reshape(40, 1, 1, 1) / 40
+    source = as_source((images, np.arange(40)[:, None]))
+    for among, most in ((None, 39), (5, 4)):
+        drawn, factors = source.examples(jax.random.key(0), 200, among)
+        assert int(factors.max()) == most
+        np.testing.assert_allclose(drawn[:, 0, 0, 0], factors[:, 0] / 40, rtol=1e-6)

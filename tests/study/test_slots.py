@@ -1,14 +1,17 @@
 """Studies of slots whose truth is planted."""
 
 import csv
+import dataclasses
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxdis.data import DATASETS
-from jaxdis.models import METHODS, Config, Mlp, Vae
-from jaxdis.structured.metrics import SLOT_METRICS, Structured
+from jaxdis import Factors
+from jaxdis.data import DATASETS, SceneSamples
+from jaxdis.models import METHODS, Config, Mlp, Slots, Vae
+from jaxdis.structured.metrics import SLOT_METRICS, Structured, hard_masks
 from jaxdis.study import Sampling, Study, Training, make
 from jaxdis.study.definition import cells
 from jaxdis.study.report.report import write_report
@@ -34,7 +37,7 @@ def finished(tmp_path_factory):
 
 def test_planted_slots_have_the_scores_of_their_truth(finished):
     out, table = finished
-    clean, noisy = csv.DictReader(table.decode().splitlines())
+    clean, _, noisy, _ = csv.DictReader(table.decode().splitlines())
     for level in ("object", "property", "identity"):
         assert float(clean[f"structured.{level}.disentanglement"]) > 0.95
         assert float(clean[f"structured.{level}.completeness"]) > 0.95
@@ -77,7 +80,7 @@ def test_a_member_has_the_same_scores_alone(finished, tmp_path):
     training = Training.of(Config("planted", method=Planted()), {"planted": {"noise": 1.0}}, 1)
     study = Study.of("planted", [training], sampling=planted().sampling)
     [alone] = csv.DictReader(run(study, tmp_path).read_text().splitlines())
-    noisy = list(csv.DictReader(finished[1].decode().splitlines()))[1]
+    noisy = list(csv.DictReader(finished[1].decode().splitlines()))[2]
     assert alone.keys() == noisy.keys()
     assert alone["id"] == noisy["id"]
     for name in alone:
@@ -137,8 +140,23 @@ SMALL = Config("dsprites", method=Vae(network=Mlp((4,), 2)), steps=2)
             "trainings: need methods that all represent images by codes or all by slots, got both",
         ),
         (
+            lambda: planted(groups=50),
+            "groups: needs groups of at least 10 of 400 samples, got 50",
+        ),
+        (
+            lambda: Study.of("x", [Training.of(SMALL, {"beta": {}}, 1)], sampling=Sampling(100, 50, groups=2)),
+            "groups: need a method that represents images by slots, got 2",
+        ),
+        (
+            lambda: Study.of("x", [dataclasses.replace(planted().trainings[0], held_out_share=0.1)]),
+            "held_out: slots are scored on all scenes",
+        ),
+        (lambda: Study.of("x", []), "trainings: needs at least one, all different, got 0"),
+        (lambda: Study.of("x", [*planted().trainings] * 2), "trainings: needs at least one, all different, got 2"),
+        (lambda: Training.of(SMALL, {"beta": {}}, [3, 3]), "seeds: needs distinct seeds"),
+        (
             lambda: Study.of("x", planted().trainings, ["mig"], sampling=Sampling(40, 10)),
-            "metric",
+            "metrics: unknown metric 'mig'; the metrics are structured, segmentation",
         ),
     ],
 )
@@ -152,3 +170,15 @@ def test_metrics_of_slots_are_described():
     descriptions = [metric.describe() for metric in SLOT_METRICS.values()]
     assert descriptions[0]["threshold"] == Structured().threshold
     assert len({str(text) for text in descriptions}) == 2
+
+
+def test_masks_that_are_not_finite_are_no_segments():
+    codes, masks = jnp.zeros((3, 4, 2)), jnp.asarray(np.random.default_rng(0).random((3, 4, 8, 6)), jnp.float32)
+    hard = hard_masks(Slots(codes, masks.at[1, 2, 3, 4].set(jnp.nan)))
+    assert (hard.masks[1] == 255).all()
+    np.testing.assert_array_equal(hard.masks[0], masks[0].argmax(0))
+    truth = SceneSamples(Factors.of(np.zeros((3, 1), int), sizes=(2,)), (), (), None, np.zeros((3, 8, 6), np.uint8))
+    segments = np.stack([hard.masks, np.where(hard.masks == 255, 0, hard.masks)])
+    scores = SLOT_METRICS["segmentation"].score(np.zeros((2, 3, 4, 2)), segments, truth, 1, [0, 1])
+    assert np.isnan(scores["covering"][0])
+    assert np.isfinite(scores["covering"][1])

@@ -95,7 +95,7 @@ class Method(abc.ABC):
 
     @abc.abstractmethod
     def begin(self, key) -> Any:
-        """The state before the first update: everything that training carries, a pytree of arrays."""
+        """The state before the first update: everything that training carries, a pytree of arrays (no typed keys)."""
 
     @abc.abstractmethod
     def update(self, state, step: Array, key, hyperparameters, source) -> tuple[Any, Any]:
@@ -109,7 +109,7 @@ class Method(abc.ABC):
           step: updates done, int32.
           key: random key of this update alone.
           hyperparameters: NamedTuple of scalars.
-          source: where images come from, :class:`jaxdis.models.source.Source`.
+          source: where images come from, :class:`jaxdis.models.Source`.
         """
 
     @abc.abstractmethod

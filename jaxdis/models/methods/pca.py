@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdis.models.methods.method import Method, Posterior
+from jaxdis.models.methods.method import Method, Posterior, all_finite
 from jaxdis.models.variant import About, Variant
 from jaxdis.options import Count, Units, check_fields
 from jaxdis.typing import Array, Float
@@ -59,12 +59,13 @@ class Pca(Method):
     - Pixels are standardized by their mean and standard deviation over the training images; constant pixels are left
       out.
     - Codes are the projections on the components of greatest variance, in descending order. The entry of largest
-      magnitude of each component is positive.
-    - Every update is a pass over all images, ``batch_size`` at a time: first for mean and deviation, then ``passes``
-      times a product of the covariance with a block of vectors. The components are the best in the space of all these
-      products (block Krylov iteration, Musco & Musco 2015, algorithm 2). The covariance is never held in memory.
-    - Of an array, the training images are the array; of a renderer, the first ``num_images`` of
-      :meth:`jaxdis.models.Source.at`.
+      magnitude of each component is positive. Components beyond the rank of the images are 0.
+    - Every update is a pass over all images, ``batch_size`` at a time: first for mean and deviation, then for as many
+      products of the covariance with a block of vectors as ``passes`` says. The components are the best in the space of
+      all these products (block Krylov iteration, Musco & Musco 2015, algorithm 2). The covariance is never held in
+      memory.
+    - Of an array, the training images are the array; of a renderer, the first
+      ``num_images`` of a fixed sequence of its images.
 
     Attributes:
       num_codes: number of components.
@@ -107,7 +108,11 @@ class Pca(Method):
         return State(jnp.zeros(pixels), jnp.zeros(pixels), blank, blank, block)
 
     def update(self, state: State, step, key, hyperparameters, source) -> tuple[State, Losses]:
-        return jax.lax.cond(step == 0, self._standardize, self._multiply, state, step, source)
+        with jax.default_matmul_precision("highest"):
+            new, losses = jax.lax.cond(step == 0, self._standardize, self._multiply, state, step, source)
+        finite = all_finite((new.deviation, losses))
+        kept = jax.tree.map(lambda after, before: jnp.where(finite, after, before), new, state)
+        return kept, Losses(jnp.where(finite, losses.unexplained, jnp.nan))
 
     def _standardize(self, state: State, step, source) -> tuple[State, Losses]:
         """The first pass: moments of batches, merged, of the differences from the first image.
@@ -153,17 +158,21 @@ class Pca(Method):
             scale = 1.0
         state = state._replace(basis=basis, image=image, block=block)
         variances = self._best(state)[0]
-        varying = (state.deviation > 0).sum().astype(jnp.float32)
+        varying = jnp.maximum((state.deviation > 0).sum().astype(jnp.float32), 1)
         return state, Losses(1 - variances.sum() / varying)
 
     def _best(self, state: State) -> tuple[Float[Array, " d"], Float[Array, "p d"]]:
         """Variances and directions of the components within the span of the basis."""
         small = state.basis.T @ state.image
-        variances, rotation = jnp.linalg.eigh(0.5 * (small + small.T))
+        variances, rotation = _eigh(0.5 * (small + small.T))
         return variances[::-1][: self.num_codes], state.basis @ rotation[:, ::-1][:, : self.num_codes]
 
     def params(self, state: State) -> Components:
-        variances, components = self._best(state)
+        with jax.default_matmul_precision("highest"):
+            variances, components = self._best(state)
+        # Directions beyond the rank of the images are rounding errors.
+        found = variances > 1e-6 * variances[0]
+        variances, components = jnp.where(found, variances, 0), jnp.where(found[None], components, 0)
         largest = jnp.take_along_axis(components, jnp.abs(components).argmax(0)[None], axis=0)
         signed = components * jnp.where(largest < 0, -1.0, 1.0)
         return Components(state.mean, state.deviation, jnp.where(state.deviation[:, None] > 0, signed, 0), variances)
@@ -185,18 +194,22 @@ class Pca(Method):
             needed = f"from 2 to {self.default_steps} (one pass for the mean, and {self.passes})"
             raise ValueError(f"steps: needs {needed}, got {steps}")
         pixels = int(np.prod(self.image_shape))
-        if max(self.num_codes, self.passes * self._width) > pixels:
+        if self.num_codes > pixels:
+            raise ValueError(f"num_codes: needs at most the {pixels} pixels of an image, got {self.num_codes}")
+        if self.passes * self._width > pixels:
             raise ValueError(
                 f"passes: needs at most {pixels // self._width} for images of {pixels} pixels and {self.num_codes} "
                 f"codes, got {self.passes}"
             )
+        if source.is_finite_list and (self.num_images or 0) > source.num_data:
+            raise ValueError(f"num_images: needs at most the {source.num_data} images, got {self.num_images}")
         if self._count(source) < 2:
             raise ValueError(f"num_images: needs at least 2, got {self._count(source)}")
 
     def _count(self, source) -> int:
         """How many images the passes read."""
         if source.is_finite_list:
-            return min(self.num_images or source.num_data, source.num_data)
+            return self.num_images or source.num_data
         return self.num_images or _DRAWN
 
     def _over_images(self, source, add, start):
@@ -207,8 +220,7 @@ class Pca(Method):
         def part(carry, first):
             places = first + jnp.arange(size)
             images = _flat(source.at(jnp.minimum(places, count - 1))[0])
-            with jax.default_matmul_precision("highest"):
-                return add(carry, (images, (places < count).astype(jnp.float32))), None
+            return add(carry, (images, (places < count).astype(jnp.float32))), None
 
         return jax.lax.scan(part, start, jnp.arange(0, count, size))[0]
 
@@ -220,8 +232,19 @@ Pca.variants = {
 
 def _orthonormal(block: Float[Array, "p w"], scale) -> Float[Array, "p w"]:
     """An orthonormal basis of the columns, with columns of 0 for directions that are rounding errors at that scale."""
-    left, sizes, _ = jnp.linalg.svd(block, full_matrices=False)
+    left, sizes = _svd(block)
     return jnp.where((sizes > 1e-6 * scale)[None], left, 0)
+
+
+# Batched, these factorizations wait for each other forever on several CPU devices: vmap runs them one after another.
+@jax.custom_batching.sequential_vmap
+def _eigh(matrix):
+    return tuple(jnp.linalg.eigh(matrix))
+
+
+@jax.custom_batching.sequential_vmap
+def _svd(block):
+    return tuple(jnp.linalg.svd(block, full_matrices=False))[:2]
 
 
 def _flat(images: Array) -> Float[Array, "n p"]:

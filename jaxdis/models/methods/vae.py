@@ -145,7 +145,7 @@ class Vae(Method):
         def stay(state: State) -> tuple[State, Array]:
             return state, jnp.full((), jnp.nan)
 
-        finite = jnp.isfinite(losses.loss) & all_finite(gradients)
+        finite = jnp.isfinite(jnp.stack(losses)).all() & all_finite(gradients)
         # A condition rather than a selection: on CPU it leaves the parameters in place.
         state, of_discriminator = jax.lax.cond(finite, descend, stay, state)
         return state, losses._replace(discriminator=of_discriminator)

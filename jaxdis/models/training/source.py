@@ -143,6 +143,8 @@ def _stored(array: np.ndarray, factors: np.ndarray | None = None) -> Source:
     n = len(images)
     if factors is not None and (factors.ndim != 2 or len(factors) != n or factors.dtype.kind not in "iuf"):
         raise ValueError(f"factors: needs numbers [{n}, k], one row per image, got {factors.shape} {factors.dtype}")
+    if factors is not None and not (factors.size and np.isfinite(factors).all()):
+        raise ValueError(f"factors: needs at least one factor and finite numbers, got shape {factors.shape}")
     arrays = jax.device_put((images, factors))  # unlike jnp.asarray, never holds two copies on the way
     return Source(arrays, _FromArray(n), n, images.shape[1:], None if factors is None else factors.shape[1])
 

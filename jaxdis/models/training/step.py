@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxdis.models.methods.method import Method, all_finite
+from jaxdis.models.methods.method import Method
 from jaxdis.models.training.source import Source
 from jaxdis.typing import Array
 
@@ -50,7 +50,7 @@ def update(method: Method, state: State, key, hyperparameters, source: Source) -
         return learner, method.losses(*(jnp.full((), jnp.nan) for _ in method.losses._fields))
 
     learner, losses = jax.lax.cond(state.stopped < 0, go, stay, state.learner)
-    sound = all_finite(losses)
+    sound = jnp.stack([jnp.isfinite(loss) for loss in losses]).all()
     stopped = jnp.where((state.stopped < 0) & ~sound, state.step, state.stopped)
     return State(learner, state.step + sound.astype(jnp.int32), stopped), losses
 

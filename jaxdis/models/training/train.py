@@ -53,6 +53,7 @@ def make_train(config: Config, data=None, *, log_every: Count | None = None) -> 
     source = resolved_source(config, data)
     config = resolved_config(config, source)
     method = config.method
+    method.check(method.settings(), source, config.steps)
     log_every = log_every or method.log_every
     starts = np.arange(0, config.steps, log_every, dtype=np.int32)
 

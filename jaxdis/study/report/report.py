@@ -131,9 +131,14 @@ def _known_mean(scores: np.ndarray) -> float:
     return float(np.nanmean(scores)) if np.isfinite(scores).any() else float("nan")
 
 
+def _varies(column: np.ndarray) -> bool:
+    known = column[np.isfinite(column)]
+    return len(known) > 1 and np.ptp(known) > 0
+
+
 def _unsupervised(study, table, names) -> str:
     """Rank correlation with quantities that need no labels: final losses and the scores of the codes alone."""
-    others = [name for name in table if name.startswith("final_") and np.ptp(table[name]) > 0]
+    others = [name for name in table if name.startswith("final_") and _varies(table[name])]
     alone = {name for name, metric in study.metrics if metric.about is not None and not metric.about.reads_factors}
     others += [name for name in names if metric_of(study, name) in alone]
     supervised = [name for name in names if name not in others]
@@ -177,13 +182,17 @@ def _carried(study, table, names, plots) -> str:
         return ""
     metrics = dict(study.metrics)
     upward = [
-        name for name in names if not metrics[metric_of(study, name)].lower_is_better and np.isfinite(table[name]).any()
+        name
+        for name in names
+        if not metrics[metric_of(study, name)].lower_is_better
+        and not name.endswith(".informativeness" * study.has_slots)
+        and np.isfinite(table[name]).any()
     ]
     if not upward:
         return ""
     shares = transfer(table, upward)._asdict()
     rows = {
-        "judged by": np.array([name.replace("_", " ") for name in shares]),
+        "under another": np.array([name.replace("_", " ") for name in shares]),
         "wins or ties": np.array([*shares.values()]),
     }
     text = (
@@ -280,7 +289,7 @@ def _closer(study, store, member: Member, plots) -> str:
     shares = np.asarray(relation.strength) / np.asarray(relation.ceiling)
     parts = [
         f"<p>{html.escape(_name(member.label))}, seed {member.label['seed']}.</p>",
-        "<h3>What each code knows of each factor</h3>",
+        "<h3>What each code encodes of each factor</h3>",
         "<p>Area: mutual information as a share of the factor's entropy.</p>",
         image(plots.hinton(shares, factors.names), "Hinton diagram of the relation"),
         image(plots.heat_map(shares, [f"code {i}" for i in range(len(shares))], factors.names, most=1.0), "shares"),

@@ -82,7 +82,17 @@ def test_fewer_directions_than_components_leave_the_others_empty():
     zoo = fit(images.reshape(-1, 8, 8, 1), models.Pca(num_codes=4, passes=4), seeds=1)
     wanted = np.linalg.svd(standardized(images), compute_uv=False)[:4] ** 2 / 60
     np.testing.assert_allclose(zoo.params.variances[0], wanted, rtol=1e-4, atol=1e-4)
-    np.testing.assert_allclose(zoo.params.variances[0][2:], 0, atol=1e-5)
+    assert not zoo.params.variances[0][2:].any()
+    assert not zoo.params.components[0][:, 2:].any()
+    assert not zoo.encode(rng.random((5, 8, 8, 1)).astype(np.float32)).mean[0][:, 2:].any()
+
+
+def test_images_that_are_all_alike_have_no_components():
+    zoo = fit(np.full((20, 8, 8, 1), 0.4, np.float32), models.Pca(num_codes=2, passes=3), seeds=1)
+    assert zoo.stopped[0] == -1
+    assert zoo.losses.unexplained[0, -1] == 1
+    assert not zoo.params.components.any()
+    np.testing.assert_allclose(zoo.reconstruct(np.zeros((1, 8, 8, 1), np.float32)), 0.4, rtol=1e-6)
 
 
 def test_a_renderers_images_are_the_first_of_its_sequence():
@@ -108,6 +118,8 @@ def test_a_renderers_images_are_the_first_of_its_sequence():
     [
         (models.Pca(), 1, r"steps: needs from 2 to 9 \(one pass for the mean, and 8\), got 1"),
         (models.Pca(), 10, "steps: needs from 2 to 9"),
+        (models.Pca(num_codes=200, passes=1), None, "num_codes: needs at most the 144 pixels of an image, got 200"),
+        (models.Pca(num_images=501), None, "num_images: needs at most the 500 images, got 501"),
         (models.Pca(num_codes=20), None, "passes: needs at most 5 for images of 144 pixels and 20 codes, got 8"),
     ],
 )
@@ -116,11 +128,11 @@ def test_what_does_not_suit_is_refused(method, steps, message, photographs):
         fit(photographs, method, steps)
 
 
-def test_one_program_serves_any_number_of_members(photographs):
+def test_one_program_serves_all_passes_and_other_seeds(photographs):
     from jaxdis.models.training import runner
 
     before = runner._advance._cache_size()
-    fit(photographs, models.Pca(num_codes=4), seeds=1)
+    fit(photographs, models.Pca(num_codes=4), seeds=2)
     assert runner._advance._cache_size() == before + 1
-    fit(photographs, models.Pca(num_codes=4), seeds=1)
+    fit(photographs, models.Pca(num_codes=4), seeds=[5, 7])
     assert runner._advance._cache_size() == before + 1

@@ -273,7 +273,7 @@ def test_a_damaged_zoo_is_written_again_and_the_message_says_what_was_done(damag
     middle = len(whole) // 2
     spoilt = {"cut": whole[:middle], "flipped": whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :]}
     file.write_bytes(spoilt[damage]) if damage in spoilt else file.unlink()
-    assert again().startswith("written anew from the checkpoint of update 12")
+    assert again().startswith("written again from the checkpoint of update 12")
     assert file.read_bytes() == whole
     for path in (tmp_path / "checkpoints").iterdir():
         path.write_bytes(b"")
