@@ -133,7 +133,7 @@ def _known_mean(scores: np.ndarray) -> float:
 
 def _varies(column: np.ndarray) -> bool:
     known = column[np.isfinite(column)]
-    return len(known) > 1 and np.ptp(known) > 0
+    return len(known) > 1 and bool(np.ptp(known) > 0)
 
 
 def _unsupervised(study, table, names) -> str:
