@@ -25,10 +25,10 @@ class Quickstart:
     """Number of updates of each member."""
     data: tuple[str, ...] = ("dsprites",)
     """Names of `jaxdis list data`."""
-    source: tuple[str, ...] = ()
-    """NAME=PATH: the official file of a data set that is read from one."""
-    data_option: tuple[str, ...] = ()
-    """NAME.OPTION=VALUE: an option of such a data set, for example mpi3d.variant=real."""
+    source: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """NAME=PATH: the official file of a data set that is read from one. May be repeated."""
+    data_option: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """NAME.OPTION=VALUE: an option of such a data set, for example mpi3d.variant=real. May be repeated."""
     cache: Path | None = None
     """Folder for compiled programs."""
 
@@ -72,10 +72,10 @@ class Study:
     Table II."""
     data: tuple[str, ...] = ()
     """Names of `jaxdis list data`; by default the study's own data sets."""
-    source: tuple[str, ...] = ()
-    """NAME=PATH: the official file of a data set that is read from one."""
-    data_option: tuple[str, ...] = ()
-    """NAME.OPTION=VALUE: an option of such a data set, for example mpi3d.variant=real."""
+    source: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """NAME=PATH: the official file of a data set that is read from one. May be repeated."""
+    data_option: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """NAME.OPTION=VALUE: an option of such a data set, for example mpi3d.variant=real. May be repeated."""
     network: Literal["paper", "mlp"] | None = None
     """mlp trains in minutes on a laptop; by default the study's own network."""
     parts: tuple[Literal["cases", "sweeps", "sizes"], ...] = ()

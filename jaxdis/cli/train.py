@@ -4,6 +4,8 @@ import dataclasses
 from pathlib import Path
 from typing import Literal
 
+import tyro
+
 from jaxdis.cli import terminal
 
 SWEPT = ("beta", "gamma", "capacity", "lambda_off_diagonal")
@@ -22,14 +24,15 @@ class Train:
     """Folder for this run only, with run.json, checkpoints/ and zoo.npz."""
     data: str = "dsprites"
     """Name of a data set of `jaxdis list data`."""
-    source: tuple[str, ...] = ()
-    """NAME=PATH: the official file of a data set that is read from one."""
-    data_option: tuple[str, ...] = ()
-    """NAME.OPTION=VALUE: an option of such a data set, for example mpi3d.variant=real."""
+    source: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """NAME=PATH: the official file of a data set that is read from one. May be repeated."""
+    data_option: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """NAME.OPTION=VALUE: an option of such a data set, for example mpi3d.variant=real. May be repeated."""
     model: str = "vae"
     """Name of a model of `jaxdis list models`."""
-    model_option: tuple[str, ...] = ()
-    """NAME=VALUE: an option of the model as `jaxdis list models MODEL` shows it; for example num_codes=5 of pca."""
+    model_option: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """NAME=VALUE: an option of the model as `jaxdis list models MODEL` shows it; for example num_codes=5 of pca. May be
+    repeated."""
     objective: tuple[str, ...] = ()
     """Names of `jaxdis list objectives`; several are trained together if they share a loss. By default beta."""
     beta: tuple[float, ...] = ()

@@ -178,6 +178,23 @@ def test_the_quickstart_takes_a_file(source, tmp_path, monkeypatch):
     assert study.trainings[1].config.source is None
 
 
+def test_a_study_from_the_shell_takes_a_file_and_its_plan_refuses_what_cannot_run(source, tmp_path, capsys):
+    name, path = source
+    study = ["study", "run", "sober_look", "--data", name, "--network", "mlp", "--seeds", "1", "--metrics", "mig"]
+    study += ["--plan", "--out", str(tmp_path / "study")]
+    assert main([*study, "--source", f"{name}={path}"]) == 0
+    assert "nothing was run" in capsys.readouterr().out
+    assert main([*study, "--source", f"{name}={path}", "--source", f"scream_dsprites={path}"]) == (
+        0 if name == "scream_dsprites" else 2
+    )
+    error = capsys.readouterr().err
+    assert ("needs a data set that is used" in error) == (name != "scream_dsprites")
+    if name != "scream_dsprites":  # its painting may also lie in the cache folder
+        assert main(study) == 2
+        assert f"source: {name} cannot be drawn and needs its file" in capsys.readouterr().err
+    assert not (tmp_path / "study").exists()
+
+
 def test_a_source_is_its_content_and_options_but_not_its_path(tmp_path):
     first, second = tmp_path / "a.bin", tmp_path / "b.bin"
     first.write_bytes(b"content")

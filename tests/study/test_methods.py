@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from jaxdis.cli import main
-from jaxdis.models import METHODS, Config, Mlp, Pca, Vae, members, train
+from jaxdis.models import METHODS, Config, Mlp, Pca, Vae, load, members, train
+from jaxdis.models.training.progress import summary
 from jaxdis.models.training.source import as_source
 from jaxdis.study import Sampling, Study, Training
 from jaxdis.study.definition import cells
@@ -15,7 +16,7 @@ from jaxdis.study.make import member_zoo
 from jaxdis.study.report.report import write_report
 from jaxdis.study.run import run
 from jaxdis.study.store import Store
-from tests.models.methods.toy import ToyGan
+from tests.models.methods.toy import ToyGan, ToyLosses
 from tests.study.tiny import mixed
 
 
@@ -76,6 +77,7 @@ def test_a_toy_method_is_trained_scored_reported_and_shown_with_its_own_losses(t
     for words in ("critic by update", "generator by update", "toy_gan pull 1"):
         assert words in page
     assert "reconstructions" not in page
+    assert summary(ToyLosses(np.array([1.0, 3.0]), np.array([4.0, 4.0]))) == "critic 2, generator 4"
     command = ["train", "--model", "toy_gan", "--model-option", "num_codes=3", "--steps", "4", "--seeds", "2"]
     assert main([*command, "--out", str(tmp_path / "zoo")]) == 0
     printed = capsys.readouterr()
@@ -91,6 +93,8 @@ def test_components_from_the_shell(tmp_path, capsys):
     assert "trained for 3 updates: 1 members" in capsys.readouterr().out
     assert main(command) == 0
     assert "already complete, 3 updates" in capsys.readouterr().out
+    method = load(tmp_path / "zoo" / "zoo.npz").config.method
+    assert (method.num_codes, method.num_images, method.passes) == (2, 300, 2)
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,7 @@ class Method(abc.ABC):
       default_steps, log_every, checkpoint_every: numbers of updates in all, per entry of the losses, and between
         checkpoints, if none are given.
       needs_labels: whether training reads factors beside images.
+      has_prior: whether codes are drawn to a standard normal distribution, which traversals rely on.
       represents: :class:`Posterior` or :class:`Slots`, which :meth:`represent` returns.
     """
 
@@ -92,6 +93,7 @@ class Method(abc.ABC):
     checkpoint_every: ClassVar[int] = 1000
     needs_labels: ClassVar[bool] = False
     represents: ClassVar[type] = Posterior
+    has_prior: ClassVar[bool] = False
 
     @abc.abstractmethod
     def begin(self, key) -> Any:

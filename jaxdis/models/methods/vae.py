@@ -104,6 +104,7 @@ class Vae(Method):
     )
     losses: ClassVar = Losses
     variants: ClassVar = OBJECTIVES
+    has_prior: ClassVar = True
 
     def __post_init__(self):
         check_fields(self)

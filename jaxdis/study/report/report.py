@@ -301,12 +301,15 @@ def _closer(study, store, member: Member, plots) -> str:
     if decodes(zoo.config.method):
         images = np.asarray(Images.of(render)(factors.values[:10], jax.random.key(0)))
         pairs = reconstructions(zoo, images)[0]
-        walked = traversals(zoo, images[:1], num_values=9)[0, 0]
+        has_prior = zoo.config.method.has_prior
+        shown = images[:1] if has_prior else images
+        walked = traversals(zoo, shown, num_values=9, relative=not has_prior)[0, 0]
+        unit = "" if has_prior else " standard deviations"
         spread = arrays["mean"].std(axis=0)
         parts += [
             "<h3>Images and what the member makes of them</h3>",
             image(plots.image_grid(pairs.transpose(1, 0, 2, 3, 4), ("image", "made")), "reconstructions"),
-            "<h3>Each code from −2 to 2</h3><p>With the standard deviation of its mean over the samples.</p>",
+            f"<h3>Each code from −2 to 2{unit}</h3><p>With the standard deviation of its mean over the samples.</p>",
             image(plots.image_grid(walked, [f"code {i} ({s:.2f})" for i, s in enumerate(spread)]), "latent traversals"),
         ]
     if DATASETS[data].scenes is None:
@@ -338,4 +341,4 @@ def _best(table, names: Sequence[str]) -> tuple[str, int]:
 
 def _name(label: dict) -> str:
     settings = ", ".join(f"{key} {value:g}" for key, value in label.items() if key not in UNSAID)
-    return f"{label['model']} {settings}"
+    return f"{label['model']} {settings}".strip()
