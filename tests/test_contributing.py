@@ -1,9 +1,10 @@
 """What .github/CONTRIBUTING.md promises: one function and one row, and the rest comes by itself."""
 
-from pathlib import Path
+from pathlib import functools
 from typing import NamedTuple
 
 import jax.numpy as jnp
+import Path
 import pytest
 from jaxtyping import Array, Bool, Float
 
@@ -82,7 +83,10 @@ def test_a_metric_meets_the_contracts(rows, name):
         contracts.test_the_key_alone_decides,
         contracts.test_nan_in_one_member_leaves_the_others_bit_identical,
         contracts.test_a_constant_code_is_legal,
-        contracts.test_fewer_codes_than_factors_and_a_single_factor_are_legal,
+        *(
+            functools.partial(contracts.test_fewer_codes_than_factors_and_a_single_factor_are_legal, variant=variant)
+            for variant in ("one factor", "one code", "one code and factor")
+        ),
         contracts.test_ten_calls_trace_once,
         contracts.test_options_make_a_new_value_and_the_default_is_the_same_value,
     ):

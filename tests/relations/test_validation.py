@@ -237,7 +237,7 @@ def test_several_values_without_validation_samples_are_refused_everywhere():
         with pytest.raises(ValueError, match="^validation: needs samples on which to choose (penalty|depth) among"):
             related(spec, validation=None)
     structure = Structure.slots(2, 2, objects=1, properties=("a", "b", "c"))
-    with pytest.raises(ValueError, match="^validation: needs samples on which to choose depth among"):
+    with pytest.raises(ValueError, match="^validation_share: needs a share on which random_forest can choose"):
         evaluate_structured(TRAIN[0][0].reshape(-1, 2, 2), TRAIN[1], structure, final=TREE)
     with pytest.raises(ValueError, match="^validation: needs a relation that reads it, got mutual_information"):
         relate(*first(TRAIN), "mutual_information", validation=first(VALIDATION))

@@ -237,13 +237,13 @@ def test_the_depth_of_the_final_forest_is_chosen_on_a_share_of_its_own():
     planted, _ = shuffled()
     codes, groups = planted.codes, 2
     chosen, deep, shallow = (
-        scores(codes, planted, groups, final=FOREST.with_options(depth=depth), validation_share=0.1)
+        scores(
+            codes, planted, groups, final=FOREST.with_options(depth=depth), validation_share=0.1, projections=["object"]
+        )
         for depth in ((1, 2, 6), 6, 1)
     )
     assert chosen["informativeness"] < deep["informativeness"] + 0.02
     assert deep["informativeness"] < shallow["informativeness"] - 0.05
-    all_held_out = scores(codes, planted, groups, final=FOREST.with_options(depth=6))
-    assert all_held_out["informativeness"] != deep["informativeness"]
     with pytest.raises(ValueError, match="validation_share: needs a share on which random_forest can choose an option"):
         scores(codes, planted, groups, final=FOREST.with_options(depth=(1, 6)))
     with pytest.raises(ValueError, match="validation_share: needs a share on which random_forest can choose an option"):
