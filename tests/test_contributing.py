@@ -1,10 +1,10 @@
 """What .github/CONTRIBUTING.md promises: one function and one row, and the rest comes by itself."""
 
-from pathlib import functools
+import functools
+from pathlib import Path
 from typing import NamedTuple
 
 import jax.numpy as jnp
-import Path
 import pytest
 from jaxtyping import Array, Bool, Float
 
