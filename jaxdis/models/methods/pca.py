@@ -69,8 +69,8 @@ class Pca(Method):
 
     Attributes:
       num_codes: number of components.
-      passes: products with the covariance; eight suffice for components to four digits where variances fall by a few
-        percent from one to the next.
+      passes: products with the covariance; eight suffice for codes to four digits where variances fall by 15 % from one
+        to the next.
       num_images: number of images; None: all of an array, 10 000 of a renderer.
       batch_size: images at a time, which changes memory and speed, and numbers by rounding alone.
     """
