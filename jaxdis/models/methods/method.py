@@ -26,7 +26,7 @@ To add a method, write a frozen dataclass that derives from :class:`Method` and 
             return accepted(error, lambda: state + hyperparameters.rate * difference, state, Losses(error))
 
         def represent(self, params, images):
-            distance = jnp.square(images - params).reshape(len(images), -1).sum(1, keepdims=True)
+            distance = jnp.square(images - params[None]).reshape(len(images), -1).sum(1, keepdims=True)
             return Posterior(distance, jnp.zeros_like(distance))
 """
 

@@ -1,8 +1,11 @@
 """What every method promises to training, for every row of METHODS and for a toy method."""
 
 import dataclasses
+import inspect
 import re
+import textwrap
 from pathlib import Path
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +14,7 @@ import pytest
 
 import jaxdis
 from jaxdis import models
+from jaxdis.models.methods import method as method_module
 from jaxdis.models.methods.method import accepted
 from tests.models.conftest import largest_difference, same
 from tests.models.methods.toy import ToyGan
@@ -47,6 +51,18 @@ def trained(method, data, count=3, steps=None, **arguments):
     some = jax.tree.map(lambda leaf: leaf[:count], (keys, hyperparameters))
     config = models.Config("squares", method=method, steps=steps or min(6, method.default_steps))
     return models.train(config, *some, labels[:count], data=data, **arguments)
+
+
+def test_the_example_of_the_documentation_trains(images):
+    text = inspect.getdoc(method_module)
+    names = {"dataclasses": dataclasses, "jnp": jnp, "NamedTuple": NamedTuple, "Array": jax.Array, **vars(models)}
+    exec(textwrap.dedent(text[text.index("    class Settings") :]), names)
+    mean_image = names["MeanImage"]()
+    config = models.Config("squares", method=mean_image, steps=200)
+    zoo = models.train(config, *models.members({"mean_image": {"rate": 0.1}}, 1, mean_image), data=images)
+    # Batches of 64 of 40 images: an average over about twenty batches.
+    np.testing.assert_allclose(zoo.params[0], images.mean(0), atol=0.1)
+    assert zoo.encode(images).mean.shape == (1, 40, 1)
 
 
 def test_every_row_is_tested():
