@@ -7,6 +7,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from jaxdis.evaluation.encoder import evaluate_encoder
     from jaxdis.evaluation.evaluate import blend_table, evaluate, relate
     from jaxdis.evaluation.results import Scores
     from jaxdis.evaluation.sensitivity import sample_curve, sweep
@@ -32,6 +33,7 @@ __all__ = [
     "__version__",
     "blend_table",
     "evaluate",
+    "evaluate_encoder",
     "evaluate_structured",
     "relate",
     "sample_curve",
@@ -58,6 +60,7 @@ ROOMS = frozenset(
 
 # Where each public name is defined; the imports above are for type checkers.
 HOMES = {
+    "jaxdis.evaluation.encoder": ("evaluate_encoder",),
     "jaxdis.evaluation.evaluate": ("blend_table", "evaluate", "relate"),
     "jaxdis.evaluation.results": ("Scores",),
     "jaxdis.evaluation.sensitivity": ("sample_curve", "sweep"),

@@ -50,12 +50,15 @@ def rank_map(matrix: np.ndarray, names: Sequence[str]) -> bytes:
 
 
 def scores_by_strength(
-    table: Mapping[str, np.ndarray], strength: np.ndarray, names: Sequence[str], columns: int = 4
+    table: Mapping[str, np.ndarray], strength: np.ndarray, names: Sequence[str], columns: int = 4, *, titles=None
 ) -> bytes:
-    """For each metric, every member's score against the strength of its model, by rank of strength."""
+    """For each metric, every member's score against the strength of its model, by rank of strength.
+
+    ``titles`` of the panels are the names if None.
+    """
     models = list(dict.fromkeys(table["model"]))
     figure, grid = _grid(len(names), columns, 2.6, 2.2)
-    for axes, name in zip(grid, names, strict=False):
+    for axes, name, title in zip(grid, names, titles or names, strict=False):
         for model, mark in zip(models, _MARKS * 9, strict=False):
             mine = table["model"] == model
             levels = np.unique(strength[mine])
@@ -68,25 +71,28 @@ def scores_by_strength(
             )
             if len(means):
                 axes.plot(range(len(levels)), means, color=axes.lines[-1].get_color(), lw=1)
-        axes.set_title(_text(name))
+        axes.set_title(_text(title))
         axes.set_xticks([])
     grid[0].legend(frameon=False, fontsize=7)
     figure.supxlabel("strength of each model, weakest to strongest", fontsize=9)
     return _png(figure)
 
 
-def violins(table: Mapping[str, np.ndarray], names: Sequence[str], columns: int = 4) -> bytes:
-    """For each metric, the spread of its scores over the members of each model, with medians."""
+def violins(table: Mapping[str, np.ndarray], names: Sequence[str], columns: int = 4, *, titles=None) -> bytes:
+    """For each metric, the spread of its scores over the members of each model, with medians.
+
+    ``titles`` of the panels are the names if None.
+    """
     models = list(dict.fromkeys(table["model"]))
     figure, grid = _grid(len(names), columns, 2.6, 2.2)
-    for axes, name in zip(grid, names, strict=False):
+    for axes, name, title in zip(grid, names, titles or names, strict=False):
         groups = [table[name][(table["model"] == one) & np.isfinite(table[name])] for one in models]
         for place, scores in enumerate(groups):
             if len(scores) > 1 and np.ptp(scores) > 0:
                 axes.violinplot(scores, [place], showmedians=True, widths=0.8)
             else:
                 axes.plot([place] * len(scores), scores, "k_")
-        axes.set_title(_text(name))
+        axes.set_title(_text(title))
         axes.set_xticks(range(len(models)), _texts(models), rotation=30, ha="right", fontsize=7)
     return _png(figure)
 

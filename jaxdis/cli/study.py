@@ -12,18 +12,18 @@ from jaxdis.cli import terminal
 
 @dataclasses.dataclass(frozen=True)
 class Quickstart:
-    """Run the whole pipeline in minutes: render dSprites, train a small zoo, score it and write an HTML report.
+    """Run the whole pipeline in minutes: draw images, train a small zoo, score it and write an HTML report.
 
     Running the same command again resumes it.
     """
 
     out: Path = Path("jaxdis-quickstart")
     """The study's folder, for its results, results.csv and report.html."""
-    seeds: int = 2
+    seeds: int = 3
     """Number of seeds per objective and regularization strength."""
-    steps: int = 1500
+    steps: int = 3000
     """Number of updates of each member."""
-    data: tuple[str, ...] = ("dsprites",)
+    data: tuple[str, ...] = ("hearts",)
     """Names of `jaxdis list data`."""
     source: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     """NAME=PATH: the official file of a data set that is read from one. May be repeated."""

@@ -9,6 +9,8 @@ import numpy as np
 from jaxdis.data import lattice, multi_sprites, sprite_variants, sprites, standins
 from jaxdis.data.factors import FactorSpace
 from jaxdis.data.gather import Gather, HiddenGather, HostGather
+from jaxdis.data.hearts import SPACE as HEARTS_SPACE
+from jaxdis.data.hearts import draw as draw_hearts
 from jaxdis.data.render import Render, checked_dtype
 from jaxdis.data.shapes3d import LAYERS_NAME, LAYERS_SHAPE, build_layers, draw_layered, draw_traced
 from jaxdis.data.shapes3d import SPACE as SHAPES3D_SPACE
@@ -29,6 +31,15 @@ def dsprites(source: str | Path | None = None, *, cached: bool = False, dtype="f
       dtype: "float32" in [0, 1] or "uint8" in 0…255.
     """
     return _of_sprites(sprites.draw, sprites.SPACE, 1, False, source, cached, dtype)
+
+
+@checked
+def hearts(*, dtype="float32") -> Pair:
+    """Upright hearts of dSprites at half the resolution, [32, 32, 1]: scale, x and y vary, in 3,072 images.
+
+    ``dtype`` as for :func:`dsprites`.
+    """
+    return HEARTS_SPACE, Render((), draw_hearts, HEARTS_SPACE.sizes, (32, 32, 1), checked_dtype(dtype))
 
 
 @checked

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from jaxdis.data import catalog, multi_sprites, sprites, standins
 from jaxdis.data.factors import FactorSpace
 from jaxdis.data.files import cars3d, mpi3d, smallnorb
+from jaxdis.data.hearts import SPACE as HEARTS_SPACE
 from jaxdis.data.scenes import Scenes
 from jaxdis.data.shapes3d import SPACE as SHAPES3D_SPACE
 from jaxdis.data.source import DataSource
@@ -88,6 +89,17 @@ DATASETS: dict[str, DataSet] = {
         _DSPRITES_FILES,
         f"{_DSPRITES}; {_OWN_RENDERER}",
         catalog.dsprites,
+        references=("matthey2017",),
+    ),
+    "hearts": DataSet(
+        "Hearts",
+        "upright hearts of dSprites, 32 × 32: models train in seconds",
+        HEARTS_SPACE,
+        (32, 32, 1),
+        True,
+        "",
+        f"made for jaxdis from sprites of {_DSPRITES}; {_OWN_RENDERER}",
+        catalog.hearts,
         references=("matthey2017",),
     ),
     "color_dsprites": DataSet(

@@ -4,9 +4,10 @@ Images are rendered, encoded and discarded in chunks: only votes, features and t
 members of a zoo read the same images. Wrap a call in ``jax.jit`` (``space``, ``render`` and the numbers are static) to
 compile once for many encoders of a kind, such as :class:`jaxdis.models.evidence.Encoder`.
 
-An encoder is a pure function from images ``[n, h, w, c]`` to codes ``[n, d]``, or ``[m, n, d]`` for a zoo of ``m``
-members; every field of a result then has a leading ``m``. A renderer is a pure function from factors ``[n, k]`` to
-images, or from factors and a key; its noise then follows from the key of the call.
+An encoder is a function from images ``[n, h, w, c]`` to codes ``[n, d]``, or ``[m, n, d]`` for a zoo of ``m`` members;
+every field of a result then has a leading ``m``. One that JAX cannot trace, such as a module of torch, is called on the
+host with NumPy arrays, chunk by chunk; such a call cannot be jitted. A renderer is a pure function from factors
+``[n, k]`` to images, or from factors and a key; its noise then follows from the key of the call.
 """
 
 from collections.abc import Callable
@@ -32,6 +33,8 @@ from jaxdis.typing import Array
 
 # Images rendered and encoded at one time: 256 of 64 × 64 × 3 floats are 12 MB.
 IMAGES = 256
+# On the host, where every chunk is a call: 2,048 are 100 MB.
+IMAGES_ON_HOST = 2048
 
 
 def factor_vae(
@@ -55,7 +58,7 @@ def factor_vae(
     Reference: Kim & Mnih 2018, §4; Locatello et al. 2020, §4.2.2.
     """
     base_key, factor_key, batch_key = jax.random.split(key, 3)
-    look = _Looking(encode, render)
+    look = _Looking(encode, render, space)
     base = look.at_many(space.sample(base_key, num_variance), noise_key(base_key))
     centered = base - base[:, :1]
     spread = jnp.var(centered, axis=1, ddof=1)
@@ -67,7 +70,7 @@ def factor_vae(
         codes = look.at(cells, noise_key(chunk[0][0])) - base[:, None, :1]
         return jax.vmap(least_moved)(codes, spread, competes), jnp.isfinite(codes).all(axis=(1, 2, 3))
 
-    vote, finite = _by_chunks(votes, (jax.random.split(batch_key, len(factor)), factor), batch)
+    vote, finite = look.by_chunks(votes, (jax.random.split(batch_key, len(factor)), factor), batch)
     usable = finite.all(axis=1) & jnp.isfinite(base).all(axis=(1, 2)) & (len(_free(space)) > 1)
     judge = jax.vmap(
         lambda vote, competes, finite: judge_votes(vote, factor, competes, finite, len(space.sizes), num_train)
@@ -94,7 +97,7 @@ def beta_vae(
     Reference: Higgins et al. 2017, §3; Locatello et al. 2020, §4.2.1.
     """
     factor_key, batch_key = jax.random.split(key)
-    look = _Looking(encode, render)
+    look = _Looking(encode, render, space)
     factor = _held(factor_key, space, num_train + num_eval)
 
     def features(chunk):
@@ -103,7 +106,7 @@ def beta_vae(
         distance = jax.vmap(mean_distance)(look.at(left, left_key), look.at(right, right_key))
         return distance, jnp.isfinite(distance).all(axis=(1, 2))
 
-    feature, finite = _by_chunks(features, (jax.random.split(batch_key, len(factor)), factor), 2 * batch)
+    feature, finite = look.by_chunks(features, (jax.random.split(batch_key, len(factor)), factor), 2 * batch)
     usable = finite.all(axis=1) & (len(_free(space)) > 1)
     feature = jnp.nan_to_num(feature) * _masked(jnp.ones(feature[:, 0].shape, bool), active)[:, None].astype(
         jnp.float32
@@ -135,7 +138,7 @@ def irs(
     Reference: Suter et al. 2019, §4; Locatello et al. 2020, §4.2.7.
     """
     base_key, given_key = jax.random.split(key)
-    look = _Looking(encode, render)
+    look = _Looking(encode, render, space)
     base = look.at_many(space.sample(base_key, num_samples), noise_key(base_key))
     shown = _masked(jnp.ones(base[:, 0].shape, bool), active)
     finite = jnp.isfinite(base).all(axis=1)
@@ -157,7 +160,7 @@ def irs(
 
         values = jnp.arange(size, dtype=jnp.int32) if size else middles(space.values[j], factor_bins)
         keys = jax.random.split(jax.random.fold_in(given_key, j), len(values))
-        moved, sound = jax.lax.map(given, (keys, values))
+        moved, sound = look.map(given, (keys, values))
         columns.append(moved.mean(axis=0))
         finite = finite & sound.all(axis=0)
     varies = jnp.asarray(np.isin(np.arange(len(space.sizes)), _free(space)))
@@ -168,11 +171,16 @@ def irs(
 class _Looking:
     """An encoder applied to rendered images: factors ``[…, k]`` to codes ``[m, …, d]``, one member or many."""
 
-    def __init__(self, encode: Callable, render: Callable):
+    def __init__(self, encode: Callable, render: Callable, space: FactorSpace):
         self._encode, self._images, self._single = encode, Images.of(render), False
+        self._on_host = not traceable(encode, self._images, space)
 
     def at(self, cells: Num[Array, "... k"], key: PRNGKeyArray) -> Float[Array, "m ... d"]:
-        codes = self._encode(self._images(cells.reshape(-1, cells.shape[-1]), key))
+        rows = cells.reshape(-1, cells.shape[-1])
+        if self._on_host:
+            codes = jnp.asarray(self._encode(np.asarray(drawn(self._images, rows, key))))
+        else:
+            codes = self._encode(self._images(rows, key))
         self._single = codes.ndim == 2
         codes = codes[None] if self._single else codes
         return codes.reshape(codes.shape[0], *cells.shape[:-1], codes.shape[-1])
@@ -180,27 +188,48 @@ class _Looking:
     def at_many(self, cells: Num[Array, "n k"], key: PRNGKeyArray) -> Float[Array, "m n d"]:
         """In chunks of images."""
         keys = jax.random.split(key, len(cells))
-        return _by_chunks(lambda part: (self.at(part[0], part[1][0]),), (cells, keys), 1)[0]
+        return self.by_chunks(lambda part: (self.at(part[0], part[1][0]),), (cells, keys), 1)[0]
+
+    def map(self, function: Callable, inputs: tuple):
+        """``function`` of every entry: one program, or a call each on the host."""
+        if not self._on_host:
+            return jax.lax.map(function, inputs)
+        rows = [function(jax.tree.map(lambda leaf, i=i: leaf[i], inputs)) for i in range(inputs[0].shape[0])]
+        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *rows)
+
+    def by_chunks(self, function: Callable, inputs: tuple, images_each: int) -> tuple:
+        """``function`` of inputs ``[c, …]`` in chunks of images.
+
+        Outputs ``[m, c, …]`` are concatenated; those without ``c`` get one entry per chunk.
+        """
+        count = inputs[0].shape[0]
+        most = max(1, (IMAGES_ON_HOST if self._on_host else IMAGES) // images_each)
+        chunk = max(size for size in range(1, min(most, count) + 1) if count % size == 0)
+        cut = tuple(leaf.reshape(count // chunk, chunk, *leaf.shape[1:]) for leaf in inputs)
+        joined = []
+        for leaf in self.map(function, cut):
+            leaf = jnp.moveaxis(leaf, 0, 1)  # [m, chunks, …]
+            joined.append(leaf if leaf.ndim == 2 else leaf.reshape(leaf.shape[0], count, *leaf.shape[3:]))
+        return tuple(joined)
 
     def as_given(self, result):
         """Without the axis of members for an encoder that has none."""
         return jax.tree.map(lambda leaf: leaf[0], result) if self._single else result
 
 
-def _by_chunks(function: Callable, inputs: tuple, images_each: int) -> tuple:
-    """``function`` of inputs ``[c, …]`` in chunks of ``IMAGES`` images.
+def traceable(encode: Callable, images: Images, space: FactorSpace) -> bool:
+    """Whether an encoder is made of JAX's operations alone, so that it may run inside a program."""
+    rows = jax.ShapeDtypeStruct((2, space.num_factors), np.float32 if space.continuous else np.int32)
+    key = jax.eval_shape(lambda: jax.random.key(0))
+    pictures = jax.eval_shape(images, rows, key)
+    try:
+        jax.eval_shape(encode, pictures)
+    except Exception:  # whatever its operations make of an abstract array
+        return False
+    return True
 
-    Outputs ``[m, c, …]`` are concatenated; those without ``c`` get one entry per chunk.
-    """
-    count = inputs[0].shape[0]
-    most = max(1, IMAGES // images_each)
-    chunk = max(size for size in range(1, min(most, count) + 1) if count % size == 0)
-    cut = tuple(leaf.reshape(count // chunk, chunk, *leaf.shape[1:]) for leaf in inputs)
-    joined = []
-    for leaf in jax.lax.map(function, cut):
-        leaf = jnp.moveaxis(leaf, 0, 1)  # [m, chunks, …]
-        joined.append(leaf if leaf.ndim == 2 else leaf.reshape(leaf.shape[0], count, *leaf.shape[3:]))
-    return tuple(joined)
+
+drawn = jax.jit(lambda images, rows, key: images(rows, key))
 
 
 def _held(key, space: FactorSpace, count: int) -> Int[Array, " t"]:

@@ -8,7 +8,10 @@ import numpy as np
 
 _STYLE = """
 body{font:16px/1.5 system-ui,sans-serif;margin:0 auto;max-width:62rem;padding:1rem;color:#1a1a1a}
-h1{line-height:1.2}h2{margin-top:2.5rem;border-top:1px solid #ddd;padding-top:1rem}
+h1{line-height:1.2}a{color:#14507a}dt{font-weight:600;margin-top:.6rem}dd{margin:0}
+.side{display:flex;flex-wrap:wrap;gap:1rem;align-items:start}.side>*{margin:0;flex:1 1 18rem}
+details{margin:.6rem 0}summary{cursor:pointer;font-weight:600}
+h2{margin-top:2.5rem;border-top:1px solid #ddd;padding-top:1rem}
 img{max-width:100%;height:auto}.wide{overflow-x:auto}
 table{border-collapse:collapse;font-size:.85rem;font-variant-numeric:tabular-nums}
 th,td{padding:.25rem .6rem;border-bottom:1px solid #e5e5e5;text-align:right;white-space:nowrap}
@@ -26,29 +29,37 @@ return sign*(isNaN(x)||isNaN(y)?y.localeCompare(x):y-x)}).forEach(row=>body.appe
 """
 
 
-def page(title: str, sections: Sequence[tuple[str, str]]) -> str:
-    """A whole document from sections of (heading, HTML), with a table of contents; names are escaped."""
+class Html(str):
+    """Text that is HTML already."""
+
+
+def page(title: str, sections: Sequence[tuple[str, str]], opening: str = "") -> str:
+    """A whole document from sections of (heading, HTML), with a table of contents after its opening; names are
+    escaped."""
     links = "".join(f'<li><a href="#s{i}">{html.escape(name)}</a></li>' for i, (name, _) in enumerate(sections))
     bodies = "".join(f'<h2 id="s{i}">{html.escape(name)}</h2>{body}' for i, (name, body) in enumerate(sections))
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         f"<title>{html.escape(title)}</title><style>{_STYLE}</style><h1>{html.escape(title)}</h1>"
+        f"{opening}"
         f'<nav><ul>{links}</ul></nav><p>All numbers: <a href="results.csv">results.csv</a>, a row for each member.</p>'
         f"{bodies}"
         f"<script>{_SORT}</script></html>\n"
     )
 
 
-def table(names: Sequence[str], columns: Mapping[str, np.ndarray]) -> str:
+def table(names: Sequence[str], columns: Mapping[str, Sequence | np.ndarray]) -> str:
     """Columns as a table that is sorted by clicking a head; all text is escaped."""
-    head = "".join(f"<th>{html.escape(str(name))}</th>" for name in names)
+    head = "".join(f"<th>{_cell(name)}</th>" for name in names)
     rows = zip(*(columns[name] for name in names), strict=True)
     body = "".join("<tr>" + "".join(f"<td>{_cell(value)}</td>" for value in row) + "</tr>" for row in rows)
     return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 def _cell(value) -> str:
+    if isinstance(value, Html):
+        return value
     if isinstance(value, float | np.floating):
         return "" if np.isnan(value) else f"{value:.4g}"
     return html.escape(str(value))
@@ -58,3 +69,13 @@ def image(png: bytes, alt: str) -> str:
     """A picture, inlined."""
     source = f"data:image/png;base64,{base64.b64encode(png).decode()}"
     return f'<p class="wide"><img alt="{html.escape(alt)}" src="{source}"></p>'
+
+
+def side_by_side(*parts: str) -> str:
+    """Parts in one row, or below one another where the window is narrow."""
+    return f'<div class="side">{"".join(parts)}</div>'
+
+
+def folded(title: str, body: str) -> str:
+    """A part that opens on a click."""
+    return f"<details><summary>{html.escape(title)}</summary>{body}</details>"

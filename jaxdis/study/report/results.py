@@ -41,6 +41,12 @@ def strengths(table: Table, variants: Mapping[str, Variant]) -> np.ndarray:
     return np.array([float(table[setting][row]) if setting in table else 0.0 for row, setting in enumerate(swept)])
 
 
+def varies(column: np.ndarray) -> bool:
+    """Whether at least two numbers are defined and differ."""
+    known = column[np.isfinite(column)]
+    return len(known) > 1 and bool(np.ptp(known) > 0)
+
+
 def _between(scores: np.ndarray, groups: np.ndarray) -> float:
     known = np.isfinite(scores)
     scores, groups = scores[known], groups[known]

@@ -5,6 +5,7 @@ import html
 import jax
 import numpy as np
 
+from jaxdis import plots
 from jaxdis.models.images import Images
 from jaxdis.study.definition import Member, Study
 from jaxdis.study.make import scenes_of
@@ -15,7 +16,7 @@ from jaxdis.study.store import Store
 _SHOWN = 10
 
 
-def closer(study: Study, store: Store, member: Member, plots) -> str:
+def closer(study: Study, store: Store, member: Member) -> str:
     """Scenes, the slot of each pixel, and which objects the slots hold."""
     arrays = store.arrays("encode", member.encode)
     drawn, render = scenes_of(study.trainings[member.training], study.sampling)

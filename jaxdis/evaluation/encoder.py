@@ -1,0 +1,197 @@
+"""Scores of an encoder: images are drawn from a data set and encoded, and interventions are real."""
+
+import contextlib
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxdis.arrays import as_numpy
+from jaxdis.data import DATASETS, DataSource, FactorSpace
+from jaxdis.evaluation.evaluate import evaluate
+from jaxdis.evaluation.inputs import look_up, plan_of
+from jaxdis.evaluation.results import Scores
+from jaxdis.metrics import METRICS, Metric
+from jaxdis.metrics.interventions import simulated
+from jaxdis.metrics.metric import metric_seed
+from jaxdis.models.evidence import Encoder
+from jaxdis.models.images import Images
+from jaxdis.models.zoo import Zoo
+from jaxdis.options import BatchSize, Count, checked_key, checked_value, shown
+from jaxdis.typing import Factors
+
+# Metrics that change a factor and encode again, by the function of their row in METRICS.
+INTERVENTIONS = {METRICS[name].source.function: getattr(simulated, name) for name in ("factor_vae", "beta_vae", "irs")}
+# Folded into the key: each role is drawn independently of the others.
+_TEST, _INTERVENTION = 1, 2
+
+
+class _Drawn(NamedTuple):
+    codes: np.ndarray
+    factors: Factors
+
+
+def evaluate_encoder(
+    encode,
+    data,
+    metrics: str | Sequence | Mapping = "all",
+    key: jax.Array | None = None,
+    *,
+    source=None,
+    samples: Count = 10_000,
+    test_samples: Count = 5_000,
+    batch: BatchSize = 256,
+    progress: Callable[[int, int], None] | bool = False,
+    **arguments,
+) -> Scores:
+    """Score an encoder on a data set: draw images, encode them, and evaluate the codes.
+
+    FactorVAE, BetaVAE and IRS hold a factor, draw the others anew, and encode what they have drawn, as in their papers;
+    :func:`evaluate`, which has only samples, resamples these instead.
+
+    Args:
+      encode: a function from images ``[n, h, w, c]`` to codes ``[n, d]`` (usually posterior means), of any library; or
+        several with equally many codes, which are scored as members; or a trained zoo. Images are float32 in [0, 1],
+        JAX arrays for a function that JAX can trace, else NumPy arrays. With torch:
+        ``lambda images: model(torch.from_numpy(images).permute(0, 3, 1, 2)).detach()``.
+      data: name of a data set of ``jaxdis.data.DATASETS``, or a pair ``(space, render)``.
+      metrics: as in :func:`evaluate`.
+      key: typed PRNG key of samples, interventions and metrics; ``jax.random.key(0)`` when None.
+      source: path of the data set's official file, for one that is read from it.
+      samples, test_samples: number of samples on which metrics are computed and learners trained, and of others on
+        which these are evaluated.
+      batch: images encoded at once.
+      progress: called with the number of encoded samples and of all samples; True draws a bar.
+      arguments: further arguments of :func:`evaluate`, such as ``bootstrap`` (which leaves interventions out).
+
+    Returns:
+      :class:`Scores`: numbers ``[]``, or ``[m]`` for several members.
+
+    Raises:
+      ValueError: for codes that are not ``[n, d]``, naming the shapes of images and codes, and as :func:`evaluate`.
+    """
+    checked_value("samples", Count, samples)
+    key, plan = checked_key(key), dict(plan_of(metrics))
+    space, render = _opened(data, source)
+    encoders, single = _encoders(encode)
+    images = Images.of(render)
+    look = functools.partial(_encoded, encoders, images, space, batch=batch)
+    with _reported(progress, samples + test_samples) as tell:
+        seen = look(key, samples, tell=tell)
+        test = look(jax.random.fold_in(key, _TEST), test_samples, tell=lambda done: tell(samples + done))
+    moved = {name: metric for name, metric in plan.items() if metric.source.function in INTERVENTIONS}
+    still = {name: metric for name, metric in plan.items() if name not in moved}
+    codes, held_out = (drawn.codes[0] if single else drawn.codes for drawn in (seen, test))
+    found = [evaluate(codes, seen.factors, still, key, test=(held_out, test.factors), **arguments)] if still else []
+    joint = _jointly(encoders, images, space)
+    for name, metric in moved.items():
+        found.append(_intervened(name, metric, joint, space, render, jax.random.fold_in(key, _INTERVENTION), single))
+    return _in_order(plan, found, seen.factors.names)
+
+
+def _opened(data, source) -> tuple[FactorSpace, Callable]:
+    if isinstance(data, str):
+        row = look_up(data, DATASETS, "data set")
+        return row.open(data, None if source is None else DataSource.of(source))
+    if source is not None:
+        raise ValueError("source: goes with the name of a data set, got it beside a pair (space, render)")
+    if not isinstance(data, tuple | list) or len(data) != 2 or not isinstance(data[0], FactorSpace):
+        raise ValueError(f"data: needs the name of a data set or a pair (space, render), got {shown(data)}")
+    return tuple(data)
+
+
+def _encoders(encode) -> tuple[list[Callable], bool]:
+    """The encoders of all members, and whether there is one member; a zoo is one encoder of many members."""
+    if isinstance(encode, Zoo):
+        return [Encoder.of(encode)], False
+    several = isinstance(encode, Sequence)
+    encoders = list(encode) if several else [encode]
+    if not encoders or not all(callable(each) for each in encoders):
+        raise ValueError(f"encode: needs a function of images, several of them, or a zoo, got {shown(encode)}")
+    return encoders, not several
+
+
+def _encoded(encoders, images: Images, space: FactorSpace, key, count: int, *, batch: int, tell) -> _Drawn:
+    """Codes ``[m, n, d]`` of samples drawn with a key, batch by batch."""
+    rows = space.sample(key, count)
+    seen = _jointly(encoders, images, space)
+    parts = []
+    for start in range(0, count, batch):
+        some = rows[start : start + batch]
+        drawn = simulated.drawn(images, some, jax.random.fold_in(key, start))
+        parts.append(as_numpy(seen(drawn), "codes"))
+        tell(start + len(some))
+    return _Drawn(np.concatenate(parts, axis=1), space.wrap(rows))
+
+
+def _jointly(encoders: Sequence[Callable], images: Images, space: FactorSpace) -> Callable:
+    """One encoder of all members, ``[n, h, w, c] → [m, n, d]``, compiled if JAX can trace every member."""
+    traced = all(simulated.traceable(encode, images, space) for encode in encoders)
+
+    def joint(drawn):
+        found = [_checked(encode(drawn if traced else np.asarray(drawn)), drawn, traced) for encode in encoders]
+        if len({codes.shape[-1] for codes in found}) > 1:
+            counts = ", ".join(str(codes.shape[-1]) for codes in found)
+            raise ValueError(f"encode: needs members with equally many codes, got {counts}")
+        return (jnp if traced else np).concatenate(found)
+
+    return jax.jit(joint) if traced else joint
+
+
+def _checked(codes, drawn, traced: bool):
+    """Codes ``[m, n, d]``."""
+    codes = codes if traced else as_numpy(codes, "codes")
+    if getattr(codes, "ndim", 0) not in (2, 3) or codes.shape[-2] != drawn.shape[0]:
+        got = getattr(codes, "shape", shown(codes))
+        raise ValueError(
+            f"encode: needs codes [{drawn.shape[0]}, d] of images of shape {tuple(drawn.shape)}, got {got}"
+        )
+    codes = codes.reshape(-1, *codes.shape[-2:])
+    return codes.astype(np.float32)
+
+
+def _intervened(name: str, metric: Metric, joint, space, render, key, single: bool) -> Scores:
+    """One metric by interventions in the simulator."""
+    judge = INTERVENTIONS[metric.source.function]
+    known = inspect.signature(judge).parameters
+    options = {o: value for o, value in metric.all_options.items() if o in known and value is not None}
+    judged = functools.partial(judge, space=space, render=render, **options)
+    result = judged(jax.random.fold_in(key, metric_seed(metric.source.name)), encode=joint)
+    columns, parts = {}, {}
+    for field, values in result._asdict().items():
+        values = np.asarray(values)[0] if single else np.asarray(values)
+        column = name if field == "score" else f"{name}.{field}"
+        (columns if values.ndim == (0 if single else 1) else parts)[column] = values
+    return Scores(columns, parts)
+
+
+def _in_order(plan: Mapping[str, Metric], found: Sequence[Scores], factor_names) -> Scores:
+    """One table, whose columns come in the order of the metrics."""
+    joined = {field: {} for field in ("columns", "parts", "replicates")}
+    for name in plan:
+        for scores in found:
+            for field, into in joined.items():
+                into |= {column: v for column, v in getattr(scores, field).items() if _owner(column, plan) == name}
+    return Scores(factor_names=factor_names, **joined)
+
+
+def _owner(column: str, plan: Mapping[str, Metric]) -> str:
+    return max((name for name in plan if column == name or column.startswith(f"{name}.")), key=len)
+
+
+@contextlib.contextmanager
+def _reported(progress, total: int):
+    """A function of the number of encoded samples: the user's own, a bar, or nothing."""
+    if callable(progress):
+        yield lambda done: progress(done, total)
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = TextColumn("encoding"), BarColumn(), MofNCompleteColumn(), TextColumn("samples"), TimeRemainingColumn()
+    with Progress(*columns, disable=progress is not True) as bar:
+        task = bar.add_task("encoding", total=total)
+        yield lambda done: bar.update(task, completed=done)

@@ -1,0 +1,242 @@
+"""The sections of a report: each takes the scores on one data set, or on all, and returns HTML; "" to be left out."""
+
+import html
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from jaxdis import plots
+from jaxdis.metrics.metric import ASPECTS
+from jaxdis.study.definition import metric_of
+from jaxdis.study.report import results
+from jaxdis.study.report.correlation import fisher_comparison, over_seeds, pearson, rank_correlation
+from jaxdis.study.report.glossary import link_to_metric
+from jaxdis.study.report.page import Html, folded, image, table
+from jaxdis.study.report.subject import Subject
+from jaxdis.study.report.transfer import across_data, transfer
+
+# An interval needs at least this many seeds.
+FEWEST_SEEDS = 3
+# Panels of one figure.
+MOST_PANELS = 12
+# Metrics in one table of correlations that is not folded away.
+MOST_ROWS = 12
+
+
+def by_data(section: Callable[[Subject], str], subject: Subject) -> str:
+    """The section for every data set, under its name if there are several."""
+    parts = [(name, section(mine)) for name, mine in subject.each()]
+    if len(parts) == 1:
+        return parts[0][1]
+    return "".join(f"<h3>{html.escape(name)}</h3>{body}" for name, body in parts if body)
+
+
+def scores(subject: Subject) -> str:
+    """Scores against strength and by model: the headline columns, and the others folded away by what they measure."""
+    first = list(subject.headlines().values()) or list(subject.names[:MOST_PANELS])
+    others: dict[str, list[str]] = {}
+    for name in subject.names:
+        if name not in first:
+            others.setdefault(_family(subject, name), []).append(name)
+    text = (
+        f"<p>{len(subject)} members, each scored on {subject.study.sampling.in_words()}. Each point is a member; lines"
+        " join the means of each strength, from weakest to strongest within each model.</p>"
+    )
+    rest = "".join(folded(f"{family} ({len(names)})", _panels(subject, names)) for family, names in others.items())
+    means = folded("Means by model", _means(subject))
+    return text + _panels(subject, first) + rest + means
+
+
+def _family(subject: Subject, name: str) -> str:
+    aspect = subject.aspect_of(name)
+    return f"Other scores of {aspect}" if aspect in ASPECTS else "Scores of several aspects, or without a claim"
+
+
+def _panels(subject: Subject, names: Sequence[str]) -> str:
+    """Scores against strength, and violins by model where a model has many members."""
+    table_of = {**subject.table, "model": np.array(subject.models)}
+    many = max(subject.models.count(model) for model in set(subject.models)) > FEWEST_SEEDS
+    parts = []
+    for start in range(0, len(names), MOST_PANELS):
+        some = names[start : start + MOST_PANELS]
+        titles = [subject.titles[name] for name in some]
+        parts.append(
+            image(plots.scores_by_strength(table_of, subject.strength, some, titles=titles), "scores against strength")
+        )
+        if many:
+            parts.append(image(plots.violins(table_of, some, titles=titles), "spread of scores by model"))
+    return "".join(parts)
+
+
+def _means(subject: Subject) -> str:
+    """Metrics × models; each entry is a mean and its bootstrap interval over seeds."""
+    rows = {"metric": _links(subject, subject.names)}
+    several = len(np.unique(subject.table["seed"])) >= FEWEST_SEEDS
+    for model in dict.fromkeys(subject.models):
+        mine = subject.rows(np.array(subject.models) == model).table
+        rows[model] = [_mean(mine, name, several) for name in subject.names]
+    return "<p>With 95 % intervals over seeds where there are three.</p>" + table(list(rows), rows)
+
+
+def _mean(rows: Mapping, name: str, several: bool) -> str:
+    if not np.isfinite(rows[name]).any():
+        return ""
+    if not several:
+        return f"{np.nanmean(rows[name]):.4g}"
+    found = over_seeds(rows, lambda some: known_mean(some[name]), replicates=200)
+    return f"{found.value:.3g} [{found.low:.3g}, {found.high:.3g}]"
+
+
+def known_mean(column: np.ndarray) -> float:
+    return float(np.nanmean(column)) if np.isfinite(column).any() else float("nan")
+
+
+def agreement(subject: Subject) -> str:
+    """Rank correlation between metrics."""
+    names = subject.varying()
+    if len(names) < 2 or len(subject) < 3:
+        return ""
+    text = f"<p>Spearman rank correlation of metrics over {len(subject)} members, in hundredths.</p>"
+    chosen = list(subject.headlines().values())
+    first = [*chosen, *(name for name in names if name not in chosen and name == metric_of(subject.study, name))]
+    first = [name for name in first if name in names][:MOST_ROWS]
+    first = first if len(first) > 1 else names[:MOST_ROWS]
+    short = _rank_map(subject, first)
+    return text + short + (folded("All metrics", _rank_map(subject, names)) if len(names) > len(first) else "")
+
+
+def _rank_map(subject: Subject, names: Sequence[str]) -> str:
+    matrix = rank_correlation(subject.table, names)
+    return image(plots.rank_map(matrix, [subject.titles[name] for name in names]), "rank correlations of metrics")
+
+
+def unsupervised(subject: Subject) -> str:
+    """Rank correlation with quantities that need no labels: final losses and the scores of the codes alone."""
+    losses = [n for n in subject.table if n.startswith("final_") and results.varies(subject.table[n])]
+    alone = {n for n, metric in subject.study.metrics if metric.about is not None and not metric.about.reads_factors}
+    others = [*losses, *(name for name in subject.varying() if metric_of(subject.study, name) in alone)]
+    supervised = [name for name in subject.varying() if name not in others]
+    if not others or not supervised:
+        return ""
+    text = "<p>Spearman rank correlation with losses at the end of training and with scores of the codes alone.</p>"
+    return text + _correlations(subject, supervised, others)
+
+
+def _correlations(subject: Subject, names: Sequence[str], others: Sequence[str]) -> str:
+    matrix = rank_correlation(subject.table, names, others)
+    heads = [subject.titles.get(name, name.removeprefix("final_").replace("_", " ")) for name in others]
+    columns = {"metric": _links(subject, names), **dict(zip(heads, matrix.T, strict=True))}
+    return table(list(columns), columns)
+
+
+def downstream(subject: Subject) -> str:
+    """Rank correlation of metrics with the accuracy of classifiers on the codes, and with their sample efficiency."""
+    tasks = [name for name in subject.names if metric_of(subject.study, name).startswith("downstream")]
+    metrics = [name for name in subject.names if name not in tasks]
+    if not tasks or not metrics:
+        return ""
+    sizes = ", ".join(f"{size:,}" for size in _curve_sizes(subject, {metric_of(subject.study, n) for n in tasks}))
+    trained = f", trained on {sizes} samples" if sizes else ""
+    text = f"<p>Spearman rank correlation over members with classifiers of the codes{trained}.</p>"
+    return text + _correlations(subject, metrics, tasks)
+
+
+def _curve_sizes(subject: Subject, tasks: set[str]) -> list[int]:
+    """Training samples at the points of learning curves: as requested, but no more than there are."""
+    described = [
+        metric.describe().get("metric", {}).get("options", {})
+        for name, metric in subject.study.metrics
+        if name in tasks
+    ]
+    most = subject.study.sampling.train
+    return sorted({min(size, most) for options in described for size in options.get("sizes", ())})
+
+
+def explained(subject: Subject) -> str:
+    """How much of the scores' variance the settings explain."""
+    names = subject.varying()
+    if not names or len(set(subject.settings)) < 2:
+        return ""
+    shares = [results.variance_explained(subject.table, name, subject.strength) for name in names]
+    columns = {
+        "metric": _links(subject, names),
+        "model": [share.model for share in shares],
+        "model × strength": [share.model_and_strength for share in shares],
+    }
+    text = (
+        "<p>Share of each score's variance over members that the model explains, and the model with its strength; the"
+        " rest is the seed's.</p>"
+    )
+    return text + table(list(columns), columns)
+
+
+def carried(subject: Subject) -> str:
+    """Transfer of settings between seeds, metrics and data sets: the one section that looks at all data sets."""
+    study = subject.study
+    upward = [
+        name
+        for name in subject.names
+        if not subject.lower_is_better(name)
+        and not name.endswith(".informativeness" * study.has_slots)
+        and np.isfinite(subject.table[name]).any()
+    ]
+    if len(np.unique(subject.table["seed"])) < 2 or len(set(subject.settings)) < 2 or not upward:
+        return ""
+    shares = transfer(subject.table, upward)._asdict()
+    rows = {"under another": [name.replace("_", " ") for name in shares], "wins or ties": [*shares.values()]}
+    text = (
+        "<p>A setting is chosen by the best score under one seed, and compared under another seed with a random"
+        " setting: how often it does at least as well.</p>"
+    )
+    parts = [text, table(list(rows), rows)]
+    if len(np.unique(subject.table["data"])) > 1:
+        parts.append("<h3>Rank correlation between data sets</h3><p>Of medians over seeds, at each setting.</p>")
+        first = list(subject.headlines().values())
+        parts += [_between_data(subject, name) for name in first]
+        rest = [name for name in upward if name not in first]
+        parts.append(folded(f"Other metrics ({len(rest)})", "".join(_between_data(subject, name) for name in rest)))
+    return "".join(parts)
+
+
+def _between_data(subject: Subject, name: str) -> str:
+    matrix, data = across_data(subject.table, name)
+    title = f"rank correlation of {subject.titles[name]} between data sets"
+    return f"<h4>{link_to_metric(subject, name)}</h4>" + image(plots.rank_map(matrix, data), title)
+
+
+def novel(subject: Subject) -> str:
+    """Correlation of metrics with the accuracy on combinations that were never trained on.
+
+    Over the means of data set and model, as Mahon et al. 2024, Table 4: the one correlation that pools data sets.
+    """
+    targets = [name for name in subject.names if name in subject.study.novel]
+    others = [name for name in subject.names if metric_of(subject.study, name) not in subject.study.novel]
+    if not targets or not others:
+        return ""
+    target = targets[0]
+    groups = [" ".join(parts) for parts in zip(map(str, subject.table["data"]), subject.models, strict=True)]
+    means = {name: _by_group(subject.table[name], groups) for name in (target, *others)}
+    found = [pearson(means[name], means[target]) for name in others]
+    columns = {"metric": _links(subject, others)} | {
+        field: np.array([float(getattr(row, field)) for row in found]) for field in ("r", "t", "p", "n")
+    }
+    p = fisher_comparison(np.array([row.r for row in found]), max(row.n for row in found))
+    titles = [subject.titles[name] for name in others]
+    return (
+        f"<p>Pearson correlation of each metric with {html.escape(subject.titles[target])}, over the means of every"
+        " data set and model, with its t-test.</p>"
+        + table(list(columns), columns)
+        + "<p>One-sided p-values that the metric of the row goes with it more closely than that of the column"
+        " (Fisher's transformation, independent samples assumed).</p>"
+        + image(plots.heat_map(p, titles, titles, most=1.0), "p-values of differences")
+        + image(plots.scatter_matrix(subject.table, [target], others[:8]), "accuracy on novel combinations")
+    )
+
+
+def _by_group(column: np.ndarray, groups: Sequence[str]) -> np.ndarray:
+    labels = np.array(groups)
+    return np.array([known_mean(column[labels == group]) for group in dict.fromkeys(groups)])
+
+
+def _links(subject: Subject, names: Sequence[str]) -> list[Html]:
+    return [link_to_metric(subject, name) for name in names]

@@ -1,0 +1,124 @@
+"""What a section of a report is about: the scores of a study, of all members or of those on one data set."""
+
+import dataclasses
+import functools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from jaxdis.metrics.metric import ASPECTS
+from jaxdis.study.definition import Study, metric_of
+from jaxdis.study.report import results
+from jaxdis.study.report.correlation import Table
+
+# Parts of a label that a setting is not called by.
+UNSAID = ("model", "seed", "held_out", "learning_rate", "discriminator_learning_rate", "warmup_steps", "capacity_steps")
+
+
+@dataclasses.dataclass(frozen=True)
+class Subject:
+    """The members of a report: ``table`` as in ``results.csv``, ``names`` of its columns of scores."""
+
+    study: Study
+    table: Table
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, study: Study, table: Table) -> "Subject":
+        return cls(study, table, tuple(name for name in table if metric_of(study, name)))
+
+    def __len__(self) -> int:
+        return len(self.table["id"])
+
+    def each(self) -> Iterator[tuple[str, "Subject"]]:
+        """Every data set with its members: scores on different data sets are never pooled."""
+        data = np.asarray(self.table["data"]).astype(str)
+        for name in dict.fromkeys(data):
+            yield str(name), self.rows(data == name)
+
+    def rows(self, which: np.ndarray) -> "Subject":
+        return dataclasses.replace(self, table={name: column[which] for name, column in self.table.items()})
+
+    @functools.cached_property
+    def strength(self) -> np.ndarray:
+        """Of each member: the value of the setting over which its model is swept."""
+        return results.strengths(self.table, self.study.variants)
+
+    @functools.cached_property
+    def settings(self) -> list[str]:
+        """Of each member: its model and settings in words."""
+        return [setting_in_words(self.study, label) for label in self._labels()]
+
+    @functools.cached_property
+    def models(self) -> list[str]:
+        """Of each member: the title of its model."""
+        return [model_title(self.study, name) for name in self.table["model"]]
+
+    @functools.cached_property
+    def titles(self) -> Mapping[str, str]:
+        """Column → what people call it; no two columns share a title."""
+        found = {name: title_of(self.study, name) for name in self.names}
+        given = list(found.values())
+        return {name: title if given.count(title) == 1 else f"{title} ({name})" for name, title in found.items()}
+
+    def aspect_of(self, name: str) -> str | None:
+        """The one aspect that a column claims to measure; None if it claims several or none."""
+        claimed = claims(self.study, name)
+        return claimed[0] if len(claimed) == 1 else None
+
+    def lower_is_better(self, name: str) -> bool:
+        return dict(self.study.metrics)[metric_of(self.study, name)].lower_is_better
+
+    def headlines(self) -> dict[str, str]:
+        """Aspect → the first column that claims to measure it alone; a metric's headline comes before its fields."""
+        names = [name for name in self.names if np.isfinite(self.table[name]).any()]
+        names.sort(key=lambda name: name != metric_of(self.study, name))
+        return {
+            aspect: next(name for name in names if self.aspect_of(name) == aspect)
+            for aspect in ASPECTS
+            if any(self.aspect_of(name) == aspect for name in names)
+        }
+
+    def varying(self) -> Sequence[str]:
+        """Columns of scores that differ between members."""
+        return [name for name in self.names if results.varies(self.table[name])]
+
+    def _labels(self) -> list[dict]:
+        names = list(self.table)
+        names = names[names.index("model") : names.index("seed")]
+        rows = zip(*(self.table[name] for name in names), strict=True)
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def setting_in_words(study: Study, label: Mapping) -> str:
+    """``β-TCVAE, β = 4``."""
+    about = study.variants[str(label["model"])].about
+    symbols = {} if about is None else {key: text.split(",")[0] for key, text in about.settings.items()}
+    told = {key: value for key, value in label.items() if key not in UNSAID and value == value and value != ""}
+    settings = (f"{symbols.get(key, key)} = {value:g}" for key, value in told.items())
+    return ", ".join([model_title(study, label["model"]), *settings])
+
+
+def model_title(study: Study, name: str) -> str:
+    """A variant's title, or its name if it has none."""
+    about = study.variants[str(name)].about
+    return about.title if about is not None else str(name)
+
+
+def title_of(study: Study, column: str) -> str:
+    """A column's metric as people call it, by its abbreviation if it has one, and the field."""
+    name = metric_of(study, column)
+    about = getattr(dict(study.metrics)[name], "about", None)
+    field = column[len(name) + 1 :].replace("_", " ")
+    if about is None:
+        return f"{name.replace('_', ' ')} {field}".rstrip()
+    short = re.search(r"\(([^()]+)\)$", about.title)
+    return f"{short[1] if short else about.title} {field}".rstrip()
+
+
+def claims(study: Study, column: str) -> tuple[str, ...]:
+    """The aspects that a column's authors claim that it measures."""
+    name = metric_of(study, column)
+    about = getattr(dict(study.metrics)[name], "about", None)
+    return () if about is None else about.claims.get(column[len(name) + 1 :] or "score", ())

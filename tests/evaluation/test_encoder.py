@@ -1,0 +1,126 @@
+"""Scores of encoders: of JAX, of NumPy, of several members, with real interventions."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxdis
+from jaxdis import METRICS
+from jaxdis.data import FactorSpace
+
+SPACE = FactorSpace.of(shade=4, row=8, column=8)
+FEW = {"num_train": 64, "num_eval": 32, "batch": 16}
+METRICS_USED = {
+    "mig": METRICS["mig"],
+    "factor_vae": METRICS["factor_vae"].with_options(**FEW),
+    "beta_vae": METRICS["beta_vae"].with_options(**FEW),
+    "irs": METRICS["irs"],
+}
+HOW = {"samples": 600, "test_samples": 300, "batch": 128}
+
+
+def render(factors):
+    """A pixel whose shade, row and column are the factors."""
+    shade = (1 + factors[:, 0].astype(jnp.float32)) / np.float32(4)
+    row, column = (jax.nn.one_hot(factors[:, j], 8) for j in (1, 2))
+    return (shade[:, None, None] * row[:, :, None] * column[:, None, :])[..., None]
+
+
+def true_factors(images):
+    """The factors themselves, read off the pixel; NumPy alone."""
+    images = np.asarray(images)[..., 0]
+    numbers = np.arange(8, dtype=np.float32)
+    shade = images.max((1, 2))
+    return np.stack([shade, images.max(2) @ numbers / shade, images.max(1) @ numbers / shade], 1)
+
+
+def traced_factors(images):
+    images = images[..., 0]
+    numbers = jnp.arange(8, dtype=jnp.float32)
+    shade = images.max((1, 2))
+    return jnp.stack([shade, images.max(2) @ numbers / shade, images.max(1) @ numbers / shade], 1)
+
+
+def test_an_encoder_of_the_factors_is_perfect_in_numpy_and_in_jax_alike():
+    on_host, traced = (
+        jaxdis.evaluate_encoder(encode, (SPACE, render), METRICS_USED, **HOW)
+        for encode in (true_factors, traced_factors)
+    )
+    assert list(on_host) == ["mig", "factor_vae", "factor_vae.train", "beta_vae", "beta_vae.train", "irs"]
+    assert on_host["mig"] > 0.9  # the codes of a sample tell each factor, and nothing else does
+    assert on_host["factor_vae"] == on_host["beta_vae"] == 1
+    assert on_host["irs"] > 0.99
+    for name in on_host:
+        np.testing.assert_allclose(on_host[name], traced[name], atol=1e-5)
+
+
+def test_interventions_are_real():
+    """An encoder that reads only shades it was shown first scores by what it does to new images, not to a table."""
+    calls = []
+
+    def encode(images):
+        calls.append(len(images))
+        return true_factors(images)
+
+    jaxdis.evaluate_encoder(encode, (SPACE, render), {"factor_vae": METRICS_USED["factor_vae"]}, **HOW)
+    batches = (FEW["num_train"] + FEW["num_eval"]) * FEW["batch"]
+    assert sum(calls) >= 900 + batches
+
+
+def test_members_are_scored_together_and_as_alone():
+    mixed = lambda images: true_factors(images) @ np.array([[1, 0, 0], [0, 1, 1], [0, -1, 1]], np.float32)  # noqa: E731
+    both = jaxdis.evaluate_encoder([true_factors, mixed], (SPACE, render), METRICS_USED, **HOW)
+    alone = jaxdis.evaluate_encoder(true_factors, (SPACE, render), METRICS_USED, **HOW)
+    assert both["mig"].shape == both["factor_vae"].shape == (2,)
+    assert both["mig"][1] < both["mig"][0] - 0.3
+    for name in alone:
+        np.testing.assert_allclose(both[name][0], alone[name], atol=1e-6)
+
+
+def test_progress_counts_every_sample():
+    seen = []
+    jaxdis.evaluate_encoder(
+        true_factors, (SPACE, render), "mig", progress=lambda done, total: seen.append((done, total)), **HOW
+    )
+    assert seen[-1] == (900, 900)
+    assert seen == sorted(seen)
+
+
+@pytest.mark.parametrize(
+    ("encode", "words"),
+    [
+        (lambda images: np.zeros((3, 2)), r"encode: needs codes \[128, d\] of images .*\(128, 8, 8, 1\), got \(3, 2\)"),
+        (lambda images: np.zeros(128), r"encode: needs codes \[128, d\] of images .* got \(128,\)"),
+        (
+            [true_factors, lambda images: true_factors(images)[:, :2]],
+            "encode: needs members .* equally many codes, got 3, 2",
+        ),
+        ("model", "encode: needs a function of images, several of them, or a zoo, got 'model'"),
+        ([], "encode: needs a function"),
+    ],
+)
+def test_what_is_no_encoder_is_refused_by_name(encode, words):
+    with pytest.raises(ValueError, match=words):
+        jaxdis.evaluate_encoder(encode, (SPACE, render), "mig", **HOW)
+
+
+def test_data_is_a_name_or_a_pair():
+    with pytest.raises(ValueError, match="did you mean 'dsprites'"):
+        jaxdis.evaluate_encoder(true_factors, "dsprite")
+    with pytest.raises(ValueError, match=r"data: needs the name of a data set or a pair"):
+        jaxdis.evaluate_encoder(true_factors, SPACE)
+    with pytest.raises(ValueError, match="source: goes with the name"):
+        jaxdis.evaluate_encoder(true_factors, (SPACE, render), source="x.npz")
+
+
+def test_a_module_of_torch():
+    torch = pytest.importorskip("torch")
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(32 * 32, 3))
+
+    def encode(images):
+        with torch.no_grad():
+            return model(torch.from_numpy(np.array(images)).permute(0, 3, 1, 2))
+
+    scores = jaxdis.evaluate_encoder(encode, "hearts", METRICS_USED, **HOW)
+    assert all(np.isfinite(scores[name]) for name in scores)

@@ -1,0 +1,117 @@
+"""The answer at the top of a report, on tables whose answer is known."""
+
+import re
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from jaxdis import METRICS
+from jaxdis.models import Config, Mlp, Vae
+from jaxdis.study import Sampling, Study, Training
+from jaxdis.study.report import sections
+from jaxdis.study.report.answer import answer, best_member, lead, ranking
+from jaxdis.study.report.subject import Subject
+
+SEEDS = 4
+CHOSEN = ("mig_sup", "mig", "explicitness")
+
+
+def subject_of(columns: dict, data=("dsprites",), metrics=CHOSEN, seeds=SEEDS) -> Subject:
+    """Three settings × seeds × data sets; ``columns[name]`` is ``[data, settings, seeds]``."""
+    method = Vae(("beta", "beta_tc"), Mlp())
+    sweep = {"beta": {"beta": (1, 4)}, "beta_tc": {"beta": 4}}
+    trainings = [Training.of(Config(name, method=method, steps=10), sweep, seeds) for name in data]
+    study = Study.of("planned", trainings, {name: METRICS[name] for name in metrics}, sampling=Sampling(100, 50))
+    labels = [(name, model, beta, seed) for name in data for model, beta in SETTINGS for seed in range(seeds)]
+    fields = zip(("data", "model", "beta", "seed"), zip(*labels, strict=True), strict=True)
+    table = {"id": np.array([str(i) for i in range(len(labels))])}
+    table |= {name: np.array(column, str if name in ("data", "model") else float) for name, column in fields}
+    return Subject.of(study, table | {name: np.asarray(values, float).ravel() for name, values in columns.items()})
+
+
+SETTINGS = (("beta", 1), ("beta", 4), ("beta_tc", 4))
+
+
+def spread(means, noise=0.01) -> np.ndarray:
+    """``[1, settings, seeds]`` around the means."""
+    return np.asarray(means)[None, :, None] + noise * np.array([-1, 0, 0, 1.0])
+
+
+def test_settings_are_ranked_by_their_means_and_the_ranks_averaged():
+    columns = {"mig_sup": spread([0.1, 0.3, 0.2]), "mig": spread([0.1, 0.2, 0.4]), "explicitness": spread([0.9] * 3)}
+    subject = subject_of(columns)
+    found = ranking(subject, CHOSEN)
+    assert found.settings == ("β-VAE, β = 1", "β-VAE, β = 4", "β-TCVAE, β = 4")
+    np.testing.assert_array_equal(found.rank, [[3, 3, 2], [1, 2, 2], [2, 1, 2]])
+    np.testing.assert_allclose(found.overall, [8 / 3, 5 / 3, 5 / 3])
+    np.testing.assert_allclose(found.error, stats.sem([-0.01, 0, 0, 0.01]) * np.ones((3, 3)), rtol=1e-12)
+
+
+def test_where_less_is_better_the_least_comes_first():
+    columns = {"mig": spread([0.1, 0.2, 0.4]), "rmse": spread([0.1, 0.2, 0.4])}
+    subject = subject_of(columns, metrics=("mig",))
+    error = {"mig": METRICS["mig"], "rmse": type(METRICS["mig"])("r2", "gap", lower_is_better=True)}
+    study = Study.of("errors", subject.study.trainings, error, sampling=Sampling(100, 50))
+    found = ranking(Subject.of(study, subject.table), ("mig", "rmse"))
+    np.testing.assert_array_equal(found.rank, [[3, 1], [2, 2], [1, 3]])
+
+
+@pytest.mark.parametrize(("gap", "certain"), [(0.2, True), (0.002, False)])
+def test_a_lead_is_more_than_noise_only_if_seeds_say_so(gap, certain):
+    columns = dict.fromkeys(CHOSEN, spread([0.1, 0.3, 0.3 + gap]))
+    subject = subject_of(columns)
+    found = lead(subject, ranking(subject, CHOSEN), "mig")
+    a, b = (columns["mig"][0, row] for row in (2, 1))
+    assert (found.best, found.second) == (2, 1)
+    assert found.difference == pytest.approx(gap)
+    assert found.p == pytest.approx(stats.ttest_ind(a, b, equal_var=False).pvalue)
+    assert ("more than the noise" in answer(subject)) == certain
+    assert ("may be noise" in answer(subject)) != certain
+
+
+def test_one_seed_ranks_but_is_sure_of_nothing():
+    subject = subject_of(dict.fromkeys(CHOSEN, np.array([[[0.1], [0.2], [0.3]]])), seeds=1)
+    said = answer(subject)
+    assert "with one seed, nobody can say" in said
+    assert "±" not in said
+    assert np.isnan(ranking(subject, CHOSEN).error).all()
+
+
+def test_undefined_settings_come_last_and_lead_nothing():
+    columns = dict.fromkeys(CHOSEN, spread([np.nan, 0.2, 0.1]))
+    subject = subject_of(columns)
+    found = ranking(subject, CHOSEN)
+    np.testing.assert_array_equal(found.rank[:, 0], [3, 1, 2])
+    assert (found.order[-1], lead(subject, found, "mig").second) == (0, 2)
+    nowhere = subject_of(dict.fromkeys(CHOSEN, spread([np.nan] * 3)))
+    assert answer(nowhere) == ""
+
+
+def test_the_best_member_is_of_the_best_setting():
+    columns = dict.fromkeys(CHOSEN, spread([0.5, 0.1, 0.2]))
+    columns = {name: column.copy() for name, column in columns.items()}
+    for column in columns.values():
+        column[0, 1, 2] = 0.99  # one lucky seed of the worst setting
+    row = best_member(subject_of(columns), ranking(subject_of(columns), CHOSEN))
+    assert row == 3  # of the first setting, the seed with the highest scores
+
+
+def test_data_sets_are_never_pooled():
+    """Within each of two data sets two scores go against each other; over both together they go with each other."""
+    x = np.stack([np.linspace(0, 1, 12), np.linspace(2, 3, 12)])
+    y = np.stack([np.linspace(1, 0, 12), np.linspace(3, 2, 12)])
+    columns = {"mig": x.reshape(2, 3, 4), "mig_sup": y.reshape(2, 3, 4), "explicitness": x.reshape(2, 3, 4)}
+    subject = subject_of(columns, data=("dsprites", "shapes3d"))
+    each = [sections.rank_correlation(mine.table, ["mig"], ["mig_sup"])[0, 0] for _, mine in subject.each()]
+    np.testing.assert_allclose(each, [-1, -1])
+    assert sections.rank_correlation(subject.table, ["mig"], ["mig_sup"])[0, 0] > 0
+    page = sections.by_data(sections.agreement, subject)
+    assert re.findall("<h3>(.*?)</h3>", page) == ["dsprites", "shapes3d"]
+    assert page.count("over 12 members") == 2
+
+
+def test_columns_have_the_titles_of_their_metrics_and_link_to_them():
+    subject = subject_of(dict.fromkeys(CHOSEN, spread([0.1, 0.2, 0.3])))
+    assert dict(subject.titles) == {"mig_sup": "MIG-sup", "mig": "MIG", "explicitness": "Explicitness score"}
+    assert '<a href="#metric-mig">MIG</a>' in answer(subject)
