@@ -12,6 +12,8 @@ _STYLE = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, 
 _MARKS = "osD^vP*X"
 # Letters of a label.
 _LONGEST = 32
+# Samples in a panel of a scatter plot.
+_MOST_POINTS = 2000
 # Lines of a legend beside a figure.
 _LEGEND_LINES = 24
 
@@ -20,7 +22,12 @@ def hinton(strength: np.ndarray, names: Sequence[str]) -> bytes:
     """One square per code (row) and factor (column), with an area proportional to the strength."""
     d, k = strength.shape
     figure = _figure(1 + 0.55 * k + 0.5 * _inches(names), 0.6 + 0.35 * d + _inches(names))
-    axes = figure.subplots()
+    _hinton(figure.subplots(), strength, names)
+    return _png(figure)
+
+
+def _hinton(axes, strength: np.ndarray, names: Sequence[str]) -> None:
+    d, k = strength.shape
     largest = np.nanmax(strength) or 1.0
     for i in range(d):
         for j in range(k):
@@ -29,6 +36,40 @@ def hinton(strength: np.ndarray, names: Sequence[str]) -> bytes:
     axes.set(xlim=(-0.6, k - 0.4), ylim=(d - 0.4, -0.6), aspect="equal", ylabel="code")
     axes.set_xticks(range(k), _texts(names), rotation=45, ha="right")
     axes.set_yticks(range(d), range(d))
+
+
+def codes_and_factors(strength: np.ndarray, codes: np.ndarray, factors: np.ndarray, names: Sequence[str]) -> bytes:
+    """A Hinton diagram of the strength, and beside it codes ``[n, d]`` against factors ``[n, k]``, a panel per pair.
+
+    At most ``_MOST_POINTS`` samples are drawn.
+    """
+    d, k = strength.shape
+    side = 1 + 0.55 * k + 0.5 * _inches(names)
+    figure = _figure(side + 0.9 + 1.2 * k, max(0.6 + 0.35 * d + _inches(names), 0.5 + 0.8 * d))
+    left, right = figure.subfigures(1, 2, width_ratios=(side, 0.9 + 1.2 * k))
+    _hinton(left.subplots(), strength, names)
+    grid = right.subplots(d, k, squeeze=False, sharex="col", sharey="row")
+    some = slice(None, None, -(-len(codes) // _MOST_POINTS))
+    for i in range(d):
+        for j in range(k):
+            grid[i, j].plot(factors[some, j], codes[some, i], ".", ms=1.5, alpha=0.4, color="#234")
+            grid[i, j].set(xticks=[], yticks=[])
+        grid[i, 0].set_ylabel(f"code {i}", fontsize=8)
+    for axes, name in zip(grid[-1], _texts(names), strict=True):
+        axes.set_xlabel(name, fontsize=8)
+    return _png(figure)
+
+
+def throughput(rows: Sequence) -> bytes:
+    """Throughput against zoo size, a line per name; rows as :class:`jaxdis.benchmark.Row`."""
+    figure = _figure(9, 5)
+    axes = figure.subplots()
+    for position, name in enumerate(dict.fromkeys(row.name for row in rows)):
+        mine = sorted((row.zoo_size, row.per_second) for row in rows if row.name == name)
+        line = ("-", "--", ":", "-.")[position // 10 % 4]
+        axes.plot(*zip(*mine, strict=True), line, marker=_MARKS[position % len(_MARKS)], ms=4, label=_text(name))
+    axes.set(xscale="log", yscale="log", xlabel="zoo size", ylabel="members (training: updates) per second")
+    axes.legend(frameon=False, fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5), ncols=2)
     return _png(figure)
 
 

@@ -24,7 +24,7 @@ FLOORS = [
     {"metrics"},
     {"evaluation"},
     {"structured"},
-    {"study"},
+    {"study", "benchmark"},
     {"cli", "__main__", "__init__"},
 ]
 

@@ -15,7 +15,7 @@ from jaxdis.cli import terminal
 
 EXIT_BAD_INPUT = 2
 EXIT_STOPPED = 130
-STOPPED = "stopped; run the same train, study or quickstart command again to resume"
+STOPPED = "stopped; nothing was written: run the same command again"
 # Errors whose own words are for users; of others, the kind is told as well.
 _SPEAKING = (ValueError, OSError, RuntimeError)
 
@@ -26,8 +26,8 @@ def main(arguments: list[str] | None = None) -> int:
     debug = "--debug" in arguments
     try:
         _run([argument for argument in arguments if argument != "--debug"])
-    except KeyboardInterrupt:
-        _tell(STOPPED)
+    except KeyboardInterrupt as stop:
+        _tell(str(stop) or STOPPED)
         return EXIT_STOPPED
     except Exception as error:
         if debug:
@@ -69,20 +69,26 @@ def _interrupts_end_at_once():
 def _run(arguments: list[str]) -> None:
     # The compiler's remarks are not for users; its errors arrive as exceptions.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    with _interrupts_end_at_once():
+    with _interrupts_end_at_once(), terminal.sign_of_life("loading …"):
         import jax  # noqa: F401
         import tyro
 
+        from jaxdis.cli.benchmark import Benchmark
+        from jaxdis.cli.encode import Encode
         from jaxdis.cli.listing import Data, List
         from jaxdis.cli.score import Score
+        from jaxdis.cli.show import Show
         from jaxdis.cli.study import Quickstart, Study
         from jaxdis.cli.train import Train
 
     commands = {
         "quickstart": Quickstart,
         "score": Score,
+        "show": Show,
         "train": Train,
+        "encode": Encode,
         "study": Study,
+        "benchmark": Benchmark,
         "data": Data,
         "list": List,
     }
@@ -95,6 +101,8 @@ def _run(arguments: list[str]) -> None:
         warnings.showwarning = lambda message, *_: terminal.warn(message)
         try:
             command.run()
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(getattr(command, "kept", "")) from None
         finally:
             _print_what_waits()
 

@@ -1,7 +1,9 @@
-"""``jaxdis score``: scores of the codes in a file."""
+"""``jaxdis score``: scores of the codes in files, and of trained zoos."""
 
 import dataclasses
+import glob
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import tyro
@@ -11,18 +13,31 @@ from jaxdis.cli import terminal
 
 @dataclasses.dataclass(frozen=True)
 class Score:
-    """Score codes in a file with disentanglement metrics.
+    """Score codes in files, or trained zoos, with disentanglement metrics.
 
-    The file is an .npz with arrays `codes` [samples, codes] or [members, samples, codes] and `factors`
+    A file of codes is an .npz with arrays `codes` [samples, codes] or [members, samples, codes] and `factors`
     [samples, factors] (class numbers), and optionally `names`, `sizes` (0 marks a continuous factor) and `variances`.
+    A zoo is a folder that `jaxdis train` wrote; its members encode new images of its data set, and FactorVAE, BetaVAE
+    and IRS intervene in it.
     """
 
-    file: tyro.conf.Positional[Path]
-    """.npz, or .npy of codes alone together with --factors."""
+    files: tyro.conf.Positional[tuple[str, ...]]
+    """.npz files, .npy files of codes alone together with --factors, or folders of zoos. Patterns such as 'runs/*.npz'
+    are allowed. Several are scored one by one and reported in one table."""
     factors: Path | None = None
-    """.npy of factors, if FILE is an .npy."""
+    """Factors, if files hold codes alone: an .npy, or a .csv or .parquet table with a head."""
+    columns: tuple[str, ...] = ()
+    """Columns of such a table; all by default. Whole numbers and text are classes; other numbers are continuous."""
+    test: Path | None = None
+    """.npz of held-out codes and factors, for metrics that train learners; by default these hold out a third."""
     metrics: tuple[str, ...] = ("all",)
-    """Names of `jaxdis list metrics`, or all."""
+    """Names of `jaxdis list metrics`, or all; with options as mig:bins=30 or dci:splitter=histogram:stages=5."""
+    list_options: bool = False
+    """Print the options of the metrics, and compute nothing."""
+    bootstrap: int = 0
+    """Number of bootstrap replicates for standard errors and 95 % intervals; each costs one evaluation."""
+    samples: int = 10_000
+    """For zoos: number of images on which metrics are computed; half as many are held out."""
     csv: Path | None = None
     """CSV file to write, with one row per member."""
     json: Path | None = None
@@ -35,41 +50,74 @@ class Score:
     """Folder for compiled programs (default: ~/.cache/jaxdis/programs)."""
 
     def run(self) -> None:
-        import jax
-
-        from jaxdis.evaluation.arrays_file import load_arrays
-        from jaxdis.evaluation.evaluate import evaluate
+        from jaxdis.cli.metric_texts import options_in_words, plan_of_texts
         from jaxdis.options import Seed, checked_value
 
         checked_value("--seed", Seed, self.seed)
-        self._check_outputs()
+        paths = self._paths()
+        self._check_outputs(paths)
         terminal.start(self.cache)
+        plan = plan_of_texts(self.metrics)
+        if self.list_options:
+            terminal.write(options_in_words(plan), wrap=False)
+            return
         for path in filter(None, (self.csv, self.json)):
             path.resolve().parent.mkdir(parents=True, exist_ok=True)  # fail before hours of scoring
-        arrays = load_arrays(self.file, self.factors)
-        names = [name for entry in self.metrics for name in entry.split(",") if name]
-        with terminal.members_bar() as progress:
-            scores = evaluate(
-                arrays.codes,
-                arrays.factors,
-                "all" if names == ["all"] else names,
-                jax.random.key(self.seed),
-                variances=arrays.variances,
-                batch_size=self.batch_size,
-                progress=progress,
-            )
+        terminal.first_sign("scoring")
+        found = {name: self._score(path, plan) for name, path in _names(paths).items()}
         # Files first, so that a failing terminal loses no results.
         if self.csv is not None:
-            _write(self.csv, scores.to_csv())
+            _write(self.csv, to_csv(found))
         if self.json is not None:
             # JSON has no NaN: null marks an undefined score.
-            columns = {name: _or_null(column) for name, column in scores.to_dict().items()}
-            _write(self.json, json.dumps(columns, indent=1, allow_nan=False) + "\n")
-        print_scores(scores, self.file.name)
+            columns = {name: _columns(scores) for name, scores in found.items()}
+            _write(self.json, json.dumps(columns if len(found) > 1 else next(iter(columns.values())), indent=1) + "\n")
+        print_scores(found)
 
-    def _check_outputs(self) -> None:
+    def _paths(self) -> list[Path]:
+        """The files, with patterns resolved."""
+        paths = [path for text in self.files for path in (sorted(glob.glob(text)) or [text])]
+        if not paths:
+            raise ValueError("files: needs at least one file, got none")
+        return list(dict.fromkeys(map(Path, paths)))
+
+    def _score(self, path: Path, plan: Mapping):
+        import jax
+
+        from jaxdis.cli.zoos import is_zoo, load_zoo
+        from jaxdis.evaluation.arrays_file import load_arrays
+        from jaxdis.evaluation.evaluate import evaluate
+
+        key = jax.random.key(self.seed)
+        how = {"bootstrap": self.bootstrap, "batch_size": self.batch_size}
+        if is_zoo(path):
+            return self._score_zoo(load_zoo(path), plan, key, how)
+        arrays = load_arrays(path, self.factors, self.columns)
+        test = None
+        if self.test is not None:
+            held_out = load_arrays(self.test)
+            test = (held_out.codes, held_out.factors)
+        with terminal.members_bar() as progress:
+            return evaluate(
+                arrays.codes, arrays.factors, plan, key, test=test, variances=arrays.variances, progress=progress, **how
+            )
+
+    def _score_zoo(self, zoo, plan: Mapping, key, how: Mapping):
+        from jaxdis.evaluation.encoder import evaluate_encoder
+
+        for name in ("factors", "test", "columns"):
+            if getattr(self, name):
+                raise ValueError(f"--{name}: goes with files of codes; a zoo encodes images of its own data set")
+        config = zoo.config
+        samples = {"samples": self.samples, "test_samples": max(1, self.samples // 2)}
+        with terminal.bar("encoding", "samples") as progress:
+            return evaluate_encoder(
+                zoo, config.data, plan, key, source=config.source, progress=progress, **samples, **how
+            )
+
+    def _check_outputs(self, paths: list[Path]) -> None:
         """Check, before anything is computed, that outputs can be written and are not inputs."""
-        inputs = [path for path in (self.file, self.factors) if path is not None]
+        inputs = [path for path in (*paths, self.factors, self.test) if path is not None]
         for option, path in (("--csv", self.csv), ("--json", self.json)):
             if path is None:
                 continue
@@ -79,6 +127,27 @@ class Score:
                 raise ValueError(f"{option}: needs a file, got the folder {path}")
         if self.csv is not None and self.json is not None and self.csv.resolve() == self.json.resolve():
             raise ValueError(f"--json: needs another file than --csv, got {self.json}")
+
+
+def _names(paths: list[Path]) -> dict[str, Path]:
+    """Files by their names, or by their paths where names repeat."""
+    names = [path.name for path in paths]
+    return {path.name if names.count(path.name) == 1 else str(path): path for path in paths}
+
+
+def to_csv(found: Mapping) -> str:
+    """One row per member; several files share a table, with their names in the first column."""
+    import csv
+    import io
+
+    if len(found) == 1:
+        return next(iter(found.values())).to_csv()
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    for position, (name, scores) in enumerate(found.items()):
+        head, *rows = csv.reader(io.StringIO(scores.to_csv()))
+        writer.writerows([["file", *head]] * (position == 0) + [[name, *row] for row in rows])
+    return text.getvalue()
 
 
 def _write(path: Path, text: str) -> None:
@@ -92,27 +161,68 @@ def _write(path: Path, text: str) -> None:
     write_whole(path, lambda file: file.write(text.encode()))
 
 
-def print_scores(scores, title: str) -> None:
-    """Print a table: one value per metric for a single representation, mean and spread over members for a zoo."""
+def print_scores(found: Mapping) -> None:
+    """Print a table: for one file a value, or mean and spread over members; for several, one column per file."""
+    from rich.table import Table
+    from rich.text import Text
+
+    if len(found) == 1:
+        ((name, scores),) = found.items()
+        _print_one(scores, name)
+        return
+    table = Table(title=f"{len(found)} files")
+    table.add_column("metric", overflow="fold")
+    for name in found:
+        table.add_column(Text(terminal.one_line(name)), overflow="fold")
+    columns = dict.fromkeys(column for scores in found.values() for column in scores)
+    for column in columns:
+        table.add_row(column, *(_in_brief(scores, column) for scores in found.values()))
+    terminal.console().print(table)
+
+
+def _in_brief(scores, column: str) -> str:
+    """``0.412 ± 0.013``: a score and its bootstrap error, or mean and spread over members."""
+    import numpy as np
+
+    values = np.atleast_1d(scores[column])
+    values = values[~np.isnan(values)]
+    if not values.size:
+        return ""
+    if values.size > 1:
+        return f"{values.mean():.3f} ± {values.std():.3f}"
+    error = scores.replicates.get(column)
+    return f"{values[0]:.3f}" + (f" ± {np.std(error, ddof=1):.3f}" if error is not None else "")
+
+
+def _print_one(scores, title: str) -> None:
     import numpy as np
     from rich.table import Table
     from rich.text import Text
 
     zoo = any(np.ndim(column) for column in scores.values())
     members = max(np.size(column) for column in scores.values())
-    heads = ["mean", "spread", "lowest", "highest", "undefined"] if zoo else ["score"]
-    table = Table("metric", *heads, title=Text(f"{title}: {members} members" if zoo else title))
+    errors = ["error"] if scores.replicates else []
+    heads = ["mean", "spread", "lowest", "highest", "undefined"] if zoo else ["score", *errors]
+    table = Table(title=Text(f"{title}: {members} members" if zoo else title))
+    table.add_column("metric", overflow="fold")
+    for head in heads:
+        table.add_column(head, no_wrap=True)
     for name, column in scores.items():
         values = np.atleast_1d(column)
         defined = values[~np.isnan(values)]
         if not zoo:
-            table.add_row(name, f"{values[0]:.4f}")
+            error = [f"{scores.error(name):.4f}" if name in scores.replicates else ""] if errors else []
+            table.add_row(name, f"{values[0]:.4f}", *error)
         elif defined.size:
             numbers = defined.mean(), defined.std(), defined.min(), defined.max()
             table.add_row(name, *(f"{number:.4f}" for number in numbers), str(len(values) - len(defined) or ""))
         else:
             table.add_row(name, "", "", "", "", str(len(values)))
     terminal.console().print(table)
+
+
+def _columns(scores) -> dict:
+    return {name: _or_null(column) for name, column in scores.to_dict().items()}
 
 
 def _or_null(column):

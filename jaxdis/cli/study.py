@@ -32,6 +32,10 @@ class Quickstart:
     cache: Path | None = None
     """Folder for compiled programs."""
 
+    @property
+    def kept(self) -> str:
+        return _kept(self.out)
+
     def run(self) -> None:
         terminal.start(self.cache)
         from jaxdis.data import DATASETS
@@ -89,6 +93,10 @@ class Study:
     """With run: print the number of cells, FLOPs, time and disk space, and run nothing."""
     cache: Path | None = None
     """Folder for compiled programs."""
+
+    @property
+    def kept(self) -> str:
+        return _kept(self.out)
 
     def run(self) -> None:
         terminal.start(self.cache)
@@ -151,6 +159,10 @@ class Study:
                 raise ValueError(f"{name}: the study {self.name} takes {', '.join(known)}")
         names = [name for entry in self.metrics for name in entry.split(",") if name]
         return options if names == ["all"] else {**options, "metrics": names}
+
+
+def _kept(out: Path) -> str:
+    return f"stopped; {out} keeps all finished batches: run the same command again to go on"
 
 
 def _print_digest(heads, rows) -> None:

@@ -74,18 +74,39 @@ def one_line(text: str) -> str:
     return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
 
 
-class members_bar:
+@contextlib.contextmanager
+def sign_of_life(words: str):
+    """A word on a terminal while libraries are loaded, gone afterwards; it needs none of them itself."""
+    shown = sys.stderr is not None and sys.stderr.isatty()
+    if shown:
+        sys.stderr.write(words + "\r")
+        sys.stderr.flush()
+    try:
+        yield
+    finally:
+        if shown:
+            sys.stderr.write(" " * len(words) + "\r")
+
+
+def first_sign(what: str) -> None:
+    """A line on a terminal before the first program is compiled, which may take a while."""
+    shown = console(error=True)
+    if shown.is_terminal:
+        shown.print(f"{what}: compiling … (longest in the first run)", style="dim")
+
+
+@contextlib.contextmanager
+def bar(what: str, of: str):
+    """A progress bar on a terminal; yields the callback ``(done, total)`` that moves it."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn(of), TimeRemainingColumn()
+    shown = console(error=True)
+    with Progress(*columns, console=shown, transient=True, disable=not shown.is_terminal) as drawn:
+        task = drawn.add_task(what, total=None)
+        yield lambda done, total: drawn.update(task, completed=done, total=total)
+
+
+def members_bar():
     """A progress bar over members, as the ``progress`` callback of :func:`jaxdis.evaluate`."""
-
-    def __enter__(self):
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        columns = TextColumn("scoring"), BarColumn(), MofNCompleteColumn(), TextColumn("members"), TimeRemainingColumn()
-        shown = console(error=True)
-        self._bar = Progress(*columns, console=shown, transient=True, disable=not shown.is_terminal)
-        self._bar.start()
-        self._task = self._bar.add_task("scoring", total=None)
-        return lambda done, total: self._bar.update(self._task, completed=done, total=total)
-
-    def __exit__(self, *_):
-        self._bar.stop()
+    return bar("scoring", "members")

@@ -55,6 +55,10 @@ class Train:
     cache: Path | None = None
     """Folder for compiled programs."""
 
+    @property
+    def kept(self) -> str:
+        return f"stopped; {self.out} keeps the last checkpoint: run the same command again to go on"
+
     def run(self) -> None:
         terminal.start(self.cache)
         from jaxdis import models

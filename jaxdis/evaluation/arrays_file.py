@@ -2,11 +2,13 @@
 
 import math
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from jaxdis.evaluation.factor_tables import SUFFIXES, read_factors
 from jaxdis.options import shown
 from jaxdis.typing import Factors
 
@@ -25,22 +27,32 @@ class Arrays(NamedTuple):
     variances: np.ndarray | None
 
 
-def load_arrays(path: str | Path, factors_path: str | Path | None = None) -> Arrays:
+def load_arrays(path: str | Path, factors_path: str | Path | None = None, columns: Sequence[str] = ()) -> Arrays:
     """Read codes and factors.
 
     Args:
-      path: ``.npz`` with arrays ``codes`` and ``factors`` and optionally ``names`` (of factors), ``sizes`` (numbers of
-        values, 0 for a continuous factor) and ``variances``; or ``.npy`` with the codes alone (memory-mapped).
-      factors_path: ``.npy`` with the factors, if the codes are an ``.npy``.
+      path: ``.npz`` with arrays ``codes`` and, without ``factors_path``, ``factors``, and optionally ``names`` (of
+        factors), ``sizes`` (numbers of values, 0 for a continuous factor) and ``variances``; or ``.npy`` with the codes
+        alone (memory-mapped).
+      factors_path: ``.npy`` with the factors if the codes are an ``.npy``, or a ``.csv`` or ``.parquet`` table of them.
+      columns: columns of such a table; all if empty.
 
     Raises:
       ValueError: for a file that is missing, truncated, damaged, not NumPy's, lacks an array or holds pickled objects,
-        and for ``factors_path`` beside an ``.npz``.
+        and for an ``.npy`` of factors beside an ``.npz``.
     """
     path = Path(path)
     name = printable(path)
     if not path.is_file():
         raise ValueError(f"{name}: no such file; make one with {MAKE_ONE}")
+    table = factors_path is not None and Path(factors_path).suffix in SUFFIXES
+    if columns and not table:
+        raise ValueError(f"--columns: goes with --factors TABLE ({' or '.join(SUFFIXES)}), got {factors_path}")
+    if table:
+        found = {"codes": _read_npy(path)} if path.suffix == ".npy" else _read_npz(path)
+        if "codes" not in found:
+            raise ValueError(f"{name}: needs an array 'codes', got {shown(sorted(found))}")
+        return Arrays(found["codes"], read_factors(factors_path, columns), found.get("variances"))
     if path.suffix == ".npy":
         if factors_path is None:
             raise ValueError(f"{name}: an .npy holds one array; give the factors as well: --factors factors.npy")
@@ -57,6 +69,26 @@ def load_arrays(path: str | Path, factors_path: str | Path | None = None) -> Arr
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
     return Arrays(found["codes"], factors, found.get("variances"))
+
+
+def read_images(path: str | Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Images of a file, and what it holds about their factors: ``factors``, ``names`` and ``sizes``.
+
+    Args:
+      path: ``.npy`` of images, or ``.npz`` with an array ``images``.
+
+    Raises:
+      ValueError: for a file that is missing, damaged or without images.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise ValueError(f"{printable(path)}: no such file; make one with numpy.save('images.npy', images)")
+    if path.suffix == ".npy":
+        return _read_npy(path), {}
+    found = _read_npz(path, ("images", "factors", "names", "sizes"))
+    if found.get("images") is None:
+        raise ValueError(f"{printable(path)}: needs an array 'images', got {shown(sorted(found))}")
+    return found.pop("images"), found
 
 
 def printable(path: Path) -> str:
@@ -84,13 +116,13 @@ def _names(names: np.ndarray | None) -> list[str] | None:
     return np.atleast_1d(np.char.decode(names, "utf-8", "replace") if names.dtype.kind == "S" else names).tolist()
 
 
-def _read_npz(path: Path) -> dict[str, np.ndarray]:
+def _read_npz(path: Path, known: Sequence[str] = NAMES) -> dict[str, np.ndarray]:
     if not zipfile.is_zipfile(path):
         raise ValueError(f"{printable(path)}: is no .npz, or is cut short; make one with {MAKE_ONE}")
     try:
         with zipfile.ZipFile(path) as archive:
             members = {member.filename.removesuffix(".npy"): member for member in archive.infolist()}
-            wanted = [name for name in NAMES if name in members]
+            wanted = [name for name in known if name in members]
             return {name: _member(archive, members[name]) for name in wanted} or dict.fromkeys(members)
     except Exception as error:  # of a damaged file, the modules that read it raise nearly everything
         raise ValueError(f"{printable(path)}: {_reason(error)}") from None

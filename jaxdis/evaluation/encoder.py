@@ -61,7 +61,8 @@ def evaluate_encoder(
       data: name of a data set of ``jaxdis.data.DATASETS``, or a pair ``(space, render)``.
       metrics: as in :func:`evaluate`.
       key: typed PRNG key of samples, interventions and metrics; ``jax.random.key(0)`` when None.
-      source: path of the data set's official file, for one that is read from it.
+      source: path of the data set's official file, for one that is read from it, or a
+        :class:`~jaxdis.data.DataSource`.
       samples, test_samples: number of samples on which metrics are computed and learners trained, and of others on
         which these are evaluated.
       batch: images encoded at once.
@@ -96,7 +97,8 @@ def evaluate_encoder(
 def _opened(data, source) -> tuple[FactorSpace, Callable]:
     if isinstance(data, str):
         row = look_up(data, DATASETS, "data set")
-        return row.open(data, None if source is None else DataSource.of(source))
+        given = source if source is None or isinstance(source, DataSource) else DataSource.of(source)
+        return row.open(data, given)
     if source is not None:
         raise ValueError("source: goes with the name of a data set, got it beside a pair (space, render)")
     if not isinstance(data, tuple | list) or len(data) != 2 or not isinstance(data[0], FactorSpace):

@@ -72,14 +72,19 @@ class Scores(Mapping[str, np.ndarray | np.generic]):
         self[name]  # an unknown column is refused as such
         if not self.replicates:
             raise ValueError("bootstrap: needs replicates; ask for them by evaluate(..., bootstrap=200)")
+        if name not in self.replicates:
+            raise ValueError(f"bootstrap: needs a metric of samples, got {name}, which intervened in a simulator")
         return self.replicates[name]
 
-    def _numbers(self) -> dict[str, np.ndarray]:
-        """Columns, each followed by its error and 95 % interval if there are any."""
+    def _numbers(self) -> dict[str, np.ndarray | np.generic]:
+        """Columns, each followed by its error and 95 % interval if it has replicates."""
         if not self.replicates:
             return dict(self.columns)
         numbers = {}
         for name, column in self.columns.items():
+            if name not in self.replicates:
+                numbers[name] = column
+                continue
             bounds = self.interval(name)
             named = {"error": self.error(name), "low": bounds[..., 0], "high": bounds[..., 1]}
             numbers |= {name: column, **{f"{name}.{field}": values for field, values in named.items()}}

@@ -1,0 +1,86 @@
+"""``jaxdis encode``: representations of images under a trained zoo, as a file that ``jaxdis score`` reads."""
+
+import dataclasses
+from pathlib import Path
+
+import tyro
+
+from jaxdis.cli import terminal
+
+
+@dataclasses.dataclass(frozen=True)
+class Encode:
+    """Encode images with every member of a trained zoo, and write codes and factors to an .npz.
+
+    The images are drawn from a data set, by default the zoo's own, or read from a file.
+    """
+
+    zoo: tyro.conf.Positional[Path]
+    """Folder that `jaxdis train` wrote, or its zoo.npz."""
+    out: Path
+    """The .npz to write: codes [members, samples, codes], variances, and factors, names and sizes if they are known."""
+    data: str | None = None
+    """Name of a data set of `jaxdis list data`; by default that on which the zoo was trained."""
+    source: Path | None = None
+    """The data set's official file, for one that is read from it."""
+    images: Path | None = None
+    """.npy of images [n, height, width, channels], uint8 or in [0, 1], instead of a data set; or an .npz with such an
+    array `images` and optionally `factors`, `names` and `sizes`, which are copied."""
+    samples: int = 10_000
+    """Number of images drawn from the data set."""
+    seed: int = 0
+    """Random seed of the samples."""
+    cache: Path | None = None
+    """Folder for compiled programs."""
+
+    def run(self) -> None:
+        from jaxdis.options import Count, Seed, checked_value
+
+        checked_value("--seed", Seed, self.seed)
+        checked_value("--samples", Count, self.samples)
+        if self.images is not None and self.data is not None:
+            raise ValueError("--images: needs images from a file or from --data, got both")
+        terminal.start(self.cache)
+        import numpy as np
+
+        from jaxdis.cli.zoos import load_zoo
+        from jaxdis.files import write_whole
+
+        self.out.resolve().parent.mkdir(parents=True, exist_ok=True)
+        zoo = load_zoo(self.zoo)
+        terminal.first_sign("encoding")
+        found, known = self._of_file(zoo) if self.images is not None else self._of_data(zoo)
+        if not hasattr(found, "mean"):
+            raise ValueError(f"zoo: needs a model with one code vector per image, got {self.zoo}, which has slots")
+        arrays = {"codes": found.mean, "variances": found.variance, **known}
+        write_whole(self.out.resolve(), lambda file: np.savez(file, **arrays))
+        members, samples, codes = found.mean.shape
+        words = f"{members} members × {samples:,} samples × {codes} codes in {self.out}"
+        after = f"; score them by: jaxdis score {self.out}" if "factors" in known else ""
+        terminal.console().print(words + after, markup=False, soft_wrap=True)
+
+    def _of_data(self, zoo):
+        """Representations of samples of a data set, and their factors."""
+        import jax
+        import numpy as np
+
+        from jaxdis.data import DATASETS, DataSource
+        from jaxdis.evaluation.inputs import look_up
+
+        name = self.data or zoo.config.data
+        if name not in DATASETS and self.data is None:
+            raise ValueError(f"data: the zoo was trained on data of one's own ({name}); needs --images FILE or --data")
+        given = DataSource.of(self.source) if self.source is not None else None
+        source = given or (zoo.config.source if self.data is None else None)
+        space, render = look_up(name, DATASETS, "data set").open(name, source)
+        rows = space.sample(jax.random.key(self.seed), self.samples)
+        found = zoo.encode(rows, render=render, key=jax.random.key(self.seed))
+        sizes = [size or 0 for size in space.sizes]
+        return found, {"factors": np.asarray(rows), "names": np.array(space.names), "sizes": np.array(sizes)}
+
+    def _of_file(self, zoo):
+        """Representations of the images in a file, and what it knows of their factors."""
+        from jaxdis.evaluation.arrays_file import read_images
+
+        images, known = read_images(self.images)
+        return zoo.encode(images), known

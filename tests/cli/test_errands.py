@@ -1,0 +1,182 @@
+"""Errands in the shell: score files and zoos with options and errors, encode, show, benchmark."""
+
+import csv
+import json
+
+import jax
+import numpy as np
+import pytest
+
+from jaxdis import METRICS
+from jaxdis.cli import main
+from jaxdis.cli.metric_texts import plan_of_texts
+from jaxdis.evaluation.arrays_file import load_arrays
+from jaxdis.evaluation.evaluate import evaluate
+from jaxdis.evaluation.factor_tables import read_factors
+
+
+@pytest.fixture(autouse=True)
+def in_process(monkeypatch):
+    """The devices of this process are set already."""
+    monkeypatch.setattr("jaxdis.cli.terminal.start", lambda cache: None)
+
+
+@pytest.fixture
+def seeds(tmp_path):
+    """Three files of codes of one model under three seeds."""
+    rng = np.random.default_rng(0)
+    values = np.stack([rng.integers(0, 3, 300), rng.integers(0, 4, 300)], axis=1)
+    for seed in range(3):
+        codes = values @ rng.normal(size=(2, 3)) + 0.1 * rng.normal(size=(300, 3))
+        np.savez(tmp_path / f"seed{seed}.npz", codes=codes.astype(np.float32), factors=values, names=["shape", "size"])
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def zoo(tmp_path_factory):
+    """A zoo of two members, hardly trained."""
+    out = tmp_path_factory.mktemp("zoo") / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("jaxdis.cli.terminal.start", lambda cache: None)
+        arguments = ["--data", "hearts", "--beta", "1", "4", "--steps", "3", "--out", str(out)]
+        assert main(["train", *arguments]) == 0
+    return out
+
+
+def test_several_files_are_one_table_with_errors(seeds, capsys):
+    out = seeds / "out" / "scores.csv"
+    arguments = ["--metrics", "mig:bins=10,mcc", "--bootstrap", "5", "--csv", str(out)]
+    assert main(["score", str(seeds / "seed*.npz"), *arguments]) == 0
+    rows = list(csv.DictReader(out.read_text().splitlines()))
+    assert [row["file"] for row in rows] == ["seed0.npz", "seed1.npz", "seed2.npz"]
+    arrays = load_arrays(seeds / "seed1.npz")
+    alone = evaluate(arrays.codes, arrays.factors, {"mig": METRICS["mig"].with_options(bins=10)}, jax.random.key(0))
+    assert float(rows[1]["mig:bins=10"]) == pytest.approx(float(alone["mig"]), rel=1e-6)
+    assert float(rows[1]["mig:bins=10.error"]) > 0
+    printed = capsys.readouterr().out
+    assert "3 files" in printed
+    assert "±" in printed
+
+
+def test_held_out_samples_come_from_a_file(seeds, capsys):
+    arguments = ["--metrics", "explicitness", "--json", str(seeds / "out.json"), "--test", str(seeds / "seed1.npz")]
+    assert main(["score", str(seeds / "seed0.npz"), *arguments]) == 0
+    train, test = (load_arrays(seeds / f"seed{seed}.npz") for seed in (0, 1))
+    alone = evaluate(train.codes, train.factors, "explicitness", test=(test.codes, test.factors))
+    found = json.loads((seeds / "out.json").read_text())
+    assert found["explicitness"] == pytest.approx(float(alone["explicitness"]), rel=1e-6)
+
+
+def test_a_zoo_is_scored_by_encoding_and_intervening(zoo, tmp_path, capsys):
+    out = tmp_path / "scores.json"
+    metrics = ["mig", "factor_vae:num_train=32:num_eval=16"]
+    assert main(["score", str(zoo), "--metrics", *metrics, "--samples", "200", "--json", str(out)]) == 0
+    found = json.loads(out.read_text())
+    assert len(found["mig"]) == len(found[f"{metrics[1]}.train"]) == 2
+
+
+def test_encoded_files_can_be_scored_and_shown(zoo, tmp_path, capsys):
+    codes, picture = tmp_path / "codes.npz", tmp_path / "new" / "picture.png"
+    assert main(["encode", str(zoo), "--out", str(codes), "--samples", "200"]) == 0
+    assert f"jaxdis score {codes}" in capsys.readouterr().out
+    arrays = load_arrays(codes)
+    assert arrays.codes.shape == arrays.variances.shape == (2, 200, 10)
+    assert arrays.factors.names == ("scale", "x", "y")
+    assert arrays.factors.sizes == (6, 32, 16)
+    assert main(["show", str(codes), "--member", "1", "--out", str(picture)]) == 0
+    printed = capsys.readouterr().out
+    assert "scale" in printed
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert main(["show", str(codes), "--member", "2"]) == 2
+    assert "--member: needs a number from 0 to 1, got 2" in capsys.readouterr().err
+
+
+def test_images_of_ones_own_are_encoded_as_those_of_the_data_set(zoo, tmp_path, capsys):
+    from jaxdis.models import load
+
+    rng = np.random.default_rng(0)
+    images = rng.random((5, 32, 32, 1), dtype=np.float32)
+    np.savez(tmp_path / "images.npz", images=images, factors=np.arange(5)[:, None])
+    out = tmp_path / "codes.npz"
+    assert main(["encode", str(zoo), "--images", str(tmp_path / "images.npz"), "--out", str(out)]) == 0
+    expected = load(zoo / "zoo.npz").encode(images)
+    with np.load(out) as arrays:
+        np.testing.assert_array_equal(arrays["codes"], expected.mean)
+        np.testing.assert_array_equal(arrays["factors"][:, 0], np.arange(5))
+
+
+def test_factors_are_read_by_the_names_of_columns(tmp_path):
+    table = tmp_path / "labels.csv"
+    table.write_text("shape,size,angle,id\nheart,2,0.5,1\nsquare,4,0.25,2\nheart,2,1.5,3\n")
+    factors = read_factors(table, ("size", "shape", "angle"))
+    assert factors.names == ("size", "shape", "angle")
+    assert factors.sizes == (2, 2, None)
+    np.testing.assert_array_equal(np.asarray(factors.values), [[0, 0, 0.5], [1, 1, 0.25], [0, 0, 1.5]])
+    parquet = pytest.importorskip("pyarrow.parquet")
+    import pyarrow
+
+    columns = {"shape": ["heart", "square", "heart"], "size": [2, 4, 2], "angle": [0.5, 0.25, 1.5]}
+    parquet.write_table(pyarrow.table(columns), tmp_path / "labels.parquet")
+    again = read_factors(tmp_path / "labels.parquet", ("size", "shape", "angle"))
+    np.testing.assert_array_equal(np.asarray(again.values), np.asarray(factors.values))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a,b\n1,2\n3\n", "needs rows of 2 distinct columns, got line 3 has 1"),
+        ("a,a\n1,2\n", "needs rows of 2 distinct columns"),
+        ("a,b\n", "needs rows of 2 distinct columns"),
+        ("", "needs comma-separated text with a head"),
+        ("a,b\n1,\n", "b: needs a value in every row, got an empty one"),
+        ("a,b\n1,nan\n", "b: needs finite numbers, got nan"),
+        ("a,c\n1,2\n", "columns: labels.csv has a, c, got 'b'"),
+    ],
+)
+def test_tables_that_do_not_hold_factors_are_refused(text, words, tmp_path):
+    (tmp_path / "labels.csv").write_text(text)
+    with pytest.raises(ValueError, match=words.replace("(", r"\(")):
+        read_factors(tmp_path / "labels.csv", ("a", "b"))
+
+
+def test_options_of_metrics_are_given_in_place():
+    plan = plan_of_texts(["mig:bins=30,sap", "dci:splitter=histogram:stages=5"])
+    assert list(plan) == ["mig:bins=30", "sap", "dci:splitter=histogram:stages=5"]
+    assert plan["mig:bins=30"] == METRICS["mig"].with_options(bins=30)
+    assert plan["dci:splitter=histogram:stages=5"] == METRICS["dci"].with_options(splitter="histogram", stages=5)
+    assert plan_of_texts(["dci_lasso:penalty=(0.1,0.2)"]).popitem()[1].all_options["penalty"] == (0.1, 0.2)
+    assert list(plan_of_texts(["all"])) == list(METRICS)
+    for text, words in (("mig:bin=3", "mig has the options bins"), ("mig:bins", "OPTION=VALUE"), ("mgi", "'mig'")):
+        with pytest.raises(ValueError, match=words):
+            plan_of_texts([text])
+
+
+def test_options_are_listed(capsys):
+    assert main(["score", "--list-options", "none.npz", "--metrics", "mig:bins=7"]) == 0
+    assert "bins=7" in capsys.readouterr().out
+
+
+def test_a_benchmark_keeps_to_its_time_and_can_be_compared(tmp_path, capsys, monkeypatch):
+    out = tmp_path / "record.json"
+    size = ["--zoo-sizes", "1", "2", "--samples", "100", "--minutes", "8"]
+    monkeypatch.setattr("jaxdis.benchmark.MANY_UPDATES", 60)
+    # What is expected to take days is left out.
+    monkeypatch.setattr("jaxdis.benchmark.expected", lambda metric: 1e6 if metric == METRICS["dci"] else 1e-3)
+    picture = ["--plot", str(tmp_path / "plot.png")]
+    assert main(["benchmark", "--metrics", "mig", "mcc", "dci", "--out", str(out), *picture, *size]) == 0
+    printed = capsys.readouterr().out
+    assert "no time was left, at a zoo of 1, for dci" in printed
+    record = json.loads(out.read_text())
+    assert {(row["name"], row["zoo_size"]) for row in record["rows"]} == {
+        (name, size) for name in ("training", "mig", "mcc") for size in (1, 2)
+    }
+    assert all(row["per_second"] > 0 for row in record["rows"])
+    for row in record["rows"]:
+        row["per_second"] *= 2
+    twice = tmp_path / "twice.json"
+    twice.write_text(json.dumps(record))
+    assert main(["benchmark", "--compare", str(out), str(twice)]) == 0
+    assert capsys.readouterr().out.count("2.00") == 6
+    twice.write_text("{}")
+    assert main(["benchmark", "--compare", str(out), str(twice)]) == 2
+    assert "needs a record of jaxdis benchmark" in capsys.readouterr().err
