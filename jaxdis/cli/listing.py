@@ -143,6 +143,7 @@ def _of_training(name: str, about, function: Callable) -> Row:
     return Row(name, f"{about.title}. {about.summary}", "", about.references, lambda: text)
 
 
+_MADE = "drawn by jaxdis"
 _DRAWN = "drawn by jaxdis, or read from the official file"
 _READ = "read from the official file"
 _STANDIN = "drawn, in place of data sets whose file is not at hand"
@@ -161,11 +162,12 @@ def _data():
             f"Images: {height} × {width} × {channels}, {source}.\n\nOrigin and terms: {row.origin}."
         )
         if row.references:
-            title, group = f"{row.title}: {row.description}", _DRAWN if row.renders else _READ
+            title = f"{row.title}: {row.description}"
+            group = _READ if not row.renders else _DRAWN if row.reads else _MADE
         else:
             title, group = row.description, _STANDIN
         rows.append(Row(name, title, group, row.references, lambda text=text: text))
-    return sorted(rows, key=lambda row: (_DRAWN, _READ, _STANDIN).index(row.group))
+    return sorted(rows, key=lambda row: (_DRAWN, _MADE, _READ, _STANDIN).index(row.group))
 
 
 def _studies():

@@ -149,9 +149,14 @@ def evaluate_structured(
     default the depth is 15, and all 1,000 evaluate.
 
     Example:
-      >>> structure = Structure.slots(5, 16, objects=4, properties=("red", "x", "y"), background=("red",))
-      >>> scores = jaxdis.evaluate_structured(codes, factors, structure, groups=10, background="background")
-      >>> picture = jaxdis.plots.hinton(scores.part("object.joint"), object_names)
+      >>> rng = np.random.default_rng(0)
+      >>> structure = jaxdis.structured.Structure.slots(3, 4, objects=2, properties=("x", "y"))
+      >>> factors = rng.normal(size=(200, 4)).astype(np.float32)  # x and y of the first object, then of the second
+      >>> slots = np.concatenate([factors.reshape(200, 2, 2), np.zeros((200, 1, 2), np.float32)], axis=1)
+      >>> scores = jaxdis.evaluate_structured(
+      ...     np.tile(slots, 2), jaxdis.Factors.of(factors, sizes=(None,) * 4), structure
+      ... )
+      >>> picture = jaxdis.plots.hinton(scores.part("object.joint"), ("first", "second"))
     """
     codes, single = _check_slots(codes)
     factors = Factors.checked(factors)
