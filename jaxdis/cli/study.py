@@ -165,20 +165,16 @@ def _kept(out: Path) -> str:
     return f"stopped; {out} keeps all finished batches: run the same command again to go on"
 
 
-def _print_digest(heads, rows) -> None:
-    """Print one line per row, in at most 80 characters."""
+def _print_digest(digest) -> None:
+    """Print one line per row."""
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(
-        box=None,
-        pad_edge=False,
-        title="How far each aspect moves each score from low to high",
-        caption="* responds to it",
-    )
-    for position, head in enumerate(heads):
-        table.add_column(head, no_wrap=True, justify="right" if position else "left")
-    for row in rows:
-        table.add_row(*row)
+    table = Table(box=None, pad_edge=False, title=digest.title, caption=digest.remark)
+    for position, head in enumerate(digest.heads):
+        table.add_column(Text(head), justify="right" if position else "left")
+    for row in digest.rows:
+        table.add_row(*map(Text, row))
     terminal.console().print(table)
 
 
@@ -217,13 +213,21 @@ def _duration(seconds: float) -> str:
 
 
 def _run_study(study, out: Path, *, extend: bool, executor=None) -> None:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     from jaxdis.study.run import run, status
     from jaxdis.study.store import Store
 
     before = status(study, out, extend=extend)
-    columns = TextColumn("{task.description:<7}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    times = TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn()
+    columns = TextColumn("{task.description:<7}"), BarColumn(), MofNCompleteColumn(), *times
     console = terminal.console(error=True)
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
         tasks = {
@@ -238,8 +242,9 @@ def _run_study(study, out: Path, *, extend: bool, executor=None) -> None:
         for kind, total in before.total.items():
             bar.update(tasks[kind], completed=total)
     work, store = study.work(), Store(out)
-    report = work.report(store)
+    with console.status("writing the report"):
+        report = work.report(store)
     if digest := work.digest(store):
-        _print_digest(*digest)
+        _print_digest(digest)
     terminal.console().print(f"table:  {table}", markup=False)
     terminal.console().print(f"report: {report.resolve().as_uri()}", markup=False)

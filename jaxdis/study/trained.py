@@ -10,8 +10,11 @@ from pathlib import Path
 from jaxdis.study import make
 from jaxdis.study.cost import costs
 from jaxdis.study.definition import ROLES, Member, Study, cells
+from jaxdis.study.report.answer import digest
+from jaxdis.study.report.results import read_results
+from jaxdis.study.report.subject import Subject
 from jaxdis.study.store import Store, number, publish
-from jaxdis.study.work import Batch, Totals, Updates
+from jaxdis.study.work import Batch, Digest, Totals, Updates
 
 TRAIN_BATCH = 16
 SCORE_BATCH = 64
@@ -80,8 +83,8 @@ class TrainedWork:
 
         return write_report(self.study, store.root)
 
-    def digest(self, store: Store) -> None:
-        return None
+    def digest(self, store: Store) -> Digest | None:
+        return digest(Subject.of(self.study, read_results(store.root / "results.csv")))
 
     def costs(self) -> dict[str, Totals]:
         return costs(self.study, self._members)

@@ -31,6 +31,15 @@ class Totals(NamedTuple):
     disk_bytes: float
 
 
+class Digest(NamedTuple):
+    """A short table for a terminal: title, heads, rows of text, and a remark below."""
+
+    title: str
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    remark: str
+
+
 @runtime_checkable
 class Work(Protocol):
     """A study as the driver sees it. Each kind of study has a method ``work()`` that returns one."""
@@ -56,8 +65,8 @@ class Work(Protocol):
     def report(self, store: Store) -> Path:
         """Write what is to be looked at, from the tables; its path."""
 
-    def digest(self, store: Store) -> tuple[Sequence[str], list[Sequence[str]]] | None:
-        """Heads and rows of a short table to print once all cells are there; None if there is none."""
+    def digest(self, store: Store) -> Digest | None:
+        """A short table to print once all cells are there; None if there is none."""
 
     def costs(self) -> dict[str, Totals]:
         """Estimated costs of all cells, by kind."""

@@ -1,6 +1,6 @@
 """The work of a calibration: no training, one cell per part and metric, and tables and figures from all of them."""
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator
 from pathlib import Path
 
 from jaxdis.evaluation.member import Plan
@@ -8,7 +8,7 @@ from jaxdis.study.certificate.calibration import Calibration, Certificate, Part,
 from jaxdis.study.certificate.write import short_response_table, write_certificate
 from jaxdis.study.cost import RECORD_BYTES, score_seconds
 from jaxdis.study.store import Store, cell_id
-from jaxdis.study.work import Batch, Totals, Updates
+from jaxdis.study.work import Batch, Digest, Totals, Updates
 
 
 class CalibrationWork:
@@ -44,9 +44,12 @@ class CalibrationWork:
     def finish(self, store: Store) -> Path:
         return write_certificate(self.calibration, self.certificate(store), store.root)[0]
 
-    def digest(self, store: Store) -> tuple[Sequence[str], list[Sequence[str]]] | None:
+    def digest(self, store: Store) -> Digest | None:
         certificate = self.certificate(store)
-        return short_response_table(certificate) if certificate.cases else None
+        if not certificate.cases:
+            return None
+        title = "How far each aspect moves each score from low to high"
+        return Digest(title, *short_response_table(certificate), "* responds to it")
 
     def report(self, store: Store) -> Path:
         return self.finish(store)

@@ -11,6 +11,7 @@ from scipy import stats
 from jaxdis.study.report.glossary import link_to_metric
 from jaxdis.study.report.page import Html, table
 from jaxdis.study.report.subject import Subject
+from jaxdis.study.work import Digest
 
 # A difference counts as more than noise below this p-value.
 LEVEL = 0.05
@@ -99,6 +100,24 @@ def answer(subject: Subject) -> str:
     found = ranking(subject, list(chosen.values()))
     seeds = len(np.unique(subject.table["seed"]))
     return _verdict(subject, found, chosen) + _table(subject, found, chosen) + _legend(subject, chosen, seeds)
+
+
+def digest(subject: Subject) -> Digest | None:
+    """The table of settings for a terminal, best first; on several data sets, that of each."""
+    rows, heads = [], None
+    several = len(np.unique(subject.table["data"])) > 1
+    for data, mine in subject.each():
+        chosen = mine.headlines()
+        if not chosen or len(set(mine.settings)) < 2:
+            continue
+        found = ranking(mine, list(chosen.values()))
+        heads = heads or ["setting", *(f"{aspect}: {mine.titles[name]}" for aspect, name in chosen.items())]
+        for row in found.order:
+            name = f"{data}: {found.settings[row]}" if several else found.settings[row]
+            rows.append([name, *(f"{mean:.2f}" if math.isfinite(mean) else "" for mean in found.mean[row])])
+    if heads is None:
+        return None
+    return Digest("Which setting disentangles best?", heads, rows, "means over seeds, best average rank first")
 
 
 def _verdict(subject: Subject, found: Ranking, chosen: Mapping[str, str]) -> str:
