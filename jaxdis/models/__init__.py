@@ -5,11 +5,13 @@ from jaxdis.models.evidence import Encoder, Evidence
 from jaxdis.models.members import Members, members
 from jaxdis.models.methods.method import Method, Posterior, Slots, accepted
 from jaxdis.models.methods.optimizer import Adam
+from jaxdis.models.methods.parted_vae import PartedVae
 from jaxdis.models.methods.pca import Pca
 from jaxdis.models.methods.table import METHODS
 from jaxdis.models.methods.vae import DiscriminatorTraining, Vae
 from jaxdis.models.networks.architectures import Convolutional, Discriminator, Mlp, burgess, locatello
 from jaxdis.models.networks.custom import Own
+from jaxdis.models.networks.stacks import Stacks
 from jaxdis.models.objectives.losses import Hyperparameters, Terms
 from jaxdis.models.objectives.table import OBJECTIVES, Objective
 from jaxdis.models.training.source import Source
@@ -41,10 +43,12 @@ __all__ = [
     "Objective",
     "OBJECTIVES",
     "Own",
+    "PartedVae",
     "Pca",
     "Posterior",
     "Slots",
     "Source",
+    "Stacks",
     "Terms",
     "train",
     "Vae",

@@ -23,6 +23,9 @@ from tests.models.methods.toy import ToyGan
 SMALLEST = {
     "vae": models.Vae(network=models.Mlp((8,), 2), batch_size=4),
     "pca": models.Pca(num_codes=2, passes=5, batch_size=16),
+    "parted_vae": models.PartedVae(
+        network=models.Stacks(hidden=(8,), decoder_hidden=()), num_z=1, labelled=True, batch_size=4, num_labelled=20
+    ),
     "toy_gan": ToyGan(),
 }
 
