@@ -418,6 +418,13 @@ REFERENCES: dict[str, Reference] = {
         2021,
         "arXiv:2006.07886",
     ),
+    "valenti2022": _of(
+        "Valenti, A.; Bacciu, D.",
+        "Leveraging Relational Information for Learning Weakly Disentangled Representations",
+        "International Joint Conference on Neural Networks",
+        2022,
+        "arXiv:2205.10056",
+    ),
     "yang1997": _of(
         "Yang, H. H.; Amari, S.",
         "Adaptive Online Learning Algorithms for Blind Separation: Maximum Entropy and Minimum Mutual Information",

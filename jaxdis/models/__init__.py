@@ -9,6 +9,7 @@ from jaxdis.models.methods.parted_vae import PartedVae
 from jaxdis.models.methods.pca import Pca
 from jaxdis.models.methods.table import METHODS
 from jaxdis.models.methods.vae import DiscriminatorTraining, Vae
+from jaxdis.models.methods.weak_de import WeakDe
 from jaxdis.models.networks.architectures import Convolutional, Discriminator, Mlp, burgess, locatello
 from jaxdis.models.networks.custom import Own
 from jaxdis.models.networks.stacks import Stacks
@@ -53,5 +54,6 @@ __all__ = [
     "train",
     "Vae",
     "Variant",
+    "WeakDe",
     "Zoo",
 ]

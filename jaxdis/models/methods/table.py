@@ -4,5 +4,6 @@ from jaxdis.models.methods.method import Method
 from jaxdis.models.methods.parted_vae import PartedVae
 from jaxdis.models.methods.pca import Pca
 from jaxdis.models.methods.vae import Vae
+from jaxdis.models.methods.weak_de import WeakDe
 
-METHODS: dict[str, type[Method]] = {"vae": Vae, "pca": Pca, "parted_vae": PartedVae}
+METHODS: dict[str, type[Method]] = {"vae": Vae, "pca": Pca, "parted_vae": PartedVae, "weak_de": WeakDe}

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -27,8 +28,8 @@ class Stacks:
       decoder_channels: channels of the first feature map and of every transposed convolution but the last.
       slope, last_slope, hidden_slope, decoder_slope: slopes for negative inputs (0: ReLU) after the convolutions, after
         the last of them, after the encoder's dense layers, and in the decoder.
-      normalized: normalize batches after all convolutions but the decoder's last (Ioffe & Szegedy 2015); convolutions
-        then have no bias.
+      normalized: normalize batches after all convolutions but the decoder's last (Ioffe & Szegedy 2015); no convolution
+        then has a bias.
       initialization: as in :class:`jaxdis.models.Mlp`.
     """
 
@@ -58,9 +59,10 @@ class Stacks:
         params = draw(key, _shapes(self, image_shape, num_codes), self.initialization)
         for stack in params.values():
             for name, layer in stack.items():
-                if _is_normalized(self, stack, name):
+                if self.normalized and layer["kernel"].ndim == 4:
                     ones = jnp.ones_like(layer.pop("bias"))
-                    layer |= {"scale": ones, "offset": jnp.zeros_like(ones)}
+                    is_last = name == f"transposed_{len(self.channels) - 1}"
+                    layer |= {} if is_last else {"scale": ones, "offset": jnp.zeros_like(ones)}
         return params
 
     def statistics(self, params) -> dict[str, dict]:
@@ -112,8 +114,10 @@ class Stacks:
 
     def _normalize(self, hidden, layer, name: str, running: dict, training: bool):
         """Adds the bias, or normalizes and puts the new statistics into ``running``."""
-        if "scale" not in layer:
+        if "bias" in layer:
             return hidden + layer["bias"].reshape(1, 1, 1, -1)
+        if "scale" not in layer:
+            return hidden
         if training:
             mean, variance = hidden.mean((0, 1, 2)), hidden.var((0, 1, 2))
             count = hidden.size // hidden.shape[-1]
@@ -148,6 +152,14 @@ def perceptron_shapes(inputs: int, widths: tuple[int, ...]) -> dict[str, dict]:
     return {f"dense_{i}": dense_shape(*pair) for i, pair in enumerate(zip(sizes, sizes[1:], strict=False))}
 
 
+def perceptron(params, inputs: Float[Array, "n i"], activation: Callable) -> Float[Array, "n o"]:
+    """The layers of :func:`perceptron_shapes` with an activation between them."""
+    last = len(params) - 1
+    for i in range(last):
+        inputs = activation(dense(params[f"dense_{i}"], inputs))
+    return dense(params[f"dense_{last}"], inputs)
+
+
 def _float(*shape: int) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(shape, jnp.float32)
 
@@ -174,11 +186,6 @@ def _shapes(stacks: Stacks, image_shape, num_codes: int) -> dict[str, dict]:
 
 def _kernel(inputs: int, outputs: int) -> dict[str, Any]:
     return {"kernel": _float(4, 4, inputs, outputs), "bias": _float(outputs)}
-
-
-def _is_normalized(stacks: Stacks, stack: dict, name: str) -> bool:
-    is_last = name == f"transposed_{len(stacks.channels) - 1}"
-    return stacks.normalized and stack[name]["kernel"].ndim == 4 and not is_last
 
 
 def _smallest_map(stacks: Stacks, image_shape) -> tuple[int, int]:

@@ -26,6 +26,17 @@ SMALLEST = {
     "parted_vae": models.PartedVae(
         network=models.Stacks(hidden=(8,), decoder_hidden=()), num_z=1, labelled=True, batch_size=4, num_labelled=20
     ),
+    "weak_de": models.WeakDe(
+        network=models.Stacks(channels=(2,), decoder_channels=(2,), hidden=(4,), decoder_hidden=(), normalized=True),
+        num_codes=2,
+        classes=((0, (0, 1, 2)), (1, (0, 0))),
+        relations=((0, 1, True),),
+        opponents=(4,),
+        batch_size=8,
+        relation_batch=4,
+        num_labelled=20,
+        augmented=False,
+    ),
     "toy_gan": ToyGan(),
 }
 
