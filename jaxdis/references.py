@@ -404,6 +404,13 @@ REFERENCES: dict[str, Reference] = {
         2019,
         "arXiv:1910.05587",
     ),
+    "sha2021": _of(
+        "Sha, L.; Lukasiewicz, T.",
+        "Multi-type Disentanglement without Adversarial Training",
+        "AAAI Conference on Artificial Intelligence 35",
+        2021,
+        "arXiv:2012.08883",
+    ),
     "suter2019": _of(
         "Suter, R.; Miladinović, Đ.; Schölkopf, B.; Bauer, S.",
         "Robustly Disentangled Causal Mechanisms: Validating Deep Representations for Interventional Robustness",

@@ -3,6 +3,7 @@
 from jaxdis.models.config import Config
 from jaxdis.models.evidence import Encoder, Evidence
 from jaxdis.models.members import Members, members
+from jaxdis.models.methods.labelled_partition import LabelledPartition
 from jaxdis.models.methods.method import Method, Posterior, Slots, accepted
 from jaxdis.models.methods.optimizer import Adam
 from jaxdis.models.methods.parted_vae import PartedVae
@@ -33,6 +34,7 @@ __all__ = [
     "Encoder",
     "Evidence",
     "Hyperparameters",
+    "LabelledPartition",
     "load",
     "locatello",
     "make_train",

@@ -37,6 +37,7 @@ SMALLEST = {
         num_labelled=20,
         augmented=False,
     ),
+    "labelled_partition": models.LabelledPartition((3, 2), models.Mlp((8,)), block=1, content=1, batch_size=4),
     "toy_gan": ToyGan(),
 }
 
