@@ -103,16 +103,20 @@ def weak_de(data: str, *, as_released: bool = False) -> WeakDe:
 def settings(model: str, data: str, steps: int) -> dict[str, float]:
     """The settings of a model's variant for a training of ``steps`` updates.
 
-    β-VAE and FactorVAE have those of the section ``Custom`` of their code; WeakDE's warm-up is the released share of
-    all updates.
+    β-VAE and FactorVAE have those of the section ``Custom`` of their code. Schedules take their share of the updates:
+    the warm-up of these two 10 000 and PartedVAE's capacities 300 000 of all, WeakDE's warm-up its released share.
     """
-    warm = {"learning_rate": 5e-4, "warmup_steps": 10_000.0}
+    share = steps / updates(model, data)
+    warm = {"learning_rate": 5e-4, "warmup_steps": 10_000 * share}
     rate = 1e-4 if data == "dsprites" else 1e-5
+    capacities = {"capacity_steps": 300_000 * share}
     return {
         "beta": {"beta": 4.0, **warm},
         "beta_tc": {"beta": 6.0, "learning_rate": 5e-4},
         "factor": {"gamma": 6.0, "discriminator_learning_rate": 5e-5, **warm},
-        "weak_de": {"learning_rate": rate, "warmup_steps": float(int(steps * _WARM_UP.get(data, 0)))},
+        "parted_vae": capacities,
+        "parted_vae_ss": capacities,
+        "weak_de": {"learning_rate": rate, "warmup_steps": float(int(steps * _WARM_UP[data]))},
     }.get(model, {})
 
 
