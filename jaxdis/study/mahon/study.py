@@ -1,7 +1,6 @@
 """The study ``mahon2024``: models trained without a combination of factors, and models trained on a random share."""
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
 from jaxdis.data import DataSource
 from jaxdis.evaluation.inputs import plan_of
@@ -38,7 +37,7 @@ def mahon2024(
     validation_samples: int = 0,
     data: Sequence[str] | None = None,
     models: Sequence[str] = mahon.MODELS,
-    network: Literal["paper", "mlp"] = "paper",
+    network: str = "paper",
     combinations: int | None = None,
     probes: Preset = "converged",
     sources: Mapping[str, DataSource] | None = None,
