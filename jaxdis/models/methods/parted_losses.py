@@ -1,16 +1,61 @@
-"""The terms of PartedVAE's loss, in nats.
+"""PartedVAE's settings, and the terms of its loss, in nats.
 
 ``log_categories [n, v]`` are log q(c_i|x) of all categorical variables, one after another; ``classes`` are their sizes.
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxdis.typing import Array, Float
+
+
+class Settings(NamedTuple):
+    """Coefficients of the loss of :class:`jaxdis.models.PartedVae`, by default as released for dSprites."""
+
+    learning_rate: Any = 5e-4
+    labelled_learning_rate: Any = 5e-4
+    z_capacity: Any = 30.0
+    z_weight: Any = 50.0
+    u_capacity: Any = 5.0
+    u_weight: Any = 50.0
+    capacity_steps: Any = 300_000.0
+    category_weight: Any = 100.0
+    entropy_weight: Any = 10.0
+    overlap_weight: Any = 10.0
+    overlap_threshold: Any = 0.1
+
+
+class Losses(NamedTuple):
+    """Total and its parts without their weights, nats; ``labelled``: cross-entropy of the labels (0 without)."""
+
+    loss: Array
+    reconstruction: Array
+    z_kl: Array
+    u_kl: Array
+    category_kl: Array
+    entropy: Array
+    overlap: Array
+    labelled: Array
+
+
+# What each setting is.
+SETTINGS = {
+    "learning_rate": "learning rate of Adam",
+    "labelled_learning_rate": "learning rate of the labelled updates' Adam",
+    "z_capacity": "final capacity C_z, nats",
+    "z_weight": "γ_z, weight of the deviation from C_z",
+    "u_capacity": "final capacity C_u, nats",
+    "u_weight": "γ_u, weight of the deviation from C_u",
+    "capacity_steps": "updates over which capacities rise",
+    "category_weight": "γ_c, weight of the divergence of the mean category from its prior",
+    "entropy_weight": "γ_h, weight of the entropy of the category",
+    "overlap_weight": "γ_b, weight of the overlap of the classes' priors",
+    "overlap_threshold": "Bhattacharyya coefficient that costs nothing",
+}
 
 
 class Latents(NamedTuple):

@@ -10,7 +10,10 @@ from jaxdis.models.methods.labels import check_labels, classes_of
 from jaxdis.models.methods.method import Method, Posterior, accepted
 from jaxdis.models.methods.optimizer import Adam
 from jaxdis.models.methods.parted_losses import (
+    SETTINGS,
     Latents,
+    Losses,
+    Settings,
     capacity_at,
     category_divergence,
     entropy,
@@ -30,35 +33,6 @@ from jaxdis.typing import Array, Float
 _STEEPER, _STEEPEST = 2e-4, 8.0
 # What labelled updates move: the features and the logits of the categories.
 LABELLED = ("encoder", "category")
-
-
-class Settings(NamedTuple):
-    """Coefficients of the loss; see :class:`PartedVae`. The defaults are those of the released code for dSprites."""
-
-    learning_rate: Any = 5e-4
-    labelled_learning_rate: Any = 5e-4
-    z_capacity: Any = 30.0
-    z_weight: Any = 50.0
-    u_capacity: Any = 5.0
-    u_weight: Any = 50.0
-    capacity_steps: Any = 300_000.0
-    category_weight: Any = 100.0
-    entropy_weight: Any = 10.0
-    overlap_weight: Any = 10.0
-    overlap_threshold: Any = 0.1
-
-
-class Losses(NamedTuple):
-    """Total and its parts without their weights, nats; ``labelled``: cross-entropy of the labels (0 without)."""
-
-    loss: Array
-    reconstruction: Array
-    z_kl: Array
-    u_kl: Array
-    category_kl: Array
-    entropy: Array
-    overlap: Array
-    labelled: Array
 
 
 class State(NamedTuple):
@@ -332,24 +306,11 @@ class PartedVae(Method):
         return jnp.concatenate([jax.nn.log_softmax(part) for part in self._parts(logits)], axis=1)
 
 
-_SETTINGS = {
-    "learning_rate": "learning rate of Adam",
-    "labelled_learning_rate": "learning rate of the labelled updates' Adam",
-    "z_capacity": "final capacity C_z, nats",
-    "z_weight": "γ_z, weight of the deviation from C_z",
-    "u_capacity": "final capacity C_u, nats",
-    "u_weight": "γ_u, weight of the deviation from C_u",
-    "capacity_steps": "updates over which capacities rise",
-    "category_weight": "γ_c, weight of the divergence of the mean category from its prior",
-    "entropy_weight": "γ_h, weight of the entropy of the category",
-    "overlap_weight": "γ_b, weight of the overlap of the classes' priors",
-    "overlap_threshold": "Bhattacharyya coefficient that costs nothing",
-}
 PartedVae.variants = {
     "parted_vae": Variant(
         Settings,
         "z_weight",
-        about=About("PartedVAE", PartedVae.about.summary, PartedVae.about.references, _SETTINGS),
+        about=About("PartedVAE", PartedVae.about.summary, PartedVae.about.references, SETTINGS),
     ),
     "parted_vae_ss": Variant(
         Settings,
@@ -358,7 +319,7 @@ PartedVae.variants = {
             "PartedVAE, semi-supervised",
             "Learns its categories from labels of some images as well.",
             PartedVae.about.references,
-            _SETTINGS,
+            SETTINGS,
         ),
     ),
 }

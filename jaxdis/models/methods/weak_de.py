@@ -21,34 +21,21 @@ from jaxdis.models.methods.class_priors import (
 from jaxdis.models.methods.labels import check_labels
 from jaxdis.models.methods.method import Method, Posterior, accepted
 from jaxdis.models.methods.optimizer import Adam
+from jaxdis.models.methods.weak_losses import (
+    SETTINGS,
+    Losses,
+    Settings,
+    augmented,
+    discriminator_loss,
+    generator_loss,
+    relation_loss,
+)
 from jaxdis.models.networks.initialization import draw
 from jaxdis.models.networks.stacks import Stacks, dense, dense_shape, perceptron, perceptron_shapes
 from jaxdis.models.objectives.distributions import negative_log_likelihood
 from jaxdis.models.variant import About, Variant
 from jaxdis.options import Count, Units, check_fields
 from jaxdis.typing import Array, Float
-
-# Augmentation: standard deviation of the noise on white pixels, and share of pixels that are dropped.
-_NOISE, _DROPPED = 0.3, 0.3
-
-
-class Settings(NamedTuple):
-    """The defaults are those of the released code for dSprites: 1000 epochs of its 68 040 images are 67 000 updates."""
-
-    learning_rate: Any = 1e-4
-    warmup_steps: Any = 67_000.0
-    covariance: Any = 0.1
-    adversarial_weight: Any = 0.2
-    relation_weight: Any = 1.0
-
-
-class Losses(NamedTuple):
-    """Cross-entropy per pixel, weighted losses of the generator and the discriminator, and error of the relations."""
-
-    reconstruction: Array
-    generator: Array
-    discriminator: Array
-    relation: Array
 
 
 class State(NamedTuple):
@@ -180,7 +167,8 @@ class WeakDe(Method):
             starts = (step == h.warmup_steps.astype(jnp.int32)).astype(jnp.int32)
             priors = jax.lax.fori_loop(0, starts, lambda _, priors: self.adapted(state, h, source), state.priors)
             state, adapted = state._replace(priors=priors), step >= h.warmup_steps.astype(jnp.int32)
-            images = self._augment(augment_key, source.images(data_key, self.batch_size))
+            images = source.images(data_key, self.batch_size)
+            images = augmented(augment_key, images) if self.augmented else images
             state, reconstruction = self._reconstruct(state, h, images)
             classes, normal = self._draws(state.priors, class_key, normal_key)
             state, relation = self._relate(state, h, classes, normal, adapted)
@@ -237,7 +225,7 @@ class WeakDe(Method):
 
         def learn(state):
             def loss(params):
-                return h.relation_weight * self.relation_loss(params, draws[0], draws[1], known)
+                return h.relation_weight * relation_loss(params, draws[0], draws[1], known)
 
             value, gradients = jax.value_and_grad(loss)(state.params["relation"])
             return self._descend(state, "relation", gradients, h), value
@@ -249,7 +237,7 @@ class WeakDe(Method):
 
         def loss(params):
             codes, running = self._encode(params, images, state.running["encoder"], training=True)
-            return h.adversarial_weight * self.generator_loss(state.params["discriminator"], codes), running
+            return h.adversarial_weight * generator_loss(self._odds(state.params["discriminator"], codes)), running
 
         (of_generator, running), gradients = jax.value_and_grad(loss, has_aux=True)(state.params["encoder"])
         if self.adversarial:
@@ -258,7 +246,7 @@ class WeakDe(Method):
         state = state._replace(running={**state.running, "encoder": running})
 
         def opposed(params):
-            return h.adversarial_weight * self.discriminator_loss(params, codes, prior)
+            return h.adversarial_weight * discriminator_loss(self._odds(params, codes), self._odds(params, prior))
 
         of_discriminator, gradients = jax.value_and_grad(opposed)(state.params["discriminator"])
         if self.adversarial:
@@ -278,24 +266,6 @@ class WeakDe(Method):
         loss = negative_log_likelihood(logits, images) / images.size
         return loss, {"encoder": of_encoder, "decoder": of_decoder}
 
-    def generator_loss(self, discriminator, codes: Float[Array, "n d"]) -> Float[Array, ""]:
-        """How far the discriminator is from taking the codes for draws from the prior."""
-        return jax.nn.softplus(-self._odds(discriminator, codes)).mean()
-
-    def discriminator_loss(
-        self, discriminator, codes: Float[Array, "n d"], prior: Float[Array, "n d"]
-    ) -> Float[Array, ""]:
-        of_codes = jax.nn.softplus(self._odds(discriminator, codes)).mean()
-        return 0.5 * of_codes + 0.5 * jax.nn.softplus(-self._odds(discriminator, prior)).mean()
-
-    def relation_loss(self, relation, sources, targets, known) -> Float[Array, ""]:
-        """Mean squared error over relations, draws and codes; ``known [r, b]`` weighs draws."""
-        r, b, d = sources.shape
-        which = jnp.broadcast_to(jnp.eye(r)[:, None], (r, b, r))
-        inputs = jnp.concatenate([sources, which], axis=2).reshape(r * b, d + r)
-        error = jnp.square(perceptron(relation, inputs, jnp.tanh).reshape(r, b, d) - targets).mean(2)
-        return (error * known).sum() / jnp.maximum(known.sum(), 1)
-
     def _odds(self, discriminator, codes: Float[Array, "n d"]) -> Float[Array, " n"]:
         no_labels = jnp.zeros((len(codes), self.num_classes))
         return perceptron(discriminator, jnp.concatenate([no_labels, codes], axis=1), jnp.tanh)[:, 0]
@@ -303,16 +273,6 @@ class WeakDe(Method):
     def _encode(self, params, images, running, *, training: bool):
         features, running = self.network.features(params["stack"], images, running, training=training)
         return dense(params["code"], features), running
-
-    def _augment(self, key, images: Float[Array, "n h w c"]) -> Float[Array, "n h w c"]:
-        if not self.augmented:
-            return images
-        kind_key, pixel_key = jax.random.split(key)
-        kind = jax.random.randint(kind_key, (len(images), 1, 1, 1), 0, 7)
-        pixels = jax.random.normal(pixel_key, images.shape)
-        noisy = jnp.where(images == 1, jnp.clip(1 + _NOISE * pixels, 0, 1), images)
-        dropped = jnp.where(jax.scipy.stats.norm.cdf(pixels) < _DROPPED, 0.0, images)
-        return jnp.where(kind == 0, images, jnp.where(kind <= 3, noisy, dropped))
 
     def params(self, state: State):
         return {"encoder": state.params["encoder"], "decoder": state.params["decoder"], "running": state.running}
@@ -340,13 +300,7 @@ WeakDe.variants = {
             WeakDe.about.title,
             WeakDe.about.summary,
             WeakDe.about.references,
-            {
-                "learning_rate": "learning rate of all four Adams",
-                "warmup_steps": "updates with the uniform prior",
-                "covariance": "share of the classes' covariance that their Gaussians have",
-                "adversarial_weight": "w, weight of the adversarial losses",
-                "relation_weight": "weight of the relations' error",
-            },
+            SETTINGS,
         ),
     ),
 }
