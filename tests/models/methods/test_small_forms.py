@@ -96,6 +96,44 @@ def test_the_labelled_partition_fails_on_a_new_combination(record_property):
     assert both[1] <= both[0] / 2
 
 
+def spread(codes, classes):
+    """Variance of the classes' means over the mean variance within a class, and the means."""
+    means = np.stack([codes[classes == c].mean(0) for c in range(27)])
+    within = np.mean([codes[classes == c].var(0).sum() for c in range(27)])
+    return means.var(0).sum() / within, means
+
+
+def test_the_adaptive_prior_draws_the_codes_of_each_class_together(record_property):
+    """On all of dSprites, against the same training with the uniform prior to the end.
+
+    No label reaches the encoder but through the Gaussians that the labelled images defined once.
+    """
+    images, factors = pool(data.dsprites()[0], 0, 16_384)
+    unseen, truth = pool(data.dsprites()[0], 1, 2048)
+    slopes = {"hidden_slope": 0.1, "decoder_slope": 0.1}
+    method = models.WeakDe(
+        models.Stacks(hidden=(128, 128), decoder_hidden=(128, 128), **slopes),
+        opponents=(64, 64),
+        batch_size=64,
+        relation_batch=16,
+        num_labelled=4096,
+        augmented=False,
+    )
+    ratios, accuracies = [], []
+    classes, names = (np.asarray(class_of(jnp.asarray(rows), method.classes)) for rows in (factors, truth))
+    for warm_up in (1200, 10**6):
+        settings = {"warmup_steps": warm_up, "learning_rate": 2e-3}
+        zoo = trained(method, settings, 3000, (images, factors))
+        codes, judged = (zoo.encode(part).mean[0] for part in (images, unseen))
+        ratio, means = spread(codes, classes)
+        nearest = np.square(judged[:, None] - means[None]).sum(2).argmin(1)
+        ratios.append(ratio)
+        accuracies.append((nearest == names).mean())
+    record_property("between / within and accuracy", (ratios, accuracies))
+    assert ratios[0] > 1.3 * ratios[1]
+    assert accuracies[0] > max(8 / 27, accuracies[1])
+
+
 ZOO = """
     import sys
     import numpy as np
