@@ -219,6 +219,13 @@ REFERENCES: dict[str, Reference] = {
         2005,
         "10.1137/030601880",
     ),
+    "hajimiri2021": _of(
+        "Hajimiri, S.; Lotfi, A.; Baghshah, M. S.",
+        "Semi-Supervised Disentanglement of Class-Related and Class-Independent Factors in VAE",
+        "arXiv preprint",
+        2021,
+        "arXiv:2102.00892",
+    ),
     "higgins2017": _of(
         "Higgins, I.; Matthey, L.; Pal, A.; Burgess, C.; Glorot, X.; Botvinick, M.; Mohamed, S.; Lerchner, A.",
         "beta-VAE: Learning Basic Visual Concepts with a Constrained Variational Framework",
@@ -242,6 +249,20 @@ REFERENCES: dict[str, Reference] = {
         "Advances in Neural Information Processing Systems",
         2016,
         "arXiv:1605.06336",
+    ),
+    "ioffe2015": _of(
+        "Ioffe, S.; Szegedy, C.",
+        "Batch Normalization: Accelerating Deep Network Training by Reducing Internal Covariate Shift",
+        "International Conference on Machine Learning",
+        2015,
+        "arXiv:1502.03167",
+    ),
+    "jang2017": _of(
+        "Jang, E.; Gu, S.; Poole, B.",
+        "Categorical Reparameterization with Gumbel-Softmax",
+        "International Conference on Learning Representations",
+        2017,
+        "arXiv:1611.01144",
     ),
     "julka2024": _of(
         "Julka, S.; Wang, Y.; Granitzer, M.",
@@ -383,6 +404,13 @@ REFERENCES: dict[str, Reference] = {
         2019,
         "arXiv:1910.05587",
     ),
+    "sha2021": _of(
+        "Sha, L.; Lukasiewicz, T.",
+        "Multi-type Disentanglement without Adversarial Training",
+        "AAAI Conference on Artificial Intelligence 35",
+        2021,
+        "arXiv:2012.08883",
+    ),
     "suter2019": _of(
         "Suter, R.; Miladinović, Đ.; Schölkopf, B.; Bauer, S.",
         "Robustly Disentangled Causal Mechanisms: Validating Deep Representations for Interventional Robustness",
@@ -396,6 +424,13 @@ REFERENCES: dict[str, Reference] = {
         "International Conference on Machine Learning",
         2021,
         "arXiv:2006.07886",
+    ),
+    "valenti2022": _of(
+        "Valenti, A.; Bacciu, D.",
+        "Leveraging Relational Information for Learning Weakly Disentangled Representations",
+        "International Joint Conference on Neural Networks",
+        2022,
+        "arXiv:2205.10056",
     ),
     "yang1997": _of(
         "Yang, H. H.; Amari, S.",

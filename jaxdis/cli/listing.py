@@ -115,7 +115,7 @@ def _models():
 
     for name, method in METHODS.items():
         about, doc = method.about, plain(inspect.getdoc(method) or "")
-        needs = "Needs images with factors." if method.needs_labels else "Needs images alone."
+        needs = "Needs images with factors." if method().needs_labels else "Needs images alone."
         swept = f"Variants (jaxdis list objectives shows their settings): {', '.join(method.variants)}."
         text = "\n\n".join((f"{about.title}. {about.summary} {needs}", doc, swept if len(method.variants) > 1 else ""))
         yield Row(name, f"{about.title}. {about.summary}", "", about.references, lambda text=text: text.rstrip())

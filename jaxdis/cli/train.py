@@ -70,7 +70,7 @@ class Train:
         check_used(sources, (self.data,))
         method = self._method()
         config = models.Config(self.data, sources.get(self.data), method, self.steps)
-        sweep = {name: self._settings(name) for name in method.trained} if self.model == "vae" else {self.model: {}}
+        sweep = {name: self._settings(name) if self.model == "vae" else {} for name in method.trained}
         finished = train_to_directory(config, sweep, self.seeds, self.out)
         terminal.console().print(finished.message, markup=False)
 

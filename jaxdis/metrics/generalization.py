@@ -82,15 +82,22 @@ class NovelCombination(NamedTuple):
     """Share of samples in which both factors of the pair are classified correctly, adjusted for chance.
 
     ``score []``: a perceptron, on the combination left out; ``familiar []``: the same on samples of the other
-    combinations; ``linear []`` and ``linear_familiar []``: a linear probe; ``per_factor [k]``: the perceptron's
-    accuracy per factor on the combination left out.
+    combinations; ``linear []`` and ``linear_familiar []``: a linear probe; ``both []`` and ``linear_both []`` are
+    ``score`` and ``linear`` before the adjustment. On the combination left out, ``per_factor [k]`` and
+    ``linear_per_factor [k]`` are the accuracies per factor, adjusted for chance; ``accuracy [k]`` and
+    ``linear_accuracy [k]`` are those before.
     """
 
     score: Float[Array, ""]
     familiar: Float[Array, ""]
     linear: Float[Array, ""]
     linear_familiar: Float[Array, ""]
+    both: Float[Array, ""]
+    linear_both: Float[Array, ""]
     per_factor: Float[Array, " k"]
+    linear_per_factor: Float[Array, " k"]
+    accuracy: Float[Array, " k"]
+    linear_accuracy: Float[Array, " k"]
 
 
 @needs_classes
@@ -130,10 +137,17 @@ def novel_combination(
     pair = jnp.triu(left_out[:, None] & left_out[None, :], 1)
     one_pair = pair.sum() == 1
 
-    def of_pair(read: Composition):
-        return jnp.where(one_pair, jnp.where(pair, read.adjusted_joint, 0.0).sum(), jnp.nan)
+    def of_pair(joint: Float[Array, "k k"]) -> Float[Array, ""]:
+        return jnp.where(one_pair, jnp.where(pair, joint, 0.0).sum(), jnp.nan)
 
-    return NovelCombination(*map(of_pair, (*mlp, *linear)), mlp[0].per_factor)
+    adjusted = (of_pair(read.adjusted_joint) for read in (*mlp, *linear))
+    novel = mlp[0], linear[0]
+    return NovelCombination(
+        *adjusted,
+        *(of_pair(read.joint) for read in novel),
+        *(read.per_factor for read in novel),
+        *(read.accuracy for read in novel),
+    )
 
 
 def _read_out(key, codes, factors: Factors, judged: tuple[Sample, ...], preset, units, epochs) -> list[Composition]:

@@ -3,13 +3,17 @@
 from jaxdis.models.config import Config
 from jaxdis.models.evidence import Encoder, Evidence
 from jaxdis.models.members import Members, members
+from jaxdis.models.methods.labelled_partition import LabelledPartition
 from jaxdis.models.methods.method import Method, Posterior, Slots, accepted
 from jaxdis.models.methods.optimizer import Adam
+from jaxdis.models.methods.parted_vae import PartedVae
 from jaxdis.models.methods.pca import Pca
 from jaxdis.models.methods.table import METHODS
 from jaxdis.models.methods.vae import DiscriminatorTraining, Vae
+from jaxdis.models.methods.weak_de import WeakDe
 from jaxdis.models.networks.architectures import Convolutional, Discriminator, Mlp, burgess, locatello
 from jaxdis.models.networks.custom import Own
+from jaxdis.models.networks.stacks import Stacks
 from jaxdis.models.objectives.losses import Hyperparameters, Terms
 from jaxdis.models.objectives.table import OBJECTIVES, Objective
 from jaxdis.models.training.source import Source
@@ -30,6 +34,7 @@ __all__ = [
     "Encoder",
     "Evidence",
     "Hyperparameters",
+    "LabelledPartition",
     "load",
     "locatello",
     "make_train",
@@ -41,13 +46,16 @@ __all__ = [
     "Objective",
     "OBJECTIVES",
     "Own",
+    "PartedVae",
     "Pca",
     "Posterior",
     "Slots",
     "Source",
+    "Stacks",
     "Terms",
     "train",
     "Vae",
     "Variant",
+    "WeakDe",
     "Zoo",
 ]

@@ -6,9 +6,11 @@ from typing import Any
 from jaxdis.data.source import DataSource
 from jaxdis.models.methods.method import Method
 from jaxdis.models.methods.optimizer import Adam
+from jaxdis.models.methods.plateau import Plateau
 from jaxdis.models.methods.table import METHODS
 from jaxdis.models.methods.vae import DiscriminatorTraining, Vae
 from jaxdis.models.networks.architectures import Convolutional, Discriminator, Mlp
+from jaxdis.models.networks.stacks import Stacks
 from jaxdis.options import Count, check_fields, checked_value
 
 
@@ -72,4 +74,4 @@ def restored(description) -> Any:
         raise ValueError(f"config: {error}") from None
 
 
-_TYPES = (Config, DataSource, Adam, DiscriminatorTraining, Discriminator, Mlp, Convolutional)
+_TYPES = (Config, DataSource, Adam, DiscriminatorTraining, Discriminator, Mlp, Convolutional, Stacks, Plateau)

@@ -13,13 +13,15 @@ from jaxdis.scores.reading import Reading, mean_over_codes, mean_over_factors, o
 
 
 class Entropy(NamedTuple):
-    """``disentanglement []``, ``completeness []``, ``informativeness []`` or None; ``per_code``, ``per_factor``."""
+    """``disentanglement []``, ``completeness []``, ``informativeness []`` or None; their parts: ``per_code [d]``,
+    ``per_factor [k]`` and ``fit [k]`` or None."""
 
     disentanglement: Float[Array, ""]
     completeness: Float[Array, ""]
     informativeness: Float[Array, ""] | None
     per_code: Float[Array, " d"]
     per_factor: Float[Array, " k"]
+    fit: Float[Array, " k"] | None
 
 
 class Exclusivity(NamedTuple):
@@ -87,6 +89,7 @@ def entropy(
         None if relation.fit is None else mean_over_factors(relation.fit, reading),
         per_code,
         only_valid(per_factor, reading),
+        None if relation.fit is None else only_valid(relation.fit, reading),
     )
 
 

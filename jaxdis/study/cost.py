@@ -95,7 +95,9 @@ class ModelCost(NamedTuple):
 
 def model_cost(training: Training) -> ModelCost:
     """What one member of a training costs, as XLA counts it."""
-    source = as_source((np.zeros((2, *DATASETS[training.config.data].shape), np.uint8), np.zeros((2, 1), np.int32)))
+    row = DATASETS[training.config.data]
+    factors = np.zeros((2, len(row.space.sizes)), np.int32)
+    source = as_source((np.zeros((2, *row.shape), np.uint8), factors))
     method = resolved_config(training.config, source).method
     _, hyperparameters, _ = training.members()
     one = jax.tree.map(lambda column: jnp.float32(column[0]), hyperparameters)

@@ -125,7 +125,7 @@ class Study:
     """The members to train, the samples to score them on, and the metrics. Equal studies have equal cells.
 
     ``novel`` names the metrics that are trained on the samples and evaluated on the combination that a training held
-    out.
+    out; on the held-out samples of a training without one.
     """
 
     name: str
@@ -149,8 +149,8 @@ class Study:
             space = DATASETS[data].space_of(data, training.config.source)  # raises if its file is missing
             if training.held_out:
                 space.without(dict(training.held_out))  # raises if there is no such combination
-            elif self.novel:
-                raise ValueError(f"held_out: needs a combination for {', '.join(self.novel)}, got none")
+        if self.novel and not any(training.held_out for training in self.trainings):
+            raise ValueError(f"held_out: needs a combination for {', '.join(self.novel)}, got none")
 
     def _check_kind(self) -> None:
         """All methods represent images by codes, or all by slots, and the metrics are of these."""

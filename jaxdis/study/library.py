@@ -1,20 +1,19 @@
 """The studies of the library, as functions of their sizes; STUDIES lists them."""
 
 import dataclasses
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 
 from jaxdis.data import DataSource
 from jaxdis.evaluation.inputs import plan_of
 from jaxdis.metrics import METRICS, Direct, Metric
 from jaxdis.metrics.downstream import downstream_logistic
-from jaxdis.metrics.generalization import novel_combination
 from jaxdis.models import Config, Mlp, Vae
-from jaxdis.models.presets import LOCATELLO_SWEEP, locatello2020, mahon2024
+from jaxdis.models.presets import LOCATELLO_SWEEP, locatello2020
 from jaxdis.spec import Spec
 from jaxdis.study.certificate.calibration import SWEEPS, Calibration
 from jaxdis.study.certificate.published import table_two_metrics
 from jaxdis.study.definition import Sampling, Study, Training
+from jaxdis.study.mahon.study import mahon2024
 
 PARTS = ("cases", "sweeps", "sizes")
 # The autoencoders of the quickstart see this many images, drawn once.
@@ -96,69 +95,6 @@ def sober_look(
     )
 
 
-_ARM_PAIRS = ((0, 0), (1, 4), (0, 5), (1, 3), (1, 1), (0, 2))
-# Combinations of Mahon et al. 2024, Tables 27 to 47, "NC size-shape": factors, then the pairs that are held out.
-HELD_OUT = {
-    "dsprites": (("scale", "shape"), ((0, 0), (5, 2), (2, 1), (3, 1), (3, 2))),
-    "shapes3d": (("scale", "shape"), ((0, 0), (5, 2), (2, 1), (3, 1), (3, 2), (7, 3), (0, 3), (7, 1))),
-    "mpi3d": (("object_size", "object_shape"), _ARM_PAIRS),
-    "standin_arm": (("object_size", "object_shape"), _ARM_PAIRS),
-}
-# The ``Custom`` section of the code behind Mahon et al. 2024. Its β-TCVAE also warms up the dimension-wise KL, which
-# the preset ``mahon2024`` does and a sweep cannot express.
-MAHON_SETTINGS = {
-    "beta": {"beta": 4, "learning_rate": 5e-4, "warmup_steps": 10_000},
-    "beta_tc": {"beta": 6, "learning_rate": 5e-4},
-    "factor": {"gamma": 6, "learning_rate": 5e-4, "discriminator_learning_rate": 5e-5, "warmup_steps": 10_000},
-}
-# Those of Mahon et al. 2024, Tables 2 and 7.
-FLAWS_METRICS = ("snc", "nk", "linear_probe", "mlp_probe", "mig", "sap", "irs", "dci", "med")
-
-
-def flaws(
-    *,
-    seeds: int = 5,
-    steps: int = 1_152_000,
-    train_samples: int = 10_000,
-    test_samples: int = 5_000,
-    validation_samples: int = 0,
-    data: Sequence[str] = ("dsprites", "shapes3d"),
-    network: str = "paper",
-    combinations: int | None = None,
-    sources: Mapping[str, DataSource] | None = None,
-    metrics: Sequence[str] | Mapping[str, Metric] | None = None,
-) -> Study:
-    """Mahon et al. 2024, §5: SNC, NK and others, and how each correlates with accuracy on new combinations.
-
-    Every member is trained without one combination of size and shape, and probes of its codes are evaluated on that
-    combination. The objectives are β-VAE, β-TCVAE and FactorVAE (the paper also has PartedVAE and WeakDE). The paper's
-    MPI3D needs a file; ``standin_arm`` may be used instead.
-
-    Args:
-      combinations: number of the paper's combinations per data set; all when None.
-      network: ``mlp`` trains in minutes on a laptop, on a pool of images drawn once.
-    """
-    plan = dict(plan_of(FLAWS_METRICS if metrics is None else metrics))
-    plan["novel_combination"] = Direct(Spec(novel_combination))
-    trainings = []
-    for name in data:
-        if name not in HELD_OUT:
-            raise ValueError(f"data: needs some of {', '.join(HELD_OUT)}, got {name!r}")
-        names, pairs = HELD_OUT[name]
-        for pair, preset in itertools.product(pairs[:combinations], mahon2024(name, seeds=1, steps=steps)):
-            config, pool = _with_network(preset.config, network, sources)
-            sweep = {name: MAHON_SETTINGS[name] for name in config.method.trained}
-            trainings.append(Training.of(config, sweep, seeds, pool, dict(zip(names, pair, strict=True))))
-    return Study.of(
-        "flaws",
-        trainings,
-        plan,
-        sampling=Sampling(train_samples, test_samples, validation_samples),
-        title="What metrics miss, and what that costs on new combinations",
-        novel=("novel_combination",),
-    )
-
-
 def calibration(
     *,
     seeds: int | None = None,
@@ -199,6 +135,6 @@ def _with_network(config: Config, network: str, sources: Mapping[str, DataSource
 STUDIES: dict[str, Callable[..., Study | Calibration]] = {
     "quickstart": quickstart,
     "sober_look": sober_look,
-    "flaws": flaws,
+    "mahon2024": mahon2024,
     "calibration": calibration,
 }

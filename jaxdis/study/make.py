@@ -188,7 +188,7 @@ def _score(store: Store, study: Study, chosen: Sequence[Member]) -> None:
     samples = samples_of(training, study.sampling)
     test = (stacked["test_mean"], samples.test)
     validation = (stacked["validation_mean"], samples.validation) if study.sampling.validation else None
-    novel = (stacked["novel_mean"], novel_samples_of(training, study.sampling)) if training.held_out else None
+    novel = (stacked["novel_mean"], novel_samples_of(training, study.sampling)) if training.held_out else test
     for on_novel, held_out in ((False, test), (True, novel)):
         metrics = {name: metric for name, metric in study.metrics if (name in study.novel) == on_novel}
         if not metrics:

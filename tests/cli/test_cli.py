@@ -219,7 +219,7 @@ WORKING = {
     "data": (("data", "show", "dsprites", "--out", "{out}"), "jaxdis.data.show.save_sheet"),
     "train": (("train", "--out", "{out}"), "jaxdis.cli.run_directory.train_to_directory"),
     "quickstart": (("quickstart", "--out", "{out}"), "jaxdis.study.run.run"),
-    "study": (("study", "run", "flaws", "--seeds", "1", "--out", "{out}"), "jaxdis.study.run.run"),
+    "study": (("study", "run", "mahon2024", "--seeds", "1", "--out", "{out}"), "jaxdis.study.run.run"),
     "calibration": (
         ("study", "run", "calibration", "--out", "{out}"),
         "jaxdis.study.run.run",

@@ -51,7 +51,7 @@ def study(action: str, options, out, *more) -> list[str]:
         (("sober_look", "--data", "cars3d"), "cars3d cannot be drawn and needs its file (official tar.gz"),
         (("sober_look", "--data", "smallnorb"), "smallnorb cannot be drawn and needs its file (folder of the six"),
         (("sober_look", "--data", "scream_dsprites"), "scream_dsprites needs a photograph"),
-        (("nonsense",), "study: needs one of quickstart, sober_look, flaws, calibration, got 'nonsense'"),
+        (("nonsense",), "study: needs one of quickstart, sober_look, mahon2024, calibration, got 'nonsense'"),
         (("calibration", "--data", "dsprites"), "data: the study calibration takes seeds, train_samples, parts"),
         (("calibration", "--network", "mlp"), "network: the study calibration takes"),
         (("calibration", "--executor", "nonsense"), "executor: needs processes:COUNT"),

@@ -6,41 +6,67 @@ import inspect
 import numpy as np
 import pytest
 
-from jaxdis.study.library import HELD_OUT, STUDIES, flaws, sober_look
+from jaxdis.study.library import STUDIES, mahon2024, sober_look
+from jaxdis.study.mahon.alignment import write_alignments
+from jaxdis.study.mahon.tables import write_tables
 from jaxdis.study.report.report import write_report
 from jaxdis.study.report.transfer import settings_of
 from jaxdis.study.run import run
 
 
-def test_flaws_holds_out_reads_out_and_correlates(tmp_path):
-    study = flaws(
+def test_mahon2024_holds_out_reads_out_and_correlates(tmp_path):
+    study = mahon2024(
         seeds=1,
         steps=2,
         train_samples=150,
         test_samples=80,
         data=("dsprites",),
+        models=("beta",),
         combinations=1,
         metrics=("mig", "sap_r2"),
         network="mlp",
     )
     rows = list(csv.DictReader(run(study, tmp_path).read_text().splitlines()))
-    assert [row["model"] for row in rows] == ["beta", "beta_tc", "factor"]
-    assert {row["held_out"] for row in rows} == {"scale 0, shape 0"}
-    for row in rows:
+    assert [row["model"] for row in rows] == ["beta"] * 2
+    assert [row["held_out"] for row in rows] == ["scale 0, shape 0", ""]
+    for row in rows[::2]:
         assert 0 <= float(row["novel_combination"]) <= 1
         assert 0 <= float(row["novel_combination.familiar"]) <= 1
+    assert not any(np.isfinite(float(row["novel_combination"] or "nan")) for row in rows[1::2])  # there is no pair
     page = write_report(study, tmp_path).read_text()
     section = page[page.index(">Novel combinations</h2>") :]
     assert "Pearson correlation" in section
     assert "data:image/png" in section
+    names = {path.name for path in write_tables(study, tmp_path)}
+    assert {f"table_{count}.csv" for count in range(2, 9)} <= names
+    assert {"table_09_beta_dsprites.csv", "table_27_beta_dsprites.csv"} <= names
+    table, *figures = write_alignments(study, tmp_path)
+    assert table.read_text().startswith("id,data,model,seed,held_out,code,factors,aligned\n")
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in figures)
 
 
-def test_the_papers_combinations():
-    study = flaws(data=tuple(name for name in HELD_OUT if name != "mpi3d"), seeds=5)
-    assert len(study.trainings) == (5 + 8 + 6) * 3
+def test_the_papers_models_combinations_and_normal_test_set():
+    study = mahon2024()
+    assert study.novel == ("novel_combination",)
+    labels = [(training.config.data, label) for training in study.trainings for label in training.members().labels]
+    six = [(data, label) for data, label in labels if label["model"] != "labelled_partition"]
+    assert len(six) == 6 * (3 * 5 + 5 + 8 + 6)  # the "∼ 200 models" of the paper
+    assert len(labels) - len(six) == 3 * 5 + 5 + 8 + 6
     held_out = {(training.config.data, training.held_out) for training in study.trainings}
     assert ("shapes3d", (("scale", 7), ("shape", 3))) in held_out
-    assert sum(len(training.members().labels) for training in study.trainings) == 19 * 3 * 5
+    assert {training.held_out_share for training in study.trainings if not training.held_out} == {0.2}
+    configs = [training.config for training in study.trainings]
+    steps = {(config.data, *config.method.trained): config.steps for config in configs}
+    assert steps["dsprites", "beta"] == 1_152_000
+    assert steps["shapes3d", "parted_vae"] == 750_000
+    assert steps["dsprites", "weak_de"] == 72_000
+    assert steps["dsprites", "labelled_partition"] == 115_200
+
+
+def test_presets_of_probes_are_chosen_for_all_of_them():
+    plan = dict(mahon2024(data=("dsprites",), probes="mahon2024_paper").metrics)
+    probes = {name for name, metric in plan.items() if metric.all_options.get("preset") == "mahon2024_paper"}
+    assert probes == {"nk", "linear_probe", "mlp_probe", "novel_combination"}
 
 
 def test_the_sober_look_is_six_by_six():
@@ -61,7 +87,11 @@ def test_every_study_can_be_described(name):
 
 def test_unknown_data_and_networks_are_refused():
     with pytest.raises(ValueError, match="data: needs some of dsprites"):
-        flaws(data=("cars3d",))
+        mahon2024(data=("cars3d",))
+    with pytest.raises(ValueError, match="model: needs one of beta, .*, got 'mtd'"):
+        mahon2024(models=("mtd",))
+    with pytest.raises(ValueError, match="network: needs 'paper' or 'mlp', got 'cnn'"):
+        mahon2024(network="cnn")
     with pytest.raises(ValueError, match="network: needs 'paper' or 'mlp', got 'cnn'"):
         sober_look(network="cnn")
 

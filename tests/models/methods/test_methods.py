@@ -23,6 +23,21 @@ from tests.models.methods.toy import ToyGan
 SMALLEST = {
     "vae": models.Vae(network=models.Mlp((8,), 2), batch_size=4),
     "pca": models.Pca(num_codes=2, passes=5, batch_size=16),
+    "parted_vae": models.PartedVae(
+        network=models.Stacks(hidden=(8,), decoder_hidden=()), num_z=1, labelled=True, batch_size=4, num_labelled=20
+    ),
+    "weak_de": models.WeakDe(
+        network=models.Stacks(channels=(2,), decoder_channels=(2,), hidden=(4,), decoder_hidden=(), normalized=True),
+        num_codes=2,
+        classes=((0, (0, 1, 2)), (1, (0, 0))),
+        relations=((0, 1, True),),
+        opponents=(4,),
+        batch_size=8,
+        relation_batch=4,
+        num_labelled=20,
+        augmented=False,
+    ),
+    "labelled_partition": models.LabelledPartition((3, 2), models.Mlp((8,)), block=1, content=1, batch_size=4),
     "toy_gan": ToyGan(),
 }
 

@@ -1,0 +1,32 @@
+"""Labels of training: factors of the examples that a source draws."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+def check_labels(source, sizes: dict[int, int]) -> None:
+    """Check that a source has the factors that a method is labelled by.
+
+    Args:
+      source: where examples come from.
+      sizes: position of a factor → number of its classes.
+
+    Raises:
+      ValueError: for a factor that is not there, or that has other values than these classes.
+    """
+    if source.num_factors <= max(sizes):
+        raise ValueError(f"data: needs at least {max(sizes) + 1} factors, got {source.num_factors}")
+    seen = np.asarray(jax.jit(lambda source: source.examples(jax.random.key(0), 1024)[1])(source))
+    for position, size in sizes.items():
+        column = seen[:, position]
+        if column.dtype.kind == "f" or column.min() < 0 or column.max() >= size:
+            raise ValueError(
+                f"data: factor {position} needs class numbers from 0 to {size - 1}, got {column.min():g} to "
+                f"{column.max():g}"
+            )
+
+
+def classes_of(factors, position: int, size: int):
+    """One-hot classes ``[n, size]`` of one factor."""
+    return jax.nn.one_hot(factors[:, position], size, dtype=jnp.float32)

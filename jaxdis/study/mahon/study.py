@@ -1,0 +1,104 @@
+"""The study ``mahon2024``: models trained without a combination of factors, and models trained on a random share."""
+
+from collections.abc import Mapping, Sequence
+
+from jaxdis.data import DataSource
+from jaxdis.evaluation.inputs import plan_of
+from jaxdis.learners.probes import Preset
+from jaxdis.metrics import Direct, Metric
+from jaxdis.metrics.generalization import novel_combination
+from jaxdis.models import Config, mahon
+from jaxdis.spec import Spec
+from jaxdis.study.definition import Sampling, Study, Training
+
+_ARM_PAIRS = ((0, 0), (1, 4), (0, 5), (1, 3), (1, 1), (0, 2))
+# Combinations of Mahon et al. 2024, Tables 27 to 47, "NC size-shape": factors, then the pairs that are held out.
+HELD_OUT = {
+    "dsprites": (("scale", "shape"), ((0, 0), (5, 2), (2, 1), (3, 1), (3, 2))),
+    "shapes3d": (("scale", "shape"), ((0, 0), (5, 2), (2, 1), (3, 1), (3, 2), (7, 3), (0, 3), (7, 1))),
+    "mpi3d": (("object_size", "object_shape"), _ARM_PAIRS),
+    "standin_arm": (("object_size", "object_shape"), _ARM_PAIRS),
+}
+# Those of Mahon et al. 2024, Tables 2 and 7.
+METRICS = ("snc", "nk", "linear_probe", "mlp_probe", "mig", "sap", "irs", "dci", "med")
+# Of all cells, the share of the normal test set. The paper does not state it.
+NORMAL_SHARE = 0.2
+# With perceptrons: updates of every model, and images that are drawn once.
+SMALL_STEPS, SMALL_POOL = 4000, 16_384
+
+
+def mahon2024(
+    *,
+    seeds: int = 5,
+    combination_seeds: int = 1,
+    steps: int | None = None,
+    train_samples: int = 10_000,
+    test_samples: int = 5_000,
+    validation_samples: int = 0,
+    data: Sequence[str] | None = None,
+    models: Sequence[str] = mahon.MODELS,
+    network: str = "paper",
+    combinations: int | None = None,
+    probes: Preset = "converged",
+    sources: Mapping[str, DataSource] | None = None,
+    metrics: Sequence[str] | Mapping[str, Metric] | None = None,
+) -> Study:
+    """Mahon et al. 2024, §5: SNC, NK and others, and how each correlates with accuracy on new combinations.
+
+    Each of six models, and a labelled partition in place of MTD, is trained without one combination of size and shape
+    at a time, and probes of its codes are evaluated on that combination; and it is trained on a random 80 % of all
+    cells and evaluated on the others, the paper's "normal test set".
+    :func:`jaxdis.study.mahon.tables.write_tables` prints the paper's tables from a finished study, and
+    :func:`jaxdis.study.mahon.alignment.write_alignments` its Hinton diagrams.
+
+    Args:
+      seeds: per model, of the normal test set.
+      combination_seeds: per model and combination; the paper has one.
+      steps: updates of each member; None: 100 epochs of its data set (10 for the partition), or 4000 with perceptrons.
+      data: None: dSprites, Shapes3D, and MPI3D if ``sources`` has its file, else ``standin_arm``.
+      models: some of :data:`jaxdis.models.mahon.MODELS`.
+      network: ``mlp`` trains in minutes on a laptop, on a pool of images drawn once.
+      combinations: number of the paper's combinations per data set; all when None.
+      probes: how the probes of NK, the accuracies and the new combinations are trained, a row of
+        :data:`jaxdis.learners.probes.PRESETS`.
+      metrics: None: those of the paper.
+    """
+    if network not in ("paper", "mlp"):
+        raise ValueError(f"network: needs 'paper' or 'mlp', got {network!r}")
+    data = ("dsprites", "shapes3d", "mpi3d" if "mpi3d" in (sources or {}) else "standin_arm") if data is None else data
+    plan = dict(plan_of(METRICS if metrics is None else metrics)) | {
+        "novel_combination": Direct(Spec(novel_combination))
+    }
+    plan = {
+        name: metric.with_options(preset=probes) if "preset" in metric.all_options else metric
+        for name, metric in plan.items()
+    }
+    trainings = []
+    for name in data:
+        for model in models:
+            config, sweep, pool = _training(model, name, steps, network, sources)
+            names, pairs = HELD_OUT[name]
+            for pair in pairs[:combinations]:
+                held_out = dict(zip(names, pair, strict=True))
+                trainings.append(Training.of(config, sweep, combination_seeds, pool, held_out))
+            if seeds:
+                trainings.append(Training.of(config, sweep, seeds, pool, held_out_share=NORMAL_SHARE))
+    return Study.of(
+        "mahon2024",
+        trainings,
+        plan,
+        sampling=Sampling(train_samples, test_samples, validation_samples),
+        title="What metrics miss, and what that costs on new combinations",
+        novel=("novel_combination",),
+    )
+
+
+def _training(model: str, data: str, steps: int | None, network: str, sources) -> tuple[Config, dict, int | None]:
+    """The config of a model on a data set, its sweep of one setting, and its pool of images."""
+    method = mahon.method(model, data)
+    pool = None
+    if network == "mlp":
+        method, pool, steps = mahon.small(method), SMALL_POOL, steps or SMALL_STEPS
+    steps = steps or mahon.updates(model, data)
+    config = Config(data, (sources or {}).get(data), method, steps)
+    return config, {model: mahon.settings(model, data, steps)}, pool
