@@ -18,6 +18,7 @@ from jaxdis.data.catalog import (
     standin_arm,
     standin_gray_turntable,
     standin_turntable,
+    teapots,
 )
 from jaxdis.data.factors import FactorSpace
 from jaxdis.data.intervals import Interval
@@ -48,4 +49,5 @@ __all__ = [
     "standin_gray_turntable",
     "standin_turntable",
     "synthetic",
+    "teapots",
 ]
