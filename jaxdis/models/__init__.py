@@ -3,9 +3,11 @@
 from jaxdis.models.config import Config
 from jaxdis.models.evidence import Encoder, Evidence
 from jaxdis.models.members import Members, members
+from jaxdis.models.methods.infogan import InfoGan
 from jaxdis.models.methods.method import Method, Posterior, Slots, accepted
 from jaxdis.models.methods.optimizer import Adam
 from jaxdis.models.methods.pca import Pca
+from jaxdis.models.methods.resnet_vae import ResnetVae
 from jaxdis.models.methods.table import METHODS
 from jaxdis.models.methods.vae import DiscriminatorTraining, Vae
 from jaxdis.models.networks.architectures import Convolutional, Discriminator, Mlp, burgess, locatello
@@ -30,6 +32,7 @@ __all__ = [
     "Encoder",
     "Evidence",
     "Hyperparameters",
+    "InfoGan",
     "load",
     "locatello",
     "make_train",
@@ -43,6 +46,7 @@ __all__ = [
     "Own",
     "Pca",
     "Posterior",
+    "ResnetVae",
     "Slots",
     "Source",
     "Terms",

@@ -1,7 +1,9 @@
 """The methods of the library by name. To add one, see :mod:`jaxdis.models.methods.method`."""
 
+from jaxdis.models.methods.infogan import InfoGan
 from jaxdis.models.methods.method import Method
 from jaxdis.models.methods.pca import Pca
+from jaxdis.models.methods.resnet_vae import ResnetVae
 from jaxdis.models.methods.vae import Vae
 
-METHODS: dict[str, type[Method]] = {"vae": Vae, "pca": Pca}
+METHODS: dict[str, type[Method]] = {"vae": Vae, "pca": Pca, "resnet_vae": ResnetVae, "infogan": InfoGan}

@@ -23,6 +23,8 @@ from tests.models.methods.toy import ToyGan
 SMALLEST = {
     "vae": models.Vae(network=models.Mlp((8,), 2), batch_size=4),
     "pca": models.Pca(num_codes=2, passes=5, batch_size=16),
+    "resnet_vae": models.ResnetVae((2, 3), 2, batch_size=4),
+    "infogan": models.InfoGan((2, 3), 2, batch_size=4, critic_updates=2),
     "toy_gan": ToyGan(),
 }
 
