@@ -15,6 +15,7 @@ from jaxdis.spec import Spec
 from jaxdis.study.certificate.calibration import SWEEPS, Calibration
 from jaxdis.study.certificate.published import table_two_metrics
 from jaxdis.study.definition import Sampling, Study, Training
+from jaxdis.study.eastwood2018.study import eastwood2018
 
 PARTS = ("cases", "sweeps", "sizes")
 # The autoencoders of the quickstart see this many images, drawn once.
@@ -199,4 +200,5 @@ STUDIES: dict[str, Callable[..., Study | Calibration]] = {
     "sober_look": sober_look,
     "flaws": flaws,
     "calibration": calibration,
+    "eastwood2018": eastwood2018,
 }

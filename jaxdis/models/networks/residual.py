@@ -40,9 +40,9 @@ class Residual:
 
     def __post_init__(self):
         check_fields(self)
-        scale = 2**self._num_blocks
-        if not self._num_blocks or any(side % scale for side in self.image_shape[:2]):
-            needed = f"at least two entries, and for {self._num_blocks} blocks images with sides divisible by {scale}"
+        scale = 2 ** max(self._num_blocks, 0)
+        if not self.channels or any(side % scale for side in self.image_shape[:2]):
+            needed = f"at least one entry, and for {self._num_blocks} blocks images with sides divisible by {scale}"
             raise ValueError(f"channels: needs {needed}, got images of shape {self.image_shape}")
 
     @property
