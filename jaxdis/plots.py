@@ -155,6 +155,15 @@ def scatter_matrix(table: Mapping[str, np.ndarray], names: Sequence[str], others
     return _png(figure)
 
 
+def point_clouds(panels: Sequence[tuple[str, str, np.ndarray, np.ndarray]]) -> bytes:
+    """One panel of points for each (name of x, name of y, x ``[n]``, y ``[n]``)."""
+    figure, grid = _grid(len(panels), len(panels), 1.9, 1.9)
+    for axes, (x_name, y_name, x, y) in zip(grid, panels, strict=False):
+        axes.plot(x, y, ".", ms=1, alpha=0.4, color="#234")
+        axes.set(xlabel=_text(x_name), ylabel=_text(y_name))
+    return _png(figure)
+
+
 def heat_map(matrix: np.ndarray, rows: Sequence[str], columns: Sequence[str], *, most: float | None = None) -> bytes:
     """A matrix of numbers on colors, such as a relation or p-values; white is 0."""
     figure = _figure(0.6 + 0.55 * len(columns) + _inches(rows), 0.4 + 0.34 * len(rows) + _inches(columns))

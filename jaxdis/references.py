@@ -66,6 +66,13 @@ REFERENCES: dict[str, Reference] = {
         2011,
         "10.1109/TPAMI.2010.161",
     ),
+    "ba2016": _of(
+        "Ba, J. L.; Kiros, J. R.; Hinton, G. E.",
+        "Layer Normalization",
+        "arXiv",
+        2016,
+        "arXiv:1607.06450",
+    ),
     "belghazi2018": _of(
         "Belghazi, M. I.; Baratin, A.; Rajeswar, S.; Ozair, S.; Bengio, Y.; Courville, A.; Hjelm, R. D.",
         "Mutual Information Neural Estimation",
@@ -111,6 +118,13 @@ REFERENCES: dict[str, Reference] = {
         "IEEE Transactions on Neural Networks and Learning Systems 35",
         2022,
         "10.1109/TNNLS.2022.3218982",
+    ),
+    "chen2016": _of(
+        "Chen, X.; Duan, Y.; Houthooft, R.; Schulman, J.; Sutskever, I.; Abbeel, P.",
+        "InfoGAN: Interpretable Representation Learning by Information Maximizing Generative Adversarial Nets",
+        "Advances in Neural Information Processing Systems",
+        2016,
+        "arXiv:1606.03657",
     ),
     "chen2018": _of(
         "Chen, R. T. Q.; Li, X.; Grosse, R.; Duvenaud, D.",
@@ -212,6 +226,13 @@ REFERENCES: dict[str, Reference] = {
         2019,
         "arXiv:1903.00450",
     ),
+    "gulrajani2017": _of(
+        "Gulrajani, I.; Ahmed, F.; Arjovsky, M.; Dumoulin, V.; Courville, A.",
+        "Improved Training of Wasserstein GANs",
+        "Advances in Neural Information Processing Systems",
+        2017,
+        "arXiv:1704.00028",
+    ),
     "hager2005": _of(
         "Hager, W. W.; Zhang, H.",
         "A New Conjugate Gradient Method with Guaranteed Descent and an Efficient Line Search",
@@ -225,6 +246,13 @@ REFERENCES: dict[str, Reference] = {
         "arXiv preprint",
         2021,
         "arXiv:2102.00892",
+    ),
+    "he2016": _of(
+        "He, K.; Zhang, X.; Ren, S.; Sun, J.",
+        "Deep Residual Learning for Image Recognition",
+        "IEEE Conference on Computer Vision and Pattern Recognition",
+        2016,
+        "arXiv:1512.03385",
     ),
     "higgins2017": _of(
         "Higgins, I.; Matthey, L.; Pal, A.; Burgess, C.; Glorot, X.; Botvinick, M.; Mohamed, S.; Lerchner, A.",

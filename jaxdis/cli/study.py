@@ -80,8 +80,8 @@ class Study:
     """NAME=PATH: the official file of a data set that is read from one. May be repeated."""
     data_option: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     """NAME.OPTION=VALUE: an option of such a data set, for example mpi3d.variant=real. May be repeated."""
-    network: Literal["paper", "mlp"] | None = None
-    """mlp trains in minutes on a laptop; by default the study's own network."""
+    network: Literal["paper", "mlp", "narrow"] | None = None
+    """mlp, or narrow in eastwood2018, trains in minutes on a laptop; by default the study's own network."""
     parts: tuple[Literal["cases", "sweeps", "sizes"], ...] = ()
     """Parts of the study calibration; all by default. The cases show what each metric responds to."""
     extend: bool = False

@@ -19,6 +19,7 @@ from jaxdis.data.catalog import (
     standin_arm,
     standin_gray_turntable,
     standin_turntable,
+    teapots,
 )
 from jaxdis.data.factors import FactorSpace
 from jaxdis.data.intervals import Interval
@@ -50,4 +51,5 @@ __all__ = [
     "standin_gray_turntable",
     "standin_turntable",
     "synthetic",
+    "teapots",
 ]

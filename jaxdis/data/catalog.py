@@ -2,19 +2,21 @@
 
 import dataclasses
 from pathlib import Path
+from typing import Literal
 
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdis.data import lattice, multi_sprites, sprite_variants, sprites, standins
+from jaxdis.data import lattice, multi_sprites, sprite_variants, sprites, standins, teapot
 from jaxdis.data.factors import FactorSpace
 from jaxdis.data.gather import Gather, HiddenGather, HostGather
 from jaxdis.data.hearts import SPACE as HEARTS_SPACE
 from jaxdis.data.hearts import draw as draw_hearts
+from jaxdis.data.listed import ListedSpace, NearestListed
 from jaxdis.data.render import Render, checked_dtype
 from jaxdis.data.shapes3d import LAYERS_NAME, LAYERS_SHAPE, build_layers, draw_layered, draw_traced
 from jaxdis.data.shapes3d import SPACE as SHAPES3D_SPACE
-from jaxdis.options import checked
+from jaxdis.options import Count, checked
 
 Pair = tuple[FactorSpace, Render]
 
@@ -169,6 +171,42 @@ def smallnorb(source: str | Path | None = None, *, dtype="float32") -> Pair:
     draw = HiddenGather(files.FULL_SPACE, "instance")
     tables = (lattice.on_device(images),)
     return files.SPACE, _gathered(tables, draw, files.SPACE, (64, 64, 1), dtype, True, folder.name)
+
+
+@checked
+def teapots(
+    source: str | Path | None = None,
+    *,
+    part: Literal["all", "train", "validation", "test"] = "all",
+    side: Count = 64,
+    dtype="float32",
+) -> Pair:
+    """Teapots (Eastwood & Williams 2018): a teapot of any color, seen from any point of a hemisphere, [64, 64, 3].
+
+    Five continuous factors: azimuth, elevation, red, green, blue. Light and background of the published images are
+    unknown; here the lamp is fixed and the background black. ``space.outside(jaxdis.data.teapot.Gap())`` leaves out
+    the combinations of the paper's zero-shot transfer.
+
+    Args:
+      source: the official ``teapots.npz``; None renders the images. The space of a file yields only its images.
+      part: of a file, by the order of its images: the first 80 % to train, 10 % to validate and 10 % to test, as in
+        the paper.
+      side: of rendered images, in pixels.
+      dtype: "float32" in [0, 1] or "uint8" in 0…255.
+    """
+    space, dtype = teapot.SPACE, checked_dtype(dtype)
+    if source is None:
+        if part != "all":
+            raise ValueError(f"part: needs a source, got {part!r} without one")
+        return space, Render((), teapot.Draw(side), space.sizes, (side, side, 3), dtype)
+    from jaxdis.data.files import teapots as files
+
+    if side != 64:
+        raise ValueError(f"side: needs 64 with a source, got {side}")
+    factors, images = files.read(source, part)
+    tables = (jnp.asarray(factors), lattice.on_device(images))
+    space = ListedSpace.over(space, factors)
+    return space, _gathered(tables, NearestListed(), space, (64, 64, 3), dtype, False, Path(source).name)
 
 
 @checked

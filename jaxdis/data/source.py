@@ -20,7 +20,7 @@ class DataSource:
     Two sources with the same content and options are equal, wherever the files are.
 
     Attributes:
-      path: where it is now; not part of its identity.
+      path: where it is now; not part of its identity. "" for options without a file, of a set that is rendered.
       options: (name, value) pairs passed to the data set, such as ``("variant", "real")`` for MPI3D.
       checksum: SHA-256 of the content.
     """
@@ -47,7 +47,7 @@ class DataSource:
 
     def opened(self, make: Callable, **options):
         """``make`` of a data set with this file and these options."""
-        return make(source=self.path, **dict(self.options), **options)
+        return make(source=self.path or None, **dict(self.options), **options)
 
 
 def checksum(path: Path) -> str:

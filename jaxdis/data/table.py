@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable
 
-from jaxdis.data import catalog, multi_sprites, sprites, standins
+from jaxdis.data import catalog, multi_sprites, sprites, standins, teapot
 from jaxdis.data.factors import FactorSpace
 from jaxdis.data.files import cars3d, mpi3d, smallnorb
 from jaxdis.data.hearts import SPACE as HEARTS_SPACE
@@ -198,6 +198,17 @@ DATASETS: dict[str, DataSet] = {
         f"LeCun et al. 2004, {smallnorb.WHERE}; for research, not to be sold",
         catalog.smallnorb,
         references=("lecun2004",),
+    ),
+    "teapots": DataSet(
+        "Teapots",
+        "a teapot seen from a hemisphere, in any color; all factors are continuous",
+        teapot.SPACE,
+        (64, 64, 3),
+        True,
+        "official npz",
+        f"Eastwood and Williams 2018, github.com/cianeastwood/qedr; {_OWN_RENDERER}",
+        catalog.teapots,
+        references=("eastwood2018",),
     ),
     "standin_turntable": DataSet(
         "Stand-in for Cars3D",

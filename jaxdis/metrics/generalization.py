@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
 from jaxdis.arrays import safe_divide, weighted_mean
+from jaxdis.data.teapot import Gap
 from jaxdis.learners.linear import lasso, standardized
 from jaxdis.learners.probes import PRESETS, WIDTH, Preset, predict_with_probes
 from jaxdis.relations.samples import above_chance, joint_accuracy, read
@@ -232,10 +233,5 @@ def zero_shot(
 
 
 def teapot_gap(factors: Float[Array, "n k"], *, mode: Literal["paper", "code"] = "code") -> Bool[Array, " n"]:
-    """The samples that Eastwood & Williams leave out, red teapots from above: ``z2 > z3 + 0.15`` and ``z1 > π / 4``.
-
-    ``mode="code"`` (the released code, which gives the 21,238 of 200,000 images that the paper counts) also requires
-    ``z2 > z4 + 0.15``; the text of appendix B.2 does not.
-    """
-    gap = (factors[:, 2] > factors[:, 3] + 0.15) & (factors[:, 1] > np.pi / 4)
-    return gap & (factors[:, 2] > factors[:, 4] + 0.15) if mode == "code" else gap
+    """:class:`jaxdis.data.teapot.Gap` of samples, by the rule of the paper or of its released code."""
+    return Gap("released" if mode == "code" else "printed")(factors)

@@ -3,11 +3,13 @@
 from jaxdis.models.config import Config
 from jaxdis.models.evidence import Encoder, Evidence
 from jaxdis.models.members import Members, members
+from jaxdis.models.methods.infogan import InfoGan
 from jaxdis.models.methods.labelled_partition import LabelledPartition
 from jaxdis.models.methods.method import Method, Posterior, Slots, accepted
 from jaxdis.models.methods.optimizer import Adam
 from jaxdis.models.methods.parted_vae import PartedVae
 from jaxdis.models.methods.pca import Pca
+from jaxdis.models.methods.resnet_vae import ResnetVae
 from jaxdis.models.methods.table import METHODS
 from jaxdis.models.methods.vae import DiscriminatorTraining, Vae
 from jaxdis.models.methods.weak_de import WeakDe
@@ -35,6 +37,7 @@ __all__ = [
     "Evidence",
     "Hyperparameters",
     "LabelledPartition",
+    "InfoGan",
     "load",
     "locatello",
     "make_train",
@@ -49,6 +52,7 @@ __all__ = [
     "PartedVae",
     "Pca",
     "Posterior",
+    "ResnetVae",
     "Slots",
     "Source",
     "Stacks",

@@ -153,10 +153,10 @@ def _layout(params, devices) -> Layout:
 
 
 def _checked_factors(factors, render) -> np.ndarray:
-    """Factor classes ``[n, k]`` for a renderer."""
+    """Factors ``[n, k]`` for a renderer: class numbers, or real with a continuous one."""
     if not callable(render):
         raise ValueError(f"render: needs a function of factors, got {shown(render)}")
     rows = as_numpy(factors, "factors")
-    if rows.ndim != 2 or rows.dtype.kind not in "iu" or not len(rows):
-        raise ValueError(f"factors: needs whole numbers [n, k], got shape {rows.shape} and dtype {rows.dtype}")
-    return rows.astype(np.int32)
+    if rows.ndim != 2 or rows.dtype.kind not in "iuf" or not len(rows):
+        raise ValueError(f"factors: needs numbers [n, k], got shape {rows.shape} and dtype {rows.dtype}")
+    return rows.astype(np.float32 if rows.dtype.kind == "f" else np.int32)

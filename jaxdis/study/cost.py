@@ -71,7 +71,7 @@ def costs(study: Study, members: Sequence[Member]) -> dict[str, Totals]:
         if training.config not in known:
             known[training.config] = model_cost(training)
         model, sampling = known[training.config], study.sampling
-        samples = sampling.train + sampling.validation + sampling.test * (1 + bool(training.held_out))
+        samples = sampling.train + sampling.validation + sampling.test * (1 + training.has_novel)
         flops["train"] += share * training.config.steps * model.update_flops
         flops["encode"] += share * samples * model.image_flops
         disk["train"] += share * (4 * model.parameters + 16 * training.config.steps / 100 + RECORD_BYTES)

@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,8 @@ class Training:
         combinations are evaluated on it.
       held_out_share: random share of all combinations that is never trained on; the held-out samples of all metrics are
         then drawn from these.
+      region: a region of the factors that is never trained on, a dataclass of plain values such as
+        :class:`jaxdis.data.teapot.Gap`; metrics of novel combinations are evaluated inside.
     """
 
     config: Config
@@ -50,8 +52,11 @@ class Training:
     pool: int | None = None
     held_out: tuple[tuple[str, int], ...] = ()
     held_out_share: float = 0.0
+    region: Callable | None = None
 
     def __post_init__(self):
+        if self.held_out and self.region is not None:
+            raise ValueError(f"region: needs a training without held_out, got both {self.region} and {self.held_out}")
         if not 0 <= self.held_out_share < 1:
             raise ValueError(f"held_out_share: needs a share from 0 to less than 1, got {self.held_out_share}")
 
@@ -64,6 +69,7 @@ class Training:
         pool: int | None = None,
         held_out: Mapping[str, int] | None = None,
         held_out_share: float = 0.0,
+        region: Callable | None = None,
     ) -> "Training":
         rows = tuple(
             (name, tuple((setting, tuple(map(float, np.atleast_1d(values)))) for setting, values in settings.items()))
@@ -74,7 +80,12 @@ class Training:
         seeds = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
         if len(set(seeds)) < len(seeds):
             raise ValueError(f"seeds: needs distinct seeds, got {seeds}")
-        return cls(config, rows, seeds, pool, tuple((held_out or {}).items()), float(held_out_share))
+        return cls(config, rows, seeds, pool, tuple((held_out or {}).items()), float(held_out_share), region)
+
+    @property
+    def has_novel(self) -> bool:
+        """Whether combinations are left out on which metrics of novel combinations are evaluated."""
+        return bool(self.held_out) or self.region is not None
 
     def members(self) -> Members:
         found = members({name: dict(settings) for name, settings in self.sweep}, self.seeds, self.config.method)
@@ -149,7 +160,9 @@ class Study:
             space = DATASETS[data].space_of(data, training.config.source)  # raises if its file is missing
             if training.held_out:
                 space.without(dict(training.held_out))  # raises if there is no such combination
-        if self.novel and not any(training.held_out for training in self.trainings):
+            elif training.region is not None:
+                space.outside(training.region)  # raises if there is no such region
+        if self.novel and not any(training.has_novel for training in self.trainings):
             raise ValueError(f"held_out: needs a combination for {', '.join(self.novel)}, got none")
 
     def _check_kind(self) -> None:
@@ -221,6 +234,7 @@ class Study:
                     "pool": training.pool,
                     "held_out": training.held_out,
                     "held_out_share": training.held_out_share,
+                    **_region(training),
                 }
                 for training in self.trainings
             ],
@@ -266,8 +280,14 @@ def train_spec(training: Training, hyperparameters, label: dict, row: int) -> di
         "pool": training.pool,
         "held_out": training.held_out,
         "held_out_share": training.held_out_share,
+        **_region(training),
         "numerics": NUMERICS,
     }
+
+
+def _region(training: Training) -> dict:
+    """The region as plain data, if there is one: cells without a region keep their ids."""
+    return {} if training.region is None else {"region": describe(training.region)}
 
 
 def encode_spec(study: Study, train: str) -> dict:

@@ -13,6 +13,7 @@ from jaxdis.spec import Spec
 from jaxdis.study.certificate.calibration import SWEEPS, Calibration
 from jaxdis.study.certificate.published import table_two_metrics
 from jaxdis.study.definition import Sampling, Study, Training
+from jaxdis.study.eastwood2018.study import eastwood2018
 from jaxdis.study.mahon.study import mahon2024
 
 PARTS = ("cases", "sweeps", "sizes")
@@ -137,4 +138,5 @@ STUDIES: dict[str, Callable[..., Study | Calibration]] = {
     "sober_look": sober_look,
     "mahon2024": mahon2024,
     "calibration": calibration,
+    "eastwood2018": eastwood2018,
 }

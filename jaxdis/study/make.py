@@ -77,10 +77,11 @@ def scenes_of(training: Training, sampling: Sampling) -> tuple[slots.Drawn, Call
 
 
 def novel_samples_of(training: Training, sampling: Sampling) -> Factors:
-    """Samples of the combination that a training held out."""
+    """Samples of the combination or the region that a training held out."""
     space = _whole_space(training)
     key = jax.random.fold_in(jax.random.key(sampling.seed), _NOVEL)
-    return space.wrap(space.only(dict(training.held_out)).sample(key, sampling.test))
+    inside = space.only(dict(training.held_out)) if training.held_out else space.inside(training.region)
+    return space.wrap(inside.sample(key, sampling.test))
 
 
 def member_zoo(study: Study, store: Store, member: Member) -> models.Zoo:
@@ -101,6 +102,8 @@ def _whole_space(training: Training) -> FactorSpace:
 
 
 def _without_combination(space: FactorSpace, training: Training) -> FactorSpace:
+    if training.region is not None:
+        return space.outside(training.region)
     return space.without(dict(training.held_out)) if training.held_out else space
 
 
@@ -164,7 +167,7 @@ def _posteriors(study: Study, training: Training, zoo: models.Zoo) -> tuple[dict
     others = {"test": (samples.test, _TEST)}
     if samples.validation is not None:
         others["validation"] = (samples.validation, _VALIDATION)
-    if training.held_out:
+    if training.has_novel:
         others["novel"] = (novel_samples_of(training, study.sampling), _NOVEL)
     for name, (factors, fold) in others.items():
         shared[f"{name}_factors"] = _small(factors)
@@ -188,7 +191,7 @@ def _score(store: Store, study: Study, chosen: Sequence[Member]) -> None:
     samples = samples_of(training, study.sampling)
     test = (stacked["test_mean"], samples.test)
     validation = (stacked["validation_mean"], samples.validation) if study.sampling.validation else None
-    novel = (stacked["novel_mean"], novel_samples_of(training, study.sampling)) if training.held_out else test
+    novel = (stacked["novel_mean"], novel_samples_of(training, study.sampling)) if training.has_novel else test
     for on_novel, held_out in ((False, test), (True, novel)):
         metrics = {name: metric for name, metric in study.metrics if (name in study.novel) == on_novel}
         if not metrics:

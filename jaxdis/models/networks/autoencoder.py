@@ -17,7 +17,7 @@ from jax import lax
 from jaxdis.typing import Array
 
 # "highest" keeps accelerators from rounding float32 to fewer bits by default.
-_PRODUCTS = {"float32": "highest", "tensorfloat32": "tensorfloat32", "bfloat16": "default"}
+PRODUCTS = {"float32": "highest", "tensorfloat32": "tensorfloat32", "bfloat16": "default"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Autoencoder:
         """
 
         def posterior(images):
-            with jax.default_matmul_precision(_PRODUCTS[self.precision]):
+            with jax.default_matmul_precision(PRODUCTS[self.precision]):
                 mean, log_variance = self.network.encode(self._cast(params), self._cast(images))
             return mean.astype(jnp.float32), log_variance.astype(jnp.float32)
 
@@ -47,7 +47,7 @@ class Autoencoder:
 
     def decode(self, params, codes: Array) -> Array:
         """Logits ``[n, h, w, c]``, float32, of the whole batch."""
-        with jax.default_matmul_precision(_PRODUCTS[self.precision]):
+        with jax.default_matmul_precision(PRODUCTS[self.precision]):
             return self.network.decode(self._cast(params), self._cast(codes)).astype(jnp.float32)
 
     def decoded_loss(self, params, codes: Array, images: Array, loss: Callable[[Array, Array], Array]) -> Array:

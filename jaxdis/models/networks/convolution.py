@@ -1,4 +1,4 @@
-"""Stride-2 convolutions and their transposes as patches and one matrix product.
+"""Convolutions of stride 1 and 2, and transposes of the latter, as patches and one matrix product.
 
 XLA's CPU backend runs the gradient of an ordinary convolution at a few GFLOP/s, and on an accelerator a convolution
 vmapped over its *weights* (a zoo) becomes a grouped convolution, which is as slow. Written as a product of patches with
@@ -10,6 +10,22 @@ import jax.numpy as jnp
 from jax import lax
 
 from jaxdis.typing import Array, Float
+
+
+def convolve_same(images: Float[Array, "n h w c"], kernel: Float[Array, "s s c o"]) -> Float[Array, "n h w o"]:
+    """Cross-correlation of stride 1 and SAME padding, kernel size 1 or 3.
+
+    Returns:
+      ``[n, h, w, o]``; equals ``flax.linen.Conv(o, (size, size))`` without bias.
+    """
+    size = kernel.shape[0]
+    if size not in (1, 3):
+        raise ValueError(f"kernel: needs size 1 or 3 for a convolution of stride 1 by patches, got {size}")
+    if size == 3:
+        h, w = images.shape[1:3]
+        padded = jnp.pad(images, ((0, 0), (1, 1), (1, 1), (0, 0)))
+        images = jnp.concatenate([padded[:, i : i + h, j : j + w] for i in range(3) for j in range(3)], axis=-1)
+    return _product(images, kernel.reshape(-1, kernel.shape[-1]).T)
 
 
 def convolve(images: Float[Array, "n h w c"], kernel: Float[Array, "s s c o"]) -> Float[Array, "n y x o"]:
@@ -92,3 +108,14 @@ def _product(patches: Float[Array, "n y x e"], flat: Float[Array, "o e"]) -> Flo
     rows = patches.reshape(n * y * x, e)
     product = lax.dot_general(rows, flat, (((1,), (1,)), ((), ())))
     return product.reshape(n, y, x, flat.shape[0])
+
+
+def box_filtered(kernel: Float[Array, "s s c o"]) -> Float[Array, "s+1 s+1 c o"]:
+    """The kernel summed over windows of 2 × 2 positions.
+
+    With a 3 × 3 kernel, a quarter of it turns a convolution followed by the mean of 2 × 2 pixels into one
+    :func:`convolve`, and all of it an enlargement by nearest neighbors followed by a convolution into one
+    :func:`convolve_transposed`, for 16 products in place of 36.
+    """
+    padded = jnp.pad(kernel, ((1, 1), (1, 1), (0, 0), (0, 0)))
+    return padded[:-1, :-1] + padded[:-1, 1:] + padded[1:, :-1] + padded[1:, 1:]

@@ -1,0 +1,74 @@
+"""Small forms of the models of Eastwood & Williams (2018) on teapots of 32 × 32 pixels: minutes each."""
+
+import jax
+import numpy as np
+import pytest
+
+import jaxdis
+from jaxdis import Direct, Factors, Spec, models
+from jaxdis.data import teapot
+from jaxdis.metrics.regression import forest_regression
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
+COUNT, TRAIN, TEST = 16_384, 8000, 2048
+
+
+@pytest.fixture(scope="module")
+def teapots():
+    """Images outside the gap with their factors, to train on and others."""
+    space, render = jaxdis.data.teapots(side=32, dtype="uint8")
+    draw, space = jax.jit(render), space.outside(teapot.Gap())
+
+    def drawn(seed, count):
+        factors = np.asarray(space.sample(jax.random.key(seed), count))
+        return np.concatenate([np.asarray(draw(part)) for part in np.split(factors, count // 1024)]), factors
+
+    return drawn(0, COUNT), drawn(1, 2 * TEST)
+
+
+def trained(method, settings, steps, teapots):
+    """The zoo of one member, and its codes of the first images and of others."""
+    (images, _), (others, _) = teapots
+    name = method.trained[0]
+    config = models.Config("teapots", method=method, steps=steps)
+    keys, hyperparameters, labels = models.members({name: settings}, 1, method)
+    zoo = models.train(config, keys, hyperparameters, labels, data=images, devices=jax.devices()[:1])
+    return zoo, zoo.encode(images[:TRAIN]).mean[0], zoo.encode(others).mean[0]
+
+
+def disentanglement(codes, others, teapots):
+    """By random forests, whose depth is chosen on half of the other images."""
+    (_, factors), (_, truth) = teapots
+    metric = Direct(Spec(forest_regression)).with_options(depth=(6, 8, 10, 12), max_bins=64)
+    sets = [(c, Factors.of(f, (None,) * 5)) for c, f in zip(np.split(others, 2), np.split(truth, 2), strict=True)]
+    scores = jaxdis.evaluate(
+        codes, Factors.of(factors[:TRAIN], (None,) * 5), {"f": metric}, test=sets[0], validation=sets[1]
+    )
+    return float(scores["f.disentanglement"])
+
+
+def best_codes(others, teapots):
+    """Squared correlation of red, green and blue with the code that has most."""
+    truth = teapots[1][1][:, 2:]
+    table = np.corrcoef(np.concatenate([others, truth], 1).T)[: others.shape[1], others.shape[1] :]
+    return (table**2).max(0)
+
+
+@pytest.fixture(scope="module")
+def of_pca(teapots):
+    return disentanglement(*trained(models.Pca(), {}, None, teapots)[1:], teapots)
+
+
+def test_a_small_vae_tells_colors_apart(teapots, of_pca):
+    method = models.ResnetVae((8, 16, 32, 32), batch_size=32)
+    _, codes, others = trained(method, {"learning_rate": 1e-3}, 3000, teapots)
+    assert best_codes(others, teapots).min() > 0.55
+    assert disentanglement(codes, others, teapots) > of_pca
+
+
+def test_a_small_infogan_reads_a_color(teapots):
+    method = models.InfoGan((4, 8, 16, 32), batch_size=16)
+    zoo, _, others = trained(method, {"learning_rate": 1e-3}, 1000, teapots)
+    distance = zoo.losses.distance[0]
+    assert distance[-1] < 0.3 * distance[0]
+    assert best_codes(others, teapots).max() > 0.65
