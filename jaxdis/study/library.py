@@ -7,8 +7,7 @@ from jaxdis.data import DataSource
 from jaxdis.evaluation.inputs import plan_of
 from jaxdis.metrics import METRICS, Direct, Metric
 from jaxdis.metrics.downstream import downstream_logistic
-from jaxdis.models import Config, Mlp, Vae
-from jaxdis.models.presets import LOCATELLO_SWEEP, locatello2020
+from jaxdis.models import Config, Mlp, Vae, presets
 from jaxdis.spec import Spec
 from jaxdis.study.certificate.calibration import SWEEPS, Calibration
 from jaxdis.study.certificate.published import table_two_metrics
@@ -60,7 +59,7 @@ def quickstart(
     )
 
 
-def sober_look(
+def locatello2020(
     *,
     seeds: int = 50,
     steps: int = 300_000,
@@ -79,16 +78,19 @@ def sober_look(
     """
     trainings = []
     for name in data:
-        shared, factor = locatello2020(name, seeds=1, steps=steps)
-        strengths = {objective: rows for objective, rows in LOCATELLO_SWEEP.items() if objective != "factor"}
-        for config, sweep in ((shared.config, strengths), (factor.config, {"factor": LOCATELLO_SWEEP["factor"]})):
+        shared, factor = presets.locatello2020(name, seeds=1, steps=steps)
+        strengths = {objective: rows for objective, rows in presets.LOCATELLO_SWEEP.items() if objective != "factor"}
+        for config, sweep in (
+            (shared.config, strengths),
+            (factor.config, {"factor": presets.LOCATELLO_SWEEP["factor"]}),
+        ):
             config, pool = _with_network(config, network, sources)
             trainings.append(Training.of(config, sweep, seeds, pool))
     plan = dict(plan_of("all" if metrics is None else metrics))
     if metrics is None:
         plan["downstream_logistic"] = Direct(Spec(downstream_logistic))
     return Study.of(
-        "sober_look",
+        "locatello2020",
         trainings,
         plan,
         sampling=Sampling(train_samples, test_samples, validation_samples),
@@ -135,7 +137,7 @@ def _with_network(config: Config, network: str, sources: Mapping[str, DataSource
 
 STUDIES: dict[str, Callable[..., Study | Calibration]] = {
     "quickstart": quickstart,
-    "sober_look": sober_look,
+    "locatello2020": locatello2020,
     "mahon2024": mahon2024,
     "calibration": calibration,
     "eastwood2018": eastwood2018,

@@ -180,7 +180,7 @@ def test_the_quickstart_takes_a_file(source, tmp_path, monkeypatch):
 
 def test_a_study_from_the_shell_takes_a_file_and_its_plan_refuses_what_cannot_run(source, tmp_path, capsys):
     name, path = source
-    study = ["study", "run", "sober_look", "--data", name, "--network", "mlp", "--seeds", "1", "--metrics", "mig"]
+    study = ["study", "run", "locatello2020", "--data", name, "--network", "mlp", "--seeds", "1", "--metrics", "mig"]
     study += ["--plan", "--out", str(tmp_path / "study")]
     assert main([*study, "--source", f"{name}={path}"]) == 0
     assert "nothing was run" in capsys.readouterr().out

@@ -6,7 +6,7 @@ import inspect
 import numpy as np
 import pytest
 
-from jaxdis.study.library import STUDIES, mahon2024, sober_look
+from jaxdis.study.library import STUDIES, locatello2020, mahon2024
 from jaxdis.study.mahon.alignment import write_alignments
 from jaxdis.study.mahon.tables import write_tables
 from jaxdis.study.report.report import write_report
@@ -69,8 +69,8 @@ def test_presets_of_probes_are_chosen_for_all_of_them():
     assert probes == {"nk", "linear_probe", "mlp_probe", "novel_combination"}
 
 
-def test_the_sober_look_is_six_by_six():
-    study = sober_look(seeds=2, data=("dsprites",))
+def test_locatello2020_is_six_by_six():
+    study = locatello2020(seeds=2, data=("dsprites",))
     labels = [label for training in study.trainings for label in training.members().labels]
     assert len(labels) == 6 * 6 * 2
     assert len({label["model"] for label in labels}) == 6
@@ -93,7 +93,7 @@ def test_unknown_data_and_networks_are_refused():
     with pytest.raises(ValueError, match="network: needs 'paper' or 'mlp', got 'cnn'"):
         mahon2024(network="cnn")
     with pytest.raises(ValueError, match="network: needs 'paper' or 'mlp', got 'cnn'"):
-        sober_look(network="cnn")
+        locatello2020(network="cnn")
 
 
 def test_settings_are_told_apart_by_all_columns():
