@@ -95,7 +95,9 @@ class ModelCost(NamedTuple):
 
 def model_cost(training: Training) -> ModelCost:
     """What one member of a training costs, as XLA counts it."""
-    source = as_source((np.zeros((2, *DATASETS[training.config.data].shape), np.uint8), np.zeros((2, 1), np.int32)))
+    name, file = training.config.data, training.config.source
+    shape = DATASETS[name].shape if file is None else DATASETS[name].open(name, file)[1].shape
+    source = as_source((np.zeros((2, *shape), np.uint8), np.zeros((2, 1), np.int32)))
     method = resolved_config(training.config, source).method
     _, hyperparameters, _ = training.members()
     one = jax.tree.map(lambda column: jnp.float32(column[0]), hyperparameters)
