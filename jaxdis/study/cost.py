@@ -43,7 +43,8 @@ class Cost(NamedTuple):
 def plan(study, out: str | Path | None = None, *, extend: bool = False) -> dict[str, Cost]:
     """The cost of each kind of cell that is missing in ``out`` (of all cells when None).
 
-    ``flops`` is XLA's own count for one update, without rendering, times updates and members; scores are not counted
+    ``flops`` is XLA's own count for one update, without rendering and with the body of a loop (the passes of PCA, the
+    critic of InfoGAN) counted once, times updates and members; scores are not counted
     (their loops depend on the data) and are 0. ``seconds`` assumes that this machine does nothing else: training at
     :data:`TRAINING_EFFICIENCY` of the rate of a matrix product measured now, scores by a table of measured times.
     Expect a factor of two either way. ``disk_bytes`` counts records, without checkpoints.
