@@ -43,7 +43,8 @@ class Cost(NamedTuple):
 def plan(study, out: str | Path | None = None, *, extend: bool = False) -> dict[str, Cost]:
     """The cost of each kind of cell that is missing in ``out`` (of all cells when None).
 
-    ``flops`` is XLA's own count for one update, without rendering, times updates and members; scores are not counted
+    ``flops`` is XLA's own count for one update, without rendering and with the body of a loop (the passes of PCA, the
+    critic of InfoGAN) counted once, times updates and members; scores are not counted
     (their loops depend on the data) and are 0. ``seconds`` assumes that this machine does nothing else: training at
     :data:`TRAINING_EFFICIENCY` of the rate of a matrix product measured now, scores by a table of measured times.
     Expect a factor of two either way. ``disk_bytes`` counts records, without checkpoints.
@@ -95,9 +96,10 @@ class ModelCost(NamedTuple):
 
 def model_cost(training: Training) -> ModelCost:
     """What one member of a training costs, as XLA counts it."""
-    row = DATASETS[training.config.data]
-    factors = np.zeros((2, len(row.space.sizes)), np.int32)
-    source = as_source((np.zeros((2, *row.shape), np.uint8), factors))
+    name, file = training.config.data, training.config.source
+    shape = DATASETS[name].shape if file is None else DATASETS[name].open(name, file)[1].shape
+    factors = np.zeros((2, len(DATASETS[name].space.sizes)), np.int32)
+    source = as_source((np.zeros((2, *shape), np.uint8), factors))
     method = resolved_config(training.config, source).method
     _, hyperparameters, _ = training.members()
     one = jax.tree.map(lambda column: jnp.float32(column[0]), hyperparameters)

@@ -54,21 +54,18 @@ def best_codes(others, teapots):
     return (table**2).max(0)
 
 
-@pytest.fixture(scope="module")
-def of_pca(teapots):
-    return disentanglement(*trained(models.Pca(), {}, None, teapots)[1:], teapots)
-
-
-def test_a_small_vae_tells_colors_apart(teapots, of_pca):
+def test_a_small_vae_is_above_pca(teapots):
+    """In disentanglement, and in how well one code tells each color. Three thousand updates do not reach R² = 0.9."""
     method = models.ResnetVae((8, 16, 32, 32), batch_size=32)
     _, codes, others = trained(method, {"learning_rate": 1e-3}, 3000, teapots)
-    assert best_codes(others, teapots).min() > 0.55
-    assert disentanglement(codes, others, teapots) > of_pca
+    _, linear, other_linear = trained(models.Pca(), {}, None, teapots)
+    assert (best_codes(others, teapots) > best_codes(other_linear, teapots)).all()
+    assert disentanglement(codes, others, teapots) > disentanglement(linear, other_linear, teapots) + 0.05
 
 
 def test_a_small_infogan_reads_a_color(teapots):
-    method = models.InfoGan((4, 8, 16, 32), batch_size=16)
-    zoo, _, others = trained(method, {"learning_rate": 1e-3}, 1000, teapots)
+    method = models.InfoGan((4, 8, 16, 32), batch_size=16, critic_updates=2)
+    zoo, _, others = trained(method, {"learning_rate": 1e-3}, 2000, teapots)
     distance = zoo.losses.distance[0]
     assert distance[-1] < 0.3 * distance[0]
-    assert best_codes(others, teapots).max() > 0.65
+    assert best_codes(others, teapots).max() > 0.7
