@@ -225,6 +225,8 @@ WORKING = {
         "jaxdis.study.run.run",
     ),
     "plan": (("study", "run", "quickstart", "--plan", "--out", "{out}"), "jaxdis.study.cost.plan"),
+    "benchmark": (("benchmark", "--metrics", "mig"), "jaxdis.benchmark.measure"),
+    "show": (("show", "{codes}"), "jaxdis.evaluation.evaluate.relate"),
 }
 
 
@@ -284,6 +286,9 @@ def test_ctrl_c_is_one_line_and_130(command, capsys):
     error = capsys.readouterr().err
     assert error.startswith("jaxdis: stopped")
     assert len(error.splitlines()) == 1
+    kept = arguments[arguments.index("--out") + 1] if arguments[0] in ("train", "quickstart", "study") else "nothing"
+    assert kept in error
+    assert "the same command again" in error
 
 
 @pytest.mark.parametrize(
