@@ -13,7 +13,7 @@ from jaxdis.study.certificate.calibration import SWEEPS, Calibration
 from jaxdis.study.certificate.published import table_two_metrics
 from jaxdis.study.definition import Sampling, Study, Training
 from jaxdis.study.eastwood2018.study import eastwood2018
-from jaxdis.study.mahon.study import mahon2024
+from jaxdis.study.mahon2024.study import mahon2024
 
 PARTS = ("cases", "sweeps", "sizes")
 # The autoencoders of the quickstart see this many images, drawn once.

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from jaxdis.study.library import STUDIES, locatello2020, mahon2024
-from jaxdis.study.mahon.alignment import write_alignments
-from jaxdis.study.mahon.tables import write_tables
+from jaxdis.study.mahon2024.alignment import write_alignments
+from jaxdis.study.mahon2024.tables import write_tables
 from jaxdis.study.report.report import write_report
 from jaxdis.study.report.transfer import settings_of
 from jaxdis.study.run import run

@@ -8,10 +8,10 @@ import pytest
 
 from jaxdis.data import DATASETS
 from jaxdis.models.mahon import MODELS
-from jaxdis.study.mahon import tables
-from jaxdis.study.mahon.alignment import collisions
-from jaxdis.study.mahon.per_factor import per_factor_tables
-from jaxdis.study.mahon.scored import Scored, above, chance, size_and_shape
+from jaxdis.study.mahon2024 import tables
+from jaxdis.study.mahon2024.alignment import collisions
+from jaxdis.study.mahon2024.per_factor import per_factor_tables
+from jaxdis.study.mahon2024.scored import Scored, above, chance, size_and_shape
 
 PAPER = json.loads((Path(__file__).parents[1] / "golden/mahon2024_tables.json").read_text())
 # shape, scale, orientation, x, y of dSprites; the table shows x, y, size, orientation, shape.

@@ -1,6 +1,8 @@
 """The study ``mahon2024``: models trained without a combination of factors, and models trained on a random share."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from jaxdis.data import DataSource
 from jaxdis.evaluation.inputs import plan_of
@@ -10,6 +12,8 @@ from jaxdis.metrics.generalization import novel_combination
 from jaxdis.models import Config, mahon
 from jaxdis.spec import Spec
 from jaxdis.study.definition import Sampling, Study, Training
+from jaxdis.study.store import Store
+from jaxdis.study.trained import TrainedWork
 
 _ARM_PAIRS = ((0, 0), (1, 4), (0, 5), (1, 3), (1, 1), (0, 2))
 # Combinations of Mahon et al. 2024, Tables 27 to 47, "NC size-shape": factors, then the pairs that are held out.
@@ -25,6 +29,28 @@ METRICS = ("snc", "nk", "linear_probe", "mlp_probe", "mig", "sap", "irs", "dci",
 NORMAL_SHARE = 0.2
 # With perceptrons: updates of every model, and images that are drawn once.
 SMALL_STEPS, SMALL_POOL = 4000, 16_384
+
+
+@dataclasses.dataclass(frozen=True)
+class Combinations(Study):
+    """A study whose results are also written as the paper's tables and figures."""
+
+    def work(self) -> "CombinationsWork":
+        return CombinationsWork(self)
+
+
+class CombinationsWork(TrainedWork):
+    """See :class:`jaxdis.study.work.Work`."""
+
+    def report(self, store: Store) -> Path:
+        """The report of any study, the Hinton diagrams of collisions and, if it has their metrics, the tables."""
+        from jaxdis.study.mahon2024.alignment import write_alignments
+        from jaxdis.study.mahon2024.tables import write_tables
+
+        if {*METRICS, "novel_combination"}.issubset(dict(self.study.metrics)):
+            write_tables(self.study, store.root)
+        write_alignments(self.study, store.root)
+        return super().report(store)
 
 
 def mahon2024(
@@ -48,8 +74,9 @@ def mahon2024(
     Each of six models, and a labelled partition in place of MTD, is trained without one combination of size and shape
     at a time, and probes of its codes are evaluated on that combination; and it is trained on a random 80 % of all
     cells and evaluated on the others, the paper's "normal test set".
-    :func:`jaxdis.study.mahon.tables.write_tables` prints the paper's tables from a finished study, and
-    :func:`jaxdis.study.mahon.alignment.write_alignments` its Hinton diagrams.
+
+    Its report comes with the paper's tables, in ``tables``, and with Hinton diagrams of codes that encode two factors,
+    in ``figures``.
 
     Args:
       seeds: per model, of the normal test set.
@@ -83,7 +110,7 @@ def mahon2024(
                 trainings.append(Training.of(config, sweep, combination_seeds, pool, held_out))
             if seeds:
                 trainings.append(Training.of(config, sweep, seeds, pool, held_out_share=NORMAL_SHARE))
-    return Study.of(
+    return Combinations.of(
         "mahon2024",
         trainings,
         plan,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxdis.study.definition import Study
-from jaxdis.study.mahon.scored import (
+from jaxdis.study.mahon2024.scored import (
     Scored,
     above,
     chance,
@@ -51,7 +51,7 @@ def write_tables(study: Study, out: str | Path) -> list[Path]:
     Raises:
       StoreError: if the folder holds another study, or a record is damaged.
     """
-    from jaxdis.study.mahon.per_factor import per_factor_tables
+    from jaxdis.study.mahon2024.per_factor import per_factor_tables
 
     members = read(study, out)
     tables = {
