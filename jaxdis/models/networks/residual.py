@@ -73,7 +73,7 @@ class Residual:
         """Outputs of images in [−1, 1]."""
         hidden = _with_bias(_same(images, params["first"]), params["first"])
         for i in range(self._num_blocks):
-            layer = _layers(params, f"block{i}", normalize)
+            layer = _Layers(params, f"block{i}", normalize)
             main = _same(layer.normalized("norm1", hidden), layer["conv1"])
             main = convolve(layer.normalized("norm2", main), 0.25 * box_filtered(layer["conv2"]["kernel"]))
             n, h, w, c = hidden.shape
@@ -87,7 +87,7 @@ class Residual:
         hidden = jax.nn.relu(normalize("first_norm", params["first_norm"], hidden))
         hidden = hidden.reshape(-1, *self._smallest)
         for i in range(self._num_blocks):
-            layer = _layers(params, f"block{i}", normalize)
+            layer = _Layers(params, f"block{i}", normalize)
             main = hidden if i == 0 else layer.normalized("norm1", hidden)
             main = convolve_transposed(main, box_filtered(layer["conv1"]["kernel"]))
             main = _same(layer.normalized("norm2", main), layer["conv2"])
@@ -101,7 +101,7 @@ class Residual:
         return list(zip(self.channels[:-1], self.channels[1:], strict=True))
 
 
-class _layers:
+class _Layers:
     """The layers of a block, by their names within it."""
 
     def __init__(self, params: dict, block: str, normalize: Normalize):
