@@ -7,6 +7,9 @@ import tyro
 
 from jaxdis.cli import terminal
 
+# Encoded at a time.
+IMAGES = 2048
+
 
 @dataclasses.dataclass(frozen=True)
 class Encode:
@@ -73,14 +76,34 @@ class Encode:
         given = DataSource.of(self.source) if self.source is not None else None
         source = given or (zoo.config.source if self.data is None else None)
         space, render = look_up(name, DATASETS, "data set").open(name, source)
-        rows = space.sample(jax.random.key(self.seed), self.samples)
-        found = zoo.encode(rows, render=render, key=jax.random.key(self.seed))
+        key = jax.random.key(self.seed)
+        rows = np.asarray(space.sample(key, self.samples))
+
+        def encoded(places):
+            return zoo.encode(rows[places], render=render, key=jax.random.fold_in(key, int(places[0])))
+
+        found = _by_chunks(encoded, len(rows))
         sizes = [size or 0 for size in space.sizes]
-        return found, {"factors": np.asarray(rows), "names": np.array(space.names), "sizes": np.array(sizes)}
+        return found, {"factors": rows, "names": np.array(space.names), "sizes": np.array(sizes)}
 
     def _of_file(self, zoo):
         """Representations of the images in a file, and what it knows of their factors."""
         from jaxdis.evaluation.arrays_file import read_images
 
         images, known = read_images(self.images)
-        return zoo.encode(images), known
+        return _by_chunks(lambda places: zoo.encode(images[places]), len(images)), known
+
+
+def _by_chunks(encoded, count: int):
+    """Representations ``[m, n, …]`` of rows, chunk by chunk under a progress bar."""
+    import jax
+    import numpy as np
+
+    from jaxdis import executor
+
+    parts = []
+    with terminal.bar("encoding", "images") as progress:
+        for places in executor.chunks(count, min(count, IMAGES)):
+            parts.append(encoded(places))
+            progress(min(len(parts) * IMAGES, count), count)
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves, axis=1)[:, :count], *parts)
