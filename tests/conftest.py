@@ -49,6 +49,47 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 
+# Ten seconds or more to compile, each; tests or cases beside them hold the same code to its contract every time.
+LONG = (
+    "test_methods.py::test_members_are_equal_whatever_the_grouping[weak_de]",
+    "test_methods.py::test_members_are_equal_whatever_the_grouping[parted_vae]",
+    "test_methods.py::test_members_are_equal_whatever_the_grouping[labelled_partition]",
+    "test_methods.py::test_members_are_equal_whatever_the_grouping[infogan]",
+    "test_methods.py::test_members_are_equal_whatever_the_grouping[resnet_vae]",
+    "test_evaluate.py::test_the_depth_of_the_final_forest_is_chosen_on_a_share_of_its_own",
+    "test_evaluate.py::test_boosted_trees_as_the_final_relation",
+    "test_knockout.py::test_knock_out_sees_a_distributed_code_where_others_see_nothing",
+    "test_library.py::test_mahon2024_holds_out_reads_out_and_correlates",
+    "test_executors.py::test_a_dask_scheduler_restarted_mid_run",
+    "test_executors.py::test_workers_end_with_their_driver_in_the_middle_of_what_they_do[2]",
+    "test_executors.py::test_workers_end_with_their_driver_in_the_middle_of_what_they_do[15]",
+    "test_binless.py::test_edi_is_undefined_where_no_code_carries_information",
+    "test_binless.py::test_networks_are_asked_for_by_name",
+    "test_binless.py::test_capped_shares_are_of_the_larger_estimate",
+    "test_train.py::test_together_apart_and_alone_agree[network1-factor]",
+    "test_train.py::test_together_apart_and_alone_agree[network0-mixed]",
+    "test_trees.py::test_few_samples_agree_with_scikit_learn",
+    "test_trees.py::test_classes_long_certain_do_not_move_again[exact]",
+    "test_bootstrap.py::test_intervals_of_nearest_neighbors_cover_what_fresh_samples_give[edi.modularity]",
+    "test_bootstrap.py::test_metrics_have_an_error[dci]",
+    "test_bootstrap.py::test_metrics_have_an_error[edi]",
+    "test_neighbors.py::test_values_on_a_grid_are_the_mean_over_noise[0-0.03]",
+    "test_neighbors.py::test_many_pairs_equal_sklearn",
+    "test_presets.py::test_every_preset_trains[julka2024]",
+    "test_presets.py::test_every_preset_trains[mahon2024]",
+    "test_standins.py::test_every_value_of_every_factor_is_seen[standin_gray_turntable]",
+    "test_standins.py::test_every_value_of_every_factor_is_seen[standin_turntable]",
+    "test_validation.py::test_the_depth_is_that_of_the_best_forest_of_a_single_depth[variance]",
+    "test_single_neuron.py::test_independent_codes_score_zero_within_their_error",
+)
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.nodeid.endswith(LONG):
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def collect_garbage_rarely():
     """Tracing makes many objects that stay: by default a tenth of the time goes into walking them."""

@@ -51,7 +51,10 @@ def study(action: str, options, out, *more) -> list[str]:
         (("locatello2020", "--data", "cars3d"), "cars3d cannot be drawn and needs its file (official tar.gz"),
         (("locatello2020", "--data", "smallnorb"), "smallnorb cannot be drawn and needs its file (folder of the six"),
         (("locatello2020", "--data", "scream_dsprites"), "scream_dsprites needs a photograph"),
-        (("nonsense",), "study: needs one of quickstart, locatello2020, mahon2024, calibration, got 'nonsense'"),
+        (
+            ("nonsense",),
+            "study: needs one of quickstart, locatello2020, mahon2024, calibration, eastwood2018, got 'nonsense'",
+        ),
         (("calibration", "--data", "dsprites"), "data: the study calibration takes seeds, train_samples, parts"),
         (("calibration", "--network", "mlp"), "network: the study calibration takes"),
         (("calibration", "--executor", "nonsense"), "executor: needs processes:COUNT"),

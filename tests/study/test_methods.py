@@ -74,7 +74,7 @@ def test_a_toy_method_is_trained_scored_reported_and_shown_with_its_own_losses(t
     assert [row["pull"] for row in rows] == ["1.0", "1.0", "3.0", "3.0"]
     assert all(np.isfinite(float(row["final_critic"])) and np.isfinite(float(row["final_generator"])) for row in rows)
     page = write_report(study, tmp_path / "study").read_text()
-    for words in ("critic by update", "generator by update", "toy_gan pull 1"):
+    for words in ("critic by update", "generator by update", "Toy GAN, pull = 1"):
         assert words in page
     assert "reconstructions" not in page
     assert summary(ToyLosses(np.array([1.0, 3.0]), np.array([4.0, 4.0]))) == "critic 2, generator 4"
@@ -100,7 +100,10 @@ def test_components_from_the_shell(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--model", "gan"], "model: needs one of vae, pca, got 'gan'"),
+        (
+            ["--model", "gan"],
+            "model: needs one of vae, pca, parted_vae, weak_de, labelled_partition, resnet_vae, infogan, got 'gan'",
+        ),
         (["--model", "pca", "--beta", "4"], "beta: needs the model vae, got pca"),
         (["--model", "pca", "--model-option", "codes=3"], "Pca: needs options among num_codes, passes"),
         (["--model", "pca", "--model-option", "num_codes=many"], "num_codes: needs a whole number"),

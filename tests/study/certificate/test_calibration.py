@@ -13,6 +13,7 @@ from jaxdis.study.certificate.calibration import Calibration, Certificate, calib
 from jaxdis.study.certificate.published import TABLE_TWO, beside_table_two, table_two_metrics
 from jaxdis.study.certificate.verdict import ASPECTS, claims_of, describe_response, responses, table
 from jaxdis.study.certificate.write import differences_of, short_response_table, write_certificate
+from jaxdis.study.work import Digest
 from tests.golden_values import numbers
 
 SMALL = {
@@ -121,7 +122,7 @@ def test_the_printed_table_is_whole_at_eighty_columns(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     scores = {"total_correlation.wasserstein_normalized": np.full((8, 2), np.nan)}
     scores |= ideal("edi.compactness", 1, reverse=True).cases
-    print_digest(*short_response_table(Certificate(scores, {}, {}, {})))
+    print_digest(Digest("responses", *short_response_table(Certificate(scores, {}, {}, {})), "* responds"))
     printed = capsys.readouterr().out.splitlines()
     assert max(map(len, printed)) <= 80
     (undefined,) = [line.split() for line in printed if line.startswith("total")]
