@@ -57,7 +57,10 @@ class Train:
 
     @property
     def kept(self) -> str:
-        return f"stopped; {self.out} keeps the last checkpoint: run the same command again to go on"
+        from jaxdis.models.training.checkpoint import saved_updates
+
+        done = saved_updates(self.out)
+        return f"stopped; {self.out} keeps {done} updates: run the same command again to go on"
 
     def run(self) -> None:
         terminal.start(self.cache)
