@@ -80,10 +80,16 @@ def measure(
     seconds[TRAINING] = 4e-3 * (2 * FEW_UPDATES + MANY_UPDATES)
     rows, left_out, compiled = [], [], set()
     first = TRAINING, min(zoo_sizes)
-    for name, size in sorted(tasks, key=lambda task: (task != first, seconds[task[0]] * task[1])):
+
+    def cost(task: tuple[str, int]) -> float:
+        return seconds[task[0]] * task[1] + COMPILING * (task[0] not in compiled)
+
+    while tasks:
+        name, size = task = min(tasks, key=lambda task: (task != first, cost(task)))
+        tasks.remove(task)
         left = end - time.perf_counter()
-        if seconds[name] * size + COMPILING * (name not in compiled) > left:
-            left_out.append((name, size))
+        if cost(task) > left:
+            left_out.append(task)
             continue
         if progress is not None:
             progress(name, size, 1 - left / (60 * minutes))
