@@ -26,6 +26,8 @@ from jaxdis.typing import Factors
 
 # Metrics that change a factor and encode again, by the function of their row in METRICS.
 INTERVENTIONS = {METRICS[name].source.function: getattr(simulated, name) for name in ("factor_vae", "beta_vae", "irs")}
+# Arguments of `evaluate`; others would not reach the metrics that intervene.
+PASSED_ON = ("bootstrap", "batch_size", "devices")
 # Folded into the key: each role is drawn independently of the others.
 _TEST, _INTERVENTION = 1, 2
 
@@ -67,7 +69,7 @@ def evaluate_encoder(
         which these are evaluated.
       batch: images encoded at once.
       progress: called with the number of encoded samples and of all samples; True draws a bar.
-      arguments: further arguments of :func:`evaluate`, such as ``bootstrap`` (which leaves interventions out).
+      arguments: ``bootstrap`` (which leaves interventions out), ``batch_size`` and ``devices`` of :func:`evaluate`.
 
     Returns:
       :class:`Scores`: numbers ``[]``, or ``[m]`` for several members.
@@ -76,7 +78,12 @@ def evaluate_encoder(
       ValueError: for codes that are not ``[n, d]``, naming the shapes of images and codes, and as :func:`evaluate`.
     """
     checked_value("samples", Count, samples)
+    for name in arguments:
+        if name not in PASSED_ON:
+            raise ValueError(f"arguments: needs names among {', '.join(PASSED_ON)}, got {shown(name)}")
     key, plan = checked_key(key), dict(plan_of(metrics))
+    for name, metric in plan.items():
+        _options(name, metric)  # refused before anything is drawn
     space, render = _opened(data, source)
     encoders, single = _encoders(encode)
     images = Images.of(render)
@@ -159,9 +166,7 @@ def _checked(codes, drawn, traced: bool):
 def _intervened(name: str, metric: Metric, joint, space, render, key, single: bool) -> Scores:
     """One metric by interventions in the simulator."""
     judge = INTERVENTIONS[metric.source.function]
-    known = inspect.signature(judge).parameters
-    options = {o: value for o, value in metric.all_options.items() if o in known and value is not None}
-    judged = functools.partial(judge, space=space, render=render, **options)
+    judged = functools.partial(judge, space=space, render=render, **_options(name, metric))
     result = judged(jax.random.fold_in(key, metric_seed(metric.source.name)), encode=joint)
     columns, parts = {}, {}
     for field, values in result._asdict().items():
@@ -169,6 +174,18 @@ def _intervened(name: str, metric: Metric, joint, space, render, key, single: bo
         column = name if field == "score" else f"{name}.{field}"
         (columns if values.ndim == (0 if single else 1) else parts)[column] = values
     return Scores(columns, parts)
+
+
+def _options(name: str, metric: Metric) -> dict:
+    """The options of a metric that intervenes; those of tables of samples alone, such as bins, are refused."""
+    judge = INTERVENTIONS.get(metric.source.function)
+    if judge is None:
+        return {}
+    given = {option: value for option, value in metric.all_options.items() if value is not None}
+    unread = [option for option in given if option not in inspect.signature(judge).parameters]
+    if unread:
+        raise ValueError(f"{unread[0]}: {name} holds the factors of the data set itself and has no such option")
+    return given
 
 
 def _in_order(plan: Mapping[str, Metric], found: Sequence[Scores], factor_names) -> Scores:

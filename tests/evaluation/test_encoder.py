@@ -114,6 +114,35 @@ def test_data_is_a_name_or_a_pair():
         jaxdis.evaluate_encoder(true_factors, (SPACE, render), source="x.npz")
 
 
+def test_what_would_go_unread_is_refused():
+    binned = {"factor_vae": METRICS["factor_vae"].with_options(factor_bins=5)}
+    with pytest.raises(ValueError, match="factor_bins: factor_vae holds the factors of the data set itself"):
+        jaxdis.evaluate_encoder(true_factors, (SPACE, render), binned, **HOW)
+    with pytest.raises(ValueError, match="arguments: needs names among bootstrap, .*, got 'active'"):
+        jaxdis.evaluate_encoder(true_factors, (SPACE, render), "mig", active=np.ones(3, bool), **HOW)
+
+
+def test_a_data_set_that_draws_noise_and_continuous_factors():
+    """The noise of images follows from the key; a continuous factor is held at a value."""
+    mean_color = lambda images: np.asarray(images).mean((1, 2))  # noqa: E731
+    once, again = (
+        jaxdis.evaluate_encoder(mean_color, "color_dsprites", "total_correlation", samples=100, test_samples=50)
+        for _ in range(2)
+    )
+    assert once["total_correlation"] == again["total_correlation"]
+    space = FactorSpace.of(row=8, shade=jaxdis.data.Interval(0.2, 1.0))
+
+    def bars(factors):
+        lit = jax.nn.one_hot(factors[:, 0].astype(jnp.int32), 8)
+        return (lit * factors[:, 1:])[:, :, None, None]
+
+    def read(images):
+        column = np.asarray(images)[:, :, 0, 0]
+        return np.stack([column.argmax(1), column.max(1)], axis=1).astype(np.float32)
+
+    assert jaxdis.evaluate_encoder(read, (space, bars), {"f": METRICS_USED["factor_vae"]}, **HOW)["f"] == 1
+
+
 def test_a_module_of_torch():
     torch = pytest.importorskip("torch")
     model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(32 * 32, 3))

@@ -133,7 +133,7 @@ def _verdict(subject: Subject, found: Ranking, chosen: Mapping[str, str]) -> str
 def _in_words(aspect: str, gap: Lead, settings: Sequence[str]) -> str:
     first, second = (html.escape(settings[row]) for row in (gap.best, gap.second))
     if math.isnan(gap.p):
-        certainty = "with one seed, nobody can say whether that is more than noise"
+        certainty = "one seed cannot tell this from noise"
     elif gap.p < LEVEL:
         certainty = f"more than the noise of seeds, p = {gap.p:.2g}"
     else:
