@@ -159,7 +159,9 @@ def _entry(mean: float, error: float, rank: float) -> Html:
 
 
 def _legend(subject: Subject, chosen: Mapping[str, str], seeds: int) -> str:
-    spread = f"Mean ± standard error over {seeds} seeds (rank)." if seeds > 1 else "One seed (rank)."
+    over = "seeds and held-out combinations" if "held_out" in subject.table else f"{seeds} seeds"
+    several = max(map(subject.settings.count, set(subject.settings))) > 1
+    spread = f"Mean ± standard error over {over} (rank)." if several else "One seed (rank)."
     asked = "".join(
         f"<li><em>{MEANING[aspect][1]}</em>: {MEANING[aspect][0]}; measured by {link_to_metric(subject, name)}.</li>"
         for aspect, name in chosen.items()

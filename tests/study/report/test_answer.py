@@ -78,6 +78,13 @@ def test_one_seed_ranks_but_is_sure_of_nothing():
     assert np.isnan(ranking(subject, CHOSEN).error).all()
 
 
+def test_members_without_different_combinations_are_not_called_seeds_alone():
+    subject = subject_of(dict.fromkeys(CHOSEN, spread([0.1, 0.2, 0.3])))
+    assert f"standard error over {SEEDS} seeds (rank)" in answer(subject)
+    table = {**subject.table, "held_out": np.array(["shape 0", "shape 1"] * 6)}
+    assert "over seeds and held-out combinations (rank)" in answer(Subject.of(subject.study, table))
+
+
 def test_undefined_settings_come_last_and_lead_nothing():
     columns = dict.fromkeys(CHOSEN, spread([np.nan, 0.2, 0.1]))
     subject = subject_of(columns)
