@@ -73,19 +73,17 @@ def throughput(rows: Sequence) -> bytes:
     return _png(figure)
 
 
-def rank_map(matrix: np.ndarray, names: Sequence[str]) -> bytes:
-    """Rank correlations of metrics as numbers on colors, in hundredths as the papers print them."""
-    count = len(names)
-    figure = _figure(0.6 + 0.42 * count + _inches(names), 0.4 + 0.42 * count + _inches(names))
+def rank_map(matrix: np.ndarray, names: Sequence[str], others: Sequence[str] | None = None) -> bytes:
+    """Rank correlations of metrics (with ``others``) as numbers on colors, in hundredths as the papers print them."""
+    others = names if others is None else others
+    figure = _figure(0.6 + 0.42 * len(others) + _inches(names), 0.4 + 0.42 * len(names) + _inches(others))
     axes = figure.subplots()
     axes.imshow(matrix, cmap="RdBu_r", vmin=-1, vmax=1)
-    for a in range(count):
-        for b in range(count):
-            if np.isfinite(matrix[a, b]):
-                color = "white" if abs(matrix[a, b]) > 0.6 else "black"
-                axes.text(b, a, f"{100 * matrix[a, b]:.0f}", ha="center", va="center", fontsize=7, color=color)
-    axes.set_xticks(range(count), _texts(names), rotation=60, ha="right")
-    axes.set_yticks(range(count), _texts(names))
+    for a, b in np.argwhere(np.isfinite(matrix)):
+        color = "white" if abs(matrix[a, b]) > 0.6 else "black"
+        axes.text(b, a, f"{100 * matrix[a, b]:.0f}", ha="center", va="center", fontsize=7, color=color)
+    axes.set_xticks(range(len(others)), _texts(others), rotation=60, ha="right")
+    axes.set_yticks(range(len(names)), _texts(names))
     axes.spines[:].set_visible(False)
     return _png(figure)
 
@@ -93,7 +91,7 @@ def rank_map(matrix: np.ndarray, names: Sequence[str]) -> bytes:
 def scores_by_strength(
     table: Mapping[str, np.ndarray], strength: np.ndarray, names: Sequence[str], columns: int = 4, *, titles=None
 ) -> bytes:
-    """For each metric, every member's score against the strength of its model, by rank of strength.
+    """For each metric, every member's score against the strength of its model, by rank of strength; lines join medians.
 
     ``titles`` of the panels are the names if None.
     """
@@ -105,17 +103,40 @@ def scores_by_strength(
             levels = np.unique(strength[mine])
             place = np.searchsorted(levels, strength[mine])
             axes.plot(place, table[name][mine], mark, ms=4, alpha=0.7, label=_text(model))
-            means = (
-                [np.nanmean(np.append(table[name][mine][place == p], np.nan)) for p in range(len(levels))]
-                if (np.isfinite(table[name][mine]).any())
-                else []
-            )
-            if len(means):
-                axes.plot(range(len(levels)), means, color=axes.lines[-1].get_color(), lw=1)
+            medians = [median(table[name][mine][place == p]) for p in range(len(levels))]
+            axes.plot(range(len(levels)), medians, color=axes.lines[-1].get_color(), lw=1)
         axes.set_title(_text(title))
         axes.set_xticks([])
     grid[0].legend(frameon=False, fontsize=7)
     figure.supxlabel("strength of each model, weakest to strongest", fontsize=9)
+    return _png(figure)
+
+
+def violins_by_strength(
+    table: Mapping[str, np.ndarray], strength: np.ndarray, names: Sequence[str], *, titles: Sequence[str]
+) -> bytes:
+    """For each metric, the spread of its scores over the seeds of every model and strength (Locatello et al. 2020,
+    Figure 6)."""
+    models = list(dict.fromkeys(table["model"]))
+    figure, grid = _grid(len(names), 2, 5.2, 2.2)
+    for axes, name, title in zip(grid, names, titles, strict=False):
+        place, middles = 0, []
+        for position, model in enumerate(models):
+            mine = np.asarray(table["model"]) == model
+            first = place
+            for level in np.unique(strength[mine]):
+                scores = table[name][mine & (strength == level) & np.isfinite(table[name])]
+                if len(scores) > 1 and np.ptp(scores) > 0:
+                    parts = axes.violinplot(scores, [place], showmedians=True, widths=0.9)
+                    for body in parts["bodies"]:
+                        body.set_color(f"C{position % 10}")
+                else:
+                    axes.plot([place] * len(scores), scores, "k_")
+                place += 1
+            middles.append((first + place - 1) / 2)
+            place += 1
+        axes.set_title(_text(title))
+        axes.set_xticks(middles, _texts(models), fontsize=7)
     return _png(figure)
 
 
@@ -186,9 +207,13 @@ def dendrogram(merges: np.ndarray, threshold: np.ndarray, names: Sequence[str]) 
     ``merges [k − 1, 2]`` are pairs of clusters (0 … k − 1 are the factors, higher numbers earlier merges) at
     ``threshold [k − 1]``, descending, as :func:`jaxdis.scores.independent_groups` returns them.
     """
+    figure = _figure(3.6 + _inches(names), 0.9 + 0.32 * len(names))
+    _dendrogram(figure.subplots(), merges, threshold, names)
+    return _png(figure)
+
+
+def _dendrogram(axes, merges: np.ndarray, threshold: np.ndarray, names: Sequence[str]) -> None:
     k = len(names)
-    figure = _figure(3.6 + _inches(names), 0.9 + 0.32 * k)
-    axes = figure.subplots()
     order = _leaves(merges, k)
     height = {cluster: float(order.index(cluster)) for cluster in range(k)}
     start = dict.fromkeys(range(k), float(np.max(threshold, initial=0.0)) * 1.05 or 1.0)
@@ -200,6 +225,38 @@ def dendrogram(merges: np.ndarray, threshold: np.ndarray, names: Sequence[str]) 
         height[k + step], start[k + step] = (height[a] + height[b]) / 2, at
     axes.set_yticks(range(k), _texts([names[cluster] for cluster in order]))
     axes.set(xlabel="threshold", xlim=(max(start.values()), 0))
+
+
+def relation_panels(panels: Sequence[tuple[str, np.ndarray]], names: Sequence[str], columns: int) -> bytes:
+    """Relations ``[d, k]`` as grays, each scaled to its largest entry; a panel for each (title, matrix)."""
+    figure, grid = _grid(len(panels), columns, 2.4, 2.6)
+    for axes, (title, matrix) in zip(grid, panels, strict=False):
+        axes.imshow(matrix, cmap="Blues", vmin=0, vmax=max(float(np.nanmax(matrix, initial=0.0)), 1e-12), aspect="auto")
+        axes.set_title(_text(title), fontsize=8)
+        axes.set_xticks(range(len(names)), _texts(names), rotation=45, ha="right", fontsize=7)
+        axes.set_yticks([])
+        axes.set_ylabel("code", fontsize=7)
+    return _png(figure)
+
+
+def group_panels(panels: Sequence[tuple[str, np.ndarray, np.ndarray, np.ndarray]], columns: int) -> bytes:
+    """A panel as :func:`groups_curve` for each (title, threshold, groups, discovered)."""
+    figure, grid = _grid(len(panels), columns, 2.8, 2.0)
+    for axes, (title, *curve) in zip(grid, panels, strict=False):
+        _groups_curve(axes, *curve)
+        axes.set_title(_text(title), fontsize=8)
+    grid[0].legend(frameon=False, fontsize=6)
+    return _png(figure)
+
+
+def dendrogram_panels(
+    panels: Sequence[tuple[str, np.ndarray, np.ndarray]], names: Sequence[str], columns: int
+) -> bytes:
+    """A panel as :func:`dendrogram` for each (title, merges, threshold)."""
+    figure, grid = _grid(len(panels), columns, 2.8, 0.9 + 0.26 * len(names))
+    for axes, (title, merges, threshold) in zip(grid, panels, strict=False):
+        _dendrogram(axes, merges, threshold, names)
+        axes.set_title(_text(title), fontsize=8)
     return _png(figure)
 
 
@@ -231,11 +288,15 @@ def groups_curve(threshold: np.ndarray, groups: np.ndarray, discovered: np.ndarr
     """Independent groups and discovered factors against the threshold (Locatello et al. 2020, §6.1.2)."""
     figure = _figure(4.6, 2.6)
     axes = figure.subplots()
+    _groups_curve(axes, threshold, groups, discovered)
+    axes.legend(frameon=False, fontsize=7)
+    return _png(figure)
+
+
+def _groups_curve(axes, threshold: np.ndarray, groups: np.ndarray, discovered: np.ndarray) -> None:
     axes.step(threshold, groups, where="post", label="independent groups")
     axes.step(threshold, discovered, where="post", ls="--", label="factors discovered")
     axes.set(xlabel="threshold", xlim=(max(threshold.max(), 1e-6), 0))
-    axes.legend(frameon=False, fontsize=7)
-    return _png(figure)
 
 
 def curves(x: Sequence[float], columns: Mapping[str, np.ndarray], x_name: str, y_name: str = "score") -> bytes:
@@ -295,6 +356,12 @@ def image_grid(images: np.ndarray, row_labels: Sequence[str] = ()) -> bytes:
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
     return _png(figure)
+
+
+def median(scores: np.ndarray) -> float:
+    """Of the scores that are finite; NaN if there are none."""
+    known = scores[np.isfinite(scores)]
+    return float(np.median(known)) if len(known) else float("nan")
 
 
 def _grid(count: int, columns: int, width: float, height: float):

@@ -25,6 +25,7 @@ FLOORS = [
     {"evaluation"},
     {"structured"},
     {"study", "benchmark"},
+    {"reproduce"},
     {"cli", "__main__", "__init__"},
 ]
 

@@ -76,6 +76,7 @@ def _run(arguments: list[str]) -> None:
         from jaxdis.cli.benchmark import Benchmark
         from jaxdis.cli.encode import Encode
         from jaxdis.cli.listing import Data, List
+        from jaxdis.cli.reproduce import Reproduce
         from jaxdis.cli.score import Score
         from jaxdis.cli.show import Show
         from jaxdis.cli.study import Quickstart, Study
@@ -88,6 +89,7 @@ def _run(arguments: list[str]) -> None:
         "train": Train,
         "encode": Encode,
         "study": Study,
+        "reproduce": Reproduce,
         "benchmark": Benchmark,
         "data": Data,
         "list": List,

@@ -49,6 +49,7 @@ def rows_of(what: str) -> dict[str, Row]:
 
 def _metrics():
     from jaxdis.metrics import METRICS, Blend
+    from jaxdis.metrics.of_seeds import SEED_METRICS
 
     rows = []
     for name, metric in METRICS.items():
@@ -68,7 +69,14 @@ def _metrics():
 
         rows.append(Row(name, about.title, claimed or _UNCLAIMED, about.references, detail))
     rows.sort(key=lambda row: (row.group == _UNCLAIMED, row.group.count(","), row.group))
-    return [*rows, *(_of_function(path) for path in FUNCTIONS)]
+    of_seeds = (_of_seeds(name, metric) for name, metric in SEED_METRICS.items())
+    return [*rows, *of_seeds, *(_of_function(path) for path in FUNCTIONS)]
+
+
+def _of_seeds(name: str, metric) -> Row:
+    about = metric.about
+    detail = f"{about.title}. {about.question}\n\n{plain(inspect.getdoc(type(metric)) or '')}"
+    return Row(name, about.title, "of the seeds of a setting, in studies", about.references, lambda: detail)
 
 
 _UNCLAIMED = "without a claim by their authors"

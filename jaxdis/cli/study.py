@@ -128,7 +128,7 @@ class Study:
         if self.action == "run" and self.plan:
             if self.executor is not None:
                 check_name(self.executor)
-            _print_plan(study, self.out, extend=self.extend)
+            print_plan(study, self.out, extend=self.extend)
         elif self.action == "run":
             with opened(self.executor, self.cache) as executor:
                 _run_study(study, self.out, extend=self.extend, executor=executor)
@@ -189,7 +189,7 @@ def _verify(out: Path) -> None:
     terminal.console().print(f"{len(damaged)} damaged records{advice}", markup=False)
 
 
-def _print_plan(study, out: Path, *, extend: bool) -> None:
+def print_plan(study, out: Path, *, extend: bool) -> None:
     from rich.table import Table
 
     from jaxdis.study.cost import plan
@@ -213,6 +213,18 @@ def _duration(seconds: float) -> str:
 
 
 def _run_study(study, out: Path, *, extend: bool, executor=None) -> None:
+    """Run a study, print its digest, and where its table and report are."""
+    from jaxdis.study.store import Store
+
+    table, report = run_with_progress(study, out, extend=extend, executor=executor)
+    if digest := study.work().digest(Store(out)):
+        _print_digest(digest)
+    terminal.console().print(f"table:  {table}", markup=False)
+    terminal.console().print(f"report: {report.resolve().as_uri()}", markup=False)
+
+
+def run_with_progress(study, out: Path, *, extend: bool, executor=None) -> tuple[Path, Path]:
+    """Run a study with a bar on a terminal; the paths of its table and its report."""
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -244,7 +256,4 @@ def _run_study(study, out: Path, *, extend: bool, executor=None) -> None:
     work, store = study.work(), Store(out)
     with console.status("writing the report"):
         report = work.report(store)
-    if digest := work.digest(store):
-        _print_digest(digest)
-    terminal.console().print(f"table:  {table}", markup=False)
-    terminal.console().print(f"report: {report.resolve().as_uri()}", markup=False)
+    return table, report

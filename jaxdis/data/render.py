@@ -64,6 +64,32 @@ class Render:
         images = as_dtype(self.draw(self.tables, rows, key), self.dtype)
         return images.reshape(*factors.shape[:-1], *self.shape)
 
+    def pooled(self, count: int) -> "Render":
+        """The same data set with each ``count × count`` pixels replaced by their mean.
+
+        Raises:
+          ValueError: if the sides are no multiples of ``count``.
+        """
+        height, width, channels = self.shape
+        if not isinstance(count, int) or count < 1 or height % count or width % count:
+            raise ValueError(f"pool: needs a divisor of the sides {height} and {width}, got {shown(count)}")
+        shape = (height // count, width // count, channels)
+        return dataclasses.replace(self, draw=Pooled(self.draw, count), shape=shape)
+
+
+@dataclasses.dataclass(frozen=True)
+class Pooled:
+    """A ``draw`` of smaller images: means of ``count × count`` pixels."""
+
+    draw: Callable
+    count: int
+
+    def __call__(self, tables, factors, key) -> Float[Array, "n h w c"]:
+        images = as_dtype(self.draw(tables, factors, key), "float32")
+        n, height, width, channels = images.shape
+        blocks = images.reshape(n, height // self.count, self.count, width // self.count, self.count, channels)
+        return blocks.mean(axis=(2, 4))
+
 
 def checked_dtype(dtype) -> str:
     """ "float32" or "uint8", from a name or a dtype."""

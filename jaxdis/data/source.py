@@ -21,7 +21,8 @@ class DataSource:
 
     Attributes:
       path: where it is now; not part of its identity. "" for options without a file, of a set that is rendered.
-      options: (name, value) pairs passed to the data set, such as ``("variant", "real")`` for MPI3D.
+      options: (name, value) pairs passed to the data set, such as ``("variant", "real")`` for MPI3D. Every data set
+        takes ``("pool", 2)``: images of half the height and width, each pixel the mean of 2 × 2.
       checksum: SHA-256 of the content.
     """
 
@@ -47,7 +48,10 @@ class DataSource:
 
     def opened(self, make: Callable, **options):
         """``make`` of a data set with this file and these options."""
-        return make(source=self.path or None, **dict(self.options), **options)
+        given = dict(self.options)
+        pool = given.pop("pool", 1)
+        space, render = make(source=self.path or None, **given, **options)
+        return space, (render if pool == 1 else render.pooled(pool))
 
 
 def checksum(path: Path) -> str:

@@ -182,6 +182,44 @@ def distributed(
     return codes / num_values**2, _discrete((high + jnp.roll(low, -1, axis=1)) % num_values, num_values)
 
 
+@checked
+def entangled(
+    alpha: Share, key: PRNGKeyArray, num_samples: Count = 20_000, *, num_factors: Count = 2
+) -> Representation:
+    """Codes distributed as the factors, each a function of every factor: Locatello et al. 2020, Theorem 1 and App. A.
+
+    ``f(z) = g⁻¹(h⁻¹(A h(g(z))))``: factors ``z ~ U[0, 1]^k``, so that the map ``g`` to uniform variables is the
+    identity; ``h`` the quantile function of a standard normal; ``A = I − 2 v vᵀ`` with ``v₁ = √α`` and the other
+    ``v_i = √((1 − α) / (k − 1))``, orthogonal without a zero entry. A model that generates from ``z`` and one that
+    generates from ``f(z)`` have the same distribution of images, so that no method that sees images alone can tell
+    which of the two codes is disentangled. At ``α = 0`` the first code is the first factor.
+
+    Args:
+      alpha: ``α`` in (0, 1/2); the proof excludes 0 and 1/2, at which entries of ``A`` vanish.
+      num_samples, num_factors: shape of codes and of factors, both continuous; at least two factors.
+
+    Contract:
+
+    - Codes are uniform on [0, 1] and independent of each other; their total correlation is 0 as that of the factors.
+    - The inverse is the map itself, since ``A`` is its own inverse.
+    """
+    if num_factors < 2:
+        raise ValueError(f"num_factors: needs at least 2, got {num_factors}")
+    values = jax.random.uniform(key, (num_samples, num_factors))
+    return householder_map(alpha, values), _continuous(values)
+
+
+def householder_map(alpha, values: Float[Array, "n k"]) -> Float[Array, "n k"]:
+    """``f`` of :func:`entangled`, for values in [0, 1]."""
+    k = values.shape[1]
+    rest = jnp.full(k - 1, jnp.sqrt((1 - alpha) / (k - 1)))
+    v = jnp.concatenate([jnp.sqrt(jnp.asarray(alpha, jnp.float32))[None], rest])
+    edge = jnp.finfo(jnp.float32).eps  # quantiles of 0 and 1 are infinite
+    normal = jax.scipy.special.ndtri(jnp.clip(values, edge, 1 - edge))
+    turned = normal - 2 * (normal * v[None, :]).sum(axis=1, keepdims=True) * v[None, :]
+    return jax.scipy.special.ndtr(turned)
+
+
 def _discrete(values, size: int) -> Factors:
     k = values.shape[1]
     return Factors(values.astype(jnp.int32), (size,) * k, tuple(f"factor_{j}" for j in range(k)))

@@ -1,6 +1,8 @@
 """What a metric is: a score of a relation (Blend), or a function that reads samples itself (Direct)."""
 
 import dataclasses
+import types
+import typing
 import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -182,6 +184,25 @@ def sources_of(metrics: Iterable[Metric]) -> tuple[Spec, ...]:
 def prepared_for(sources: tuple[Spec, ...], key: jax.Array, factors: Factors) -> tuple:
     """The arrays that all members share, for each source."""
     return tuple(spec.prepare(jax.random.fold_in(key, spec.seed), factors) for spec in sources)
+
+
+def per_factor_fields(metric) -> tuple[str, ...]:
+    """Fields of a metric's result that hold one number per factor, as the annotation ``[k]`` of its function says."""
+    last = {Blend: "score", Direct: "function"}.get(type(metric))
+    if last is None:
+        return ()
+    result = typing.get_type_hints(getattr(metric, last).function).get("return")
+    fields = typing.get_type_hints(result) if isinstance(result, type) else {}
+    return tuple(field for field, kind in fields.items() if "k" in {_dims(part) for part in _alternatives(kind)})
+
+
+def _alternatives(kind) -> tuple:
+    """The members of a union, or the type itself."""
+    return typing.get_args(kind) if isinstance(kind, types.UnionType) else (kind,)
+
+
+def _dims(kind) -> str:
+    return getattr(kind, "dim_str", "").strip()
 
 
 def is_error(score: Spec) -> bool:

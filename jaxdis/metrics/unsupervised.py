@@ -81,10 +81,7 @@ def total_correlation(
     Reference: Locatello et al. 2020, §4.2.9 and App. G. The released code fails on a constant code.
     """
     finite = finite_codes(codes).all()
-    if representation == "sampled":
-        if variances is None:
-            raise ValueError("variances: the sampled representation needs posterior variances [n, d], got None")
-        codes = codes + jnp.sqrt(variances) * jax.random.normal(key, codes.shape)
+    codes = _represented(key, codes, representation, variances)
     mean, deviation = moments(jnp.nan_to_num(codes))
     varies = (deviation > 0) if active is None else (deviation > 0) & active
     scale = jnp.where(varies, deviation, 1.0)[None, :]
@@ -101,6 +98,15 @@ def total_correlation(
     normalized = safe_divide(apart, jnp.where(varies, share**2, 0.0).sum())
     distance = apart * (n / (n - 1)) * largest * largest  # variances of this metric are over n − 1 samples
     return Dependence(usable * tc, usable * distance, usable * normalized)
+
+
+def _represented(key, codes: Codes, representation: str, variances) -> Codes:
+    """The mean codes, or one draw of each posterior."""
+    if representation == "mean":
+        return codes
+    if variances is None:
+        raise ValueError("variances: the sampled representation needs posterior variances [n, d], got None")
+    return codes + jnp.sqrt(variances) * jax.random.normal(key, codes.shape)
 
 
 def _distance_to_independence(deviation: Float[Array, " d"], correlation: Float[Array, "d d"]) -> Float[Array, ""]:
@@ -154,14 +160,22 @@ def _gaussian_total_correlation(unit, correlation, varies) -> Float[Array, ""]:
 
 
 def code_information(
-    codes: Codes, factors: Factors, *, bins: Bins = 20, active: Bool[Array, " d"] | None = None
+    key: PRNGKeyArray,
+    codes: Codes,
+    factors: Factors,
+    *,
+    bins: Bins = 20,
+    representation: Literal["mean", "sampled"] = "mean",
+    variances: Float[Array, "n d"] | None = None,
+    active: Bool[Array, " d"] | None = None,
 ) -> CodeInformation:
     """Mean mutual information of two different codes, each cut into equal-width bins, in nats.
 
-    Shapes: codes ``[n, d]``; factors are not read.
+    Shapes: codes ``[n, d]`` (posterior means), variances ``[n, d]``; factors are not read.
 
     Options:
       bins: number of bins per code.
+      representation: ``"sampled"`` adds one draw of the posterior's noise to each mean.
 
     Contract:
 
@@ -171,15 +185,15 @@ def code_information(
     Reference: Locatello et al. 2020, App. G ("average mutual information"). The text describes factors and codes; the
     captions and the released code take pairs of codes, as here.
     """
-    d = codes.shape[1]
-    number = equal_width_bins(codes, bins)
+    d, finite = codes.shape[1], finite_codes(codes).all()
+    number = equal_width_bins(_represented(key, codes, representation, variances), bins)
     # Codes take the place of factors: one table of each code with all others.
     information, _, _ = information_of_tables(joint_tables(number, bins, number, (bins,) * d), (bins,) * d)
     shown = jnp.ones(d, bool) if active is None else active
     counted = shown[:, None] & shown[None, :] & ~jnp.eye(d, dtype=bool)
     matrix = jnp.where(counted, information, 0.0)
     score = safe_divide(matrix.sum(), counted.sum().astype(jnp.float32))
-    return CodeInformation(jnp.where(finite_codes(codes).all(), score, jnp.nan), matrix)
+    return CodeInformation(jnp.where(finite, score, jnp.nan), matrix)
 
 
 def udr(

@@ -9,7 +9,8 @@ import numpy as np
 
 from jaxdis.data import DATASETS
 from jaxdis.evaluation.inputs import check_validation, names_of, plan_of
-from jaxdis.metrics import Metric
+from jaxdis.metrics import METRICS, Metric
+from jaxdis.metrics.of_seeds import SEED_METRICS, Udr
 from jaxdis.models import Config, Members, Slots, Variant, members
 from jaxdis.models.config import describe
 from jaxdis.models.members import MOST_MEMBERS
@@ -23,7 +24,8 @@ NUMERICS = 3
 # Fewer are too few to evaluate on; more would not fit into memory.
 FEWEST_SAMPLES, MOST_SAMPLES = 10, 10**8
 ROLES = ("train", "test", "validation")
-# Columns of a table of results that are no scores; settings and ``final_…`` losses come beside them.
+# Columns of a table of results that are no scores; settings, ``final_…`` losses of training and ``sample_…`` losses of
+# the study's samples come beside them.
 COLUMNS = frozenset({"id", "data", "model", "seed", "held_out", "stopped", *(f"{role}_samples" for role in ROLES)})
 
 Settings = tuple[tuple[str, tuple[float, ...]], ...]
@@ -141,7 +143,7 @@ class Study:
 
     name: str
     trainings: tuple[Training, ...]
-    metrics: tuple[tuple[str, Metric | SlotMetric], ...]
+    metrics: tuple[tuple[str, Metric | Udr | SlotMetric], ...]
     sampling: Sampling = Sampling()
     title: str = ""
     novel: tuple[str, ...] = ()
@@ -150,9 +152,11 @@ class Study:
         self._check_kind()
         settings = {setting for training in self.trainings for _, row in training.sweep for setting, _ in row}
         for name, _ in self.metrics:
-            if name in COLUMNS | settings or name.startswith("final_"):
+            if name in COLUMNS | settings or name.startswith(("final_", "sample_")):
                 taken = ", ".join(sorted(COLUMNS | settings))
-                raise ValueError(f"metrics: needs names other than those of columns ({taken}, final_…), got {name!r}")
+                raise ValueError(
+                    f"metrics: needs names other than those of columns ({taken}, final_…, sample_…), got {name!r}"
+                )
         for training in self.trainings:
             data = training.config.data
             if data not in DATASETS:
@@ -191,7 +195,20 @@ class Study:
         elif self.sampling.groups > 1:
             raise ValueError(f"groups: need a method that represents images by slots, got {self.sampling.groups}")
         else:
-            check_validation(self.metrics, self.sampling.validation > 0)
+            check_validation(self.metrics_of_members, self.sampling.validation > 0)
+            unfit = [name for name in self.novel if name in dict(self.metrics_of_seeds)]
+            if unfit:
+                raise ValueError(f"novel: needs metrics of one member, got {unfit[0]!r}, which compares seeds")
+
+    @property
+    def metrics_of_members(self) -> tuple[tuple[str, Metric | SlotMetric], ...]:
+        """Those computed from one member alone."""
+        return tuple((name, metric) for name, metric in self.metrics if not isinstance(metric, Udr))
+
+    @property
+    def metrics_of_seeds(self) -> tuple[tuple[str, Udr], ...]:
+        """Those that compare the seeds of a setting."""
+        return tuple((name, metric) for name, metric in self.metrics if isinstance(metric, Udr))
 
     @property
     def has_slots(self) -> bool:
@@ -207,7 +224,7 @@ class Study:
         elif any(training.config.method.represents is Slots for training in trainings):
             plan = tuple((name, SLOT_METRICS[name]) for name in names_of(metrics, SLOT_METRICS, "metric"))
         else:
-            plan = plan_of(metrics)
+            plan = study_plan(metrics)
         return cls(name, tuple(trainings), plan, **fields)
 
     @property
@@ -244,9 +261,26 @@ class Study:
         }
 
 
+def study_plan(metrics) -> tuple[tuple[str, Metric | Udr], ...]:
+    """Metrics of members and of seeds, by name or as a mapping; ``"all"`` are those of both tables.
+
+    Raises:
+      ValueError: as :func:`jaxdis.evaluation.inputs.plan_of`.
+    """
+    if not isinstance(metrics, Mapping):
+        table = METRICS | SEED_METRICS
+        metrics = {name: table[name] for name in names_of(metrics, table, "metric")}
+    of_members = {name: metric for name, metric in metrics.items() if not isinstance(metric, Udr)}
+    checked = dict(plan_of(of_members)) if of_members or not metrics else {}
+    return tuple((name, checked.get(name, metric)) for name, metric in metrics.items())
+
+
 @dataclasses.dataclass(frozen=True)
 class Member:
-    """One row of a study: a trained model with the ids of its cells. Small, since it is sent to workers."""
+    """One row of a study: a trained model with the ids of its cells. Small, since it is sent to workers.
+
+    ``seeds`` are the ids of the codes of all seeds of its setting, its own among them.
+    """
 
     training: int
     row: int
@@ -254,6 +288,7 @@ class Member:
     train: str
     encode: str
     scores: tuple[str, ...]
+    seeds: tuple[str, ...] = ()
 
 
 def cells(study: Study) -> Iterator[Member]:
@@ -261,11 +296,19 @@ def cells(study: Study) -> Iterator[Member]:
     names = [name for name, _ in study.metrics]
     for position, training in enumerate(study.trainings):
         _, hyperparameters, labels = training.members()
-        for row, label in enumerate(labels):
-            train = cell_id(train_spec(training, hyperparameters, label, row))
-            encode = cell_id(encode_spec(study, train))
-            scores = tuple(cell_id(score_spec(study, encode, name)) for name in names)
-            yield Member(position, row, label, train, encode, scores)
+        trained = [cell_id(train_spec(training, hyperparameters, label, row)) for row, label in enumerate(labels)]
+        encoded = [cell_id(encode_spec(study, train)) for train in trained]
+        alike: dict[tuple, list[str]] = {}
+        for label, encode in zip(labels, encoded, strict=True):
+            alike.setdefault(_setting(label), []).append(encode)
+        for row, (label, train, encode) in enumerate(zip(labels, trained, encoded, strict=True)):
+            seeds = tuple(alike[_setting(label)])
+            scores = tuple(cell_id(score_spec(study, encode, name, seeds)) for name in names)
+            yield Member(position, row, label, train, encode, scores, seeds if study.metrics_of_seeds else ())
+
+
+def _setting(label: Mapping) -> tuple:
+    return tuple((key, value) for key, value in label.items() if key != "seed")
 
 
 def train_spec(training: Training, hyperparameters, label: dict, row: int) -> dict:
@@ -294,13 +337,17 @@ def encode_spec(study: Study, train: str) -> dict:
     return {"kind": "encode", "train": train, "sampling": dataclasses.asdict(study.sampling), "numerics": NUMERICS}
 
 
-def score_spec(study: Study, encode: str, name: str) -> dict:
-    metric = _described(dict(study.metrics)[name])
-    return {"kind": "score", "encode": encode, "metric": metric, "novel": name in study.novel, "numerics": NUMERICS}
+def score_spec(study: Study, encode: str, name: str, seeds: Sequence[str] = ()) -> dict:
+    """Of the codes ``encode``; a metric of seeds depends on those of all ``seeds``."""
+    metric = dict(study.metrics)[name]
+    cell = {"kind": "score", "encode": encode, "metric": _described(metric), "numerics": NUMERICS}
+    if isinstance(metric, Udr):
+        return {**cell, "seeds": sorted(seeds)}
+    return {**cell, "novel": name in study.novel}
 
 
 @functools.cache
-def _described(metric: Metric | SlotMetric) -> dict:
+def _described(metric: Metric | Udr | SlotMetric) -> dict:
     return metric.describe()
 
 

@@ -11,6 +11,7 @@ from jaxdis import models
 from jaxdis.data import DATASETS, FactorSpace
 from jaxdis.data.regions import RandomCells
 from jaxdis.evaluation.evaluate import evaluate
+from jaxdis.models.evidence import Evidence, evidence
 from jaxdis.models.images import Images
 from jaxdis.models.zoo import concatenate
 from jaxdis.study import slots
@@ -146,9 +147,23 @@ def _encode(store: Store, study: Study, chosen: Sequence[Member]) -> None:
     training = study.trainings[chosen[0].training]
     zoo = concatenate([member_zoo(study, store, member) for member in chosen])
     columns, shared = (_slots if study.has_slots else _posteriors)(study, training, zoo)
+    losses = sample_losses(zoo, training, study.sampling) if isinstance(training.config.method, models.Vae) else {}
     for position, member in enumerate(chosen):
         arrays = {**{name: column[position] for name, column in columns.items()}, **shared}
-        store.publish("encode", encode_spec(study, member.train), {"samples": study.sampling.train}, arrays)
+        result = {"samples": study.sampling.train, **{name: float(column[position]) for name, column in losses.items()}}
+        store.publish("encode", encode_spec(study, member.train), result, arrays)
+
+
+def sample_losses(zoo: models.Zoo, training: Training, sampling: Sampling) -> dict[str, np.ndarray]:
+    """Reconstruction error, KL divergence and ELBO of the study's samples, means in nats, each ``[m]``."""
+    samples, key = samples_of(training, sampling), jax.random.key(sampling.seed)
+    draw = jax.jit(lambda images, rows, key: images(rows, key))
+    total, renderer, n = 0.0, Images.of(samples.render), sampling.train
+    for start in range(0, n, RENDER_BATCH):
+        noise = jax.random.fold_in(key, start)
+        images = draw(renderer, samples.train.values[start : start + RENDER_BATCH], noise)
+        total = total + np.array(evidence(zoo, images, noise)) * len(images)
+    return {f"sample_{name}": column / n for name, column in zip(Evidence._fields, total, strict=True)}
 
 
 def _slots(study: Study, training: Training, zoo: models.Zoo) -> tuple[dict, dict]:
@@ -188,12 +203,13 @@ def _score(store: Store, study: Study, chosen: Sequence[Member]) -> None:
         for name, scores in found:
             _publish_scores(store, study, chosen, [name], scores)
         return
+    _score_seeds(store, study, chosen)
     samples = samples_of(training, study.sampling)
     test = (stacked["test_mean"], samples.test)
     validation = (stacked["validation_mean"], samples.validation) if study.sampling.validation else None
     novel = (stacked["novel_mean"], novel_samples_of(training, study.sampling)) if training.has_novel else test
     for on_novel, held_out in ((False, test), (True, novel)):
-        metrics = {name: metric for name, metric in study.metrics if (name in study.novel) == on_novel}
+        metrics = {name: metric for name, metric in study.metrics_of_members if (name in study.novel) == on_novel}
         if not metrics:
             continue
         scores = evaluate(
@@ -206,6 +222,19 @@ def _score(store: Store, study: Study, chosen: Sequence[Member]) -> None:
             numbers=numbers,
         )
         _publish_scores(store, study, chosen, metrics, scores)
+
+
+def _score_seeds(store: Store, study: Study, chosen: Sequence[Member]) -> None:
+    """Metrics that compare the seeds of a setting, published for the chosen members."""
+    for seeds in dict.fromkeys(member.seeds for member in chosen if study.metrics_of_seeds):
+        encoded = [store.arrays("encode", name) for name in seeds]
+        means, variances = (np.stack([arrays[name] for arrays in encoded]) for name in ("mean", "variance"))
+        for name, metric in study.metrics_of_seeds:
+            scores = dict(zip(seeds, metric.score(means, variances), strict=True))
+            for member in chosen:
+                if member.seeds == seeds:
+                    result = {"columns": {name: float(scores[member.encode])}, "parts": {}}
+                    store.publish("score", score_spec(study, member.encode, name, seeds), result)
 
 
 def _publish_scores(store: Store, study: Study, chosen: Sequence[Member], names, scores) -> None:

@@ -7,6 +7,8 @@ import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from jaxdis.data import DATASETS
+from jaxdis.metrics.metric import per_factor_fields
 from jaxdis.study import make
 from jaxdis.study.cost import costs
 from jaxdis.study.definition import ROLES, Member, Study, cells
@@ -59,6 +61,8 @@ class TrainedWork:
                     continue
                 if not done["encode"].issuperset(member.encode for member in batch):
                     yield Batch("encode", batch, len(batch))
+                elif not done["encode"].issuperset(name for member in batch for name in member.seeds):
+                    continue  # other batches encode the other seeds
                 elif not all(done["score"].issuperset(member.scores) for member in batch):
                     yield Batch("score", batch, len(batch) * len(self.study.metrics))
 
@@ -66,16 +70,16 @@ class TrainedWork:
         make.compute(store, self.study, batch, on_updates)
 
     def finish(self, store: Store) -> Path:
-        """``results.csv``, derived from the records: it can be deleted without loss."""
+        """``results.csv``, and ``results_by_factor.csv`` of scores that have one number per factor.
+
+        Both are derived from the records: they can be deleted without loss.
+        """
+        by_factor = [row for member in self._members for row in rows_by_factor(self.study, store, member)]
+        if by_factor:
+            _write(by_factor, _columns(by_factor, self._members, "factor"), store.root / "results_by_factor.csv")
         rows = [row_of(self.study, store, member) for member in self._members]
-        names = _columns(rows, self._members)
-        text = io.StringIO()
-        writer = csv.DictWriter(text, names, restval="", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
         path = store.root / "results.csv"
-        publish(path, text.getvalue().encode(), replace=True)
-        _write_parquet(names, rows, path.with_suffix(".parquet"))
+        _write(rows, _columns(rows, self._members), path)
         return path
 
     def report(self, store: Store) -> Path:
@@ -95,17 +99,54 @@ def row_of(study: Study, store: Store, member: Member) -> dict:
     row = {"id": member.train, "data": study.trainings[member.training].config.data, **member.label}
     row |= {f"{role}_samples": getattr(study.sampling, role) for role in ROLES}
     row |= {name: number(value) for name, value in store.result("train", member.train).items()}
-    for score in member.scores:
-        row |= {name: number(value) for name, value in store.result("score", score)["columns"].items()}
+    encoded = store.result("encode", member.encode)
+    row |= {name: number(value) for name, value in encoded.items() if name.startswith("sample_")}
+    for (name, metric), score in zip(study.metrics, member.scores, strict=True):
+        result = store.result("score", score)
+        row |= {column: number(value) for column, value in result["columns"].items()}
+        row |= _by_size(name, metric, result["parts"])
     return row
 
 
-def _columns(rows: Sequence[dict], members: Sequence[Member]) -> list[str]:
-    """Column names in order: id, data, model, its settings, seed and the rest of the label, losses, scores."""
+def _by_size(name: str, metric, parts: dict) -> dict[str, float]:
+    """The accuracies of a learning curve as columns, ``downstream_trees.100``."""
+    curve = parts.get(f"{name}.by_size")
+    if curve is None:
+        return {}
+    sizes = metric.all_options["sizes"]
+    return {f"{name}.{size}": number(value) for size, value in zip(sizes, curve, strict=True)}
+
+
+def rows_by_factor(study: Study, store: Store, member: Member) -> list[dict]:
+    """One row per factor: a member's label, the factor's name, and every part of a metric that has one number each."""
+    label = {"id": member.train, "data": study.trainings[member.training].config.data, **member.label}
+    names = DATASETS[label["data"]].space.names
+    columns: dict[str, list] = {}
+    for (name, metric), score in zip(study.metrics, member.scores, strict=True):
+        parts = store.result("score", score)["parts"]
+        columns |= {part: parts[part] for field in per_factor_fields(metric) if (part := f"{name}.{field}") in parts}
+    return [
+        {**label, "factor": factor, **{part: number(values[j]) for part, values in columns.items()}}
+        for j, factor in enumerate(names)
+    ]
+
+
+def _columns(rows: Sequence[dict], members: Sequence[Member], *others: str) -> list[str]:
+    """Column names in order: id, data, model, its settings, seed and the rest of the label, others, losses, scores."""
     settings = dict.fromkeys(name for member in members for name in member.label)
     after = [name for name in ("seed", "held_out") if name in settings]
     label = [name for name in settings if name not in after] + after
-    return list(dict.fromkeys(["id", "data", *label, *(name for row in rows for name in row)]))
+    return list(dict.fromkeys(["id", "data", *label, *others, *(name for row in rows for name in row)]))
+
+
+def _write(rows: Sequence[dict], names: Sequence[str], path: Path) -> None:
+    """As CSV and, if pyarrow is installed, Parquet."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, names, restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    publish(path, text.getvalue().encode(), replace=True)
+    _write_parquet(names, rows, path.with_suffix(".parquet"))
 
 
 def _write_parquet(names: Sequence[str], rows: Sequence[dict], path: Path) -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 
+import jax
 import numpy as np
 import pytest
 from PIL import Image
@@ -224,3 +225,16 @@ def test_what_the_shell_passes(tmp_path, capsys):
         assert message in error
         assert len(error.strip().splitlines()) == 1
         assert not (tmp_path / "out").exists()
+
+
+def test_pooled_images_are_means_of_blocks():
+    source = DataSource(options=(("pool", 2),))
+    for name in ("dsprites", "color_dsprites"):
+        space, render = DATASETS[name].open(name, source)
+        whole = DATASETS[name].open(name)[1]
+        factors, key = space.sample(jax.random.key(0), 5), jax.random.key(1)
+        blocks = np.asarray(whole(factors, key)).reshape(5, 32, 2, 32, 2, -1).mean(axis=(2, 4))
+        assert render.shape == (32, 32, whole.shape[2])
+        np.testing.assert_allclose(render(factors, key), blocks, atol=1e-6)
+    with pytest.raises(ValueError, match="pool: needs a divisor of the sides 64 and 64, got 3"):
+        DATASETS["dsprites"].open("dsprites", DataSource(options=(("pool", 3),)))

@@ -4,8 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.stats import chi2
 
+import jaxdis
 from jaxdis import relate
 from jaxdis.data import synthetic
 from tests.golden_values import numbers
@@ -133,3 +135,43 @@ def test_distributed_draws_from_the_population():
 def test_bad_arguments_are_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize(("alpha", "k"), [(0.2, 2), (0.3, 4)])
+def test_entangled_codes_are_distributed_as_the_factors(alpha, k):
+    n = 20_000
+    codes, factors = synthetic.entangled(alpha, jax.random.key(0), n, num_factors=k)
+    codes, values = np.asarray(codes), np.asarray(factors.values)
+    for column in codes.T:
+        assert stats.kstest(column, "uniform").pvalue > 0.001
+    ranks = stats.rankdata(codes, axis=0)
+    assert np.abs(np.corrcoef(ranks.T) - np.eye(k)).max() < 4 / np.sqrt(n)
+    # Every code is a function of every factor: it moves when one of them moves alone.
+    for j in range(k):
+        moved = values[:100].copy()
+        moved[:, j] = (moved[:, j] + 0.37) % 1
+        assert (
+            np.abs(np.asarray(synthetic.householder_map(alpha, jnp.asarray(moved))) - codes[:100]) > 1e-6
+        ).mean() > 0.99
+
+
+def test_the_entangling_map_is_its_own_inverse():
+    codes, factors = synthetic.entangled(0.2, jax.random.key(1), 1000, num_factors=3)
+    np.testing.assert_allclose(synthetic.householder_map(0.2, codes), factors.values, atol=2e-4)  # tails of quantiles
+
+
+def test_metrics_collapse_on_entangled_codes_and_total_correlation_stays():
+    codes, factors = synthetic.entangled(0.2, jax.random.key(0), 10_000, num_factors=3)
+    binned = factors.binned(10)
+    names = ("mig", "dcimig", "mcc", "total_correlation")
+    right, wrong = (jaxdis.evaluate(np.asarray(c), binned, names) for c in (factors.values, codes))
+    for name in ("mig", "dcimig"):
+        assert right[name] > 0.95
+        assert wrong[name] < 0.2
+    assert right["mcc"] - wrong["mcc"] > 0.2
+    assert abs(right["total_correlation"] - wrong["total_correlation"]) < 2e-3
+
+
+def test_a_single_factor_cannot_be_entangled():
+    with pytest.raises(ValueError, match="num_factors: needs at least 2, got 1"):
+        synthetic.entangled(0.2, jax.random.key(0), 10, num_factors=1)

@@ -62,6 +62,18 @@ def test_code_information_equals_sklearn(codes):
     assert scores["code_information"] == pytest.approx(expected.sum() / 12, abs=2e-4)
 
 
+def test_information_of_sampled_codes_is_that_of_codes_with_noise(codes):
+    metric = METRICS["code_information"].with_options(representation="sampled")
+    variances = np.full_like(codes, 1e-12)
+    exact = evaluate(codes, VALUES, "code_information")["code_information"]
+    assert evaluate(codes, VALUES, {"i": metric}, variances=variances)["i"] == pytest.approx(exact, abs=1e-3)
+    drowned = evaluate(codes, VALUES, {"i": metric}, variances=np.full_like(codes, 1e4))["i"]
+    # Independent codes have only the bias of the histogram, (b − 1)² / 2n, of whose bins most are nearly empty.
+    assert 0 < drowned < 19**2 / 6000 < exact
+    with pytest.raises(ValueError, match="variances: the sampled representation needs"):
+        evaluate(codes, VALUES, {"i": metric})
+
+
 def members(kind: str):
     rng = np.random.default_rng(1)
     base = rng.normal(size=(500, 4))

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from jaxdis.study.definition import Member
-from jaxdis.study.eastwood2018.published import FACTORS, PUBLISHED, Printed
+from jaxdis.study.eastwood2018.published import FACTORS, Printed, printed
 from jaxdis.study.store import Store, number
 
 REGRESSORS = {"lasso": ("1a", "3", "5a"), "forest": ("1b", "4", "5b")}
@@ -33,10 +33,10 @@ def rows_of(store: Store, members: Sequence[Member]) -> list[dict]:
     for member in members:
         scores, model = scores_of(store, member), name_of(member.label)
         for regressor in REGRESSORS:
-            printed = PUBLISHED[regressor].get(model)
+            of_paper = printed(regressor, model)
             head = {"model": model, "seed": member.label["seed"], "regressor": regressor}
             both = scores[regressor], scores[f"{regressor}_unseen"]
-            for table, quantity, of, ours, published in _entries(regressor, *both, printed):
+            for table, quantity, of, ours, published in _entries(regressor, *both, of_paper):
                 known = "" if published is None else published
                 entry = {"table": table, **head, "quantity": quantity, "of": of, "ours": number(ours)}
                 rows.append({**entry, "published": known})

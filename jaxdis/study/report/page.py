@@ -3,6 +3,7 @@
 import base64
 import html
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,6 +16,7 @@ h2{margin-top:2.5rem;border-top:1px solid #ddd;padding-top:1rem}
 img{max-width:100%;height:auto}.wide{overflow-x:auto}
 table{border-collapse:collapse;font-size:.85rem;font-variant-numeric:tabular-nums}
 th,td{padding:.25rem .6rem;border-bottom:1px solid #e5e5e5;text-align:right;white-space:nowrap}
+td .text{white-space:normal;min-width:18rem;max-width:30rem;text-align:left}
 th{cursor:pointer;position:sticky;top:0;background:#fff}td:first-child,th:first-child{text-align:left}
 nav ul{columns:2;padding-left:1.2rem}pre{background:#f6f6f6;padding:1rem;overflow-x:auto;font-size:.8rem}
 @media(max-width:40rem){nav ul{columns:1}body{font-size:15px}}
@@ -33,9 +35,21 @@ class Html(str):
     """Text that is HTML already."""
 
 
-def page(title: str, sections: Sequence[tuple[str, str]], opening: str = "") -> str:
-    """A whole document from sections of (heading, HTML), with a table of contents after its opening; names are
-    escaped."""
+class Picture(NamedTuple):
+    """A PNG with what it shows."""
+
+    caption: str
+    png: bytes
+
+
+RESULTS_NOTE = '<p>All numbers: <a href="results.csv">results.csv</a>, a row for each member.</p>'
+
+
+def page(title: str, sections: Sequence[tuple[str, str]], opening: str = "", note: str = RESULTS_NOTE) -> str:
+    """A whole document from sections of (heading, HTML), with a table of contents and a note after its opening.
+
+    Titles and headings are escaped, ``opening`` and ``note`` are HTML.
+    """
     links = "".join(f'<li><a href="#s{i}">{html.escape(name)}</a></li>' for i, (name, _) in enumerate(sections))
     bodies = "".join(f'<h2 id="s{i}">{html.escape(name)}</h2>{body}' for i, (name, body) in enumerate(sections))
     return (
@@ -43,7 +57,7 @@ def page(title: str, sections: Sequence[tuple[str, str]], opening: str = "") -> 
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         f"<title>{html.escape(title)}</title><style>{_STYLE}</style><h1>{html.escape(title)}</h1>"
         f"{opening}"
-        f'<nav><ul>{links}</ul></nav><p>All numbers: <a href="results.csv">results.csv</a>, a row for each member.</p>'
+        f"<nav><ul>{links}</ul></nav>{note}"
         f"{bodies}"
         f"<script>{_SORT}</script></html>\n"
     )
@@ -69,6 +83,13 @@ def image(png: bytes, alt: str) -> str:
     """A picture, inlined."""
     source = f"data:image/png;base64,{base64.b64encode(png).decode()}"
     return f'<p class="wide"><img alt="{html.escape(alt)}" src="{source}"></p>'
+
+
+def pictures(found: Sequence[Picture], shown: int = 1) -> str:
+    """Pictures under their captions; all but the first few are folded away."""
+    parts = [f"<p>{html.escape(one.caption)}.</p>{image(one.png, one.caption)}" for one in found[:shown]]
+    rest = [folded(one.caption, image(one.png, one.caption)) for one in found[shown:]]
+    return "".join(parts + rest)
 
 
 def side_by_side(*parts: str) -> str:

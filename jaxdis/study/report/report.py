@@ -16,11 +16,15 @@ from jaxdis.study.definition import Member, Study, cells, metric_of
 from jaxdis.study.make import member_zoo
 from jaxdis.study.report import results, sections
 from jaxdis.study.report.answer import answer, best_member, ranking
+from jaxdis.study.report.blends import blends
+from jaxdis.study.report.dependence import dependence
 from jaxdis.study.report.glossary import glossary
+from jaxdis.study.report.learning import learning
 from jaxdis.study.report.member import closer
-from jaxdis.study.report.page import image, page
+from jaxdis.study.report.page import image, page, pictures
 from jaxdis.study.report.page import table as table_of
 from jaxdis.study.report.scenes import closer as scene_closer
+from jaxdis.study.report.structure import merges, structure
 from jaxdis.study.report.subject import Subject, setting_in_words
 from jaxdis.study.store import Store, StoreError, publish
 
@@ -38,9 +42,12 @@ def write_report(study: Study, out: str | Path) -> Path:
     opening = _opening(subject, store, {member.train: member for member in members})
     found = [
         ("Scores", each(sections.scores)),
+        ("How dependent are codes on each other?", each(lambda mine: pictures(dependence(mine)))),
         ("How metrics agree", each(sections.agreement)),
+        ("Do scores depend on the relation?", each(lambda mine: pictures(blends(mine), shown=0))),
+        ("Which factors are encoded together?", each(lambda mine: _together(mine, store))),
         ("Can scores be predicted without labels?", each(sections.unsupervised)),
-        ("Do scores go with downstream performance?", each(sections.downstream)),
+        ("Do scores go with downstream performance?", each(lambda mine: pictures(learning(mine)))),
         ("What explains a score", each(sections.explained)),
         ("Do good settings carry over?", sections.carried(subject)),
         ("Novel combinations", sections.novel(subject)),
@@ -70,6 +77,14 @@ def _opening(subject: Subject, store: Store, members: dict[str, Member]) -> str:
         pictures = f"<h3>Its best member: {name}</h3>{seen(subject.study, store, member)}"
         parts.append(heading + said + pictures)
     return "".join(parts)
+
+
+def _together(subject: Subject, store: Store) -> str:
+    """Relations and merges of the best, the median and the worst member, folded away."""
+    columns = subject.headline_columns()
+    if subject.study.has_slots or not columns or len(subject) < 3:
+        return ""
+    return pictures([*structure(subject, store, columns[0]), *merges(subject, store)], shown=0)
 
 
 def _best(subject: Subject) -> int:

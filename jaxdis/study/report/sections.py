@@ -13,14 +13,16 @@ from jaxdis.study.report.correlation import fisher_comparison, over_seeds, pears
 from jaxdis.study.report.glossary import link_to_metric
 from jaxdis.study.report.page import Html, folded, image, table
 from jaxdis.study.report.subject import Subject
-from jaxdis.study.report.transfer import across_data, transfer
+from jaxdis.study.report.transfer import across_data, score_cube, transfer
 
+# The metrics of Locatello et al. 2020, Table 1; other scores are drawn only if a study lacks one of them.
+SEVEN = ("beta_vae", "dci.disentanglement", "factor_vae", "irs", "mig", "modularity", "sap")
 # An interval needs at least this many seeds.
 FEWEST_SEEDS = 3
 # Panels of one figure.
 MOST_PANELS = 12
-# Metrics in one table of correlations that is not folded away.
-MOST_ROWS = 12
+# Metrics in one table of correlations that is not folded away, and in a scatter of all pairs.
+MOST_ROWS, MOST_PAIRS = 12, 7
 
 
 def by_data(section: Callable[[Subject], str], subject: Subject) -> str:
@@ -40,11 +42,11 @@ def scores(subject: Subject) -> str:
             others.setdefault(_family(subject, name), []).append(name)
     text = (
         f"<p>{len(subject)} members, each scored on {subject.study.sampling.in_words()}. Each point is a member; lines"
-        " join the means of each strength, from weakest to strongest within each model.</p>"
+        " join the medians of each strength, from weakest to strongest within each model.</p>"
     )
     rest = "".join(folded(f"{family} ({len(names)})", _panels(subject, names)) for family, names in others.items())
     means = folded("Means by model", _means(subject))
-    return text + _panels(subject, first) + rest + means
+    return text + _panels(subject, first) + _violins(subject, first) + rest + means
 
 
 def _family(subject: Subject, name: str) -> str:
@@ -66,6 +68,16 @@ def _panels(subject: Subject, names: Sequence[str]) -> str:
         if many:
             parts.append(image(plots.violins(table_of, some, titles=titles), "spread of scores by model"))
     return "".join(parts)
+
+
+def _violins(subject: Subject, names: Sequence[str]) -> str:
+    """Spread over seeds at every strength, where there are several."""
+    several = max(subject.settings.count(setting) for setting in set(subject.settings)) >= FEWEST_SEEDS
+    if not several:
+        return ""
+    table_of, titles = {**subject.table, "model": np.array(subject.models)}, [subject.titles[name] for name in names]
+    png = plots.violins_by_strength(table_of, subject.strength, names, titles=titles)
+    return folded("Spread over seeds at every strength", image(png, "spread by model and strength"))
 
 
 def _means(subject: Subject) -> str:
@@ -102,7 +114,13 @@ def agreement(subject: Subject) -> str:
     first = [name for name in first if name in names][:MOST_ROWS]
     first = first if len(first) > 1 else names[:MOST_ROWS]
     short = _rank_map(subject, first)
-    return text + short + (folded("All metrics", _rank_map(subject, names)) if len(names) > len(first) else "")
+    every = folded("All metrics", _rank_map(subject, names)) if len(names) > len(first) else ""
+    some = first[:MOST_PAIRS]
+    table_of, titles = {**subject.table, "model": subject.models}, [subject.titles[name] for name in some]
+    png = plots.scatter_matrix(
+        dict(zip(titles, (table_of[name] for name in some), strict=True)) | {"model": subject.models}, titles, titles
+    )
+    return text + short + every + folded("Each metric against each other", image(png, "pairs of metrics"))
 
 
 def _rank_map(subject: Subject, names: Sequence[str]) -> str:
@@ -112,44 +130,29 @@ def _rank_map(subject: Subject, names: Sequence[str]) -> str:
 
 def unsupervised(subject: Subject) -> str:
     """Rank correlation with quantities that need no labels: final losses and the scores of the codes alone."""
-    losses = [n for n in subject.table if n.startswith("final_") and results.varies(subject.table[n])]
+    losses = [n for n in subject.table if n.startswith(("final_", "sample_")) and results.varies(subject.table[n])]
     alone = {n for n, metric in subject.study.metrics if metric.about is not None and not metric.about.reads_factors}
     others = [*losses, *(name for name in subject.varying() if metric_of(subject.study, name) in alone)]
     supervised = [name for name in subject.varying() if name not in others]
     if not others or not supervised:
         return ""
-    text = "<p>Spearman rank correlation with losses at the end of training and with scores of the codes alone.</p>"
+    text = (
+        "<p>Spearman rank correlation with losses at the end of training, with those of the study's samples, and with"
+        " scores of the codes alone.</p>"
+    )
     return text + _correlations(subject, supervised, others)
 
 
 def _correlations(subject: Subject, names: Sequence[str], others: Sequence[str]) -> str:
     matrix = rank_correlation(subject.table, names, others)
-    heads = [subject.titles.get(name, name.removeprefix("final_").replace("_", " ")) for name in others]
+    heads = [subject.titles.get(name, _loss_title(name)) for name in others]
     columns = {"metric": _links(subject, names), **dict(zip(heads, matrix.T, strict=True))}
     return table(list(columns), columns)
 
 
-def downstream(subject: Subject) -> str:
-    """Rank correlation of metrics with the accuracy of classifiers on the codes, and with their sample efficiency."""
-    tasks = [name for name in subject.names if metric_of(subject.study, name).startswith("downstream")]
-    metrics = [name for name in subject.names if name not in tasks]
-    if not tasks or not metrics:
-        return ""
-    sizes = ", ".join(f"{size:,}" for size in _curve_sizes(subject, {metric_of(subject.study, n) for n in tasks}))
-    trained = f", trained on {sizes} samples" if sizes else ""
-    text = f"<p>Spearman rank correlation over members with classifiers of the codes{trained}.</p>"
-    return text + _correlations(subject, metrics, tasks)
-
-
-def _curve_sizes(subject: Subject, tasks: set[str]) -> list[int]:
-    """Training samples at the points of learning curves: as requested, but no more than there are."""
-    described = [
-        metric.describe().get("metric", {}).get("options", {})
-        for name, metric in subject.study.metrics
-        if name in tasks
-    ]
-    most = subject.study.sampling.train
-    return sorted({min(size, most) for options in described for size in options.get("sizes", ())})
+def _loss_title(name: str) -> str:
+    kind, _, loss = name.partition("_")
+    return f"{loss.replace('_', ' ')} {'in training' if kind == 'final' else 'of samples'}"
 
 
 def explained(subject: Subject) -> str:
@@ -180,19 +183,23 @@ def carried(subject: Subject) -> str:
         and not name.endswith(".informativeness" * study.has_slots)
         and np.isfinite(subject.table[name]).any()
     ]
+    seven = [name for name in SEVEN if name in upward]
+    drawn = seven if len(seven) == len(SEVEN) else upward
     if len(np.unique(subject.table["seed"])) < 2 or len(set(subject.settings)) < 2 or not upward:
         return ""
-    shares = transfer(subject.table, upward)._asdict()
+    shares = transfer(subject.table, drawn)._asdict()
+    said = html.escape(", ".join(subject.titles[name] for name in drawn))
     rows = {"under another": [name.replace("_", " ") for name in shares], "wins or ties": [*shares.values()]}
     text = (
         "<p>A setting is chosen by the best score under one seed, and compared under another seed with a random"
-        " setting: how often it does at least as well.</p>"
+        f" setting: how often it does at least as well. Metrics: {said}.</p>"
     )
     parts = [text, table(list(rows), rows)]
     if len(np.unique(subject.table["data"])) > 1:
         parts.append("<h3>Rank correlation between data sets</h3><p>Of medians over seeds, at each setting.</p>")
         first = list(subject.headlines().values())
         parts += [_between_data(subject, name) for name in first]
+        parts.append(folded("Scores of one data set against those of others", _against(subject, first)))
         rest = [name for name in upward if name not in first]
         parts.append(folded(f"Other metrics ({len(rest)})", "".join(_between_data(subject, name) for name in rest)))
     return "".join(parts)
@@ -202,6 +209,21 @@ def _between_data(subject: Subject, name: str) -> str:
     matrix, data = across_data(subject.table, name)
     title = f"rank correlation of {subject.titles[name]} between data sets"
     return f"<h4>{link_to_metric(subject, name)}</h4>" + image(plots.rank_map(matrix, data), title)
+
+
+def _against(subject: Subject, names: Sequence[str]) -> str:
+    """Medians over seeds of every setting on one data set against the others (Locatello et al. 2020, Figure 10)."""
+    panels = []
+    for name in names:
+        cube, data = score_cube(subject.table, [name])
+        medians = np.array([[plots.median(row) for row in rows] for rows in cube[:, :, :, 0]])
+        panels += [
+            (data[0], f"{subject.titles[name]}: {other}", medians[0], row)
+            for other, row in zip(data[1:], medians[1:], strict=True)
+        ]
+    return "".join(
+        image(plots.point_clouds(panels[i : i + 4]), "one data set against others") for i in range(0, len(panels), 4)
+    )
 
 
 def novel(subject: Subject) -> str:

@@ -80,6 +80,14 @@ class Subject:
             if any(self.aspect_of(name) == aspect for name in names)
         }
 
+    def headline_columns(self, most: int = 12) -> list[str]:
+        """The columns that stand for the study: one per aspect, then the first column of each metric that varies."""
+        chosen = list(self.headlines().values())
+        firsts: dict[str, str] = {}
+        for name in self.varying():
+            firsts.setdefault(metric_of(self.study, name), name)
+        return [name for name in dict.fromkeys([*chosen, *firsts.values()]) if results.varies(self.table[name])][:most]
+
     def varying(self) -> Sequence[str]:
         """Columns of scores that differ between members."""
         return [name for name in self.names if results.varies(self.table[name])]

@@ -1,0 +1,92 @@
+"""``jaxdis reproduce``: a paper's tables, figures and claims, printed beside measured."""
+
+import dataclasses
+from pathlib import Path
+from typing import Literal
+
+import tyro
+
+from jaxdis.cli import terminal
+
+Paper = Literal["mahon2024", "locatello2020", "eastwood2018", "julka2024", "dangnhu2022", "all"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Reproduce:
+    """Run a paper again and write a page: printed beside measured tables, figures, and a verdict on each claim.
+
+    Running the same command again resumes it.
+    """
+
+    paper: tyro.conf.Positional[Paper]
+    """Key of a paper of `jaxdis list references`, or all."""
+    out: Path
+    """Folder; each paper has a folder of its own below, with its studies and page.html."""
+    size: Literal["minutes", "paper"] = "minutes"
+    """minutes: small forms, under 30 minutes per paper on two cores. paper: the published protocol."""
+    source: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """NAME=PATH: the official file of a data set that is read from one. May be repeated."""
+    executor: str | None = None
+    """processes:COUNT for workers on this machine, or dask://HOST:PORT for those of a Dask scheduler, which must see
+    the folder under the same path; by default everything runs in this process."""
+    plan: bool = False
+    """Print the number of cells, FLOPs, time and disk space of each study, and run nothing."""
+    cache: Path | None = None
+    """Folder for compiled programs."""
+
+    @property
+    def kept(self) -> str:
+        return f"stopped; {self.out} keeps all finished batches: run the same command again to go on"
+
+    def run(self) -> None:
+        terminal.start(self.cache)
+        from jaxdis.data import DATASETS
+        from jaxdis.data.source import sources_of
+        from jaxdis.reproduce.papers import REPRODUCTIONS
+        from jaxdis.study.executors import check_name
+
+        if self.executor is not None:
+            check_name(self.executor)
+        sources = sources_of(self.source, (), DATASETS)
+        for key in REPRODUCTIONS if self.paper == "all" else (self.paper,):
+            if self.plan:
+                self._plan(REPRODUCTIONS[key], sources)
+            else:
+                self._reproduce(REPRODUCTIONS[key], sources)
+
+    def _plan(self, paper, sources) -> None:
+        from jaxdis.cli.study import print_plan
+
+        studies = paper.studies(self.size, sources)
+        for name, study in studies.items():
+            print_plan(study, self.out / paper.key / name, extend=False)
+        names = ", ".join(paper.pieces(self.size))
+        if names:
+            terminal.console().print(f"{paper.key}: besides, without a plan: {names}", markup=False)
+
+    def _reproduce(self, paper, sources) -> None:
+        from jaxdis.cli.study import run_with_progress
+        from jaxdis.reproduce.run import reproduce
+        from jaxdis.study.executors import opened
+
+        out = self.out / paper.key
+        with opened(self.executor, self.cache) as executor:
+
+            def step(kind: str, name: str, thing) -> None:
+                terminal.console(error=True).print(f"{paper.key}: {name}", markup=False)
+                if kind == "study":
+                    run_with_progress(thing, out / name, extend=False, executor=executor)
+
+            page = reproduce(paper, out, size=self.size, sources=sources, step=step)
+        _print_verdicts(page.parent / "claims.csv")
+        terminal.console().print(f"page: {page.resolve().as_uri()}", markup=False)
+
+
+def _print_verdicts(path: Path) -> None:
+    """Number of claims by verdict."""
+    import csv
+
+    with open(path, newline="", encoding="utf-8") as file:
+        verdicts = {row["claim"]: row["verdict"] for row in csv.DictReader(file)}
+    counted = ", ".join(f"{list(verdicts.values()).count(one)} {one}" for one in dict.fromkeys(verdicts.values()))
+    terminal.console().print(f"{len(verdicts)} claims checked: {counted}", markup=False)

@@ -1,0 +1,17 @@
+"""Eastwood & Williams 2018 again: what is run. Four models on teapots, of which a part is never seen."""
+
+from jaxdis.reproduce.paper import Piece, Size, Sources
+from jaxdis.study.definition import Study
+from jaxdis.study.eastwood2018.study import eastwood2018 as whole_study
+
+SMALL = {"seeds": 2, "steps": 2500, "train_samples": 10_000, "test_samples": 2000, "validation_samples": 2000}
+
+
+def studies(size: Size, sources: Sources) -> dict[str, Study]:
+    """The paper's study, or a small one: narrow networks on images of 32 × 32 pixels, two seeds."""
+    return {"teapots": whole_study() if size == "paper" else whole_study(**SMALL, network="narrow")}
+
+
+def pieces(size: Size) -> dict[str, Piece]:
+    """None: everything is in the study."""
+    return {}

@@ -1,0 +1,456 @@
+"""The claims of Locatello et al. 2020 as statistics with thresholds, over the table of one zoo."""
+
+import itertools
+from collections.abc import Mapping
+
+import numpy as np
+
+from jaxdis.reproduce import readings as r
+from jaxdis.reproduce.locatello2020 import MATRICES, SEVEN
+from jaxdis.reproduce.verdict import Found, Part, by_member, by_seed, exact, share
+from jaxdis.study.published import published
+from jaxdis.study.report.correlation import Table, over_seeds, rank_correlation, spearman
+from jaxdis.study.report.transfer import across_data, transfer
+
+SAMPLED, MEAN = "total_correlation_sampled", "total_correlation"
+COLUMNS = list(SEVEN.values())
+AGREEING = ["beta_vae", "factor_vae", "mig", "dci.disentanglement", "sap"]
+UNSUPERVISED = ("sample_reconstruction", "sample_kl", "sample_elbo", SAMPLED)
+SPRITES = ("dsprites", "color_dsprites", "scream_dsprites", "noisy_dsprites")
+# Replicates of statistics that take seconds each.
+FEW = 60
+
+
+def claims(table: Table, stability: Mapping, impossible: Mapping) -> list[Found]:
+    """Every claim that the zoo's data sets allow to check."""
+    found = {
+        **_dependence(table),
+        **_importance(table),
+        **_transfer(table),
+        **_agreement(table),
+        **_matrices(table),
+        **_stability(stability),
+        **_downstream(table),
+        "impossibility": _impossibility(impossible),
+    }
+    printed = published("locatello2020").claims
+    remarks = {
+        "seed_beats_strength": "By the probability that a random seed at the worst strength beats one at the best,"
+        " since extremes grow with the number of seeds; expected above .1 in most cells.",
+        "variance_explained": "R² is adjusted for the number of groups; the thresholds .1 and .7 are ours.",
+    }
+    return [Found(printed[name], tuple(parts), remarks.get(name, "")) for name, parts in found.items() if parts]
+
+
+def _each(table: Table, models, statistic, **expected) -> list[Part]:
+    """A statistic of each of these models on each data set."""
+    parts = []
+    for data, mine in r.each_data(table):
+        for model in models:
+            if model in r.models_of(mine):
+                own = r.of(mine, model=model)
+                parts.append(Part(f"{data}, {model}", by_seed(own, statistic), **expected))
+    return parts
+
+
+def _per_data(table: Table, statistic, name: str = "", **expected) -> list[Part]:
+    """A statistic of each data set."""
+    return [
+        Part(f"{data}{', ' + name if name else ''}", by_seed(mine, statistic), **expected)
+        for data, mine in r.each_data(table)
+    ]
+
+
+def _dependence(table: Table) -> dict[str, list[Part]]:
+    """§5.2: total correlation and information of sampled and mean codes."""
+    unannealed = r.of(table, model=tuple(m for m in r.models_of(table) if m != "annealed"))
+
+    def vae_over_others(mine):
+        plain = mine["beta"] == 1
+        others = [
+            r.median(mine[SAMPLED][(mine["model"] == m) & (mine["strength"] == s) & ~plain])
+            for m, s in {(m, s) for m, s, p in zip(mine["model"], mine["strength"], plain, strict=True) if not p}
+        ]
+        return r.median(mine[SAMPLED][plain]) - np.nanmax(others)
+
+    def ratio(model):
+        return lambda mine: r.median(r.of(mine, model=model)[SAMPLED]) / r.median(mine[SAMPLED][mine["beta"] == 1])
+
+    def flatter(model, column=SAMPLED):
+        return lambda mine: (
+            abs(r.slope(r.of(mine, model=model), column)) - abs(r.slope(r.of(mine, model="beta"), column))
+        )
+
+    def logs(mine):
+        return r.median(np.log(mine[MEAN] / np.maximum(mine[SAMPLED], 1e-6)))
+
+    tc = ("beta", "beta_tc")
+    dip_low = [
+        part
+        for model in ("dip_i", "dip_ii")
+        for part in (
+            *_per_data(table, ratio(model), f"{model} over β = 1", below=1),
+            *_per_data(table, flatter(model), f"{model} less steep than β-VAE", below=0),
+        )
+    ]
+    info = "code_information"
+    above = lambda mine: float(np.mean(mine[MEAN] > mine[SAMPLED]))  # noqa: E731
+    return {
+        "tc_sampled_falls": _each(table, tc, lambda mine: r.trend(mine, SAMPLED), below=-0.8),
+        "tc_sampled_vae_highest": _per_data(unannealed, vae_over_others, "β = 1 over the next", above=0),
+        "tc_sampled_dip_low": dip_low,
+        "tc_sampled_factor_flat": [
+            *_per_data(table, ratio("factor"), "factor over β = 1", below=1),
+            *_each(table, ("factor",), lambda mine: r.trend(mine, SAMPLED), above=-0.8),
+        ],
+        "tc_mean_rises": _each(table, tc, lambda mine: r.trend(mine, MEAN), above=0.8),
+        "tc_mean_dip_i_low": _per_data(
+            table, lambda mine: r.lead_of("dip_i", r.by_model(mine, MEAN), min), "dip_i under the next", below=0
+        ),
+        "tc_mean_dip_ii_mixed": _ratio_between(table, ("dsprites", "shapes3d"), "dip_ii", MEAN),
+        "tc_mean_annealed_high": _per_data(
+            table, lambda mine: r.lead_of("annealed", r.by_model(mine, MEAN)), "annealed over the next", above=0
+        ),
+        "tc_mean_above_sampled": [
+            Part("share of members", by_member(table, above), above=0.5),
+            Part("median log ratio", by_member(table, logs), above=0),
+            *_per_data(
+                table,
+                lambda mine: r.lead_of("dip_i", {m: logs(r.of(mine, model=m)) for m in r.models_of(mine)}, min),
+                "log ratio of dip_i under the next",
+                below=0,
+            ),
+        ],
+        "code_information": [
+            *_each(table, tc, lambda mine: r.trend(mine, f"{info}_sampled"), below=0),
+            *_each(table, tc, lambda mine: r.trend(mine, info), above=0),
+            *_each(table, ("dip_i",), lambda mine: r.trend(mine, f"{info}_sampled"), above=0),
+            *_each(table, ("dip_i",), lambda mine: r.trend(mine, info), above=0),
+        ],
+    }
+
+
+def _ratio_between(table: Table, data: tuple[str, str], model: str, column: str) -> list[Part]:
+    if not set(data).issubset(r.data_of(table)):
+        return []
+
+    def ratio(mine):
+        one, other = (r.median(r.of(mine, data=name, model=model)[column]) for name in data)
+        return one / other
+
+    return [Part(f"{model}, {data[0]} over {data[1]}", by_seed(table, ratio), above=1)]
+
+
+def _importance(table: Table) -> dict[str, list[Part]]:
+    """§5.3 and §5.4.1, §5.4.2: what matters for a score."""
+    cells = [(mine, column) for _, mine in r.each_data(table) for column in COLUMNS]
+    of_models = [r.beats(r.of(mine, model=model), column) for mine, column in cells for model in r.models_of(mine)]
+    of_models = [value for value in of_models if np.isfinite(value)]
+
+    def winners(some):
+        best = []
+        for _, mine in r.each_data(some):
+            for column in COLUMNS:
+                found = r.by_model(mine, column)
+                best.append(max(found, key=found.get))
+        return float(len(set(best)))
+
+    def mean_explained(strength):
+        return lambda some: float(
+            np.nanmean([r.explained(mine, c, strength=strength) for _, mine in r.each_data(some) for c in COLUMNS])
+        )
+
+    def irs_lead(some):
+        found = {
+            c: np.nanmean([r.explained(mine, c, strength=False) for _, mine in r.each_data(some)]) for c in COLUMNS
+        }
+        return r.lead_of("irs", found)
+
+    def both_signs(some):
+        kinds = []
+        for model in r.models_of(some):
+            trends = [r.trend(r.of(mine, model=model), c) for _, mine in r.each_data(some) for c in COLUMNS]
+            kinds.append(min(trends) < 0 < max(trends))
+        return float(np.mean(kinds))
+
+    def consistent(some):
+        worst = []
+        for name in UNSUPERVISED:
+            rho = [rank_correlation(mine, [name], COLUMNS)[0] for _, mine in r.each_data(some)]
+            known = np.concatenate(rho)[np.isfinite(np.concatenate(rho))]
+            worst.append(max(known.min(), -known.max()))
+        return float(max(worst))
+
+    overlapping = [value >= 0.5 for mine, column in cells for value in r.overlaps(mine, column)]
+    means = {strength: by_seed(table, mean_explained(strength)) for strength in (False, True)}
+    gain = by_seed(table, lambda some: mean_explained(True)(some) - mean_explained(False)(some))
+    return {
+        "ranges_overlap": [Part("share of pairs of methods", share(sum(overlapping), len(overlapping)), above=0.8)],
+        "no_best_method": [Part("methods that win a cell", by_seed(table, winners), above=1.5)],
+        "dip_i_lowest_irs": _per_data(
+            table, lambda mine: r.lead_of("dip_i", r.by_model(mine, "irs"), min), "dip_i under the next", below=0
+        ),
+        "seed_beats_strength": [
+            Part("share of cells above .1", share(sum(v > 0.1 for v in of_models), len(of_models)), above=0.5)
+        ],
+        "variance_explained": [
+            Part("objective", means[False], above=0.1, below=0.7),
+            Part("objective × strength less objective", gain, above=0),
+            Part("objective × strength", means[True], below=1),
+        ],
+        "irs_explained_most": [Part("IRS over the next metric", by_seed(table, irs_lead), above=0)],
+        "no_rule_for_strength": [Part("share of methods with both signs", by_seed(table, both_signs), above=0.5)],
+        "unsupervised_scores_useless": [
+            Part("largest |ρ| that keeps its sign over metrics and data", by_member(table, consistent), below=0.5)
+        ],
+    }
+
+
+def _transfer(table: Table) -> dict[str, list[Part]]:
+    """§5.4.3, §5.4.4: what carries over."""
+    data = r.data_of(table)
+    if len(data) < 2:
+        return {}
+
+    def by_seed_few(statistic):
+        return over_seeds(table, statistic, replicates=FEW, level=0.9)
+
+    def differences(first: str, second: str | None):
+        def statistic(some):
+            found = transfer(some, COLUMNS, trials=2000)._asdict()
+            return found[first] - (0.5 if second is None else found[second])
+
+        return by_seed_few(statistic)
+
+    steps = (
+        ("same_data_same_metric", "same_data_other_metric"),
+        ("same_data_other_metric", "other_data_same_metric"),
+        ("other_data_same_metric", "other_data_other_metric"),
+        ("other_data_other_metric", None),
+    )
+    order = [
+        Part(f"{a.replace('_', ' ')} less {'chance' if b is None else b.replace('_', ' ')}", differences(a, b), above=0)
+        for a, b in steps
+    ]
+
+    def between(some, column):
+        matrix, names = across_data(some, column)
+        return {
+            frozenset(pair): matrix[names.index(pair[0]), names.index(pair[1])]
+            for pair in itertools.combinations(names, 2)
+        }
+
+    def color(some):
+        pair = frozenset(("dsprites", "color_dsprites"))
+        leads = [
+            found[pair] - max(value for key, value in found.items() if key != pair)
+            for found in (between(some, column) for column in COLUMNS)
+        ]
+        return float(np.nanmedian(leads))
+
+    def irs(some):
+        means = {column: np.nanmean(list(between(some, column).values())) for column in COLUMNS}
+        return means["irs"] - np.nanmean([value for name, value in means.items() if name != "irs"])
+
+    known = {"dsprites", "color_dsprites"}.issubset(data) and len(data) > 2
+    return {
+        "transfer_order": order,
+        "transfer_color": [Part("median over metrics", by_seed_few(color), above=0)] if known else [],
+        "irs_transfers": [Part("IRS less the mean of others", by_seed_few(irs), above=0)],
+    }
+
+
+def _agreement(table: Table) -> dict[str, list[Part]]:
+    """§6.1: how metrics agree."""
+    sprites = r.of(table, data=SPRITES)
+    names = list(itertools.combinations(COLUMNS, 2))
+
+    def rank_of(pair):
+        place = names.index(tuple(sorted(pair, key=COLUMNS.index)))
+
+        def statistic(mine):
+            found = r.pairs_of(mine, COLUMNS)
+            return float(np.mean(found > found[place]))
+
+        return statistic
+
+    def modularity_below(mine):
+        with_it = np.nanmean([spearman(mine["modularity"], mine[name]) for name in AGREEING])
+        return with_it - np.nanmedian(r.pairs_of(mine, AGREEING))
+
+    def irs_apart(mine):
+        with_it = np.nanmean([spearman(mine["irs"], mine[name]) for name in COLUMNS if name != "irs"])
+        return with_it - np.nanmean(r.pairs_of(mine, COLUMNS))
+
+    def per_data(some, statistic, name="", **expected):
+        return [
+            Part(f"{data}{', ' + name if name else ''}", by_member(mine, statistic), **expected)
+            for data, mine in r.each_data(some)
+        ]
+
+    return {
+        "metrics_agree": [
+            *per_data(sprites, lambda mine: float(np.nanmedian(r.pairs_of(mine, AGREEING))), "median ρ", above=0.5),
+            *per_data(sprites, modularity_below, "Modularity less that", below=0),
+        ],
+        "closest_pairs": [
+            part
+            for pair, name in (
+                (("beta_vae", "factor_vae"), "BetaVAE and FactorVAE"),
+                (("mig", "dci.disentanglement"), "MIG and DCI"),
+            )
+            for part in per_data(table, rank_of(pair), f"share of pairs closer than {name}", below=0.25)
+        ],
+        "irs_apart": per_data(table, irs_apart, "IRS less all pairs", below=0),
+        "mig_against_dci": per_data(
+            table,
+            lambda mine: r.discordant(mine["mig"], mine["dci.disentanglement"]),
+            "share of pairs of members",
+            above=0,
+        ),
+    }
+
+
+def _matrices(table: Table) -> dict[str, list[Part]]:
+    """§6.1.1 and §6.1.2: every relation under every score."""
+
+    def by_matrix(one, other):
+        return lambda mine: {s: spearman(mine[f"{s}_{one}"], mine[f"{s}_{other}"]) for s in MATRICES}
+
+    d, c = "entropy.disentanglement", "entropy.completeness"
+
+    def over_matrices(score):
+        def statistic(mine):
+            return float(
+                np.nanmean(
+                    [
+                        spearman(mine[f"{a}_{score}"], mine[f"{b}_{score}"])
+                        for a, b in itertools.combinations(MATRICES, 2)
+                    ]
+                )
+            )
+
+        return statistic
+
+    parts: dict[str, list[Part]] = {name: [] for name in ("same", "depends", "tail", "ranking", "rare")}
+    for data, mine in r.each_data(table):
+        for short in MATRICES:
+            parts["same"] += [
+                Part(
+                    f"{data}, {short}: completeness less disentanglement",
+                    by_member(mine, lambda some, s=short: by_matrix("gap", c)(some)[s] - by_matrix("gap", d)(some)[s]),
+                    above=0,
+                ),
+                Part(
+                    f"{data}, {short}: ρ with completeness",
+                    by_member(mine, lambda some, s=short: by_matrix("gap", c)(some)[s]),
+                    above=0.8,
+                ),
+            ]
+        spread = lambda some: float(np.ptp(list(by_matrix("modularity", d)(some).values())))  # noqa: E731
+        parts["depends"].append(Part(f"{data}, range over matrices", by_member(mine, spread), above=0.3))
+        for other in ("mi", "trees"):
+            # The share of the largest entry, rescaled: the tail is what is missing to 1.
+            longer = lambda some, o=other: float(np.nanmean(some[f"{o}_share"] - some["svm_share"]))  # noqa: E731
+            parts["tail"].append(Part(f"{data}, SVM less {other}", by_member(mine, longer), above=0))
+        for other in ("entropy.disentanglement", "modularity"):
+            lead = lambda some, o=other: over_matrices("gap")(some) - over_matrices(o)(some)  # noqa: E731
+            parts["ranking"].append(Part(f"{data}, gap less {other}", by_member(mine, lead), above=0))
+        low = lambda some: float(np.mean(some["dci.completeness"] - some["dci.disentanglement"] < -0.2))  # noqa: E731
+        parts["rare"].append(Part(f"{data}, share of members", by_member(mine, low), below=0.1))
+    return {
+        "same_matrix_gaps_agree": parts["same"],
+        "modularity_depends_on_matrix": parts["depends"],
+        "svm_long_tail": parts["tail"],
+        "matrix_changes_ranking": parts["ranking"],
+        "one_to_many_rare": parts["rare"],
+    }
+
+
+def _stability(found: Mapping) -> dict[str, list[Part]]:
+    """§6.2: rankings by two runs. Correlations over members have Fisher's interval."""
+    stable, efficient = [], []
+    for data, rows in found.items():
+        good = [row["larger"] > 0.9 for row in rows.values()]
+        falls = [row["smaller"] < row["larger"] for row in rows.values()]
+        stable += [
+            Part(f"{data}, share of metrics above .9", share(sum(good), len(good)), above=0.5),
+            Part(f"{data}, share of metrics that fall with few samples", share(sum(falls), len(falls)), above=0.5),
+        ]
+        first = np.mean([rows[name]["smaller"] for name in ("factor_vae", "irs")])
+        then = np.mean([rows[name]["smaller"] for name in ("dci", "mig")])
+        last = np.mean([rows[name]["smaller"] for name in ("beta_vae", "modularity", "sap")])
+        efficient += [
+            Part(f"{data}, FactorVAE and IRS less DCI and MIG", exact(first - then), above=0),
+            Part(f"{data}, DCI and MIG less the others", exact(then - last), above=0),
+        ]
+    return {"stable_at_10000": stable, "efficient_scores": efficient}
+
+
+def _downstream(table: Table) -> dict[str, list[Part]]:
+    """§7: do scores go with accuracy and efficiency of classifiers on the codes?"""
+    tasks = ("downstream_logistic", "downstream_trees")
+    others = [name for name in COLUMNS if name != "modularity"]
+
+    def mean_rho(names, column):
+        return lambda mine: float(np.nanmean([spearman(mine[name], mine[column]) for name in names]))
+
+    def strongest_on_all(some):
+        rho = [
+            [spearman(mine[name], mine[f"{tasks[0]}.efficiency"]) for name in COLUMNS] for _, mine in r.each_data(some)
+        ]
+        return float(np.nanmax(np.nanmin(rho, axis=0)))
+
+    parts: dict[str, list[Part]] = {name: [] for name in ("with", "less", "groups", "trees", "signs")}
+    for data, mine in r.each_data(table):
+        if data in SPRITES:
+            parts["with"] += [
+                Part(
+                    f"{data}, {name}, {task.split('_')[1]}",
+                    by_member(mine, lambda s, n=name, t=task: spearman(s[n], s[t])),
+                    above=0,
+                )
+                for name in others
+                for task in tasks
+            ]
+        apart = lambda s: mean_rho(COLUMNS, f"{tasks[0]}.efficiency")(s) - mean_rho(COLUMNS, tasks[0])(s)  # noqa: E731
+        parts["less"].append(Part(f"{data}, efficiency less accuracy", by_member(mine, apart), below=0))
+        for name in ("dci.disentanglement", "mig"):
+            gap = lambda s, n=name: _thirds(s[n], s["downstream_trees.100"])  # noqa: E731
+            parts["groups"].append(Part(f"{data}, highest less lowest third of {name}", by_member(mine, gap), above=0))
+            if data == "shapes3d":
+                rho = lambda s, n=name: spearman(s[n], s["downstream_trees.efficiency"])  # noqa: E731
+                parts["trees"].append(Part(name, by_member(mine, rho), above=0))
+    both = []
+    for name in UNSUPERVISED:
+        rho = [spearman(mine[name], mine[task]) for _, mine in r.each_data(table) for task in tasks]
+        both.append(min(rho) < 0 < max(rho))
+    return {
+        "downstream_correlates": parts["with"],
+        "no_efficiency": [
+            Part("largest ρ that a metric keeps on every data set", by_member(table, strongest_on_all), below=0.3),
+            *parts["less"],
+        ],
+        "efficiency_trees_shapes3d": parts["trees"],
+        "groups_by_score": parts["groups"],
+        "unsupervised_downstream": [Part("share of scores with both signs", share(sum(both), len(both)), above=0.5)],
+    }
+
+
+def _thirds(score: np.ndarray, accuracy: np.ndarray) -> float:
+    """Mean accuracy of the third of members with the highest score less that of the lowest third."""
+    order = np.argsort(score)
+    third = len(order) // 3
+    return float(np.nanmean(accuracy[order[-third:]]) - np.nanmean(accuracy[order[:third]])) if third else float("nan")
+
+
+def _impossibility(found: Mapping) -> list[Part]:
+    """Theorem 1: the first entry of each score is of the factors themselves, the second of the entangled codes."""
+    parts = []
+    for k, scores in found.items():
+        for name in ("mig", "dci.disentanglement"):
+            right, wrong = scores[name]
+            parts.append(Part(f"{k} factors, {name} of f(z) over that of z", exact(wrong / right), below=0.25))
+        change = abs(scores["total_correlation"][1] - scores["total_correlation"][0])
+        parts.append(Part(f"{k} factors, change of total correlation, nats", exact(change), below=0.01))
+    return parts

@@ -1,0 +1,119 @@
+"""What a reproduction consists of: studies to run, smaller pieces to compute once, and the page made of both."""
+
+import dataclasses
+import functools
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from jaxdis.data import DataSource
+from jaxdis.reproduce.page import Content
+from jaxdis.study.definition import Member, Study, cells
+from jaxdis.study.make import samples_of
+from jaxdis.study.report import results
+from jaxdis.study.report.subject import Subject
+from jaxdis.study.store import Store, canonical, publish, read_json
+from jaxdis.typing import Factors
+
+Size = Literal["minutes", "paper"]
+Sources = Mapping[str, DataSource] | None
+
+
+class Finished:
+    """A finished study of trained models: its members, its table and their records."""
+
+    def __init__(self, study: Study, out: Path):
+        self.study, self.store = study, Store(out)
+        self.members: list[Member] = list(cells(study))
+
+    @functools.cached_property
+    def table(self) -> dict[str, np.ndarray]:
+        """``results.csv`` as columns, and the column ``strength``: the value of the setting that is swept."""
+        found = results.read_results(self.store.root / "results.csv")
+        return {**found, "strength": results.strengths(found, self.study.variants)}
+
+    @property
+    def subject(self) -> Subject:
+        """What sections of a report take."""
+        return Subject.of(self.study, self.table)
+
+    def parts(self, name: str) -> list[np.ndarray]:
+        """A part of a metric, of each member."""
+        place = [metric for metric, _ in self.study.metrics].index(name.split(".")[0])
+        found = (self.store.result("score", member.scores[place])["parts"][name] for member in self.members)
+        return [np.array(part, float) for part in found]
+
+    def factors(self, data: str) -> Factors:
+        """Those of the samples that members on this data set are scored on."""
+        training = next(training for training in self.study.trainings if training.config.data == data)
+        return samples_of(training, self.study.sampling).train
+
+    def codes(self, which: np.ndarray | None = None) -> np.ndarray:
+        """Posterior means ``[m, n, d]`` of the members in these rows; all of them if None."""
+        rows = range(len(self.members)) if which is None else np.flatnonzero(which)
+        return np.stack([self.store.arrays("encode", self.members[row].encode)["mean"] for row in rows])
+
+
+@dataclasses.dataclass(frozen=True)
+class Piece:
+    """Something computed without training: ``function(finished studies, **options)`` returns plain data.
+
+    The result is kept with the options and with what it was computed from, and computed again when these change.
+    """
+
+    function: Callable[..., dict]
+    options: tuple[tuple[str, Any], ...] = ()
+    version: int = 1
+
+    def describe(self, studies: Mapping[str, Any]) -> dict:
+        return {
+            "function": f"{self.function.__module__}.{self.function.__qualname__}",
+            "options": dict(self.options),
+            "version": self.version,
+            "studies": {name: study.describe() for name, study in studies.items()},
+        }
+
+
+class Reproduction(NamedTuple):
+    """What a page is made from."""
+
+    size: Size
+    out: Path
+    studies: Mapping[str, Any]
+    pieces: Mapping[str, dict]
+
+    def finished(self, name: str) -> Finished:
+        return Finished(self.studies[name], self.out / name)
+
+
+@dataclasses.dataclass(frozen=True)
+class Reproducible:
+    """A paper that can be run again.
+
+    Attributes:
+      key: of :data:`jaxdis.study.published.PAPERS`.
+      studies: by name of its folder, for a size, with files of data sets.
+      pieces: by name, for a size.
+      content: the page.
+    """
+
+    key: str
+    studies: Callable[[Size, Sources], dict[str, Any]]
+    pieces: Callable[[Size], dict[str, Piece]]
+    content: Callable[[Reproduction], Content]
+
+
+def kept(piece: Piece, path: Path, studies: Mapping[str, Any], out: Path) -> dict:
+    """The result of a piece, from its file if that was computed from the same."""
+    description = json.loads(canonical(piece.describe(studies)))
+    if path.exists():
+        stored = read_json(path)
+        if stored.get("piece") == description:
+            return stored["result"]
+    finished = {name: Finished(study, out / name) for name, study in studies.items() if isinstance(study, Study)}
+    result = json.loads(canonical(piece.function(finished, **dict(piece.options))))
+    publish(path, canonical({"piece": description, "result": result}).encode(), replace=True)
+    return result

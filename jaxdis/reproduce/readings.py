@@ -1,0 +1,117 @@
+"""Statistics of a table of results that claims are about: trends over strengths, shares of cells, agreement."""
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from jaxdis.study.report.correlation import Interval, Table, rank_correlation, spearman
+
+
+def of(table: Table, **wanted) -> Table:
+    """The rows in which columns have these values, or one of several."""
+    keep = np.ones(len(table["model"]), bool)
+    for name, value in wanted.items():
+        values = value if isinstance(value, tuple | list) else (value,)
+        keep &= np.isin(np.asarray(table[name]), np.asarray(values))
+    return {name: column[keep] for name, column in table.items()}
+
+
+def data_of(table: Table) -> list[str]:
+    return list(dict.fromkeys(map(str, table["data"])))
+
+
+def models_of(table: Table) -> list[str]:
+    return list(dict.fromkeys(map(str, table["model"])))
+
+
+def each_data(table: Table) -> Iterator[tuple[str, Table]]:
+    for name in data_of(table):
+        yield name, of(table, data=name)
+
+
+def median(column: np.ndarray) -> float:
+    return float(np.nanmedian(column)) if np.isfinite(column).any() else float("nan")
+
+
+def medians(table: Table, column: str) -> tuple[np.ndarray, np.ndarray]:
+    """Strengths and the median over members at each; of one model on one data set."""
+    levels = np.unique(table["strength"])
+    return levels, np.array([median(table[column][table["strength"] == level]) for level in levels])
+
+
+def trend(table: Table, column: str) -> float:
+    """Spearman's correlation of the strengths with the medians, of one model on one data set."""
+    return spearman(*medians(table, column))
+
+
+def slope(table: Table, column: str) -> float:
+    """Slope of the logarithm of the median against that of the strength."""
+    levels, found = medians(table, column)
+    known = np.isfinite(found) & (found > 0) & (levels > 0)
+    return float(np.polyfit(np.log(levels[known]), np.log(found[known]), 1)[0]) if known.sum() > 1 else float("nan")
+
+
+def by_model(table: Table, column: str) -> dict[str, float]:
+    """Median over settings and seeds of each model, on one data set."""
+    return {model: median(of(table, model=model)[column]) for model in models_of(table)}
+
+
+def lead_of(model: str, found: dict[str, float], best: Callable = max) -> float:
+    """By how much a model exceeds the best (``max``) of the others, or stays below it (``min``: negative)."""
+    return found[model] - best(value for name, value in found.items() if name != model)
+
+
+def adjusted(r2: float, groups: int, members: int) -> float:
+    """R² adjusted for the number of groups: 0 is expected by chance."""
+    return 1 - (1 - r2) * (members - 1) / (members - groups) if members > groups else float("nan")
+
+
+def explained(table: Table, column: str, *, strength: bool) -> float:
+    """Adjusted share of a column's variance that the model explains, alone or with its strength, on one data set."""
+    groups = [f"{m} {s:g}" if strength else str(m) for m, s in zip(table["model"], table["strength"], strict=True)]
+    scores, labels = table[column], np.array(groups)
+    known = np.isfinite(scores)
+    scores, labels = scores[known], labels[known]
+    if len(scores) < 3 or np.ptp(scores) == 0:
+        return float("nan")
+    means = {label: scores[labels == label].mean() for label in set(labels)}
+    between = np.var([means[label] for label in labels]) / np.var(scores)
+    return adjusted(float(between), len(means), len(scores))
+
+
+def beats(table: Table, column: str) -> float:
+    """Probability that a random seed at the worst strength beats a random seed at the best, of one model."""
+    levels, found = medians(table, column)
+    if not np.isfinite(found).all() or len(levels) < 2:
+        return float("nan")
+    worst, best = (table[column][table["strength"] == levels[pick(found)]] for pick in (np.argmin, np.argmax))
+    return float(np.mean(worst[:, None] > best[None, :]))
+
+
+def overlaps(table: Table, column: str) -> Iterator[float]:
+    """For each pair of models: the part of the narrower range that both ranges share."""
+    ranges = [of(table, model=model)[column] for model in models_of(table)]
+    for a, b in itertools.combinations(ranges, 2):
+        low, high = max(np.nanmin(a), np.nanmin(b)), min(np.nanmax(a), np.nanmax(b))
+        narrower = min(np.nanmax(a) - np.nanmin(a), np.nanmax(b) - np.nanmin(b))
+        yield max(0.0, high - low) / narrower if narrower > 0 else float(high >= low)
+
+
+def pairs_of(table: Table, names: Sequence[str]) -> np.ndarray:
+    """Rank correlations of all pairs of columns, ``[pairs]``, in the order of ``itertools.combinations``."""
+    matrix = rank_correlation(table, names)
+    return matrix[np.triu_indices(len(names), 1)]
+
+
+def discordant(x: np.ndarray, y: np.ndarray) -> float:
+    """Share of pairs of members that two scores put in opposite order; pairs that tie in one do not count."""
+    known = np.isfinite(x) & np.isfinite(y)
+    signs = [np.sign(np.subtract.outer(v[known], v[known]))[np.triu_indices(known.sum(), 1)] for v in (x, y)]
+    product = signs[0] * signs[1]
+    return float(np.mean(product[product != 0] < 0)) if (product != 0).any() else float("nan")
+
+
+def mean_interval(intervals: Sequence[Interval]) -> Interval:
+    """Mean of several statistics, with the mean of their bounds (wider than the interval of the mean)."""
+    return Interval(*(float(np.nanmean(column)) for column in zip(*intervals, strict=True)))

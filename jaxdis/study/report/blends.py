@@ -1,0 +1,38 @@
+"""Metrics that share a relation or a score: Locatello et al. 2020, Figures 15, 16 and 20."""
+
+from collections.abc import Sequence
+
+from jaxdis import plots
+from jaxdis.metrics import Blend
+from jaxdis.study.definition import metric_of
+from jaxdis.study.report import results
+from jaxdis.study.report.correlation import rank_correlation
+from jaxdis.study.report.page import Picture
+from jaxdis.study.report.subject import Subject
+
+
+def blends(subject: Subject) -> Sequence[Picture]:
+    """Rank correlation of scores under one relation, and of one score under several relations."""
+    metrics = {name: metric for name, metric in subject.study.metrics if isinstance(metric, Blend)}
+    columns: dict[str, list[str]] = {}
+    for column in subject.names:
+        if (name := metric_of(subject.study, column)) in metrics and results.varies(subject.table[column]):
+            columns.setdefault(name, []).append(column)
+    by_relation: dict[str, list[str]] = {}
+    by_score: dict[str, list[str]] = {}
+    for name, found in columns.items():
+        metric = metrics[name]
+        by_relation.setdefault(metric.relation.title or metric.relation.name, []).extend(found)
+        for column in found:
+            field = column[len(name) :].replace(".", " ").replace("_", " ")
+            by_score.setdefault(f"{metric.score.title or metric.score.name}{field}", []).append(column)
+    relations = [
+        (f"Scores under one relation: {title}", names) for title, names in by_relation.items() if len(names) > 2
+    ]
+    scores = [
+        (f"One score under several relations: {title}", names) for title, names in by_score.items() if len(names) > 2
+    ]
+    return [
+        Picture(title, plots.rank_map(rank_correlation(subject.table, names), [subject.titles[name] for name in names]))
+        for title, names in relations + scores
+    ]

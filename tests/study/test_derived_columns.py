@@ -1,0 +1,108 @@
+"""Columns of a study beside the scores of members: losses of its samples, UDR, accuracies by size, factors."""
+
+import csv
+
+import jax
+import numpy as np
+import pytest
+
+from jaxdis import METRICS
+from jaxdis.metrics import Direct
+from jaxdis.metrics.downstream import downstream_logistic
+from jaxdis.metrics.of_seeds import Udr
+from jaxdis.metrics.unsupervised import udr
+from jaxdis.models import load
+from jaxdis.models.evidence import evidence
+from jaxdis.spec import Spec
+from jaxdis.study import Sampling, make
+from jaxdis.study.definition import cells
+from jaxdis.study.report.results import read_results
+from jaxdis.study.run import run
+from jaxdis.study.store import Store
+from tests.study.tiny import tiny
+
+CURVE = Direct(Spec(downstream_logistic).with_options(sizes=(10, 50, 100)))
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    study = tiny(seeds=3, metrics={"mig": METRICS["mig"], "curve": CURVE, "udr": Udr(least_kl=1e-9)})
+    out = tmp_path_factory.mktemp("study")
+    run(study, out)
+    return study, Store(out), read_results(out / "results.csv")
+
+
+def test_udr_compares_the_seeds_of_a_setting(finished):
+    study, store, table = finished
+    found = list(cells(study))
+    for setting in range(3):
+        mine = found[3 * setting : 3 * setting + 3]
+        assert len({member.label["model"] for member in mine}) == 1
+        codes = np.stack([store.arrays("encode", member.encode)["mean"] for member in mine])
+        np.testing.assert_allclose(table["udr"][3 * setting : 3 * setting + 3], jax.jit(udr)(codes).score, rtol=1e-5)
+
+
+def test_more_seeds_make_new_cells_of_seeds_and_keep_the_others(finished):
+    smaller = {member.train: member for member in cells(finished[0])}
+    larger = tiny(seeds=4, metrics=dict(finished[0].metrics))
+    for member in cells(larger):
+        if member.train in smaller:
+            before = smaller[member.train].scores
+            assert member.scores[:2] == before[:2]
+            assert member.scores[2] != before[2]
+
+
+def test_udr_of_one_seed_is_undefined_and_bad_members_are_left_out():
+    rng = np.random.default_rng(0)
+    codes, variances = rng.normal(size=(3, 200, 4)).astype(np.float32), np.full((3, 200, 4), 0.1, np.float32)
+    assert np.isnan(Udr().score(codes[:1], variances[:1])).all()
+    alone = Udr().score(codes[:2], variances[:2])
+    codes[2, 0, 0] = np.nan
+    scores = Udr().score(codes, variances)
+    np.testing.assert_allclose(scores[:2], alone)
+    assert np.isnan(scores[2])
+
+
+def test_codes_equal_to_the_prior_are_not_informative():
+    rng = np.random.default_rng(0)
+    codes = rng.normal(size=(2, 500, 3)).astype(np.float32)
+    variances = np.full((2, 500, 3), 0.1, np.float32)
+    codes[:, :, 2], variances[:, :, 2] = 0.01 * codes[:, :, 2], 0.9999
+    both = [Udr(least_kl=0.01).score(c, v) for c, v in ((codes, variances), (codes[:, :, :2], variances[:, :, :2]))]
+    np.testing.assert_allclose(*both, rtol=1e-5)
+
+
+def test_losses_of_samples_are_the_evidence_of_their_images(finished):
+    study, store, table = finished
+    member = next(cells(study))
+    samples = make.samples_of(study.trainings[0], study.sampling)
+    images = samples.render(samples.train.values)
+    zoo = load(store.path("train", member.train, ".npz"))
+    key = jax.random.fold_in(jax.random.key(0), 0)
+    expected = evidence(zoo, images, key)
+    for name in expected._fields:
+        assert table[f"sample_{name}"][0] == pytest.approx(float(getattr(expected, name)[0]), rel=1e-5)
+
+
+def test_accuracies_by_size_are_columns(finished):
+    study, store, table = finished
+    record = store.result("score", next(cells(study)).scores[1])
+    columns = [table[f"curve.{size}"][0] for size in (10, 50, 100)]
+    np.testing.assert_allclose(columns, record["parts"]["curve.by_size"])
+    assert columns[-1] == pytest.approx(table["curve"][0])
+
+
+def test_the_table_by_factor_holds_the_parts(finished):
+    study, store, _ = finished
+    rows = list(csv.DictReader((store.root / "results_by_factor.csv").read_text().splitlines()))
+    found = list(cells(study))
+    assert len(rows) == 5 * len(found)
+    record = store.result("score", found[1].scores[0])["parts"]["mig.per_factor"]
+    mine = [row for row in rows if row["id"] == found[1].train]
+    assert [row["factor"] for row in mine] == ["shape", "scale", "orientation", "x", "y"]
+    np.testing.assert_allclose([float(row["mig.per_factor"]) for row in mine], record)
+
+
+def test_a_metric_of_seeds_cannot_be_one_of_novel_combinations():
+    with pytest.raises(ValueError, match="novel: needs metrics of one member, got 'udr'"):
+        tiny(metrics=("mig", "udr"), novel=("udr",), sampling=Sampling(128, 64))
