@@ -227,9 +227,9 @@ def clevr6(
 ) -> Pair:
     """CLEVR6 (Greff et al. 2019; Dang-Nhu 2022): 3 to 6 solids of rubber or metal on a plane, [128, 128, 3].
 
-    Scenes, camera and lamps are those of CLEVR (Johnson et al. 2017); light is simpler (:mod:`jaxdis.data.clevr_light`).
-    ``space.masks(factors)`` are the instance masks. Color channels, rotation, x and y of each object are continuous
-    factors; so are the places of camera and lamps.
+    Scenes, camera and lamps are those of CLEVR (Johnson et al. 2017), light is simpler: see
+    :mod:`jaxdis.data.clevr_light`. ``space.masks(factors)`` are the instance masks. Color channels, rotation, x and y
+    of each object are continuous factors; so are the places of camera and lamps.
 
     Args:
       max_objects, min_objects: range of the number of objects.
@@ -239,8 +239,8 @@ def clevr6(
       bounce: whether metal mirrors the scene.
       shadows: whether objects cast shadows.
       supersampled: rays per pixel in each direction.
-      colors: ``palette``: an object has one of CLEVR's eight colors; ``levels``: each channel is one of 0, 0.2, …, 1, as
-        in the evaluation of Dang-Nhu (table 7).
+      colors: ``palette``: an object has one of CLEVR's eight colors; ``levels``: each channel is one of 0, 0.2, …, 1,
+        as in the evaluation of Dang-Nhu (table 7).
       jitter: whether camera and lamps move from scene to scene.
       rotation: ``released``: the value of the factor is an angle in radians, though it runs from 0 to 360, as in the
         released code; ``degrees``: it is one in degrees.

@@ -6,6 +6,7 @@ objects, and Dang-Nhu (2022, C.3) those of which all objects are visible in that
 """
 
 import dataclasses
+from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import jax
@@ -172,8 +173,9 @@ class Draw:
         return clevr_light.encoded(linear.reshape(shape).mean((2, 4))).transpose(1, 2, 0)
 
 
-def one_by_one(function, rows: Array) -> Array:
-    """The function of each row: on CPU one after another, so that its fields stay in cache, elsewhere together."""
+def one_by_one(function: Callable, rows):
+    """The function of each row of an array, or of several: on CPU one after another, so that its fields stay in cache,
+    elsewhere together."""
     return jax.lax.platform_dependent(
         rows, cpu=lambda rows: jax.lax.map(function, rows), default=lambda rows: jax.vmap(function)(rows)
     )

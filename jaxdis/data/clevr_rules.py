@@ -1,8 +1,11 @@
 """Where objects of CLEVR may stand: apart from one another, and each of them visible.
 
 The rules are those of the released code of Johnson et al. (2017). Two objects are apart if there is a gap between them,
-and if they are not at nearly the same place from left to right, nor from front to back, as the camera sees it.
+and if they are not at nearly the same place from left to right, nor from front to back. These directions are those of
+the camera before it is moved: published scenes have the same ones, wherever the camera is.
 """
+
+import math
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
 from jaxdis.data import clevr, clevr_stage
-from jaxdis.data.clevr import OBJECT_FACTORS, Parts, View
+from jaxdis.data.clevr import OBJECT_FACTORS, View
 
 GAP, MARGIN = np.float32(0.25), np.float32(0.4)
 # Places that are tried for each object.
@@ -30,7 +33,7 @@ def placed(view: View, key: Key[Array, ""], row: Row, low: Row, high: Row) -> tu
     first, count = clevr.first_object(len(row)), len(OBJECT_FACTORS)
     columns = np.arange(first + count - 2, len(row), count)[:, None] + np.arange(2)[None]
     cut = clevr.parts(row, view.min_objects)
-    size, axes = view.solids(cut).size, _axes(view, cut)
+    size, axes = view.solids(cut).size, _axes()
     low, high = low[columns], high[columns]
     tries = low[:, None] + (high - low)[:, None] * jax.random.uniform(key, (len(columns), TRIES, 2))
 
@@ -51,7 +54,7 @@ def apart(view: View, row: Row) -> Bool[Array, ""]:
     cut = clevr.parts(row, view.min_objects)
     solids = view.solids(cut)
     place, size = solids.center[:, :2], solids.size
-    good = _apart(place[:, None] - place[None], size[:, None] + size[None], _axes(view, cut))
+    good = _apart(place[:, None] - place[None], size[:, None] + size[None], _axes())
     both = cut.present[:, None] & cut.present[None] & ~np.eye(len(size), dtype=bool)
     return (good | ~both).all()
 
@@ -61,12 +64,13 @@ def visible(view: View, row: Row, min_pixels: int) -> Bool[Array, ""]:
     present = clevr.parts(row, view.min_objects).present
     number = np.arange(1, len(present) + 1, dtype=np.uint8)
     counts = (view.mask(row, COUNTED_SIDE)[None] == number[:, None, None]).sum((1, 2))
-    return ((counts >= min_pixels * (COUNTED_SIDE / clevr_stage.CROP_SIDE) ** 2) | ~present).all()
+    needed = math.ceil(min_pixels * (COUNTED_SIDE / clevr_stage.CROP_SIDE) ** 2)
+    return ((counts >= needed) | ~present).all()
 
 
-def _axes(view: View, cut: Parts) -> Float[Array, "2 2"]:
+def _axes() -> Float[Array, "2 2"]:
     """Directions on the ground, to the right and away from the camera."""
-    right, _, into = clevr_stage.frame(view.eye(cut))
+    right, _, into = clevr_stage.frame(jnp.asarray(clevr_stage.CAMERA))
     return jnp.stack([right[:2], into[:2] / jnp.linalg.norm(into[:2])])
 
 

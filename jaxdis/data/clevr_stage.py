@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Float, Int
 CAMERA = np.array([7.481131553649902, -6.5076398849487305, 5.34366512298584], np.float32)
 # Half the width of the picture at distance 1: a lens of 35 mm before a sensor of 32 mm.
 HALF_WIDTH = 16 / 35
-# The picture, and the rows and columns that are cut out of it (Burgess et al. 2019; Greff et al. 2019).
+# The picture, and the rows and columns that are cut out of it (Greff et al. 2019).
 PICTURE = (240, 320)
 CROP_TOP, CROP_LEFT, CROP_SIDE = 29, 64, 192
 CUBE, BALL, CYLINDER = range(3)
