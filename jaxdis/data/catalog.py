@@ -179,6 +179,7 @@ def teapots(
     *,
     part: Literal["all", "train", "validation", "test"] = "all",
     side: Count = 64,
+    form: Literal["points", "triangles"] | None = None,
     dtype="float32",
 ) -> Pair:
     """Teapots (Eastwood & Williams 2018): a teapot of any color, seen from any point of a hemisphere, [64, 64, 3].
@@ -192,17 +193,20 @@ def teapots(
       part: of a file, by the order of its images: the first 80 % to train, 10 % to validate and 10 % to test, as in
         the paper.
       side: of rendered images, in pixels.
+      form: of the surface when it is drawn, ``points`` or ``triangles``; see :class:`jaxdis.data.teapot.Draw`.
       dtype: "float32" in [0, 1] or "uint8" in 0…255.
     """
     space, dtype = teapot.SPACE, checked_dtype(dtype)
     if source is None:
         if part != "all":
             raise ValueError(f"part: needs a source, got {part!r} without one")
-        return space, Render((), teapot.Draw(side), space.sizes, (side, side, 3), dtype)
+        return space, Render((), teapot.Draw(side, form), space.sizes, (side, side, 3), dtype)
     from jaxdis.data.files import teapots as files
 
     if side != 64:
         raise ValueError(f"side: needs 64 with a source, got {side}")
+    if form is not None:
+        raise ValueError(f"form: needs no source, got {form!r} with one")
     factors, images = files.read(source, part)
     tables = (jnp.asarray(factors), lattice.on_device(images))
     space = ListedSpace.over(space, factors)
