@@ -123,7 +123,7 @@ def projected(
     return column, middle - scale * (up[0] * x + up[1] * y + up[2] * z), nearness
 
 
-def packed(nearness: Float[Array, "..."], shade: Float[Array, "..."]) -> Int[Array, "..."]:
+def packed(nearness: Float[Array, "..."], shade: Num[Array, "..."]) -> Int[Array, "..."]:
     """One number of both, the greater the nearer, and positive."""
     depth = 1 / nearness
     near = ((_DISTANCE + 4 - depth) * np.float32(_NEARNESSES / 8)).astype(jnp.int32)
