@@ -63,10 +63,10 @@ def depth_buffer(side: int, azimuth: Float[Array, ""], elevation: Float[Array, "
         teapot.projected(side, jnp.asarray(of.corners), azimuth, elevation),
         jnp.asarray(of.shades),
     )
-    left, top = jnp.floor(x.min(0)), jnp.floor(y.min(0))
+    left, top = (jnp.floor(v.min(0))[None, None] for v in (x, y))
     step = np.arange(of.box, dtype=np.float32)
     across, down = left + step[None, :, None] + 0.5, top + step[:, None, None] + 0.5
-    found = jnp.zeros((of.box, of.box, left.shape[0]), jnp.int32)
+    found = jnp.zeros((of.box, of.box, x.shape[1]), jnp.int32)
     for corners in ((0, 1, 2), (0, 2, 3)):
         (ax, bx, cx), (ay, by, cy) = (tuple(v[i][None, None] for i in corners) for v in (x, y))
         twice = (bx - ax) * (cy - ay) - (cx - ax) * (by - ay)
