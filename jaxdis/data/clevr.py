@@ -53,6 +53,9 @@ SHAPES, MATERIALS = ("cube", "sphere", "cylinder"), ("rubber", "metal")
 _JITTER = {"camera": 0.5, "key_lamp": 1.0, "fill_lamp": 1.0, "back_lamp": 1.0}
 JITTERED = {f"{what}_{axis}": Interval(-most, most) for what, most in _JITTER.items() for axis in "xyz"}
 
+# Scenes that an accelerator draws at one time.
+_TOGETHER = 256
+
 
 class Parts(NamedTuple):
     """Scene factors by part.
@@ -175,7 +178,9 @@ class Draw:
 
 def one_by_one(function: Callable, rows):
     """The function of each row of an array, or of several: on CPU one after another, so that its fields stay in cache,
-    elsewhere together."""
+    elsewhere some together."""
     return jax.lax.platform_dependent(
-        rows, cpu=lambda rows: jax.lax.map(function, rows), default=lambda rows: jax.vmap(function)(rows)
+        rows,
+        cpu=lambda rows: jax.lax.map(function, rows),
+        default=lambda rows: jax.lax.map(function, rows, batch_size=_TOGETHER),
     )

@@ -306,6 +306,19 @@ def test_rubber_shows_its_color_as_linear_light(color):
     np.testing.assert_allclose(seen[~inside], white[~inside], atol=1e-6)
 
 
+def test_brightness_follows_colors_and_lamps():
+    """Balls are as bright, one to another, as their colors, and brightest on the side of the strongest lamp."""
+    inside = drawn(VIEW, row((RED, BALL, RUBBER, LARGE, 0, 0, 0))) > 0
+    draw = Draw(VIEW, bounce=False)
+    balls = [linear(drawn(draw, row((np.array(c) / 255, BALL, RUBBER, LARGE, 0, 0, 0)))) for c in clevr.PALETTE]
+    seen, colors = (np.array([np.mean(ball[inside]) for ball in balls]), np.mean(clevr.PALETTE, 1))
+    assert (seen.argsort() == colors.argsort(kind="stable")).all()
+    # The key lamp is to the right of the camera, the weaker fill lamp to its left.
+    columns = np.nonzero(inside)[1]
+    light = balls[0].mean(-1)[inside]
+    assert light[columns > columns.mean()].mean() > 1.1 * light[columns < columns.mean()].mean()
+
+
 def test_a_shadow_falls_away_from_the_key_lamp_and_darkens_the_ground():
     scene = jnp.asarray(row((RED, CYLINDER, RUBBER, LARGE, 0, 0.5, 0.5)))
     cut = clevr.parts(scene, 1)

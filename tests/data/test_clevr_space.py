@@ -82,6 +82,13 @@ def test_scenes_follow_from_the_key(scenes):
     np.testing.assert_allclose(jax.jit(lambda key: FEW.sample(key, 5))(KEY), FEW.sample(KEY, 5), atol=1e-5)
 
 
+def test_scenes_that_are_drawn_together_are_those_drawn_alone(monkeypatch):
+    """An accelerator draws batches, in which finished scenes wait for the last."""
+    alone = np.asarray(FEW.sample(KEY, 10))
+    monkeypatch.setattr(clevr, "one_by_one", lambda function, rows: jax.lax.map(function, rows, batch_size=4))
+    np.testing.assert_allclose(FEW.sample(KEY, 10), alone, atol=1e-5)
+
+
 def test_evaluation_has_all_objects_in_colors_of_the_levels():
     space = SPACE.complete()
     rows = np.asarray(jax.jit(lambda key: space.sample(key, 200))(KEY))
