@@ -26,6 +26,8 @@ from jaxdis.data.listed import ListedSpace
 WHERE = "https://github.com/google-deepmind/multi_object_datasets"
 RECORDS = 100_000
 ENTITIES = 11
+# The share of pixels that may be in no mask, and count as background, or in several, of which the first counts.
+_UNCLEAR = 0.01
 _CODES = ("color", "shape", "material", "size")
 _NUMBERS = ("x", "y", "z", "rotation", "visibility")
 
@@ -71,8 +73,8 @@ def read(source: str | Path, side: int = 128, min_pixels: int = 200) -> Read:
     Images are reduced from the crop of 192 × 192 by linear interpolation, masks take the nearest pixel. The rotation is
     the file's, in degrees.
 
-    Checks: checksums of all records; shapes of all features; codes, places and heights in their ranges; masks that
-    partition the pixels; as many visible objects as are listed; and colors that can be told apart.
+    Checks: checksums of all records; shapes of all features; codes, places and heights in their ranges; masks of which
+    each pixel is in one (but for 1 % of them); visible entities before all others; and colors that can be told apart.
 
     Raises:
       FileNotFoundError: if ``source`` does not exist.
@@ -157,8 +159,10 @@ def _scenes(path: Path) -> Iterator[dict[str, np.ndarray]]:
                 held = example[name].shape if name in example else "none"
                 raise ValueError(f"{where} needs {size} values {name!r}, {np.dtype(kind).name}; got {held}")
         masks = example["mask"].reshape(ENTITIES, height, width) > 0
-        if (masks.sum(0) != 1).any():
-            raise ValueError(f"{where} has pixels of {masks.sum(0).min()} to {masks.sum(0).max()} masks; needs one")
+        if (share := (masks.sum(0) != 1).mean()) > _UNCLEAR:
+            raise ValueError(
+                f"{where} has {share:.1%} of pixels that are not in one mask; needs at most {_UNCLEAR:.0%}"
+            )
         image = example["image"].reshape(height, width, 3)
         yield {"image": image, "mask": masks.argmax(0), "objects": _objects(where, example)}
 
