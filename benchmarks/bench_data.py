@@ -5,7 +5,8 @@
 Each record carries images a second, and its compile time apart. Batches are 256 images (12.6 MB as float32), so that no
 output crosses the size from which every call pays for fresh pages. There is no peer that draws these sets; the figures
 to hold are those of a direct form of each: dSprites by its rule over all pixels 28 000 images a second, its whole
-lattice in 39 seconds, Multi-dSprites 2 000, Shapes3D traced 99 and from layers 460 000, teapots as 18 000 points 723.
+lattice in 39 seconds, Multi-dSprites 2 000, Shapes3D traced 99 and from layers 460 000, teapots as 18 000 points 723,
+CLEVR6 with mirrors 15.
 """
 
 import json
@@ -58,7 +59,9 @@ RENDERED = {
     "scream_dsprites": lambda **o: jaxdis.data.scream_dsprites(sprite_variants.synthetic_painting(), **o),
     "multi_dsprites": lambda **o: jaxdis.data.multi_dsprites(**o),
     "shapes3d": lambda **o: jaxdis.data.shapes3d(cached=False, **o),
-    "teapots": lambda **o: jaxdis.data.teapots(**o),
+    "teapots": lambda **o: jaxdis.data.teapots(form="points", **o),
+    "teapots, triangles": lambda **o: jaxdis.data.teapots(form="triangles", **o),
+    "clevr6": lambda **o: jaxdis.data.clevr6(**o),
     "standin_turntable": lambda **o: jaxdis.data.standin_turntable(**o),
     "standin_gray_turntable": lambda **o: jaxdis.data.standin_gray_turntable(**o),
     "standin_arm": lambda **o: jaxdis.data.standin_arm(**o),

@@ -292,12 +292,26 @@ REFERENCES: dict[str, Reference] = {
         2017,
         "arXiv:1611.01144",
     ),
+    "johnson2017": _of(
+        "Johnson, J.; Hariharan, B.; van der Maaten, L.; Fei-Fei, L.; Zitnick, C. L.; Girshick, R.",
+        "CLEVR: A Diagnostic Dataset for Compositional Language and Elementary Visual Reasoning",
+        "Conference on Computer Vision and Pattern Recognition",
+        2017,
+        "arXiv:1612.06890",
+    ),
     "julka2024": _of(
         "Julka, S.; Wang, Y.; Granitzer, M.",
         "Towards an Improved Metric for Evaluating Disentangled Representations",
         "arXiv preprint",
         2024,
         "arXiv:2410.03056",
+    ),
+    "kabra2019": _of(
+        "Kabra, R.; Burgess, C.; Matthey, L.; Kaufman, R. L.; Greff, K.; Reynolds, M.; Lerchner, A.",
+        "Multi-Object Datasets",
+        "DeepMind",
+        2019,
+        "github.com/google-deepmind/multi_object_datasets",
     ),
     "kim2018": _of(
         "Kim, H.; Mnih, A.",

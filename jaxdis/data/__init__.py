@@ -7,6 +7,7 @@
 from jaxdis.data import synthetic
 from jaxdis.data.catalog import (
     cars3d,
+    clevr6,
     color_dsprites,
     dsprites,
     hearts,
@@ -38,6 +39,7 @@ __all__ = [
     "SceneSamples",
     "Scenes",
     "cars3d",
+    "clevr6",
     "color_dsprites",
     "dsprites",
     "hearts",

@@ -7,7 +7,7 @@ from typing import Literal
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdis.data import lattice, multi_sprites, sprite_variants, sprites, standins, teapot
+from jaxdis.data import clevr, clevr_space, lattice, multi_sprites, sprite_variants, sprites, standins, teapot
 from jaxdis.data.factors import FactorSpace
 from jaxdis.data.gather import Gather, HiddenGather, HostGather
 from jaxdis.data.hearts import SPACE as HEARTS_SPACE
@@ -16,7 +16,7 @@ from jaxdis.data.listed import ListedSpace, NearestListed
 from jaxdis.data.render import Render, checked_dtype
 from jaxdis.data.shapes3d import LAYERS_NAME, LAYERS_SHAPE, build_layers, draw_layered, draw_traced
 from jaxdis.data.shapes3d import SPACE as SHAPES3D_SPACE
-from jaxdis.options import Count, checked
+from jaxdis.options import Count, Natural, checked
 
 Pair = tuple[FactorSpace, Render]
 
@@ -179,6 +179,7 @@ def teapots(
     *,
     part: Literal["all", "train", "validation", "test"] = "all",
     side: Count = 64,
+    form: Literal["points", "triangles"] | None = None,
     dtype="float32",
 ) -> Pair:
     """Teapots (Eastwood & Williams 2018): a teapot of any color, seen from any point of a hemisphere, [64, 64, 3].
@@ -192,21 +193,76 @@ def teapots(
       part: of a file, by the order of its images: the first 80 % to train, 10 % to validate and 10 % to test, as in
         the paper.
       side: of rendered images, in pixels.
+      form: of the surface when it is drawn, ``points`` or ``triangles``; see :class:`jaxdis.data.teapot.Draw`.
       dtype: "float32" in [0, 1] or "uint8" in 0…255.
     """
     space, dtype = teapot.SPACE, checked_dtype(dtype)
     if source is None:
         if part != "all":
             raise ValueError(f"part: needs a source, got {part!r} without one")
-        return space, Render((), teapot.Draw(side), space.sizes, (side, side, 3), dtype)
+        return space, Render((), teapot.Draw(side, form), space.sizes, (side, side, 3), dtype)
     from jaxdis.data.files import teapots as files
 
     if side != 64:
         raise ValueError(f"side: needs 64 with a source, got {side}")
+    if form is not None:
+        raise ValueError(f"form: needs no source, got {form!r} with one")
     factors, images = files.read(source, part)
     tables = (jnp.asarray(factors), lattice.on_device(images))
     space = ListedSpace.over(space, factors)
     return space, _gathered(tables, NearestListed(), space, (64, 64, 3), dtype, False, Path(source).name)
+
+
+@checked
+def clevr6(
+    max_objects: Count = clevr.MOST_OBJECTS,
+    min_objects: Count = clevr.LEAST_OBJECTS,
+    source: str | Path | None = None,
+    *,
+    side: Count = 128,
+    bounce: bool = True,
+    shadows: bool = True,
+    supersampled: Count = 1,
+    colors: Literal["palette", "levels"] = "palette",
+    jitter: bool = True,
+    rotation: Literal["released", "degrees"] = "released",
+    min_pixels: Natural = 200,
+    dtype="float32",
+) -> Pair:
+    """CLEVR6 (Greff et al. 2019; Dang-Nhu 2022): 3 to 6 solids of rubber or metal on a plane, [128, 128, 3].
+
+    Scenes, camera and lamps are those of CLEVR (Johnson et al. 2017), light is simpler: see
+    :mod:`jaxdis.data.clevr_light`. ``space.masks(factors)`` are the instance masks. Color channels, rotation, x and y
+    of each object are continuous factors; so are the places of camera and lamps.
+
+    Args:
+      max_objects, min_objects: range of the number of objects.
+      source: the official file of CLEVR with masks (Kabra et al. 2019); None renders the images. The space of a file
+        yields only its images, and only ``side`` and ``min_pixels`` apply to it.
+      side: of images, in pixels.
+      bounce: whether metal mirrors the scene.
+      shadows: whether objects cast shadows.
+      supersampled: rays per pixel in each direction.
+      colors: ``palette``: an object has one of CLEVR's eight colors; ``levels``: each channel is one of 0, 0.2, …, 1,
+        as in the evaluation of Dang-Nhu (table 7).
+      jitter: whether camera and lamps move from scene to scene.
+      rotation: ``released``: the value of the factor is an angle in radians, though it runs from 0 to 360, as in the
+        released code; ``degrees``: it is one in degrees.
+      min_pixels: that every object shows, of pixels of the original picture of 320 × 240; 0 admits hidden objects.
+      dtype: "float32" in [0, 1] or "uint8" in 0…255.
+    """
+    dtype = checked_dtype(dtype)
+    if source is not None:
+        from jaxdis.data.files import clevr as files
+
+        found = files.read(source, side, min_pixels)
+        tables = (jnp.asarray(found.factors), lattice.on_device(found.images))
+        name, shape = Path(source).name, (side, side, 3)
+        return found.space, _gathered(tables, NearestListed(), found.space, shape, dtype, False, name)
+    view = clevr.View(side, rotation, min_objects)
+    space = clevr_space.space(max_objects, min_objects, colors=colors, jitter=jitter, min_pixels=min_pixels, view=view)
+    draw = clevr.Draw(view, bounce, shadows, supersampled)
+    return space, Render((), draw, space.sizes, (side, side, 3), dtype)
 
 
 @checked

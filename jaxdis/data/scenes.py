@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from jaxdis.data.factors import FactorSpace
-from jaxdis.typing import Array, Factors, Int
+from jaxdis.typing import Array, Factors, Num
 
 # Scenes drawn at one time for their masks.
 _CHUNK = 1000
@@ -45,11 +45,11 @@ class Scenes:
     labels: Callable[[FactorSpace], Mapping[str, tuple[str, str]]]
     masks: Callable[[FactorSpace, Array], Array]
     complete: Callable[[FactorSpace], FactorSpace]
-    radius: Callable[[FactorSpace], Mapping[str, int]]
+    radius: Callable[[FactorSpace], Mapping[str, int | float]]
     categorical: tuple[str, ...] = ()
     background: str | None = None
 
-    def draw(self, space: FactorSpace, key, n: int, groups: int = 1) -> Int[Array, "n k"]:
+    def draw(self, space: FactorSpace, key, n: int, groups: int = 1) -> Num[Array, "n k"]:
         """Factors of ``n`` complete scenes: in local groups of equal length, or for one group drawn independently."""
         space = self.complete(space)
         if groups == 1:

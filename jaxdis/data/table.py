@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable
 
-from jaxdis.data import catalog, multi_sprites, sprites, standins, teapot
+from jaxdis.data import catalog, clevr_space, multi_sprites, sprites, standins, teapot
 from jaxdis.data.factors import FactorSpace
 from jaxdis.data.files import cars3d, mpi3d, smallnorb
 from jaxdis.data.hearts import SPACE as HEARTS_SPACE
@@ -209,6 +209,25 @@ DATASETS: dict[str, DataSet] = {
         f"Eastwood and Williams 2018, github.com/cianeastwood/qedr; {_OWN_RENDERER}",
         catalog.teapots,
         references=("eastwood2018",),
+    ),
+    "clevr6": DataSet(
+        "CLEVR6",
+        "3 to 6 solids of rubber or metal on a plane, with shadows, mirrors and instance masks",
+        clevr_space.space(),
+        (128, 128, 3),
+        True,
+        "official TFRecord file of CLEVR with masks",
+        "after Johnson et al. 2017 and Dang-Nhu 2022, table 7; masks: Kabra et al. 2019, "
+        f"github.com/google-deepmind/multi_object_datasets; {_OWN_RENDERER}",
+        lambda source=None, **options: catalog.clevr6(source=source, **options),
+        references=("dangnhu2022", "greff2019", "johnson2017", "kabra2019"),
+        scenes=Scenes(
+            clevr_space.labels,
+            clevr_space.masks,
+            clevr_space.complete,
+            clevr_space.radius,
+            categorical=("shape", "material"),
+        ),
     ),
     "standin_turntable": DataSet(
         "Stand-in for Cars3D",

@@ -37,7 +37,7 @@ def triangles(steps):
 
 def rasterized(azimuth, elevation, side, steps=10, over=4):
     """Brightness by a depth buffer over flat triangles, with the camera of a look-at matrix."""
-    corners = triangles(steps) - teapot._CENTER
+    corners = triangles(steps) - teapot.CENTER
     normal = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     size = np.linalg.norm(normal, axis=1)
     corners, normal = corners[size > 1e-9], (normal / np.maximum(size, 1e-9)[:, None])[size > 1e-9]
@@ -50,7 +50,7 @@ def rasterized(azimuth, elevation, side, steps=10, over=4):
     n, focal = side * over, side * over / (2 * teapot._REACH)
     x, y = n / 2 + focal * view[..., 0] / view[..., 1], n / 2 - focal * view[..., 2] / view[..., 1]
     towards = np.sign((normal * (eye - corners[:, 0])).sum(1))
-    shade = teapot._AMBIENT + teapot._SLOPE * towards * (normal @ teapot._LAMP)
+    shade = teapot._AMBIENT + teapot._SLOPE * towards * (normal @ teapot.LAMP)
     depth, image = np.full((n, n), np.inf), np.zeros((n, n))
     for px, py, pz, light in zip(x, y, view[..., 1], shade, strict=True):
         columns, rows = (np.arange(int(np.floor(p.min())), int(np.ceil(p.max())) + 1) for p in (px, py))
@@ -79,6 +79,40 @@ def test_pictures_are_those_of_a_rasterizer(draw, azimuth, elevation):
     assert np.abs(found - expected)[inside].mean() < 0.03
     np.testing.assert_allclose(image[..., 1], 0.5 * found, atol=1e-6)
     assert not image[..., 2].any()
+
+
+@pytest.fixture(scope="module")
+def draw_triangles():
+    return jax.jit(jaxdis.data.teapots(side=64, form="triangles")[1])
+
+
+@pytest.mark.parametrize(("azimuth", "elevation"), [(0.6, 0.3), (2.4, 1.1), (4.4, 0.02)])
+def test_triangles_are_those_of_a_rasterizer(draw_triangles, azimuth, elevation):
+    found = np.asarray(draw_triangles(jnp.array([azimuth, elevation, 1.0, 0.5, 0.0])))[..., 0]
+    expected = rasterized(azimuth, elevation, 64)
+    # Four samples of a pixel against sixteen, flat shades, and another mesh.
+    assert np.abs(found - expected).mean() < 0.006
+    covered, wanted = found > 0.3, expected > 0.3
+    assert (covered & wanted).sum() / (covered | wanted).sum() > 0.95
+    inside = minimum_filter(expected, 3) > 0.1
+    assert np.abs(found - expected)[inside].mean() < 0.012
+
+
+def test_triangles_and_points_agree(draw, draw_triangles):
+    factors = SPACE.sample(jax.random.key(0), 12).at[:, 2:].set(1.0)
+    points, triangles = (np.asarray(made(factors))[..., 0] for made in (draw, draw_triangles))
+    covered, wanted = points > 0.1, triangles > 0.1
+    # Outlines of points are up to half a sample wider on each side.
+    assert (wanted & ~covered).mean() < 1e-3
+    assert (covered & wanted).sum() / (covered | wanted).sum() > 0.94
+    around = np.stack([np.roll(points, (i, j), (1, 2)) for i in (-1, 0, 1) for j in (-1, 0, 1)])
+    smooth = (around.min(0) > 0) & (around.max(0) - around.min(0) < 0.1)
+    assert smooth.mean() > 0.05
+    # A hole in the triangles would show the far side or the background.
+    assert np.abs(points - triangles)[smooth].mean() < 0.01
+    assert (np.abs(points - triangles)[smooth] > 0.1).mean() < 0.01
+    with pytest.raises(ValueError, match="form: needs one of|form: needs"):
+        jaxdis.data.teapots(form="lines")
 
 
 def test_handle_spout_and_lid_are_at_their_sides(draw):

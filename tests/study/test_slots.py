@@ -133,7 +133,7 @@ SMALL = Config("dsprites", method=Vae(network=Mlp((4,), 2)), steps=2)
         ),
         (
             lambda: Study.of("x", [Training.of(Config("dsprites", method=Planted()), {"planted": {}}, 1)]),
-            r"data: slots need a data set of scenes \(multi_dsprites, planted\), got 'dsprites'",
+            r"data: slots need a data set of scenes \(multi_dsprites, clevr6, planted\), got 'dsprites'",
         ),
         (
             lambda: Study.of("x", [*planted().trainings, Training.of(SMALL, {"beta": {}}, 1)]),

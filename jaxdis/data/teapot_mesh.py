@@ -1,0 +1,85 @@
+"""The teapot as triangles in a depth buffer: the form of :mod:`jaxdis.data.teapot` without holes or widened outlines.
+
+Patches are cut into quadrilaterals of a few samples, and these into two triangles. A triangle is drawn at the samples
+whose centers it contains; its shade is linear between its corners, and the nearest triangle is seen. Every
+quadrilateral is tested at the same number of samples about it, so that one program draws all of them.
+"""
+
+import functools
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from jaxdis.data import teapot
+from jaxdis.data.newell import CONTROL_POINTS
+
+# The longest edge of a quadrilateral, in samples.
+_EDGE = 4.0
+# Normals are taken at this distance from the edges of a patch, some of which are points.
+_INSIDE = 1e-3
+
+
+class Mesh(NamedTuple):
+    """``corners [3, 4, q]`` around each quadrilateral, ``shades [2, 4, q]`` of both sides, and ``box``.
+
+    Seen from anywhere, a quadrilateral lies within box × box samples.
+    """
+
+    corners: np.ndarray
+    shades: np.ndarray
+    box: int
+
+
+@functools.cache
+def mesh(side: int) -> Mesh:
+    """Quadrilaterals for images of side × side pixels."""
+    sample = teapot.sample_size(side)
+    corners, shades = [], []
+    for patch in CONTROL_POINTS:
+        counts = [int(np.ceil(teapot.longest_line(patch, axis) / (_EDGE * sample))) for axis in (0, 1)]
+        u, v = (np.linspace(0, 1, count + 1) for count in counts)
+        points, _ = teapot.patch_points(patch, u, v)
+        _, normals = teapot.patch_points(patch, *(np.clip(at, _INSIDE, 1 - _INSIDE) for at in (u, v)))
+        facing = normals @ teapot.LAMP
+        for grids, found in ((points, corners), (facing[..., None], shades)):
+            quads = np.stack([grids[:-1, :-1], grids[1:, :-1], grids[1:, 1:], grids[:-1, 1:]])
+            found.append(quads.reshape(4, -1, grids.shape[-1]))
+    around = np.concatenate(corners, 1)
+    widest = max(np.linalg.norm(around[i] - around[j], axis=-1).max() for i in range(4) for j in range(i))
+    facing = np.concatenate(shades, 1)[..., 0]
+    return Mesh(
+        np.moveaxis(around - teapot.CENTER, -1, 0).astype(np.float32),
+        teapot.shade_of(np.stack([facing, -facing])).astype(np.float32),
+        int(np.ceil(widest / sample)) + 1,
+    )
+
+
+def depth_buffer(side: int, azimuth: Float[Array, ""], elevation: Float[Array, ""]) -> Int[Array, " s"]:
+    """What each sample shows, row by row: see :func:`jaxdis.data.teapot.packed`."""
+    of, samples = mesh(side), teapot.samples(side)
+    (x, y, nearness), shades = (
+        teapot.projected(side, jnp.asarray(of.corners), azimuth, elevation),
+        jnp.asarray(of.shades),
+    )
+    left, top = (jnp.floor(v.min(0))[None, None] for v in (x, y))
+    step = np.arange(of.box, dtype=np.float32)
+    across, down = left + step[None, :, None] + 0.5, top + step[:, None, None] + 0.5
+    found = jnp.zeros((of.box, of.box, x.shape[1]), jnp.int32)
+    for corners in ((0, 1, 2), (0, 2, 3)):
+        (ax, bx, cx), (ay, by, cy) = (tuple(v[i][None, None] for i in corners) for v in (x, y))
+        twice = (bx - ax) * (cy - ay) - (cx - ax) * (by - ay)
+        inverse = 1 / jnp.where(jnp.abs(twice) > 1e-6, twice, 1)
+        second = ((across - ax) * (cy - ay) - (cx - ax) * (down - ay)) * inverse
+        third = ((bx - ax) * (down - ay) - (across - ax) * (by - ay)) * inverse
+        shares = 1 - second - third, second, third
+        covered = (jnp.minimum(jnp.minimum(*shares[:2]), shares[2]) >= -1e-3) & (jnp.abs(twice) > 1e-6)
+        # Corners run clockwise as seen from outside, which is the positive direction where rows are counted downward.
+        lit = jnp.where(twice[0] > 0, shades[0][np.array(corners)], shades[1][np.array(corners)])
+        values = (nearness[np.array(corners)], lit)
+        near, shade = (sum(share * value[i][None, None] for i, share in enumerate(shares)) for value in values)
+        found = jnp.maximum(found, jnp.where(covered, teapot.packed(near, jnp.round(shade)), 0))
+    inside = (across >= 0) & (across < samples) & (down >= 0) & (down < samples)
+    place = jnp.where(inside, down.astype(jnp.int32) * samples + across.astype(jnp.int32), samples * samples)
+    return jnp.zeros(samples * samples, jnp.int32).at[place].max(found, mode="drop")
