@@ -39,8 +39,8 @@ def _differences() -> list[str]:
         " and autoencoders of true segments stand in for what probing and the KL terms do.",
         "Multi-dSprites with four objects; images of 32 × 32 pixels; CLEVR6 is left out.",
         "Two groups of 1,000 scenes in place of ten of 5,000; forests of depth 8 in place of 15.",
-        "EM starts from the best of several orders; from the given order, as in the paper, it ends in a local optimum"
-        " on such narrow groups.",
+        "EM starts from the best of several orders (Figure 6: from the given order, as in the paper, which"
+        " ends in a local optimum on planted slots).",
     ]
 
 

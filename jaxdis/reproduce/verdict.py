@@ -57,7 +57,7 @@ class Found(NamedTuple):
         return FAILS if FAILS in verdicts else OPEN
 
 
-def exact(value: float) -> Interval:
+def exact(value: float | int) -> Interval:
     """A statistic without sampling error."""
     return Interval(float(value), float(value), float(value))
 

@@ -62,7 +62,7 @@ def test_table_two_has_a_score_for_every_case():
 
 def test_table_4_of_mahon_et_al_follows_from_print_but_for_dci():
     """Within .002 of the correlations printed; D, C, I and DCI follow from nothing that is printed."""
-    found = from_print(published("mahon2024").tables)
+    (found,) = from_print(published("mahon2024").tables)
     for row, column, measured in found.entries():
         apart = abs(measured.value - row.values[column])
         if column in ("D", "C", "I", "DCI"):

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from jaxdis import plots
 from jaxdis.study.report.page import Picture
 from jaxdis.study.report.subject import Subject
@@ -14,7 +16,7 @@ def dependence(subject: Subject) -> Sequence[Picture]:
     names = [name for measure in MEASURES for name in (measure, f"{measure}_sampled")]
     if not set(names).issubset(subject.names):
         return []
-    table = {**subject.table, "model": subject.models}
+    table = {**subject.table, "model": np.array(subject.models)}
     titles = ["total correlation of means", "of samples", "information between codes of means", "of samples"]
     against = plots.scores_by_strength(table, subject.strength, names, titles=titles)
     clouds = [

@@ -36,7 +36,7 @@ def learning(subject: Subject) -> Sequence[Picture]:
     ]
     efficiencies = [name for name in columns if name.endswith(".efficiency")]
     if efficiencies:
-        table = {**subject.table, "model": subject.models}
+        table = {**subject.table, "model": np.array(subject.models)}
         pictures.append(
             Picture(
                 "Statistical efficiency against scores",

@@ -116,9 +116,11 @@ def agreement(subject: Subject) -> str:
     short = _rank_map(subject, first)
     every = folded("All metrics", _rank_map(subject, names)) if len(names) > len(first) else ""
     some = first[:MOST_PAIRS]
-    table_of, titles = {**subject.table, "model": subject.models}, [subject.titles[name] for name in some]
+    table_of, titles = {**subject.table, "model": np.array(subject.models)}, [subject.titles[name] for name in some]
     png = plots.scatter_matrix(
-        dict(zip(titles, (table_of[name] for name in some), strict=True)) | {"model": subject.models}, titles, titles
+        dict(zip(titles, (table_of[name] for name in some), strict=True)) | {"model": np.array(subject.models)},
+        titles,
+        titles,
     )
     return text + short + every + folded("Each metric against each other", image(png, "pairs of metrics"))
 
