@@ -22,6 +22,7 @@ from jaxdis.models.networks.custom import Own
 from jaxdis.models.networks.stacks import Stacks
 from jaxdis.models.objectives.losses import Hyperparameters, Terms
 from jaxdis.models.objectives.table import OBJECTIVES, Objective
+from jaxdis.models.parts import slot_parts
 from jaxdis.models.training.source import Source
 from jaxdis.models.training.train import make_train, train
 from jaxdis.models.variant import About, Variant
@@ -62,6 +63,7 @@ __all__ = [
     "Posterior",
     "ResnetVae",
     "RmsProp",
+    "slot_parts",
     "Slots",
     "Source",
     "Stacks",

@@ -123,7 +123,13 @@ def _seeds(seeds) -> tuple[int, ...]:
 def _setting_values(name: str, values, signed: bool) -> tuple[float, ...]:
     """The values of one setting: a finite number, of at least 0 unless it is ``signed``, or several."""
     values = as_numpy(values, name)
-    if values.dtype.kind not in "fiu" or values.ndim > 1 or not np.isfinite(values).all() or (values < 0).any() and not signed:
+    if (
+        values.dtype.kind not in "fiu"
+        or values.ndim > 1
+        or not np.isfinite(values).all()
+        or (values < 0).any()
+        and not signed
+    ):
         needed = "a finite number" if signed else "a finite number of at least 0"
         raise ValueError(f"{name}: needs {needed} or a sequence of them, got {shown(values.tolist())}")
     return tuple(map(float, np.atleast_1d(values)))

@@ -82,7 +82,8 @@ class BroadcastDecoder:
         """Parameters."""
         widths = (self.num_codes + 2, *self.channels)
         shapes = {
-            f"convolution_{i}": layer_shape(self.kernel, *p) for i, p in enumerate(zip(widths, widths[1:], strict=False))
+            f"convolution_{i}": layer_shape(self.kernel, *p)
+            for i, p in enumerate(zip(widths, widths[1:], strict=False))
         }
         return draw(key, {**shapes, "last": layer_shape(self.last_kernel, widths[-1], self.outputs)}, "torch")
 

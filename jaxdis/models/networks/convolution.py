@@ -37,11 +37,13 @@ def convolve_padded(
       ``[n, ⌊(h + 2·padding − size) / stride⌋ + 1, …, o]``; equals ``flax.linen.Conv(o, (size, size), stride, padding)``
       without bias.
     """
-    size = kernel.shape[0]
+    size, inputs, outputs = kernel.shape[0], *kernel.shape[2:]
     images = jnp.pad(images, ((0, 0), (padding, padding), (padding, padding), (0, 0)))
     rows, columns = ((side - size) // stride * stride + 1 for side in images.shape[1:3])
-    parts = [images[:, i : i + rows : stride, j : j + columns : stride] for i in range(size) for j in range(size)]
-    return _product(jnp.concatenate(parts, axis=-1), kernel.reshape(-1, kernel.shape[-1]).T)
+    # First rows, then columns: 2 · size slices in place of size², which take less time to compile.
+    images = jnp.concatenate([images[:, i : i + rows : stride] for i in range(size)], axis=-1)
+    patches = jnp.concatenate([images[:, :, j : j + columns : stride] for j in range(size)], axis=-1)
+    return _product(patches, kernel.transpose(3, 1, 0, 2).reshape(outputs, size * size * inputs))
 
 
 def convolve(images: Float[Array, "n h w c"], kernel: Float[Array, "s s c o"]) -> Float[Array, "n y x o"]:
@@ -106,7 +108,7 @@ def convolve_transposed_five(
     o = kernel.shape[-1]
     # Row 2r + a reads input row r + 1 − u through kernel row 2u + a.
     parts = jnp.pad(kernel, ((0, 1), (0, 1), (0, 0), (0, 0))).reshape(3, 2, 3, 2, c, o)[::-1, :, ::-1]
-    phases = convolve_same(images, parts.transpose(0, 2, 4, 1, 3, 5).reshape(3, 3, c, 4 * o))
+    phases = convolve_padded(images, parts.transpose(0, 2, 4, 1, 3, 5).reshape(3, 3, c, 4 * o), padding=1)
     return phases.reshape(n, h, w, 2, 2, o).transpose(0, 1, 3, 2, 4, 5).reshape(n, 2 * h, 2 * w, o)
 
 

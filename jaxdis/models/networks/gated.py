@@ -83,7 +83,9 @@ class GatedDecoder:
         for i, stride in enumerate(self.strides):
             name = f"transposed_{i}"
             kernel = params[name]["kernel"]
-            grown = convolve_transposed_five(hidden, kernel) if stride == 2 else convolve_padded(hidden, kernel, padding=2)
+            grown = (
+                convolve_transposed_five(hidden, kernel) if stride == 2 else convolve_padded(hidden, kernel, padding=2)
+            )
             hidden = _gated(normalize(name, params[name], with_bias(params[name], grown)))
         return hidden @ params["logits"]["kernel"][:, 0] + params["logits"]["bias"][0]
 

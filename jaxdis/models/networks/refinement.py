@@ -36,11 +36,17 @@ class Refinement:
     def begin(self, key) -> dict:
         """Parameters."""
         widths = (self.inputs, *self.channels)
-        shapes = {f"convolution_{i}": layer_shape(self.kernel, *p) for i, p in enumerate(zip(widths, widths[1:], strict=False))}
+        shapes = {
+            f"convolution_{i}": layer_shape(self.kernel, *p)
+            for i, p in enumerate(zip(widths, widths[1:], strict=False))
+        }
         shapes["dense"] = dense_shape(widths[-1], self.hidden)
         shapes["update"] = dense_shape(self.hidden, 2 * self.num_codes)
         layers_key, lstm_key = jax.random.split(key)
-        return {**draw(layers_key, shapes, "torch"), "lstm": begin_lstm(lstm_key, self.hidden + self.vectors, self.hidden)}
+        return {
+            **draw(layers_key, shapes, "torch"),
+            "lstm": begin_lstm(lstm_key, self.hidden + self.vectors, self.hidden),
+        }
 
     def __call__(
         self, params: dict, images: Float[Array, "n h w c"], vectors: Float[Array, "n v"], memory: Memory

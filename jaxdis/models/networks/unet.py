@@ -5,7 +5,7 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
-from jaxdis.models.networks.convolution import convolve_same, enlarged
+from jaxdis.models.networks.convolution import convolve_padded, enlarged
 from jaxdis.models.networks.initialization import draw, layer_shape
 from jaxdis.models.networks.normalization import instance_norm
 from jaxdis.models.networks.stacks import dense, dense_shape, perceptron_shapes
@@ -47,7 +47,9 @@ class Unet:
         downward = (self.image_shape[2], *self.channels)
         skips = self.channels[::-1]
         upward = (self.channels[-1], *skips[1:], self.channels[0])
-        shapes = {f"down_{i}": layer_shape(3, *pair) for i, pair in enumerate(zip(downward, downward[1:], strict=False))}
+        shapes = {
+            f"down_{i}": layer_shape(3, *pair) for i, pair in enumerate(zip(downward, downward[1:], strict=False))
+        }
         for i, (before, skip, after) in enumerate(zip(upward, skips, upward[1:], strict=False)):
             shapes[f"up_{i}"] = layer_shape(3, before + skip, after)
         shapes |= perceptron_shapes(flat, (self.hidden, self.hidden, flat))
@@ -75,4 +77,4 @@ class Unet:
 
 
 def _block(layer: dict, hidden: Float[Array, "n h w c"]) -> Float[Array, "n h w o"]:
-    return jax.nn.relu(instance_norm("", layer, convolve_same(hidden, layer["kernel"])))
+    return jax.nn.relu(instance_norm("", layer, convolve_padded(hidden, layer["kernel"], padding=1)))

@@ -62,6 +62,8 @@ class SlotMethod(Method):
       num_slots: number of slots.
       num_codes: length of the code of what a slot shows.
       batch_size: images per update.
+      micro_batch: images whose gradients are taken at once, which divides the batch: fewer take less memory, and on CPU
+        less time. None: all of them.
       mixture: whether channels or pixels are mixtures; see
         :func:`~jaxdis.models.methods.slots.mixture.mixture_log_likelihood`.
       regularized: False leaves KL divergences of codes out of the loss, the ablation "(R)" of Dang-Nhu 2022.
@@ -72,6 +74,7 @@ class SlotMethod(Method):
     num_slots: Count = 5
     num_codes: Units = 16
     batch_size: Count = 32
+    micro_batch: Count | None = None
     mixture: Mixture = "channel"
     regularized: bool = True
     precision: Literal["float32", "tensorfloat32"] = "float32"
@@ -84,6 +87,8 @@ class SlotMethod(Method):
         check_fields(self)
         if self.num_slots < 2:
             raise ValueError(f"num_slots: needs at least 2, got {self.num_slots}")
+        if self.batch_size % (self.micro_batch or 1):
+            raise ValueError(f"micro_batch: needs a divisor of batch_size {self.batch_size}, got {self.micro_batch}")
         if self.image_shape is not None:
             _ = self.networks  # which check the shape
 
@@ -122,11 +127,11 @@ class SlotMethod(Method):
         noise = self.noise(noise_key, self.batch_size)
         multiplier = state.geco.multiplier if self.has_goal else jnp.ones(())
 
-        def loss(params):
+        def loss(params, noise, images):
             return self.loss(state.model._replace(params=params), multiplier, noise, hyperparameters, images)
 
         with jax.default_matmul_precision(PRODUCTS[self.precision]):
-            gradients, (losses, statistics) = jax.grad(loss, has_aux=True)(state.model.params)
+            gradients, (losses, statistics) = self._averaged(loss, state.model.params, noise, images)
         gradients = self.clipped(gradients)
 
         def new() -> State:
@@ -135,6 +140,23 @@ class SlotMethod(Method):
             return State(Model(params, statistics), moments, self._moved(state.geco, losses.error, hyperparameters))
 
         return accepted((losses, gradients, statistics), new, state, losses)
+
+    def _averaged(self, loss, params: dict, noise: Any, images: Array):
+        """The gradient of a mean over images, and what the loss returns beside it, by micro-batches."""
+        differentiate = jax.grad(loss, has_aux=True)
+        if self.micro_batch is None:
+            return differentiate(params, noise, images)
+        count = self.batch_size // self.micro_batch
+        noise = jax.tree.map(lambda leaf: _split(leaf, leaf.ndim - 2, count), noise)
+
+        def one_more(total, part):
+            return jax.tree.map(jnp.add, total, differentiate(params, *part)), None
+
+        parts = noise, _split(images, 0, count)
+        shapes = jax.eval_shape(differentiate, params, *jax.tree.map(lambda leaf: leaf[0], parts))
+        zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+        total, _ = jax.lax.scan(one_more, zero, parts)
+        return jax.tree.map(lambda leaf: leaf / jnp.float32(count), total)
 
     def clipped(self, gradients: dict) -> dict:
         """What is descended on."""
@@ -169,6 +191,12 @@ class SlotMethod(Method):
     def decode(self, params: Model, codes: Float[Array, "n s d"]) -> Float[Array, "n h w c"]:
         """Expected images, in [0, 1]."""
         return self.decode_parts(params, codes).reconstruction
+
+
+def _split(array: Array, axis: int, count: int) -> Array:
+    """An axis as ``count`` parts, which become the first axis."""
+    shape = (*array.shape[:axis], count, -1, *array.shape[axis + 1 :])
+    return jnp.moveaxis(array.reshape(shape), axis, 0)
 
 
 def over_slots(function, *arrays: Array):

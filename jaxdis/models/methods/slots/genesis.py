@@ -74,8 +74,8 @@ class Genesis(SlotMethod):
     """GENESIS (Engelcke et al. 2020), with the weight of its KL divergences by GECO.
 
     A convolutional network reads features ``h`` off the image, and a recurrent one codes of masks:
-    ``q(u_1 | h)``, and ``q(u_k | h, u_{k−1}, …)``. Each is decoded to a logit map, and the masks ``m_k`` follow by stick
-    breaking, where the last mask is all that is left and its logits are not used. An autoencoder encodes every
+    ``q(u_1 | h)``, and ``q(u_k | h, u_{k−1}, …)``. Each is decoded to a map of logits, and the masks ``m_k`` follow by
+    stick breaking, where the last mask is all that is left and its logits are not used. An autoencoder encodes every
     ``(log m_k, x)`` as ``q(z_k)`` and decodes a draw of it to a picture. With priors ``p(u_1) = N(0, I)``,
     ``p(u_k | u_{k−1}, …)`` by another recurrent network and ``p(z_k | u_k)`` by a perceptron, and per image,
 
@@ -87,8 +87,8 @@ class Genesis(SlotMethod):
 
     Attributes:
       num_mask_codes: length of ``u_k``.
-      mask_encoder, mask_strides: channels and strides of the gated convolutions of the image. The defaults are for 64 × 64
-        pixels; for 128 × 128, the released code has strides (2, 2, 2, 1, 1).
+      mask_encoder, mask_strides: channels and strides of the gated convolutions of the image. The defaults are for
+        64 × 64 pixels; for 128 × 128, the released code has strides (2, 2, 2, 1, 1).
       mask_decoder: channels of the coarsest map and of every map after it, whose strides are ``mask_strides`` reversed.
       features: length of h.
       units, prior_units: of the recurrent networks of posteriors and of priors; the latter also of the perceptron.
@@ -119,6 +119,8 @@ class Genesis(SlotMethod):
 
     def __post_init__(self):
         super().__post_init__()
+        if self.micro_batch not in (None, self.batch_size):
+            raise ValueError("micro_batch: needs None, since the batch is normalized as a whole")
         lengths = len(self.mask_encoder), len(self.mask_strides), len(self.mask_decoder) - 1
         if len(set(lengths)) > 1 or not set(self.mask_strides) <= {1, 2}:
             raise ValueError(
@@ -159,7 +161,9 @@ class Genesis(SlotMethod):
         lengths = ((mask_key, self.num_mask_codes), (key, self.num_codes))
         return tuple(jax.random.normal(key, (self.num_slots, n, length)) for key, length in lengths)
 
-    def loss(self, model: Model, multiplier, noise, hyperparameters: Settings, images) -> tuple[Array, tuple[Losses, dict]]:
+    def loss(
+        self, model: Model, multiplier, noise, hyperparameters: Settings, images
+    ) -> tuple[Array, tuple[Losses, dict]]:
         h, (mask_noise, noise) = hyperparameters, noise
         norms = self._norms(model, training=True)
         of_masks = self._mask_codes(model.params, norms, images, mask_noise)
@@ -207,12 +211,12 @@ class Genesis(SlotMethod):
         return Draw(*(jnp.concatenate([one[None], more]) for one, more in zip(first, others, strict=True)))
 
     def _log_masks(self, params: dict, norms: dict, codes: Float[Array, "s n d"]) -> Float[Array, "s n h w"]:
-        decode = lambda codes: self.networks["mask_decoder"](params["mask_decoder"], codes, norms["mask_decoder"])  # noqa: E731
-        return stick_breaking(over_slots(decode, codes)[:-1])
+        network, norm = self.networks["mask_decoder"], norms["mask_decoder"]
+        return stick_breaking(over_slots(lambda codes: network(params["mask_decoder"], codes, norm), codes)[:-1])
 
     def _picture_codes(self, params: dict, images, log_masks, noise) -> Draw:
-        encode = lambda inputs: self.networks["encoder"](params["encoder"], inputs)  # noqa: E731
-        return Draw.of(over_slots(encode, masked(images, log_masks)), noise)
+        network, inputs = self.networks["encoder"], masked(images, log_masks)
+        return Draw.of(over_slots(lambda inputs: network(params["encoder"], inputs), inputs), noise)
 
     def _pictures(self, params: dict, codes: Float[Array, "s n d"]) -> Float[Array, "s n h w c"]:
         return jax.nn.sigmoid(over_slots(lambda codes: self.networks["decoder"](params["decoder"], codes), codes))

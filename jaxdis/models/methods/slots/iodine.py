@@ -69,8 +69,8 @@ class Iodine(SlotMethod):
     likelihood without the slot, and coordinates; and μ, v, ``∂E/∂μ``, ``∂E/∂v``. Gradients and the two likelihoods are
     standardized over each slot's entries (over d − 1 for the last two gradients, as released).
 
-    - Slots are told apart by noise alone. In representations it is the same for all images: normal numbers of a fixed key.
-      The code of a slot is its last mean, and masks and pictures are those of the means.
+    - Slots are told apart by noise alone. In representations it is the same for all images: normal numbers of a fixed
+      key. The code of a slot is its last mean, and masks and pictures are those of the means.
     - Noise of permuted slots gives permuted slots.
     - Refinement depends on the deviation of pixels, which is kept beside the parameters, from the first update on.
 
@@ -86,7 +86,7 @@ class Iodine(SlotMethod):
         in the released code.
       optimizer: Adam at 3e-4. Greff et al. 2019 have a batch of 128, the released code 32.
 
-    Reference: Greff et al. 2019, appendices A and B; Dang-Nhu 2022, appendix C.2, and the third-party code that it names.
+    Reference: Greff et al. 2019, appendices A and B; Dang-Nhu 2022, appendix C.2, and the code that it names.
     """
 
     refinements: Count = 5
@@ -129,7 +129,9 @@ class Iodine(SlotMethod):
     def noise(self, key, n: int) -> Float[Array, "t s n d"]:
         return jax.random.normal(key, (self.refinements + 1, self.num_slots, n, self.num_codes))
 
-    def loss(self, model: Model, multiplier, noise, hyperparameters: Settings, images) -> tuple[Array, tuple[Losses, dict]]:
+    def loss(
+        self, model: Model, multiplier, noise, hyperparameters: Settings, images
+    ) -> tuple[Array, tuple[Losses, dict]]:
         errors, kls, _ = self.refine(model, noise, hyperparameters.deviation, images)
         t = self.refinements
         weights = jnp.arange(1, t + 2) / (t + 1) if self.ramp == "released" else jnp.arange(t + 1) / t

@@ -16,7 +16,9 @@ def log_normal(values: Array, mean: Array, deviation: Array) -> Array:
     return -0.5 * jnp.square((values - mean) / deviation) - jnp.log(deviation) - 0.5 * math.log(2 * math.pi)
 
 
-def mixture_log_likelihood(log_likelihoods: Float[Array, "s n h w c"], log_masks: Float[Array, "s n h w"], mixture: str):
+def mixture_log_likelihood(
+    log_likelihoods: Float[Array, "s n h w c"], log_masks: Float[Array, "s n h w"], mixture: str
+):
     """``log Σ_k m_k N_k`` of every term of the sum over an image.
 
     Args:
@@ -64,7 +66,7 @@ def mask_divergence(log_masks: Float[Array, "s n h w"], log_priors: Float[Array,
 
 
 def softplus_deviation(values: Array) -> Array:
-    """``softplus(v + ½) + 1e-8``: standard deviations of posteriors, as in the released code of Engelcke et al. 2020."""
+    """``softplus(v + ½) + 1e-8``: standard deviations of posteriors; the released code of Engelcke et al. 2020."""
     return jax.nn.softplus(values + 0.5) + 1e-8
 
 

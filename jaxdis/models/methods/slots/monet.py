@@ -51,10 +51,10 @@ class Losses(NamedTuple):
 class Monet(SlotMethod):
     """MONet (Burgess et al. 2019), with the weight of its KL divergence by GECO as in Dang-Nhu 2022.
 
-    With the scope ``s_1 = 1``, an attention network ``a`` cuts masks ``m_k = s_k σ(a(x, log s_k))`` off the scope, which
-    leaves ``s_{k+1} = s_k σ(−a)``, the last mask being all that is left. A variational autoencoder encodes every
-    ``(log m_k, x)`` as ``q_k = N(z; …)``, and decodes a draw of it to a picture and to the logit of a mask; the softmax of
-    these logits over slots is ``p``. Then, per image,
+    With the scope ``s_1 = 1``, an attention network ``a`` cuts masks ``m_k = s_k σ(a(x, log s_k))`` off the scope,
+    which leaves ``s_{k+1} = s_k σ(−a)``, the last mask being all that is left. A variational autoencoder encodes every
+    ``(log m_k, x)`` as ``q_k = N(z; …)``, and decodes a draw of it to a picture and to the logit of a mask; the softmax
+    of these logits over slots is ``p``. Then, per image,
 
     - ``error = −Σ log Σ_k m_k N(x; picture_k, σ_k²)``, with a deviation of its own for the first slot;
     - ``kl = Σ_k KL(q_k ‖ N(0, I))``, ``mask_kl = Σ_pixels KL(m ‖ p)``;
@@ -70,8 +70,9 @@ class Monet(SlotMethod):
       encoder, encoder_hidden: channels of the encoder's convolutions, and width of its dense layer.
       decoder: channels of the broadcast decoder's hidden convolutions.
       kl: ``"sampled"``: from the one draw of the code, as in the released code; ``"exact"``: its expectation.
-      optimizer: the default is RMSProp, as Burgess et al. 2019 state (with a batch of 64); the released code of Engelcke
-        et al. 2020, with which Dang-Nhu 2022 trained, has ``Adam()``. The batch of 32 follows from the number of updates.
+      optimizer: the default is RMSProp, as Burgess et al. 2019 state (with a batch of 64); the released code of
+        Engelcke et al. 2020, with which Dang-Nhu 2022 trained, has ``Adam()``. The batch of 32 follows from their
+        number of updates.
 
     Reference: Burgess et al. 2019; Dang-Nhu 2022, appendix C.2, in whose own loss γ is not weighed by GECO; networks as
     in the released code of Engelcke et al. 2020.
@@ -113,7 +114,9 @@ class Monet(SlotMethod):
     def noise(self, key, n: int) -> Float[Array, "s n d"]:
         return jax.random.normal(key, (self.num_slots, n, self.num_codes))
 
-    def loss(self, model: Model, multiplier, noise, hyperparameters: Settings, images) -> tuple[Array, tuple[Losses, dict]]:
+    def loss(
+        self, model: Model, multiplier, noise, hyperparameters: Settings, images
+    ) -> tuple[Array, tuple[Losses, dict]]:
         h = hyperparameters
         log_masks = self.attend(model, images)
         mean, deviation = self._posterior(model, images, log_masks)
@@ -153,8 +156,9 @@ class Monet(SlotMethod):
 
     def _posterior(self, model: Model, images, log_masks) -> tuple[Array, Array]:
         """Means and standard deviations of codes, ``[s, n, d]``."""
-        encode = lambda inputs: self.networks["encoder"](model.params["encoder"], inputs)  # noqa: E731
-        mean, raw = jnp.split(over_slots(encode, masked(images, log_masks)), 2, axis=-1)
+        network, inputs = self.networks["encoder"], masked(images, log_masks)
+        outputs = over_slots(lambda inputs: network(model.params["encoder"], inputs), inputs)
+        mean, raw = jnp.split(outputs, 2, axis=-1)
         return mean, softplus_deviation(raw)
 
     def _decoded(self, model: Model, codes) -> tuple[Array, Array]:

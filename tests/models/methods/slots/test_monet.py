@@ -17,7 +17,7 @@ SMALL = models.Monet(
     num_codes=2,
     batch_size=3,
     attention=(2, 3),
-    attention_hidden=3,
+    attention_hidden=6,
     encoder=(3,),
     encoder_hidden=4,
     decoder=(3, 2),
@@ -142,6 +142,20 @@ def test_an_update_descends_and_moves_the_multiplier(regularized):
     np.testing.assert_allclose(new.geco.multiplier, np.exp(10 * 1e-5 * 64**2 / 24 * slack), rtol=1e-4)
 
 
+def test_micro_batches_have_the_update_of_the_batch():
+    state, key, update = begun(SMALL), jax.random.key(9), jnp.int32(0)
+    small = dataclasses.replace(SMALL, micro_batch=1)
+    [(whole, losses), (parts, others)] = [
+        jax.jit(method.update)(state, update, key, SETTINGS, out.source()) for method in (SMALL, small)
+    ]
+    np.testing.assert_allclose(others, losses, rtol=1e-5)
+    before, one, other = (flat(state.model.params) for state in (state, whole, parts))
+    for name in before:
+        assert np.abs(one[name] - before[name]).max() > 5e-3, name
+        if name != "decoder/last/bias":  # the bias of all logits has the sign of rounding
+            np.testing.assert_allclose(other[name], one[name], atol=2e-4, err_msg=name)
+
+
 @pytest.mark.parametrize("decoder_masks", [False, True])
 def test_slots_are_means_and_masks_sum_to_one(decoder_masks):
     method = dataclasses.replace(SMALL, decoder_masks=decoder_masks)
@@ -154,7 +168,9 @@ def test_slots_are_means_and_masks_sum_to_one(decoder_masks):
     np.testing.assert_allclose(slots.masks.sum(1), 1, rtol=1e-5)
     parts = method.parts(model, jnp.float32(images))
     np.testing.assert_allclose(parts.pictures, np.stack(shown, 1), rtol=1e-4)
-    np.testing.assert_allclose(parts.reconstruction, np.einsum("nshw,nshwc->nhwc", masks, np.stack(shown, 1)), rtol=1e-4)
+    np.testing.assert_allclose(
+        parts.reconstruction, np.einsum("nshw,nshwc->nhwc", masks, np.stack(shown, 1)), rtol=1e-4
+    )
     # Codes alone are decoded with the decoder's masks, slot by slot in any order.
     decoded = method.decode_parts(model, slots.codes)
     np.testing.assert_allclose(decoded.masks, np.exp(log_priors).transpose(1, 0, 2, 3), rtol=1e-4, atol=1e-6)
@@ -171,7 +187,13 @@ def test_it_has_the_published_size():
 
 
 def test_unsuitable_fields_are_refused():
-    with pytest.raises(ValueError, match=r"^attention: needs for 5 blocks images with sides divisible by 16, got images"):
+    with pytest.raises(
+        ValueError, match=r"^attention: needs for 5 blocks images with sides divisible by 16, got images"
+    ):
         models.Monet().resolved((24, 32, 3))
+    with pytest.raises(ValueError, match="^micro_batch: needs a divisor of batch_size 32, got 5"):
+        models.Monet(micro_batch=5)
+    with pytest.raises(ValueError, match="^micro_batch: needs None"):
+        models.Genesis(micro_batch=4)
     with pytest.raises(ValueError, match="^num_slots: needs at least 2, got 1"):
         models.Monet(num_slots=1)
