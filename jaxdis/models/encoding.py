@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +12,7 @@ from jaxdis import executor
 from jaxdis.arrays import as_numpy
 from jaxdis.executor import Layout
 from jaxdis.models.images import Images, checked_images, noise_key, unit_images
-from jaxdis.models.methods.method import Method, Posterior, Slots
+from jaxdis.models.methods.method import Method
 from jaxdis.options import Count, checked_devices, checked_value, shown
 
 # Images at a time: one program then serves any number of images.
@@ -29,8 +30,8 @@ def encode(
     devices: Sequence[jax.Device] | None = None,
     summary: Callable | None = None,
     what: str = "represent",
-) -> Posterior | Slots:
-    """The representation of images under every member.
+) -> Any:
+    """The representation of images under every member: what the method, or the summary, returns.
 
     Args:
       method: that of the zoo, resolved.

@@ -10,8 +10,7 @@ from tests.models.methods.test_methods import SMALLEST
 
 def zoo_of(method, images):
     config = models.Config("squares", method=method, steps=1)
-    [name] = method.variants
-    return models.train(config, *models.members({name: {}}, 2, method), data=images)
+    return models.train(config, *models.members({method.trained[0]: {}}, 2, method), data=images)
 
 
 def test_parts_of_a_zoo_are_those_of_its_members(images):

@@ -81,7 +81,8 @@ class Iodine(SlotMethod):
       refiner, units: channels of the convolutions of Δ, and width of its dense layer and of its memory.
       reads_cell: read updates from the memory's cell state rather than from its output. The released code does so: it
         takes what the recurrent layer returns, output and cell, for cell and output.
-      ramp: weights ``w_i``: ``"released"``: ``(i + 1) / (T + 1)``; ``"printed"``: ``i / T``.
+      ramp: weights ``w_i``: ``"released"``: ``(i + 1) / (T + 1)``; ``"printed"``: ``i / T``, with which
+        λ_0 stays as it begins.
       clip: largest norm of the gradient of all parameters, which is scaled down to it (5 in Greff et al. 2019); None as
         in the released code.
       optimizer: Adam at 3e-4. Greff et al. 2019 have a batch of 128, the released code 32.

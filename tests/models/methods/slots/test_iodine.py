@@ -162,7 +162,9 @@ def test_loss_and_gradients(name):
     np.testing.assert_allclose(losses.loss, wanted, rtol=2e-5)
     error, kl = parts_of(method, params, *last, normal[-1], images)
     np.testing.assert_allclose((losses.error, losses.kl), (error.mean(), kl.mean()), rtol=1e-4)
-    out.assert_gradients(gradients, lambda p: loss(method, p, fixed, normal, images)[0], model.params)
+    # The start has a part in the first evidence alone, whose weight may be 0.
+    without = () if method.ramp == "released" else ("start",)
+    out.assert_gradients(gradients, lambda p: loss(method, p, fixed, normal, images)[0], model.params, without=without)
 
 
 def test_updates_are_read_from_the_cell_state():

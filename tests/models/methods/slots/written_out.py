@@ -106,7 +106,8 @@ def error(images, shown, log_masks, deviations, mixture):
 def assert_gradients(gradients, loss, params, seed=0, rtol=1e-4, without=()):
     """Each leaf's derivatives in two directions, its own and a random one, against central differences of ``loss``.
 
-    No gradient but of the leaves that are named ``without`` may vanish. Sums in float32 and differences leave errors well below the tolerance, which is relative to the leaf's gradient.
+    No gradient but of the leaves that are named ``without`` may vanish. Sums in float32 and differences leave errors
+    well below the tolerance, which is relative to the leaf's gradient.
     """
     rng, leaves, got = np.random.default_rng(seed), flat(params), flat(gradients)
     assert set(leaves) == set(got)
