@@ -1,6 +1,7 @@
 """What slots show, for all members of a zoo."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -21,8 +22,8 @@ def test_parts_of_a_zoo_are_those_of_its_members(images):
     np.testing.assert_allclose(parts.masks, slots.masks, rtol=1e-5)
     whole = np.einsum("mnshw,mnshwc->mnhwc", parts.masks, parts.pictures)
     np.testing.assert_allclose(parts.reconstruction, whole, rtol=1e-5)
-    one = jax.tree.map(lambda leaf: leaf[1], zoo.params)
-    alone = zoo.config.method.parts(one, images[:5])
+    one = jax.tree.map(lambda leaf: jnp.asarray(leaf[1]), zoo.params)
+    alone = zoo.config.method.parts(one, jnp.asarray(images[:5]))
     np.testing.assert_allclose(parts.pictures[1], alone.pictures, rtol=1e-5)
     assert zoo.reconstruct(images[:5]).shape == (2, 5, 8, 8, 1)
 

@@ -186,6 +186,16 @@ def test_it_has_the_published_size():
         assert sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(params)) == count
 
 
+def test_goals_may_be_negative_and_nothing_else():
+    found = models.members({"monet": {"goal": [-1.0, -2.0]}}, 1, models.Monet())
+    assert found.hyperparameters.goal.tolist() == [-1, -2]
+    assert [label["goal"] for label in found.labels] == [-1, -2]
+    with pytest.raises(ValueError, match="^monet, gamma: needs a finite number of at least 0 or a sequence of them"):
+        models.members({"monet": {"gamma": -1.0}}, 1, models.Monet())
+    with pytest.raises(ValueError, match="^monet, goal: needs a finite number or a sequence of them"):
+        models.members({"monet": {"goal": np.nan}}, 1, models.Monet())
+
+
 def test_unsuitable_fields_are_refused():
     with pytest.raises(
         ValueError, match=r"^attention: needs for 5 blocks images with sides divisible by 16, got images"
