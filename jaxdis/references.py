@@ -102,6 +102,13 @@ REFERENCES: dict[str, Reference] = {
         2018,
         "arXiv:1804.03599",
     ),
+    "burgess2019": _of(
+        "Burgess, C. P.; Matthey, L.; Watters, N.; Kabra, R.; Higgins, I.; Botvinick, M.; Lerchner, A.",
+        "MONet: Unsupervised Scene Decomposition and Representation",
+        "arXiv",
+        2019,
+        "arXiv:1901.11390",
+    ),
     "burgesskim2018": _of(
         "Burgess, C.; Kim, H.", "3D Shapes Dataset", "DeepMind", 2018, "github.com/google-deepmind/3d-shapes"
     ),
@@ -260,6 +267,13 @@ REFERENCES: dict[str, Reference] = {
         "International Conference on Learning Representations",
         2017,
         "openreview.net/forum?id=Sy2fzU9gl",
+    ),
+    "hochreiter1997": _of(
+        "Hochreiter, S.; Schmidhuber, J.",
+        "Long Short-Term Memory",
+        "Neural Computation 9",
+        1997,
+        "10.1162/neco.1997.9.8.1735",
     ),
     "hsu2023": _of(
         "Hsu, K.; Dorrell, W.; Whittington, J. C. R.; Wu, J.; Finn, C.",
@@ -425,6 +439,7 @@ REFERENCES: dict[str, Reference] = {
         2015,
         "proceedings.neurips.cc/paper/2015/hash/e07413354875be01a996dc560274708e-Abstract.html",
     ),
+    "rezende2018": _of("Rezende, D. J.; Viola, F.", "Taming VAEs", "arXiv", 2018, "arXiv:1810.00597"),
     "ridgeway2018": _of(
         "Ridgeway, K.; Mozer, M. C.",
         "Learning Deep Disentangled Embeddings with the F-Statistic Loss",
@@ -467,12 +482,26 @@ REFERENCES: dict[str, Reference] = {
         2021,
         "arXiv:2006.07886",
     ),
+    "ulyanov2016": _of(
+        "Ulyanov, D.; Vedaldi, A.; Lempitsky, V.",
+        "Instance Normalization: The Missing Ingredient for Fast Stylization",
+        "arXiv",
+        2016,
+        "arXiv:1607.08022",
+    ),
     "valenti2022": _of(
         "Valenti, A.; Bacciu, D.",
         "Leveraging Relational Information for Learning Weakly Disentangled Representations",
         "International Joint Conference on Neural Networks",
         2022,
         "arXiv:2205.10056",
+    ),
+    "watters2019": _of(
+        "Watters, N.; Matthey, L.; Burgess, C. P.; Lerchner, A.",
+        "Spatial Broadcast Decoder: A Simple Architecture for Learning Disentangled Representations in VAEs",
+        "arXiv",
+        2019,
+        "arXiv:1901.07017",
     ),
     "yang1997": _of(
         "Yang, H. H.; Amari, S.",

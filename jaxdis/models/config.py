@@ -5,7 +5,7 @@ from typing import Any
 
 from jaxdis.data.source import DataSource
 from jaxdis.models.methods.method import Method
-from jaxdis.models.methods.optimizer import Adam
+from jaxdis.models.methods.optimizer import Adam, RmsProp
 from jaxdis.models.methods.plateau import Plateau
 from jaxdis.models.methods.table import METHODS
 from jaxdis.models.methods.vae import DiscriminatorTraining, Vae
@@ -74,4 +74,4 @@ def restored(description) -> Any:
         raise ValueError(f"config: {error}") from None
 
 
-_TYPES = (Config, DataSource, Adam, DiscriminatorTraining, Discriminator, Mlp, Convolutional, Stacks, Plateau)
+_TYPES = (Config, DataSource, Adam, RmsProp, DiscriminatorTraining, Discriminator, Mlp, Convolutional, Stacks, Plateau)

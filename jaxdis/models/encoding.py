@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +12,7 @@ from jaxdis import executor
 from jaxdis.arrays import as_numpy
 from jaxdis.executor import Layout
 from jaxdis.models.images import Images, checked_images, noise_key, unit_images
-from jaxdis.models.methods.method import Method, Posterior, Slots
+from jaxdis.models.methods.method import Method
 from jaxdis.options import Count, checked_devices, checked_value, shown
 
 # Images at a time: one program then serves any number of images.
@@ -28,8 +29,9 @@ def encode(
     batch_size: int | None = None,
     devices: Sequence[jax.Device] | None = None,
     summary: Callable | None = None,
-) -> Posterior | Slots:
-    """The representation of images under every member.
+    what: str = "represent",
+) -> Any:
+    """The representation of images under every member: what the method, or the summary, returns.
 
     Args:
       method: that of the zoo, resolved.
@@ -43,6 +45,7 @@ def encode(
       devices: devices over which members are spread; None: all accelerators, or one CPU device, which uses all cores.
       summary: pure function of the representation of images under one member, applied inside the program, so that
         masks of many images need not be held; defined at module level, since it is compiled in.
+      what: name of the method's function of parameters and images that is applied.
 
     Raises:
       ValueError: for arrays that are not images or do not have the method's image shape.
@@ -53,7 +56,7 @@ def encode(
     placed = layout.place(params)
     key = noise_key(jax.random.key(0) if key is None else key)
     renderer, key = layout.share((None if render is None else Images.of(render), key))
-    program = functools.partial(_encode, method, summary, layout, placed, renderer, key)
+    program = functools.partial(_encode, method, what, summary, layout, placed, renderer, key)
     return _in_chunks(program, rows, batch_size, _num_members(params), layout)
 
 
@@ -102,9 +105,17 @@ def code_shape(method: Method, params) -> tuple[int, ...]:
     return jax.eval_shape(method.represent, one, image)[0].shape[1:]
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
 def _encode(
-    method: Method, summary: Callable | None, layout: Layout, params, renderer: Images | None, key, rows, start
+    method: Method,
+    what: str,
+    summary: Callable | None,
+    layout: Layout,
+    params,
+    renderer: Images | None,
+    key,
+    rows,
+    start,
 ):
     """Representations of images, or of what a renderer draws from factors; ``start`` is the place of the first row."""
 
@@ -119,7 +130,7 @@ def _encode(
         images = layout.spread(drawn, (rows, places), (renderer, key))
 
     def represented(params, images):
-        representation = method.represent(params, images)
+        representation = getattr(method, what)(params, images)
         return representation if summary is None else summary(representation)
 
     return layout.map(represented, params, images)

@@ -120,13 +120,18 @@ def _seeds(seeds) -> tuple[int, ...]:
     return checked_value("seeds", tuple[Seed, ...], list(seeds) if isinstance(seeds, range) else seeds)
 
 
-def _setting_values(name: str, values) -> tuple[float, ...]:
-    """The values of one setting: a finite number of at least 0, or several."""
+def _setting_values(name: str, values, signed: bool) -> tuple[float, ...]:
+    """The values of one setting: a finite number, of at least 0 unless it is ``signed``, or several."""
     values = as_numpy(values, name)
-    if values.dtype.kind not in "fiu" or values.ndim > 1 or not np.isfinite(values).all() or (values < 0).any():
-        raise ValueError(
-            f"{name}: needs a finite number of at least 0 or a sequence of them, got {shown(values.tolist())}"
-        )
+    if (
+        values.dtype.kind not in "fiu"
+        or values.ndim > 1
+        or not np.isfinite(values).all()
+        or (values < 0).any()
+        and not signed
+    ):
+        needed = "a finite number" if signed else "a finite number of at least 0"
+        raise ValueError(f"{name}: needs {needed} or a sequence of them, got {shown(values.tolist())}")
     return tuple(map(float, np.atleast_1d(values)))
 
 
@@ -139,7 +144,8 @@ def _combinations(variants: Mapping[str, Variant], name: str, settings: Mapping)
     unknown = [setting for setting in settings if setting not in allowed]
     if unknown:
         raise ValueError(f"{name}: needs settings among {', '.join(allowed) or 'none'}, got {', '.join(unknown)}")
-    values = [_setting_values(f"{name}, {setting}", value) for setting, value in settings.items()]
+    signed = variants[name].signed
+    values = [_setting_values(f"{name}, {setting}", value, setting in signed) for setting, value in settings.items()]
     return [dict(zip(settings, chosen, strict=True)) for chosen in itertools.product(*values)]
 
 

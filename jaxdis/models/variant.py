@@ -31,8 +31,10 @@ class Variant:
         numbers.
       swept: the argument of ``settings`` that studies sweep; None if there is none.
       about: description for readers, which is not part of what is computed.
+      signed: the arguments of ``settings`` that may be negative.
     """
 
     settings: Callable[..., Any]
     swept: str | None = None
     about: About | None = dataclasses.field(default=None, compare=False, kw_only=True)
+    signed: tuple[str, ...] = dataclasses.field(default=(), kw_only=True)

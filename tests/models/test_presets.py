@@ -67,6 +67,32 @@ def test_julka2024_updates_the_discriminator_afterwards():
     assert factor.config.method.discriminator.order == "sequential"
 
 
+def test_dangnhu2022_has_the_settings_of_its_appendix():
+    att, dec, genesis, iodine = presets.dangnhu2022(seeds=3)
+    assert [run.config.method.decoder_masks for run in (att, dec)] == [False, True]
+    assert [run.config.method.num_slots for run in (att, dec, genesis, iodine)] == [5] * 4
+    assert {run.config.steps for run in (att, dec, genesis, iodine)} == {300_000}
+    h = att.members.hyperparameters
+    found = [float(column[0]) for column in (h.goal, h.least, h.gamma, h.background_deviation, h.deviation)]
+    np.testing.assert_allclose(found, [-1.78, 1, 0.5, 0.06, 0.1], rtol=1e-6)
+    assert iodine.members.hyperparameters.deviation[0] == np.float32(0.14)
+    assert len(att.members.labels) == 3
+    assert att.config.method.optimizer == models.Adam()
+    assert presets.dangnhu2022(as_released=False)[0].config.method.optimizer == models.RmsProp()
+    assert not any(run.config.method.regularized for run in presets.dangnhu2022(regularized=False))
+
+
+def test_dangnhu2022_can_meet_its_goals():
+    """No error is below that of pictures that are the image, under the narrowest slot."""
+    for data in ("multi_dsprites", "clevr6"):
+        for run in presets.dangnhu2022(data, seeds=1):
+            method, h = run.config.method, run.members.hyperparameters
+            method.resolved((128, 128, 3) if data == "clevr6" else (64, 64, 3))
+            if hasattr(h, "goal"):
+                narrowest = min(float(h.deviation[0]), float(getattr(h, "background_deviation", h.deviation)[0]))
+                assert np.log(narrowest * np.sqrt(2 * np.pi)) < h.goal[0]
+
+
 @pytest.mark.parametrize("make", [presets.locatello2020, presets.mahon2024, presets.julka2024])
 def test_every_preset_trains(make, images):
     large = np.kron(images, np.ones((1, 2, 2, 1)))

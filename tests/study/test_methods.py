@@ -102,7 +102,8 @@ def test_components_from_the_shell(tmp_path, capsys):
     [
         (
             ["--model", "gan"],
-            "model: needs one of vae, pca, parted_vae, weak_de, labelled_partition, resnet_vae, infogan, got 'gan'",
+            "model: needs one of vae, pca, parted_vae, weak_de, labelled_partition, resnet_vae, infogan, "
+            "monet, genesis, iodine, got 'gan'",
         ),
         (["--model", "pca", "--beta", "4"], "beta: needs the model vae, got pca"),
         (["--model", "pca", "--model-option", "codes=3"], "Pca: needs options among num_codes, passes"),

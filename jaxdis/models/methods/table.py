@@ -6,6 +6,9 @@ from jaxdis.models.methods.method import Method
 from jaxdis.models.methods.parted_vae import PartedVae
 from jaxdis.models.methods.pca import Pca
 from jaxdis.models.methods.resnet_vae import ResnetVae
+from jaxdis.models.methods.slots.genesis import Genesis
+from jaxdis.models.methods.slots.iodine import Iodine
+from jaxdis.models.methods.slots.monet import Monet
 from jaxdis.models.methods.vae import Vae
 from jaxdis.models.methods.weak_de import WeakDe
 
@@ -17,4 +20,7 @@ METHODS: dict[str, type[Method]] = {
     "labelled_partition": LabelledPartition,
     "resnet_vae": ResnetVae,
     "infogan": InfoGan,
+    "monet": Monet,
+    "genesis": Genesis,
+    "iodine": Iodine,
 }

@@ -1,4 +1,4 @@
-"""Convolutions of stride 1 and 2, and transposes of the latter, as patches and one matrix product.
+"""Convolutions, and transposes of those of stride 2, as patches and one matrix product.
 
 XLA's CPU backend runs the gradient of an ordinary convolution at a few GFLOP/s, and on an accelerator a convolution
 vmapped over its *weights* (a zoo) becomes a grouped convolution, which is as slow. Written as a product of patches with
@@ -26,6 +26,24 @@ def convolve_same(images: Float[Array, "n h w c"], kernel: Float[Array, "s s c o
         padded = jnp.pad(images, ((0, 0), (1, 1), (1, 1), (0, 0)))
         images = jnp.concatenate([padded[:, i : i + h, j : j + w] for i in range(3) for j in range(3)], axis=-1)
     return _product(images, kernel.reshape(-1, kernel.shape[-1]).T)
+
+
+def convolve_padded(
+    images: Float[Array, "n h w c"], kernel: Float[Array, "s s c o"], *, stride: int = 1, padding: int = 0
+) -> Float[Array, "n y x o"]:
+    """Cross-correlation of any stride and kernel size, with as many zeros on each side, as in PyTorch.
+
+    Returns:
+      ``[n, ⌊(h + 2·padding − size) / stride⌋ + 1, …, o]``; equals ``flax.linen.Conv(o, (size, size), stride, padding)``
+      without bias.
+    """
+    size, inputs, outputs = kernel.shape[0], *kernel.shape[2:]
+    images = jnp.pad(images, ((0, 0), (padding, padding), (padding, padding), (0, 0)))
+    rows, columns = ((side - size) // stride * stride + 1 for side in images.shape[1:3])
+    # First rows, then columns: 2 · size slices in place of size², which take less time to compile.
+    images = jnp.concatenate([images[:, i : i + rows : stride] for i in range(size)], axis=-1)
+    patches = jnp.concatenate([images[:, :, j : j + columns : stride] for j in range(size)], axis=-1)
+    return _product(patches, kernel.transpose(3, 1, 0, 2).reshape(outputs, size * size * inputs))
 
 
 def convolve(images: Float[Array, "n h w c"], kernel: Float[Array, "s s c o"]) -> Float[Array, "n y x o"]:
@@ -71,6 +89,34 @@ def convolve_transposed(images: Float[Array, "n h w c"], kernel: Float[Array, "s
     blocks = _product(windows, flat).reshape(n, h + 1, w + 1, 2, 2, o)
     grid = blocks.transpose(0, 1, 3, 2, 4, 5).reshape(n, 2 * h + 2, 2 * w + 2, o)
     return grid[:, 1:-1, 1:-1]
+
+
+def convolve_transposed_five(
+    images: Float[Array, "n h w c"], kernel: Float[Array, "s s c o"]
+) -> Float[Array, "n y x o"]:
+    """Transposed convolution of stride 2 and kernel size 5: ``y[p] = Σ_{2i + k = p + 2} x[i] w[k]`` in each direction.
+
+    Output rows ``2r`` and ``2r + 1`` depend on input rows ``r−1``, ``r`` and ``r+1`` alone: the result is a product of
+    3 × 3 windows with a kernel ``[9·c, 4·o]``, in which 11 of 36 blocks are 0, then depth-to-space.
+
+    Returns:
+      ``[n, 2h, 2w, o]``; equals ``torch.nn.ConvTranspose2d(c, o, 5, 2, padding=2, output_padding=1)`` without bias.
+    """
+    if kernel.shape[0] != 5:
+        raise ValueError(f"kernel: needs size 5, got {kernel.shape[0]}")
+    n, h, w, c = images.shape
+    o = kernel.shape[-1]
+    # Row 2r + a reads input row r + 1 − u through kernel row 2u + a.
+    parts = jnp.pad(kernel, ((0, 1), (0, 1), (0, 0), (0, 0))).reshape(3, 2, 3, 2, c, o)[::-1, :, ::-1]
+    phases = convolve_padded(images, parts.transpose(0, 2, 4, 1, 3, 5).reshape(3, 3, c, 4 * o), padding=1)
+    return phases.reshape(n, h, w, 2, 2, o).transpose(0, 1, 3, 2, 4, 5).reshape(n, 2 * h, 2 * w, o)
+
+
+def enlarged(images: Float[Array, "n h w c"]) -> Float[Array, "n y x c"]:
+    """Each pixel as 2 × 2 pixels."""
+    n, h, w, c = images.shape
+    twice = jnp.broadcast_to(images[:, :, None, :, None], (n, h, 2, w, 2, c))
+    return twice.reshape(n, 2 * h, 2 * w, c)
 
 
 def space_to_depth(images: Float[Array, "n h w c"]) -> Float[Array, "n y x e"]:

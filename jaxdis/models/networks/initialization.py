@@ -42,6 +42,12 @@ def draw(key, shapes, scheme: str):
     return tree
 
 
+def layer_shape(size: int, inputs: int, outputs: int) -> dict[str, jax.ShapeDtypeStruct]:
+    """A convolution with a kernel of ``size`` × ``size``, for :func:`draw`."""
+    kernel, bias = (size, size, inputs, outputs), (outputs,)
+    return {"kernel": jax.ShapeDtypeStruct(kernel, jnp.float32), "bias": jax.ShapeDtypeStruct(bias, jnp.float32)}
+
+
 def _layer(key, path: tuple[str, ...], layer, scheme: str) -> dict[str, Array]:
     kernel, bias = layer["kernel"].shape, layer["bias"].shape
     field = math.prod(kernel[:-2])

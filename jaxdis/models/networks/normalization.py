@@ -1,6 +1,6 @@
-"""Normalizations of residual networks: over each image, or over the batch with running moments as training state.
+"""Normalizations: over each image, over each of its channels, or over the batch with running moments as training state.
 
-Both are ``normalize(name, scale_and_offset, hidden) → hidden``, with channels last and one scale and offset each.
+All are ``normalize(name, scale_and_offset, hidden) → hidden``, with channels last and one scale and offset each.
 """
 
 import jax
@@ -17,6 +17,11 @@ def layer_norm(name: str, params: dict, hidden: Array) -> Array:
     """Standardized over all positions and channels of each image (Ba et al. 2016)."""
     axes = tuple(range(1, hidden.ndim))
     return _affine(params, hidden, hidden.mean(axes, keepdims=True), hidden.var(axes, keepdims=True))
+
+
+def instance_norm(name: str, params: dict, hidden: Array) -> Array:
+    """Standardized over all positions of each channel of each image (Ulyanov et al. 2016)."""
+    return _affine(params, hidden, hidden.mean((1, 2), keepdims=True), hidden.var((1, 2), keepdims=True))
 
 
 class BatchNorm:

@@ -11,7 +11,13 @@ from collections.abc import Callable, Iterator
 import jax
 import jax.numpy as jnp
 
-from jaxdis.models.networks.convolution import box_filtered, convolve, convolve_same, convolve_transposed
+from jaxdis.models.networks.convolution import (
+    box_filtered,
+    convolve,
+    convolve_same,
+    convolve_transposed,
+    enlarged,
+)
 from jaxdis.options import Count, Units, check_fields
 from jaxdis.typing import Array, Float
 
@@ -92,7 +98,7 @@ class Residual:
             main = convolve_transposed(main, box_filtered(layer["conv1"]["kernel"]))
             main = _same(layer.normalized("norm2", main), layer["conv2"])
             shortcut = _with_bias(_same(hidden, layer["short"]), layer["short"])
-            hidden = _enlarged(shortcut) + _with_bias(main, layer["conv2"])
+            hidden = enlarged(shortcut) + _with_bias(main, layer["conv2"])
         hidden = jax.nn.relu(normalize("norm", params["norm"], hidden))
         return jnp.tanh(_with_bias(_same(hidden, params["last"]), params["last"]))
 
@@ -156,10 +162,3 @@ def _dense(hidden: Float[Array, "n c"], layer: dict) -> Float[Array, "n o"]:
 
 def _with_bias(hidden: Float[Array, "n h w c"], layer: dict) -> Float[Array, "n h w c"]:
     return hidden + layer["bias"].reshape(1, 1, 1, -1)
-
-
-def _enlarged(images: Float[Array, "n h w c"]) -> Float[Array, "n y x c"]:
-    """Each pixel as 2 × 2 pixels. A 1 × 1 convolution may come before or after."""
-    n, h, w, c = images.shape
-    twice = jnp.broadcast_to(images[:, :, None, :, None], (n, h, 2, w, 2, c))
-    return twice.reshape(n, 2 * h, 2 * w, c)

@@ -19,6 +19,7 @@ from jaxdis.models.methods.method import accepted
 from tests.models.conftest import largest_difference, same
 from tests.models.methods.toy import ToyGan
 
+SLOTS = {"num_slots": 2, "num_codes": 2, "batch_size": 4, "encoder": (2,), "encoder_hidden": 2, "decoder": (2,)}
 # The smallest instance of each row.
 SMALLEST = {
     "vae": models.Vae(network=models.Mlp((8,), 2), batch_size=4),
@@ -42,6 +43,30 @@ SMALLEST = {
     # would turn what rounding leaves of them into steps.
     "resnet_vae": models.ResnetVae((2,), 2, batch_size=4, optimizer=models.Adam(0.0, 0.9, 1e-2)),
     "infogan": models.InfoGan((2,), 2, batch_size=4, critic_updates=1, optimizer=models.Adam(0.0, 0.9, 1e-2)),
+    # One block, and a coarse map; nothing changes the bias of all logits of masks, whose gradient is rounding alone.
+    "monet": models.Monet(attention=(2,), attention_hidden=2, optimizer=models.RmsProp(epsilon=1e-2), **SLOTS),
+    "genesis": models.Genesis(
+        num_mask_codes=2,
+        mask_encoder=(2,),
+        mask_strides=(2,),
+        mask_decoder=(2, 2),
+        features=2,
+        units=2,
+        prior_units=2,
+        optimizer=models.Adam(epsilon=1e-2),
+        **SLOTS,
+    ),
+    "iodine": models.Iodine(
+        num_slots=2,
+        num_codes=2,
+        batch_size=4,
+        refinements=1,
+        decoder=(2,),
+        kernel=3,
+        refiner=(2,),
+        units=2,
+        optimizer=models.Adam(epsilon=1e-2),
+    ),
     "toy_gan": ToyGan(),
 }
 
@@ -155,9 +180,16 @@ def test_a_zoo_is_saved_read_and_represents_images_one_by_one(method, data, tmp_
     read = models.load(tmp_path / "zoo.npz")
     assert same(read, zoo)
     whole = zoo.encode(data[0])
-    assert whole.mean.shape == whole.variance.shape == (3, 40, method.num_codes if hasattr(method, "num_codes") else 2)
+    if method.represents is models.Slots:
+        assert whole.codes.shape[:3] == (3, 40, method.num_slots)
+        assert whole.masks.shape == (3, 40, method.num_slots, 8, 8)
+        np.testing.assert_allclose(whole.masks.sum(2), 1, rtol=1e-5)
+    else:
+        num_codes = method.num_codes if hasattr(method, "num_codes") else 2
+        assert whole.mean.shape == whole.variance.shape == (3, 40, num_codes)
     parts = read.encode(data[0][:7], batch_size=3)
-    np.testing.assert_allclose(parts.mean, whole.mean[:, :7], rtol=1e-4, atol=1e-4)
+    for part, all_of_it in zip(parts, whole, strict=True):
+        np.testing.assert_allclose(part, all_of_it[:, :7], rtol=1e-4, atol=1e-4)
     together = models.concatenate([read[:1], read[1:]])
     assert same(together, zoo)
 

@@ -33,7 +33,33 @@ def test_transposed_convolution_by_patches_equals_the_ordinary_one(shape):
     np.testing.assert_allclose(convolution.convolve_transposed(images, kernel), wanted, atol=1e-5)
 
 
+@pytest.mark.parametrize(("size", "stride", "padding"), [(3, 1, 0), (3, 2, 1), (5, 1, 2), (5, 2, 2), (1, 1, 0)])
+def test_padded_convolution_by_patches_equals_the_ordinary_one(size, stride, padding):
+    images = jax.random.normal(jax.random.key(0), (2, 7, 6, 3))
+    kernel = jax.random.normal(jax.random.key(1), (size, size, 3, 2))
+    layout = ("NHWC", "HWIO", "NHWC")
+    wanted = jax.lax.conv_general_dilated(
+        images, kernel, (stride, stride), [(padding, padding)] * 2, dimension_numbers=layout
+    )
+    got = convolution.convolve_padded(images, kernel, stride=stride, padding=padding)
+    np.testing.assert_allclose(got, wanted, atol=2e-5)
+
+
+def test_transposed_convolution_of_size_five_equals_the_ordinary_one_of_spaced_images():
+    images = jax.random.normal(jax.random.key(0), (2, 3, 5, 4))
+    kernel = jax.random.normal(jax.random.key(1), (5, 5, 4, 3))
+    layout = ("NHWC", "HWIO", "NHWC")
+    # Correlation with the kernel turned by 180 degrees of an image with zeros between its pixels.
+    turned = kernel[::-1, ::-1]
+    wanted = jax.lax.conv_general_dilated(
+        images, turned, (1, 1), [(2, 3)] * 2, lhs_dilation=(2, 2), dimension_numbers=layout
+    )
+    np.testing.assert_allclose(convolution.convolve_transposed_five(images, kernel), wanted, atol=2e-5)
+
+
 def test_other_kernel_sizes_are_refused():
+    with pytest.raises(ValueError, match="size 5"):
+        convolution.convolve_transposed_five(jnp.zeros((1, 4, 4, 1)), jnp.zeros((4, 4, 1, 1)))
     with pytest.raises(ValueError, match="size 2 or 4"):
         convolution.convolve(jnp.zeros((1, 4, 4, 1)), jnp.zeros((3, 3, 1, 1)))
     with pytest.raises(ValueError, match="size 4"):

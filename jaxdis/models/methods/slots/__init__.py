@@ -1,0 +1,1 @@
+"""Object-centric models: an image as a mixture of slots, each with a code, a picture and a mask."""
