@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
+from PIL import Image
 
 _STYLE = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 10}
 _MARKS = "osD^vP*X"
@@ -14,6 +15,8 @@ _MARKS = "osD^vP*X"
 _LONGEST = 32
 # Samples in a panel of a scatter plot.
 _MOST_POINTS = 2000
+# Rows of a map of ranks whose entries are told as numbers.
+_MOST_NUMBERS = 20
 # Lines of a legend beside a figure.
 _LEGEND_LINES = 24
 
@@ -74,12 +77,13 @@ def throughput(rows: Sequence) -> bytes:
 
 
 def rank_map(matrix: np.ndarray, names: Sequence[str], others: Sequence[str] | None = None) -> bytes:
-    """Rank correlations of metrics (with ``others``) as numbers on colors, in hundredths as the papers print them."""
+    """Rank correlations of metrics (with ``others``) as numbers on colors, in hundredths as the papers print them;
+    colors alone for more than 20 metrics."""
     others = names if others is None else others
     figure = _figure(0.6 + 0.42 * len(others) + _inches(names), 0.4 + 0.42 * len(names) + _inches(others))
     axes = figure.subplots()
     axes.imshow(matrix, cmap="RdBu_r", vmin=-1, vmax=1)
-    for a, b in np.argwhere(np.isfinite(matrix)):
+    for a, b in np.argwhere(np.isfinite(matrix)) if len(names) <= _MOST_NUMBERS else ():
         color = "white" if abs(matrix[a, b]) > 0.6 else "black"
         axes.text(b, a, f"{100 * matrix[a, b]:.0f}", ha="center", va="center", fontsize=7, color=color)
     axes.set_xticks(range(len(others)), _texts(others), rotation=60, ha="right")
@@ -109,7 +113,7 @@ def scores_by_strength(
         axes.set_xticks([])
     grid[0].legend(frameon=False, fontsize=7)
     figure.supxlabel("strength of each model, weakest to strongest", fontsize=9)
-    return _png(figure)
+    return _cloud_png(figure)
 
 
 def violins_by_strength(
@@ -137,7 +141,7 @@ def violins_by_strength(
             place += 1
         axes.set_title(_text(title))
         axes.set_xticks(middles, _texts(models), fontsize=7)
-    return _png(figure)
+    return _cloud_png(figure)
 
 
 def violins(table: Mapping[str, np.ndarray], names: Sequence[str], columns: int = 4, *, titles=None) -> bytes:
@@ -156,7 +160,7 @@ def violins(table: Mapping[str, np.ndarray], names: Sequence[str], columns: int 
                 axes.plot([place] * len(scores), scores, "k_")
         axes.set_title(_text(title))
         axes.set_xticks(range(len(models)), _texts(models), rotation=30, ha="right", fontsize=7)
-    return _png(figure)
+    return _cloud_png(figure)
 
 
 def scatter_matrix(table: Mapping[str, np.ndarray], names: Sequence[str], others: Sequence[str]) -> bytes:
@@ -173,7 +177,7 @@ def scatter_matrix(table: Mapping[str, np.ndarray], names: Sequence[str], others
         grid[row, 0].set_ylabel(_text(name), fontsize=7)
     for column, other in enumerate(others):
         grid[-1, column].set_xlabel(_text(other), fontsize=7)
-    return _png(figure)
+    return _cloud_png(figure)
 
 
 def point_clouds(panels: Sequence[tuple[str, str, np.ndarray, np.ndarray]]) -> bytes:
@@ -182,7 +186,7 @@ def point_clouds(panels: Sequence[tuple[str, str, np.ndarray, np.ndarray]]) -> b
     for axes, (x_name, y_name, x, y) in zip(grid, panels, strict=False):
         axes.plot(x, y, ".", ms=1, alpha=0.4, color="#234")
         axes.set(xlabel=_text(x_name), ylabel=_text(y_name))
-    return _png(figure)
+    return _cloud_png(figure)
 
 
 def heat_map(matrix: np.ndarray, rows: Sequence[str], columns: Sequence[str], *, most: float | None = None) -> bytes:
@@ -268,19 +272,24 @@ def _leaves(merges, k: int) -> list[int]:
     return [leaf for group in members.values() for leaf in group]
 
 
-def loss_curves(curves: Sequence[np.ndarray], labels: Sequence[str], log_every: int, name: str) -> bytes:
-    """One line per member; members with the same label share a color."""
-    figure = _figure(6.4, 3)
+def loss_curves(curves: Mapping[str, Sequence[np.ndarray]], log_every: int, name: str) -> bytes:
+    """A line per setting, the mean over its members ``[entries]``, in a band of one standard deviation.
+
+    Settings beyond the room of the legend have no name.
+    """
+    figure = _figure(6.4 + 2.2 * (len(curves) > 8), 3.4)
     axes = figure.subplots()
-    colors = {label: f"C{position}" for position, label in enumerate(dict.fromkeys(labels))}
-    seen: set[str] = set()
-    for curve, label in zip(curves, labels, strict=True):
-        steps = log_every * np.arange(1, len(curve) + 1)
-        mark = "." if len(curve) == 1 else ""
-        axes.plot(steps, curve, marker=mark, color=colors[label], lw=1, label=None if label in seen else _text(label))
-        seen.add(label)
+    for position, (label, members) in enumerate(curves.items()):
+        stacked = np.stack(members)
+        steps = log_every * np.arange(1, stacked.shape[1] + 1)
+        mark, mean, spread = "." if len(steps) == 1 else "", stacked.mean(axis=0), stacked.std(axis=0)
+        color, line = f"C{position % 10}", ("-", "--", ":", "-.")[position // 10 % 4]
+        named = _text(label) if position < _LEGEND_LINES else None
+        axes.plot(steps, mean, line, marker=mark, color=color, lw=1, label=named)
+        axes.fill_between(steps, mean - spread, mean + spread, color=color, alpha=0.15, lw=0)
     axes.set(xlabel="updates", ylabel=_text(name))
-    axes.legend(frameon=False, fontsize=7)
+    outside = {"loc": "center left", "bbox_to_anchor": (1, 0.5)} if len(curves) > 8 else {}
+    axes.legend(frameon=False, fontsize=7, **outside)
     return _png(figure)
 
 
@@ -401,5 +410,13 @@ def _png(figure: Figure) -> bytes:
     buffer = io.BytesIO()
     with mpl.rc_context(_STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph")  # a letter that the font lacks is drawn as a box
-        figure.savefig(buffer, format="png", dpi=130)
+        figure.savefig(buffer, format="png", dpi=110)
+    return buffer.getvalue()
+
+
+def _cloud_png(figure: Figure) -> bytes:
+    """As :func:`_png`, in few colors: a third of the bytes where thousands of translucent points overlap."""
+    buffer = io.BytesIO()
+    with Image.open(io.BytesIO(_png(figure))) as picture:
+        picture.convert("RGB").quantize(64, dither=Image.Dither.NONE).save(buffer, format="png", optimize=True)
     return buffer.getvalue()

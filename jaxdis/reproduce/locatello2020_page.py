@@ -96,7 +96,7 @@ def _table_5(printed, table: Table) -> list[Beside]:
 
 def _figures(zoo: Finished) -> list[Figure]:
     """In the paper's order, each for every data set."""
-    figures = []
+    figures, by_id = [], {member.train: member for member in zoo.members}
     subjects = dict(zoo.subject.each())
     titled = {data: {**mine.table, "model": np.array(mine.models)} for data, mine in subjects.items()}
 
@@ -148,9 +148,9 @@ def _figures(zoo: Finished) -> list[Figure]:
         ]
     add("Figures 15, 16, 20", {data: blends(_only_blends(mine)) for data, mine in subjects.items()})
     first = next(iter(subjects))
-    add("Figures 17–19", {first: structure(subjects[first], zoo.store, "dci.disentanglement")})
+    add("Figures 17–19", {first: structure(subjects[first], zoo.store, by_id, "dci.disentanglement")})
     add("Figures 23–28", {data: learning(mine) for data, mine in subjects.items()})
-    add("Figures 34, 35", {data: merges(mine, zoo.store) for data, mine in subjects.items()})
+    add("Figures 34, 35", {data: merges(mine, zoo.store, by_id) for data, mine in subjects.items()})
     return figures
 
 

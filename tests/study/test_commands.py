@@ -181,7 +181,7 @@ def test_names_that_are_no_mathematics_are_drawn(tmp_path):
 
     names = {r"$\frac{$": np.ones((2, 3)), "_hidden": np.ones((2, 3)), "a$b$c": np.ones((2, 3))}
     assert plots.curves((0.0, 1.0), names, "x")[:4] == b"\x89PNG"
-    assert plots.loss_curves([np.ones(2)], [r"$\frac{$"], 100, r"$\frac{$")[:4] == b"\x89PNG"
+    assert plots.loss_curves({r"$\frac{$": [np.ones(2)]}, 100, r"$\frac{$")[:4] == b"\x89PNG"
     assert not plots._text("_hidden").startswith("_")
 
 

@@ -21,6 +21,9 @@ from jaxdis.study.store import Store
 STEPS = 9
 
 
+_draw = jax.jit(lambda images, rows, key: images(rows, key))
+
+
 class _Closer:
     """A member's zoo, samples and codes, and the pictures made of them."""
 
@@ -80,12 +83,12 @@ class _Closer:
         )
 
     def _images(self, count: int) -> np.ndarray:
-        return np.asarray(Images.of(self.render)(self.factors.values[:count], jax.random.key(0)))
+        return np.asarray(_draw(Images.of(self.render), self.factors.values[:count], jax.random.key(0)))
 
     def _sheet(self) -> str:
         space = DATASETS[self.data].space
         rows = jnp.asarray(factor_traversals(space, jax.random.key(0), STEPS))
-        sheet = np.asarray(Images.of(self.render)(rows, jax.random.key(0)))
+        sheet = np.asarray(_draw(Images.of(self.render), rows, jax.random.key(0)))
         return image(plots.image_grid(sheet, space.names), "the data")
 
 

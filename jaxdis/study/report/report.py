@@ -11,9 +11,8 @@ import jax
 import numpy as np
 
 import jaxdis
-from jaxdis import plots
+from jaxdis import files, plots
 from jaxdis.study.definition import Member, Study, cells, metric_of
-from jaxdis.study.make import member_zoo
 from jaxdis.study.report import results, sections
 from jaxdis.study.report.answer import answer, best_member, ranking
 from jaxdis.study.report.blends import blends
@@ -28,6 +27,11 @@ from jaxdis.study.report.structure import merges, structure
 from jaxdis.study.report.subject import Subject, setting_in_words
 from jaxdis.study.store import Store, StoreError, publish
 
+# Seeds of a setting whose losses are drawn.
+MOST_CURVES = 5
+# Members whose scores are all listed.
+MOST_ROWS = 300
+
 
 def write_report(study: Study, out: str | Path) -> Path:
     """Write ``report.html`` into a study's directory from its published cells and ``results.csv``.
@@ -39,13 +43,14 @@ def write_report(study: Study, out: str | Path) -> Path:
     store.check({**study.describe(), "name": store.description().get("name")})  # a report may be called otherwise
     subject = Subject.of(study, _results(study, store, members))
     each = lambda section: sections.by_data(section, subject)  # noqa: E731
-    opening = _opening(subject, store, {member.train: member for member in members})
+    by_id = {member.train: member for member in members}
+    opening = _opening(subject, store, by_id)
     found = [
         ("Scores", each(sections.scores)),
         ("How dependent are codes on each other?", each(lambda mine: pictures(dependence(mine)))),
         ("How metrics agree", each(sections.agreement)),
         ("Do scores depend on the relation?", each(lambda mine: pictures(blends(mine), shown=0))),
-        ("Which factors are encoded together?", each(lambda mine: _together(mine, store))),
+        ("Which factors are encoded together?", each(lambda mine: _together(mine, store, by_id))),
         ("Can scores be predicted without labels?", each(sections.unsupervised)),
         ("Do scores go with downstream performance?", each(lambda mine: pictures(learning(mine)))),
         ("What explains a score", each(sections.explained)),
@@ -53,13 +58,21 @@ def write_report(study: Study, out: str | Path) -> Path:
         ("Novel combinations", sections.novel(subject)),
         ("Training", _training(study, store, members)),
         ("What each metric asks", glossary(subject)),
-        ("All members", table_of([*_labels(subject.table), *subject.names], subject.table)),
+        ("All members", _all_members(subject)),
         ("Configuration", _configuration(study)),
     ]
     path = store.root / "report.html"
     text = page(study.title or study.name, [(title, body) for title, body in found if body], opening)
     publish(path, text.encode(), replace=True)
     return path
+
+
+def _all_members(subject: Subject) -> str:
+    """The table; of many members with the chief scores alone."""
+    few = len(subject) <= MOST_ROWS
+    names = subject.names if few else subject.headline_columns()
+    text = "" if few else "<p>With the chief scores; all are in results.csv.</p>"
+    return text + table_of([*_labels(subject.table), *names], subject.table)
 
 
 def _opening(subject: Subject, store: Store, members: dict[str, Member]) -> str:
@@ -79,12 +92,12 @@ def _opening(subject: Subject, store: Store, members: dict[str, Member]) -> str:
     return "".join(parts)
 
 
-def _together(subject: Subject, store: Store) -> str:
+def _together(subject: Subject, store: Store, members: dict[str, Member]) -> str:
     """Relations and merges of the best, the median and the worst member, folded away."""
     columns = subject.headline_columns()
     if subject.study.has_slots or not columns or len(subject) < 3:
         return ""
-    return pictures([*structure(subject, store, columns[0]), *merges(subject, store)], shown=0)
+    return pictures([*structure(subject, store, members, columns[0]), *merges(subject, store, members)], shown=0)
 
 
 def _best(subject: Subject) -> int:
@@ -113,22 +126,33 @@ def _results(study: Study, store: Store, members: Sequence[Member]) -> dict[str,
     return table
 
 
-def _training(study, store, members: Sequence[Member]) -> str:
-    parts = []
+def _training(study: Study, store: Store, members: Sequence[Member]) -> str:
+    """Losses of every setting by update: mean and standard deviation over its first seeds."""
+    parts = [f"<p>Means and standard deviations over up to {MOST_CURVES} seeds of each setting.</p>"]
     data_of = [training.config.data for training in study.trainings]
     for data in dict.fromkeys(data_of):
         mine = [member for member in members if data_of[member.training] == data]
         parts.append(f"<h3>{html.escape(data)}</h3>")
-        curves: dict[tuple[int, str], dict[int, np.ndarray]] = {}
-        for row, member in enumerate(mine):
-            zoo = member_zoo(study, store, member)
-            for field, curve in zoo.losses._asdict().items():
-                if np.any(curve):
-                    curves.setdefault((zoo.log_every, field), {})[row] = np.asarray(curve)[0]
+        by_setting: dict[str, list[Member]] = {}
+        for member in mine:
+            by_setting.setdefault(setting_in_words(study, member.label), []).append(member)
+        curves: dict[tuple[int, str], dict[str, list[np.ndarray]]] = {}
+        for setting, alike in by_setting.items():
+            for member in alike[:MOST_CURVES]:
+                log_every, losses = losses_of(store, member.train)
+                for field, curve in losses.items():
+                    if np.any(curve):
+                        curves.setdefault((log_every, field), {}).setdefault(setting, []).append(curve)
         for (log_every, field), lines in curves.items():
-            labels = [setting_in_words(study, mine[row].label) for row in lines]
-            parts.append(image(plots.loss_curves(list(lines.values()), labels, log_every, field), f"{field} by update"))
+            parts.append(image(plots.loss_curves(lines, log_every, field), f"{field} by update"))
     return "".join(parts)
+
+
+def losses_of(store: Store, train: str) -> tuple[int, dict[str, np.ndarray]]:
+    """Updates per entry, and the curves of a trained member, without making a zoo of it."""
+    header, arrays = files.read_arrays(store.path("train", train, ".npz"))
+    kept = {name.removeprefix("losses/"): curve[0] for name, curve in arrays.items() if name.startswith("losses/")}
+    return header["log_every"], kept
 
 
 def _configuration(study: Study) -> str:

@@ -22,7 +22,7 @@ FEWEST_SEEDS = 3
 # Panels of one figure.
 MOST_PANELS = 12
 # Metrics in one table of correlations that is not folded away, and in a scatter of all pairs.
-MOST_ROWS, MOST_PAIRS = 12, 7
+MOST_ROWS, MOST_PAIRS = 12, 5
 
 
 def by_data(section: Callable[[Subject], str], subject: Subject) -> str:
@@ -55,9 +55,8 @@ def _family(subject: Subject, name: str) -> str:
 
 
 def _panels(subject: Subject, names: Sequence[str]) -> str:
-    """Scores against strength, and violins by model where a model has many members."""
+    """Scores against strength."""
     table_of = {**subject.table, "model": np.array(subject.models)}
-    many = max(subject.models.count(model) for model in set(subject.models)) > FEWEST_SEEDS
     parts = []
     for start in range(0, len(names), MOST_PANELS):
         some = names[start : start + MOST_PANELS]
@@ -65,19 +64,20 @@ def _panels(subject: Subject, names: Sequence[str]) -> str:
         parts.append(
             image(plots.scores_by_strength(table_of, subject.strength, some, titles=titles), "scores against strength")
         )
-        if many:
-            parts.append(image(plots.violins(table_of, some, titles=titles), "spread of scores by model"))
     return "".join(parts)
 
 
 def _violins(subject: Subject, names: Sequence[str]) -> str:
-    """Spread over seeds at every strength, where there are several."""
-    several = max(subject.settings.count(setting) for setting in set(subject.settings)) >= FEWEST_SEEDS
-    if not several:
-        return ""
+    """Spread over the members of each model, and over the seeds of each strength, where there are several."""
     table_of, titles = {**subject.table, "model": np.array(subject.models)}, [subject.titles[name] for name in names]
-    png = plots.violins_by_strength(table_of, subject.strength, names, titles=titles)
-    return folded("Spread over seeds at every strength", image(png, "spread by model and strength"))
+    parts = []
+    if max(map(subject.models.count, set(subject.models))) > FEWEST_SEEDS:
+        png = plots.violins(table_of, names, titles=titles)
+        parts.append(folded("Spread over the members of each model", image(png, "spread by model")))
+    if max(map(subject.settings.count, set(subject.settings))) >= FEWEST_SEEDS:
+        png = plots.violins_by_strength(table_of, subject.strength, names, titles=titles)
+        parts.append(folded("Spread over seeds at every strength", image(png, "spread by model and strength")))
+    return "".join(parts)
 
 
 def _means(subject: Subject) -> str:
@@ -95,7 +95,8 @@ def _mean(rows: Mapping, name: str, several: bool) -> str:
         return ""
     if not several:
         return f"{np.nanmean(rows[name]):.4g}"
-    found = over_seeds(rows, lambda some: known_mean(some[name]), replicates=200)
+    needed = {column: rows[column] for column in ("seed", name)}
+    found = over_seeds(needed, lambda some: known_mean(some[name]), replicates=200)
     return f"{found.value:.3g} [{found.low:.3g}, {found.high:.3g}]"
 
 

@@ -1,6 +1,6 @@
 """Which factors codes encode together: relations, independent groups and merges (Locatello et al. 2020, §6.1.2)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import jax
 import numpy as np
@@ -11,7 +11,7 @@ from jaxdis.metrics import Blend
 from jaxdis.relations import RELATIONS
 from jaxdis.scores import independent_groups
 from jaxdis.spec import Spec
-from jaxdis.study.definition import Study, cells
+from jaxdis.study.definition import Member, Study
 from jaxdis.study.make import samples_of
 from jaxdis.study.report.page import Picture
 from jaxdis.study.report.subject import Subject
@@ -40,9 +40,11 @@ def relations_of(study: Study) -> dict[str, Spec]:
     return {spec.title or spec.name: spec for spec in wanted} or {RELATION.title: RELATION}
 
 
-def structure(subject: Subject, store: Store, column: str) -> Sequence[Picture]:
-    """Figures 17 to 19: the relation, its independent groups and its merges, of three members and each relation."""
-    members = {member.train: member for member in cells(subject.study)}
+def structure(subject: Subject, store: Store, members: Mapping[str, Member], column: str) -> Sequence[Picture]:
+    """Figures 17 to 19: the relation, its independent groups and its merges, of three members and each relation.
+
+    ``members`` are those of the study by id, ``column`` the score by which three are chosen.
+    """
     specs = relations_of(subject.study)
     matrices, curves, trees = [], [], []
     for which, row in chosen_members(subject, column).items():
@@ -69,13 +71,12 @@ def structure(subject: Subject, store: Store, column: str) -> Sequence[Picture]:
     ]
 
 
-def merges(subject: Subject, store: Store) -> Sequence[Picture]:
+def merges(subject: Subject, store: Store, members: Mapping[str, Member]) -> Sequence[Picture]:
     """Figures 34 and 35: at which rank each pair of factors merges, mean over members, by relation.
 
     Rank 0 is the first of all merges. Only for studies with a metric of independent groups.
     """
     found: dict[str, list[np.ndarray]] = {}
-    members = {member.train: member for member in cells(subject.study)}
     for place, (name, metric) in enumerate(subject.study.metrics):
         if not isinstance(metric, Blend) or metric.score.name != "independent_groups":
             continue
