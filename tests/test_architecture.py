@@ -31,7 +31,7 @@ FLOORS = [
 
 DOORS = {
     "flax": {"models/networks/architectures.py"},
-    "matplotlib": {"plots.py"},
+    "matplotlib": {"plots/canvas.py"},
     "tensorflow_datasets": None,
     "dask": None,
     "distributed": None,

@@ -29,6 +29,10 @@ SEVEN = {
     "modularity": "modularity",
     "sap": "sap",
 }
+COLUMNS = list(SEVEN.values())
+# Scores that need no factors (Figures 8 and 28).
+UNSUPERVISED = ("sample_reconstruction", "sample_kl", "sample_elbo", "total_correlation_sampled")
+SPRITES = ("dsprites", "color_dsprites", "scream_dsprites", "noisy_dsprites")
 # The relations of §6.1.1 by the metric that the paper makes of each, and the scores computed from all of them.
 MATRICES = {"mi": "mutual_information", "svm": "svm_accuracy", "trees": "boosted_trees"}
 AGGREGATIONS = {

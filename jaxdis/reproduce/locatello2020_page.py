@@ -7,8 +7,8 @@ import numpy as np
 from jaxdis import plots
 from jaxdis.reproduce import readings as r
 from jaxdis.reproduce.beside import Beside, Measured
-from jaxdis.reproduce.locatello2020 import SEVEN
-from jaxdis.reproduce.locatello2020_claims import UNSUPERVISED, claims
+from jaxdis.reproduce.locatello2020 import COLUMNS, SEVEN, UNSUPERVISED
+from jaxdis.reproduce.locatello2020_claims import claims
 from jaxdis.reproduce.page import Content, Figure
 from jaxdis.reproduce.paper import Finished, Reproduction
 from jaxdis.reproduce.verdict import by_seed
@@ -20,8 +20,6 @@ from jaxdis.study.report.learning import learning
 from jaxdis.study.report.structure import merges, structure
 from jaxdis.study.report.subject import Subject
 from jaxdis.study.report.transfer import across_data, score_cube, transfer
-
-COLUMNS = list(SEVEN.values())
 
 
 def content(made: Reproduction) -> Content:

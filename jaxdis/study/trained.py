@@ -101,20 +101,19 @@ def row_of(study: Study, store: Store, member: Member) -> dict:
     row |= {name: number(value) for name, value in store.result("train", member.train).items()}
     encoded = store.result("encode", member.encode)
     row |= {name: number(value) for name, value in encoded.items() if name.startswith("sample_")}
-    for (name, metric), score in zip(study.metrics, member.scores, strict=True):
+    for (name, _), score in zip(study.metrics, member.scores, strict=True):
         result = store.result("score", score)
         row |= {column: number(value) for column, value in result["columns"].items()}
-        row |= _by_size(name, metric, result["parts"])
+        row |= _by_size(name, result["parts"])
     return row
 
 
-def _by_size(name: str, metric, parts: dict) -> dict[str, float]:
-    """The accuracies of a learning curve as columns, ``downstream_trees.100``."""
+def _by_size(name: str, parts: dict) -> dict[str, float]:
+    """The accuracies of a learning curve as columns by the samples that were there, ``downstream_trees.100``."""
     curve = parts.get(f"{name}.by_size")
     if curve is None:
         return {}
-    sizes = metric.all_options["sizes"]
-    return {f"{name}.{size}": number(value) for size, value in zip(sizes, curve, strict=True)}
+    return {f"{name}.{size}": number(value) for size, value in zip(parts[f"{name}.samples"], curve, strict=True)}
 
 
 def rows_by_factor(study: Study, store: Store, member: Member) -> list[dict]:

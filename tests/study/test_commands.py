@@ -53,7 +53,8 @@ def study(action: str, options, out, *more) -> list[str]:
         (("locatello2020", "--data", "scream_dsprites"), "scream_dsprites needs a photograph"),
         (
             ("nonsense",),
-            "study: needs one of quickstart, locatello2020, mahon2024, calibration, eastwood2018, got 'nonsense'",
+            "study: needs one of quickstart, locatello2020, mahon2024, julka2024, calibration, eastwood2018,"
+            " got 'nonsense'",
         ),
         (("calibration", "--data", "dsprites"), "data: the study calibration takes seeds, train_samples, parts"),
         (("calibration", "--network", "mlp"), "network: the study calibration takes"),
@@ -178,11 +179,12 @@ def test_training_into_a_studys_folder_is_refused(finished, capsys):
 
 def test_names_that_are_no_mathematics_are_drawn(tmp_path):
     from jaxdis import plots
+    from jaxdis.plots.canvas import text
 
     names = {r"$\frac{$": np.ones((2, 3)), "_hidden": np.ones((2, 3)), "a$b$c": np.ones((2, 3))}
     assert plots.curves((0.0, 1.0), names, "x")[:4] == b"\x89PNG"
     assert plots.loss_curves({r"$\frac{$": [np.ones(2)]}, 100, r"$\frac{$")[:4] == b"\x89PNG"
-    assert not plots._text("_hidden").startswith("_")
+    assert not text("_hidden").startswith("_")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="pipes with names")

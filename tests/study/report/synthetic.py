@@ -97,7 +97,8 @@ def made_up(name: str, rng, data: str, label: dict, score) -> tuple[dict, dict]:
     columns = {f"{name}.{field}" if field else name: value(field) for field in fields}
     parts = {}
     if name == "downstream_trees":
-        parts = {f"{name}.by_size": [value(str(size)) for size in (10, 100, 1000, 10_000)]}
+        sizes = [10, 100, 1000, 10_000]
+        parts = {f"{name}.by_size": [value(str(size)) for size in sizes], f"{name}.samples": sizes}
     if name == "groups":
         parts = {f"{name}.merge_pair": [[0, 1], [2, 5], [3, 6], [4, 7]]}
     if name in ("mig", "sap"):

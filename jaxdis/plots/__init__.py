@@ -1,0 +1,46 @@
+"""Pictures of scores, relations and models. Each function returns PNG bytes."""
+
+from jaxdis.plots.curves import curves, loss_curves, resources, throughput
+from jaxdis.plots.relations import (
+    codes_and_factors,
+    dendrogram,
+    dendrogram_panels,
+    group_panels,
+    groups_curve,
+    heat_map,
+    hinton,
+    relation_panels,
+)
+from jaxdis.plots.scores import (
+    median,
+    point_clouds,
+    rank_map,
+    scatter_matrix,
+    scores_by_strength,
+    violins,
+    violins_by_strength,
+)
+from jaxdis.plots.sheets import image_grid
+
+__all__ = [
+    "codes_and_factors",
+    "curves",
+    "dendrogram",
+    "dendrogram_panels",
+    "group_panels",
+    "groups_curve",
+    "heat_map",
+    "hinton",
+    "image_grid",
+    "loss_curves",
+    "median",
+    "point_clouds",
+    "rank_map",
+    "relation_panels",
+    "resources",
+    "scatter_matrix",
+    "scores_by_strength",
+    "throughput",
+    "violins",
+    "violins_by_strength",
+]

@@ -1,0 +1,67 @@
+"""What all pictures share: figures, grids of axes, labels, and PNG bytes; the only module that imports matplotlib."""
+
+import io
+import warnings
+from collections.abc import Sequence
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+from PIL import Image
+
+STYLE = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 10}
+MARKS = "osD^vP*X"
+# Letters of a label.
+LONGEST = 32
+# Lines of a legend beside a figure.
+LEGEND_LINES = 24
+
+rectangle = mpl.patches.Rectangle
+
+
+def grid_of(count: int, columns: int, width: float, height: float):
+    """A figure and ``count`` axes in rows; the rest of the last row is empty."""
+    columns = min(columns, count)
+    rows = -(-count // columns)
+    figure = figure_of(width * columns, height * rows + 0.3)
+    grid = figure.subplots(rows, columns, squeeze=False).ravel()
+    for axes in grid[count:]:
+        axes.set_visible(False)
+    return figure, grid
+
+
+def figure_of(width, height) -> Figure:
+    with mpl.rc_context(STYLE):
+        return Figure((width, height), layout="constrained")
+
+
+def texts(names: Sequence[str]) -> list[str]:
+    return [text(name) for name in names]
+
+
+def inches(names: Sequence[str]) -> float:
+    """Room for the longest label."""
+    return 0.4 + 0.075 * max((len(text) for text in texts(names)), default=0)
+
+
+def text(name: str) -> str:
+    """A name as a label: one line, not too long, and no mathematics."""
+    line = "".join(letter if letter.isprintable() else " " for letter in str(name))
+    line = line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
+    hidden = line.startswith("_")  # a legend leaves out what begins so
+    return (" " * hidden + line).replace("$", r"\$")
+
+
+def png(figure: Figure) -> bytes:
+    buffer = io.BytesIO()
+    with mpl.rc_context(STYLE), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph")  # a letter that the font lacks is drawn as a box
+        figure.savefig(buffer, format="png", dpi=110)
+    return buffer.getvalue()
+
+
+def cloud_png(figure: Figure) -> bytes:
+    """As :func:`png`, in few colors: a third of the bytes where thousands of translucent points overlap."""
+    buffer = io.BytesIO()
+    with Image.open(io.BytesIO(png(figure))) as picture:
+        picture.convert("RGB").quantize(64, dither=Image.Dither.NONE).save(buffer, format="png", optimize=True)
+    return buffer.getvalue()
