@@ -51,6 +51,7 @@ ROOMS = frozenset(
         "models",
         "plots",
         "relations",
+        "reproduce",
         "runtime",
         "scores",
         "structured",

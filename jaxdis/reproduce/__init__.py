@@ -1,1 +1,11 @@
-"""Papers run again: every table beside the printed one, every claim with a verdict, on one page per paper."""
+"""Papers run again: every table beside the printed one, every claim with a verdict, on one page per paper.
+
+``reproduce(REPRODUCTIONS["locatello2020"], "papers/locatello2020")`` does what ``jaxdis reproduce locatello2020 --out
+papers`` does. For each paper one module says what is run, one what its claims are, and one what is on its page.
+"""
+
+from jaxdis.reproduce.paper import Piece, Reproducible, Reproduction
+from jaxdis.reproduce.papers import REPRODUCTIONS
+from jaxdis.reproduce.run import reproduce
+
+__all__ = ["REPRODUCTIONS", "Piece", "Reproducible", "Reproduction", "reproduce"]

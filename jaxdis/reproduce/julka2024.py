@@ -15,6 +15,11 @@ NO_CASES, NO_SIZES = {"case_samples": 0}, {"sizes": ()}
 NO_SWEEPS: dict[str, tuple] = {"warp": (), "rotation": (), "noise": ()}
 POINTS = {"warp": (0.0, 0.2, 0.4, 0.6, 0.8, 1.0), "rotation": (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)}
 POINTS["noise"] = POINTS["warp"]
+# Sizes of the small forms.
+SMALL_CASES = {"seeds": 5, "case_samples": 5000}
+SMALL_SWEEPS = {"seeds": 3, "sweep_samples": 2000}
+SMALL_COST = {"sizes": (1000, 5000), "full_size": 20_000, "size_seeds": 2}
+SMALL_AGREEMENT = {"seeds": 2, "steps": 4000, "train_samples": 4000, "test_samples": 2000}
 
 
 def studies(size: Size, sources: Sources) -> dict[str, Any]:
@@ -26,18 +31,14 @@ def studies(size: Size, sources: Sources) -> dict[str, Any]:
             "cost": Calibration.of(sweep_metrics(), **NO_CASES, **NO_SWEEPS),
             "agreement": agreement_study(sources=sources),
         }
-    cost = {"sizes": (1000, 5000), "full_size": 20_000, "size_seeds": 2}
     metrics = agreement_metrics()
     metrics["dci"] = metrics["dci"].with_options(splitter="histogram")
     return {
-        "cases": Calibration.of(table_two_metrics(), seeds=5, case_samples=5000, **NO_SWEEPS, **NO_SIZES),
-        "sweeps": Calibration.of(sweep_metrics(), seeds=3, sweep_samples=2000, **NO_CASES, **NO_SIZES, **POINTS),
-        "cost": Calibration.of(cost_metrics(), **NO_CASES, **NO_SWEEPS, **cost),
+        "cases": Calibration.of(table_two_metrics(), **SMALL_CASES, **NO_SWEEPS, **NO_SIZES),
+        "sweeps": Calibration.of(sweep_metrics(), **SMALL_SWEEPS, **NO_CASES, **NO_SIZES, **POINTS),
+        "cost": Calibration.of(cost_metrics(), **NO_CASES, **NO_SWEEPS, **SMALL_COST),
         "agreement": agreement_study(
-            seeds=2,
-            steps=4000,
-            train_samples=4000,
-            test_samples=2000,
+            **SMALL_AGREEMENT,
             network="mlp",
             sources={"shapes3d": HALF_SIZE} | dict(sources or {}),
             metrics=metrics,

@@ -154,13 +154,11 @@ def _importance(table: Table) -> dict[str, list[Part]]:
 
     def mean_explained(strength):
         return lambda some: float(
-            np.nanmean([r.explained(mine, c, strength=strength) for _, mine in r.each_data(some) for c in COLUMNS])
+            r.mean([r.explained(mine, c, strength=strength) for _, mine in r.each_data(some) for c in COLUMNS])
         )
 
     def irs_lead(some):
-        found = {
-            c: np.nanmean([r.explained(mine, c, strength=False) for _, mine in r.each_data(some)]) for c in COLUMNS
-        }
+        found = {c: r.mean([r.explained(mine, c, strength=False) for _, mine in r.each_data(some)]) for c in COLUMNS}
         return r.lead_of("irs", found)
 
     def both_signs(some):
@@ -243,11 +241,11 @@ def _transfer(table: Table) -> dict[str, list[Part]]:
             found[pair] - max(value for key, value in found.items() if key != pair)
             for found in (between(some, column) for column in COLUMNS)
         ]
-        return float(np.nanmedian(leads))
+        return float(r.median(leads))
 
     def irs(some):
-        means = {column: np.nanmean(list(between(some, column).values())) for column in COLUMNS}
-        return means["irs"] - np.nanmean([value for name, value in means.items() if name != "irs"])
+        means = {column: r.mean(list(between(some, column).values())) for column in COLUMNS}
+        return means["irs"] - r.mean([value for name, value in means.items() if name != "irs"])
 
     known = {"dsprites", "color_dsprites"}.issubset(data) and len(data) > 2
     return {

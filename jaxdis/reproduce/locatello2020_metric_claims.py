@@ -28,12 +28,12 @@ def agreement(table: Table) -> dict[str, list[Part]]:
         return statistic
 
     def modularity_below(mine):
-        with_it = np.nanmean([spearman(mine["modularity"], mine[name]) for name in AGREEING])
-        return with_it - np.nanmedian(r.pairs_of(mine, AGREEING))
+        with_it = r.mean([spearman(mine["modularity"], mine[name]) for name in AGREEING])
+        return with_it - r.median(r.pairs_of(mine, AGREEING))
 
     def irs_apart(mine):
-        with_it = np.nanmean([spearman(mine["irs"], mine[name]) for name in COLUMNS if name != "irs"])
-        return with_it - np.nanmean(r.pairs_of(mine, COLUMNS))
+        with_it = r.mean([spearman(mine["irs"], mine[name]) for name in COLUMNS if name != "irs"])
+        return with_it - r.mean(r.pairs_of(mine, COLUMNS))
 
     def per_data(some, statistic, name="", **expected):
         return [
@@ -43,7 +43,7 @@ def agreement(table: Table) -> dict[str, list[Part]]:
 
     return {
         "metrics_agree": [
-            *per_data(sprites, lambda mine: float(np.nanmedian(r.pairs_of(mine, AGREEING))), "median ρ", above=0.5),
+            *per_data(sprites, lambda mine: float(r.median(r.pairs_of(mine, AGREEING))), "median ρ", above=0.5),
             *per_data(sprites, modularity_below, "Modularity less that", below=0),
         ],
         "closest_pairs": [
@@ -75,7 +75,7 @@ def matrices(table: Table) -> dict[str, list[Part]]:
     def over_matrices(score):
         def statistic(mine):
             return float(
-                np.nanmean(
+                r.mean(
                     [
                         spearman(mine[f"{a}_{score}"], mine[f"{b}_{score}"])
                         for a, b in itertools.combinations(MATRICES, 2)
@@ -104,7 +104,7 @@ def matrices(table: Table) -> dict[str, list[Part]]:
         parts["depends"].append(Part(f"{data}, range over matrices", by_member(mine, spread), above=0.3))
         for other in ("mi", "trees"):
             # The share of the largest entry, rescaled: the tail is what is missing to 1.
-            longer = lambda some, o=other: float(np.nanmean(some[f"{o}_share"] - some["svm_share"]))  # noqa: E731
+            longer = lambda some, o=other: float(r.mean(some[f"{o}_share"] - some["svm_share"]))  # noqa: E731
             parts["tail"].append(Part(f"{data}, SVM less {other}", by_member(mine, longer), above=0))
         for other in ("entropy.disentanglement", "modularity"):
             lead = lambda some, o=other: over_matrices("gap")(some) - over_matrices(o)(some)  # noqa: E731
@@ -146,7 +146,7 @@ def downstream(table: Table) -> dict[str, list[Part]]:
     others = [name for name in COLUMNS if name != "modularity"]
 
     def mean_rho(names, column):
-        return lambda mine: float(np.nanmean([spearman(mine[name], mine[column]) for name in names]))
+        return lambda mine: float(r.mean([spearman(mine[name], mine[column]) for name in names]))
 
     def strongest_on_all(some):
         rho = [
@@ -194,7 +194,7 @@ def _thirds(score: np.ndarray, accuracy: np.ndarray) -> float:
     """Mean accuracy of the third of members with the highest score less that of the lowest third."""
     order = np.argsort(score)
     third = len(order) // 3
-    return float(np.nanmean(accuracy[order[-third:]]) - np.nanmean(accuracy[order[:third]])) if third else float("nan")
+    return float(r.mean(accuracy[order[-third:]]) - r.mean(accuracy[order[:third]])) if third else float("nan")
 
 
 def impossibility(found: Mapping) -> list[Part]:

@@ -101,7 +101,7 @@ def _normal(table: Table, folder: Path) -> dict[str, list[Part]]:
     columns = {"SNC": "snc", "NK": "nk", **EXISTING}
 
     def row_means(some):
-        return {a: np.nanmean([_pearson(some, columns[a], columns[b]) for b in columns if b != a]) for a in columns}
+        return {a: r.mean([_pearson(some, columns[a], columns[b]) for b in columns if b != a]) for a in columns}
 
     redundant = lambda some: min(_pearson(some, EXISTING[a], EXISTING[b]) for a, b in itertools.combinations("DCI", 2))  # noqa: E731
     low = lambda some: min(row_means(some)[n] for n in ("MIG", "MED")) - max(row_means(some)[n] for n in ("IRS", "SAP"))  # noqa: E731

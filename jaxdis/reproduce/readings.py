@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from jaxdis.study.report.correlation import Interval, Table, rank_correlation, spearman
+from jaxdis.study.report.correlation import Table, rank_correlation, spearman
 
 
 def of(table: Table, **wanted) -> Table:
@@ -30,8 +30,18 @@ def each_data(table: Table) -> Iterator[tuple[str, Table]]:
         yield name, of(table, data=name)
 
 
-def median(column: np.ndarray) -> float:
-    return float(np.nanmedian(column)) if np.isfinite(column).any() else float("nan")
+def median(column: np.ndarray | list) -> float:
+    """Of the values that are finite; NaN if there are none."""
+    known = np.asarray(column, float)
+    known = known[np.isfinite(known)]
+    return float(np.median(known)) if len(known) else float("nan")
+
+
+def mean(values) -> float:
+    """Of the values that are finite; NaN if there are none."""
+    known = np.asarray(values, float)
+    known = known[np.isfinite(known)]
+    return float(known.mean()) if len(known) else float("nan")
 
 
 def medians(table: Table, column: str) -> tuple[np.ndarray, np.ndarray]:
@@ -110,8 +120,3 @@ def discordant(x: np.ndarray, y: np.ndarray) -> float:
     signs = [np.sign(np.subtract.outer(v[known], v[known]))[np.triu_indices(known.sum(), 1)] for v in (x, y)]
     product = signs[0] * signs[1]
     return float(np.mean(product[product != 0] < 0)) if (product != 0).any() else float("nan")
-
-
-def mean_interval(intervals: Sequence[Interval]) -> Interval:
-    """Mean of several statistics, with the mean of their bounds (wider than the interval of the mean)."""
-    return Interval(*(float(np.nanmean(column)) for column in zip(*intervals, strict=True)))

@@ -96,7 +96,7 @@ def resampled(count: int, statistic: Callable[[np.ndarray], float]) -> Interval:
     return Interval(value, float(low), float(high))
 
 
-def share(wins: int, count: int) -> Interval:
+def share(wins: int | np.integer, count: int) -> Interval:
     """A share of cells with its exact (Clopper–Pearson) interval at :data:`LEVEL`."""
     from scipy.stats import beta
 
