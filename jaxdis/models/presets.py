@@ -166,15 +166,15 @@ def dangnhu2022(
     - Five slots on Multi-dSprites, by the chance level of its Table 1, and seven on CLEVR6, as in prior work.
     - The deviation of pixels of GENESIS on CLEVR6: with the 0.7 of its authors, no error is as low as the goal of
       −1.428. Here it is 0.09, which can meet it.
-    - IODINE has the kernels of Greff et al. 2019.
+    - IODINE has the kernels of the paper that introduced it.
 
     Args:
       data: name of a data set.
       seeds: how many (0, 1, …), or which.
       steps: updates of each member; None: the paper's.
       regularized: False leaves out KL divergences of codes, "(R)", but not MONet's mask loss.
-      as_released: MONet by Adam, as in the released code with which the paper trained; False: by RMSProp, as in Burgess
-        et al. 2019, whom the paper says it follows.
+      as_released: MONet by Adam, as in the released code with which the paper trained; False: by RMSProp, as in
+        MONet's own paper, which the text says it follows.
     """
     clevr = data == "clevr6"
     steps = steps or (450_000 if clevr else 300_000)

@@ -70,7 +70,7 @@ def heat_map(matrix: np.ndarray, rows: Sequence[str], columns: Sequence[str], *,
 
 def relation_panels(panels: Sequence[tuple[str, np.ndarray]], names: Sequence[str], columns: int) -> bytes:
     """Relations ``[d, k]`` as grays, each scaled to its largest entry; a panel for each (title, matrix)."""
-    figure, grid = grid_of(len(panels), columns, 2.4, 2.6)
+    figure, grid = grid_of(len(panels), columns, 2.4 + 0.3 * inches(names), 1.8 + inches(names))
     for axes, (title, matrix) in zip(grid, panels, strict=False):
         axes.imshow(matrix, cmap="Blues", vmin=0, vmax=max(float(np.nanmax(matrix, initial=0.0)), 1e-12), aspect="auto")
         axes.set_title(text(title), fontsize=8)
@@ -135,7 +135,7 @@ def dendrogram_panels(
     panels: Sequence[tuple[str, np.ndarray, np.ndarray]], names: Sequence[str], columns: int
 ) -> bytes:
     """A panel as :func:`dendrogram` for each (title, merges, threshold)."""
-    figure, grid = grid_of(len(panels), columns, 2.8, 0.9 + 0.26 * len(names))
+    figure, grid = grid_of(len(panels), columns, 2.0 + inches(names), 0.9 + 0.26 * len(names))
     for axes, (title, merges, threshold) in zip(grid, panels, strict=False):
         _dendrogram(axes, merges, threshold, names)
         axes.set_title(text(title), fontsize=8)

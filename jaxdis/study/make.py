@@ -155,7 +155,7 @@ def _encode(store: Store, study: Study, chosen: Sequence[Member]) -> None:
 
 
 def sample_losses(zoo: models.Zoo, training: Training, sampling: Sampling) -> dict[str, np.ndarray]:
-    """Reconstruction error, KL divergence and ELBO of the study's samples, means in nats, each ``[m]``."""
+    """What the models make of the study's samples, means in nats, each ``[m]``: the fields of ``Evidence``."""
     samples, key = samples_of(training, sampling), jax.random.key(sampling.seed)
     draw = jax.jit(lambda images, rows, key: images(rows, key))
     total, renderer, n = 0.0, Images.of(samples.render), sampling.train
