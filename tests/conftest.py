@@ -49,67 +49,14 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 
-# Five seconds or more each, mostly compiling; tests or cases beside them hold the same code to its contract every time.
-LONG = (
-    "test_methods.py::test_members_are_equal_whatever_the_grouping[weak_de]",
-    "test_methods.py::test_members_are_equal_whatever_the_grouping[parted_vae]",
-    "test_methods.py::test_members_are_equal_whatever_the_grouping[labelled_partition]",
-    "test_methods.py::test_members_are_equal_whatever_the_grouping[infogan]",
-    "test_methods.py::test_members_are_equal_whatever_the_grouping[resnet_vae]",
-    "test_methods.py::test_members_are_equal_whatever_the_grouping[monet]",
-    "test_methods.py::test_members_are_equal_whatever_the_grouping[genesis]",
-    "test_methods.py::test_members_are_equal_whatever_the_grouping[iodine]",
-    "test_evaluate.py::test_the_depth_of_the_final_forest_is_chosen_on_a_share_of_its_own",
-    "test_evaluate.py::test_boosted_trees_as_the_final_relation",
-    "test_knockout.py::test_knock_out_sees_a_distributed_code_where_others_see_nothing",
-    "test_library.py::test_mahon2024_holds_out_reads_out_and_correlates",
-    "test_executors.py::test_a_dask_scheduler_restarted_mid_run",
-    "test_executors.py::test_workers_end_with_their_driver_in_the_middle_of_what_they_do[2]",
-    "test_executors.py::test_workers_end_with_their_driver_in_the_middle_of_what_they_do[15]",
-    "test_binless.py::test_edi_is_undefined_where_no_code_carries_information",
-    "test_binless.py::test_networks_are_asked_for_by_name",
-    "test_binless.py::test_capped_shares_are_of_the_larger_estimate",
-    "test_train.py::test_together_apart_and_alone_agree[network1-factor]",
-    "test_train.py::test_together_apart_and_alone_agree[network0-mixed]",
-    "test_trees.py::test_few_samples_agree_with_scikit_learn",
-    "test_trees.py::test_classes_long_certain_do_not_move_again[exact]",
-    "test_bootstrap.py::test_intervals_of_nearest_neighbors_cover_what_fresh_samples_give[edi.modularity]",
-    "test_bootstrap.py::test_metrics_have_an_error[dci]",
-    "test_bootstrap.py::test_metrics_have_an_error[edi]",
-    "test_neighbors.py::test_values_on_a_grid_are_the_mean_over_noise[0-0.03]",
-    "test_neighbors.py::test_many_pairs_equal_sklearn",
-    "test_presets.py::test_every_preset_trains[julka2024]",
-    "test_presets.py::test_every_preset_trains[mahon2024]",
-    "test_standins.py::test_every_value_of_every_factor_is_seen[standin_gray_turntable]",
-    "test_standins.py::test_every_value_of_every_factor_is_seen[standin_turntable]",
-    "test_validation.py::test_the_depth_is_that_of_the_best_forest_of_a_single_depth[variance]",
-    "test_single_neuron.py::test_independent_codes_score_zero_within_their_error",
-    "test_notebooks.py::test_it_runs_at_toy_size[your_own_arrays]",
-    "test_notebooks.py::test_it_runs_at_toy_size[train_a_zoo]",
-    "test_degenerate.py::test_masks_take_collapsed_codes_out_of_every_metric[downstream_trees]",
-    "test_train.py::test_micro_batches_do_not_matter[network1-beta]",
-    "test_train.py::test_micro_batches_do_not_matter[network1-factor]",
-    "test_neighbors.py::test_gaussians_equal_the_reference_and_lie_by_the_truth[0.0-10-sorted]",
-    "test_neighbors.py::test_gaussians_equal_the_reference_and_lie_by_the_truth[0.0-3-brute]",
-    "test_neighbors.py::test_gaussians_equal_the_reference_and_lie_by_the_truth[0.0-3-sorted]",
-    "test_trees.py::test_agrees_with_scikit_learn[redundant]",
-    "test_trees.py::test_agrees_with_scikit_learn[rotation]",
-    "test_trees.py::test_discrete_and_continuous_factors_fit_together_as_they_do_apart",
-    "test_trees.py::test_forest_is_within_the_spread_of_scikit_learn[entropy]",
-    "test_noisy.py::test_a_noisy_set_is_trained_encoded_and_scored[color_dsprites-anew]",
-    "test_evaluate.py::test_scores_return_to_those_of_unshuffled_slots",
-    "test_sprite_variants.py::test_scenes_are_painted_in_order[4-1]",
-    "test_binless.py::test_calibration_cases_equal_the_reference_up_to_its_noise[010]",
-    "test_binless.py::test_calibration_cases_equal_the_reference_up_to_its_noise[000]",
-    "test_bootstrap.py::test_metrics_have_an_error[dci_forest]",
-    "test_bootstrap.py::test_metrics_have_an_error[infom]",
-    "test_simulated.py::test_a_code_that_is_not_finite_and_one_that_is_not_active[beta_vae]",
-)
+# Tests of two seconds or more, mostly compiling; tests or cases beside them hold the same code to its contract every
+# time. Written from ``--durations=0``; with ``-m slow`` they run.
+LONG = frozenset((Path(__file__).parent / "long.txt").read_text(encoding="utf-8").splitlines())
 
 
 def pytest_collection_modifyitems(items):
     for item in items:
-        if item.nodeid.endswith(LONG):
+        if item.nodeid in LONG:
             item.add_marker(pytest.mark.slow)
 
 

@@ -18,7 +18,8 @@ class SceneSamples(NamedTuple):
     """Samples of scenes: ``factors [n, k]`` of the objects alone, ``labels`` of these, and ``masks [n, h, w]``.
 
     ``labels`` has an ``(object, property)`` pair per factor, ``categorical`` the columns of classes without an order,
-    and masks are 0 for the background and i for object i.
+    ``extrinsic`` those of properties that say where an object is, and masks are 0 for the background and i for the
+    object i.
     """
 
     factors: Factors
@@ -26,6 +27,7 @@ class SceneSamples(NamedTuple):
     categorical: tuple[int, ...]
     background: str | None
     masks: np.ndarray
+    extrinsic: tuple[int, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +42,7 @@ class Scenes:
       radius: the ``radius`` of :meth:`~jaxdis.data.FactorSpace.local_groups`.
       categorical: names of properties whose classes have no order.
       background: the object that is the background; None if it has no factors.
+      extrinsic: names of properties that say where an object is and how it is turned, not what it is.
     """
 
     labels: Callable[[FactorSpace], Mapping[str, tuple[str, str]]]
@@ -48,6 +51,7 @@ class Scenes:
     radius: Callable[[FactorSpace], Mapping[str, int | float]]
     categorical: tuple[str, ...] = ()
     background: str | None = None
+    extrinsic: tuple[str, ...] = ()
 
     def draw(self, space: FactorSpace, key, n: int, groups: int = 1) -> Num[Array, "n k"]:
         """Factors of ``n`` complete scenes: in local groups of equal length, or for one group drawn independently."""
@@ -65,5 +69,9 @@ class Scenes:
         masks = jax.jit(lambda rows: self.masks(space, rows))
         starts = range(0, factors.num_samples, _CHUNK)
         parts = [np.asarray(masks(factors.values[start : start + _CHUNK])) for start in starts]
-        categorical = tuple(j for j, (_, name) in enumerate(labels.values()) if name in self.categorical)
-        return SceneSamples(of_objects, tuple(labels.values()), categorical, self.background, np.concatenate(parts))
+        pairs = tuple(labels.values())
+        categorical, extrinsic = (
+            tuple(j for j, (_, name) in enumerate(pairs) if name in names)
+            for names in (self.categorical, self.extrinsic)
+        )
+        return SceneSamples(of_objects, pairs, categorical, self.background, np.concatenate(parts), extrinsic)

@@ -153,6 +153,7 @@ DATASETS: dict[str, DataSet] = {
             multi_sprites.steps,
             categorical=("shape",),
             background="background",
+            extrinsic=("orientation", "x", "y"),
         ),
     ),
     "shapes3d": DataSet(
@@ -227,6 +228,7 @@ DATASETS: dict[str, DataSet] = {
             clevr_space.complete,
             clevr_space.radius,
             categorical=("shape", "material"),
+            extrinsic=("rotation", "x", "y"),
         ),
     ),
     "standin_turntable": DataSet(

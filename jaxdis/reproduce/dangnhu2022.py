@@ -11,16 +11,20 @@ from jaxdis import models
 from jaxdis.data import DATASETS, SceneSamples
 from jaxdis.evaluation.results import Scores
 from jaxdis.relations.trees import random_forest
+from jaxdis.reproduce.dangnhu2022_zoo import beginning, independent
 from jaxdis.reproduce.paper import Finished, Piece, Size, Sources
 from jaxdis.scores.structure import Structure
 from jaxdis.scores.theorems import lower_bound
 from jaxdis.spec import Spec
 from jaxdis.structured import order_agreement, probe, score_of
 from jaxdis.structured.evaluate import evaluate_structured
+from jaxdis.structured.metrics import structure_of
+from jaxdis.study.dangnhu2022 import GROUP
+from jaxdis.study.dangnhu2022 import dangnhu2022 as whole_study
+from jaxdis.study.definition import Study
 
 OBJECTS, DIMS = 4, 16
 SLOTS = OBJECTS + 1
-EXTRINSIC = ("orientation", "x", "y")
 # Shallower trees than the paper's 15, which take most of the time.
 SMALL_FOREST = Spec(random_forest).with_options(depth=8)
 ORACLE = {"steps": 4000, "pool": 4096, "seeds": 3, "learning_rate": 1e-3}
@@ -30,19 +34,25 @@ CHUNK = 500
 VARIANCE = 0.01
 
 
-def studies(size: Size, sources: Sources) -> dict:
-    """None: what is small enough for minutes is computed in pieces."""
-    return {}
+def studies(size: Size, sources: Sources) -> dict[str, Study]:
+    """The paper's study of each data set; none in the small form, which trains no models of slots."""
+    if size == "minutes":
+        return {}
+    groups = {"multi_dsprites": 10, "clevr6": 5}
+    return {
+        name: whole_study(data=(name,), train_samples=GROUP * count, sources=sources) for name, count in groups.items()
+    }
 
 
 def pieces(size: Size) -> dict[str, Piece]:
-    """Probing of slots whose order is known, and the autoencoders of objects."""
-    samples = 1000 if size == "minutes" else 5000
+    """Probing of slots whose order is known, the autoencoders of objects, and what studies leave out."""
+    samples = 1000 if size == "minutes" else GROUP
     groups = 2 if size == "minutes" else 10
-    return {
+    small = {
         "probing": Piece(probing, (("groups", groups), ("samples", samples))),
         "oracle": Piece(oracle, (("groups", groups), ("samples", samples), *ORACLE.items())),
     }
+    return small if size == "minutes" else {**small, "independent": Piece(independent), "beginning": Piece(beginning)}
 
 
 class Scenes(NamedTuple):
@@ -60,19 +70,9 @@ def scenes(key, samples: int, groups: int) -> Scenes:
     return Scenes(row.scenes.complete(space), values, row.scenes.samples(space, space.wrap(values)))
 
 
-def structure_of(known: SceneSamples, dims: int = DIMS, kinds: tuple[str, ...] = ()) -> Structure:
-    """Slots of codes against objects of properties; with ``kinds`` of codes, a third level of both."""
-    if not kinds:
-        codes = [(f"slot {s + 1}", f"dim {i + 1}") for s in range(SLOTS) for i in range(dims)]
-        return Structure.of(("object", "property"), codes, known.labels)
-    codes = [(f"slot {s + 1}", kind, f"dim {i + 1}") for s in range(SLOTS) for i, kind in enumerate(kinds)]
-    kind_of = lambda name: "extrinsic" if name in EXTRINSIC else "intrinsic"  # noqa: E731
-    return Structure.of(("object", "kind", "property"), codes, [(o, kind_of(p), p) for o, p in known.labels])
-
-
 def scored(codes, known: SceneSamples, groups: int, **options) -> Scores:
     """:func:`jaxdis.evaluate_structured` with the settings of the paper but for the depth of trees."""
-    options.setdefault("structure", structure_of(known, codes.shape[-1]))
+    options.setdefault("structure", structure_of(known, SLOTS, codes.shape[-1]))
     categorical = [known.factors.names[j] for j in known.categorical]
     return evaluate_structured(
         codes,
@@ -106,7 +106,7 @@ def probing(finished: Mapping[str, Finished], groups: int, samples: int) -> dict
         "exact": [exact for exact, _ in agreement],
         "mismatch": [mismatch for _, mismatch in agreement],
         "trace": _trace(shuffled, local.known, groups),
-        "bounds": _bounds(with_em.part("importance"), structure_of(local.known)),
+        "bounds": _bounds(with_em.part("importance"), structure_of(local.known, SLOTS, DIMS)),
     }
 
 
@@ -190,7 +190,7 @@ def oracle(
         [encoded(slice(3, 4), DIMS // 2, "mask"), encoded(slice(0, 3), DIMS // 2, "component")], axis=-1
     )
     kinds = ("mask",) * (DIMS // 2) + ("component",) * (DIMS // 2)
-    structure = structure_of(local.known, kinds=kinds)
+    structure = structure_of(local.known, SLOTS, kinds)
     third = scored(divided, local.known, groups, structure=structure)
     names = (
         "object.disentanglement",

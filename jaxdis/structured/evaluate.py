@@ -132,7 +132,8 @@ def evaluate_structured(
       - Column ``informativeness``, which is the paper's prediction error here: the mean over factors of RMSE / σ on
         held-out samples. 0 is best; absent for a relation without ``fit``.
       - Parts ``object.joint`` ``[u, v]`` and ``importance`` ``[d, k]``, means over groups;
-        ``informativeness.per_factor``.
+        ``informativeness.per_factor``; ``completeness.per_factor`` ``[k]`` of each factor over all codes, if all levels
+        together are among the projections.
       - Parts ``probing.trace`` ``[g, iterations]``, ``probing.iterations`` ``[g]`` and ``probing.orders`` ``[n, s]``.
 
     Raises:
@@ -238,11 +239,10 @@ def score_slots(settings: Settings, member: Member, shared: Shared) -> dict[str,
         return jnp.where(finite, jnp.einsum("g,g...->...", weights, values, precision="highest"), jnp.nan)
 
     results = {name: average(values) for name, values in scores.items()}
-    if "informativeness" in results:  # average each factor over the groups in which it varies
-        per_factor = scores["informativeness.per_factor"]
-        counted = jnp.isfinite(per_factor)
-        mean = jnp.where(counted, per_factor, 0.0).sum(axis=0) / counted.sum(axis=0).astype(jnp.float32)
-        results["informativeness.per_factor"] = jnp.where(finite, mean, jnp.nan)
+    for name in [name for name in results if name.endswith(".per_factor")]:  # over the groups in which a factor varies
+        counted = jnp.isfinite(scores[name])
+        mean = jnp.where(counted, scores[name], 0.0).sum(axis=0) / counted.sum(axis=0).astype(jnp.float32)
+        results[name] = jnp.where(finite, mean, jnp.nan)
     trace = jnp.where(finite, probed.trace, jnp.nan)
     return results | {
         "probing.trace": trace,
@@ -292,6 +292,9 @@ def _score_group(settings: Settings, key, codes, factors: Factors):
             f"{name}.completeness": score.completeness,
             f"{name}.joint": score.joint,
         }
+        if levels == settings.structure.levels:
+            number = jnp.asarray(settings.structure.groups("factors", levels).number)
+            results["completeness.per_factor"] = jnp.where(valid, score.per_factor_group[number], jnp.nan)
     if relation.fit is not None:
         squares = jnp.where(varies, shares * (1 - relation.fit) ** 2, 0.0)
         errors = jnp.sqrt(safe_divide(squares @ owner, shares @ owner))

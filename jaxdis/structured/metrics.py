@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import ClassVar
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -17,12 +18,14 @@ from jaxdis.scores.structure import Structure
 from jaxdis.spec import Spec
 from jaxdis.structured.evaluate import ValidationShare, check_choice, evaluate_structured
 from jaxdis.structured.probing import Start
-from jaxdis.structured.segmentation import ari, mean_segmentation_covering
+from jaxdis.structured.segmentation import ari, match_slots, mean_segmentation_covering, order_agreement
 from jaxdis.structured.targets import Encoding
 from jaxdis.typing import Array
 
 # The segment of pixels whose masks are not finite.
 UNDEFINED = 255
+# Samples whose orders of slots are kept.
+SHOWN = 16
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +55,15 @@ class Structured:
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return {"slots": "structured", **fields, "final": self.final.describe()}
 
-    def score(self, codes, segments, scenes: SceneSamples, groups: int, numbers: Sequence[int]) -> Scores:
+    def score(
+        self,
+        codes,
+        segments,
+        scenes: SceneSamples,
+        groups: int,
+        numbers: Sequence[int],
+        kinds: Sequence[str] = (),
+    ) -> Scores:
         """Columns and parts of ``m`` members.
 
         Args:
@@ -61,14 +72,20 @@ class Structured:
           scenes: the ``n`` samples.
           groups: number of groups of equal length that samples are drawn in.
           numbers: integer ids of the members.
+          kinds: of the ``d`` codes of a slot, if these are of several kinds: the third level ``"kind"``, whose factors
+            are extrinsic and intrinsic.
+
+        Returns:
+          :class:`Scores` of :func:`jaxdis.evaluate_structured`. Where there are as many slots as true segments,
+          ``order_agreement`` and ``order_mismatch`` compare the orders that probing found with those by overlap of
+          masks (:func:`jaxdis.structured.order_agreement`), as means over groups. The part ``orders`` has the orders of
+          the first :data:`SHOWN` samples.
         """
-        slots, dims = codes.shape[2:]
-        of_codes = [(f"slot {s + 1}", f"dim {i + 1}") for s in range(slots) for i in range(dims)]
         options = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         scores = evaluate_structured(
             codes,
             scenes.factors,
-            Structure.of(("object", "property"), of_codes, scenes.labels),
+            structure_of(scenes, codes.shape[2], kinds or codes.shape[3]),
             groups=groups,
             background=scenes.background,
             categorical=scenes.categorical,
@@ -76,7 +93,9 @@ class Structured:
             **options,
         )
         kept = {name: part for name, part in scores.parts.items() if not name.startswith("probing.")}
-        return Scores(dict(scores.columns), kept, scores.factor_names)
+        orders = scores.part("probing.orders")
+        columns = dict(scores.columns) | _order_agreement(orders, segments, scenes.masks, groups)
+        return Scores(columns, {**kept, "orders": orders[:, :SHOWN]}, scores.factor_names)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,11 +109,48 @@ class Segmentation:
     def describe(self) -> dict:
         return {"slots": "segmentation"}
 
-    def score(self, codes, segments, scenes: SceneSamples, groups: int, numbers: Sequence[int]) -> Scores:
+    def score(
+        self,
+        codes,
+        segments,
+        scenes: SceneSamples,
+        groups: int,
+        numbers: Sequence[int],
+        kinds: Sequence[str] = (),
+    ) -> Scores:
         """As :meth:`Structured.score`; reads ``segments`` alone."""
         counts = (int(scenes.masks.max()) + 1, codes.shape[2])
         columns = executor.map_members(_agreement, counts, segments, jnp.asarray(scenes.masks))
         return Scores(columns, {}, scenes.factors.names)
+
+
+def structure_of(scenes: SceneSamples, slots: int, dims: int | Sequence[str]) -> Structure:
+    """Slots of codes against objects of properties; with the kind of each code in ``dims``, kinds between them."""
+    if isinstance(dims, int):
+        codes = [(f"slot {s + 1}", f"dim {i + 1}") for s in range(slots) for i in range(dims)]
+        return Structure.of(("object", "property"), codes, scenes.labels)
+    codes = [(f"slot {s + 1}", kind, f"dim {i + 1}") for s in range(slots) for i, kind in enumerate(dims)]
+    kinds = ["extrinsic" if j in scenes.extrinsic else "intrinsic" for j in range(len(scenes.labels))]
+    factors = [(thing, kind, name) for (thing, name), kind in zip(scenes.labels, kinds, strict=True)]
+    return Structure.of(("object", "kind", "property"), codes, factors)
+
+
+def _order_agreement(orders: np.ndarray, segments, masks: np.ndarray, groups: int) -> dict[str, np.ndarray]:
+    """Agreement of probing with the matching of masks, ``[m]`` each; nothing if slots and segments differ in number."""
+    slots = orders.shape[-1]
+    if int(masks.max()) + 1 != slots:
+        return {}
+    by_group = orders.reshape(len(orders), groups, -1, slots)
+    columns = executor.map_members(_orders_of_member, slots, (by_group, segments), jnp.asarray(masks))
+    finite = np.array([(one != UNDEFINED).all() for one in segments])
+    return {name: np.where(finite, values, np.nan) for name, values in columns.items()}
+
+
+def _orders_of_member(slots: int, member: tuple[Array, Array], masks: Array) -> dict[str, Array]:
+    orders, segments = member
+    matched = match_slots(masks, segments, true_segments=slots, predicted_segments=slots)
+    exact, mismatch = jax.vmap(order_agreement)(orders, matched.reshape(orders.shape))
+    return {"order_agreement": exact.mean(), "order_mismatch": mismatch.mean()}
 
 
 def _agreement(counts: tuple[int, int], segments: Array, true: Array) -> dict[str, Array]:

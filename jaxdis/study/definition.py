@@ -46,6 +46,8 @@ class Training:
         then drawn from these.
       region: a region of the factors that is never trained on, a dataclass of plain values such as
         :class:`jaxdis.data.teapot.Gap`; metrics of novel combinations are evaluated inside.
+      labels: (column, text) pairs that tell these members from those of other trainings of the same model, for example
+        ``(("masks", "decoder"),)``. Columns of the table of results; models that differ in them count as different.
     """
 
     config: Config
@@ -55,6 +57,7 @@ class Training:
     held_out: tuple[tuple[str, int], ...] = ()
     held_out_share: float = 0.0
     region: Callable | None = None
+    labels: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self):
         if self.held_out and self.region is not None:
@@ -72,6 +75,7 @@ class Training:
         held_out: Mapping[str, int] | None = None,
         held_out_share: float = 0.0,
         region: Callable | None = None,
+        labels: Mapping[str, str] | None = None,
     ) -> "Training":
         rows = tuple(
             (name, tuple((setting, tuple(map(float, np.atleast_1d(values)))) for setting, values in settings.items()))
@@ -82,7 +86,8 @@ class Training:
         seeds = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
         if len(set(seeds)) < len(seeds):
             raise ValueError(f"seeds: needs distinct seeds, got {seeds}")
-        return cls(config, rows, seeds, pool, tuple((held_out or {}).items()), float(held_out_share), region)
+        texts = tuple((labels or {}).items())
+        return cls(config, rows, seeds, pool, tuple((held_out or {}).items()), float(held_out_share), region, texts)
 
     @property
     def has_novel(self) -> bool:
@@ -91,10 +96,10 @@ class Training:
 
     def members(self) -> Members:
         found = members({name: dict(settings) for name, settings in self.sweep}, self.seeds, self.config.method)
-        if not self.held_out:
-            return found
-        left_out = ", ".join(f"{name} {value}" for name, value in self.held_out)
-        return found._replace(labels=tuple({**label, "held_out": left_out} for label in found.labels))
+        texts = dict(self.labels)
+        if self.held_out:
+            texts["held_out"] = ", ".join(f"{name} {value}" for name, value in self.held_out)
+        return found._replace(labels=tuple({**label, **texts} for label in found.labels))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,6 +156,12 @@ class Study:
     def __post_init__(self):
         self._check_kind()
         settings = {setting for training in self.trainings for _, row in training.sweep for setting, _ in row}
+        labels = {name for training in self.trainings for name, _ in training.labels}
+        if labels & (COLUMNS | settings):
+            raise ValueError(
+                f"labels: need names other than those of columns, got {min(labels & (COLUMNS | settings))!r}"
+            )
+        settings |= labels
         for name, _ in self.metrics:
             if name in COLUMNS | settings or name.startswith(("final_", "sample_")):
                 taken = ", ".join(sorted(COLUMNS | settings))
@@ -252,6 +263,7 @@ class Study:
                     "held_out": training.held_out,
                     "held_out_share": training.held_out_share,
                     **_region(training),
+                    **({"labels": dict(training.labels)} if training.labels else {}),
                 }
                 for training in self.trainings
             ],

@@ -10,6 +10,7 @@ from jaxdis.models import Config, Mlp, Vae, mahon, presets
 from jaxdis.spec import Spec
 from jaxdis.study.certificate.calibration import SWEEPS, Calibration
 from jaxdis.study.certificate.published import agreement_metrics, table_two_metrics
+from jaxdis.study.dangnhu2022 import dangnhu2022
 from jaxdis.study.definition import Sampling, Study, Training, study_plan
 from jaxdis.study.eastwood2018.study import eastwood2018
 from jaxdis.study.mahon2024.study import mahon2024
@@ -186,4 +187,5 @@ STUDIES: dict[str, Callable[..., Study | Calibration]] = {
     "julka2024": julka2024,
     "calibration": calibration,
     "eastwood2018": eastwood2018,
+    "dangnhu2022": dangnhu2022,
 }

@@ -129,7 +129,7 @@ def _train_in(partial: Path, store: Store, training: Training, chosen, progress)
         training.config,
         keys[rows],
         jax.tree.map(lambda column: column[rows], hyperparameters),
-        data=_training_data(training),
+        data=training_data(training),
         labels=[labels[row] for row in rows],
         directory=partial,
         progress=progress,
@@ -199,7 +199,15 @@ def _score(store: Store, study: Study, chosen: Sequence[Member]) -> None:
     numbers = [random_number(member) for member in chosen]
     if study.has_slots:
         drawn, _ = scenes_of(training, study.sampling)
-        found = slots.scored(study.metrics, stacked["codes"], stacked["segments"], drawn, study.sampling, numbers)
+        found = slots.scored(
+            study.metrics,
+            stacked["codes"],
+            stacked["segments"],
+            drawn,
+            study.sampling,
+            numbers,
+            training.config.method.code_kinds,
+        )
         for name, scores in found:
             _publish_scores(store, study, chosen, [name], scores)
         return
@@ -249,7 +257,7 @@ def _result(study: Study, scores, name: str, position: int) -> dict:
     return {"columns": columns, "parts": parts}
 
 
-def _training_data(training: Training):
+def training_data(training: Training):
     """The images that a training draws from, rendered once; without a pool, the renderer that draws new ones."""
     if training.pool is None:
         return _seen(training)

@@ -44,10 +44,11 @@ def scored(
     drawn: Drawn,
     sampling: Sampling,
     numbers: Sequence[int],
+    kinds: Sequence[str] = (),
 ) -> list[tuple[str, Scores]]:
-    """Every metric of all members, with its name before its columns."""
+    """Every metric of all members, with its name before its columns; ``kinds`` of the codes of a slot."""
     samples = drawn.samples()
     return [
-        (name, named(name, metric.score(codes, segments, samples, sampling.groups, numbers)))
+        (name, named(name, metric.score(codes, segments, samples, sampling.groups, numbers, kinds)))
         for name, metric in metrics
     ]

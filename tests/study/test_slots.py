@@ -93,7 +93,7 @@ def test_the_report_shows_scores_slots_and_the_objects_they_hold(finished):
     for words in (
         "structured.object.disentanglement",
         "segmentation.ari",
-        "The slot of each pixel",
+        "What each slot shows",
         "objects in slots",
     ):
         assert words in page

@@ -122,6 +122,11 @@ class Method(abc.ABC):
         """The part of the state that :meth:`represent` and ``decode`` read, which a trained zoo keeps."""
         return state
 
+    @property
+    def code_kinds(self) -> tuple[str, ...]:
+        """The kind of each code of a slot, if there are several kinds: a level of structure below slots."""
+        return ()
+
     # Methods with a decoder also have ``decode(params, codes) → images [n, h, w, c]`` in [0, 1].
 
     def resolved(self, image_shape: tuple[int, int, int]) -> "Method":

@@ -163,7 +163,8 @@ def explained(subject: Subject) -> str:
     names = subject.varying()
     if not names or len(set(subject.settings)) < 2:
         return ""
-    shares = [results.variance_explained(subject.table, name, subject.strength) for name in names]
+    table_of = {**subject.table, "model": np.array(subject.models)}
+    shares = [results.variance_explained(table_of, name, subject.strength) for name in names]
     columns = {
         "metric": _links(subject, names),
         "model": [share.model for share in shares],

@@ -52,8 +52,8 @@ class Subject:
 
     @functools.cached_property
     def models(self) -> list[str]:
-        """Of each member: the title of its model."""
-        return [model_title(self.study, name) for name in self.table["model"]]
+        """Of each member: the title of its model, with the labels that tell it from others."""
+        return [model_in_words(self.study, label) for label in self._labels()]
 
     @functools.cached_property
     def titles(self) -> Mapping[str, str]:
@@ -103,9 +103,15 @@ def setting_in_words(study: Study, label: Mapping) -> str:
     """``β-TCVAE, β = 4``."""
     about = study.variants[str(label["model"])].about
     symbols = {} if about is None else {key: text.split(",")[0] for key, text in about.settings.items()}
-    told = {key: value for key, value in label.items() if key not in UNSAID and value == value and value != ""}
-    settings = (f"{symbols.get(key, key)} = {value:g}" for key, value in told.items())
-    return ", ".join([model_title(study, label["model"]), *settings])
+    told = {key: value for key, value in label.items() if key not in UNSAID and not isinstance(value, str)}
+    settings = (f"{symbols.get(key, key)} = {value:g}" for key, value in told.items() if value == value)
+    return ", ".join([model_in_words(study, label), *settings])
+
+
+def model_in_words(study: Study, label: Mapping) -> str:
+    """``MONet, masks decoder``: a model's title, and its labels of text."""
+    texts = [f"{key} {value}" for key, value in label.items() if key not in UNSAID and isinstance(value, str) and value]
+    return ", ".join([model_title(study, label["model"]), *texts])
 
 
 def model_title(study: Study, name: str) -> str:

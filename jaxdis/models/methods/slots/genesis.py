@@ -129,6 +129,10 @@ class Genesis(SlotMethod):
             )
 
     @property
+    def code_kinds(self) -> tuple[str, ...]:
+        return ("mask",) * self.num_mask_codes + ("component",) * self.num_codes
+
+    @property
     def networks(self) -> dict[str, Any]:
         size, channels = self.image_shape[:2], self.image_shape[2]
         shape = (*size, channels + 1)
