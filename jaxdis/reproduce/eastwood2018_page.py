@@ -85,7 +85,8 @@ def _differences(made: Reproduction) -> list[str]:
 def claims(numbers: Numbers, dead: np.ndarray) -> list[Found]:
     """Every claim that the models allow to check; seeds are resampled.
 
-    ``dead`` holds the third smallest importance of InfoGAN's codes as a share of all, one per seed.
+    ``dead`` holds the third smallest importance of InfoGAN's codes as a share of all, one per seed; a code that all ten
+    share alike has .1, and one with less than .02 counts as dead.
     """
     vaes = [model for model in ("vae", "beta_vae") if model in numbers.models]
     others = [model for model in numbers.models if model != "pca"]
@@ -222,6 +223,8 @@ def claims(numbers: Numbers, dead: np.ndarray) -> list[Found]:
         )
         for m, r in rows
     ]
+    if len(dead):
+        found["infogan_dead"] = [part("largest share of three codes", lambda: dead, below=0.02)]
     claims_of = published("eastwood2018").claims
     return [Found(claims_of[name], tuple(parts)) for name, parts in found.items() if name in claims_of]
 

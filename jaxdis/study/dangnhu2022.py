@@ -1,4 +1,4 @@
-"""Dang-Nhu 2022: models of slots with and without their KL divergences, scored at every level of structure."""
+"""Dang-Nhu 2022: models of slots, regularized and not, scored at every level of structure."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ def dangnhu2022(
     sources: Mapping[str, DataSource] | None = None,
     metrics: Sequence[str] | Mapping[str, SlotMetric] | None = None,
 ) -> Study:
-    """Dang-Nhu 2022, §5: MONet with two kinds of masks, GENESIS and IODINE, with KL divergences and without, "(R)".
+    """Dang-Nhu 2022, §5: MONet with two kinds of masks, GENESIS and IODINE, regularized and not, "(R)".
 
     Scenes for scoring lie in local groups of 5,000. The paper has ten groups of Multi-dSprites and five of CLEVR6
     (``train_samples=25_000``, without IODINE), each a study of its own here. By default all metrics of slots, and
