@@ -19,7 +19,7 @@ POINTS["noise"] = POINTS["warp"]
 SMALL_CASES = {"seeds": 5, "case_samples": 5000}
 SMALL_SWEEPS = {"seeds": 3, "sweep_samples": 2000}
 SMALL_COST = {"sizes": (1000, 5000), "full_size": 20_000, "size_seeds": 2}
-SMALL_AGREEMENT = {"seeds": 2, "steps": 4000, "train_samples": 4000, "test_samples": 2000}
+SMALL_AGREEMENT = {"seeds": 2, "steps": 2500, "train_samples": 4000, "test_samples": 2000}
 
 
 def studies(size: Size, sources: Sources) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import numpy as np
 from jaxdis import plots
 from jaxdis.data.synthetic import CASES
 from jaxdis.reproduce.beside import Beside, Measured
+from jaxdis.reproduce.julka2024 import SMALL_AGREEMENT
 from jaxdis.reproduce.page import Content, Figure
 from jaxdis.reproduce.paper import Reproduction
 from jaxdis.reproduce.verdict import Found, Part, by_member, exact, of_values, resampled, share
@@ -83,8 +84,8 @@ def _differences(made: Reproduction) -> list[str]:
     return [
         "5 seeds of 5,000 samples for Table II, where the paper has 50 of 50,000; 3 seeds of 2,000 samples and six"
         " points for the sweeps, where it has 50 of 20,000.",
-        "Figure 5 is of 18 models (two seeds) with perceptrons on images of 32 × 32 pixels, 4,000 updates; DCI with"
-        " histogram splits.",
+        "Figure 5 is of 18 models (two seeds) with perceptrons on images of 32 × 32 pixels,"
+        f" {SMALL_AGREEMENT['steps']:,} updates; DCI with histogram splits.",
         *common,
     ]
 

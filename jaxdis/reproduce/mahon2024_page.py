@@ -9,6 +9,7 @@ from jaxdis import plots
 from jaxdis.data import DATASETS
 from jaxdis.reproduce import readings as r
 from jaxdis.reproduce.beside import Beside, Measured, section
+from jaxdis.reproduce.mahon2024 import SMALL
 from jaxdis.reproduce.mahon2024_claims import EXISTING, TABLE_4, claims
 from jaxdis.reproduce.page import Content, Figure
 from jaxdis.reproduce.paper import Reproduction
@@ -55,8 +56,8 @@ def _differences(made: Reproduction) -> list[str]:
     if made.size == "paper":
         return common
     return [
-        "Images of 32 × 32 pixels, a pool of 16,384 of them, perceptrons in place of the paper's networks, 3,000"
-        " updates.",
+        "Images of 32 × 32 pixels, a pool of 16,384 of them, perceptrons in place of the paper's networks,"
+        f" {SMALL['steps']:,} updates.",
         "Two combinations per data set and two random splits in place of five to eight and five; 4,000 samples"
         " for probes.",
         "WeakDE is left out; it is part of the form of the paper's size.",
