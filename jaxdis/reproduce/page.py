@@ -102,7 +102,8 @@ def _parts(one: Found) -> str:
     order = sorted(one.parts, key=lambda part: (FAILS, OPEN, HOLDS).index(part.verdict))
     lines = [f"{SIGNS[part.verdict]} {html.escape(_in_words(part))}" for part in order]
     text = "<br>".join(lines[:4])
-    return text if len(lines) <= 4 else text + folded(f"{len(lines) - 4} more", "<br>".join(lines[4:]))
+    more = folded(f"{len(lines) - 4} more", "<br>".join(lines[4:])) if len(lines) > 4 else ""
+    return f'<div class="text">{text}{more}</div>'
 
 
 def _in_words(part: Part) -> str:
