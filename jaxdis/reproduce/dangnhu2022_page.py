@@ -111,7 +111,10 @@ def claims(probing: Mapping, oracle: Mapping) -> list[Found]:
         "em_needed_alone": "On planted slots.",
         "em_finds_iou_order": "Against the planted order; chance is 1/120 and 4.",
         "ablation_lowers_property": "Autoencoders of objects cut out by true masks.",
-        "mask_is_extrinsic": "An autoencoder of masks and one of masked objects, as GENESIS divides its slots.",
+        "mask_is_extrinsic": "An autoencoder of masks and one of masked objects. The latter has to draw objects in"
+        " their places, which it therefore encodes; in GENESIS the mask does that.",
+        "color_first": "Autoencoders of objects cut out by true masks, which encode places first: these change most"
+        " pixels.",
     }
     return [Found(printed[name], tuple(mine), remarks.get(name, "")) for name, mine in parts.items()]
 
