@@ -58,8 +58,8 @@ def _differences(made: Reproduction) -> list[str]:
     return [
         "Images of 32 × 32 pixels, a pool of 16,384 of them, perceptrons in place of the paper's networks,"
         f" {SMALL['steps']:,} updates.",
-        "Two combinations per data set and two random splits in place of five to eight and five; 4,000 samples"
-        " for probes.",
+        "Two combinations per data set and two random splits in place of five to eight and five;"
+        f" {SMALL['train_samples']:,} samples for probes.",
         "WeakDE is left out; it is part of the form of the paper's size.",
         "DCI with histogram splits.",
         *common,
