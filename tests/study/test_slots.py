@@ -17,7 +17,7 @@ from jaxdis.study.definition import cells
 from jaxdis.study.report.report import write_report
 from jaxdis.study.run import run, status
 from jaxdis.study.store import Store
-from tests.study.planted import ROW, Planted, planted
+from tests.study.planted import ROW, SPACE, Planted, planted
 
 
 @pytest.fixture(autouse=True)
@@ -42,11 +42,31 @@ def test_planted_slots_have_the_scores_of_their_truth(finished):
         assert float(clean[f"structured.{level}.disentanglement"]) > 0.95
         assert float(clean[f"structured.{level}.completeness"]) > 0.95
     assert float(clean["structured.informativeness"]) < 0.1
+    drawn, _ = make.scenes_of(planted().trainings[0], planted().sampling)
+    objects = np.asarray(drawn.factors.values).reshape(400, 3, 2)
+    told_apart = np.mean([len(np.unique(scene, axis=0)) == 3 for scene in objects])  # equal objects have no order
+    assert 1 - 1e-6 >= float(clean["structured.order_agreement"]) >= told_apart > 0.8
+    assert float(clean["structured.order_mismatch"]) <= 2 * (1 - told_apart)
     assert float(noisy["structured.object.disentanglement"]) < 0.5
     assert float(noisy["structured.informativeness"]) > 0.5
     for row in (clean, noisy):
         for name in ("ari", "ari_foreground", "covering", "scaled_covering_foreground"):
             assert float(row[f"segmentation.{name}"]) == pytest.approx(1, abs=1e-6)
+
+
+def test_kinds_of_codes_are_a_level_of_structure():
+    n, scenes = 300, dataclasses.replace(ROW.scenes, extrinsic=("level",))
+    factors = SPACE.wrap(SPACE.sample(jax.random.key(0), n))
+    of_objects = np.asarray(factors.values, np.float32).reshape(n, 3, 2)  # level and hue
+    codes = np.concatenate([of_objects, np.zeros((n, 1, 2), np.float32)], axis=1)[None]
+    segments = np.zeros((1, n, 8, 6), np.uint8)
+    metric = Structured(start="given", iterations=0, final=Structured().final.with_options(depth=6))
+    scores = metric.score(codes, segments, scenes.samples(SPACE, factors), 1, [0], kinds=("where", "what"))
+    joint = scores.part("kind.joint")[0]
+    np.testing.assert_allclose(joint, [[0.5, 0], [0, 0.5]], atol=0.02)  # levels are extrinsic, hues are not
+    assert scores["kind.disentanglement"][0] > 0.95
+    assert scores.part("orders").shape == (1, 16, 4)
+    assert (scores.part("completeness.per_factor") > 0.95).all()
 
 
 def test_cells_hold_codes_and_the_slot_of_each_pixel(finished):

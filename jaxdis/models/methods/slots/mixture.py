@@ -27,6 +27,11 @@ def mixture_log_likelihood(
       mixture: ``"channel"``: every channel of a pixel has a mixture of its own, as in the released code of the three
         models that the library has, ``[n, h, w, c]``; ``"pixel"``: all channels of a pixel are of one slot, as in
         Burgess et al. 2019 and Greff et al. 2019, ``[n, h, w, 1]``.
+
+    Contract:
+
+    - With ``"channel"``, slots may divide the channels of one pixel among themselves. The likelihood can then be high
+      while the mean of the mixture, which is the reconstruction, is far from the image.
     """
     if mixture == "pixel":
         log_likelihoods = log_likelihoods.sum(-1, keepdims=True)
