@@ -54,7 +54,7 @@ def study(action: str, options, out, *more) -> list[str]:
         (
             ("nonsense",),
             "study: needs one of quickstart, locatello2020, mahon2024, julka2024, calibration, eastwood2018,"
-            " got 'nonsense'",
+            " dangnhu2022, got 'nonsense'",
         ),
         (("calibration", "--data", "dsprites"), "data: the study calibration takes seeds, train_samples, parts"),
         (("calibration", "--network", "mlp"), "network: the study calibration takes"),
