@@ -23,6 +23,8 @@ CHUNK_BYTES = 16 << 20
 # Bytes of temporaries of the members that run at once on one accelerator.
 BATCH_BYTES = 4 << 30
 MAX_BATCH = 256
+# On one device that runs members one after another, so few are a chunk each: their number is then no part of a program.
+FEW = 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,6 +119,8 @@ def map_members(
         platform = layout.devices[0].platform
         batch_size = choose_batch_size(function, static, members, shared, size // num_devices, platform)
     layout = dataclasses.replace(layout, at_once=batch_size)
+    if batch_size == 1 and num_devices == 1 and count <= FEW:
+        size = 1  # one program for zoos of 1 to FEW members
 
     def run(rows):
         chunk = jax.tree.map(lambda leaf: take(leaf, rows), members)

@@ -73,6 +73,15 @@ class Spec:
         return make(key, factors, **options) if "key" in _parameters(make) else make(factors, **options)
 
     @property
+    def base(self) -> "Spec | None":
+        """The function from whose result this one can start, with the options of both: see :func:`starts_from`."""
+        function = getattr(self.function, "starts_from", None)
+        if function is None:
+            return None
+        known = _static_options(function)
+        return Spec(function).with_options(**{name: value for name, value in self.options if name in known})
+
+    @property
     def needs_classes(self) -> bool:
         """Whether continuous factors are left out: see :func:`needs_classes`."""
         return getattr(self.function, "needs_classes", False) and self.all_options.get("factor_bins") is None
@@ -137,12 +146,23 @@ def prepared_by(make: Callable) -> Callable:
     return mark
 
 
+def starts_from(other: Callable) -> Callable:
+    """Mark a function whose argument ``base`` may be what ``other`` returned for the same samples, so that metrics that
+    read both fit once. Without it, the function does everything itself."""
+
+    def mark(function: Callable) -> Callable:
+        function.starts_from = other
+        return function
+
+    return mark
+
+
 class Reads(NamedTuple):
     """Which arguments a function of one representation has besides codes and factors.
 
     ``key``: it is stochastic; ``test``: it needs held-out samples; ``validation``: see :func:`chooses`; ``weights``: it
     can weigh samples; ``variances``: it reads the posterior's; ``active``: it can leave codes out; ``prepared``: see
-    :func:`prepared_by`.
+    :func:`prepared_by`; ``base``: see :func:`starts_from`.
     """
 
     key: bool
@@ -152,6 +172,7 @@ class Reads(NamedTuple):
     variances: bool
     active: bool
     prepared: bool
+    base: bool
 
 
 @functools.cache

@@ -27,6 +27,21 @@ def test_every_member_is_there_once_and_in_order(members, batch_size, chunk_byte
     np.testing.assert_array_equal(result["first"], x[:, 0])
 
 
+def test_zoos_of_few_members_share_a_program():
+    traced = []
+
+    def noting(static, member, shared):
+        traced.append(static)
+        return member.sum() * shared
+
+    for count in (1, 2, executor.FEW):
+        members = np.arange(count * 3, dtype=np.float32).reshape(count, 3)
+        device = (jax.devices()[0],)
+        found = executor.map_members(noting, "once", members, jnp.float32(2), batch_size=1, devices=device)
+        np.testing.assert_array_equal(found, 2 * members.sum(axis=1))
+    assert traced == ["once"]
+
+
 def test_members_may_be_memory_mapped(tmp_path):
     x = np.random.default_rng(0).random((9, 4)).astype(np.float32)
     np.save(tmp_path / "x.npy", x)

@@ -90,10 +90,12 @@ def score_member_often(plan_and_count: tuple[Plan, int], member: Member, shared:
 def _measure(plan: Plan, key, samples_for: Callable, validation, active, prepared) -> dict[str, tuple]:
     """First every function that reads samples, each once; then the metrics, from their results."""
     sources = sources_of(metric for _, metric in plan)
-    results = {
-        spec: apply(spec, key, *samples_for(spec), active, shared, validation)
-        for spec, shared in zip(sources, prepared, strict=True)
-    }
+    results = {}
+    for spec, shared in zip(sources, prepared, strict=True):
+        samples, base = samples_for(spec), spec.base
+        # A bootstrap weighs samples for some functions and repeats them for others.
+        alike = base is not None and samples_for(base)[0] is samples[0]
+        results[spec] = apply(spec, key, *samples, active, shared, validation, results[base] if alike else None)
     return {name: metric.finish(results[metric.source]) for name, metric in plan}
 
 

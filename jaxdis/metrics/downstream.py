@@ -13,8 +13,10 @@ from jaxdis.learners.linear import standardized
 from jaxdis.learners.logistic import fit_logistic, fit_logistic_validated, log_probabilities, predict
 from jaxdis.learners.roc import roc_auc
 from jaxdis.options import Count, Counts, Cuts, Depth, Positive, Range
+from jaxdis.relations.relation import Relation
 from jaxdis.relations.samples import Samples, read
-from jaxdis.spec import distinct_samples, needs_classes
+from jaxdis.relations.trees import boosted_trees
+from jaxdis.spec import distinct_samples, needs_classes, starts_from
 from jaxdis.typing import Codes, Factors, Sample
 
 
@@ -195,6 +197,7 @@ def downstream_logistic(
 
 
 @needs_classes
+@starts_from(boosted_trees)
 def downstream_trees(
     codes: Codes,
     factors: Factors,
@@ -207,6 +210,7 @@ def downstream_trees(
     rate: Positive = 0.1,
     depth: Depth = 3,
     active: Bool[Array, " d"] | None = None,
+    base: Relation | None = None,
 ) -> LearningCurve:
     """Held-out accuracy of gradient-boosted trees on the first 10, 100, 1,000 and 10,000 samples.
 
@@ -222,6 +226,8 @@ def downstream_trees(
     Contract:
 
     - In [0, 1]; deterministic; invariant under increasing maps of codes, except for the position of thresholds.
+    - The accuracy with all samples is the ``fit`` of ``boosted_trees``; beside ``dci`` of the same options it costs
+      nothing more.
     - Classes that do not occur in training are never predicted; if a single class occurs, it is predicted for all
       samples.
     - Continuous and one-valued factors are left out and NaN in their part. Any non-finite code gives NaN.
@@ -231,6 +237,8 @@ def downstream_trees(
     samples = read(codes, factors, test, active)
 
     def accuracy(size):
+        if size == len(samples.train) and base is not None:
+            return base.fit
         options = {"splitter": splitter, "max_bins": max_bins, "stages": stages, "rate": rate, "depth": depth}
         trees = fit_boosting(samples.train[:size], samples.classes[:size], samples.sizes, samples.held_out, **options)
         return boosted_accuracy(trees.test, samples.truth, samples.sizes)

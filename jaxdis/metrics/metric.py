@@ -156,6 +156,7 @@ def apply(
     active=None,
     prepared=None,
     validation: Sample | None = None,
+    base=None,
 ):
     """Call a function of one representation with the arrays that it reads.
 
@@ -168,6 +169,7 @@ def apply(
         "active": active,
         "prepared": prepared,
         "validation": validation,
+        "base": base,
     }
     arguments = {name: value for name, value in optional.items() if getattr(reads, name) and value is not None}
     if reads.test:
@@ -177,8 +179,9 @@ def apply(
 
 
 def sources_of(metrics: Iterable[Metric]) -> tuple[Spec, ...]:
-    """The functions that read samples for these metrics, each listed once."""
-    return tuple(dict.fromkeys(metric.source for metric in metrics))
+    """The functions that read samples for these metrics, each listed once, after the one that it starts from."""
+    sources = (metric.source for metric in metrics)
+    return tuple(dict.fromkeys(spec for source in sources for spec in (source.base, source) if spec is not None))
 
 
 def prepared_for(sources: tuple[Spec, ...], key: jax.Array, factors: Factors) -> tuple:
