@@ -92,10 +92,8 @@ def _measure(plan: Plan, key, samples_for: Callable, validation, active, prepare
     sources = sources_of(metric for _, metric in plan)
     results = {}
     for spec, shared in zip(sources, prepared, strict=True):
-        samples, base = samples_for(spec), spec.base
-        # A bootstrap weighs samples for some functions and repeats them for others.
-        alike = base is not None and samples_for(base)[0] is samples[0]
-        results[spec] = apply(spec, key, *samples, active, shared, validation, results[base] if alike else None)
+        base = results.get(spec.base)
+        results[spec] = apply(spec, key, *samples_for(spec), active, shared, validation, base)
     return {name: metric.finish(results[metric.source]) for name, metric in plan}
 
 

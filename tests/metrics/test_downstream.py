@@ -35,7 +35,7 @@ def test_a_curve_is_the_same_beside_dci(arrays):
 
 
 def test_replicates_of_a_curve_are_the_same_beside_dci(arrays):
-    """A bootstrap weighs samples for DCI and repeats them for the curve, which then share nothing."""
+    """A bootstrap weighs samples for DCI and repeats them for the curve, which must not matter."""
     beside, alone = (
         scores(arrays, *names, bootstrap=3).error("downstream_trees")
         for names in (("dci", "downstream_trees"), ("downstream_trees",))
