@@ -1,4 +1,4 @@
-"""Score thousands of representations at once with the metrics of the literature; train the zoos they come from.
+"""Score thousands of representations at once with the metrics of the literature, and train zoos of models.
 
 Every name is loaded on first use: ``import jaxdis`` is immediate, and scoring arrays loads no model.
 """
@@ -86,5 +86,5 @@ def __getattr__(name: str):
 
 
 def __dir__() -> list[str]:
-    """Public names and rooms, not the modules that happen to be loaded."""
+    """Public names and subpackages, not the modules that happen to be loaded."""
     return sorted({*__all__, *ROOMS})

@@ -1,4 +1,4 @@
-"""Small array functions that several rooms share, and conversion of arrays of other libraries to NumPy."""
+"""Small array functions that several subpackages share, and conversion of arrays of other libraries to NumPy."""
 
 import functools
 from collections.abc import Callable
@@ -32,12 +32,12 @@ def product_over_samples(left: Float[Array, "n a"], right: Float[Array, "n b"]) 
 
 
 def weighted_mean(columns: Float[Array, "n c"], weights: Float[Array, " n"]) -> Float[Array, " c"]:
-    """Mean of each column under weights that do not all vanish."""
+    """Mean of each column under weights that are not all 0."""
     return product_over_samples(weights[:, None], columns)[0] / weights.sum()
 
 
 def exact_products(function: Callable) -> Callable:
-    """The function with matrix products in full float32: accelerators round the factors of a product by default."""
+    """Wrap the function so that matrix products use full float32; by default, accelerators round the operands."""
 
     @functools.wraps(function)
     def call(*args, **kwargs):
@@ -50,7 +50,7 @@ def exact_products(function: Callable) -> Callable:
 def power_of_two_below(values: Float[Array, "..."]) -> Float[Array, "..."]:
     """The largest power of two that is no larger than each positive value, exactly; 1 for 0.
 
-    From the bits of the exponent: ``exp2`` of a whole number may be off by one in the last place.
+    It is computed from the bits of the exponent, since ``exp2`` of an integer may be off by one in the last place.
     """
     values = jnp.where(values > 0, jnp.maximum(values, jnp.finfo(jnp.float32).tiny), 1.0)
     exponent = jax.lax.bitcast_convert_type(values, jnp.int32) & jnp.int32(0x7F800000)
@@ -60,7 +60,7 @@ def power_of_two_below(values: Float[Array, "..."]) -> Float[Array, "..."]:
 def first_counted(weights: Float[Array, " n"]) -> Int[Array, ""]:
     """The first sample of positive weight.
 
-    A minimum instead of an argmax: XLA evaluates the argmax of constant weights at compile time, sample by sample.
+    It is computed as a minimum, because XLA evaluates the argmax of constant weights at compile time, sample by sample.
     """
     n = weights.shape[0]
     return jnp.where(weights > 0, jnp.arange(n, dtype=jnp.int32), n - 1).min()

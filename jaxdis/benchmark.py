@@ -32,8 +32,8 @@ _FORMAT = 1
 class Row(NamedTuple):
     """One measurement: ``per_second`` members (or, for training, updates of one member) after ``compile_seconds``.
 
-    ``compile_seconds`` are those of the first call beyond those of the second; a program that another process cached on
-    disk is loaded in that time instead. Zoo sizes of one metric may share a program.
+    ``compile_seconds`` is the time of the first call minus that of the second, or the time to load the program if
+    another process has cached it on disk. Zoo sizes of one metric may share a program.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Row(NamedTuple):
 
 
 class Record(NamedTuple):
-    """All measurements of a machine, what there was no time for, and the peak of memory, bytes (None if unknown)."""
+    """All measurements of a machine, those skipped for lack of time, and the peak memory in bytes (None if unknown)."""
 
     machine: Mapping[str, Any]
     samples: int
@@ -61,15 +61,15 @@ def measure(
     samples: int = 10_000,
     progress: Callable[[str, int, float], None] | None = None,
 ) -> Record:
-    """Measure training, and every metric at every zoo size, the dearest last, within a number of minutes.
+    """Measure training and every metric at every zoo size, the most expensive last, within a number of minutes.
 
-    A measurement begins only if it is expected to end in time; the expectation is that of the metric's row
-    (``About.seconds``), or the time per member at a smaller size.
+    A measurement begins only if it is expected to end in time, according to the metric's row (``About.seconds``) or to
+    the time per member at a smaller size.
 
     Args:
-      metrics: by name; all when None.
+      metrics: mapping from names to metrics; all of ``METRICS`` when None.
       zoo_sizes: numbers of members, in any order.
-      minutes: of wall time for everything.
+      minutes: limit of the total wall time.
       samples: number of samples per member; half as many are held out.
       progress: called before each measurement with its name, its zoo size and the share of the time that is used up.
     """
@@ -101,7 +101,7 @@ def measure(
 
 
 def expected(metric: Metric) -> float:
-    """Seconds per member, from the metric's row; those of an unknown metric are few."""
+    """Expected seconds per member, from the metric's row; a small number for a metric without a row."""
     return 2 * (metric.about.seconds if metric.about is not None else 0.05)
 
 
@@ -119,7 +119,7 @@ def _scoring(name: str, metric: Metric, size: int, samples: int) -> Row:
 
 
 def _members(size: int, samples: int, *, seed: int) -> tuple[np.ndarray, Factors]:
-    """Noisy mixtures of the factors, another mixture for every member."""
+    """Noisy mixtures of the factors, a different mixture for every member."""
     rng, mixing = np.random.default_rng(seed), np.random.default_rng(2)
     values = np.stack([rng.integers(0, count, samples) for count in SIZES], axis=1)
     mixtures = mixing.normal(size=(size, len(SIZES), NUM_CODES)).astype(np.float32)
@@ -129,7 +129,7 @@ def _members(size: int, samples: int, *, seed: int) -> tuple[np.ndarray, Factors
 
 
 def _training(size: int) -> Row:
-    """A zoo of one β-VAE under several seeds; updates of all members per second."""
+    """Train a zoo of one β-VAE under several seeds; count the updates of all members per second."""
     method = Vae("beta", Mlp((128, 128), num_codes=6))
     zoo = members({"beta": {"beta": 4, "learning_rate": 1e-3}}, size, method)
     seconds = []
@@ -143,7 +143,7 @@ def _training(size: int) -> Row:
 
 
 def machine() -> dict[str, Any]:
-    """What was measured on: devices and versions."""
+    """The devices of this machine, and software versions."""
     import jaxdis
 
     devices = jax.devices()
@@ -179,7 +179,7 @@ def read_record(path: str | Path) -> Record:
     """A record that :func:`to_json` wrote.
 
     Raises:
-      ValueError: for a file that is missing or is no such record.
+      ValueError: for a file that is missing or not such a record.
     """
     try:
         found = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -193,7 +193,7 @@ def read_record(path: str | Path) -> Record:
 
 
 def ratios(one: Record, other: Record) -> Iterator[tuple[str, int, float, float, float]]:
-    """Name, zoo size, both throughputs, and how many times as fast the second is, for what both measured.
+    """What both records measured: name, zoo size, both throughputs, and how many times as fast the second is.
 
     Raises:
       ValueError: if they measured nothing in common, or different numbers of samples.

@@ -66,7 +66,7 @@ def active(
           Burda et al. 2016, section 5.2).
         * ``interquartile``: the interquartile range of the posterior mean, which a few outliers cannot increase.
         * ``divergence``: the mean KL divergence from the prior, nats.
-      threshold: None: 0.1.
+      threshold: 0.1 when None.
 
     Raises:
       ValueError: for another criterion, or for the divergence of codes alone.

@@ -68,7 +68,7 @@ def is_full(error: BaseException | None) -> bool:
 
 
 def temporary_name(path: Path) -> Path:
-    """A new name beside a path, which :func:`remove_leftovers` recognizes."""
+    """A new name in the folder of a path, which :func:`remove_leftovers` recognizes."""
     return path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
 
 
@@ -117,7 +117,7 @@ def write_arrays(path: str | Path, header: dict, arrays: dict[str, np.ndarray]) 
 
 
 def packed(header: dict, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The content of such a file: the header, with a checksum, as bytes beside the arrays."""
+    """The content of a file of arrays: the arrays, and the header with a checksum as bytes."""
     full = {**header, "checksum": _checksum(arrays)}
     encoded = np.frombuffer(json.dumps(full, sort_keys=True).encode(), np.uint8)
     return {_HEADER: encoded, **{f"a/{name}": array for name, array in arrays.items()}}
@@ -130,7 +130,7 @@ def write_json(path: str | Path, value) -> None:
 
 
 def read_json(path: str | Path) -> dict:
-    """A JSON object.
+    """Read a JSON object.
 
     Raises:
       DamagedFile: for a file that holds none. FileNotFoundError where there is nothing.

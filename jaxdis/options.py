@@ -29,7 +29,7 @@ MOST = 2**31 - 1
 
 @dataclasses.dataclass(frozen=True)
 class Range:
-    """Numbers from ``low`` to ``high``, without ``low`` itself if ``above``, without ``high`` if ``below``."""
+    """Numbers from ``low`` to ``high``; ``above`` excludes ``low`` itself, ``below`` excludes ``high``."""
 
     low: float | int = -math.inf
     high: float | int = math.inf
@@ -90,7 +90,7 @@ class Refused(Exception):
 
 
 def checked(function: Callable) -> Callable:
-    """The function, refusing arguments that its annotations do not allow by a ValueError that names the argument."""
+    """Wrap the function so that arguments that its annotations do not allow raise a ValueError that names them."""
     parameters = inspect.signature(function).parameters
     in_order = [name for name, parameter in parameters.items() if parameter.kind is parameter.POSITIONAL_OR_KEYWORD]
 
@@ -121,7 +121,7 @@ def from_texts(kind: type, texts: collections.abc.Mapping[str, str], **given):
     """A dataclass whose positional fields are given, some as Python literals: ``3``, ``0.5``, ``(32, 32)`` or text.
 
     Raises:
-      ValueError: for a name that is no field, or a value that the field does not allow.
+      ValueError: for a name that is not a field, or a value that the field does not allow.
     """
     types = {
         field.name: field.type
@@ -252,7 +252,7 @@ def _first(parts, value):
 
 
 def _accept_tuple(parts, value) -> tuple:
-    """A tuple, from a list as well; text and single numbers are not taken apart."""
+    """A tuple; lists are converted, text and single numbers are refused."""
     value = value.tolist() if isinstance(value, np.ndarray) and value.ndim == 1 else value
     if not isinstance(value, tuple | list):
         raise Refused

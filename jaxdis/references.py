@@ -537,7 +537,7 @@ def cited_in(text: str) -> list[str]:
 
 
 def bibliography(keys: Iterable[str]) -> str:
-    """BibTeX of entries, each once.
+    """BibTeX of the given entries, each once.
 
     Raises:
       ValueError: for a key without an entry.

@@ -1,4 +1,4 @@
-"""Process-wide JAX settings that programs may choose (never the library on import): compilation cache, CPU devices."""
+"""Process-wide JAX settings that a program may choose: compilation cache, CPU devices. Importing jaxdis sets none."""
 
 import errno
 import os

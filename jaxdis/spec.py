@@ -1,4 +1,4 @@
-"""A pure function with its static options, as a value: what the tables hold, what a compiled program is keyed by."""
+"""A pure function with its static options as a hashable value, for the tables and as a key of compiled programs."""
 
 import dataclasses
 import functools
@@ -19,8 +19,8 @@ class Spec:
     """``function`` with some of its keyword-only options set. Hashable and comparable, unlike a closure or a partial.
 
     The signature of the function decides which arrays it reads besides codes and factors (:class:`Reads`); every other
-    keyword-only argument is a static option and needs a default. ``title`` is a name for people and not part of its
-    identity.
+    keyword-only argument is a static option and needs a default. ``title`` is a name for readers and is ignored in
+    comparisons.
     """
 
     function: Callable
@@ -51,7 +51,7 @@ class Spec:
 
     @property
     def all_options(self) -> dict[str, Any]:
-        """Every static option with its value here."""
+        """Every static option and its value in this spec."""
         return {**_static_options(self.function), **dict(self.options)}
 
     @property
@@ -65,7 +65,7 @@ class Spec:
         return getattr(self.function, "distinct_samples", False)
 
     def prepare(self, key, factors) -> Any:
-        """What all members share, made once with the function's own options; None for most functions."""
+        """The arrays that all members share, computed once with the options of this spec; None for most functions."""
         make = getattr(self.function, "prepare", None)
         if make is None:
             return None
@@ -74,7 +74,7 @@ class Spec:
 
     @property
     def base(self) -> "Spec | None":
-        """The function from whose result this one can start, with the options of both: see :func:`starts_from`."""
+        """The function from whose result this one can start, with the common options: see :func:`starts_from`."""
         function = getattr(self.function, "starts_from", None)
         if function is None:
             return None
@@ -101,24 +101,24 @@ class Spec:
         return dataclasses.replace(self, options=tuple({**dict(self.options), **options}.items()))
 
     def describe(self) -> dict[str, Any]:
-        """Name and all options, as plain data: the part of a cell's identity that this value is."""
+        """Name and all options as plain data, which are part of the identity of a study's cells."""
         return {"function": self.name, "options": self.all_options}
 
     @property
     def seed(self) -> int:
-        """A number that depends on the name and the options alone, folded into a member's key."""
+        """A number that depends only on the name and the options; it is folded into a member's random key."""
         return zlib.crc32(json.dumps(self.describe(), sort_keys=True, default=str).encode())
 
 
 def distinct_samples(function: Callable) -> Callable:
-    """Mark a function for which a sample given twice is not two samples: it reads distances between nearest samples, or
-    learns single samples by heart and is judged on others. A bootstrap gives it halves of the samples, none twice."""
+    """Mark a function that needs samples without repetition, because it reads distances between nearest samples, or
+    memorizes training samples and is evaluated on others. A bootstrap passes it random halves of the samples."""
     function.distinct_samples = True
     return function
 
 
 def needs_classes(function: Callable) -> Callable:
-    """Mark a function that leaves continuous factors out, unless its option ``factor_bins`` cuts them."""
+    """Mark a function that leaves out continuous factors, unless its option ``factor_bins`` cuts them into classes."""
     function.needs_classes = True
     return function
 
@@ -136,7 +136,7 @@ def chooses(option: str) -> Callable:
 def prepared_by(make: Callable) -> Callable:
     """Mark a function whose argument ``prepared`` is made once for all members.
 
-    ``make`` takes the factors (a key before them if it is stochastic) and those options of the function that it names.
+    ``make`` takes the factors (preceded by a key if it is stochastic) and any of the function's options.
     """
 
     def mark(function: Callable) -> Callable:
@@ -148,7 +148,7 @@ def prepared_by(make: Callable) -> Callable:
 
 def starts_from(other: Callable) -> Callable:
     """Mark a function whose argument ``base`` may be what ``other`` returned for the same samples, so that metrics that
-    read both fit once. Without it, the function does everything itself."""
+    use both fit only once. Without ``base``, the function computes everything itself."""
 
     def mark(function: Callable) -> Callable:
         function.starts_from = other
@@ -158,11 +158,11 @@ def starts_from(other: Callable) -> Callable:
 
 
 class Reads(NamedTuple):
-    """Which arguments a function of one representation has besides codes and factors.
+    """Which arguments a function of one representation takes besides codes and factors.
 
     ``key``: it is stochastic; ``test``: it needs held-out samples; ``validation``: see :func:`chooses`; ``weights``: it
-    can weigh samples; ``variances``: it reads the posterior's; ``active``: it can leave codes out; ``prepared``: see
-    :func:`prepared_by`; ``base``: see :func:`starts_from`.
+    can weight samples; ``variances``: it reads posterior variances; ``active``: it can leave out codes; ``prepared``:
+    see :func:`prepared_by`; ``base``: see :func:`starts_from`.
     """
 
     key: bool

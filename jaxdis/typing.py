@@ -12,12 +12,15 @@ v     values of a factor
 s     slots of an object-centric representation
 ====  =====================================
 
-A *code* is one latent coordinate, a *factor* one ground-truth factor of variation. A *relation* is ``[d, k]``: how
-strongly each code (row) encodes each factor (column); information is in nats. A *score* reduces a relation to numbers,
-and a *metric* is a score of a relation or a function of the samples. An *option* is a static argument of any of these.
-A *member* is one model of a *zoo*. A *method* is a kind of model and how it is trained, a *variant* of it is what a zoo
-sweeps under one name, such as an objective. A *slot* is one of several code vectors of an image, in no order.
-*Held-out* samples are those of ``test``, *validation* samples those on which options are chosen.
+A *code* is one latent coordinate, a *factor* one ground-truth factor of variation. A *relation* is a matrix ``[d, k]``
+of how strongly each code (row) encodes each factor (column); information is in nats. A *score* reduces a relation to
+numbers, and a *metric* is a score of a relation or a function of the samples. An *option* is a static argument of any
+of these. A *zoo* is a set of models, its *members*. A *method* is a kind of model together with its training; a
+*variant* of a method is what a zoo sweeps under one name, such as an objective, and a *setting* is a variant with
+values of its hyperparameters. A *slot* is one of several code vectors of an image, whose order has no meaning.
+*Held-out* samples are those of the argument ``test``, on which learners are evaluated; *validation* samples are those
+on which options are chosen. A *cell* is one result of a study, such as a trained member; in a space of factors it is
+one combination of their values.
 """
 
 import dataclasses
@@ -45,7 +48,7 @@ Weights = Float[Array, " n"]
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Factors:
-    """Ground-truth factors of ``n`` samples; what must be known before compilation is static metadata.
+    """Ground-truth factors of ``n`` samples; sizes and names are static, since they must be known before compilation.
 
     Attributes:
       values: ``[n, k]``; int32 if every factor is discrete, float32 if at least one is continuous (class numbers are
@@ -53,7 +56,7 @@ class Factors:
       sizes: number of values of each factor; ``None`` marks a continuous factor.
       names: one name per factor.
 
-    Construct it by :meth:`of`, which checks; the constructor is for traced code and does not.
+    Construct it by :meth:`of`, which checks its arguments; the constructor is for traced code and checks nothing.
     """
 
     values: Num[Array, "... n k"]  # a leading axis appears only between transformations
@@ -67,12 +70,12 @@ class Factors:
         Args:
           values: ``[n, k]`` (or ``[n]`` for one factor), NumPy, JAX or DLPack. Discrete factors hold whole numbers from
             0 to size − 1.
-          sizes: ``k`` numbers of values, ``None`` for a continuous factor; inferred as maximum + 1 when not given. At
-            most 65,536, or as many as there are samples if these are more.
+          sizes: number of values of each of ``k`` factors, ``None`` for a continuous factor; inferred as maximum + 1
+            when not given. A size is at most 65,536 or, if larger, the number of samples.
           names: ``k`` distinct names; ``factor_0``, ``factor_1``, … when not given.
 
         Raises:
-          ValueError: naming the argument, what came and what is needed.
+          ValueError: naming the argument, what it needs and what it got.
         """
         array = as_numpy(values, "factors")
         array = array[:, None] if array.ndim == 1 else array
@@ -96,7 +99,7 @@ class Factors:
 
     @classmethod
     def checked(cls, factors) -> "Factors":
-        """:meth:`of` for an array; factors made by the constructor are returned after the same checks.
+        """Construct factors from an array by :meth:`of`; return a :class:`Factors` unchanged after the same checks.
 
         Raises:
           ValueError: as :meth:`of`.
@@ -140,8 +143,8 @@ class Factors:
 class Sample(NamedTuple):
     """What a relation reads of one member.
 
-    ``codes [n, d]``; ``factors``; ``weights [n]`` ≥ 0 or None (all one); ``variances [n, d]`` of the posterior or None
-    (the code is its mean).
+    ``codes [n, d]``; ``factors``; ``weights [n]`` ≥ 0 or None (all 1); ``variances [n, d]`` of the posterior or None
+    (each code is taken as it is).
     """
 
     codes: Float[Array, "n d"]

@@ -21,7 +21,7 @@ _SPEAKING = (ValueError, OSError, RuntimeError)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command: 0 when it went well; 2 and one line when it did not; 130 and one line after Ctrl-C."""
+    """Run a command; returns 0 on success, and after a message of one line 2 on failure and 130 on Ctrl-C."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in arguments
     try:
@@ -49,7 +49,7 @@ def in_one_line(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def _interrupts_end_at_once():
-    """While libraries are loaded: an interrupt inside the import of an extension would become another error."""
+    """End at once on Ctrl-C while libraries load: interrupting the import of an extension would raise another error."""
 
     def end(*_):
         _tell(STOPPED)
@@ -110,7 +110,7 @@ def _run(arguments: list[str]) -> None:
 
 
 def _print_what_waits() -> None:
-    """Whatever else failed, an output that cannot be written is told as such."""
+    """Flush the output; if it cannot be written, say so, whatever else failed."""
     if sys.stdout is None:
         return
     try:

@@ -10,12 +10,12 @@ from jaxdis.cli import terminal
 class Benchmark:
     """Measure members scored per second for each metric and zoo size, training updates per second, and compile times.
 
-    The dearest metrics come last, so that a short run gives a whole answer for the others. On an accelerator, compare
-    its record with that of another machine by --compare.
+    The most expensive metrics come last, so that a short run still measures all others. To compare an accelerator with
+    another machine, pass the records of both to --compare.
     """
 
     minutes: float = 8.0
-    """Wall time for everything; what would not end in time is left out and listed."""
+    """Limit of the total wall time; measurements that would not end in time are left out and listed."""
     metrics: tuple[str, ...] = ("all",)
     """Names of `jaxdis list metrics`, or all; with options as mig:bins=30."""
     zoo_sizes: tuple[int, ...] = (1, 16, 256)

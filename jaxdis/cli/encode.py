@@ -23,7 +23,7 @@ class Encode:
     out: Path
     """The .npz to write: codes [members, samples, codes], variances, and factors, names and sizes if they are known."""
     data: str | None = None
-    """Name of a data set of `jaxdis list data`; by default that on which the zoo was trained."""
+    """Name of a data set of `jaxdis list data`; by default the one on which the zoo was trained."""
     source: Path | None = None
     """The data set's official file, for one that is read from it."""
     images: Path | None = None

@@ -33,7 +33,7 @@ FUNCTIONS = (
 
 
 class Row(NamedTuple):
-    """One row of a table: in a list ``name`` and ``title`` on one line under ``group``; in full, ``detail()``."""
+    """One row of a table: a list shows ``name`` and ``title`` on one line under ``group``; ``detail()`` is all text."""
 
     name: str
     title: str
@@ -215,7 +215,7 @@ def look_up_row(what: str, name: str) -> Row:
     """One row of a table.
 
     Raises:
-      ValueError: for an unknown name, with the nearest one.
+      ValueError: for an unknown name, suggesting the most similar one.
     """
     from jaxdis.evaluation.inputs import look_up
 
@@ -226,7 +226,7 @@ def cited_by(name: str) -> tuple[str, ...]:
     """Keys of the publications behind a row of any table.
 
     Raises:
-      ValueError: for a name that is in none.
+      ValueError: for a name that is in no table.
     """
     for what in reversed(_TABLES):
         if name in (rows := rows_of(what)):

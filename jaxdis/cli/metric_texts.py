@@ -8,12 +8,13 @@ from jaxdis.metrics import METRICS, Metric
 
 
 def plan_of_texts(texts: Sequence[str]) -> dict[str, Metric]:
-    """Metrics by the text that each was asked for with, which becomes its column; ``all`` for every metric.
+    """Metrics by the text that requests each of them, which names its column; ``all`` stands for every metric.
 
     Entries may also be separated by commas.
 
     Raises:
-      ValueError: for an unknown metric or option, with the nearest or all known ones, or a value that it cannot take.
+      ValueError: for an unknown metric or option, naming similar or all known ones, or a value that an option cannot
+        take.
     """
     entries = [entry for text in texts for entry in _split(text)]
     if entries == ["all"]:

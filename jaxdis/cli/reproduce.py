@@ -1,4 +1,4 @@
-"""``jaxdis reproduce``: a paper's tables, figures and claims, printed beside measured."""
+"""``jaxdis reproduce``: a paper's tables, figures and claims, printed next to measured."""
 
 import dataclasses
 from pathlib import Path
@@ -13,7 +13,7 @@ Paper = Literal["mahon2024", "locatello2020", "eastwood2018", "julka2024", "dang
 
 @dataclasses.dataclass(frozen=True)
 class Reproduce:
-    """Run a paper again and write a page: printed beside measured tables, figures, and a verdict on each claim.
+    """Reproduce a paper and write a page: printed next to measured tables, figures, and a verdict on each claim.
 
     Running the same command again resumes it.
     """
@@ -23,7 +23,7 @@ class Reproduce:
     out: Path
     """Folder; each paper has a folder of its own below, with its studies and page.html."""
     size: Literal["minutes", "paper"] = "minutes"
-    """minutes: small forms, under 30 minutes per paper on two cores. paper: the published protocol."""
+    """minutes: small forms of the studies, under 30 minutes per paper on two cores. paper: the published protocol."""
     source: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     """NAME=PATH: the official file of a data set that is read from one. May be repeated."""
     executor: str | None = None

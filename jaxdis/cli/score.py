@@ -25,7 +25,7 @@ class Score:
     """.npz files, .npy files of codes alone together with --factors, or folders of zoos. Patterns such as 'runs/*.npz'
     are allowed. Several are scored one by one and reported in one table."""
     factors: Path | None = None
-    """Factors, if files hold codes alone: an .npy, or a .csv or .parquet table with a head."""
+    """Factors, if files hold codes alone: an .npy, or a .csv or .parquet table with a header."""
     columns: tuple[str, ...] = ()
     """Columns of such a table; all by default. Whole numbers and text are classes; other numbers are continuous."""
     test: Path | None = None

@@ -16,13 +16,13 @@ LONGEST_NAME = 10
 class Show:
     """Show which code encodes which factor: a table of bars in the terminal, and on request a picture.
 
-    Bars are mutual information as a share of the factor's entropy, or another relation.
+    Bars show mutual information as a share of the factor's entropy, or another relation.
     """
 
     file: tyro.conf.Positional[Path]
     """File of codes and factors, as for `jaxdis score`."""
     factors: Path | None = None
-    """Factors, if FILE holds codes alone: an .npy, or a .csv or .parquet table with a head."""
+    """Factors, if FILE holds codes alone: an .npy, or a .csv or .parquet table with a header."""
     columns: tuple[str, ...] = ()
     """Columns of such a table; all by default."""
     member: int = 0

@@ -213,7 +213,7 @@ def _duration(seconds: float) -> str:
 
 
 def _run_study(study, out: Path, *, extend: bool, executor=None) -> None:
-    """Run a study, print its digest, and where its table and report are."""
+    """Run a study, and print its digest and the paths of its table and report."""
     from jaxdis.study.store import Store
 
     table, report = run_with_progress(study, out, extend=extend, executor=executor)
@@ -224,7 +224,7 @@ def _run_study(study, out: Path, *, extend: bool, executor=None) -> None:
 
 
 def run_with_progress(study, out: Path, *, extend: bool, executor=None) -> tuple[Path, Path]:
-    """Run a study with a bar on a terminal; the paths of its table and its report."""
+    """Run a study with a progress bar on a terminal; returns the paths of its table and its report."""
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,

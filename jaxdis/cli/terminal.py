@@ -15,7 +15,7 @@ LONGEST = 1000
 
 
 def start(cache: Path | None) -> None:
-    """All cores as devices and compiled programs kept, before JAX makes its first array."""
+    """Use all cores as devices and keep compiled programs; call it before JAX makes its first array."""
     from jaxdis import runtime
 
     runtime.use_cpu_devices()
@@ -76,7 +76,7 @@ def one_line(text: str) -> str:
 
 @contextlib.contextmanager
 def sign_of_life(words: str):
-    """A word on a terminal while libraries are loaded, gone afterwards; it needs none of them itself."""
+    """Show a message on a terminal while libraries are loaded, then remove it; it needs none of them itself."""
     shown = sys.stderr is not None and sys.stderr.isatty()
     if shown:
         sys.stderr.write(words + "\r")
@@ -89,7 +89,7 @@ def sign_of_life(words: str):
 
 
 def first_sign(what: str) -> None:
-    """A line on a terminal before the first program is compiled, which may take a while."""
+    """Show a line on a terminal before the first program is compiled, which may take a while."""
     shown = console(error=True)
     if shown.is_terminal:
         shown.print(f"{what}: compiling … (longest in the first run)", style="dim")

@@ -18,7 +18,7 @@ def is_zoo(path: Path) -> bool:
 
 
 def load_zoo(path: Path):
-    """The zoo.
+    """Load a zoo from the folder of a run or from its file.
 
     Raises:
       ValueError: for a folder without a trained zoo, or a damaged file.

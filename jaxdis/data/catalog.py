@@ -122,7 +122,7 @@ def mpi3d(source: str | Path | None = None, variant: str = "toy", *, resident: b
 
     Args:
       source: the official npz file.
-      variant: "toy", "realistic", "real" (1 036 800 images each), "complex" or "challenge" (460 800 each; the latter is
+      variant: "toy", "realistic", "real" (1,036,800 images each), "complex" or "challenge" (460,800 each; the latter is
         any file of the 2019 competition).
       resident: whether to copy all images to the device (12.7 GB) instead of leaving them on disk.
       dtype: "float32" in [0, 1] or "uint8" in 0…255.
@@ -190,10 +190,10 @@ def teapots(
 
     Args:
       source: the official ``teapots.npz``; None renders the images. The space of a file yields only its images.
-      part: of a file, by the order of its images: the first 80 % to train, 10 % to validate and 10 % to test, as in
-        the paper.
-      side: of rendered images, in pixels.
-      form: of the surface when it is drawn, ``points`` or ``triangles``; see :class:`jaxdis.data.teapot.Draw`.
+      part: which images of a file, in its order: the first 80 % are for training, the next 10 % for validation and the
+        last 10 % for testing, as in the paper.
+      side: height and width of rendered images, in pixels.
+      form: how the surface is drawn, as ``points`` or as ``triangles``; see :class:`jaxdis.data.teapot.Draw`.
       dtype: "float32" in [0, 1] or "uint8" in 0…255.
     """
     space, dtype = teapot.SPACE, checked_dtype(dtype)
@@ -231,24 +231,25 @@ def clevr6(
 ) -> Pair:
     """CLEVR6 (Greff et al. 2019; Dang-Nhu 2022): 3 to 6 solids of rubber or metal on a plane, [128, 128, 3].
 
-    Scenes, camera and lamps are those of CLEVR (Johnson et al. 2017), light is simpler: see
+    Scenes, camera and lamps are those of CLEVR (Johnson et al. 2017); light is computed more simply: see
     :mod:`jaxdis.data.clevr_light`. ``space.masks(factors)`` are the instance masks. Color channels, rotation, x and y
-    of each object are continuous factors; so are the places of camera and lamps.
+    of each object are continuous factors; so are the positions of camera and lamps.
 
     Args:
       max_objects, min_objects: range of the number of objects.
       source: the official file of CLEVR with masks (Kabra et al. 2019); None renders the images. The space of a file
         yields only its images, and only ``side`` and ``min_pixels`` apply to it.
-      side: of images, in pixels.
-      bounce: whether metal mirrors the scene.
+      side: height and width of images, in pixels.
+      bounce: whether metal reflects the scene.
       shadows: whether objects cast shadows.
       supersampled: rays per pixel in each direction.
       colors: ``palette``: an object has one of CLEVR's eight colors; ``levels``: each channel is one of 0, 0.2, …, 1,
         as in the evaluation of Dang-Nhu (table 7).
       jitter: whether camera and lamps move from scene to scene.
       rotation: ``released``: the value of the factor is an angle in radians, though it runs from 0 to 360, as in the
-        released code; ``degrees``: it is one in degrees.
-      min_pixels: that every object shows, of pixels of the original picture of 320 × 240; 0 admits hidden objects.
+        released code; ``degrees``: the value is an angle in degrees.
+      min_pixels: least number of visible pixels of each object, in the original picture of 320 × 240; 0 admits hidden
+        objects.
       dtype: "float32" in [0, 1] or "uint8" in 0…255.
     """
     dtype = checked_dtype(dtype)
@@ -267,19 +268,19 @@ def clevr6(
 
 @checked
 def standin_turntable(*, dtype="float32") -> Pair:
-    """NOT Cars3D: 183 box cars from 4 × 24 viewpoints, [64, 64, 3], with its factors and sizes."""
+    """NOT Cars3D: 183 box cars from 4 × 24 viewpoints, [64, 64, 3], with the same factors and sizes."""
     return _standin(standins.TURNTABLE_SPACE, standins.draw_turntable, 3, False, dtype)
 
 
 @checked
 def standin_gray_turntable(*, dtype="float32") -> Pair:
-    """NOT SmallNORB: gray toys made of boxes, [64, 64, 1], with its factors and sizes and ten hidden instances."""
+    """NOT SmallNORB: gray toys made of boxes, [64, 64, 1], with the same factors, sizes and ten hidden instances."""
     return _standin(standins.GRAY_TURNTABLE_SPACE, standins.draw_gray_turntable, 1, True, dtype)
 
 
 @checked
 def standin_arm(*, dtype="float32") -> Pair:
-    """NOT MPI3D: an arm with one link and an object at its tip, [64, 64, 3], with its factors and sizes."""
+    """NOT MPI3D: an arm with one link and an object at its tip, [64, 64, 3], with the same factors and sizes."""
     return _standin(standins.ARM_SPACE, standins.draw_arm, 3, False, dtype)
 
 

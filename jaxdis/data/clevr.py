@@ -60,8 +60,8 @@ _TOGETHER = 256
 class Parts(NamedTuple):
     """Scene factors by part.
 
-    ``count [...]`` of objects; ``moved [..., 4, 3]``: how far camera, key, fill and back lamp are moved; ``objects
-    [..., o, 9]`` in the order of ``OBJECT_FACTORS``; ``present [..., o]``.
+    ``count [...]``: the number of objects; ``moved [..., 4, 3]``: how far camera, key, fill and back lamp are moved;
+    ``objects [..., o, 9]`` in the order of ``OBJECT_FACTORS``; ``present [..., o]``.
     """
 
     count: Int[Array, "..."]
@@ -73,7 +73,7 @@ class Parts(NamedTuple):
 def columns(max_objects: int, min_objects: int, jitter: bool) -> dict:
     """Factors ``num_objects``, those of camera and lamps if they ``jitter``, and ``object_i_*``.
 
-    Those of absent objects are drawn but not visible.
+    Factors of absent objects are sampled, but these objects are not visible.
     """
     if not 1 <= min_objects <= max_objects <= MOST_OBJECTS:
         raise ValueError(
@@ -106,7 +106,7 @@ class View:
     """What determines the outlines in a picture of given factors.
 
     Attributes:
-      side: of the picture, in pixels.
+      side: height and width of the picture, in pixels.
       rotation: ``released``: the angle is the factor's value in radians, as in the released code, which draws it from 0
         to 360 and writes it to a field of radians; ``degrees``: the angle is the factor's value in degrees.
       min_objects: least number of objects of the space.
@@ -177,8 +177,8 @@ class Draw:
 
 
 def one_by_one(function: Callable, rows):
-    """The function of each row of an array, or of several: on CPU one after another, so that its fields stay in cache,
-    elsewhere some together."""
+    """Apply a function to each row of one or several arrays: on CPU one row after another, so that intermediate arrays
+    stay in cache, elsewhere several rows at once."""
     return jax.lax.platform_dependent(
         rows,
         cpu=lambda rows: jax.lax.map(function, rows),

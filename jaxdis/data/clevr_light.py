@@ -2,9 +2,10 @@
 
 A lamp of power P at distance d gives a matte surface of albedo a the radiance ``a · P / 4π · cos θ_lamp · cos θ / d²``,
 where θ_lamp is measured from the direction in which the lamp aims; this is a small area lamp of Blender, with which
-Johnson et al. (2017) rendered. Powers, colors and places are theirs. They render soft shadows and the ground's and the
-materials' full shaders; here lamps are points, the ground is an even gray, rubber is matte with a weak gloss, and metal
-multiplies by its color what it mirrors and the lamps' highlights. Colors are linear until the picture is encoded.
+Johnson et al. (2017) rendered. Powers, colors and positions are theirs. Their renderer has soft shadows and full
+shaders of the ground and the materials; here lamps are points, the ground is an even gray, rubber is matte with a weak
+gloss, and metal multiplies its reflections and the lamps' highlights by its color. Colors are linear until the picture
+is encoded.
 """
 
 from typing import NamedTuple
@@ -70,7 +71,7 @@ def lamps(moved: Float[Array, "3 3"]) -> Lamps:
 
 
 class Light(NamedTuple):
-    """Radiance of a white matte surface, and of a white rubber's and metal's gloss, a channel each ``[3, p]``."""
+    """Radiance of a white matte surface, and of the gloss of white rubber and of white metal, ``[3, p]`` by channel."""
 
     matte: Float[Array, "3 p"]
     rubber: Float[Array, "3 p"]
@@ -108,7 +109,7 @@ def _dot(u: Vectors, v: Vectors | Float[Array, "3"]) -> Field:
 
 
 class Surfaces(NamedTuple):
-    """``colors [o, 3]`` of solids in linear values, and whether each is of ``metal [o]``."""
+    """``colors [o, 3]`` of the solids as linear light, and whether each is made of metal, ``metal [o]``."""
 
     colors: Float[Array, "o 3"]
     metal: Bool[Array, " o"]
@@ -117,7 +118,7 @@ class Surfaces(NamedTuple):
 def radiance(
     start: Vectors, rays: Vectors, solids: Solids, surfaces: Surfaces, of: Lamps, *, shadows: bool, bounce: bool
 ) -> Float[Array, "3 p"]:
-    """What rays see ``[3, p]``: metal mirrors the stage if ``bounce``, where other metal appears matte."""
+    """Radiance along rays, ``[3, p]``: if ``bounce``, metal reflects the stage, in which other metal appears matte."""
     hits = traced(solids, start, rays)
     lit = light(hits, rays, solids, of, shadows=shadows)
     albedo, metal = _surface(hits, surfaces)

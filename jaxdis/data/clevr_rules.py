@@ -60,7 +60,7 @@ def apart(view: View, row: Row) -> Bool[Array, ""]:
 
 
 def visible(view: View, row: Row, min_pixels: int) -> Bool[Array, ""]:
-    """Whether every object shows this number of pixels in the crop of a picture of 320 × 240 pixels."""
+    """Whether every object shows at least this number of pixels in the crop of a picture of 320 × 240 pixels."""
     present = clevr.parts(row, view.min_objects).present
     number = np.arange(1, len(present) + 1, dtype=np.uint8)
     counts = (view.mask(row, COUNTED_SIDE)[None] == number[:, None, None]).sum((1, 2))

@@ -23,7 +23,7 @@ _ROW, _COLORS, _PLACES = (draws.MOST_REDRAWS + i for i in range(3))
 
 
 class Near(NamedTuple):
-    """The neighborhood that scenes are drawn from: a center ``[k]``, and columns with their radius, or around."""
+    """The neighborhood that scenes are drawn from: center ``[k]``, radius by column, and columns that wrap around."""
 
     center: Row
     radius: Mapping[int, int | float]
@@ -32,17 +32,18 @@ class Near(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class SceneSpace(FactorSpace):
-    """The space of scenes; its samples follow the rules, whatever is held, fixed, left out or near a center.
+    """The space of scenes; its samples follow the rules even if factors are held, fixed, left out or near a center.
 
     Attributes:
-      view: of the pictures, since visibility depends on the rotation.
-      colors: of objects: ``palette``: one of the eight of Johnson et al.; ``levels``: each channel one of 0, 0.2, …, 1,
-        as in the evaluation of Dang-Nhu (2022, table 7).
-      min_pixels: that each object shows in the crop, of pixels of the picture of 320 × 240.
+      view: the view of the pictures, since visibility depends on the rotation.
+      colors: how objects are colored: ``palette``: by one of the eight colors of Johnson et al.; ``levels``: each
+        channel is one of 0, 0.2, …, 1, as in the evaluation of Dang-Nhu (2022, table 7).
+      min_pixels: least number of visible pixels of each object in the crop of the picture of 320 × 240.
 
-    A scene that fails is drawn again with the same number of objects, camera and lamps, so that these stay uniform (as
-    in the released code); with all its factors if regions are left out. After :data:`jaxdis.data.draws.MOST_REDRAWS`
-    attempts it is returned unchanged: no scene follows the rules where two objects are held at one place.
+    A scene that violates the rules is redrawn with the same number of objects, camera and lamps, so that these stay
+    uniform (as in the released code); if regions are left out, all its factors are redrawn. After
+    :data:`jaxdis.data.draws.MOST_REDRAWS` attempts it is returned unchanged, since two objects that are held at one
+    place can never follow the rules.
     """
 
     view: View = View()
@@ -72,8 +73,8 @@ class SceneSpace(FactorSpace):
     ) -> Float[Array, "n k"]:
         """n scenes near a random one, as :meth:`FactorSpace.local_group`.
 
-        In the levels, a color's radius is rounded down to whole levels; in the palette, which has no order, colors are
-        free. Places end at their ends.
+        With ``levels``, a color's radius is rounded down to whole levels; with the ``palette``, which has no order,
+        colors are free. Positions do not wrap around.
         """
         if self.excluded or self.correlation or self.regions:
             raise ValueError("local_group: needs a space without held-out combinations, regions or correlation")
@@ -100,14 +101,14 @@ class SceneSpace(FactorSpace):
 
     @checked
     def allowed(self, factors: Num[Array | np.ndarray, "... k"]) -> Bool[Array, "..."]:
-        """Whether scenes follow the rules, and are not left out; their colors are not looked at."""
+        """Whether scenes follow the rules, and are not left out; their colors are not checked."""
         keep = FactorSpace.allowed(self, factors)
         rows = jnp.asarray(factors).astype(jnp.float32).reshape(-1, self.num_factors)
         follows = clevr.one_by_one(lambda row: clevr_rules.apart(self.view, row) & self._visible(row), rows)
         return keep & follows.reshape(keep.shape)
 
     def complete(self) -> "SceneSpace":
-        """The scenes on which slots are scored: with the greatest number of objects, and colors of the levels."""
+        """The scenes on which slots are scored: with the greatest number of objects, and colors of ``levels``."""
         return dataclasses.replace(self, colors="levels").only({"num_objects": self.sizes[0] - 1})
 
     def masks(self, factors: Num[Array, "n k"]) -> UInt8[Array, "n h w"]:

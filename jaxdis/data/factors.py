@@ -310,8 +310,8 @@ class FactorSpace:
         Args:
           radius: for each factor the number of steps in each direction (a distance for a continuous factor); None, or
             no entry, leaves a factor free.
-          circular: factors that continue at the other end. The neighborhood of any other factor ends at the ends of the
-            factor. (The paper does not specify which; it writes ``a[i−1], a[i], a[i+1]``.)
+          circular: factors whose values wrap around. The neighborhood of any other factor ends at its first and last
+            value. (The paper does not specify which; it writes ``a[i−1], a[i], a[i+1]``.)
 
         Values are uniform in the neighborhood.
         """

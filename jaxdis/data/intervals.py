@@ -1,4 +1,4 @@
-"""Continuous factors: their intervals, and how values are drawn beside the cells of a lattice."""
+"""Continuous factors: their intervals, and how values are drawn in addition to the cells of a lattice."""
 
 import dataclasses
 import math

@@ -67,8 +67,8 @@ _REFUSED = "{}: needs a data set that is rendered, got one of stored images, who
 class NearestListed:
     """A ``draw`` for :class:`~jaxdis.data.render.Render`: the stored image with the nearest factors.
 
-    ``tables`` are the factors ``[n, k]`` and the images ``[n, h, w, c]``. Factors that a :class:`ListedSpace` samples
-    are in the list, so that their own image is found.
+    ``tables`` are the factors ``[n, k]`` and the images ``[n, h, w, c]``. For factors that a :class:`ListedSpace`
+    samples, which are in the list, this is their own image.
     """
 
     def __call__(self, tables: tuple[Array, Array], factors: Float[Array, "n k"], key=None) -> UInt8[Array, "n h w c"]:

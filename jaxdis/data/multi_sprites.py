@@ -44,7 +44,7 @@ class Scene(NamedTuple):
 
 
 def space(max_objects: int = 4, min_objects: int = 1) -> FactorSpace:
-    """Factors ``num_objects``, ``background_*`` and ``object_i_*``; those of absent objects are drawn but not visible.
+    """Factors ``num_objects``, ``background_*`` and ``object_i_*``; those of absent objects are sampled but invisible.
 
     Restrict the number of objects with ``space.only({"num_objects": number - min_objects})``.
     """
@@ -66,7 +66,7 @@ def steps(of: FactorSpace) -> dict[str, int]:
 
 
 def labels(of: FactorSpace) -> dict[str, tuple[str, str]]:
-    """``(object, property)`` of each factor but the number of objects, the background first."""
+    """``(object, property)`` of each factor except the number of objects, the background first."""
     places = {name: name.rpartition("_") for name in of.names if name != "num_objects"}
     return {name: (thing.replace("_", " "), of_thing) for name, (thing, _, of_thing) in places.items()}
 

@@ -1,4 +1,4 @@
-"""What is true of scenes of several objects beside their factors: which factor belongs to which object, and masks."""
+"""What is known of scenes of several objects besides their factors: which factor belongs to which object, and masks."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -17,9 +17,9 @@ _CHUNK = 1000
 class SceneSamples(NamedTuple):
     """Samples of scenes: ``factors [n, k]`` of the objects alone, ``labels`` of these, and ``masks [n, h, w]``.
 
-    ``labels`` has an ``(object, property)`` pair per factor, ``categorical`` the columns of classes without an order,
-    ``extrinsic`` those of properties that say where an object is, and masks are 0 for the background and i for the
-    object i.
+    ``labels`` has an ``(object, property)`` pair per factor; ``categorical`` are the columns of classes without an
+    order, and ``extrinsic`` those of properties that describe where an object is. Masks are 0 for the background and i
+    for object i.
     """
 
     factors: Factors
@@ -42,7 +42,7 @@ class Scenes:
       radius: the ``radius`` of :meth:`~jaxdis.data.FactorSpace.local_groups`.
       categorical: names of properties whose classes have no order.
       background: the object that is the background; None if it has no factors.
-      extrinsic: names of properties that say where an object is and how it is turned, not what it is.
+      extrinsic: names of properties that describe where an object is and how it is rotated, not what it is.
     """
 
     labels: Callable[[FactorSpace], Mapping[str, tuple[str, str]]]
@@ -54,7 +54,7 @@ class Scenes:
     extrinsic: tuple[str, ...] = ()
 
     def draw(self, space: FactorSpace, key, n: int, groups: int = 1) -> Num[Array, "n k"]:
-        """Factors of ``n`` complete scenes: in local groups of equal length, or for one group drawn independently."""
+        """Factors of ``n`` complete scenes: in local groups of equal length, or independent for one group."""
         space = self.complete(space)
         if groups == 1:
             return space.sample(key, n)

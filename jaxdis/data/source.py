@@ -20,7 +20,7 @@ class DataSource:
     Two sources with the same content and options are equal, wherever the files are.
 
     Attributes:
-      path: where it is now; not part of its identity. "" for options without a file, of a set that is rendered.
+      path: where it is now; not part of its identity. "" if there are only options, of a data set that is rendered.
       options: (name, value) pairs passed to the data set, such as ``("variant", "real")`` for MPI3D. Every data set
         takes ``("pool", 2)``: images of half the height and width, each pixel the mean of 2 × 2.
       checksum: SHA-256 of the content.
@@ -68,7 +68,7 @@ def checksum(path: Path) -> str:
 
 
 def check_used(sources: Mapping[str, DataSource], data: Iterable[str]) -> None:
-    """Sources must be of data sets that are used.
+    """Check that every source belongs to a data set that is used.
 
     Raises:
       ValueError: naming the first that is not.

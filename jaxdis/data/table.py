@@ -44,11 +44,11 @@ class DataSet:
     scenes: Scenes | None = None
 
     def space_of(self, name: str, source: DataSource | None = None) -> FactorSpace:
-        """The factors alone; a drawn data set is not opened for them. Errors as :meth:`open`."""
+        """The space of factors, without opening a data set that is rendered. Raises the errors of :meth:`open`."""
         return self.space if source is None and self.renders else self.open(name, source)[0]
 
     def open(self, name: str, source: DataSource | None = None, **options):
-        """``(space, render)``, drawn, or read from a source.
+        """``(space, render)``, rendered or read from a source.
 
         Raises:
           ValueError: without a source for a data set that needs one, saying which file, where it is published and how

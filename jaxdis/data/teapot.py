@@ -69,7 +69,7 @@ def sample_size(side: int) -> float:
 
 
 def samples(side: int) -> int:
-    """Samples of an image in each direction."""
+    """The number of samples of an image in each direction."""
     return side * _SUPERSAMPLED
 
 
@@ -124,7 +124,7 @@ def projected(
 
 
 def packed(nearness: Float[Array, "..."], shade: Num[Array, "..."]) -> Int[Array, "..."]:
-    """One number of both, the greater the nearer, and positive."""
+    """Nearness and shade in one positive number, which is greater for nearer points."""
     depth = 1 / nearness
     near = ((_DISTANCE + 4 - depth) * np.float32(_NEARNESSES / 8)).astype(jnp.int32)
     return near * _SHADES + shade.astype(jnp.int32)
@@ -135,7 +135,7 @@ class Draw:
     """A ``draw`` for :class:`~jaxdis.data.render.Render`: the nearest surface in each sample of each pixel.
 
     Attributes:
-      side: of images, in pixels.
+      side: height and width of images, in pixels.
       form: ``points``: the surface is drawn as points, each of which fills the sample it falls into, so that outlines
         are up to half a sample wider; ``triangles``: as triangles (:mod:`jaxdis.data.teapot_mesh`); None: points on
         CPU, triangles elsewhere.

@@ -38,8 +38,8 @@ def load_arrays(path: str | Path, factors_path: str | Path | None = None, column
       columns: columns of such a table; all if empty.
 
     Raises:
-      ValueError: for a file that is missing, truncated, damaged, not NumPy's, lacks an array or holds pickled objects,
-        and for an ``.npy`` of factors beside an ``.npz``.
+      ValueError: for a file that is missing, truncated, damaged, not in NumPy's format, lacks an array or holds pickled
+        objects, and for an ``.npy`` of factors together with an ``.npz``.
     """
     path = Path(path)
     name = printable(path)

@@ -1,4 +1,4 @@
-"""Scores of an encoder: images are drawn from a data set and encoded, and interventions are real."""
+"""Scores of an encoder: images are drawn from a data set and encoded, and interventions are made in the data set."""
 
 import contextlib
 import functools
@@ -52,24 +52,24 @@ def evaluate_encoder(
 ) -> Scores:
     """Score an encoder on a data set: draw images, encode them, and evaluate the codes.
 
-    FactorVAE, BetaVAE and IRS hold a factor, draw the others anew, and encode what they have drawn, as in their papers;
+    FactorVAE, BetaVAE and IRS hold a factor fixed, redraw the others, and encode the new images, as in their papers;
     :func:`evaluate`, which has only samples, resamples these instead.
 
     Args:
-      encode: a function from images ``[n, h, w, c]`` to codes ``[n, d]`` (usually posterior means), of any library; or
-        several with equally many codes, which are scored as members; or a trained zoo. Images are float32 in [0, 1],
-        JAX arrays for a function that JAX can trace, else NumPy arrays. With torch:
+      encode: a function, of any library, from images ``[n, h, w, c]`` to codes ``[n, d]`` (usually posterior means); or
+        several functions with the same number of codes, which are scored as members; or a trained zoo. Images are
+        float32 in [0, 1], JAX arrays for a function that JAX can trace, else NumPy arrays. With torch:
         ``lambda images: model(torch.from_numpy(images).permute(0, 3, 1, 2)).detach()``.
       data: name of a data set of ``jaxdis.data.DATASETS``, or a pair ``(space, render)``.
       metrics: as in :func:`evaluate`.
       key: typed PRNG key of samples, interventions and metrics; ``jax.random.key(0)`` when None.
-      source: path of the data set's official file, for one that is read from it, or a
-        :class:`~jaxdis.data.DataSource`.
-      samples, test_samples: number of samples on which metrics are computed and learners trained, and of others on
-        which these are evaluated.
+      source: path of the official file, for a data set that is read from one, or a :class:`~jaxdis.data.DataSource`.
+      samples, test_samples: number of samples on which metrics are computed and learners are trained, and number of
+        held-out samples on which the learners are evaluated.
       batch: images encoded at once.
       progress: called with the number of encoded samples and of all samples; True draws a bar.
-      arguments: ``bootstrap`` (which leaves interventions out), ``batch_size`` and ``devices`` of :func:`evaluate`.
+      arguments: ``bootstrap`` (which leaves out metrics that intervene), ``batch_size`` and ``devices``, as in
+        :func:`evaluate`.
 
     Returns:
       :class:`Scores`: numbers ``[]``, or ``[m]`` for several members.
@@ -164,7 +164,7 @@ def _checked(codes, drawn, traced: bool):
 
 
 def _intervened(name: str, metric: Metric, joint, space, render, key, single: bool) -> Scores:
-    """One metric by interventions in the simulator."""
+    """One metric, computed by interventions in the simulator."""
     judge = INTERVENTIONS[metric.source.function]
     judged = functools.partial(judge, space=space, render=render, **_options(name, metric))
     result = judged(jax.random.fold_in(key, metric_seed(metric.source.name)), encode=joint)
@@ -177,7 +177,7 @@ def _intervened(name: str, metric: Metric, joint, space, render, key, single: bo
 
 
 def _options(name: str, metric: Metric) -> dict:
-    """The options of a metric that intervenes; those of tables of samples alone, such as bins, are refused."""
+    """The options of a metric that intervenes; options that only apply to given samples, such as bins, are refused."""
     judge = INTERVENTIONS.get(metric.source.function)
     if judge is None:
         return {}

@@ -72,10 +72,10 @@ def evaluate(
       validation: other samples, ``(codes, factors)`` in the same shapes, on which metrics choose an option that was
         given several values, such as ``penalty`` of ``dci_lasso`` and ``depth`` of ``dci_forest``. Required by such
         metrics; others do not read them. :func:`relate` returns what is chosen.
-      weights: ``[n]`` ≥ 0, one per sample. Refused if one of the metrics cannot weigh samples.
+      weights: ``[n]`` ≥ 0, one per sample. Refused if one of the metrics cannot weight samples.
       variances: posterior variances in the shape of codes. Metrics of the sampled code read them; without them these
         metrics take each code as it is. Other metrics read only the codes.
-      active: which codes count, ``[d]`` or ``[m, d]``; all when None.
+      active: which codes are scored, ``[d]`` or ``[m, d]``; all when None.
       batch_size: members computed at once per device; chosen by backend and memory when None.
       devices: ``jax.devices()`` when None.
       numbers: integer ids of the members, ``[m]``, folded into each member's random key; 0 … m − 1 when None.
@@ -90,7 +90,7 @@ def evaluate(
     Raises:
       ValueError: naming the argument, what it needs and what it got.
 
-    A member with non-finite codes is reported by a warning, and its scores are NaN where they read these codes; other
+    A member with non-finite codes is reported by a warning, and its scores are NaN if they read these codes; other
     members are unaffected. No number depends on which other members or metrics are evaluated, nor, up to float32
     rounding, on ``batch_size`` and ``devices``.
     """
@@ -138,10 +138,11 @@ def relate(
 ) -> Relation:
     """One relation of one representation, by name (``RELATIONS`` lists them) or as a spec with options.
 
-    Args and errors as :func:`evaluate`; codes and variances ``[n, d]``, ``active [d]``. An argument that the relation
-    does not read is refused. The result holds what was chosen on validation samples, as ``chosen``.
-    ``mutual_information_sampled`` samples only if it is given ``variances``: otherwise it takes each code as it is,
-    which for posterior means is the information in the mean instead of the sampled code.
+    Arguments and errors are those of :func:`evaluate`, with codes and variances ``[n, d]`` and ``active [d]``. An
+    argument that the relation does not read is refused. The field ``chosen`` of the result holds the values of an
+    option that were chosen on validation samples. ``mutual_information_sampled`` samples only if it is given
+    ``variances``: otherwise it takes each code as it is, which for posterior means is the information in the mean
+    instead of the sampled code.
     """
     spec = relation if isinstance(relation, Spec) else look_up(relation, RELATIONS, "relation")
     codes, test, validation = near_zero(codes, test=test, validation=validation)

@@ -13,7 +13,7 @@ SUFFIXES = (".csv", ".parquet")
 
 
 def read_factors(path: str | Path, columns: Sequence[str] = ()) -> Factors:
-    """The factors of a table with a head.
+    """Read factors from a table with a header.
 
     Args:
       path: ``.csv``, or ``.parquet``, for which pyarrow must be installed.

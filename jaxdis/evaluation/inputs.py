@@ -152,7 +152,7 @@ def check_validation(plan: Plan, given: bool) -> None:
 
 
 def check_neighbors(options: Mapping, name: str, n: int, *, halved: bool = False) -> None:
-    """Nearest neighbors are other samples; ``halved``: a bootstrap passes half of the samples to the metric.
+    """Check that there are enough samples for the neighbors; ``halved``: a bootstrap passes half of them to the metric.
 
     Raises:
       ValueError: for as many neighbors as samples, or more.
@@ -194,7 +194,7 @@ def check_weights(weights, n: int):
 
 
 def effective(weights: np.ndarray) -> np.ndarray:
-    """Weights whose sum is the number of samples that they are worth, ``(Σ w)² / Σ w²`` (Kish 1965, §11.7)."""
+    """Weights rescaled to sum to the effective sample size, ``(Σ w)² / Σ w²`` (Kish 1965, §11.7)."""
     shares = weights / weights.max()
     shares = shares / shares.sum()
     return shares / (shares**2).sum()
@@ -204,9 +204,9 @@ def near_zero(codes, **others):
     """Codes (and those of held-out and validation samples) without an offset that would destroy their precision.
 
     A code of more than float32's precision that lies farther from 0 than ``FAR`` times its own range is shifted to 0,
-    in float64: nearly all metrics depend only on the spread of a code, which rounding would remove. SAP, whose machines
-    penalize the intercept, and the information of sampled codes, whose bins are fixed, read such a code as if it were
-    near 0. Returns codes and the others, which are pairs (codes, factors) or None, by role.
+    in float64: nearly all metrics depend only on the spread of a code, which rounding would remove. SAP, whose support
+    vector machines penalize the intercept, and the information of sampled codes, whose bins are fixed, therefore score
+    such a code as if it were near 0. Returns codes and the others, which are pairs (codes, factors) or None, by role.
     """
     if isinstance(codes, jax.Array):
         return codes, *others.values()

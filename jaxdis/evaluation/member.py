@@ -53,7 +53,7 @@ def score_member(plan: Plan, member: Member, shared: Shared):
 
 
 def score_member_often(plan_and_count: tuple[Plan, int], member: Member, shared: Shared):
-    """As :func:`score_member`, and every column of each replicate, ``{name: {field: [count]}}``. Traced, pure."""
+    """As :func:`score_member`, with every column of each replicate, ``{name: {field: [count]}}``. Traced, pure."""
     plan, count = plan_and_count
     whole, train, held_out, validation = _samples(member, shared)
     often = jax.random.fold_in(shared.key, SEED)
@@ -88,7 +88,7 @@ def score_member_often(plan_and_count: tuple[Plan, int], member: Member, shared:
 
 
 def _measure(plan: Plan, key, samples_for: Callable, validation, active, prepared) -> dict[str, tuple]:
-    """First every function that reads samples, each once; then the metrics, from their results."""
+    """Call every function that reads samples once, then compute the metrics from their results."""
     sources = sources_of(metric for _, metric in plan)
     results = {}
     for spec, shared in zip(sources, prepared, strict=True):

@@ -53,8 +53,9 @@ class Scores(Mapping[str, np.ndarray | np.generic]):
     def bias(self, name: str) -> np.ndarray | np.generic:
         """Bootstrap estimate of a column's bias, ``[]`` or ``[m]``: the mean of the replicates minus the score.
 
-        Histogram estimates of information are biased upwards, by about ``(b − 1)(v − 1) / 2n`` nats. 0 for metrics of
-        distinct samples, such as those of nearest neighbors, whose replicates are centered.
+        Histogram estimates of information are biased upwards, by about ``(b − 1)(v − 1) / 2n`` nats. The estimate is 0
+        for metrics of distinct samples, such as those based on nearest neighbors, because their replicates are
+        centered.
         """
         return self._replicates(name).mean(axis=-1) - self[name]
 

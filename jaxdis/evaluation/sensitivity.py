@@ -66,7 +66,7 @@ def sweep(
       factors: as :func:`jaxdis.evaluate`.
       metric: a name or a metric.
       key: shared by all settings.
-      column: the field of the metric that is the headline, such as ``"completeness"``; its first when None.
+      column: the field of the metric to take as headline, such as ``"completeness"``; the first one when None.
       arguments: further arguments of :func:`jaxdis.evaluate`.
       options: the values to try for each option of the metric; the last varies fastest.
 
@@ -101,9 +101,9 @@ def sample_curve(
 ) -> SampleCurve:
     """One metric against the number of samples, twice per size: how many samples a reliable ranking needs.
 
-    The two runs at a size share no samples as long as twice the size is available; beyond that they overlap, which
-    inflates their agreement, and ``overlap`` is the share. Smaller samples are subsets of the larger ones of the same
-    run.
+    The two runs at a size share no samples as long as twice that many samples are available; otherwise they overlap,
+    which inflates their agreement, and ``overlap`` is the share of common samples. Smaller samples are subsets of the
+    larger ones of the same run.
 
     Args:
       codes: ``[m, n, d]`` (or ``[n, d]``, a zoo of one).
@@ -111,7 +111,7 @@ def sample_curve(
       metric: a name or a metric.
       key: also determines the samples.
       sizes: numbers of samples, each from 2 to n.
-      column: the field of the metric that is the headline; its first when None.
+      column: the field of the metric to take as headline; the first one when None.
       arguments: further arguments of :func:`jaxdis.evaluate`, except arrays of samples (``test``, ``weights``,
         ``variances``).
 

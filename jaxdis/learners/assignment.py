@@ -33,7 +33,8 @@ def assign(cost: Float[Array, "r c"], *, maximize: bool = False, method: Method 
         is left, and is then reported as −1.
       maximize: whether to maximize the total instead.
       method: ``"optax"`` (inside the program), ``"scipy"`` (a host callback with one matrix at a time, also under
-        ``vmap``) or ``"auto"``: scipy for larger matrices on CPU as long as the payload is safe on several devices.
+        ``vmap``) or ``"auto"``: scipy for larger matrices on CPU, unless their size could make callbacks from several
+        devices deadlock.
 
     Deterministic. The methods may choose differently among equally good assignments; the total is the same.
 

@@ -91,8 +91,8 @@ def fit_boosting(
     """Gradient-boosted trees from all codes to each factor: multinomial log-loss, or squared error if continuous.
 
     Each stage fits one tree per class to the residuals ``y − p`` by the decrease of squared error, gives its leaves the
-    Newton step ``(v − 1) / v · Σ (y − p) / Σ p (1 − p)`` and adds ``rate`` times this step. Two classes have one tree
-    and no factor ``(v − 1) / v``; the leaves of a regression hold the mean residual. This is scikit-learn's
+    Newton step ``(v − 1) / v · Σ (y − p) / Σ p (1 − p)`` and adds ``rate`` times this step. Two classes share one tree,
+    without the coefficient ``(v − 1) / v``; the leaves of a regression hold the mean residual. This is scikit-learn's
     ``GradientBoostingClassifier`` and ``GradientBoostingRegressor`` with the friedman_mse criterion, whose importances
     are the summed decreases.
 
@@ -110,8 +110,8 @@ def fit_boosting(
     Contract:
 
     - All codes must be finite. A constant code has importance 0.
-    - A node is split wherever two values differ in it, even without a gain, because parities only show at deeper
-      levels.
+    - A node is split wherever two values differ in it, even without a gain, because the gain of an interaction such as
+      a parity only shows at deeper levels.
     - Equal gains are decided by a fixed sequence of pseudo-random numbers that depends on codes only through the order
       of their values. The result is deterministic, permutes with the codes and, for ``"exact"``, is invariant under
       increasing maps of training codes.
@@ -119,8 +119,8 @@ def fit_boosting(
       ``"exact"``.
 
     Use ``"histogram"`` for speed, except when a factor is almost perfectly predictable, or has many values and is
-    barely predictable: exact trees then isolate single samples, which bins cannot. Compare importances
-    only at equal numbers of samples and stages and with the same learner, since all three change D and C (tables in
+    barely predictable: exact trees then isolate single samples, which bins cannot. Compare importances only at equal
+    numbers of samples and stages and with the same learner, since all three change the scores D and C of DCI (tables in
     ``benchmarks/bench_trees.py``).
 
     Reference: Friedman 2001, §4.5–4.6 and algorithm 6 (importances: §8.1).
@@ -219,7 +219,7 @@ def _targets(values, columns: Columns, weights):
 
 
 def _start(targets, columns: Columns, weights):
-    """Log frequencies (log odds of two classes, 0 for regression) and the factor ``(v − 1) / v`` of each column."""
+    """Log frequencies (log odds of two classes, 0 for regression) and coefficient ``(v − 1) / v`` of each column."""
     share = jnp.clip(weighted_mean(targets, weights), ABSENT, 1 - ABSENT)
     member = jnp.asarray(columns.member)
     several = jnp.asarray((columns.member.sum(axis=0) > 1)[columns.factor])

@@ -24,7 +24,7 @@ class Forest(NamedTuple):
     ``importance [k, l, d]``: mean over trees of each code's share of the decrease of impurity. ``test [k, l, m, p]``:
     sums over trees of the predictions of their leaves, where ``p`` runs over the mean (variance) or the frequency of
     each class. ``unseen [k, l, n, p]``: the same for each training sample over the ``left_out [n]`` trees that did not
-    see it.
+    see it (out-of-bag predictions).
     """
 
     importance: Float[Array, "k l d"]
@@ -53,10 +53,10 @@ def fit_forest(
 ) -> Forest:
     """Forests from all codes to each target: regression (``"variance"``) or classification (``"gini"``, ``"entropy"``).
 
-    Each tree sees a sample with replacement and splits each node by the largest decrease of impurity over ``features``
-    codes drawn among those that vary in it, at the edges of ``max_bins`` bins of equal weight. Except for the bins,
-    this is scikit-learn's ``RandomForestRegressor`` and ``RandomForestClassifier``. A tree cut off at a smaller depth
-    is the tree of that depth, so one fit serves every depth.
+    Each tree is grown on samples drawn with replacement and splits each node by the largest decrease of impurity over
+    ``features`` codes drawn among those that vary in it, at the edges of ``max_bins`` bins of equal weight. Except for
+    the bins, this is scikit-learn's ``RandomForestRegressor`` and ``RandomForestClassifier``. A tree cut off at a
+    smaller depth is the tree of that depth, so one fit serves every depth.
 
     Args:
       targets: values, or class numbers below ``classes`` for classification.

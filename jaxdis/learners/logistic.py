@@ -1,4 +1,4 @@
-"""Multinomial logistic regression of every factor at once, to its regularized optimum."""
+"""Multinomial logistic regression of every factor at once, fitted to its regularized optimum."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -58,7 +58,7 @@ def fit_logistic(
     weights: Float[Array, " n"] | Float[Array, "n k"] | None = None,
     steps: int = STEPS,
 ) -> Logistic:
-    """Minimize ``strength · Σ_n w_n cross-entropy + ½ ‖W‖²`` for each factor; intercepts are free.
+    """Minimize ``strength · Σ_n w_n cross-entropy + ½ ‖W‖²`` for each factor; intercepts are not penalized.
 
     ``strength`` may differ between factors (infinity means no penalty), and so may ``weights``. This is scikit-learn's
     ``LogisticRegression(C=strength)``. All factors share one program, in which the logits ``[n, s]`` are a single
@@ -69,9 +69,10 @@ def fit_logistic(
     Contract:
 
     - A class that does not occur has probability 0 up to rounding; constant codes get coefficient 0.
-    - Each factor is fitted as if it were alone, and is not moved once it is done.
-    - The objective ends within 1e-5 of its optimum, relatively, where the penalty or the overlap of classes keeps
-      parameters finite; areas under the ROC curve agree to 1e-4 for strengths from 0.01 to 100 and without a penalty.
+    - Each factor is fitted independently of the others, and its parameters stay fixed once it has converged.
+    - The relative distance of the objective from its optimum is at most 1e-5 where the penalty or the overlap of
+      classes keeps parameters finite; areas under the ROC curve agree to 1e-4 for strengths from 0.01 to 100 and
+      without a penalty.
     - Separable classes without a penalty have no optimum: descent ends where a step is expected to gain less than
       ``STILL_PER_SAMPLE`` nats per sample. Probabilities there are stable, coefficients are not.
     - Deterministic.
@@ -84,7 +85,7 @@ def fit_logistic(
 
 
 class _Point(NamedTuple):
-    """Parameters, and of the objective there: value, rounding and gradient, and class probabilities by blocks."""
+    """Parameters; value, rounding error and gradient of the objective at them; class probabilities by blocks."""
 
     parameters: Float[Array, "e s"]
     value: Float[Array, " k"]
@@ -281,7 +282,7 @@ def _penalties(strength, occurs, groups: Groups, d: int) -> Float[Array, "e s"]:
 
 
 def _from_largest(logits, groups: Groups):
-    """Logits less the largest of their factor, and that largest, ``[n, s]`` and ``[n, k]``."""
+    """Logits minus the largest logit of their factor, ``[n, s]``, and these largest logits, ``[n, k]``."""
     largest = jnp.stack([logits[:, part].max(axis=1) for part in groups.slices()], axis=1)
     return logits - jnp.repeat(largest, np.array(groups.sizes), axis=1, total_repeat_length=sum(groups.sizes)), largest
 
@@ -305,7 +306,7 @@ def _solved(factor: Float[Array, "e e"], right: Float[Array, "e ..."]) -> Float[
 
 
 class Chosen(NamedTuple):
-    """``model``; ``strength [k]``, chosen for each factor; ``accuracy [c, k]``, over folds, of each strength."""
+    """``model``; ``strength [k]``, chosen for each factor; ``accuracy [c, k]`` of each strength, mean over folds."""
 
     model: Logistic
     strength: Float[Array, " k"]
@@ -321,15 +322,18 @@ def fit_logistic_validated(
     folds: int = 5,
     steps: int = PATH_STEPS,
 ) -> Chosen:
-    """Logistic regression of each factor at the strength that names most held-out samples, refitted on all samples.
+    """Logistic regression of each factor at the strength with the best cross-validated accuracy.
 
-    ``folds`` unshuffled folds; on each a path over the strengths, from the weakest to the strongest, each started at
-    the solution before; the mean of the folds' accuracies decides, the smaller strength among equals. That is
-    scikit-learn's ``LogisticRegressionCV(Cs=10, cv=KFold(5))``. Fewer samples than folds: as many folds as samples.
+    On each of ``folds`` unshuffled folds, a model is fitted at every strength, in ascending order, each started at the
+    previous solution. The strength with the highest mean accuracy over folds is chosen, the smallest one in a tie, and
+    the model is refitted on all samples. This is scikit-learn's ``LogisticRegressionCV(Cs=10, cv=KFold(5))``. With
+    fewer samples than folds, there are as many folds as samples.
 
-    Contract: a class that a fold's training samples do not hold is never named there; with a single sample, the
-    smallest strength. Deterministic. A fold is one ``[n, s]`` problem with the samples left out weighing nothing, so
-    that all folds share one shape; folds run one after the other.
+    Contract:
+
+    - A class that is missing in the training samples of a fold is never predicted there.
+    - A single sample gives the smallest strength. Deterministic.
+    - The samples that a fold leaves out have weight 0, so that all folds share one shape; folds run one after another.
 
     Reference: Locatello et al. 2020, §4.2.8 and §7 (released code: ``utils.py``).
     """

@@ -1,6 +1,6 @@
 """Mutual information by nearest neighbors, one code at a time, with discrete and with continuous factors.
 
-Ties are handled without adding noise: the estimate is its expectation over the order in which tied neighbors are met.
+Ties are handled without adding noise: the estimate is averaged over the orders in which tied neighbors can be met.
 """
 
 from typing import Literal

@@ -59,7 +59,7 @@ def neural_information(
 
     Contract:
 
-    - Stochastic in ``key``. A constant side gives 0; a non-finite value gives NaN.
+    - Stochastic in ``key``. If either variable is constant, the result is 0; a non-finite value gives NaN.
     - The bound cannot exceed the logarithm of the number of evaluating samples by much, and falls short where the
       information is large: a copy of a continuous variable, whose information is infinite, gives 3 to 5 nats.
 

@@ -226,8 +226,8 @@ def downstream_trees(
     Contract:
 
     - In [0, 1]; deterministic; invariant under increasing maps of codes, except for the position of thresholds.
-    - The accuracy with all samples is the ``fit`` of ``boosted_trees``; beside ``dci`` of the same options it costs
-      nothing more.
+    - The accuracy with all samples is the ``fit`` of ``boosted_trees``; evaluated together with ``dci`` of the same
+      options, it costs nothing more.
     - Classes that do not occur in training are never predicted; if a single class occurs, it is predicted for all
       samples.
     - Continuous and one-valued factors are left out and NaN in their part. Any non-finite code gives NaN.

@@ -1,4 +1,4 @@
-"""Predictions where training never was: new combinations of familiar values, new regions of the factors."""
+"""Predictions outside of the training distribution: new combinations of familiar values, new regions of the factors."""
 
 from typing import Literal, NamedTuple
 

@@ -55,8 +55,8 @@ def nk(
     Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``.
 
     Options:
-      knocked: number of codes to knock out per factor; after the first, each is the code aligned once the others are
-        gone.
+      knocked: number of codes to knock out per factor; after the first, each is the code that is aligned with the
+        factor once the previous ones are removed.
       mode: if there are fewer codes than factors, ``"paper"`` leaves a factor without a code, which then loses nothing;
         ``"code"`` lets a code serve several factors.
       preset: ``"converged"`` (standardized codes, held-out selection), ``"mahon2024_paper"`` (Adam 1e-3, 75 epochs) or
@@ -106,9 +106,9 @@ def knockout_curve(
 ) -> Float[Array, "r k"]:
     """Held-out accuracy of each factor with 0, 1, … codes knocked out, ``[most + 1, k]``; up to all by default.
 
-    Codes are removed in the order of :func:`nk`: the aligned one, then the one aligned once it is gone. If no code is
-    left for a factor, the most informative remaining one follows. With all codes gone, the accuracy is that of the
-    commonest class. Arguments as :func:`nk`; NaN for factors that are left out.
+    Codes are removed in the order of :func:`nk`: the aligned one, then the one that is aligned after its removal, and
+    so on. If alignment leaves no code to a factor, the most informative remaining one follows. With all codes removed,
+    the accuracy is that of the most frequent class. Arguments as :func:`nk`; NaN for factors that are left out.
 
     Reference: Mahon et al. 2024, released code (progressive knock-out; it records training accuracy, this function
     held-out).

@@ -20,15 +20,16 @@ ASPECTS = ("modularity", "compactness", "explicitness")
 
 @dataclasses.dataclass(frozen=True)
 class About:
-    """What a row of ``METRICS`` states about itself.
+    """The description of a metric, for its row of ``METRICS``.
 
     Attributes:
       title: the name in full.
       question: what the metric asks of a representation, in one sentence.
       references: keys of :data:`jaxdis.references.REFERENCES`, the defining paper first.
-      claims: what its authors claim that each of its fields measures, among :data:`ASPECTS`; ``score`` is the headline.
-        A field that is missing here claims nothing.
-      seconds: on one core per member of 10,000 samples × 10 codes with dSprites' factors, after compiling.
+      claims: which of :data:`ASPECTS` each field of its result measures according to its authors; ``score`` is the
+        headline field. There is no claim about a field that is missing here.
+      seconds: time per member of 10,000 samples × 10 codes with the factors of dSprites, on one core, after
+        compilation.
       reads_factors: False for a metric of the codes alone.
     """
 
@@ -42,10 +43,10 @@ class About:
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Blend:
-    """A metric that is a score of a relation. ``relation`` and ``score`` are names in the tables or specs.
+    """A metric that is a score of a relation, each given by a spec or by its name in ``RELATIONS`` or ``SCORES``.
 
-    ``lower_is_better`` follows from the score and its options if it is None, and is then True or False. ``about`` is
-    for people and not part of the metric's identity.
+    If ``lower_is_better`` is None, it is derived from the score and its options. ``about`` is for readers and is
+    ignored in comparisons.
     """
 
     relation: Spec | str
@@ -160,7 +161,7 @@ def apply(
 ):
     """Call a function of one representation with the arrays that it reads.
 
-    The key is folded with the spec's own seed, so that no number depends on which other metrics are asked for.
+    The key is folded with the spec's own seed, so that no number depends on which other metrics are requested.
     """
     reads = spec.reads
     optional = {

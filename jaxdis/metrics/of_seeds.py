@@ -18,9 +18,9 @@ class Udr:
     """Unsupervised disentanglement ranking of each member among the seeds of its setting.
 
     Attributes:
-      kind, penalty: as of :func:`jaxdis.metrics.unsupervised.udr`.
-      least_kl: a code is informative if its mean KL divergence from the prior exceeds this many nats; a method without
-        a posterior has codes of variance 0, all of which are taken that vary.
+      kind, penalty: as in :func:`jaxdis.metrics.unsupervised.udr`.
+      least_kl: a code is informative if its mean KL divergence from the prior exceeds this many nats; for a method
+        without a posterior, whose codes have variance 0, all codes that vary are informative.
     """
 
     kind: Literal["lasso", "spearman"] = "lasso"

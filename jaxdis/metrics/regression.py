@@ -1,4 +1,4 @@
-"""DCI by regressions in full: scores, errors of each factor, importances, and what was chosen on validation samples."""
+"""DCI by regression: scores, error per factor, importances, and the options chosen on validation samples."""
 
 from typing import NamedTuple
 
@@ -22,7 +22,7 @@ class Regression(NamedTuple):
     """Disentanglement, completeness and error as Eastwood & Williams (2018) print them.
 
     ``disentanglement []`` and ``completeness []``; ``score []``: mean of ``error [k]``, the root-mean-square error on
-    the test samples divided by the factor's deviation among them; ``per_code [d]`` and ``per_factor [k]``:
+    the test samples divided by the factor's standard deviation among them; ``per_code [d]`` and ``per_factor [k]``:
     disentanglement of each code and completeness of each factor; ``importance [d, k]``; ``chosen [k]``.
     """
 
@@ -46,7 +46,7 @@ def lasso_regression(
     penalty: NonNegative | Penalties = PENALTIES,
     active: Bool[Array, " d"] | None = None,
 ) -> Regression:
-    """DCI by a lasso; tested where the factors are new, this is zero-shot transfer.
+    """DCI by a lasso; if the test samples lie in a region that training leaves out, this is zero-shot transfer.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``, validation codes ``[v, d]``.
 
@@ -81,7 +81,7 @@ def forest_regression(
     max_bins: Cuts = 256,
     active: Bool[Array, " d"] | None = None,
 ) -> Regression:
-    """DCI by random forests; tested where the factors are new, this is zero-shot transfer.
+    """DCI by random forests; if the test samples lie in a region that training leaves out, this is zero-shot transfer.
 
     Shapes: as in :func:`lasso_regression`.
 

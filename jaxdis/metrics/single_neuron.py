@@ -53,8 +53,8 @@ def snc(
     training classes; the score is the mean over factors.
 
     If the classes are balanced (equal counts, or counts that uniform sampling would give: chi-square, 0.1 % level),
-    there are as many bins of equal count as classes. Otherwise their size is the greatest common divisor of the class
-    counts, but at least 1/200 of the samples, and a class gets as many bins as its count requires.
+    there are as many bins of equal count as classes. Otherwise the size of the bins is the greatest common divisor of
+    the class counts, but at least 1/200 of the samples, and a class gets as many bins as its count requires.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``.
 

@@ -27,7 +27,7 @@ CONJUGATE_STEPS = 60
 
 
 class Dependence(NamedTuple):
-    """``score []``, nats of the mean (or sampled) codes; ``wasserstein []``, and that as a share of the variance."""
+    """``score []``: total correlation, nats; ``wasserstein []``: distance to independence, also normalized."""
 
     score: Float[Array, ""]
     wasserstein: Float[Array, ""]

@@ -1,4 +1,4 @@
-"""What is trained, as one hashable value: everything that may change a number, and nothing else."""
+"""What is trained, as one hashable value that holds everything that may change a number, and nothing else."""
 
 import dataclasses
 from typing import Any

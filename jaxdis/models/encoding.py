@@ -142,7 +142,7 @@ def _decode(method: Method, layout: Layout, members):
 
 
 def _in_chunks(program: Callable, rows: np.ndarray, batch_size: int | None, num_members: int, layout: Layout):
-    """``program(chunk, start)`` over chunks of rows; its leaves ``[members, rows, …]`` without what was filled up."""
+    """``program(chunk, start)`` over chunks of rows; its leaves ``[members, rows, …]`` without padded rows."""
     n, num_devices = len(rows), len(layout.devices)
     if not n:
         raise ValueError("images: needs at least one, got none")

@@ -30,15 +30,15 @@ _WARM_UP = {"dsprites": 1000 / 6000, "shapes3d": 5000 / 15_001, "mpi3d": 5000 / 
 def method(model: str, data: str, *, as_released: bool = True) -> Method:
     """A model as the paper trains it on a data set.
 
-    "All default parameters as specified in the code" for β-VAE, β-TCVAE and FactorVAE. The paper does not state the
-    codes of PartedVAE and WeakDE on Shapes3D and MPI3D, nor WeakDE's classes on MPI3D: these are inferred.
+    β-VAE, β-TCVAE and FactorVAE have "all default parameters as specified in the code". The paper does not state the
+    numbers of codes of PartedVAE and WeakDE on Shapes3D and MPI3D, nor WeakDE's classes on MPI3D: these are inferred.
 
     Args:
       model: one of :data:`MODELS`.
       data: one of :data:`DATA`.
-      as_released: FactorVAE as its code runs it: its encoder also descends on the discriminator's loss, and the
-        discriminator has five hidden layers where its documentation has six. False also for WeakDE's intent: see
-        :func:`weak_de`.
+      as_released: FactorVAE as its code runs it: its encoder also minimizes the discriminator's loss, and the
+        discriminator has five hidden layers where its documentation has six. WeakDE is trained as its code intends in
+        either case: see :func:`weak_de`.
 
     Raises:
       ValueError: for another model or data set.
@@ -103,8 +103,9 @@ def weak_de(data: str, *, as_released: bool = False) -> WeakDe:
 def settings(model: str, data: str, steps: int) -> dict[str, float]:
     """The settings of a model's variant for a training of ``steps`` updates.
 
-    β-VAE and FactorVAE have those of the section ``Custom`` of their code. Schedules take their share of the updates:
-    the warm-up of these two 10 000 and PartedVAE's capacities 300 000 of all, WeakDE's warm-up its released share.
+    β-VAE and FactorVAE have those of the section ``Custom`` of their code. Schedules are scaled by ``steps`` /
+    :func:`updates`; at their full length, the warm-up of these two takes 10,000 updates and the capacities of PartedVAE
+    take 300,000. The warm-up of WeakDE takes its released share.
     """
     share = steps / updates(model, data)
     warm = {"learning_rate": 5e-4, "warmup_steps": 10_000 * share}
@@ -121,10 +122,10 @@ def settings(model: str, data: str, steps: int) -> dict[str, float]:
 
 
 def updates(model: str, data: str) -> int:
-    """100 epochs of all images, 10 for the labelled partition (as MTD); the last batch of an epoch may be smaller.
+    """100 epochs of all images, 10 for the labelled partition (as for MTD); the last batch of an epoch may be smaller.
 
-    These are 1 152 000 updates on dSprites and 750 000 on Shapes3D, and less for WeakDE's batches of 1024. The paper's
-    number of images of MPI3D is a tenth of the published ones, which are taken here.
+    These are 1,152,000 updates on dSprites and 750,000 on Shapes3D, and less for WeakDE's batches of 1024. For MPI3D,
+    the paper states a tenth of the published number of images; the published number is used here.
     """
     epochs = 10 if model == "labelled_partition" else 100
     return epochs * -(-DATASETS[data].space.num_lattice // method(model, data).batch_size)

@@ -38,9 +38,9 @@ def members(
     Args:
       sweep: variant → settings, each a number or a sequence of numbers, such as ``{"beta": {"beta": [1, 4, 16]},
         "dip_i": {}}``, whose variants are objectives. Every combination is a setting. Objectives must share one loss to
-        be trained together. A method with one variant has its own name, such as ``{"pca": {}}``.
-      seeds: how many (0, 1, …), or which. The key of a seed is ``jax.random.key(seed)`` under every setting, as in
-        Locatello et al. (2020).
+        be trained together. The variant of a method that has only one bears the method's name, such as ``{"pca": {}}``.
+      seeds: number of seeds (0, 1, …), or the seeds themselves. The key of a seed is ``jax.random.key(seed)`` under
+        every setting, as in Locatello et al. (2020).
       method: the method whose variants are swept; None: any of ``METHODS``.
 
     Returns:

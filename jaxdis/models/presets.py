@@ -58,11 +58,11 @@ def locatello2020(
 
     Args:
       data: name of a data set.
-      seeds: how many (0, 1, …), or which.
+      seeds: number of seeds (0, 1, …), or the seeds themselves.
       steps: updates of each member.
       as_released: 2 × 2 kernels in the last two encoder convolutions; False: 4 × 4 kernels throughout, as in Table 2.
       halve_factor_steps: train FactorVAE for half the updates. In the released code both of its optimizers count the
-        global step, so that training ends after 150 000 updates of 300 000 (according to the code; not verified by
+        global step, so that training ends after 150,000 updates of 300,000 (according to the code; not verified by
         running it).
       sweep: fewer settings, in the form of :data:`LOCATELLO_SWEEP`.
     """
@@ -98,7 +98,7 @@ def mahon2024(
 
     Args:
       data: one of :data:`jaxdis.models.mahon.DATA`.
-      seeds: how many (0, 1, …), or which.
+      seeds: number of seeds (0, 1, …), or the seeds themselves.
       steps: updates of each member; None: 100 epochs.
       section: section of the settings of the first three in their code, which the paper leaves open; only ``custom``
         exists for all data sets.
@@ -122,14 +122,14 @@ def mahon2024(
 
 @checked
 def julka2024(data: str = "shapes3d", *, seeds: int | Sequence[int] = 5, steps: int = 864_000) -> tuple[Run, ...]:
-    """Julka et al. (2024), appendix: β of 2 to 5, γ of 2 to 10, 128 epochs of 432 000 images.
+    """Julka et al. (2024), appendix: β of 2 to 5, γ of 2 to 10, 128 epochs of 432,000 images.
 
     4 × 4 kernels throughout, PyTorch's default initialization, batch 64 and Adam at 1e-4. The discriminator is updated
     after the autoencoder, on fresh codes. The text has 5 seeds, the appendix 10.
 
     Args:
       data: name of a data set.
-      seeds: how many (0, 1, …), or which.
+      seeds: number of seeds (0, 1, …), or the seeds themselves.
       steps: updates of each member.
     """
     discriminator = DiscriminatorTraining(order="sequential", clip=False, network=Discriminator(initialization="torch"))
@@ -160,8 +160,8 @@ def dangnhu2022(
 ) -> tuple[Run, ...]:
     """Dang-Nhu (2022), appendix C.2: MONet with either mask, GENESIS and, on Multi-dSprites, IODINE.
 
-    Batches of 32 for 200 epochs, about 300 000 updates on Multi-dSprites and 450 000 on CLEVR6. What the paper leaves
-    open is as follows.
+    Batches of 32 for 200 epochs, about 300,000 updates on Multi-dSprites and 450,000 on CLEVR6. What the paper leaves
+    open was chosen as follows.
 
     - Five slots on Multi-dSprites, by the chance level of its Table 1, and seven on CLEVR6, as in prior work.
     - The deviation of pixels of GENESIS on CLEVR6: with the 0.7 of its authors, no error is as low as the goal of
@@ -170,7 +170,7 @@ def dangnhu2022(
 
     Args:
       data: name of a data set.
-      seeds: how many (0, 1, …), or which.
+      seeds: number of seeds (0, 1, …), or the seeds themselves.
       steps: updates of each member; None: the paper's.
       regularized: False leaves out KL divergences of codes, "(R)", but not MONet's mask loss.
       as_released: MONet by Adam, as in the released code with which the paper trained; False: by RMSProp, as in

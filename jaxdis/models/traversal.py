@@ -41,7 +41,7 @@ def traversals(
 
 
 def reconstructions(zoo: Zoo, images) -> np.ndarray:
-    """Images beside each member's reconstructions: ``[m, n, 2, h, w, c]`` float32 in [0, 1], originals first."""
+    """Images next to each member's reconstructions: ``[m, n, 2, h, w, c]`` float32 in [0, 1], originals first."""
     rows = checked_images(images, "images", zoo.config.method.image_shape)
     originals = rows.astype(np.float32) * np.float32(1 / 255 if rows.dtype == np.uint8 else 1)
     decoded = zoo.reconstruct(rows)

@@ -24,7 +24,7 @@ class About:
 
 @dataclasses.dataclass(frozen=True)
 class Variant:
-    """What members of one name have in common.
+    """What the members of one variant have in common.
 
     Attributes:
       settings: keyword arguments named as in the paper, with its defaults → the hyperparameters, a NamedTuple of

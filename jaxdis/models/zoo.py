@@ -25,7 +25,7 @@ class Zoo:
 
     Attributes:
       config: what the members share.
-      params: what the method represents images with: a pytree with leaves ``[m, …]`` on the host.
+      params: parameters with which the method represents images: a pytree with leaves ``[m, …]`` on the host.
       hyperparameters: NamedTuple of ``[m]``.
       losses: the method's NamedTuple of ``[m, blocks]``, means over ``log_every`` updates.
       stopped: ``[m]`` int32: the update that was not finite, or −1 for members that finished.

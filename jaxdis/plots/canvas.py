@@ -19,7 +19,7 @@ rectangle = mpl.patches.Rectangle
 
 
 def grid_of(count: int, columns: int, width: float, height: float):
-    """A figure and ``count`` axes in rows; the rest of the last row is empty."""
+    """A figure with ``count`` axes in rows; the rest of the last row is empty."""
     columns = min(columns, count)
     rows = -(-count // columns)
     figure = figure_of(width * columns, height * rows + 0.3)

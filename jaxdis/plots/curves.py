@@ -10,7 +10,7 @@ from jaxdis.plots.canvas import LEGEND_LINES, MARKS, figure_of, png, text
 def loss_curves(curves: Mapping[str, Sequence[np.ndarray]], log_every: int, name: str) -> bytes:
     """A line per setting, the mean over its members ``[entries]``, in a band of one standard deviation.
 
-    Settings beyond the room of the legend have no name.
+    Settings that do not fit into the legend are not named.
     """
     figure = figure_of(6.4 + 2.2 * (len(curves) > 8), 3.4)
     axes = figure.subplots()

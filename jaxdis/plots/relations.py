@@ -31,7 +31,7 @@ def _hinton(axes, strength: np.ndarray, names: Sequence[str]) -> None:
 
 
 def codes_and_factors(strength: np.ndarray, codes: np.ndarray, factors: np.ndarray, names: Sequence[str]) -> bytes:
-    """A Hinton diagram of the strength, and beside it codes ``[n, d]`` against factors ``[n, k]``, a panel per pair.
+    """A Hinton diagram of the strength, next to a panel per pair of codes ``[n, d]`` against factors ``[n, k]``.
 
     At most ``MOST_POINTS`` samples are drawn.
     """
@@ -53,7 +53,7 @@ def codes_and_factors(strength: np.ndarray, codes: np.ndarray, factors: np.ndarr
 
 
 def heat_map(matrix: np.ndarray, rows: Sequence[str], columns: Sequence[str], *, most: float | None = None) -> bytes:
-    """A matrix of numbers on colors, such as a relation or p-values; white is 0."""
+    """A matrix, such as a relation or p-values, as numbers on a color scale; white is 0."""
     figure = figure_of(0.6 + 0.55 * len(columns) + inches(rows), 0.4 + 0.34 * len(rows) + inches(columns))
     axes = figure.subplots()
     known = matrix[np.isfinite(matrix)]

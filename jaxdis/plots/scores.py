@@ -1,4 +1,4 @@
-"""Scores of members: against strength, by model, against each other."""
+"""Scores of members: against regularization strength, by model, against each other."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,8 +11,8 @@ MOST_NUMBERS = 20
 
 
 def rank_map(matrix: np.ndarray, names: Sequence[str], others: Sequence[str] | None = None) -> bytes:
-    """Rank correlations of metrics (with ``others``) as numbers on colors, in hundredths as the papers print them;
-    colors alone for more than 20 metrics."""
+    """Rank correlations of metrics (with ``others``) as numbers on a color scale, in hundredths as the papers print
+    them; only colors for more than 20 metrics."""
     others = names if others is None else others
     figure = figure_of(0.6 + 0.42 * len(others) + inches(names), 0.4 + 0.42 * len(names) + inches(others))
     axes = figure.subplots()
@@ -29,9 +29,9 @@ def rank_map(matrix: np.ndarray, names: Sequence[str], others: Sequence[str] | N
 def scores_by_strength(
     table: Mapping[str, np.ndarray], strength: np.ndarray, names: Sequence[str], columns: int = 4, *, titles=None
 ) -> bytes:
-    """For each metric, every member's score against the strength of its model, by rank of strength; lines join medians.
+    """For each metric, every member's score against its rank of regularization strength; lines join medians.
 
-    ``titles`` of the panels are the names if None.
+    ``titles`` are those of the panels; the names when None.
     """
     models = list(dict.fromkeys(table["model"]))
     figure, grid = grid_of(len(names), columns, 2.6, 2.2)
@@ -81,7 +81,7 @@ def violins_by_strength(
 def violins(table: Mapping[str, np.ndarray], names: Sequence[str], columns: int = 4, *, titles=None) -> bytes:
     """For each metric, the spread of its scores over the members of each model, with medians.
 
-    ``titles`` of the panels are the names if None.
+    ``titles`` are those of the panels; the names when None.
     """
     models = list(dict.fromkeys(table["model"]))
     figure, grid = grid_of(len(names), columns, 2.6, 2.2)
@@ -124,6 +124,6 @@ def point_clouds(panels: Sequence[tuple[str, str, np.ndarray, np.ndarray]]) -> b
 
 
 def median(scores: np.ndarray) -> float:
-    """Of the scores that are finite; NaN if there are none."""
+    """The median of the finite scores; NaN if there are none."""
     known = scores[np.isfinite(scores)]
     return float(np.median(known)) if len(known) else float("nan")

@@ -1,4 +1,4 @@
-"""How strongly does each code encode each factor? One function per answer, and one table of all of them."""
+"""How strongly does each code encode each factor? One function per measure, and one table of all of them."""
 
 from jaxdis.relations.binless import impact_intensity, mutual_information_neighbors, mutual_information_neural
 from jaxdis.relations.correlation import correlation, r2

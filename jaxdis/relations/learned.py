@@ -1,4 +1,4 @@
-"""Relations read off small learners: what one code predicts, or the weight of each code in a linear model."""
+"""Relations from small learners: how well one code predicts a factor, or each code's weight in a linear model."""
 
 from typing import Literal
 
@@ -87,7 +87,7 @@ def lasso_importance(
     - The row of a constant code is 0. Invariant under affine maps of a code. Deterministic.
     - A code that is not finite or not active is left out of the model; the former makes ``fit`` NaN.
     - Of several penalties, the one with the smallest squared error on the validation samples is chosen for each factor
-      (the largest of equal ones) and is in ``chosen``. The model is fitted to the training samples alone.
+      (the largest one in a tie) and returned in ``chosen``. The model is fitted to the training samples alone.
 
     Reference: Eastwood & Williams 2018, §4.3 (penalty chosen on a development set; their notebook fixes 0.02). For
     their unweighted mean of completeness use ``entropy`` with ``completeness="mean"``.
@@ -132,7 +132,7 @@ def threshold_accuracy(
 
     Contract:
 
-    - Between the frequency of the commonest class (reached by a constant code) and 1.
+    - Between the frequency of the most frequent class (reached by a constant code) and 1.
     - Invariant under increasing maps of a code. Deterministic.
     - Several intervals may predict the same class, whereas single-neuron classification (Mahon et al. 2024, §4.2)
       matches intervals and classes one to one.

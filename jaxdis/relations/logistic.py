@@ -1,4 +1,4 @@
-"""Relations read off logistic regression: what one code predicts, and how much a model of all codes leans on each."""
+"""Relations from logistic regression: how well one code predicts a factor, and how much a model relies on each code."""
 
 from typing import Literal
 
@@ -41,7 +41,7 @@ def logistic_accuracy(
     Contract:
 
     - In [0, 1]; invariant under affine maps of a code; deterministic.
-    - The row of a constant code is the frequency of the commonest training class, not 0.
+    - The row of a constant code is the frequency of the most frequent training class, not 0.
     - Classes that do not occur in training are never predicted. Codes are fitted one after another: memory is that of
       one.
 

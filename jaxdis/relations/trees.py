@@ -1,4 +1,4 @@
-"""Relations read off trees: how much each code reduces the error of boosted trees or of a forest."""
+"""Relations from trees: how much each code reduces the error of boosted trees or of a forest."""
 
 from typing import Literal
 
@@ -40,10 +40,10 @@ def boosted_trees(
     Options:
       splitter: ``"exact"`` considers every cut, ``"histogram"`` those between ``max_bins`` quantiles; see
         :func:`jaxdis.learners.boosting.fit_boosting` for which to use.
-      max_bins: for histograms.
+      max_bins: number of bins per code for ``"histogram"``.
       stages: trees per class (one for two classes).
       rate: learning rate.
-      depth: of each tree.
+      depth: depth of each tree.
 
     Contract:
 
@@ -100,7 +100,7 @@ def random_forest(
       criterion: ``"variance"`` is regression on class numbers or values, with ``fit`` the ``1 − RMSE / σ`` on held-out
         samples; ``"gini"`` and ``"entropy"`` are classification, with ``fit`` the accuracy (NaN for a continuous
         factor).
-      trees: per forest.
+      trees: number of trees per forest.
       depth: largest depth; or several to choose among on validation samples.
       choose_depth: with a single ``depth``, choose for each factor the depth up to it with the smallest error on the
         training samples that a tree did not draw; needs ``bootstrap``.
@@ -113,8 +113,8 @@ def random_forest(
 
     - As :func:`boosted_trees`; deterministic given the key.
     - Of several depths, the one with the smallest error on the validation samples is chosen for each factor: RMSE for
-      ``"variance"``, otherwise the share of wrong classes; the smallest of equal ones. A chosen depth is in ``chosen``.
-    - All depths are read off one fit: a choice among several costs as much as the largest.
+      ``"variance"``, otherwise the share of wrong classes (the smallest depth in a tie). It is returned in ``chosen``.
+    - All depths come from one fit: a choice among several costs as much as the largest.
 
     Reference: Eastwood & Williams 2018, §4.3 (regressors of 10 trees, depth chosen on a development set); Dang-Nhu
     2022, App. C.4 (likewise, with depths of at most 15). The notebook of the former gives every code the depth chosen

@@ -1,7 +1,7 @@
-"""Papers run again: every table beside the printed one, every claim with a verdict, on one page per paper.
+"""Reproductions of papers: every table next to the printed one, every claim with a verdict, on one page per paper.
 
 ``reproduce(REPRODUCTIONS["locatello2020"], "papers/locatello2020")`` does what ``jaxdis reproduce locatello2020 --out
-papers`` does. For each paper one module says what is run, one what its claims are, and one what is on its page.
+papers`` does. For each paper, one module states what is run, one what its claims are, and one what is on its page.
 """
 
 from jaxdis.reproduce.paper import Piece, Reproducible, Reproduction

@@ -1,4 +1,4 @@
-"""A printed table beside a measured one: as HTML for the page, and as rows for CSV."""
+"""A printed table next to a measured one: as HTML for the page, and as rows for CSV."""
 
 import html
 import math
@@ -20,7 +20,7 @@ class Measured(NamedTuple):
 class Beside(NamedTuple):
     """A printed table, and measured numbers by (number of the row, column).
 
-    ``remark`` says how the measured numbers were made where that differs from the print.
+    ``remark`` states how the measured numbers were computed where that differs from the paper.
     """
 
     printed: Table
@@ -36,7 +36,7 @@ class Beside(NamedTuple):
 
 
 def in_spreads(row: Row, column: str, found: Measured) -> float:
-    """Difference of the measured from the printed number, in units of both spreads together; NaN if none is known."""
+    """The measured minus the printed number, in units of their combined spread; NaN if neither spread is known."""
     printed = row.values[column]
     spreads = [spread for spread in (row.spread.get(column), found.spread) if spread is not None]
     size = math.hypot(*(spread for spread in spreads if math.isfinite(spread)))
@@ -65,7 +65,7 @@ def csv_rows(beside: Beside) -> list[dict]:
 
 
 def section(beside: Beside) -> str:
-    """The table as HTML: printed | measured ± spread, and the difference in spreads; with what is wrong in print."""
+    """The table as HTML: printed | measured ± spread, and the difference in spreads; with a list of errors in print."""
     printed = beside.printed
     rows = [
         row for place, row in enumerate(printed.rows) if any((place, name) in beside.measured for name in row.values)
@@ -88,7 +88,7 @@ def section(beside: Beside) -> str:
 
 
 def flags(found: tuple[Flag, ...]) -> str:
-    """What is wrong or open in print, folded away."""
+    """Errors and open questions in print, folded away."""
     if not found:
         return ""
     items = "".join(f"<li><em>{html.escape(_where(flag))}</em>{html.escape(flag.issue)}</li>" for flag in found)

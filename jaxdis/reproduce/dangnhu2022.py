@@ -1,4 +1,4 @@
-"""Dang-Nhu 2022 again: what is run. Probing of planted slots, and autoencoders of objects inside their true masks."""
+"""What the reproduction of Dang-Nhu 2022 runs: probing of synthetic slots, autoencoders of masked objects."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -56,7 +56,7 @@ def pieces(size: Size) -> dict[str, Piece]:
 
 
 class Scenes(NamedTuple):
-    """Scenes of four objects in local groups, and without: what is known of them."""
+    """Scenes of four objects, in local groups and drawn independently, and what is known of them."""
 
     space: object
     values: jax.Array
@@ -71,7 +71,7 @@ def scenes(key, samples: int, groups: int) -> Scenes:
 
 
 def scored(codes, known: SceneSamples, groups: int, **options) -> Scores:
-    """:func:`jaxdis.evaluate_structured` with the settings of the paper but for the depth of trees."""
+    """:func:`jaxdis.evaluate_structured` with the settings of the paper except for the depth of trees."""
     options.setdefault("structure", structure_of(known, SLOTS, codes.shape[-1]))
     categorical = [known.factors.names[j] for j in known.categorical]
     return evaluate_structured(
@@ -145,7 +145,7 @@ def _planted(known: SceneSamples, key) -> np.ndarray:
 
 
 def _bounds(importance: np.ndarray, structure: Structure) -> list[float]:
-    """C and D of the identity less the lower bound of Theorem 2, of every member's importances ``[m, d, k]``."""
+    """C and D of the identity minus the lower bound of Theorem 2, of every member's importances ``[m, d, k]``."""
     found = []
     for strength in jnp.asarray(importance):
         whole = score_of(strength, structure)

@@ -220,7 +220,7 @@ def _of_sprites(zoo: SlotZoo, without_groups: Mapping) -> dict[str, list[Part]]:
 
 
 def _fall(zoo: SlotZoo, data: str, model: str, name: str):
-    """Interval of the mean of regularized members less that of others."""
+    """Interval of the mean of regularized members minus that of others."""
 
     def difference(table: Table) -> float:
         column, regular = table[COLUMNS[name]], table["regularized"].astype(bool)
@@ -236,7 +236,7 @@ def _most(zoo: SlotZoo, name: str, sign: int) -> Part:
 
 
 def _between(zoo: SlotZoo, data: str, column: str, one: str, other: str):
-    """Interval of the mean of one model less that of another; undefined where one was not trained."""
+    """Interval of the mean of one model minus that of another; undefined where one was not trained."""
     return by_seed(
         zoo.of(data=data, regularized=True),
         lambda t: mean(t[column][t["model"] == one]) - mean(t[column][t["model"] == other]),
@@ -264,14 +264,14 @@ def _apart(zoo: SlotZoo, level: str) -> float:
 
 
 def _colors(found: Mapping[str, float], worst: Callable) -> float:
-    """The worst of the colors less the best of the other properties."""
+    """The worst of the colors minus the best of the other properties."""
     best = min if worst is max else max
     colors = [value for name, value in found.items() if name in COLORS.values()]
     return worst(colors) - best(value for name, value in found.items() if name not in COLORS.values())
 
 
 def tables(zoo: SlotZoo, without_groups: Mapping) -> list[Beside]:
-    """Tables 1 to 6 beside the print."""
+    """Tables 1 to 6 next to the printed ones."""
     printed = published("dangnhu2022").tables
     sprites = zoo.of(data=SPRITES)
     orders = [_percent(sprites["structured.order_agreement"]), _spread(sprites["structured.order_mismatch"])]

@@ -1,4 +1,4 @@
-"""Eastwood & Williams 2018 again: what is run. Four models on teapots, of which a part is never seen."""
+"""What the reproduction of Eastwood & Williams 2018 runs: four models on teapots, trained without a part of them."""
 
 from jaxdis.reproduce.paper import Piece, Size, Sources
 from jaxdis.study.definition import Study

@@ -1,4 +1,4 @@
-"""Julka et al. 2024 again: what is run. Synthetic representations of known properties, and a zoo on Shapes3D."""
+"""What the reproduction of Julka et al. 2024 runs: synthetic representations of known properties, a zoo on Shapes3D."""
 
 from typing import Any
 
@@ -47,7 +47,7 @@ def studies(size: Size, sources: Sources) -> dict[str, Any]:
 
 
 def sweep_metrics() -> dict:
-    """The metrics of Figures 1 to 3. MINE, a network for each pair, is left out: EDI is by nearest neighbors."""
+    """The metrics of Figures 1 to 3. MINE, a network for each pair, is left out: EDI uses nearest neighbors."""
     bins = {"bins": 30}
     return {
         "beta_vae": METRICS["beta_vae"],
@@ -64,7 +64,7 @@ def sweep_metrics() -> dict:
 
 
 def cost_metrics() -> dict:
-    """Those of Figure 4, with the boosted trees for DCI."""
+    """The metrics of Figure 4, with boosted trees for DCI."""
     return {**table_two_metrics(), "dci": METRICS["dci"].with_options(splitter="histogram")}
 
 

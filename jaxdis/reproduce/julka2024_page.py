@@ -201,7 +201,7 @@ def _of_sweeps(sweeps: Mapping[str, Mapping[str, np.ndarray]], of: Calibration) 
     areas = {column: noise[column] for column in (*edi, *dci, *gaps)}
 
     def between(first, second):
-        """Smallest area of some columns less the largest of others."""
+        """Smallest area of some columns minus the largest of others."""
 
         def statistic(rows):
             means = {column: area(values[:, rows].mean(axis=1)) for column, values in areas.items()}

@@ -1,4 +1,4 @@
-"""Locatello et al. 2020 again: what is run. One zoo is trained, and read in many ways."""
+"""What the reproduction of Locatello et al. 2020 runs: one zoo is trained and analyzed in many ways."""
 
 from collections.abc import Mapping
 

@@ -191,7 +191,7 @@ def downstream(table: Table) -> dict[str, list[Part]]:
 
 
 def _thirds(score: np.ndarray, accuracy: np.ndarray) -> float:
-    """Mean accuracy of the third of members with the highest score less that of the lowest third."""
+    """Mean accuracy of the third of members with the highest score minus that of the lowest third."""
     order = np.argsort(score)
     third = len(order) // 3
     return float(r.mean(accuracy[order[-third:]]) - r.mean(accuracy[order[:third]])) if third else float("nan")

@@ -1,4 +1,4 @@
-"""Mahon et al. 2024 again: what is run. Seven models without combinations of factors, and what is exact."""
+"""What the reproduction of Mahon et al. 2024 runs: seven models without combinations of factors, and exact results."""
 
 import time
 from collections.abc import Mapping
@@ -80,7 +80,7 @@ def _of_matrix(strength: np.ndarray) -> float:
 
 
 def _lost_without(aligned: np.ndarray, codes: np.ndarray, values: np.ndarray) -> float:
-    """Mean over factors of the best accuracy of all codes less that without the aligned code, on a population."""
+    """Mean over factors of the best accuracy of all codes minus that without the aligned code, on a population."""
 
     def best(columns, truth):
         _, cell = np.unique(columns, axis=0, return_inverse=True)

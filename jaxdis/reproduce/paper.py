@@ -37,17 +37,17 @@ class Finished:
 
     @property
     def subject(self) -> Subject:
-        """What sections of a report take."""
+        """The subject that sections of a report take."""
         return Subject.of(self.study, self.table)
 
     def parts(self, name: str) -> list[np.ndarray]:
-        """A part of a metric, of each member."""
+        """A part of a metric, for each member."""
         place = [metric for metric, _ in self.study.metrics].index(name.split(".")[0])
         found = (self.store.result("score", member.scores[place])["parts"][name] for member in self.members)
         return [np.array(part, float) for part in found]
 
     def factors(self, data: str) -> Factors:
-        """Those of the samples that members on this data set are scored on."""
+        """The factors of the samples that members on this data set are scored on."""
         training = next(training for training in self.study.trainings if training.config.data == data)
         return samples_of(training, self.study.sampling).train
 
@@ -91,12 +91,12 @@ class Reproduction(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Reproducible:
-    """A paper that can be run again.
+    """A paper that can be reproduced.
 
     Attributes:
       key: of :data:`jaxdis.study.published.PAPERS`.
-      studies: by name of its folder, for a size, with files of data sets.
-      pieces: by name, for a size.
+      studies: the studies of a size by the names of their folders, given the files of data sets.
+      pieces: the pieces of a size by name.
       content: the page.
     """
 
@@ -107,7 +107,7 @@ class Reproducible:
 
 
 def kept(piece: Piece, path: Path, studies: Mapping[str, Any], out: Path) -> dict:
-    """The result of a piece, from its file if that was computed from the same."""
+    """The result of a piece, from its file if that was computed from the same inputs."""
     description = json.loads(canonical(piece.describe(studies)))
     if path.exists():
         stored = read_json(path)

@@ -1,4 +1,4 @@
-"""The papers that can be run again."""
+"""The papers that can be reproduced."""
 
 from jaxdis.reproduce import (
     dangnhu2022,

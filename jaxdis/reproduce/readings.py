@@ -1,4 +1,4 @@
-"""Statistics of a table of results that claims are about: trends over strengths, shares of cells, agreement."""
+"""The statistics of a table of results that claims are about: trends over strengths, shares of cells, agreement."""
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
@@ -31,14 +31,14 @@ def each_data(table: Table) -> Iterator[tuple[str, Table]]:
 
 
 def median(column: np.ndarray | list) -> float:
-    """Of the values that are finite; NaN if there are none."""
+    """The median of the finite values; NaN if there are none."""
     known = np.asarray(column, float)
     known = known[np.isfinite(known)]
     return float(np.median(known)) if len(known) else float("nan")
 
 
 def mean(values) -> float:
-    """Of the values that are finite; NaN if there are none."""
+    """The mean of the finite values; NaN if there are none."""
     known = np.asarray(values, float)
     known = known[np.isfinite(known)]
     return float(known.mean()) if len(known) else float("nan")

@@ -1,4 +1,4 @@
-"""Running a paper again: its studies, then its pieces, then its page. Everything that is finished is kept."""
+"""Reproducing a paper: its studies, then its pieces, then its page. Everything that is finished is kept."""
 
 import csv
 import io
@@ -23,7 +23,7 @@ def reproduce(
     sources: Sources = None,
     step: Step | None = None,
 ) -> Path:
-    """Run what is missing and write ``page.html``, ``tables.csv`` and ``claims.csv``; the path of the page.
+    """Run what is missing and write ``page.html``, ``tables.csv`` and ``claims.csv``; returns the path of the page.
 
     Args:
       paper: a row of :data:`jaxdis.reproduce.papers.REPRODUCTIONS`.

@@ -7,7 +7,7 @@ bootstrap replicates (percentiles 5 to 95), each statistic has an interval.
 - *does not hold*: the interval of at least one lies entirely on the other side.
 - *cannot be decided at this size*: otherwise, and where a statistic or its interval is undefined.
 
-Statistics of settings are resampled by seed, those of members by member. What is exact has an interval of one point.
+Statistics of settings are resampled by seed, those of members by member. The interval of an exact statistic is a point.
 """
 
 import math
@@ -63,18 +63,18 @@ def exact(value: float | int) -> Interval:
 
 
 def by_seed(table: Table, statistic: Callable[[Table], float]) -> Interval:
-    """Whole seeds are drawn with replacement; undefined interval for a single seed."""
+    """A statistic, with an interval from redrawing whole seeds with replacement (undefined for a single seed)."""
     return over_seeds(table, statistic, replicates=REPLICATES, level=LEVEL)
 
 
 def by_member(table: Table, statistic: Callable[[Table], float]) -> Interval:
-    """Members are drawn with replacement, whatever their settings; undefined interval for fewer than three."""
+    """A statistic, with an interval from redrawing members of any settings (undefined for fewer than three)."""
     count = len(next(iter(table.values())))
     return resampled(count, lambda rows: statistic({name: column[rows] for name, column in table.items()}))
 
 
 def of_values(values: Sequence[float] | np.ndarray, statistic: Callable[[np.ndarray], float] = np.mean) -> Interval:
-    """A statistic of numbers, of which those that are not finite are left out."""
+    """A statistic of numbers; numbers that are not finite are left out."""
     known = np.asarray(values, float)
     known = known[np.isfinite(known)]
     return resampled(len(known), lambda rows: statistic(known[rows]))

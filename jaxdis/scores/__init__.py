@@ -1,4 +1,4 @@
-"""How close is a relation to one code per factor? One function per answer, and one table of all of them."""
+"""How close is a relation to one code per factor? One function per measure, and one table of all of them."""
 
 from jaxdis.scores.entropies import concentration, entropy, exclusivity, modularity
 from jaxdis.scores.gaps import factor_gap, gap, joint_gap, strongest

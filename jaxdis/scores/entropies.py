@@ -101,7 +101,7 @@ def modularity(relation: Relation) -> CodeScore:
     Contract:
 
     - In [0, 1]. A code without any strength scores 0; with a single factor, every code with any strength scores 1.
-    - Mutual information is scale free, so that a collapsed code with a trace of a factor counts fully: mask it
+    - Mutual information is scale free, so that a collapsed code that carries a trace of a factor counts fully: mask it
       (``active``).
 
     Reference: Ridgeway & Mozer 2018, §3; Locatello et al. 2020, §4.2.4. Julka et al. 2024, App. print the strengths

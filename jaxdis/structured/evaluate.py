@@ -119,9 +119,8 @@ def evaluate_structured(
       threshold: importances below this share of the largest of their factor become 0.
       final: the relation, by name or spec, which sees the factors as numbers. Forests of 10 trees of depth 15 by
         default.
-      validation_share: share of each group, less than a fifth, on which a final relation with several values of an
-        option chooses one, such as ``RELATIONS["random_forest"]``
-        with several depths. It is taken from the held-out fifth.
+      validation_share: share of each group, less than a fifth, on which a final relation chooses among several values
+        of an option, such as ``RELATIONS["random_forest"]`` among several depths. It is taken from the held-out fifth.
       numbers, batch_size, devices: as for :func:`jaxdis.evaluate`.
 
     Returns:

@@ -33,7 +33,7 @@ class Structured:
     """Disentanglement and completeness at each level of structure: :func:`jaxdis.evaluate_structured`.
 
     Attributes:
-      encoding, start, iterations, penalty, threshold, final, validation_share: as there.
+      encoding, start, iterations, penalty, threshold, final, validation_share: as in that function.
     """
 
     encoding: Encoding = "ordered"
@@ -72,8 +72,8 @@ class Structured:
           scenes: the ``n`` samples.
           groups: number of groups of equal length that samples are drawn in.
           numbers: integer ids of the members.
-          kinds: of the ``d`` codes of a slot, if these are of several kinds: the third level ``"kind"``, whose factors
-            are extrinsic and intrinsic.
+          kinds: the kind of each of the ``d`` codes of a slot, if there are several; they are the third level
+            ``"kind"``, whose factors are extrinsic and intrinsic.
 
         Returns:
           :class:`Scores` of :func:`jaxdis.evaluate_structured`. Where there are as many slots as true segments,

@@ -111,7 +111,7 @@ class Sampling:
       test: held-out samples, drawn independently of them, on which learners are evaluated.
       validation: samples drawn independently of both, like those of training, on which metrics choose options that were
         given several values; 0 for none.
-      seed: of all three.
+      seed: random seed of all three.
       groups: for representations by slots, the number of local groups of similar scenes in which ``train`` samples are
         drawn (Dang-Nhu 2022, Algorithm 2); 1 draws scenes independently.
     """
@@ -143,7 +143,7 @@ class Study:
     """The members to train, the samples to score them on, and the metrics. Equal studies have equal cells.
 
     ``novel`` names the metrics that are trained on the samples and evaluated on the combination that a training held
-    out; on the held-out samples of a training without one.
+    out, or on the held-out samples if it held out none.
     """
 
     name: str
@@ -181,7 +181,7 @@ class Study:
             raise ValueError(f"held_out: needs a combination for {', '.join(self.novel)}, got none")
 
     def _check_kind(self) -> None:
-        """All methods represent images by codes, or all by slots, and the metrics are of these."""
+        """Check that all methods represent images by codes, or all by slots, and that the metrics suit them."""
         if not self.trainings or len(set(self.trainings)) < len(self.trainings):
             raise ValueError(f"trainings: needs at least one, all different, got {len(self.trainings)}")
         kinds = {training.config.method.represents for training in self.trainings}
@@ -213,12 +213,12 @@ class Study:
 
     @property
     def metrics_of_members(self) -> tuple[tuple[str, Metric | SlotMetric], ...]:
-        """Those computed from one member alone."""
+        """The metrics that are computed from one member alone."""
         return tuple((name, metric) for name, metric in self.metrics if not isinstance(metric, Udr))
 
     @property
     def metrics_of_seeds(self) -> tuple[tuple[str, Udr], ...]:
-        """Those that compare the seeds of a setting."""
+        """The metrics that compare the seeds of a setting."""
         return tuple((name, metric) for name, metric in self.metrics if isinstance(metric, Udr))
 
     @property
@@ -240,7 +240,7 @@ class Study:
 
     @property
     def variants(self) -> dict[str, Variant]:
-        """What members are swept under, by the names in the column ``model``."""
+        """The variants of all members, by their names in the column ``model``."""
         return {name: row for training in self.trainings for name, row in training.config.method.variants.items()}
 
     def work(self):
@@ -250,7 +250,7 @@ class Study:
         return TrainedWork(self)
 
     def describe(self) -> dict:
-        """The whole study as plain data, stored beside its results and compared on resume."""
+        """The whole study as plain data, stored with its results and compared on resume."""
         return {
             "name": self.name,
             "numerics": NUMERICS,
@@ -350,7 +350,7 @@ def encode_spec(study: Study, train: str) -> dict:
 
 
 def score_spec(study: Study, encode: str, name: str, seeds: Sequence[str] = ()) -> dict:
-    """Of the codes ``encode``; a metric of seeds depends on those of all ``seeds``."""
+    """The specification of a score of the codes ``encode``; a metric of seeds depends on the codes of all ``seeds``."""
     metric = dict(study.metrics)[name]
     cell = {"kind": "score", "encode": encode, "metric": _described(metric), "numerics": NUMERICS}
     if isinstance(metric, Udr):

@@ -43,8 +43,8 @@ def quickstart(
 ) -> Study:
     """The whole pipeline in minutes: five settings × seeds of a small autoencoder on hearts, scored and explained.
 
-    Other data sets are possible; on larger images the same network takes longer and learns less. By default
-    :data:`QUICK_METRICS`, and DCI by histogram splits, which take seconds where exact splits take minutes.
+    Other data sets are possible; on larger images the same network takes longer and learns less. The default metrics
+    are :data:`QUICK_METRICS`, and DCI by histogram splits, which take seconds where exact splits take minutes.
     """
     if metrics is None:
         metrics = {name: METRICS[name] for name in QUICK_METRICS}
@@ -75,9 +75,9 @@ def locatello2020(
 ) -> Study:
     """Locatello et al. 2020, §5: six objectives × six settings × seeds × data sets.
 
-    By default all metrics, scores of sampled codes, and the downstream task of the paper. The data sets are those of
-    the paper's eight that can be drawn without a file. ``network="mlp"`` trains in minutes on a laptop, on a pool of
-    images drawn once.
+    By default, it computes all metrics, scores of sampled codes, and the downstream task of the paper, on those of the
+    paper's eight data sets that can be rendered without a file. ``network="mlp"`` trains in minutes on a laptop, on a
+    pool of images drawn once.
     """
     trainings = []
     for name in data:
@@ -103,7 +103,7 @@ def locatello2020(
 
 
 def sampled_scores() -> dict[str, Metric]:
-    """Scores of the codes alone, of one sample of each posterior in place of its mean."""
+    """Scores that need only the codes, computed on one sample of each posterior instead of its mean."""
     names = ("total_correlation", "code_information")
     return {f"{name}_sampled": METRICS[name].with_options(representation="sampled") for name in names}
 
@@ -122,10 +122,10 @@ def julka2024(
 ) -> Study:
     """Julka et al. 2024, §IV-F: how metrics agree on β-VAE (four β) and FactorVAE (five γ), Figure 5.
 
-    A random tenth of all combinations is never trained on; the held-out samples of all metrics are of these. By default
-    the metrics of the figure, with the options of the paper (30 bins). The text has 5 seeds, the appendix 10. What the
-    paper computes from synthetic representations is the study ``calibration``. ``network="mlp"`` trains in minutes on a
-    laptop, on a pool of images drawn once.
+    A random tenth of all combinations is never trained on; the held-out samples of all metrics are drawn from these.
+    The default metrics are those of the figure, with the options of the paper (30 bins). The text has 5 seeds, the
+    appendix 10. What the paper computes from synthetic representations is the study ``calibration``. ``network="mlp"``
+    trains in minutes on a laptop, on a pool of images drawn once.
     """
     trainings = []
     for name in data:
@@ -150,13 +150,13 @@ def calibration(
     parts: Sequence[str] = PARTS,
     metrics: Sequence[str] | Mapping[str, Metric] | None = None,
 ) -> Calibration:
-    """Julka et al. 2024, §IV: to what each metric responds, by representations of known properties; trains nothing.
+    """Julka et al. 2024, §IV: what each metric responds to, on representations with known properties; trains nothing.
 
     Args:
-      seeds: per representation; None: 25, and 10 of the curve over sizes.
+      seeds: number of seeds per representation; None: 25, and 10 for the curve over sizes.
       train_samples: samples per representation; None: the paper's numbers.
       parts: ``cases`` shows what each metric responds to; ``sweeps`` and ``sizes`` are curves.
-      metrics: as of every study; or ``table2``, the metrics of the paper's Table II.
+      metrics: as in every study; or ``table2``, the metrics of the paper's Table II.
     """
     sizes = {} if seeds is None else {"seeds": seeds, "size_seeds": seeds}
     if (n := train_samples) is not None:

@@ -45,8 +45,8 @@ def run(
     Args:
       study: a :class:`~jaxdis.study.Study`, or a
         :class:`~jaxdis.study.certificate.calibration.Calibration`.
-      out: the study's directory. Run again after any failure: published cells are never recomputed, except with others
-        of their batch. Workers of an executor must see it under the same path.
+      out: the study's directory. Run again after any failure: published cells are never recomputed, except together
+        with missing ones of their batch. Workers of an executor must see it under the same path.
       executor: any ``concurrent.futures.Executor`` (:func:`jaxdis.study.executors.opened` provides two); None runs
         here.
       extend: allow the directory of a smaller version of this study to grow.

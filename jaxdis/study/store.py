@@ -141,7 +141,7 @@ class Store:
     def _alone(self) -> Iterator[None]:
         """Make other writers of this directory wait, so that the arrays and the record of a cell come from one writer.
 
-        The lock is released with the process that holds it. On a file system without locks, a record beside another
+        The lock is released with the process that holds it. On a file system without locks, a record next to another
         writer's arrays is detected by its hash.
         """
         if fcntl is None:
@@ -235,7 +235,8 @@ def read_json(path: Path) -> Any:
     """The plain data of a file.
 
     Raises:
-      StoreError: for a file that is damaged, too large, or none. FileNotFoundError where there is nothing.
+      StoreError: for a file that is damaged, too large, or not a regular file. FileNotFoundError where there is
+        nothing.
     """
     try:
         with open_regular(path, MOST_JSON_BYTES) as file:

@@ -43,10 +43,10 @@ class TrainedWork:
         }
 
     def missing(self, store: Store) -> Iterator[Batch]:
-        """Batches are complete, as first divided.
+        """The batches with missing cells, each complete and always divided in the same way.
 
-        A batch that was published in part is computed whole: its programs, and so the last bits of its numbers, then do
-        not depend on when a run was interrupted.
+        A batch that was published in part is computed as a whole, so that its programs, and thus the last bits of its
+        numbers, do not depend on when a run was interrupted.
         """
         done = {kind: store.ids(kind) for kind in ("train", "encode", "score")}
         of_training = [[] for _ in self.study.trainings]

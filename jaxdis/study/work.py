@@ -60,10 +60,10 @@ class Work(Protocol):
         """
 
     def finish(self, store: Store) -> Path:
-        """Write the tables that are derived from all cells; the path of the first."""
+        """Write the tables that are derived from all cells; returns the path of the first."""
 
     def report(self, store: Store) -> Path:
-        """Write what is to be looked at, from the tables; its path."""
+        """Write the report from the tables; returns its path."""
 
     def digest(self, store: Store) -> Digest | None:
         """A short table to print once all cells are there; None if there is none."""

@@ -1,10 +1,11 @@
 """The official file of CLEVR with masks (Kabra et al. 2019): TFRecords of 100,000 scenes, decoded once.
 
-Kept are scenes of at most six objects that all show enough pixels in the crop (rows 29 to 221, columns 64 to 256).
+Scenes of at most six objects are kept if all objects show enough pixels in the crop (rows 29 to 221, columns 64 to
+256).
 
-The file numbers classes without naming them. Colors and sizes are found from what it shows: the eight codes of colors
+The file numbers classes without naming them. Colors and sizes are inferred from its contents: the eight codes of colors
 are matched to the palette by the mean color of their pixels, and a size is the height of the object's center. The
-classes of shape and material are the codes of the file, less one, and their order is not known.
+classes of shape and material are the codes of the file minus one, and their order is not known.
 """
 
 import dataclasses
@@ -70,11 +71,12 @@ class Read(NamedTuple):
 def read(source: str | Path, side: int = 128, min_pixels: int = 200) -> Read:
     """The scenes of ``clevr_with_masks_train.tfrecords``, memory-mapped from the cache.
 
-    Images are reduced from the crop of 192 × 192 by linear interpolation, masks take the nearest pixel. The rotation is
-    the file's, in degrees.
+    The crop of 192 × 192 is reduced by linear interpolation for images and to the nearest pixel for masks. The rotation
+    is that of the file, in degrees.
 
-    Checks: checksums of all records; shapes of all features; codes, places and heights in their ranges; masks of which
-    each pixel is in one (but for 1 % of them); visible entities before all others; and colors that can be told apart.
+    Checks: checksums of all records; shapes of all features; codes, places and heights in their ranges; each pixel in
+    exactly one mask (except for at most 1 % of the pixels); visible entities before all others; and colors that can be
+    told apart.
 
     Raises:
       FileNotFoundError: if ``source`` does not exist.
@@ -121,8 +123,8 @@ def _filled(out: np.ndarray, file) -> None:
 
 
 def _decode(path: Path, of: FactorSpace, side: int, min_pixels: int, kept) -> tuple[np.ndarray, np.ndarray]:
-    """Factors of the scenes to keep, with the code of a color for red, and pixels of each code ``[256, 4]`` with their
-    number; pictures are written to ``kept``."""
+    """Factors of the scenes to keep, with the color's code in place of red; sums of pixels by code and their number,
+    ``[256, 4]``. Pictures are written to ``kept``."""
     rows, shown = [], np.zeros((256, 4))
     for number, scene in enumerate(_scenes(path)):
         if number >= RECORDS:

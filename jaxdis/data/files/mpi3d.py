@@ -56,7 +56,7 @@ def checked(source: str | Path, variant: str, space: FactorSpace | None = None) 
 
     Raises:
       FileNotFoundError: if ``source`` does not exist.
-      ValueError: for another size, shape or dtype; a file of 460 800 images is distinguished from the full lattice.
+      ValueError: for another size, shape or dtype; a file of 460,800 images is distinguished from the full lattice.
     """
     space = space or space_of(variant)
     path = containers.existing(source, what=f"the npz of variant {variant!r}", where=WHERE, md5=MD5[variant])

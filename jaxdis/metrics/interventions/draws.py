@@ -1,6 +1,6 @@
 """Which samples of a table to compare: batches that share the value of a factor, drawn once for a whole zoo.
 
-Drawing is most of the work, and differences between members compared on the same draws are less noisy.
+Drawing takes most of the time, and differences between members that share the same draws are less noisy.
 """
 
 from typing import NamedTuple

@@ -32,8 +32,8 @@ class Robustness(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Samples of each value of a factor that has ``v``, for a zoo: ``values [n]``; ``count [v]``; ``rows [v, cap]``,
-    −1 where a value has fewer samples than there is room for. ``fits []``: none has more."""
+    """Samples of each of the ``v`` values of a factor, shared by a zoo: ``values [n]``; ``count [v]``; ``rows [v,
+    cap]``, padded with −1; ``fits []``, whether no value has more than ``cap`` samples."""
 
     values: Int[Array, " n"]
     count: Int[Array, " v"]
@@ -44,7 +44,7 @@ class Group(NamedTuple):
 def group_by_value(factors: Factors, *, factor_bins: int | None = None) -> tuple[Group | None, ...]:
     """The samples of each value of each factor; None for a continuous factor without bins.
 
-    There is room for the expected count under a uniform factor plus five standard deviations.
+    There is room for the count expected for a uniform factor plus five standard deviations.
     """
     groups = []
     for j, size in enumerate(factors.sizes):
@@ -94,7 +94,7 @@ def irs(
     - At most 1; 0 if every code is constant; a constant code has no weight. Deterministic.
     - One-valued factors are left out and NaN in the matrix. Any non-finite code gives NaN.
     - Invariant under affine maps of a code, except for its weight.
-    - Observational: this is an intervention only if the samples cross the factors uniformly.
+    - Observational: conditioning on a factor is an intervention only if all combinations of factors are equally likely.
 
     Reference: Suter et al. 2019, §4; Locatello et al. 2020, §4.2.7. The released code takes the 0.99 quantile; its
     configuration cuts the factors into 20 bins (``factor_bins=20``).
@@ -152,7 +152,7 @@ def _moved(centered, group: Group, quantile: float) -> Float[Array, " d"]:
 
 
 def num_selected(room: int, quantile: float) -> int:
-    """How many of the largest of ``room`` numbers, or fewer, hold the quantile; one more for rounding."""
+    """How many of the largest of at most ``room`` numbers determine the quantile; one more for rounding."""
     return min(room, room - math.floor(quantile * (room - 1)) + 1)
 
 

@@ -2,11 +2,11 @@
 
 Images are rendered, encoded and discarded in chunks: only votes, features and the codes of one value are kept. All
 members of a zoo read the same images. Wrap a call in ``jax.jit`` (``space``, ``render`` and the numbers are static) to
-compile once for many encoders of a kind, such as :class:`jaxdis.models.evidence.Encoder`.
+compile once for many encoders of the same kind, such as :class:`jaxdis.models.evidence.Encoder`.
 
 An encoder is a function from images ``[n, h, w, c]`` to codes ``[n, d]``, or ``[m, n, d]`` for a zoo of ``m`` members;
-every field of a result then has a leading ``m``. One that JAX cannot trace, such as a module of torch, is called on the
-host with NumPy arrays, chunk by chunk; such a call cannot be jitted. A renderer is a pure function from factors
+every field of a result then has a leading ``m``. An encoder that JAX cannot trace, such as a torch module, is called on
+the host with NumPy arrays, chunk by chunk; the metric cannot then be jitted. A renderer is a pure function from factors
 ``[n, k]`` to images, or from factors and a key; its noise then follows from the key of the call.
 """
 

@@ -26,7 +26,7 @@ class Intervened(NamedTuple):
 
 
 class Votes(NamedTuple):
-    """As :class:`Intervened`; ``votes [d, k]``: training batches by the code that varied least and the factor held."""
+    """As :class:`Intervened`; ``votes [d, k]``: training batches by the code that varied least and the held factor."""
 
     score: Float[Array, ""]
     train: Float[Array, ""]

@@ -26,10 +26,10 @@ class Settings(NamedTuple):
 
 
 class Losses(NamedTuple):
-    """Of the last update of the critic, and of the generator's.
+    """Losses of the last update of the critic, and of the generator's update.
 
-    ``critic`` and ``generator`` are what they descend on; ``distance`` is the Wasserstein estimate E D(x) − E D(G(c)),
-    ``penalty`` the mean of (‖∇D‖ − 1)², and ``information`` the bound on mutual information, nats.
+    ``critic`` and ``generator`` are what the two networks minimize; ``distance`` is the Wasserstein estimate E D(x) − E
+    D(G(c)), ``penalty`` the mean of (‖∇D‖ − 1)², and ``information`` the bound on mutual information, nats.
     """
 
     critic: Array
@@ -55,7 +55,7 @@ class State(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class InfoGan(Method):
-    """A generator of images from codes alone, and a critic whose trunk also reads the codes off images.
+    """A generator of images from codes alone, and a critic whose trunk also predicts the codes from images.
 
     With codes c uniform in [−1, 1], D and the mean of Q(c|x) = N(m(x), I) outputs of one network, and G:
 
@@ -70,8 +70,8 @@ class InfoGan(Method):
 
     Attributes:
       channels, num_codes, batch_size, precision: as in :class:`~jaxdis.models.ResnetVae`.
-      critic_updates: per update of the generator.
-      optimizer: of both players.
+      critic_updates: number of updates of the critic per update of the generator.
+      optimizer: of both networks.
 
     Reference: Chen et al. 2016 (InfoGAN); Gulrajani et al. 2017 (gradient penalty); Eastwood & Williams 2018, §4.2 and
     appendix A, for 25,000 updates (50 epochs). Their critic has ten more outputs, which nothing reads, and their prior
@@ -164,7 +164,7 @@ class InfoGan(Method):
     def critic_loss(
         self, critic: dict, codes: Array, fakes: Array, images: Array, places: Array, hyperparameters
     ) -> tuple[Array, Losses]:
-        """What one update of the critic descends on, and its parts.
+        """The loss that one update of the critic minimizes, and its parts.
 
         Args:
           codes, fakes: codes and what the generator makes of them, in [−1, 1].

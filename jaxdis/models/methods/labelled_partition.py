@@ -67,12 +67,12 @@ class LabelledPartition(Method):
         + Σ_f CE(softmax_v(−|s_f − m_{f,v}|² / 2σ²), v_f)
         + Σ_f CE of the same for images decoded after one block, drawn at random, was permuted over the batch
 
-    with a weight for each term but the first. The decoded images are encoded again; their labels follow the swap.
+    with a weight for each term except the first. The decoded images are encoded again; their labels follow the swap.
 
     Attributes:
       sizes: number of values of each factor.
       network: as in :class:`jaxdis.models.Vae`; its number of codes is set.
-      block, content: codes per factor, and of the content.
+      block, content: number of codes per factor, and of the content.
       deviation: σ.
       batch_size: images per update.
       optimizer: of the network and the prototypes.
@@ -190,7 +190,7 @@ class LabelledPartition(Method):
 
     @property
     def _ends(self) -> list[int]:
-        """Where the values of each factor but the first begin."""
+        """Where the values of each factor except the first begin."""
         return [int(end) for end in np.cumsum(self.sizes)[:-1]]
 
     @property

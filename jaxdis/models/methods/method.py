@@ -68,18 +68,18 @@ class Slots(NamedTuple):
 class Method(abc.ABC):
     """A kind of model and how it is trained: a hashable value, whose fields are static and compiled in.
 
-    Its functions are pure and concern one member; members, devices, blocks of updates and checkpoints lie outside.
-    What is swept is traced: the ``hyperparameters`` that ``settings`` of a variant returns.
+    Its functions are pure and concern one member; members, devices, blocks of updates and checkpoints are handled
+    outside. Hyperparameters, which the ``settings`` of a variant return, are traced, so that they can be swept.
 
     Attributes:
       image_shape: ``(height, width, channels)``; None until the data are known.
-      about: title, summary and references (of the class).
-      losses: NamedTuple of the scalars that every update reports (of the class).
-      variants: what members can be swept under, by name (of the class).
+      about: title, summary and references (a class attribute).
+      losses: NamedTuple of the scalars that every update reports (a class attribute).
+      variants: the variants of the method by name, which a zoo sweeps (a class attribute).
       default_steps, log_every, checkpoint_every: numbers of updates in all, per entry of the losses, and between
         checkpoints, if none are given.
-      needs_labels: whether training reads factors beside images.
-      has_prior: whether codes are drawn to a standard normal distribution, which traversals rely on.
+      needs_labels: whether training reads factors in addition to images.
+      has_prior: whether training pulls codes toward a standard normal distribution, which traversals rely on.
       represents: :class:`Posterior` or :class:`Slots`, which :meth:`represent` returns.
     """
 
@@ -144,7 +144,7 @@ class Method(abc.ABC):
         return self
 
     def alone(self, variant: str) -> "Method":
-        """The method that identifies a member of this variant, which may have been trained beside others."""
+        """The method that identifies a member of this variant, which may have been trained together with others."""
         return self
 
     def check(self, hyperparameters, source, steps: int) -> None:

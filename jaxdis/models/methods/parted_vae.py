@@ -94,7 +94,7 @@ class PartedVae(Method):
       reconstruction: ``bernoulli`` (cross-entropy), ``squared`` or ``absolute`` error, summed over pixels.
       labelled: the semi-supervised form.
       label_factors: for each categorical variable, the position of the factor that labels it.
-      num_labelled: number of labelled images. The released code balances its 10 000 over shape, scale and halves of the
+      num_labelled: number of labelled images. The released code balances its 10,000 over shape, scale and halves of the
         other factors; here they are the first of the source's fixed sequence, balanced in expectation.
       epoch_steps: updates per epoch of the plateau; None: as many as take the number of images of the data.
       optimizer, plateau, labelled_plateau: of both kinds of updates. The defaults are those for dSprites; for other

@@ -64,14 +64,13 @@ class Pca(Method):
       products of the covariance with a block of vectors as ``passes`` says. The components are the best in the space of
       all these products (block Krylov iteration, Musco & Musco 2015, algorithm 2). The covariance is never held in
       memory.
-    - Of an array, the training images are the array; of a renderer, the first
-      ``num_images`` of a fixed sequence of its images.
+    - The training images are all images of an array, or the first ``num_images`` of a renderer's fixed sequence.
 
     Attributes:
       num_codes: number of components.
       passes: products with the covariance; eight suffice for codes to four digits where variances fall by 15 % from one
         to the next.
-      num_images: number of images; None: all of an array, 10 000 of a renderer.
+      num_images: number of images; None: all of an array, 10,000 of a renderer.
       batch_size: images at a time, which changes memory and speed, and numbers by rounding alone.
     """
 

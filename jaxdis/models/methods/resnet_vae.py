@@ -57,7 +57,7 @@ class ResnetVae(Method):
     - The code is the posterior mean.
 
     Attributes:
-      channels: of the first convolution and after each block; see
+      channels: numbers of channels after the first convolution and after each block; see
         :class:`~jaxdis.models.networks.residual.Residual`. The default is the paper's, for images of 64 × 64 pixels.
       num_codes: latent coordinates.
       batch_size: images per update.
@@ -117,7 +117,7 @@ class ResnetVae(Method):
         return accepted((losses, gradients, statistics), new, state, losses)
 
     def loss(self, model: Model, noise_key, beta, images: Array) -> tuple[Array, tuple[Losses, dict]]:
-        """What one update descends on, and ``(losses, running moments after it)``."""
+        """The loss that one update minimizes, and ``(losses, running moments after it)``."""
         encoder, decoder = (BatchNorm(model.statistics[name], training=True) for name in ("encoder", "decoder"))
         mean, log_variance = self._posterior(model.params["encoder"], images, encoder)
         codes = sample(noise_key, mean, log_variance)

@@ -1,4 +1,4 @@
-"""Variational autoencoders: one network, one of the objectives, and for FactorVAE a discriminator beside it."""
+"""Variational autoencoders: one network, one of the objectives, and for FactorVAE a discriminator."""
 
 import dataclasses
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -24,7 +24,7 @@ from jaxdis.typing import Array, Float
 
 @dataclasses.dataclass(frozen=True)
 class DiscriminatorTraining:
-    """How FactorVAE's discriminator is trained beside the autoencoder.
+    """How FactorVAE's discriminator is trained together with the autoencoder.
 
     Attributes:
       order: order of the two updates:
@@ -36,7 +36,7 @@ class DiscriminatorTraining:
           Mahon et al. 2024).
         * ``sequential``: the autoencoder first, then the discriminator on fresh codes of the updated encoder (the code
           of Julka et al. 2024).
-      encoder_sees_discriminator: whether the encoder also descends on the discriminator's loss of the joint, as in the
+      encoder_sees_discriminator: whether the encoder also minimizes the discriminator's loss of the joint, as in the
         code behind Mahon et al. (2024), where codes are not detached.
       clip: whether the discriminator's probabilities are clipped to [1e-6, 1 − 1e-6] in its loss, as in the code of
         Locatello et al. (2020).

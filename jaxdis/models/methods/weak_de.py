@@ -74,10 +74,10 @@ class WeakDe(Method):
     learns to lead from a draw of one class to one of another (left of it, the next shape, …); it moves no code. One
     update is, on one batch and in the released order:
 
-    1. encoder and decoder descend on the cross-entropy of logits, *mean* over pixels;
-    2. after warm-up, the relation network descends on the mean squared error over all relations;
-    3. the encoder descends on ``w · BCE(D(enc x), 1)``, by the Adam of step 1, which counts it as a second update;
-    4. the discriminator descends on ``w · ½ (BCE(D(enc x), 0) + BCE(D(prior), 1))``.
+    1. encoder and decoder minimize the cross-entropy of logits, *mean* over pixels;
+    2. after warm-up, the relation network minimizes the mean squared error over all relations;
+    3. the encoder minimizes ``w · BCE(D(enc x), 1)``, by the Adam of step 1, which counts it as a second update;
+    4. the discriminator minimizes ``w · ½ (BCE(D(enc x), 0) + BCE(D(prior), 1))``.
 
     The encoder normalizes by the batch in steps 1, 3 and 4, and each moves its running statistics, by which
     representations are normalized.
@@ -103,9 +103,9 @@ class WeakDe(Method):
     - Representations are the encoder's outputs; their variance is 0.
     - Training shorter than ``warmup_steps`` has the uniform prior throughout.
 
-    Source: Valenti & Bacciu (2022) and the released code, which does not run as published; this is its intent. Its
-    classes of dSprites are :data:`~jaxdis.models.methods.class_priors.DSPRITES_REGIONS`, and it trains on them alone;
-    the default classes divide all images, on which Mahon et al. (2024) train.
+    Source: Valenti & Bacciu (2022) and the released code, which does not run as published; this method does what that
+    code intends. The code's classes of dSprites are :data:`~jaxdis.models.methods.class_priors.DSPRITES_REGIONS`, and
+    it trains on them alone; the default classes divide all images, on which Mahon et al. (2024) train.
     """
 
     network: Stacks = RELEASED
@@ -123,7 +123,7 @@ class WeakDe(Method):
 
     about: ClassVar = About(
         "WeakDE",
-        "Draws codes to a Gaussian per class, which some labelled images define.",
+        "Pulls codes toward a Gaussian per class, which some labelled images define.",
         ("valenti2022", "mahon2024"),
     )
     losses: ClassVar = Losses

@@ -1,4 +1,4 @@
-"""WeakDE's settings, its losses but the reconstruction, and its augmentation."""
+"""WeakDE's settings, its losses except the reconstruction, and its augmentation."""
 
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ _NOISE, _DROPPED = 0.3, 0.3
 
 
 class Settings(NamedTuple):
-    """The defaults are those of the released code for dSprites: 1000 epochs of its 68 040 images are 67 000 updates."""
+    """The defaults are those of the released code for dSprites: 1000 epochs of its 68,040 images are 67,000 updates."""
 
     learning_rate: Any = 1e-4
     warmup_steps: Any = 67_000.0
@@ -42,12 +42,12 @@ SETTINGS = {
 
 
 def generator_loss(odds: Float[Array, " n"]) -> Float[Array, ""]:
-    """How far the discriminator is from taking codes for draws from the prior."""
+    """How far the discriminator is from mistaking codes for draws from the prior."""
     return jax.nn.softplus(-odds).mean()
 
 
 def discriminator_loss(of_codes: Float[Array, " n"], of_prior: Float[Array, " n"]) -> Float[Array, ""]:
-    """How far the discriminator's log-odds are from telling codes from draws."""
+    """How far the discriminator's log-odds are from distinguishing codes from draws."""
     return 0.5 * jax.nn.softplus(of_codes).mean() + 0.5 * jax.nn.softplus(-of_prior).mean()
 
 

@@ -50,7 +50,7 @@ class SlotEncoder:
 
 @dataclasses.dataclass(frozen=True)
 class BroadcastDecoder:
-    """A code beside two coordinates at every pixel, then convolutions of stride 1.
+    """A code concatenated with two coordinates at every pixel, then convolutions of stride 1.
 
     The first convolution is linear in code and coordinates, so that the code's part is a product with the response to
     each unit code, and the coordinates' part is the same for all codes.

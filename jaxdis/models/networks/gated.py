@@ -1,7 +1,7 @@
 """The networks of the masks of GENESIS: gated convolutions with batch normalization.
 
 A gated layer has twice the outputs: half of them, ``a``, times the sigmoid of the others, ``b``. Both are normalized
-over the batch, but for the layer at the coarsest map.
+over the batch, except in the layer at the coarsest map.
 """
 
 import dataclasses

@@ -25,11 +25,11 @@ class Stacks:
       channels: output channels of the encoder's convolutions; () for a perceptron.
       hidden: widths of the dense layers that follow; the last one yields the features.
       decoder_hidden: widths of the decoder's dense layers before the first feature map (or the image).
-      decoder_channels: channels of the first feature map and of every transposed convolution but the last.
+      decoder_channels: channels of the first feature map and of every transposed convolution except the last.
       slope, last_slope, hidden_slope, decoder_slope: slopes for negative inputs (0: ReLU) after the convolutions, after
         the last of them, after the encoder's dense layers, and in the decoder.
-      normalized: normalize batches after all convolutions but the decoder's last (Ioffe & Szegedy 2015); no convolution
-        then has a bias.
+      normalized: normalize batches after all convolutions except the decoder's last (Ioffe & Szegedy 2015); no
+        convolution then has a bias.
       initialization: as in :class:`jaxdis.models.Mlp`.
     """
 

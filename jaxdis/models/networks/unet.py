@@ -17,12 +17,12 @@ class Unet:
     """Blocks of [3 × 3 convolution without bias, instance normalization, ReLU] on the way down and on the way up.
 
     Between blocks, maps are halved by taking every other pixel and doubled by repeating pixels. The coarsest map passes
-    through three dense layers with ReLU; then each block of the way up reads the map so far beside that of the block on
-    the way down that has its size. A 1 × 1 convolution yields the logits.
+    through three dense layers with ReLU; then each block of the way up reads the map so far, concatenated with that of
+    the block of the same size on the way down. A 1 × 1 convolution yields the logits.
 
     Attributes:
-      channels: of each block on the way down. On the way up, a block has the channels of the map it will be put beside,
-        and the last one those of the first.
+      channels: of each block on the way down. On the way up, a block has the channels of the map that its output is
+        concatenated with, and the last block those of the first.
       hidden: width of the two inner dense layers.
       image_shape: of the inputs.
 

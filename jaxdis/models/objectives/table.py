@@ -35,7 +35,7 @@ class Objective(Variant):
       settings: as in :class:`~jaxdis.models.variant.Variant`; the NamedTuple has a field ``learning_rate`` (and
         ``discriminator_learning_rate`` with a discriminator).
       loss: pure, of :class:`~jaxdis.models.objectives.losses.Terms` and the hyperparameters of one member.
-      discriminator: whether a discriminator is trained beside the autoencoder.
+      discriminator: whether a discriminator is trained together with the autoencoder.
     """
 
     loss: Callable[[Terms, Any], Array] = regularized
@@ -46,7 +46,7 @@ def beta(*, beta: Number = 4.0, learning_rate: Number = 1e-4, warmup_steps: Numb
     """β-VAE: reconstruction + a(t)·β·KL.
 
     Higgins et al. (2017); Locatello et al. (2020), Table 3, take β of 1, 2, 4, 6, 8, 16. The code behind Mahon et al.
-    (2024) warms the weight up over 10 000 updates.
+    (2024) warms the weight up over 10,000 updates.
     """
     return Hyperparameters(learning_rate=learning_rate, kl=beta, warmup_steps=warmup_steps)
 
@@ -211,7 +211,7 @@ OBJECTIVES: dict[str, Objective] = {
         "lambda_off_diagonal",
         about=About(
             "DIP-VAE-I",
-            "Draws the covariance of posterior means to the identity.",
+            "Pulls the covariance of posterior means toward the identity.",
             ("kumar2018", "locatello2020"),
             {**_COVARIANCE, **_RATE},
         ),
@@ -221,7 +221,7 @@ OBJECTIVES: dict[str, Objective] = {
         "lambda_off_diagonal",
         about=About(
             "DIP-VAE-II",
-            "Draws the covariance of sampled codes to the identity.",
+            "Pulls the covariance of sampled codes toward the identity.",
             ("kumar2018", "locatello2020"),
             {**_COVARIANCE, **_RATE},
         ),

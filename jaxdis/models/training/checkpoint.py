@@ -84,7 +84,7 @@ class Checkpoints:
             path.unlink(missing_ok=True)
 
     def last(self, shapes: State, kind: type) -> tuple[State, list, int] | None:
-        """The newest valid checkpoint of this run; damaged and foreign ones are skipped with a warning.
+        """The newest valid checkpoint of this run; damaged ones and those of other runs are skipped with a warning.
 
         Args:
           shapes: shapes and dtypes that the state must have.

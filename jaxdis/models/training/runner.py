@@ -63,7 +63,7 @@ class Runner:
         return state, self.gathered(losses)
 
     def params(self, state: State) -> Any:
-        """What the members represent images with, ``[m, …]``."""
+        """The parameters with which the members represent images, ``[m, …]``."""
         return _params(self.method, self.layout, state.learner)
 
     def placed(self, state: State) -> State:

@@ -30,7 +30,7 @@ class Trained(NamedTuple):
     """One member after training.
 
     Attributes:
-      params: what the method represents images with.
+      params: parameters with which the method represents images.
       losses: the method's losses ``[blocks]``, means over blocks.
       stopped: the update that was not finite, or −1.
     """

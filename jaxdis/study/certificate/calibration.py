@@ -38,16 +38,16 @@ SWEEPS = ("warp", "rotation", "noise")
 
 @dataclasses.dataclass(frozen=True)
 class Calibration:
-    """What is drawn and scored. The defaults are those of the paper except for the seeds: it has 50, its code 25.
+    """What is drawn and scored. The defaults are those of the paper, except that it has 50 seeds and its code 25.
 
     Attributes:
       metrics: (name, metric) pairs; see :meth:`of`.
-      seeds: per case and per point of a sweep.
+      seeds: number of seeds per case and per point of a sweep.
       case_samples, sweep_samples: samples per representation; no cases if ``case_samples`` is 0.
-      num_factors: factors, and codes, of a sweep.
+      num_factors: number of factors, and of codes, of a sweep.
       warp, rotation, noise: the points of the sweeps.
       sizes: sample sizes, each compared with ``full_size`` on the same draw; no curve if empty.
-      size_seeds: seeds of that curve, over all eight cases.
+      size_seeds: number of seeds of that curve, which averages over all eight cases.
     """
 
     metrics: tuple[tuple[str, Metric], ...]
@@ -84,7 +84,7 @@ class Calibration:
         return cls(plan_of(metrics), **sizes)
 
     def describe(self) -> dict:
-        """The identity of a directory: all sizes, but not the metrics, of which it may hold any."""
+        """The identity of a directory: all sizes, but not the metrics, since a directory may hold any of them."""
         sizes = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         del sizes["metrics"]
         return {"name": "calibration", "numerics": NUMERICS, **sizes}
@@ -124,7 +124,7 @@ class Part:
     rows: int = 0
 
     def readable(self, metrics: Plan) -> Plan:
-        """The metrics with bins for the continuous factors of a sweep if they could hold none otherwise."""
+        """The metrics; those that would leave out the continuous factors of a sweep cut them into bins."""
         if self.kind not in SWEEPS:
             return metrics
         return tuple(

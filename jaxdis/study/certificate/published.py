@@ -1,4 +1,4 @@
-"""Table II of Julka et al. 2024 beside a certificate: the printed scores, what computes each row, why they differ."""
+"""Table II of Julka et al. 2024 next to a certificate: printed scores, what computes each row, why they differ."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from jaxdis.study.published import published
 class Published(NamedTuple):
     """A printed row: its name there, the column here, its scores in the order of the cases, and remarks.
 
-    The table is of 50 seeds of 50,000 samples, and truncates digits: 0.99 is printed for 1.
+    The table is based on 50 seeds of 50,000 samples, and truncates digits: 0.99 is printed for 1.
     """
 
     name: str
@@ -72,7 +72,7 @@ TABLE_TWO = (
 
 
 class Beside(NamedTuple):
-    """A printed score beside the mean and spread over the seeds here."""
+    """A printed score next to the mean and spread over the seeds of a certificate."""
 
     name: str
     case: str

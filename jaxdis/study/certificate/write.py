@@ -23,7 +23,7 @@ SWEEPS = {
 def write_certificate(calibration: Calibration, certificate: Certificate, out: str | Path) -> list[Path]:
     """Write the tables ``cases.csv``, ``responses.csv``, ``sweeps.csv`` and ``sizes.csv`` and the four figures.
 
-    ``published.csv`` holds the scores of Julka et al. 2024, Table II, beside those of the same settings here, if any.
+    ``published.csv`` holds the scores of Julka et al. 2024, Table II, next to those of the same settings here, if any.
 
     Returns:
       The files written; parts that were left out have no figures and tables.

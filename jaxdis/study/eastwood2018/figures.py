@@ -54,7 +54,7 @@ def factors_against_codes(codes: np.ndarray, factors: np.ndarray, importance: np
 
 
 def ordered_traversals(zoo: Zoo, images: np.ndarray, importance: np.ndarray) -> bytes:
-    """Figure 6: an image with one code at a time over its range, ordered by the factor that the code tells best.
+    """Figure 6: an image with one code at a time over its range, ordered by the factor that the code encodes best.
 
     Args:
       zoo: of one member, a VAE or InfoGAN.

@@ -25,7 +25,7 @@ class Printed(NamedTuple):
 
 
 def printed(regressor: str, model: str) -> Printed | None:
-    """What the paper has of a model (``pca``, ``vae``, …) under ``lasso`` or ``forest``; None if it has none."""
+    """The paper's numbers for a model (``pca``, ``vae``, …) under ``lasso`` or ``forest``; None if it has none."""
     full, zero_shot = {"lasso": ("3", "5a"), "forest": ("4", "5b")}[regressor]
     tables = published("eastwood2018").tables
     if all(row.key["model"] != model for row in tables["table_5a"].rows):

@@ -38,7 +38,7 @@ class TeapotsWork(TrainedWork):
     """See :class:`jaxdis.study.work.Work`."""
 
     def finish(self, store: Store) -> Path:
-        """``results.csv``, and ``tables.csv``: Tables 1, 3, 4 and 5 of every member beside the published numbers."""
+        """``results.csv``, and ``tables.csv``: Tables 1, 3, 4 and 5 of every member next to the published numbers."""
         rows, text = rows_of(store, self._members), io.StringIO()
         writer = csv.DictWriter(text, rows[0], restval="", lineterminator="\n")
         writer.writeheader()
@@ -66,7 +66,7 @@ def eastwood2018(
     gap: Literal["released", "printed"] = "released",
     metrics: Sequence[str] | Mapping[str, Metric] | None = None,
 ) -> Teapots:
-    """Eastwood & Williams 2018: PCA, VAE (β = 1), β-VAE (β = 6) and InfoGAN on teapots, without red ones from above.
+    """Eastwood & Williams 2018: PCA, VAE (β = 1), β-VAE (β = 6) and InfoGAN on teapots except red ones from above.
 
     Codes are scored by a lasso and by random forests, whose penalty and depth are chosen on validation samples, on test
     samples and on the combinations that were left out. The numbers of images are those that the paper has outside the
@@ -75,7 +75,7 @@ def eastwood2018(
 
     Args:
       steps: updates of the VAEs and of InfoGAN's critic, which has five per update of the generator.
-      models: which, of :data:`MODELS`.
+      models: some of :data:`MODELS`.
       network: ``narrow`` trains in minutes on two cores, on images of 32 × 32 pixels.
       gap: rule of :class:`jaxdis.data.teapot.Gap`; the paper's numbers are of the released one.
       metrics: names of further metrics.

@@ -1,4 +1,4 @@
-"""Tables 1, 3, 4 and 5 of Eastwood & Williams 2018 from the published cells of a study, beside the printed numbers."""
+"""Tables 1, 3, 4 and 5 of Eastwood & Williams 2018 from the published cells of a study, next to the printed numbers."""
 
 from collections.abc import Iterator, Sequence
 

@@ -81,7 +81,7 @@ def size_and_shape(data: str) -> tuple[int, int]:
 
 
 def chance(data: str) -> tuple[float, float]:
-    """Of size and of shape; that of both is the product."""
+    """Chance accuracy of size and of shape; that of both is the product."""
     return tuple(1 / DATASETS[data].space.sizes[position] for position in size_and_shape(data))
 
 
@@ -91,7 +91,7 @@ def above(accuracy: float, chance: float) -> float:
 
 
 def mean(members: Sequence[Scored], value: Callable[[Scored], float]) -> float:
-    """Over the members for which it is defined."""
+    """The mean over the members for which the value is defined."""
     known = [one for one in map(value, members) if np.isfinite(one)]
     return float(np.mean(known)) if known else float("nan")
 

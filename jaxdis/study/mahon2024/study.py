@@ -71,16 +71,16 @@ def mahon2024(
 ) -> Study:
     """Mahon et al. 2024, §5: SNC, NK and others, and how each correlates with accuracy on new combinations.
 
-    Each of six models, and a labelled partition in place of MTD, is trained without one combination of size and shape
-    at a time, and probes of its codes are evaluated on that combination; and it is trained on a random 80 % of all
+    Each of six models, and a labelled partition in place of MTD, is trained once per combination of size and shape
+    without that combination, on which probes of its codes are evaluated. It is also trained on a random 80 % of all
     cells and evaluated on the others, the paper's "normal test set".
 
     Its report comes with the paper's tables, in ``tables``, and with Hinton diagrams of codes that encode two factors,
     in ``figures``.
 
     Args:
-      seeds: per model, of the normal test set.
-      combination_seeds: per model and combination; the paper has one.
+      seeds: number of seeds per model, for the normal test set.
+      combination_seeds: number of seeds per model and combination; the paper has one.
       steps: updates of each member; None: 100 epochs of its data set (10 for the partition), or 4000 with perceptrons.
       data: None: dSprites, Shapes3D, and MPI3D if ``sources`` has its file, else ``standin_arm``.
       models: some of :data:`jaxdis.models.mahon.MODELS`.

@@ -1,7 +1,7 @@
 """Every number printed in the tables of five papers, their claims as statements to check, and what is wrong in print.
 
-The JSON files beside this module were copied from the texts of the papers and compared with them by a second reading:
-the numbers of each table are those of the text. Values are as printed, wrong ones too: flags say what is wrong, and
+The JSON files in this folder were copied from the texts of the papers and compared with them in a second reading: the
+numbers of each table are those of the text. Values are as printed, wrong ones too: flags say what is wrong, and
 ``recomputed`` holds what follows from other tables of the same paper. Thresholds of claims that no paper prints are
 ours.
 """
@@ -24,7 +24,7 @@ class Row(NamedTuple):
 
 
 class Flag(NamedTuple):
-    """Something wrong or open in print: the cells (empty: the whole table), a kind of fault, and what it is."""
+    """An error or open question in print: the cells (empty: the whole table), its kind, and its description."""
 
     where: Mapping[str, Any]
     kind: str
@@ -85,7 +85,7 @@ class Paper(NamedTuple):
 
 @functools.cache
 def published(key: str) -> Paper:
-    """All of a paper.
+    """Everything that is printed in a paper.
 
     Raises:
       ValueError: for a paper that is not among :data:`PAPERS`.
@@ -118,7 +118,7 @@ def _table(row: dict) -> Table:
 
 
 def _numbers(values: dict) -> dict[str, float | None]:
-    """Without columns of words, such as "increase"."""
+    """The values without columns of words, such as "increase"."""
     numbers = {name: value for name, value in values.items() if not isinstance(value, str)}
     return {name: None if value is None else float(value) for name, value in numbers.items()}
 

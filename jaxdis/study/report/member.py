@@ -1,4 +1,4 @@
-"""One member of a report, seen closely: what its codes encode, and what they do to an image."""
+"""One member of a report in detail: what its codes encode, and how they change an image."""
 
 import jax
 import jax.numpy as jnp
@@ -37,7 +37,7 @@ class _Closer:
         self.shares = np.asarray(self.relation.strength) / np.asarray(self.relation.ceiling)
 
     def at_a_glance(self) -> str:
-        """What each code does to an image beside what it encodes."""
+        """How each code changes an image, next to what it encodes."""
         encodes = (
             "<p>The larger a square, the more a code (row) tells about a factor (column): mutual information as a share"
             " of the factor's entropy.</p>" + image(plots.hinton(self.shares, self.factors.names), "Hinton diagram")
@@ -48,7 +48,7 @@ class _Closer:
         return side_by_side(f"<div>{walked}</div>", f"<div>{encodes}</div>")
 
     def at_length(self) -> str:
-        """Numbers behind the diagram, independent groups, reconstructions and the data."""
+        """The numbers behind the diagram, independent groups, reconstructions and the data."""
         groups = jax.jit(independent_groups)(self.relation)
         codes = [f"code {i}" for i in range(len(self.shares))]
         parts = [

@@ -68,7 +68,7 @@ def write_report(study: Study, out: str | Path) -> Path:
 
 
 def _all_members(subject: Subject) -> str:
-    """The table; of many members with the chief scores alone."""
+    """The table; if there are many members, with the main scores only."""
     few = len(subject) <= MOST_ROWS
     names = subject.names if few else subject.headline_columns()
     text = "" if few else "<p>With the chief scores; all are in results.csv.</p>"

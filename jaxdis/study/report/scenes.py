@@ -1,4 +1,4 @@
-"""One member whose representation is by slots, seen closely."""
+"""One member whose representation consists of slots, in detail."""
 
 import html
 from collections.abc import Mapping

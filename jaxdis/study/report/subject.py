@@ -42,22 +42,22 @@ class Subject:
 
     @functools.cached_property
     def strength(self) -> np.ndarray:
-        """Of each member: the value of the setting over which its model is swept."""
+        """For each member, the value of the setting over which its model is swept."""
         return results.strengths(self.table, self.study.variants)
 
     @functools.cached_property
     def settings(self) -> list[str]:
-        """Of each member: its model and settings in words."""
+        """For each member, its model and settings in words."""
         return [setting_in_words(self.study, label) for label in self._labels()]
 
     @functools.cached_property
     def models(self) -> list[str]:
-        """Of each member: the title of its model, with the labels that tell it from others."""
+        """For each member, the title of its model, with the labels that tell it from others."""
         return [model_in_words(self.study, label) for label in self._labels()]
 
     @functools.cached_property
     def titles(self) -> Mapping[str, str]:
-        """Column → what people call it; no two columns share a title."""
+        """Column → its title for readers; no two columns share a title."""
         found = {name: title_of(self.study, name) for name in self.names}
         given = list(found.values())
         return {name: title if given.count(title) == 1 else f"{title} ({name})" for name, title in found.items()}
@@ -121,7 +121,7 @@ def model_title(study: Study, name: str) -> str:
 
 
 def title_of(study: Study, column: str) -> str:
-    """A column's metric as people call it, by its abbreviation if it has one, and the field."""
+    """The title of a column's metric, by its abbreviation if it has one, and the field."""
     name = metric_of(study, column)
     about = getattr(dict(study.metrics)[name], "about", None)
     field = column[len(name) + 1 :].replace("_", " ")

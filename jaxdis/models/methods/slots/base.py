@@ -107,7 +107,7 @@ class SlotMethod(Method):
 
     @abc.abstractmethod
     def loss(self, model: Model, multiplier: Array, noise: Any, hyperparameters: Any, images: Array):
-        """What one update descends on, and ``(losses, statistics after it)``."""
+        """The loss that one update minimizes, and ``(losses, statistics after it)``."""
 
     @abc.abstractmethod
     def explain(self, model: Model, images: Array) -> tuple[Array, Array, Array]:
@@ -142,7 +142,7 @@ class SlotMethod(Method):
         return accepted((losses, gradients, statistics), new, state, losses)
 
     def _averaged(self, loss, params: dict, noise: Any, images: Array):
-        """The gradient of a mean over images, and what the loss returns beside it, by micro-batches."""
+        """The gradient of a mean over images, and what else the loss returns, by micro-batches."""
         differentiate = jax.grad(loss, has_aux=True)
         if self.micro_batch is None:
             return differentiate(params, noise, images)
@@ -159,7 +159,7 @@ class SlotMethod(Method):
         return jax.tree.map(lambda leaf: leaf / jnp.float32(count), total)
 
     def clipped(self, gradients: dict) -> dict:
-        """What is descended on."""
+        """The gradients as the optimizer receives them."""
         return gradients
 
     def _moved(self, geco: Geco | None, error: Array, hyperparameters) -> Geco | None:
@@ -207,6 +207,6 @@ def over_slots(function, *arrays: Array):
 
 
 def masked(images: Float[Array, "n h w c"], log_masks: Float[Array, "s n h w"]) -> Float[Array, "s n h w e"]:
-    """Images beside the logarithm of each mask."""
+    """Images concatenated with the logarithm of each mask."""
     shape = (*log_masks.shape, images.shape[-1])
     return jnp.concatenate([jnp.broadcast_to(images[None], shape), log_masks[..., None]], axis=-1)

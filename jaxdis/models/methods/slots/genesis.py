@@ -71,13 +71,13 @@ class Draw(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Genesis(SlotMethod):
-    """GENESIS (Engelcke et al. 2020), with the weight of its KL divergences by GECO.
+    """GENESIS (Engelcke et al. 2020), with the weight of its KL divergences controlled by GECO.
 
-    A convolutional network reads features ``h`` off the image, and a recurrent one codes of masks:
-    ``q(u_1 | h)``, and ``q(u_k | h, u_{k−1}, …)``. Each is decoded to a map of logits, and the masks ``m_k`` follow by
-    stick breaking, where the last mask is all that is left and its logits are not used. An autoencoder encodes every
-    ``(log m_k, x)`` as ``q(z_k)`` and decodes a draw of it to a picture. With priors ``p(u_1) = N(0, I)``,
-    ``p(u_k | u_{k−1}, …)`` by another recurrent network and ``p(z_k | u_k)`` by a perceptron, and per image,
+    A convolutional network extracts features ``h`` from the image, and a recurrent one codes of masks: ``q(u_1 | h)``,
+    and ``q(u_k | h, u_{k−1}, …)``. Each is decoded to a map of logits, and the masks ``m_k`` follow by stick breaking,
+    where the last mask is the remainder and its logits are not used. An autoencoder encodes every ``(log m_k, x)`` as
+    ``q(z_k)`` and decodes a draw of it to a picture. With priors ``p(u_1) = N(0, I)``, ``p(u_k | u_{k−1}, …)`` by
+    another recurrent network and ``p(z_k | u_k)`` by a perceptron, and per image,
 
     - ``error = −Σ log Σ_k m_k N(x; picture_k, σ²)``;
     - ``mask_kl = Σ_k log q(u_k) − log p(u_k)`` and ``kl = Σ_k log q(z_k) − log p(z_k)`` of the draws;

@@ -69,10 +69,11 @@ class Iodine(SlotMethod):
     likelihood without the slot, and coordinates; and μ, v, ``∂E/∂μ``, ``∂E/∂v``. Gradients and the two likelihoods are
     standardized over each slot's entries (over d − 1 for the last two gradients, as released).
 
-    - Slots are told apart by noise alone. In representations it is the same for all images: normal numbers of a fixed
-      key. The code of a slot is its last mean, and masks and pictures are those of the means.
-    - Noise of permuted slots gives permuted slots.
-    - Refinement depends on the deviation of pixels, which is kept beside the parameters, from the first update on.
+    - Slots differ by their noise alone. In representations the noise is the same for all images: normal numbers of a
+      fixed key. The code of a slot is its last mean, and masks and pictures are those of the means.
+    - Permuting the noise of the slots permutes the slots.
+    - Refinement depends on the standard deviation of pixels, which is stored with the parameters from the first update
+      on.
 
     Attributes:
       refinements: T.

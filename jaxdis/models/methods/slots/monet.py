@@ -49,12 +49,12 @@ class Losses(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Monet(SlotMethod):
-    """MONet (Burgess et al. 2019), with the weight of its KL divergence by GECO as in Dang-Nhu 2022.
+    """MONet (Burgess et al. 2019), with the weight of its KL divergence controlled by GECO as in Dang-Nhu 2022.
 
     With the scope ``s_1 = 1``, an attention network ``a`` cuts masks ``m_k = s_k σ(a(x, log s_k))`` off the scope,
-    which leaves ``s_{k+1} = s_k σ(−a)``, the last mask being all that is left. A variational autoencoder encodes every
-    ``(log m_k, x)`` as ``q_k = N(z; …)``, and decodes a draw of it to a picture and to the logit of a mask; the softmax
-    of these logits over slots is ``p``. Then, per image,
+    which leaves ``s_{k+1} = s_k σ(−a)``; the last mask is the remainder. A variational autoencoder encodes every ``(log
+    m_k, x)`` as ``q_k = N(z; …)``, and decodes a draw of it to a picture and to the logit of a mask; the softmax of
+    these logits over slots is ``p``. Then, per image,
 
     - ``error = −Σ log Σ_k m_k N(x; picture_k, σ_k²)``, with a deviation of its own for the first slot;
     - ``kl = Σ_k KL(q_k ‖ N(0, I))``, ``mask_kl = Σ_pixels KL(m ‖ p)``;
