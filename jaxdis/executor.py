@@ -23,7 +23,7 @@ CHUNK_BYTES = 16 << 20
 # Bytes of temporaries of the members that run at once on one accelerator.
 BATCH_BYTES = 4 << 30
 MAX_BATCH = 256
-# On one device that runs members one after another, so few are a chunk each: their number is then no part of a program.
+# Members that a program of one device has room for, if they run one after another; of up to as many, each is a chunk.
 FEW = 8
 
 
@@ -68,6 +68,30 @@ class Layout:
             return jax.lax.map(lambda member: function(member, shared), members, batch_size=batch_size)
 
         return self.spread(on_one_device, members, shared)
+
+    def map_first(self, function: Callable[[Any, Any], Any], members: Any, counts: jax.Array, shared: Any = ()) -> Any:
+        """As :meth:`map`, one after another, of the first ``counts[i]`` members of device ``i`` only; zeros for others.
+
+        ``counts`` are no part of the program: it serves any number of members.
+        """
+        traced_once = jax.jit(function)
+
+        def on_one_device(rows, shared):
+            members, counts = rows
+
+            def of_member(number):
+                one = jax.tree.map(lambda leaf: jax.lax.dynamic_index_in_dim(leaf, number, keepdims=False), members)
+                return traced_once(one, shared)
+
+            def fill(number, results):
+                return jax.tree.map(lambda rows, row: rows.at[number].set(row), results, of_member(number))
+
+            size = jax.tree.leaves(members)[0].shape[0]
+            shapes = jax.eval_shape(of_member, jnp.int32(0))
+            results = jax.tree.map(lambda result: jnp.zeros((size, *result.shape), result.dtype), shapes)
+            return jax.lax.fori_loop(0, counts[0], fill, results)
+
+        return self.spread(on_one_device, (members, counts), shared)
 
     def spread(self, function: Callable[[Any, Any], Any], rows: Any, shared: Any = ()) -> Any:
         """``function(share, shared)`` on every device, for its share of the rows; to be called inside a program.
@@ -114,20 +138,25 @@ def map_members(
     # Without a mesh, programs take host arrays, which starts faster than placing them first.
     placed = layout.mesh is not None
     shared = layout.share(shared) if placed else shared
-    size = chunk_size(count, members, num_devices, chunk_bytes)
+    most = most_in_a_chunk(count, members, num_devices, chunk_bytes)
     if batch_size is None:
-        platform = layout.devices[0].platform
-        batch_size = choose_batch_size(function, static, members, shared, size // num_devices, platform)
+        platform, each = layout.devices[0].platform, even_size(count, most, num_devices) // num_devices
+        batch_size = choose_batch_size(function, static, members, shared, each, platform)
     layout = dataclasses.replace(layout, at_once=batch_size)
-    if batch_size == 1 and num_devices == 1 and count <= FEW:
-        size = 1  # one program for zoos of 1 to FEW members
+    # One after another, a program has room for one member or for FEW per device, whatever their number. At once, they
+    # are as many as there are.
+    few = FEW * num_devices
+    size = even_size(count, most, num_devices) if batch_size > 1 else num_devices if count <= few else min(few, most)
 
-    def run(rows):
+    def run(start_and_rows):
+        start, rows = start_and_rows
         chunk = jax.tree.map(lambda leaf: take(leaf, rows), members)
-        return _run(function, static, layout, layout.place(chunk) if placed else chunk, shared)
+        each = size // num_devices
+        real = np.clip(count - start - each * np.arange(num_devices), 0, each).astype(np.int32)
+        return _run(function, static, layout, layout.place(chunk) if placed else chunk, real, shared)
 
     finished = []
-    for part in fetched(map(run, chunks(count, size))):
+    for part in fetched(map(run, zip(range(0, count, size), chunks(count, size), strict=True))):
         finished.append(part)
         if progress is not None:
             progress(min(len(finished) * size, count), count)
@@ -135,8 +164,11 @@ def map_members(
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
-def _run(function, static, layout: Layout, members, shared):
-    return layout.map(functools.partial(function, static), members, shared)
+def _run(function, static, layout: Layout, members, counts, shared):
+    of_member = functools.partial(function, static)
+    if layout.at_once > 1:
+        return layout.map(of_member, members, shared)
+    return layout.map_first(of_member, members, counts, shared)
 
 
 def fetched(running: Iterable) -> Iterator:
@@ -149,10 +181,14 @@ def fetched(running: Iterable) -> Iterator:
     yield jax.tree.map(np.asarray, pending)
 
 
-def chunk_size(count: int, members: Any, num_devices: int, chunk_bytes: int) -> int:
-    """Members per chunk: as many as fit, a multiple of the number of devices, and chunks of nearly equal size."""
+def most_in_a_chunk(count: int, members: Any, num_devices: int, chunk_bytes: int) -> int:
+    """Members that fit a chunk, a multiple of the number of devices."""
     bytes_each = sum(leaf.size * leaf.dtype.itemsize for leaf in map(_sized, jax.tree.leaves(members))) / count
-    most = max(num_devices, int(chunk_bytes / max(bytes_each, 1)) // num_devices * num_devices)
+    return max(num_devices, int(chunk_bytes / max(bytes_each, 1)) // num_devices * num_devices)
+
+
+def even_size(count: int, most: int, num_devices: int) -> int:
+    """Members per chunk, at most ``most``, so that chunks are of nearly equal size: a multiple of the devices."""
     rounds = -(-count // most)
     return -(-count // (rounds * num_devices)) * num_devices
 

@@ -27,19 +27,25 @@ def test_every_member_is_there_once_and_in_order(members, batch_size, chunk_byte
     np.testing.assert_array_equal(result["first"], x[:, 0])
 
 
-def test_zoos_of_few_members_share_a_program():
+@pytest.mark.parametrize("devices", [1, 2])
+def test_zoos_of_any_number_share_two_programs(devices):
+    """One has room for a member per device, one for several."""
     traced = []
 
     def noting(static, member, shared):
         traced.append(static)
         return member.sum() * shared
 
-    for count in (1, 2, executor.FEW):
-        members = np.arange(count * 3, dtype=np.float32).reshape(count, 3)
-        device = (jax.devices()[0],)
-        found = executor.map_members(noting, "once", members, jnp.float32(2), batch_size=1, devices=device)
-        np.testing.assert_array_equal(found, 2 * members.sum(axis=1))
-    assert traced == ["once"]
+    few = executor.FEW * devices
+    for counts in ((devices, few - 1, few), (few + 1, 5 * few, 5 * few + 3)):
+        for count in counts:
+            members = np.arange(count * 3, dtype=np.float32).reshape(count, 3)
+            found = executor.map_members(
+                noting, few, members, jnp.float32(2), batch_size=1, devices=tuple(jax.devices()[:devices])
+            )
+            np.testing.assert_array_equal(found, 2 * members.sum(axis=1))
+        assert traced == [few]
+        traced.clear()
 
 
 def test_members_may_be_memory_mapped(tmp_path):
@@ -55,7 +61,8 @@ def test_members_may_be_memory_mapped(tmp_path):
 )
 def test_chunks_are_multiples_of_the_devices_and_nearly_equal(count, num_devices, most):
     members = {"x": np.zeros((count, 25), np.float32)}
-    size = executor.chunk_size(count, members, num_devices, most * 100)
+    fitting = executor.most_in_a_chunk(count, members, num_devices, most * 100)
+    size = executor.even_size(count, fitting, num_devices)
     assert size % num_devices == 0
     assert size <= max(most, num_devices)
     rows = np.concatenate(list(executor.chunks(count, size)))

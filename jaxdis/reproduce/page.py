@@ -2,6 +2,7 @@
 
 import html
 from collections.abc import Sequence
+from math import isnan
 from typing import NamedTuple
 
 from jaxdis.reproduce.beside import Beside, section
@@ -65,9 +66,13 @@ def _opening(paper: Paper, content: Content) -> str:
     said = ", ".join(f"{count} {_verb(verdict, count)}" for verdict, count in found.items())
     return (
         f"<p>{html.escape(paper.citation)}</p><p>{html.escape(content.size)}</p>"
-        f"<p><strong>Of {len(content.claims)} claims checked, {said}.</strong> {len(content.tables)} tables with"
-        f" {numbers:,} measured numbers beside the printed ones, {len(content.figures)} figures.</p>"
+        f"<p><strong>Of {len(content.claims)} claims checked, {said}.</strong> {_count(content.tables, 'table')} with"
+        f" {numbers:,} measured numbers beside the printed ones, {_count(content.figures, 'figure')}.</p>"
     )
+
+
+def _count(things: Sequence, name: str) -> str:
+    return f"{len(things)} {name}{'' if len(things) == 1 else 's'}"
 
 
 def _verb(verdict: str, count: int) -> str:
@@ -108,11 +113,15 @@ def _parts(one: Found) -> str:
 
 def _in_words(part: Part) -> str:
     value, low, high = part.found
-    bounds = "" if low == high == value else f" [{low:.3g}, {high:.3g}]"
+    shown = "undefined" if isnan(value) else f"{value:.3g}"
+    if isnan(low) and not isnan(value):
+        shown += " (too few for an interval)"
+    elif low < high:
+        shown += f" [{low:.3g}, {high:.3g}]"
     wanted = " and ".join(
         f"{sign} {bound:.3g}" for sign, bound in ((">", part.above), ("<", part.below)) if abs(bound) != float("inf")
     )
-    return f"{part.name}: {value:.3g}{bounds}, expected {wanted}"
+    return f"{part.name}: {shown}, expected {wanted}"
 
 
 def _figure(figure: Figure) -> str:

@@ -68,8 +68,11 @@ def by_model(table: Table, column: str) -> dict[str, float]:
 
 
 def lead_of(model: str, found: dict[str, float], best: Callable = max) -> float:
-    """By how much a model exceeds the best (``max``) of the others, or stays below it (``min``: negative)."""
-    return found[model] - best(value for name, value in found.items() if name != model)
+    """By how much a model exceeds the best (``max``) of the others, or stays below it (``min``: negative).
+
+    NaN if the model is missing, or all others are, as in some draws of a few members."""
+    others = [value for name, value in found.items() if name != model]
+    return found[model] - best(others) if model in found and others else float("nan")
 
 
 def adjusted(r2: float, groups: int, members: int) -> float:

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from jaxdis.reproduce import locatello2020_claims, verdict
+from jaxdis.reproduce import locatello2020_claims, mahon2024_claims, verdict
 from jaxdis.reproduce.locatello2020 import COLUMNS, MATRICES
 from jaxdis.reproduce.locatello2020_claims import claims
 from jaxdis.reproduce.verdict import FAILS, HOLDS, OPEN
@@ -141,3 +141,15 @@ def test_one_data_set_leaves_transfer_out():
     names = {found.claim.id for found in claims(one, STABLE, IMPOSSIBLE)}
     assert not names & {"transfer_order", "transfer_color", "irs_transfers", "tc_mean_dip_ii_mixed"}
     assert "tc_sampled_falls" in names
+
+
+def test_draws_without_a_model_do_not_stop_the_claims_about_it():
+    """Of one member per model, most draws of a bootstrap miss some model."""
+    models = ("beta", "beta_tc", "factor", "parted_vae", "parted_vae_ss", "labelled_partition")
+    rows = [(data, model) for data in ("dsprites", "shapes3d") for model in models]
+    data, model = map(np.array, zip(*rows, strict=True))
+    accuracy = np.linspace(0.1, 0.4, len(rows))
+    table = {"data": data, "model": model, "novel_combination": accuracy, "novel_combination.linear": accuracy - 0.05}
+    found = mahon2024_claims._novel(table | {"novel_combination.familiar": accuracy + 0.4})
+    assert {"novel_low", "parted_ss_best"} <= set(found)
+    assert all(np.isfinite(part.found.value) for part in found["parted_ss_best"])

@@ -36,6 +36,8 @@ def test_leads():
     found = {"a": 3.0, "b": 1.0, "c": 2.0}
     assert r.lead_of("a", found) == 1
     assert r.lead_of("b", found, min) == -1
+    assert np.isnan(r.lead_of("d", found))
+    assert np.isnan(r.lead_of("a", {"a": 3.0}))
 
 
 def test_explained_variance_is_zero_by_chance_and_one_where_seeds_do_nothing():
