@@ -4,7 +4,7 @@ from jaxdis.reproduce.paper import Piece, Size, Sources
 from jaxdis.study.definition import Study
 from jaxdis.study.eastwood2018.study import eastwood2018 as whole_study
 
-SMALL = {"seeds": 2, "steps": 2500, "train_samples": 10_000, "test_samples": 2000, "validation_samples": 2000}
+SMALL = {"seeds": 2, "steps": 1500, "train_samples": 10_000, "test_samples": 2000, "validation_samples": 2000}
 
 
 def studies(size: Size, sources: Sources) -> dict[str, Study]:

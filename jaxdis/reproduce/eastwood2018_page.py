@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from jaxdis.reproduce.beside import Beside, Measured
+from jaxdis.reproduce.eastwood2018 import SMALL
 from jaxdis.reproduce.page import Content, Figure
 from jaxdis.reproduce.paper import Finished, Reproduction
 from jaxdis.reproduce.verdict import Found, Part, resampled
@@ -74,9 +75,10 @@ def _differences(made: Reproduction) -> list[str]:
     if made.size == "paper":
         return common
     return [
-        "Images of 32 × 32 pixels and networks of 8 to 32 channels in place of 64 to 512; 10,000 images in place of"
-        " 142,927.",
-        "2,500 updates of VAEs and 500 of InfoGAN's generator in place of 125,000 and 25,000; learning rate 1e-3.",
+        "Images of 32 × 32 pixels and networks of 8 to 32 channels in place of 64 to 512;"
+        f" {SMALL['train_samples']:,} images in place of 142,927.",
+        f"{SMALL['steps']:,} updates of VAEs and {SMALL['steps'] // 5:,} of InfoGAN's generator in place of 125,000 and"
+        " 25,000; learning rate 1e-3.",
         "Two seeds, where the paper reports one run: the interval of a statistic over two seeds is its range.",
         *common,
     ]

@@ -7,7 +7,7 @@ import numpy as np
 from jaxdis import plots
 from jaxdis.reproduce import readings as r
 from jaxdis.reproduce.beside import Beside, Measured
-from jaxdis.reproduce.locatello2020 import COLUMNS, SEVEN, UNSUPERVISED
+from jaxdis.reproduce.locatello2020 import COLUMNS, SEVEN, SMALL_SAMPLING, SMALL_STEPS, UNSUPERVISED
 from jaxdis.reproduce.locatello2020_claims import claims
 from jaxdis.reproduce.page import Content, Figure
 from jaxdis.reproduce.paper import Finished, Reproduction
@@ -59,7 +59,8 @@ def _differences(made: Reproduction) -> list[str]:
         " place of convolutions; FactorVAE's discriminator has three layers of 200 units.",
         "Learning rate 1e-3; lowest, middle and highest strength of the six; AnnealedVAE reaches its capacity after a"
         " third of the updates.",
-        "DCI and downstream trees with histogram splits; 4,000 training samples stand for 10,000.",
+        f"{SMALL_STEPS:,} updates in place of 300,000.",
+        f"DCI and downstream trees with histogram splits; {SMALL_SAMPLING.train:,} training samples stand for 10,000.",
         "The rankings of two runs (Figures 21, 22) compare 2,000 with 100 samples, on dSprites alone.",
         *common,
     ]
