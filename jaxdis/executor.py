@@ -1,9 +1,9 @@
-"""One function of one member, run over every member of a zoo; scoring, training and encoding all run this way.
+"""Run a function of one member for every member of a zoo; scoring, training and encoding all run this way.
 
-A :class:`Layout` places members on devices and maps over them: devices hold equal shares, by ``shard_map`` outside
-``lax.map``, and do not communicate. On CPU, members run one after another inside the program: ``vmap`` was measured 1.2
-to 4.3 times slower there and costs memory times members. On accelerators, several members run at once.
-:func:`map_members` adds chunks, so that a zoo of any size passes through bounded memory.
+A :class:`Layout` places members on devices and maps over them: devices hold equal shares, by ``shard_map`` outside of
+the loop over members, and do not communicate. On CPU, members run one after another inside the program, because
+``vmap`` was measured to be 1.2 to 4.3 times slower there and needs the memory of all members at once. On accelerators,
+several members run at once. :func:`map_members` adds chunks, so that a zoo of any size passes through bounded memory.
 """
 
 import dataclasses
@@ -23,7 +23,8 @@ CHUNK_BYTES = 16 << 20
 # Bytes of temporaries of the members that run at once on one accelerator.
 BATCH_BYTES = 4 << 30
 MAX_BATCH = 256
-# Members that a program of one device has room for, if they run one after another; of up to as many, each is a chunk.
+# Members per device and chunk, if they run one after another. A zoo of at most as many has one member in each chunk,
+# so that two programs, with room for one member and for FEW, serve zoos of any size.
 FEW = 8
 
 
@@ -128,7 +129,7 @@ def map_members(
       members: pytree of arrays ``[m, …]``. They may be memory-mapped and are read chunk by chunk.
       shared: pytree of arrays that every member reads.
       batch_size: members at once on one device; None: chosen by backend and the compiler's memory analysis.
-      devices: None: all devices of the default backend.
+      devices: all devices of the default backend when None.
       chunk_bytes: bytes of members on the devices at once.
       progress: called after every chunk with the number of finished members and the number of all members.
     """
@@ -143,8 +144,6 @@ def map_members(
         platform, each = layout.devices[0].platform, even_size(count, most, num_devices) // num_devices
         batch_size = choose_batch_size(function, static, members, shared, each, platform)
     layout = dataclasses.replace(layout, at_once=batch_size)
-    # One after another, a program has room for one member or for FEW per device, whatever their number. At once, they
-    # are as many as there are.
     few = FEW * num_devices
     size = even_size(count, most, num_devices) if batch_size > 1 else num_devices if count <= few else min(few, most)
 
@@ -172,7 +171,7 @@ def _run(function, static, layout: Layout, members, counts, shared):
 
 
 def fetched(running: Iterable) -> Iterator:
-    """Results of programs on the host, each fetched while the next program runs."""
+    """The results of programs as NumPy arrays; each is fetched while the next program runs."""
     pending = None
     for result in running:
         if pending is not None:

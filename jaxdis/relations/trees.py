@@ -117,9 +117,9 @@ def random_forest(
     - All depths come from one fit: a choice among several costs as much as the largest.
 
     Reference: Eastwood & Williams 2018, §4.3 (regressors of 10 trees, depth chosen on a development set); Dang-Nhu
-    2022, App. C.4 (likewise, with depths of at most 15). The notebook of the former gives every code the depth chosen
-    for the first; their paper describes importance by the number of splits, the released code by the reduction of
-    impurity, as here.
+    2022, App. C.4 (likewise, with depths of at most 15). The notebook of the former uses the depths chosen for
+    its first model for all models; their paper describes importance by the number of splits, the released code by the
+    reduction of impurity, as here.
     """
     depths, validation = candidates("depth", depth, validation)
     samples = read(codes, factors, test, active, validation)
