@@ -23,7 +23,7 @@ CHUNK_BYTES = 16 << 20
 # Bytes of temporaries of the members that run at once on one accelerator.
 BATCH_BYTES = 4 << 30
 MAX_BATCH = 256
-# Members per device and chunk, if they run one after another. A zoo of at most as many has one member in each chunk,
+# Members per device and chunk, if they run one after another. A zoo of up to half as many has one member in each chunk,
 # so that two programs, with room for one member and for FEW, serve zoos of any size.
 FEW = 8
 
@@ -145,7 +145,9 @@ def map_members(
         batch_size = choose_batch_size(function, static, members, shared, each, platform)
     layout = dataclasses.replace(layout, at_once=batch_size)
     few = FEW * num_devices
-    size = even_size(count, most, num_devices) if batch_size > 1 else num_devices if count <= few else min(few, most)
+    size = (
+        even_size(count, most, num_devices) if batch_size > 1 else num_devices if count <= few // 2 else min(few, most)
+    )
 
     def run(start_and_rows):
         start, rows = start_and_rows
