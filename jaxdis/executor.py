@@ -144,10 +144,10 @@ def map_members(
         platform, each = layout.devices[0].platform, even_size(count, most, num_devices) // num_devices
         batch_size = choose_batch_size(function, static, members, shared, each, platform)
     layout = dataclasses.replace(layout, at_once=batch_size)
-    few = FEW * num_devices
-    size = (
-        even_size(count, most, num_devices) if batch_size > 1 else num_devices if count <= few // 2 else min(few, most)
-    )
+    if batch_size > 1:
+        size = even_size(count, most, num_devices)
+    else:
+        size = num_devices if 2 * count <= FEW * num_devices else min(FEW * num_devices, most)
 
     def run(start_and_rows):
         start, rows = start_and_rows
