@@ -67,7 +67,7 @@ class SlotZoo:
         for (name, place), kept in zip(self.rows, keep, strict=True):
             one = self.finished[name]
             score = [metric for metric, _ in one.study.metrics].index("structured")
-            parts = one.store.result("score", one.members[place].scores[score])["parts"]
+            parts = one.store.score(one.members[place].scores[score], "structured")["parts"]
             if kept and f"structured.{part}" in parts:
                 found.append(np.array(parts[f"structured.{part}"], float))
         return found

@@ -42,8 +42,9 @@ class Finished:
 
     def parts(self, name: str) -> list[np.ndarray]:
         """A part of a metric, for each member."""
-        place = [metric for metric, _ in self.study.metrics].index(name.split(".")[0])
-        found = (self.store.result("score", member.scores[place])["parts"][name] for member in self.members)
+        metric = name.split(".")[0]
+        place = [metric for metric, _ in self.study.metrics].index(metric)
+        found = (self.store.score(member.scores[place], metric)["parts"][name] for member in self.members)
         return [np.array(part, float) for part in found]
 
     def factors(self, data: str) -> Factors:

@@ -156,6 +156,23 @@ class Store:
     def result(self, kind: str, name: str) -> dict:
         return self.record(kind, name)["result"]
 
+    def score(self, cell: str, name: str) -> dict:
+        """The ``columns`` and ``parts`` of a score, under the name that a study gives to the metric.
+
+        Cells know metrics by what they compute. If a study has a metric under two names, or another name than when the
+        cell was made, the cell has the other name in its columns.
+        """
+        result = self.result("score", cell)
+        columns = [*result["columns"], *result["parts"]]
+        shared = set.intersection(*map(_owners, columns)) if columns else {name}
+        if name in shared:
+            return result
+        other = max(shared, key=len) if len(columns) > 1 else columns[0].split(".")[0]
+        return {
+            kind: {name + column.removeprefix(other): value for column, value in result[kind].items()}
+            for kind in ("columns", "parts")
+        }
+
     def record(self, kind: str, name: str) -> dict:
         """A record, checked against its own hash and its id.
 
@@ -300,3 +317,9 @@ def _differences(stored: Any, wanted: Any, where: str = "") -> Iterator[str]:
 def _short(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) < 60 else text[:57] + "…"
+
+
+def _owners(column: str) -> set[str]:
+    """The names that a column may belong to: ``mig.per_factor`` to ``mig`` and ``mig.per_factor``."""
+    words = column.split(".")
+    return {".".join(words[:count]) for count in range(1, len(words) + 1)}

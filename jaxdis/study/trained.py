@@ -102,7 +102,7 @@ def row_of(study: Study, store: Store, member: Member) -> dict:
     encoded = store.result("encode", member.encode)
     row |= {name: number(value) for name, value in encoded.items() if name.startswith("sample_")}
     for (name, _), score in zip(study.metrics, member.scores, strict=True):
-        result = store.result("score", score)
+        result = store.score(score, name)
         row |= {column: number(value) for column, value in result["columns"].items()}
         row |= _by_size(name, result["parts"])
     return row
@@ -122,7 +122,7 @@ def rows_by_factor(study: Study, store: Store, member: Member) -> list[dict]:
     names = DATASETS[label["data"]].space.names
     columns: dict[str, list] = {}
     for (name, metric), score in zip(study.metrics, member.scores, strict=True):
-        parts = store.result("score", score)["parts"]
+        parts = store.score(score, name)["parts"]
         columns |= {part: parts[part] for field in per_factor_fields(metric) if (part := f"{name}.{field}") in parts}
     return [
         {**label, "factor": factor, **{part: number(values[j]) for part, values in columns.items()}}

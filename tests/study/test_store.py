@@ -33,6 +33,28 @@ def test_published_results_come_back(tmp_path):
     np.testing.assert_array_equal(store.arrays("score", name)["codes"], arrays["codes"])
 
 
+@pytest.mark.parametrize(
+    ("columns", "parts"),
+    [
+        ({"mig": 0.25}, {"mig.per_factor": [0.2, 0.3]}),
+        ({"mig.completeness": 0.25, "mig.disentanglement": 0.5}, {}),
+        ({"mig": 0.25}, {}),
+        ({"mig.object.score": 0.25, "mig.kind.mask": 0.5}, {"mig.object.joint": [[1.0]]}),
+        ({}, {}),
+    ],
+)
+@pytest.mark.parametrize("name", ["mig", "gap", "my.gap"])
+def test_a_score_is_read_under_any_name(columns, parts, name, tmp_path):
+    """A cell does not know the name of its metric, but its columns begin with the one it was made under."""
+    store = Store(tmp_path)
+    store.publish("score", SPEC, {"columns": columns, "parts": parts})
+    wanted = {
+        kind: {column.replace("mig", name, 1): value for column, value in stored.items()}
+        for kind, stored in (("columns", columns), ("parts", parts))
+    }
+    assert store.score(cell_id(SPEC), name) == wanted
+
+
 def test_the_first_writer_wins(tmp_path):
     store = Store(tmp_path)
     assert store.publish("score", SPEC, {"mig": 1})

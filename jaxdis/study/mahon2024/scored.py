@@ -65,10 +65,10 @@ def read(study: Study, out: str | Path) -> list[Scored]:
         training = study.trainings[member.training]
         columns: dict[str, float] = {}
         parts: dict[str, np.ndarray] = {}
-        for score in member.scores:
-            result = store.result("score", score)
-            columns |= {name: number(value) for name, value in result["columns"].items()}
-            parts |= {name: _floats(value) for name, value in result["parts"].items()}
+        for (name, _), score in zip(study.metrics, member.scores, strict=True):
+            result = store.score(score, name)
+            columns |= {column: number(value) for column, value in result["columns"].items()}
+            parts |= {part: _floats(value) for part, value in result["parts"].items()}
         pair = tuple(dict(training.held_out).values()) or None
         found.append(Scored(training.config.data, member.label["model"], member.label["seed"], pair, columns, parts))
     return found

@@ -54,7 +54,7 @@ def closer(study: Study, store: Store, member: Member) -> str:
         image(_sheet({**rows, **slots}), "scenes, segments and slots"),
     ]
     for (name, _), score in zip(study.metrics, member.scores, strict=True):
-        parts_of = store.result("score", score)["parts"]
+        parts_of = store.score(score, name)["parts"]
         if (joint := parts_of.get(f"{name}.object.joint")) is not None:
             matrix = np.array(joint, np.float32)
             objects = list(dict.fromkeys(thing for thing, _ in drawn.scenes.labels(drawn.space).values()))

@@ -82,7 +82,7 @@ def merges(subject: Subject, store: Store, members: Mapping[str, Member]) -> Seq
             continue
         title = metric.relation.title or metric.relation.name
         for train in map(str, subject.table["id"]):
-            parts = store.result("score", members[train].scores[place])["parts"]
+            parts = store.score(members[train].scores[place], name)["parts"]
             pairs = np.array(parts[f"{name}.merge_pair"], int)
             found.setdefault(title, []).append(merge_ranks(pairs))
     names = _factor_names(subject)
