@@ -86,9 +86,7 @@ def _claims(claims: Sequence[Found]) -> str:
         {
             "": Html(f'<span title="{one.verdict}">{SIGNS[one.verdict]}</span>'),
             "claim": Html(f'<div class="text">{html.escape(one.claim.says)}{_remark(one)}</div>'),
-            "where": one.claim.where,
-            "verdict": Html(one.verdict.replace(" at this size", "<br>at this size")),
-            "statistics": Html(_parts(one)),
+            "verdict and statistics": Html(_parts(one)),
         }
         for one in claims
     ]
@@ -98,7 +96,9 @@ def _claims(claims: Sequence[Found]) -> str:
 
 
 def _remark(one: Found) -> str:
-    said = " ".join(part for part in (one.remark, one.claim.note) if part)
+    """Where the paper says it, and what is to be known about it."""
+    where = f"({one.claim.where})" if one.claim.where else ""
+    said = " ".join(part for part in (where, one.remark, one.claim.note) if part)
     return f"<br><small>{html.escape(said)}</small>" if said else ""
 
 
@@ -108,7 +108,7 @@ def _parts(one: Found) -> str:
     lines = [f"{SIGNS[part.verdict]} {html.escape(_in_words(part))}" for part in order]
     text = "<br>".join(lines[:4])
     more = folded(f"{len(lines) - 4} more", "<br>".join(lines[4:])) if len(lines) > 4 else ""
-    return f'<div class="text">{text}{more}</div>'
+    return f'<div class="text"><strong>{html.escape(one.verdict)}</strong><br>{text}{more}</div>'
 
 
 def _in_words(part: Part) -> str:

@@ -16,7 +16,7 @@ h2{margin-top:2.5rem;border-top:1px solid #ddd;padding-top:1rem}
 img{max-width:100%;height:auto}.wide{overflow-x:auto}
 table{border-collapse:collapse;font-size:.85rem;font-variant-numeric:tabular-nums}
 th,td{padding:.25rem .6rem;border-bottom:1px solid #e5e5e5;text-align:right;white-space:nowrap}
-td .text{white-space:normal;min-width:18rem;max-width:30rem;text-align:left}
+td .text{white-space:normal;min-width:min(18rem,38vw);max-width:30rem;text-align:left}
 th{cursor:pointer;position:sticky;top:0;background:#fff}td:first-child,th:first-child{text-align:left}
 nav ul{columns:2;padding-left:1.2rem}pre{background:#f6f6f6;padding:1rem;overflow-x:auto;font-size:.8rem}
 @media(max-width:40rem){nav ul{columns:1}body{font-size:15px}}
