@@ -32,7 +32,7 @@ class Printed(Finished):
         self.labels = {member.scores: member.label for member in self.members}
         rows = [self.row(member.label) for member in self.members]
         self.table = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-        self.store = SimpleNamespace(result=self.result)
+        self.store = SimpleNamespace(score=self.score)
 
     def row(self, label):
         model, regularized = slot_zoo._printed(label), label["regularized"] == "yes"
@@ -54,7 +54,7 @@ class Printed(Finished):
         orders = {"structured.order_agreement": 0.62, "structured.order_mismatch": 1.08}
         return {"data": self.data, "seed": label["seed"], "regularized": label["regularized"], **found, **orders}
 
-    def result(self, kind, score):
+    def score(self, score, name):
         [label] = [label for scores, label in self.labels.items() if score in scores]
         model = slot_zoo._printed(label)
         table = PRINTED.tables["table_5" if self.data == "multi_dsprites" else "table_6"]
