@@ -1,55 +1,241 @@
-"""Learning curves beside the metric whose fit they share."""
+"""Downstream tasks: InfoE, learning curves, new combinations, new regions, against scikit-learn and by construction."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from sklearn.linear_model import Lasso, LogisticRegression
+from sklearn.metrics import log_loss, roc_auc_score
+from sklearn.model_selection import KFold
 
-from jaxdis import METRICS, Factors, evaluate
-from jaxdis.metrics import downstream
+from jaxdis import METRICS, Direct, Factors, Sample, Spec, evaluate, relate
+from jaxdis.learners.logistic import STRENGTHS, fit_logistic_validated
+from jaxdis.metrics.downstream import downstream_logistic
+from jaxdis.metrics.generalization import compositional_generalization, teapot_gap, zero_shot
+from jaxdis.relations import RELATIONS
+from tests.golden_values import arrays, numbers
 
-SIZES, OPTIONS = (20, 200), {"splitter": "histogram", "stages": 3}
+SIZES = (3, 2, 8)
 
 
 @pytest.fixture(scope="module")
-def arrays():
+def samples():
     rng = np.random.default_rng(0)
-    values = np.stack([rng.integers(0, size, 300) for size in (2, 5)], axis=1)
-    codes = (values @ rng.normal(size=(2, 3)) + 0.5 * rng.normal(size=(300, 3))).astype(np.float32)
-    return codes[:200], Factors.of(values[:200], (2, 5)), (codes[200:], Factors.of(values[200:], (2, 5)))
+    values = np.stack([rng.choice(3, 3000, p=(0.6, 0.3, 0.1)), rng.integers(0, 2, 3000), rng.integers(0, 8, 3000)], 1)
+    codes = (values @ rng.normal(size=(3, 6)) + 1.5 * rng.normal(size=(3000, 6))).astype(np.float32)
+    return codes[:2000], values[:2000], codes[2000:], values[2000:]
 
 
-def scores(arrays, *names, bootstrap=0):
-    codes, factors, test = arrays
-    metrics = {name: METRICS[name].with_options(**OPTIONS) for name in names}
-    metrics["downstream_trees"] = metrics["downstream_trees"].with_options(sizes=SIZES)
-    return evaluate(codes, factors, metrics, test=test, bootstrap=bootstrap)
+def test_infoe_equals_sklearn(samples):
+    codes, values, _, _ = samples
+    scaled = (codes - codes.mean(axis=0)) / codes.std(axis=0)
+    expected = []
+    for j, size in enumerate(SIZES):
+        model = LogisticRegression(C=np.inf, class_weight="balanced", tol=1e-10, max_iter=5000).fit(
+            scaled, values[:, j]
+        )
+        expected.append(1 - log_loss(values[:, j], model.predict_proba(scaled)) / np.log(size))
+    scores = evaluate(codes, Factors.of(values, SIZES), "infoe")
+    np.testing.assert_allclose(scores.part("infoe.per_factor"), expected, atol=1e-4)
+    assert scores["infoe"] == pytest.approx(np.mean(expected), abs=1e-4)
 
 
-def accuracy(found):
-    return found.part("downstream_trees.accuracy")
+def test_infoe_of_codes_that_say_all_and_nothing():
+    values = np.stack([np.arange(1200) % 3, np.arange(1200) // 3 % 4], axis=1)
+    one_hot = np.concatenate([np.eye(3)[values[:, 0]], np.eye(4)[values[:, 1]]], axis=1)
+    assert evaluate(one_hot, values, "infoe")["infoe"] > 0.99
+    assert evaluate(np.ones((1200, 2)), values, "infoe")["infoe"] == pytest.approx(0, abs=1e-6)
 
 
-def test_a_curve_is_the_same_beside_dci(arrays):
-    np.testing.assert_array_equal(
-        accuracy(scores(arrays, "dci", "downstream_trees")), accuracy(scores(arrays, "downstream_trees"))
+def test_logistic_accuracy_equals_sklearn(samples):
+    codes, values, held_out, truth = samples
+    found = relate(codes, Factors.of(values, SIZES), "logistic_accuracy", test=(held_out, Factors.of(truth, SIZES)))
+    mean, deviation = codes.mean(axis=0), codes.std(axis=0)
+    for i in range(codes.shape[1]):
+        train, judged = ((sample[:, i : i + 1] - mean[i]) / deviation[i] for sample in (codes, held_out))
+        for j in range(3):
+            oracle = LogisticRegression(tol=1e-10, max_iter=5000).fit(train, values[:, j])
+            assert found.strength[i, j] == pytest.approx(oracle.score(judged, truth[:, j]), abs=2e-3)
+
+
+@pytest.mark.parametrize("informativeness", ["accuracy", "nrmse"])
+def test_logistic_importance_equals_sklearn(samples, informativeness):
+    codes, values, held_out, truth = samples
+    spec = RELATIONS["logistic_importance"].with_options(informativeness=informativeness)
+    found = relate(codes, Factors.of(values, SIZES), spec, test=(held_out, Factors.of(truth, SIZES)))
+    train, judged = ((sample - codes.mean(axis=0)) / codes.std(axis=0) for sample in (codes, held_out))
+    for j, size in enumerate(SIZES):
+        oracle = LogisticRegression(tol=1e-10, max_iter=5000).fit(train, values[:, j])
+        # Two classes: one vector there, its two halves here.
+        weights = np.abs(oracle.coef_).mean(axis=0) / (2 if size == 2 else 1)
+        np.testing.assert_allclose(found.strength[:, j], weights, atol=2e-3)
+        if informativeness == "accuracy":
+            expected = oracle.score(judged, truth[:, j])
+        else:
+            error = oracle.predict_proba(judged) @ np.arange(size) - truth[:, j]
+            expected = 1 - np.sqrt((error**2).mean()) / truth[:, j].std()
+        assert found.fit[j] == pytest.approx(expected, abs=2e-3)
+
+
+def test_lasso_informativeness_as_accuracy(samples):
+    codes, values, held_out, truth = samples
+    spec = RELATIONS["lasso_importance"].with_options(informativeness="accuracy")
+    found = relate(codes, Factors.of(values, SIZES), spec, test=(held_out, Factors.of(truth, SIZES)))
+    train, judged = ((sample - codes.mean(axis=0)) / codes.std(axis=0) for sample in (codes, held_out))
+    for j, size in enumerate(SIZES):
+        scale = values[:, j].std()
+        oracle = Lasso(alpha=0.02).fit(train.astype(float), (values[:, j] - values[:, j].mean()) / scale)
+        named = np.round(np.clip(oracle.predict(judged) * scale + values[:, j].mean(), 0, size - 1))
+        assert found.fit[j] == pytest.approx((named == truth[:, j]).mean(), abs=2e-3)
+
+
+def test_cross_validation_equals_sklearn(samples):
+    """Mean accuracy over folds of every strength, and the accuracy of the model chosen."""
+    codes, values, held_out, truth = samples
+    fit = jax.jit(lambda c, v: fit_logistic_validated(c, v, SIZES))
+    chosen = fit(jnp.asarray(codes), jnp.asarray(values, jnp.int32))
+    named = held_out @ np.asarray(chosen.model.coefficients) + np.asarray(chosen.model.intercepts)
+    start = 0
+    for j, size in enumerate(SIZES):
+        tried = range(0, 10, 3)
+        expected = [
+            np.mean([_score(codes, values[:, j], STRENGTHS[c], *fold) for fold in KFold(5).split(codes)]) for c in tried
+        ]
+        # Six samples of 2,000: weakly penalized solutions are flat, and neither solver ends at the very optimum.
+        np.testing.assert_allclose(chosen.accuracy[::3, j], expected, atol=3e-3)
+        oracle = LogisticRegression(C=float(chosen.strength[j]), max_iter=3000).fit(codes, values[:, j])
+        accuracy = (named[:, start : start + size].argmax(axis=1) == truth[:, j]).mean()
+        assert accuracy == pytest.approx(oracle.score(held_out, truth[:, j]), abs=3e-3)
+        start += size
+
+
+def _score(codes, classes, strength, train, judged):
+    model = LogisticRegression(C=strength, tol=1e-5, max_iter=3000).fit(codes[train], classes[train])
+    return model.score(codes[judged], classes[judged])
+
+
+def curve(codes, values, held_out, truth, sizes, factor_sizes):
+    metric = Direct(Spec(downstream_logistic, (("sizes", sizes),)))
+    return evaluate(
+        codes, Factors.of(values, factor_sizes), {"lr": metric}, test=(held_out, Factors.of(truth, factor_sizes))
     )
 
 
-def test_replicates_of_a_curve_are_the_same_beside_dci(arrays):
-    """A bootstrap weighs samples for DCI and repeats them for the curve, which must not matter."""
-    beside, alone = (
-        scores(arrays, *names, bootstrap=3).error("downstream_trees")
-        for names in (("dci", "downstream_trees"), ("downstream_trees",))
-    )
-    assert beside == alone > 0
+def test_learning_curve_rises_and_measures_efficiency(samples):
+    scores = curve(*samples, (10, 100, 1000, 10_000), SIZES)
+    means = scores.part("lr.by_size")
+    assert means[0] < means[1] < means[2] <= means[3] + 0.01
+    assert scores["lr.efficiency"] == pytest.approx(means[1] / means[3], rel=1e-6)
+    assert scores["lr"] == pytest.approx(scores.part("lr.accuracy")[-1].mean(), rel=1e-6)
+    assert scores["lr.worst"] == pytest.approx(scores.part("lr.accuracy")[-1].min(), rel=1e-6)
+    assert scores.part("lr.samples").tolist() == [10, 100, 1000, 2000]  # of the last size, as many as there are
 
 
-def test_the_fit_to_all_samples_is_that_of_dci(arrays, monkeypatch):
-    sizes, fit = [], downstream.fit_boosting
-    monkeypatch.setattr(
-        downstream,
-        "fit_boosting",
-        lambda codes, *rest, **options: sizes.append(len(codes)) or fit(codes, *rest, **options),
+def test_learning_curve_with_classes_missing_and_few_samples():
+    rng = np.random.default_rng(0)
+    values = rng.integers(0, 40, (60, 1))
+    values[:10] = 7  # the first ten samples hold one class
+    codes = np.c_[values / 40, rng.normal(size=60)].astype(np.float32)
+    scores = curve(codes, values, codes, values, (2, 10, 60), (40,))
+    share = (values == 7).mean()
+    np.testing.assert_allclose(scores.part("lr.accuracy")[:2, 0], share, atol=1e-6)
+    assert np.isfinite(scores.part("lr.accuracy")).all()
+
+
+@pytest.fixture(scope="module")
+def combinations():
+    """All pairs of five sizes and four shapes, twenty times each with noise; the pair (1, 2) is left out."""
+    rng = np.random.default_rng(0)
+    values = np.stack(np.meshgrid(np.arange(5), np.arange(4), np.arange(2), indexing="ij"), -1).reshape(-1, 3)
+    values = np.repeat(values, 40, axis=0)
+    codes = (values + 0.1 * rng.normal(size=values.shape)).astype(np.float32)
+    return codes, values, (values[:, 0] == 1) & (values[:, 1] == 2)
+
+
+@pytest.fixture(scope="module")
+def read_out():
+    @jax.jit
+    def run(key, codes, factors, test_codes, test_factors):
+        return compositional_generalization(key, codes, factors, test_codes, test_factors)
+
+    return run
+
+
+def test_new_combinations_of_disentangled_codes_are_read(combinations, read_out):
+    codes, values, new = combinations
+    sizes = (5, 4, 2)
+    result = read_out(
+        jax.random.key(0), codes[~new], Factors.of(values[~new], sizes), codes[new], Factors.of(values[new], sizes)
     )
-    codes, factors, (test_codes, test_factors) = arrays
-    scores((codes[:199], Factors.of(factors.values[:199], (2, 5)), (test_codes, test_factors)), "downstream_trees")
-    assert sizes == [20]
+    assert result.mlp.accuracy.min() > 0.9
+    assert result.mlp.joint[0, 1] > 0.85
+    np.testing.assert_allclose(np.diag(result.mlp.joint), result.mlp.accuracy, atol=1e-6)
+    for j, size in enumerate(sizes):
+        p = np.bincount(values[~new, j], minlength=size) / (~new).sum()
+        expected = (result.mlp.accuracy[j] - (p**2).sum()) / (1 - (p**2).sum())
+        assert result.mlp.per_factor[j] == pytest.approx(float(expected), abs=1e-5)
+
+
+def test_new_combinations_of_entangled_codes_are_not(combinations, read_out):
+    """A code for each combination of the two factors: what was never seen cannot be named."""
+    _, values, new = combinations
+    codes = np.eye(20, dtype=np.float32)[values[:, 0] * 4 + values[:, 1]]
+    sizes = (5, 4, 2)
+    result = read_out(
+        jax.random.key(0), codes[~new], Factors.of(values[~new], sizes), codes[new], Factors.of(values[new], sizes)
+    )
+    assert result.mlp.joint[0, 1] == 0
+    assert result.linear.joint[0, 1] == 0
+    assert result.mlp.adjusted_joint[0, 1] == 0
+
+
+@pytest.fixture(scope="module")
+def teapots():
+    golden = numbers("qedr")
+    stored = arrays("qedr")
+    return stored["codes"], stored["factors"], golden
+
+
+@pytest.mark.parametrize("mode", ["code", "paper"])
+def test_the_gap_holds_as_many_samples_as_the_reference(teapots, mode):
+    _, factors, golden = teapots
+    gap = teapot_gap(jnp.asarray(factors), mode=mode)
+    assert int(gap.sum()) == golden["values"][f"n_gap_{mode}_rule"]
+
+
+def test_lasso_and_zero_shot_equal_the_reference(teapots):
+    """Coefficients to 1e-4, errors to 1e-4: fitted on the first 8,000 samples, those in the gap taken out."""
+    codes, factors, golden = teapots
+    expected = golden["values"]["lasso_alpha0.02"]
+    gap = np.asarray(teapot_gap(jnp.asarray(factors)))
+    first = np.arange(len(gap)) < 8000
+    train = Sample(codes[first & ~gap], Factors.of(factors[first & ~gap], (None,) * 5))
+    far = Sample(codes[gap], Factors.of(factors[gap], (None,) * 5))
+    relation = relate(train.codes, train.factors, "lasso_importance", test=(far.codes, far.factors))
+    np.testing.assert_allclose(relation.strength, expected["R"], atol=1e-4)
+    metric = Direct(Spec(zero_shot))
+    scores = evaluate(train.codes, train.factors, {"zero": metric}, test=(far.codes, far.factors))
+    errors = np.array(expected["nrmse_train_dev_test_zeroshot"])
+    np.testing.assert_allclose(scores.part("zero.seen"), errors[:, 0], atol=1e-4)
+    np.testing.assert_allclose(scores.part("zero.unseen"), errors[:, 3], atol=1e-3)
+
+
+def test_dci_logistic_of_aligned_codes_is_one():
+    values = np.stack([np.arange(1200) % 3, np.arange(1200) // 3 % 4], axis=1)
+    scores = evaluate(values.astype(np.float32), values, "dci_logistic", test=(values.astype(np.float32), values))
+    assert scores["dci_logistic.disentanglement"] > 0.9
+    assert METRICS["dci_logistic"].relation == RELATIONS["logistic_importance"]
+
+
+def test_a_class_that_training_lacks_counts_one_half():
+    rng = np.random.default_rng(0)
+    values = rng.integers(0, 4, size=(900, 1))
+    codes = values + 0.7 * rng.normal(size=(900, 3))
+    train = np.flatnonzero(values[:600, 0] < 3)
+    scores = evaluate(codes[train], Factors.of(values[train], (4,)), "explicitness", test=(codes[600:], values[600:]))
+    model = LogisticRegression(tol=1e-8, max_iter=2000)
+    center, scale = codes[train].mean(axis=0), codes[train].std(axis=0)
+    model.fit((codes[train] - center) / scale, values[train, 0])
+    probability = model.predict_proba((codes[600:] - center) / scale)
+    areas = [roc_auc_score(values[600:, 0] == value, probability[:, value]) for value in range(3)]
+    assert scores["explicitness"] == pytest.approx(np.mean([*areas, 0.5]), abs=1e-4)

@@ -94,7 +94,7 @@ def irs(
     - At most 1; 0 if every code is constant; a constant code has no weight. Deterministic.
     - One-valued factors are left out and NaN in the matrix. Any non-finite code gives NaN.
     - Invariant under affine maps of a code, except for its weight.
-    - Observational: conditioning on a factor is an intervention only if all combinations of factors are equally likely.
+    - Observational: conditioning on a factor equals an intervention if factors are sampled independently.
 
     Reference: Suter et al. 2019, §4; Locatello et al. 2020, §4.2.7. The released code takes the 0.99 quantile; its
     configuration cuts the factors into 20 bins (``factor_bins=20``).
