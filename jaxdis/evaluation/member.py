@@ -92,8 +92,10 @@ def _measure(plan: Plan, key, samples_for: Callable, validation, active, prepare
     sources = sources_of(metric for _, metric in plan)
     results = {}
     for spec, shared in zip(sources, prepared, strict=True):
-        base = results.get(spec.base)
-        results[spec] = apply(spec, key, *samples_for(spec), active, shared, validation, base)
+        samples = samples_for(spec)
+        # A bootstrap weights samples for some functions and repeats them for others, which then share nothing.
+        alike = spec.base is not None and samples_for(spec.base)[0] is samples[0]
+        results[spec] = apply(spec, key, *samples, active, shared, validation, results[spec.base] if alike else None)
     return {name: metric.finish(results[metric.source]) for name, metric in plan}
 
 

@@ -1,10 +1,13 @@
 """Learning curves beside the metric whose fit they share."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from jaxdis import METRICS, Factors, evaluate
 from jaxdis.metrics import downstream
+from jaxdis.typing import Sample
 
 SIZES, OPTIONS = (20, 200), {"splitter": "histogram", "stages": 3}
 
@@ -24,23 +27,22 @@ def scores(arrays, *names, bootstrap=0):
     return evaluate(codes, factors, metrics, test=test, bootstrap=bootstrap)
 
 
-def accuracy(found):
-    return found.part("downstream_trees.accuracy")
+def test_a_shared_fit_changes_nothing(arrays):
+    codes, factors, (test_codes, test_factors) = arrays
+    test = Sample(jnp.asarray(test_codes), test_factors)
+    alone = downstream.downstream_trees(jnp.asarray(codes), factors, test=test, sizes=SIZES, **OPTIONS).accuracy
+    beside = scores(arrays, "dci", "downstream_trees").part("downstream_trees.accuracy")
+    np.testing.assert_allclose(beside, alone, atol=1e-6)  # counts of 100 samples, in float32
 
 
-def test_a_curve_is_the_same_beside_dci(arrays):
-    np.testing.assert_array_equal(
-        accuracy(scores(arrays, "dci", "downstream_trees")), accuracy(scores(arrays, "downstream_trees"))
-    )
-
-
-def test_replicates_of_a_curve_are_the_same_beside_dci(arrays):
-    """A bootstrap weighs samples for DCI and repeats them for the curve, which must not matter."""
-    beside, alone = (
-        scores(arrays, *names, bootstrap=3).error("downstream_trees")
-        for names in (("dci", "downstream_trees"), ("downstream_trees",))
-    )
-    assert beside == alone > 0
+def test_replicates_that_share_a_fit_are_those_that_do_not(arrays, monkeypatch):
+    """A bootstrap weights samples for DCI and repeats them for the curve: their fits differ, and are not shared."""
+    shared = scores(arrays, "downstream_trees", bootstrap=3).error("downstream_trees")
+    monkeypatch.delattr(downstream.downstream_trees, "starts_from")
+    jax.clear_caches()
+    apart = scores(arrays, "downstream_trees", bootstrap=3).error("downstream_trees")
+    assert shared == pytest.approx(apart, rel=1e-5)
+    assert apart > 0
 
 
 def test_the_fit_to_all_samples_is_that_of_dci(arrays, monkeypatch):
