@@ -72,27 +72,27 @@ def claims(probing: Mapping, oracle: Mapping) -> list[Found]:
     fall = scores["property.disentanglement"][regular] - scores["property.disentanglement"][~regular]
     parts = {
         "em_needed_alone": [
-            Part("shuffled slots: with EM less without", exact(with_em[1] - without[1]), above=0.2),
-            Part("slots in order: with EM less without", exact(with_em[0] - without[0]), above=-0.05, below=0.05),
+            Part("shuffled slots: with EM minus without", exact(with_em[1] - without[1]), above=0.2),
+            Part("slots in order: with EM minus without", exact(with_em[0] - without[0]), above=-0.05, below=0.05),
         ],
         "em_finds_iou_order": [
             Part("share of scenes ordered as planted", exact(probing["exact"][1]), above=0.5),
             Part("slots out of place", exact(probing["mismatch"][1]), below=2),
         ],
         "em_converges": [Part(f"share of the fall after {EARLY} iterations", exact(early), above=0.9)],
-        "theorem_2": [Part("least of score less bound", exact(min(probing["bounds"])), above=-1e-6)],
-        "ablation_lowers_property": [Part("with KL less without, by seed", of_values(fall), above=0)],
+        "theorem_2": [Part("least of score minus bound", exact(min(probing["bounds"])), above=-1e-6)],
+        "ablation_lowers_property": [Part("with KL minus without, by seed", of_values(fall), above=0)],
         "object_d_is_c": [
             Part("object level, |D − C|", of_values(apart["object"][regular]), below=0.05),
             Part(
-                "property level less object level",
+                "property level minus object level",
                 of_values(apart["property"][regular] - apart["object"][regular]),
                 above=0,
             ),
         ],
         "color_first": [
             Part(
-                "largest error of colors less smallest of others",
+                "largest error of colors minus smallest of others",
                 of_values((errors[:, color].max(axis=1) - errors[:, other].min(axis=1))[regular]),
                 below=0,
             )

@@ -148,7 +148,9 @@ def parts_of_claims(zoo: SlotZoo, without_groups: Mapping, at_start: Mapping) ->
     """The statistics of every claim about trained models."""
     found = {
         "ablation_lowers_property": [
-            Part(f"{data}, {model}: regularized less (R)", _fall(zoo, data, model, "property.disentanglement"), above=0)
+            Part(
+                f"{data}, {model}: regularized minus (R)", _fall(zoo, data, model, "property.disentanglement"), above=0
+            )
             for data, model in zoo.each()
         ],
         "ablation_lowers_object": [_most(zoo, "object.disentanglement", 1)],
@@ -161,17 +163,17 @@ def parts_of_claims(zoo: SlotZoo, without_groups: Mapping, at_start: Mapping) ->
             Part(f"{data}: {title}", _between(zoo, data, column, *order), above=0)
             for data in zoo.data
             for title, column, order in (
-                ("ARI of (Att.) less (Dec.)", ARI, ("monet_att", "monet_dec")),
-                ("object D of (Dec.) less (Att.)", OBJECT_D, ("monet_dec", "monet_att")),
+                ("ARI of (Att.) minus (Dec.)", ARI, ("monet_att", "monet_dec")),
+                ("object D of (Dec.) minus (Att.)", OBJECT_D, ("monet_dec", "monet_att")),
             )
         ],
         "low_at_start": [
-            Part(f"{model}: {name}, end less beginning", of_values(_rise(zoo, model, name, values)), above=0)
+            Part(f"{model}: {name}, end minus beginning", of_values(_rise(zoo, model, name, values)), above=0)
             for model, columns in at_start.items()
             for name, values in columns.items()
         ],
         "genesis_best": [
-            Part(f"{data}: GENESIS less the best other", by_seed(zoo.of(data=data, regularized=True), _lead), above=0)
+            Part(f"{data}: GENESIS minus the best other", by_seed(zoo.of(data=data, regularized=True), _lead), above=0)
             for data in zoo.data
         ],
         "object_d_is_c": [
@@ -193,16 +195,16 @@ def _of_sprites(zoo: SlotZoo, without_groups: Mapping) -> dict[str, list[Part]]:
     for model in zoo.models(SPRITES):
         mine = zoo.of(data=SPRITES, model=model, regularized=True)
         whole, neither = mine[OBJECT_D], np.array(without_groups[model]["structured_given"]["disentanglement"])
-        found["em_needed"].append(Part(f"{model}: with both less without", of_values(whole - neither), above=0.2))
+        found["em_needed"].append(Part(f"{model}: with both minus without", of_values(whole - neither), above=0.2))
         alone = of_values(whole - mine["structured_given.object.disentanglement"])
         bounds = {"above": -0.1, "below": 0.1} if model == "genesis" else {"above": 0.2}
-        found["em_needed_alone"].append(Part(f"{model}: with EM less without", alone, **bounds))
+        found["em_needed_alone"].append(Part(f"{model}: with EM minus without", alone, **bounds))
         errors = zoo.by_property("informativeness.per_factor", SPRITES, model)
         complete = zoo.by_property("completeness.per_factor", SPRITES, model)
         found["color_first"] += [
-            Part(f"{model}: largest error of colors less smallest of others", exact(_colors(errors, max)), below=0),
+            Part(f"{model}: largest error of colors minus smallest of others", exact(_colors(errors, max)), below=0),
             Part(
-                f"{model}: least completeness of colors less largest of others", exact(_colors(complete, min)), above=0
+                f"{model}: least completeness of colors minus largest of others", exact(_colors(complete, min)), above=0
             ),
         ]
     mine = zoo.of(data=SPRITES)

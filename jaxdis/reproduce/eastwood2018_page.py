@@ -107,7 +107,7 @@ def claims(numbers: Numbers, dead: np.ndarray) -> list[Found]:
     if "pca" in every and others:
         found["pca_worst"] = [
             part(
-                f"{quantity}, {regressor}: the worst of others less PCA",
+                f"{quantity}, {regressor}: the worst of others minus PCA",
                 lambda r=regressor, q=quantity: better(r, q),
                 above=0,
             )
@@ -132,7 +132,7 @@ def claims(numbers: Numbers, dead: np.ndarray) -> list[Found]:
             return ours - np.max([sign * numbers.mean(m, regressor, quantity) for m in rest], axis=0)
 
         found["infogan_best"] = [
-            part(f"{q}, {r}: InfoGAN less the next", lambda r=r, q=q, s=s: lead(r, q, s), above=0)
+            part(f"{q}, {r}: InfoGAN minus the next", lambda r=r, q=q, s=s: lead(r, q, s), above=0)
             for r, q, s in (
                 ("lasso", "disentanglement", 1),
                 ("forest", "disentanglement", 1),
@@ -153,7 +153,7 @@ def claims(numbers: Numbers, dead: np.ndarray) -> list[Found]:
     if vaes and "pca" in every:
         found["forest_below_lasso"] += [
             part(
-                f"{model} less PCA",
+                f"{model} minus PCA",
                 lambda m=model: (
                     errors[m, "forest"] / errors[m, "lasso"] - errors["pca", "forest"] / errors["pca", "lasso"]
                 ),
@@ -164,7 +164,7 @@ def claims(numbers: Numbers, dead: np.ndarray) -> list[Found]:
         gain = lambda m, r: errors["pca", r] - errors[m, r]  # noqa: E731
         found["lasso_vaes_near_pca"] = [
             part(
-                f"{model}: gain over PCA by lasso less by forest",
+                f"{model}: gain over PCA by lasso minus by forest",
                 lambda m=model: gain(m, "lasso") - gain(m, "forest"),
                 below=0,
             )
@@ -172,7 +172,7 @@ def claims(numbers: Numbers, dead: np.ndarray) -> list[Found]:
         ]
         found["forest_reads_vaes"] = [
             part(
-                f"{model} less the best other",
+                f"{model} minus the best other",
                 lambda m=model: (
                     errors[m, "forest"] - np.min([errors[o, "forest"] for o in every if o not in vaes], axis=0)
                 ),
@@ -183,7 +183,7 @@ def claims(numbers: Numbers, dead: np.ndarray) -> list[Found]:
     rows = [(model, regressor) for model in every for regressor in REGRESSORS.values()]
     found["azimuth_hardest"] = [
         part(
-            f"{m}, {r}: azimuth less the next",
+            f"{m}, {r}: azimuth minus the next",
             lambda m=m, r=r: _leads("azimuth", lambda f, m=m, r=r: numbers.error(m, r, f)),
             above=0,
         )
@@ -191,7 +191,7 @@ def claims(numbers: Numbers, dead: np.ndarray) -> list[Found]:
     ]
     found["azimuth_spread"] = [
         part(
-            f"{m}: completeness of azimuth less the next lowest",
+            f"{m}: completeness of azimuth minus the next lowest",
             lambda m=m: -_leads("azimuth", lambda f, m=m: -numbers.of(m, "forest", "4b", "completeness", f)),
             below=0,
         )
@@ -208,7 +208,7 @@ def claims(numbers: Numbers, dead: np.ndarray) -> list[Found]:
     if vaes and "pca" in every:
         found["zero_shot_vaes_best"] = [
             part(
-                f"{m} less PCA",
+                f"{m} minus PCA",
                 lambda m=m: numbers.error(m, "forest", unseen=True) - numbers.error("pca", "forest", unseen=True),
                 below=0,
             )
@@ -216,7 +216,7 @@ def claims(numbers: Numbers, dead: np.ndarray) -> list[Found]:
         ]
     found["zero_shot_red"] = [
         part(
-            f"{m}, {r}: red less the larger of green and blue",
+            f"{m}, {r}: red minus the larger of green and blue",
             lambda m=m, r=r: (
                 numbers.error(m, r, "red", unseen=True)
                 - np.maximum(numbers.error(m, r, "green", unseen=True), numbers.error(m, r, "blue", unseen=True))

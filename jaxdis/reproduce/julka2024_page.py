@@ -155,19 +155,19 @@ def _of_cases(cases: Mapping[str, np.ndarray]) -> dict[str, list[Part]]:
                 ),
             )
         ],
-        "sap_confused": [least("101 less the larger of 010 and 110", gap("sap"), above=0)],
-        "mig_confused": [least("101 less the larger of 010 and 110", gap("mig"), above=0)],
+        "sap_confused": [least("101 minus the larger of 010 and 110", gap("sap"), above=0)],
+        "mig_confused": [least("101 minus the larger of 010 and 110", gap("mig"), above=0)],
         "mig_sup_is_modularity": [
             least(
-                "smallest of 1** less largest of 0**",
+                "smallest of 1** minus largest of 0**",
                 np.min([score("mig_sup", c) for c in high], axis=0)
                 - np.max([score("mig_sup", c) for c in low], axis=0),
                 above=0,
             )
         ],
-        "dcimig_weak": [least("101 less 110", score("dcimig", "101") - score("dcimig", "110"), above=0)],
+        "dcimig_weak": [least("101 minus 110", score("dcimig", "101") - score("dcimig", "110"), above=0)],
         "edi_comp_stricter": [
-            least(f"DCI less EDI, {case}", score("dci.completeness", case) - score("edi.compactness", case), above=0)
+            least(f"DCI minus EDI, {case}", score("dci.completeness", case) - score("edi.compactness", case), above=0)
             for case in ("100", "101")
         ],
         "expl_comparable": [
@@ -217,7 +217,7 @@ def _of_sweeps(sweeps: Mapping[str, Mapping[str, np.ndarray]], of: Calibration) 
         "ksg_holds_longer": [
             Part("fall up to α = .6", over(warp["mig_ksg"], early), below=0.05),
             Part(
-                "fall less that of MIG",
+                "fall minus that of MIG",
                 resampled(
                     warp["mig"].shape[1],
                     lambda rows: fall(warp["mig_ksg"][:, rows].mean(axis=1)) - fall(warp["mig"][:, rows].mean(axis=1)),
@@ -258,8 +258,8 @@ def _of_sweeps(sweeps: Mapping[str, Mapping[str, np.ndarray]], of: Calibration) 
             for name in ("edi.explicitness", "dci_lasso.informativeness")
         ],
         "noise_others": [
-            Part("area: EDI less the larger of DCI", between(edi, dci), above=0),
-            Part("area: DCI less the largest of MIG, SAP and Modularity", between(dci, gaps), above=0),
+            Part("area: EDI minus the larger of DCI", between(edi, dci), above=0),
+            Part("area: DCI minus the largest of MIG, SAP and Modularity", between(dci, gaps), above=0),
         ],
     }
 
@@ -279,11 +279,11 @@ def _of_sizes(found: Certificate, of: Calibration) -> dict[str, list[Part]]:
     return {
         "sample_efficiency": [
             Part(f"share of columns within .05 at {sizes[-1]:,}", share(sum(small), len(small)), above=0.5),
-            Part(f"DCI Mod less MIG at {sizes[at]:,}", of_values(hungry), above=0),
+            Part(f"DCI Mod minus MIG at {sizes[at]:,}", of_values(hungry), above=0),
         ],
         "time": [
             Part("slope of EDI", exact(slope), above=0.7, below=1.5),
-            Part("seconds of DCI less the next slowest", exact(slowest), above=0),
+            Part("seconds of DCI minus the next slowest", exact(slowest), above=0),
         ],
     }
 

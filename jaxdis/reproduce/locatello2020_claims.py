@@ -190,7 +190,7 @@ def _importance(table: Table) -> dict[str, list[Part]]:
         ],
         "variance_explained": [
             Part("objective", means[False], above=0.1, below=0.7),
-            Part("objective × strength less objective", gain, above=0),
+            Part("objective × strength minus objective", gain, above=0),
             Part("objective × strength", means[True], below=1),
         ],
         "irs_explained_most": [Part("IRS over the next metric", by_seed(table, irs_lead), above=0)],
@@ -224,7 +224,9 @@ def _transfer(table: Table) -> dict[str, list[Part]]:
         ("other_data_other_metric", None),
     )
     order = [
-        Part(f"{a.replace('_', ' ')} less {'chance' if b is None else b.replace('_', ' ')}", differences(a, b), above=0)
+        Part(
+            f"{a.replace('_', ' ')} minus {'chance' if b is None else b.replace('_', ' ')}", differences(a, b), above=0
+        )
         for a, b in steps
     ]
 
@@ -251,5 +253,5 @@ def _transfer(table: Table) -> dict[str, list[Part]]:
     return {
         "transfer_order": order,
         "transfer_color": [Part("median over metrics", by_seed_few(color), above=0)] if known else [],
-        "irs_transfers": [Part("IRS less the mean of others", by_seed_few(irs), above=0)],
+        "irs_transfers": [Part("IRS minus the mean of others", by_seed_few(irs), above=0)],
     }

@@ -44,7 +44,7 @@ def agreement(table: Table) -> dict[str, list[Part]]:
     return {
         "metrics_agree": [
             *per_data(sprites, lambda mine: float(r.median(r.pairs_of(mine, AGREEING))), "median ρ", above=0.5),
-            *per_data(sprites, modularity_below, "Modularity less that", below=0),
+            *per_data(sprites, modularity_below, "Modularity minus that", below=0),
         ],
         "closest_pairs": [
             part
@@ -54,7 +54,7 @@ def agreement(table: Table) -> dict[str, list[Part]]:
             )
             for part in per_data(table, rank_of(pair), f"share of pairs closer than {name}", below=0.25)
         ],
-        "irs_apart": per_data(table, irs_apart, "IRS less all pairs", below=0),
+        "irs_apart": per_data(table, irs_apart, "IRS minus all pairs", below=0),
         "mig_against_dci": per_data(
             table,
             lambda mine: r.discordant(mine["mig"], mine["dci.disentanglement"]),
@@ -90,7 +90,7 @@ def matrices(table: Table) -> dict[str, list[Part]]:
         for short in MATRICES:
             parts["same"] += [
                 Part(
-                    f"{data}, {short}: completeness less disentanglement",
+                    f"{data}, {short}: completeness minus disentanglement",
                     by_member(mine, lambda some, s=short: by_matrix("gap", c)(some)[s] - by_matrix("gap", d)(some)[s]),
                     above=0,
                 ),
@@ -105,10 +105,10 @@ def matrices(table: Table) -> dict[str, list[Part]]:
         for other in ("mi", "trees"):
             # The share of the largest entry, rescaled: the tail is what is missing to 1.
             longer = lambda some, o=other: float(r.mean(some[f"{o}_share"] - some["svm_share"]))  # noqa: E731
-            parts["tail"].append(Part(f"{data}, SVM less {other}", by_member(mine, longer), above=0))
+            parts["tail"].append(Part(f"{data}, SVM minus {other}", by_member(mine, longer), above=0))
         for other in ("entropy.disentanglement", "modularity"):
             lead = lambda some, o=other: over_matrices("gap")(some) - over_matrices(o)(some)  # noqa: E731
-            parts["ranking"].append(Part(f"{data}, gap less {other}", by_member(mine, lead), above=0))
+            parts["ranking"].append(Part(f"{data}, gap minus {other}", by_member(mine, lead), above=0))
         low = lambda some: float(np.mean(some["dci.completeness"] - some["dci.disentanglement"] < -0.2))  # noqa: E731
         parts["rare"].append(Part(f"{data}, share of members", by_member(mine, low), below=0.1))
     return {
@@ -134,8 +134,8 @@ def stability(found: Mapping) -> dict[str, list[Part]]:
         then = np.mean([rows[name]["smaller"] for name in ("dci", "mig")])
         last = np.mean([rows[name]["smaller"] for name in ("beta_vae", "modularity", "sap")])
         efficient += [
-            Part(f"{data}, FactorVAE and IRS less DCI and MIG", exact(first - then), above=0),
-            Part(f"{data}, DCI and MIG less the others", exact(then - last), above=0),
+            Part(f"{data}, FactorVAE and IRS minus DCI and MIG", exact(first - then), above=0),
+            Part(f"{data}, DCI and MIG minus the others", exact(then - last), above=0),
         ]
     return {"stable_at_10000": stable, "efficient_scores": efficient}
 
@@ -167,10 +167,10 @@ def downstream(table: Table) -> dict[str, list[Part]]:
                 for task in tasks
             ]
         apart = lambda s: mean_rho(COLUMNS, f"{tasks[0]}.efficiency")(s) - mean_rho(COLUMNS, tasks[0])(s)  # noqa: E731
-        parts["less"].append(Part(f"{data}, efficiency less accuracy", by_member(mine, apart), below=0))
+        parts["less"].append(Part(f"{data}, efficiency minus accuracy", by_member(mine, apart), below=0))
         for name in ("dci.disentanglement", "mig"):
             gap = lambda s, n=name: _thirds(s[n], s["downstream_trees.100"])  # noqa: E731
-            parts["groups"].append(Part(f"{data}, highest less lowest third of {name}", by_member(mine, gap), above=0))
+            parts["groups"].append(Part(f"{data}, highest minus lowest third of {name}", by_member(mine, gap), above=0))
             if data == "shapes3d":
                 rho = lambda s, n=name: spearman(s[n], s["downstream_trees.efficiency"])  # noqa: E731
                 parts["trees"].append(Part(name, by_member(mine, rho), above=0))

@@ -67,10 +67,10 @@ def _exact(pieces: Mapping) -> dict[str, list[Part]]:
     for n, row in distributed.items():
         for field in ("disentanglement", "completeness"):
             positive.append(
-                Part(f"{n} factors, {field} less 1 − 2 / log₂ n", exact(row[field] - row["bound"]), above=0)
+                Part(f"{n} factors, {field} minus 1 − 2 / log₂ n", exact(row[field] - row["bound"]), above=0)
             )
         tells = row["information"] - row["limit"]
-        positive.append(Part(f"{n} factors, largest information less its limit by chance", exact(tells), below=0.001))
+        positive.append(Part(f"{n} factors, largest information minus its limit by chance", exact(tells), below=0.001))
     return {
         "toy_order": order,
         "dci_false_positive": positive,
@@ -90,9 +90,9 @@ def _normal(table: Table, folder: Path) -> dict[str, list[Part]]:
         if data == "dsprites":
             for other in ("beta", "factor"):
                 lead = lambda some, o=other: means(some)["beta_tc"] - means(some)[o]  # noqa: E731
-                parts["best"].append(Part(f"β-TCVAE less {other}", by_seed(mine, lead), above=0))
+                parts["best"].append(Part(f"β-TCVAE minus {other}", by_seed(mine, lead), above=0))
         lowest = lambda some: r.lead_of("factor", means(some), min)  # noqa: E731
-        parts["lowest"].append(Part(f"{data}, FactorVAE less the next", by_seed(mine, lowest), below=0))
+        parts["lowest"].append(Part(f"{data}, FactorVAE minus the next", by_seed(mine, lowest), below=0))
     for name in ("D", "IRS", "C", "I"):
         exceeds = lambda some, c=EXISTING[name]: float(np.mean(some[c] > some["snc"]))  # noqa: E731
         least = 0.9 if name in ("D", "IRS") else 0.5
@@ -118,7 +118,7 @@ def _normal(table: Table, folder: Path) -> dict[str, list[Part]]:
         "others_score_higher": parts["higher"],
         "med_mig_agree": [
             Part("r(MIG, MED)", by_member(six, lambda some: _pearson(some, "mig", "med.disentanglement")), above=0.8),
-            Part("lower of MIG and MED less higher of IRS and SAP, row means", by_member(six, low), above=0),
+            Part("lower of MIG and MED minus higher of IRS and SAP, row means", by_member(six, low), above=0),
         ],
         "dci_parts_redundant": [Part("smallest r of D, C and I", by_member(six, redundant), above=0.9)],
         "snc_nk_moderate": [
@@ -167,14 +167,14 @@ def _novel(table: Table) -> dict[str, list[Part]]:
     linear = lambda some: r.mean(some["novel_combination.linear"] - some["novel_combination"])  # noqa: E731
     found = {
         "novel_low": low,
-        "linear_no_better": [Part("mean of linear less MLP", by_member(six, linear), below=1e-9)],
+        "linear_no_better": [Part("mean of linear minus MLP", by_member(six, linear), below=1e-9)],
     }
     if {"dsprites", "shapes3d"}.issubset(r.data_of(six)):
         easier = lambda some: (  # noqa: E731
             r.mean(r.of(some, data="shapes3d")["novel_combination"])
             - r.mean(r.of(some, data="dsprites")["novel_combination"])
         )
-        found["3dshapes_easier"] = [Part("Shapes3D less dSprites", by_member(six, easier), above=0)]
+        found["3dshapes_easier"] = [Part("Shapes3D minus dSprites", by_member(six, easier), above=0)]
     supervised = r.of(table, model=PARTITION)
     if len(supervised["model"]):
         mean = lambda some: r.mean(some["novel_combination"])  # noqa: E731
@@ -190,8 +190,8 @@ def _novel(table: Table) -> dict[str, list[Part]]:
             )
 
         found["parted_ss_best"] = [
-            Part("with labels less without", by_member(rooms, lambda some: leads(some)[0]), above=0),
-            Part("without labels less the others", by_member(rooms, lambda some: leads(some)[1]), above=0),
+            Part("with labels minus without", by_member(rooms, lambda some: leads(some)[0]), above=0),
+            Part("without labels minus the others", by_member(rooms, lambda some: leads(some)[1]), above=0),
         ]
     return found
 
@@ -220,8 +220,8 @@ def _correlated(members: Sequence[Scored]) -> dict[str, list[Part]]:
     return {
         "all_correlate": [Part(f"r of {name}", over(lambda found, n=name: found[n]), above=0) for name in TABLE_4],
         "snc_correlates_best": [
-            Part("SNC less the next", over(best), above=0),
-            Part("NK less the next but SNC", over(second), above=0),
+            Part("SNC minus the next", over(best), above=0),
+            Part("NK minus the next but SNC", over(second), above=0),
         ],
-        "snc_beats_nk": [Part("SNC less NK", over(lambda found: found["SNC"] - found["NK"]), above=0)],
+        "snc_beats_nk": [Part("SNC minus NK", over(lambda found: found["SNC"] - found["NK"]), above=0)],
     }
