@@ -21,7 +21,6 @@ import math
 import jax
 import numpy as np
 import pytest
-import torch
 
 from jaxdis.learners.neural_information import neural_information
 
@@ -34,6 +33,7 @@ estimate = jax.jit(functools.partial(neural_information, max_epochs=EPOCHS), sta
 
 
 def reference(inputs, target):
+    torch = pytest.importorskip("torch")
     torch.set_num_threads(1)
     torch.manual_seed(0)
     wide = 32 * (inputs.shape[1] + 1)

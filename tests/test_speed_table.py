@@ -1,0 +1,54 @@
+"""The README's table of speeds is written from records of benchmarks."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def speed_table():
+    spec = importlib.util.spec_from_file_location("speed_table", ROOT / "benchmarks" / "speed_table.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def record(*benchmarks):
+    """As pytest-benchmark writes it: (group, name, median, members per call)."""
+    return {
+        "benchmarks": [
+            {"group": group, "name": name, "stats": {"median": median}, "extra_info": {"each": each}}
+            for group, name, median, each in benchmarks
+        ]
+    }
+
+
+def test_a_row_is_the_ratio_of_one_run(speed_table):
+    group = "SNC: ms a member"
+    whole = record((group, "bench_snc[paper]", 0.08, 16), (group, "bench_peer_snc", 0.3, 1))
+    peer_alone = record((group, "bench_peer_snc", 9.0, 1))
+    runs = [speed_table.seconds_of(run) for run in (whole, peer_alone)]
+    text = speed_table.rewritten(README, runs)
+    assert "| SNC | 5 ms | the released algorithm in numpy | 60 |\n" in text
+    before, after = README.splitlines(), text.splitlines()
+    assert [line for line in before if line not in after] == [line for line in before if line.startswith("| SNC |")]
+
+
+def test_without_records_nothing_changes(speed_table):
+    assert speed_table.rewritten(README, [{}]) == README
+
+
+def test_every_row_of_the_table_can_be_measured(speed_table):
+    rows = README.split(speed_table.HEAD[1])[1].split("\n\n")[0].strip().splitlines()
+    assert {row.split(" | ")[0].removeprefix("| ") for row in rows} <= {row.title for row in speed_table.ROWS}
+
+
+def test_benchmarks_of_the_rows_exist(speed_table):
+    text = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "benchmarks").glob("bench_*.py"))
+    for row in speed_table.ROWS:
+        for name in (row.benchmark, *(name for name, _ in row.peers)):
+            assert f"def {name.partition('[')[0]}(" in text, name
