@@ -18,6 +18,7 @@ from jaxdis.models.training.step import begin, update
 from jaxdis.models.training.train import resolved_config
 from jaxdis.structured.metrics import SlotMetric
 from jaxdis.study.definition import Member, Study, Training
+from jaxdis.study.operations import operations
 from jaxdis.study.run import status
 from jaxdis.study.store import KINDS
 from jaxdis.study.work import Totals
@@ -43,11 +44,11 @@ class Cost(NamedTuple):
 def plan(study, out: str | Path | None = None, *, extend: bool = False) -> dict[str, Cost]:
     """The cost of each kind of cell that is missing in ``out`` (of all cells when None).
 
-    ``flops`` is XLA's own count for one update, without rendering and with the body of a loop (the passes of PCA, the
-    critic of InfoGAN) counted once, times updates and members; scores are not counted
-    (their loops depend on the data) and are 0. ``seconds`` assumes that this machine does nothing else: training at
-    :data:`TRAINING_EFFICIENCY` of the rate of a matrix product measured now, scores by a table of measured times.
-    Expect a factor of two either way. ``disk_bytes`` counts records, without checkpoints.
+    ``flops`` is the count of :func:`~jaxdis.study.operations.operations` for one update, without rendering, times
+    updates and members; scores are not counted (their loops depend on the data) and are 0. ``seconds`` assumes that
+    this machine does nothing else: training at :data:`TRAINING_EFFICIENCY` of the rate of a matrix product measured
+    now, scores by a table of measured times. Expect a factor of two either way. ``disk_bytes`` counts records, without
+    checkpoints.
 
     Raises:
       StoreError: if ``out`` holds another study, unless ``extend`` allows it to grow into this one.
@@ -88,14 +89,14 @@ def costs(study: Study, members: Sequence[Member]) -> dict[str, Totals]:
 class ModelCost(NamedTuple):
     """Floating-point operations of one update and of representing one image, parameters, and numbers per image."""
 
-    update_flops: float
-    image_flops: float
+    update_flops: int
+    image_flops: int
     parameters: int
     width: int
 
 
 def model_cost(training: Training) -> ModelCost:
-    """What one member of a training costs, as XLA counts it."""
+    """What one member of a training costs."""
     name, file = training.config.data, training.config.source
     shape = DATASETS[name].shape if file is None else DATASETS[name].open(name, file)[1].shape
     factors = np.zeros((2, len(DATASETS[name].space.sizes)), np.int32)
@@ -107,19 +108,14 @@ def model_cost(training: Training) -> ModelCost:
     state = jax.eval_shape(lambda key: begin(method, key), key)
     params = jax.eval_shape(method.params, state.learner)
     image = jax.ShapeDtypeStruct((1, *method.image_shape), np.float32)
-    update_flops = _flops(lambda state, key, one: update(method, state, key, one, source), state, key, one)
+    update_flops = operations(lambda state, key, one: update(method, state, key, one, source), state, key, one)
     stacked = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((1, *leaf.shape), leaf.dtype), params)
     return ModelCost(
         update_flops,
-        _flops(method.represent, params, image),
+        operations(method.represent, params, image),
         sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(params)),
         int(np.prod(code_shape(method, stacked))),
     )
-
-
-def _flops(function, *arguments) -> float:
-    analysis = jax.jit(function).lower(*arguments).cost_analysis() or {}
-    return float(analysis.get("flops", 0.0))
 
 
 def score_seconds(metrics: Iterable[tuple[str, Metric | SlotMetric]], samples: int, num_codes: int) -> float:

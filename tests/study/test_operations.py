@@ -1,0 +1,55 @@
+"""Counts of operations against what they are by hand."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from jaxdis.study.operations import operations
+
+MATRIX = jax.ShapeDtypeStruct((8, 8), jnp.float32)
+PRODUCT = 2 * 8**3
+
+
+def repeated(a, b, turns):
+    return jax.lax.fori_loop(0, turns, lambda _, x: x @ b, a)
+
+
+@pytest.mark.parametrize(
+    ("function", "count"),
+    [
+        (lambda a, b: a @ b, PRODUCT),
+        (jax.jit(lambda a, b: (a @ b).T), PRODUCT),
+        (lambda a, b: repeated(a, b, 5), 5 * PRODUCT),
+        (lambda a, b: jax.lax.map(lambda row: row @ b, a), PRODUCT),
+        (lambda a, b: jax.vmap(lambda x: repeated(x[None], b, 3))(a), 3 * PRODUCT),
+        (lambda a, b: jax.lax.cond(a[0, 0] > 0, lambda: a @ b, lambda: a + b), PRODUCT),
+        (jax.checkpoint(lambda a, b: a @ b), PRODUCT),
+        (lambda a, b: jnp.where(a > 0, a, b).reshape(64)[:9], 0),
+        (lambda a, b: (a + b).sum(axis=0), 2 * 64),
+        (lambda a, b: a.astype(jnp.int32) + b.astype(jnp.int32), 0),
+        (lambda a, b: jax.nn.relu(a), 64),
+    ],
+)
+def test_counts_are_those_by_hand(function, count):
+    assert operations(function, MATRIX, MATRIX) == count
+
+
+def test_a_gradient_of_a_product_is_two_more():
+    with_gradients = jax.value_and_grad(lambda a, b: (a @ b).sum(), argnums=(0, 1))
+    assert operations(with_gradients, MATRIX, MATRIX) == 3 * PRODUCT + 64  # and the sum
+
+
+def test_a_convolution_multiplies_every_tap():
+    images, kernel = (jax.ShapeDtypeStruct(shape, jnp.float32) for shape in ((2, 9, 9, 3), (4, 4, 3, 5)))
+
+    def convolve(images, kernel):
+        return jax.lax.conv_general_dilated(images, kernel, (1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+
+    assert operations(convolve, images, kernel) == 2 * 2 * 6 * 6 * 5 * 4 * 4 * 3
+
+
+def test_unknown_turns_count_once():
+    def until(a, b):
+        return jax.lax.while_loop(lambda x: x[0, 0] < 1, lambda x: x @ b, a)
+
+    assert operations(until, MATRIX, MATRIX) == PRODUCT
