@@ -45,7 +45,7 @@ def learning(subject: Subject) -> Sequence[Picture]:
         )
     for name in [name for name in ("dci.disentanglement", "mig") if name in subject.table]:
         for task in tasks:
-            if len(curves[task]) > 1 and len(subject) >= 2 * len(GROUPS):
+            if len(curves[task]) > 1 and np.isfinite(subject.table[name]).sum() >= 2 * len(GROUPS):
                 caption = f"Accuracy of {task.replace('_', ' ')} of members in three groups by {subject.titles[name]}"
                 pictures.append(Picture(caption, _of_thirds(subject, name, curves[task])))
     return pictures
@@ -58,7 +58,8 @@ def by_size(subject: Subject, task: str) -> dict[int, str]:
 
 
 def _of_thirds(subject: Subject, name: str, curve: dict[int, str]) -> bytes:
-    order = np.argsort(subject.table[name], kind="stable")
+    """Members without the score are in no group."""
+    order = np.argsort(subject.table[name], kind="stable")[: np.isfinite(subject.table[name]).sum()]
     thirds = dict(zip(GROUPS, np.array_split(order, len(GROUPS)), strict=True))
     least = min(map(len, thirds.values()))
     accuracy = np.stack([subject.table[column] for column in curve.values()])

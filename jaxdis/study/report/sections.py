@@ -184,7 +184,7 @@ def carried(subject: Subject) -> str:
         name
         for name in subject.names
         if not subject.lower_is_better(name)
-        and not name.endswith(".informativeness" * study.has_slots)
+        and not (study.has_slots and name.endswith(".informativeness"))
         and np.isfinite(subject.table[name]).any()
     ]
     seven = [name for name in SEVEN if name in upward]
