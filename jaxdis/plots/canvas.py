@@ -5,11 +5,14 @@ import warnings
 from collections.abc import Sequence
 
 import matplotlib as mpl
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
 STYLE = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 10}
 MARKS = "osD^vP*X"
+# Pixels per inch.
+SHARPNESS = 110
 # Letters of a label.
 LONGEST = 32
 # Lines of a legend beside a figure.
@@ -31,7 +34,7 @@ def grid_of(count: int, columns: int, width: float, height: float):
 
 def figure_of(width, height) -> Figure:
     with mpl.rc_context(STYLE):
-        return Figure((width, height), layout="constrained")
+        return Figure((width, height), dpi=SHARPNESS, layout="constrained")
 
 
 def texts(names: Sequence[str]) -> list[str]:
@@ -52,16 +55,24 @@ def text(name: str) -> str:
 
 
 def png(figure: Figure) -> bytes:
-    buffer = io.BytesIO()
-    with mpl.rc_context(STYLE), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph")  # a letter that the font lacks is drawn as a box
-        figure.savefig(buffer, format="png", dpi=110)
-    return buffer.getvalue()
+    return _bytes_of(_drawn(figure))
 
 
 def cloud_png(figure: Figure) -> bytes:
     """As :func:`png`, in few colors: a third of the bytes where thousands of translucent points overlap."""
+    return _bytes_of(_drawn(figure).quantize(64, dither=Image.Dither.NONE), optimize=True)
+
+
+def _drawn(figure: Figure) -> Image.Image:
+    """The figure drawn once; ``Figure.savefig`` would draw one with a layout twice."""
+    canvas = FigureCanvasAgg(figure)
+    with mpl.rc_context(STYLE), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph")  # a letter that the font lacks is drawn as a box
+        canvas.draw()
+    return Image.frombuffer("RGBA", canvas.get_width_height(), canvas.buffer_rgba(), "raw", "RGBA", 0, 1).convert("RGB")
+
+
+def _bytes_of(picture: Image.Image, **options) -> bytes:
     buffer = io.BytesIO()
-    with Image.open(io.BytesIO(png(figure))) as picture:
-        picture.convert("RGB").quantize(64, dither=Image.Dither.NONE).save(buffer, format="png", optimize=True)
+    picture.save(buffer, format="png", **options)
     return buffer.getvalue()
