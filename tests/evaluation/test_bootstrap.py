@@ -14,7 +14,7 @@ from jaxdis.evaluation.inputs import inputs_of
 from jaxdis.evaluation.member import score_member_often
 
 SIZES = (4, 3)
-QUICK = {"num_train": 200, "num_eval": 100, "batch": 16, "stages": 5, "trees": 3, "epochs": 3}
+QUICK = {"num_train": 200, "num_eval": 100, "batch": 16, "stages": 5, "trees": 3, "epochs": 3, "sizes": (10, 100)}
 
 
 def population() -> np.ndarray:
