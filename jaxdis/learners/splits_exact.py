@@ -5,6 +5,7 @@ bound on the gain of the cuts within. Only the few percent of runs whose bound r
 cut is missed.
 """
 
+import math
 from typing import NamedTuple
 
 import jax
@@ -25,9 +26,9 @@ from jaxdis.learners.trees import (
     pick,
 )
 
-# Number of runs per code, and the fewest samples in a run.
-RUNS = 128
+# Samples in a run: the fewest, and per square root of all samples. Fewer make more bounds, more a longer search.
 SHORTEST = 8
+LENGTH = 0.79
 # Runs searched together.
 TOGETHER = 2048
 # Entries of a mask counted together.
@@ -242,7 +243,7 @@ def exact_order(
     ordered, order = jax.lax.sort((keys, samples), dimension=1, is_stable=True, num_keys=1)
     values = from_keys(ordered)
     rank = jnp.zeros((d, n), jnp.int32).at[jnp.arange(d)[:, None], order].set(samples)
-    steps = max(SHORTEST, -(-n // RUNS))
+    steps = max(SHORTEST, math.ceil(LENGTH * math.sqrt(n)))
     runs = -(-n // steps)
     padding = ((0, 0), (0, steps * runs - n))
     allowed = jnp.pad(values[:, 1:] > values[:, :-1], ((0, 0), (0, steps * runs - n + 1)))
