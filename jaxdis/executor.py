@@ -129,12 +129,15 @@ def map_members(
       members: pytree of arrays ``[m, …]``. They may be memory-mapped and are read chunk by chunk.
       shared: pytree of arrays that every member reads.
       batch_size: members at once on one device; None: chosen by backend and the compiler's memory analysis.
-      devices: all devices of the default backend when None.
+      devices: when None, as many of the default backend as there are members. On CPU, given devices are all used, even
+        by fewer members: one program then serves zoos of any size.
       chunk_bytes: bytes of members on the devices at once.
       progress: called after every chunk with the number of finished members and the number of all members.
     """
     count = jax.tree.leaves(members)[0].shape[0]
     layout = Layout.over(devices, count)
+    if devices is not None and devices[0].platform == "cpu":
+        layout = Layout(devices)
     num_devices = len(layout.devices)
     # Without a mesh, programs take host arrays, which starts faster than placing them first.
     placed = layout.mesh is not None

@@ -37,7 +37,7 @@ def test_zoos_of_any_number_share_two_programs(devices):
         return member.sum() * shared
 
     few = executor.FEW * devices
-    for counts in ((devices, few // 2), (few // 2 + 1, few, 5 * few + 3)):
+    for counts in ((1, devices, few // 2), (few // 2 + 1, few, 5 * few + 3)):
         for count in counts:
             members = np.arange(count * 3, dtype=np.float32).reshape(count, 3)
             found = executor.map_members(

@@ -77,7 +77,8 @@ def evaluate(
         metrics take each code as it is. Other metrics read only the codes.
       active: which codes are scored, ``[d]`` or ``[m, d]``; all when None.
       batch_size: members computed at once per device; chosen by backend and memory when None.
-      devices: ``jax.devices()`` when None.
+      devices: when None, as many of ``jax.devices()`` as there are members. On CPU, given devices are all used, so that
+        zoos of any size share a program.
       numbers: integer ids of the members, ``[m]``, folded into each member's random key; 0 … m − 1 when None.
       bootstrap: number of replicates for :meth:`Scores.error` and :meth:`Scores.interval`, each of which costs an
         evaluation. All members share the draws of samples, so that differences between members are more certain than

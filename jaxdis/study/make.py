@@ -228,6 +228,7 @@ def _score(store: Store, study: Study, chosen: Sequence[Member]) -> None:
             validation=validation,
             variances=stacked["variance"],
             numbers=numbers,
+            devices=jax.devices(),  # batches of one member and of several then share their programs
         )
         _publish_scores(store, study, chosen, metrics, scores)
 
