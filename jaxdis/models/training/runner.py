@@ -45,11 +45,15 @@ class Runner:
     ):
         self.num_members = len(keys)
         self.layout = Layout.over(devices, self.num_members)
+        on_cpu = self.layout.devices[0].platform == "cpu"
+        together = execution == "vmap" or (execution == "auto" and not on_cpu)
+        if on_cpu and not together:
+            # On all devices, even with fewer members: a zoo of one then shares the program of a zoo of two.
+            self.layout = Layout(tuple(jax.devices()) if devices is None else tuple(devices))
         self.method = method.tuned(self.layout.devices[0].platform)
         self._keys, self._hyperparameters = self.layout.place((keys, hyperparameters))
         self._source = self.layout.share(source)
-        on_cpu = self.layout.devices[0].platform == "cpu"
-        if execution == "vmap" or (execution == "auto" and not on_cpu):
+        if together:
             self.layout = dataclasses.replace(self.layout, at_once=members_at_once or self._most_at_once())
 
     def begin(self) -> State:
@@ -59,7 +63,9 @@ class Runner:
     def advance(self, state: State, count: int) -> tuple[State, Any]:
         """``count`` updates of every member and their mean losses, ``[m]`` on the host. The state is donated."""
         members = (self._keys, self._hyperparameters)
-        state, losses = _advance(self.method, self.layout, state, members, self._source, np.int32(count))
+        each = -(-self.num_members // len(self.layout.devices))
+        real = np.clip(self.num_members - each * np.arange(len(self.layout.devices)), 0, each).astype(np.int32)
+        state, losses = _advance(self.method, self.layout, state, members, self._source, np.int32(count), real)
         return state, self.gathered(losses)
 
     def params(self, state: State) -> Any:
@@ -87,7 +93,8 @@ class Runner:
             lambda leaf: jax.ShapeDtypeStruct((m, *leaf.shape[1:]), leaf.dtype), (self._keys, self._hyperparameters)
         )
         state = jax.eval_shape(functools.partial(_begin, self.method, layout), members[0])
-        lowered = _advance.lower(self.method, layout, state, members, self._source, np.int32(1))
+        real = np.full(len(layout.devices), at_once, np.int32)
+        lowered = _advance.lower(self.method, layout, state, members, self._source, np.int32(1), real)
         return lowered.compile().memory_analysis().temp_size_in_bytes
 
     def _most_at_once(self) -> int:
@@ -111,8 +118,12 @@ def _params(method: Method, layout: Layout, learners) -> Any:
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1), donate_argnums=2)
-def _advance(method: Method, layout: Layout, state: State, members, source: Source, count) -> tuple[State, Any]:
+def _advance(method: Method, layout: Layout, state: State, members, source: Source, count, real) -> tuple[State, Any]:
+    """``real``: members of each device that are no repetition; one after another, the others are left out."""
+
     def block(member, shared):
         return run_block(method, *member, *shared)
 
-    return layout.map(block, (state, *members), (source, count))
+    if layout.at_once > 1:
+        return layout.map(block, (state, *members), (source, count))
+    return layout.map_first(block, (state, *members), real, (source, count))
