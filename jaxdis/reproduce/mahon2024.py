@@ -21,7 +21,7 @@ SMALL_DATA = ("dsprites", "shapes3d")
 HALF_SIZE = DataSource(options=(("pool", 2),))
 # Without WeakDE, whose four networks take as long as all others together.
 SMALL_MODELS = ("beta", "beta_tc", "factor", "parted_vae", "parted_vae_ss", "labelled_partition")
-SMALL = {"seeds": 2, "combinations": 2, "steps": 1200, "train_samples": 2500, "test_samples": 1500}
+SMALL = {"seeds": 2, "combinations": 2, "steps": 1000, "train_samples": 2500, "test_samples": 1500}
 
 
 def studies(size: Size, sources: Sources) -> dict[str, Study]:

@@ -170,9 +170,8 @@ def _novel(table: Table) -> dict[str, list[Part]]:
         "linear_no_better": [Part("mean of linear minus MLP", by_member(six, linear), below=1e-9)],
     }
     if {"dsprites", "shapes3d"}.issubset(r.data_of(six)):
-        easier = lambda some: (  # noqa: E731
-            r.mean(r.of(some, data="shapes3d")["novel_combination"])
-            - r.mean(r.of(some, data="dsprites")["novel_combination"])
+        easier = lambda some: _difference(  # noqa: E731
+            *(r.mean(r.of(some, data=name)["novel_combination"]) for name in ("shapes3d", "dsprites"))
         )
         found["3dshapes_easier"] = [Part("Shapes3D minus dSprites", by_member(six, easier), above=0)]
     supervised = r.of(table, model=PARTITION)
@@ -185,8 +184,10 @@ def _novel(table: Table) -> dict[str, list[Part]]:
         def leads(some):
             means = {m: r.mean(r.of(some, model=m)["novel_combination"]) for m in r.models_of(some)}
             missing = float("nan")  # in some draws of a few members
-            return means.get("parted_vae_ss", missing) - means.get("parted_vae", missing), r.lead_of(
-                "parted_vae", {m: v for m, v in means.items() if m != "parted_vae_ss"}
+            alone = {m: v for m, v in means.items() if m != "parted_vae_ss"}
+            return (
+                _difference(means.get("parted_vae_ss", missing), means.get("parted_vae", missing)),
+                r.lead_of("parted_vae", alone) if max(alone.values(), default=0) > 0 else missing,
             )
 
         found["parted_ss_best"] = [
@@ -194,6 +195,11 @@ def _novel(table: Table) -> dict[str, list[Part]]:
             Part("without labels minus the others", by_member(rooms, lambda some: leads(some)[1]), above=0),
         ]
     return found
+
+
+def _difference(accuracy: float, other: float) -> float:
+    """Undefined if neither is above 0: then no probe names a combination that it never saw, and nothing is compared."""
+    return accuracy - other if max(accuracy, other) > 0 else float("nan")
 
 
 def _fall(table: Table) -> np.ndarray:

@@ -153,3 +153,14 @@ def test_draws_without_a_model_do_not_stop_the_claims_about_it():
     found = mahon2024_claims._novel(table | {"novel_combination.familiar": accuracy + 0.4})
     assert {"novel_low", "parted_ss_best"} <= set(found)
     assert all(np.isfinite(part.found.value) for part in found["parted_ss_best"])
+
+
+def test_models_that_name_no_new_combination_are_not_compared():
+    models = ("beta", "beta_tc", "factor", "parted_vae", "parted_vae_ss")
+    rows = [(data, model) for data in ("dsprites", "shapes3d") for model in models for _ in range(3)]
+    data, model = map(np.array, zip(*rows, strict=True))
+    nothing = np.zeros(len(rows))
+    table = {"data": data, "model": model, "novel_combination": nothing, "novel_combination.linear": nothing}
+    found = mahon2024_claims._novel(table | {"novel_combination.familiar": nothing + 0.5})
+    assert all(part.verdict == OPEN for name in ("3dshapes_easier", "parted_ss_best") for part in found[name])
+    assert [part.verdict for part in found["novel_low"]] == [HOLDS] * 2
