@@ -46,6 +46,8 @@ def _of_equation(equation: JaxprEqn) -> int:
     # Reductions and scatters carry a function of two numbers; they cost one operation per number that they read.
     if inner and not name.startswith(("reduce", "scatter")):
         return sum(inner)
+    if not equation.outvars:  # a callback that only looks
+        return 0
     result = equation.outvars[0].aval
     if not jnp.issubdtype(getattr(result, "dtype", jnp.int32), jnp.floating):
         return 0
@@ -55,7 +57,7 @@ def _of_equation(equation: JaxprEqn) -> int:
     if name == "conv_general_dilated":
         kernel, outputs = equation.invars[1].aval, parameters["dimension_numbers"].rhs_spec[0]
         return 2 * result.size * kernel.size // kernel.shape[outputs]
-    if name.startswith(("reduce", "arg", "cum")):
+    if name.startswith(("reduce", "cum")):
         return equation.invars[0].aval.size
     if name.startswith("scatter"):
         return equation.invars[2].aval.size if name != "scatter" else 0

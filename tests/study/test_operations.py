@@ -28,6 +28,7 @@ def repeated(a, b, turns):
         (lambda a, b: (a + b).sum(axis=0), 2 * 64),
         (lambda a, b: a.astype(jnp.int32) + b.astype(jnp.int32), 0),
         (lambda a, b: jax.nn.relu(a), 64),
+        (lambda a, b: (jax.debug.callback(print, a), a @ b)[1], PRODUCT),
     ],
 )
 def test_counts_are_those_by_hand(function, count):

@@ -339,3 +339,14 @@ def test_convolutions_on_cpu_take_micro_batches():
     convolutions = models.Vae(network=SMALL_CONVOLUTIONS)
     assert convolutions.tuned("cpu").micro_batch == 4
     assert convolutions.tuned("gpu").micro_batch is models.Vae().tuned("cpu").micro_batch is None
+
+
+def test_zoos_of_one_and_of_two_share_a_program(monkeypatch):
+    """On two devices; the second has no member to train in a zoo of one."""
+    traced, whole = [], runner.run_block
+    monkeypatch.setattr(runner, "run_block", lambda method, *given: traced.append(1) or whole(method, *given))
+    images = np.random.default_rng(0).integers(0, 256, (16, 8, 8, 1)).astype(np.uint8)
+    config = models.Config(method=models.Vae(network=models.Mlp((5,), num_codes=2), batch_size=4), steps=2)
+    one, two = (trained(config, models.members({"beta": {"beta": 4.0}}, n), images) for n in (1, 2))
+    assert len(traced) == 1
+    assert largest_difference(one.params, jax.tree.map(lambda leaf: leaf[:1], two.params)) < 1e-6
