@@ -16,7 +16,7 @@ from jaxdis.study.published import Table, published
 
 REGRESSORS = {"lasso": "lasso", "random_forest": "forest"}
 # Claims that InfoGAN decides, and what the small form makes of them.
-UNTRAINED = ("pca_worst", "infogan_best", "zero_shot_vaes_best", "infogan_dead")
+UNTRAINED = ("infogan_best", "zero_shot_vaes_best", "infogan_dead")
 UNTRAINED_REMARK = (
     f"InfoGAN decides this claim, and the small form ends after {SMALL['steps'] // 5:,} updates of its generator, where"
     " the paper has 25,000: no verdict on trained models."
