@@ -44,11 +44,11 @@ class Cost(NamedTuple):
 def plan(study, out: str | Path | None = None, *, extend: bool = False) -> dict[str, Cost]:
     """The cost of each kind of cell that is missing in ``out`` (of all cells when None).
 
-    ``flops`` is the count of :func:`~jaxdis.study.operations.operations` for one update, without rendering, times
-    updates and members; scores are not counted (their loops depend on the data) and are 0. ``seconds`` assumes that
-    this machine does nothing else: training at :data:`TRAINING_EFFICIENCY` of the rate of a matrix product measured
-    now, scores by a table of measured times. Expect a factor of two either way. ``disk_bytes`` counts records, without
-    checkpoints.
+    ``flops`` is the count of :func:`~jaxdis.study.operations.operations` for one update as this machine computes it (on
+    CPU, convolutions in blocks do more than those by patches), without rendering, times updates and members; scores are
+    not counted (their loops depend on the data) and are 0. ``seconds`` assumes that this machine does nothing else:
+    training at :data:`TRAINING_EFFICIENCY` of the rate of a matrix product measured now, scores by a table of measured
+    times. Expect a factor of two either way. ``disk_bytes`` counts records, without checkpoints.
 
     Raises:
       StoreError: if ``out`` holds another study, unless ``extend`` allows it to grow into this one.

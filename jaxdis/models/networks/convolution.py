@@ -6,10 +6,14 @@ a flattened kernel, both become (batched) matrix products. Kernels have the ordi
 so that both forms have the same parameters.
 """
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 
 from jaxdis.typing import Array, Float
+
+# Sides of the result, in pixels, from which blocks of 2 × 2 pixels are faster on CPU than patches.
+SMALLEST_IN_BLOCKS = 16
 
 
 def convolve_same(images: Float[Array, "n h w c"], kernel: Float[Array, "s s c o"]) -> Float[Array, "n h w o"]:
@@ -21,11 +25,7 @@ def convolve_same(images: Float[Array, "n h w c"], kernel: Float[Array, "s s c o
     size = kernel.shape[0]
     if size not in (1, 3):
         raise ValueError(f"kernel: needs size 1 or 3 for a convolution of stride 1 by patches, got {size}")
-    if size == 3:
-        h, w = images.shape[1:3]
-        padded = jnp.pad(images, ((0, 0), (1, 1), (1, 1), (0, 0)))
-        images = jnp.concatenate([padded[:, i : i + h, j : j + w] for i in range(3) for j in range(3)], axis=-1)
-    return _product(images, kernel.reshape(-1, kernel.shape[-1]).T)
+    return convolve_padded(images, kernel, padding=size // 2)
 
 
 def convolve_padded(
@@ -33,12 +33,19 @@ def convolve_padded(
 ) -> Float[Array, "n y x o"]:
     """Cross-correlation of any stride and kernel size, with as many zeros on each side, as in PyTorch.
 
+    With stride 1, a kernel of size 3 or 5 and an even result of at least 16 × 16 pixels, CPUs compute 2 × 2 pixels of
+    the result at once, from the windows of (size + 1)² pixels that these depend on: 16 · 4 products in place of 9 · 4
+    (or 36 · 4 in place of 25 · 4), but with copies of 4 (9) in place of 9 (25) values per pixel. Accelerators compute
+    patches.
+
     Returns:
       ``[n, ⌊(h + 2·padding − size) / stride⌋ + 1, …, o]``; equals ``flax.linen.Conv(o, (size, size), stride, padding)``
       without bias.
     """
     size, inputs, outputs = kernel.shape[0], *kernel.shape[2:]
     images = jnp.pad(images, ((0, 0), (padding, padding), (padding, padding), (0, 0)))
+    if stride == 1 and size in (3, 5) and _in_blocks(*(side - size + 1 for side in images.shape[1:3])):
+        return _convolve_in_blocks(images, kernel)
     rows, columns = ((side - size) // stride * stride + 1 for side in images.shape[1:3])
     # First rows, then columns: 2 · size slices in place of size², which take less time to compile.
     images = jnp.concatenate([images[:, i : i + rows : stride] for i in range(size)], axis=-1)
@@ -126,10 +133,31 @@ def space_to_depth(images: Float[Array, "n h w c"]) -> Float[Array, "n y x e"]:
     return blocks.reshape(n, h // 2, w // 2, 4 * c)
 
 
-def _windows(images: Float[Array, "n h w c"]) -> Float[Array, "n y x e"]:
-    """Every window of 2 × 2 positions as channels, in the order (row, column, channel): ``[n, h−1, w−1, 4c]``."""
-    corners = (images[:, :-1, :-1], images[:, :-1, 1:], images[:, 1:, :-1], images[:, 1:, 1:])
-    return jnp.concatenate(corners, axis=-1)
+def _in_blocks(height: int, width: int) -> bool:
+    """Whether a result of this size is computed in blocks of 2 × 2 pixels."""
+    even = height % 2 == 0 and width % 2 == 0
+    return even and min(height, width) >= SMALLEST_IN_BLOCKS and jax.default_backend() == "cpu"
+
+
+def _convolve_in_blocks(images: Float[Array, "n h w c"], kernel: Float[Array, "s s c o"]) -> Float[Array, "n y x o"]:
+    """Cross-correlation of stride 1 without padding, of odd kernel size and even result, 2 × 2 pixels at a time."""
+    size, _, c, o = kernel.shape
+    half = (size + 1) // 2
+    windows = _windows(space_to_depth(images), half)
+    # Row a of a block reads row a + i of the window through kernel row i.
+    moved = [[jnp.pad(kernel, ((a, 1 - a), (b, 1 - b), (0, 0), (0, 0))) for b in (0, 1)] for a in (0, 1)]
+    parts = jnp.stack([jnp.stack(row) for row in moved]).reshape(2, 2, half, 2, half, 2, c, o)
+    flat = parts.transpose(0, 1, 7, 2, 4, 3, 5, 6).reshape(4 * o, -1)
+    n, y, x, _ = windows.shape
+    blocks = _product(windows, flat).reshape(n, y, x, 2, 2, o)
+    return blocks.transpose(0, 1, 3, 2, 4, 5).reshape(n, 2 * y, 2 * x, o)
+
+
+def _windows(images: Float[Array, "n h w c"], size: int = 2) -> Float[Array, "n y x e"]:
+    """Every window of size × size positions as channels, in the order (row, column, channel)."""
+    rows, columns = (side - size + 1 for side in images.shape[1:3])
+    places = [images[:, i : i + rows, j : j + columns] for i in range(size) for j in range(size)]
+    return jnp.concatenate(places, axis=-1)
 
 
 def _even(images: Float[Array, "n h w c"]) -> Float[Array, "n y x c"]:

@@ -33,9 +33,13 @@ def test_transposed_convolution_by_patches_equals_the_ordinary_one(shape):
     np.testing.assert_allclose(convolution.convolve_transposed(images, kernel), wanted, atol=1e-5)
 
 
-@pytest.mark.parametrize(("size", "stride", "padding"), [(3, 1, 0), (3, 2, 1), (5, 1, 2), (5, 2, 2), (1, 1, 0)])
-def test_padded_convolution_by_patches_equals_the_ordinary_one(size, stride, padding):
-    images = jax.random.normal(jax.random.key(0), (2, 7, 6, 3))
+@pytest.mark.parametrize("shape", [(7, 6), (20, 22)])  # the larger is computed in blocks where padding keeps it even
+@pytest.mark.parametrize(
+    ("size", "stride", "padding"),
+    [(3, 1, 0), (3, 1, 1), (3, 2, 1), (5, 1, 0), (5, 1, 2), (5, 1, 3), (5, 2, 2), (1, 1, 0)],
+)
+def test_padded_convolution_by_patches_equals_the_ordinary_one(shape, size, stride, padding):
+    images = jax.random.normal(jax.random.key(0), (2, *shape, 3))
     kernel = jax.random.normal(jax.random.key(1), (size, size, 3, 2))
     layout = ("NHWC", "HWIO", "NHWC")
     wanted = jax.lax.conv_general_dilated(
