@@ -119,9 +119,11 @@ def _in_words(part: Part) -> str:
     elif low < high:
         shown += f" [{low:.3g}, {high:.3g}]"
     wanted = " and ".join(
-        f"{sign} {bound:.3g}" for sign, bound in ((">", part.above), ("<", part.below)) if abs(bound) != float("inf")
+        f"{sign}\N{NO-BREAK SPACE}{bound:.3g}"
+        for sign, bound in ((">", part.above), ("<", part.below))
+        if abs(bound) != float("inf")
     )
-    return f"{part.name}: {shown}, expected {wanted}"
+    return f"{part.name}: {shown}, expected\N{NO-BREAK SPACE}{wanted}"
 
 
 def _figure(figure: Figure) -> str:

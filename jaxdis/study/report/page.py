@@ -17,7 +17,7 @@ img{max-width:100%;height:auto}.wide{overflow-x:auto}
 table{border-collapse:collapse;font-size:.85rem;font-variant-numeric:tabular-nums}
 th,td{padding:.25rem .6rem;border-bottom:1px solid #e5e5e5;text-align:right;white-space:nowrap}
 td .text{white-space:normal;min-width:min(18rem,38vw);max-width:30rem;text-align:left}
-th{cursor:pointer;position:sticky;top:0;background:#fff}td:first-child,th:first-child{text-align:left}
+th{cursor:pointer;position:sticky;top:0;background:#fff}td:first-child,th:first-child,.words{text-align:left}
 nav ul{columns:2;padding-left:1.2rem}pre{background:#f6f6f6;padding:1rem;overflow-x:auto;font-size:.8rem}
 @media(max-width:40rem){nav ul{columns:1}body{font-size:15px}}
 @media print{nav{display:none}h2{break-after:avoid}img,table{break-inside:avoid}}
@@ -65,10 +65,19 @@ def page(title: str, sections: Sequence[tuple[str, str]], opening: str = "", not
 
 def table(names: Sequence[str], columns: Mapping[str, Sequence | np.ndarray]) -> str:
     """Columns as a table that is sorted by clicking a head; all text is escaped."""
-    head = "".join(f"<th>{_cell(name)}</th>" for name in names)
+    kinds = [' class="words"' if _has_words(columns[name]) else "" for name in names]
+    head = "".join(f"<th{kind}>{_cell(name)}</th>" for name, kind in zip(names, kinds, strict=True))
     rows = zip(*(columns[name] for name in names), strict=True)
-    body = "".join("<tr>" + "".join(f"<td>{_cell(value)}</td>" for value in row) + "</tr>" for row in rows)
+    body = "".join(
+        f"<tr>{''.join(f'<td{kind}>{_cell(value)}</td>' for value, kind in zip(row, kinds, strict=True))}</tr>"
+        for row in rows
+    )
     return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def _has_words(values: Sequence | np.ndarray) -> bool:
+    """Whether a column holds text, which is aligned to the left, under a head that is too."""
+    return any('class="text"' in value if isinstance(value, Html) else isinstance(value, str) for value in values)
 
 
 def _cell(value) -> str:
