@@ -14,7 +14,7 @@ from jaxdis.reproduce.paper import Finished, Reproduction
 from jaxdis.reproduce.verdict import by_seed
 from jaxdis.study.published import published
 from jaxdis.study.report.blends import blends
-from jaxdis.study.report.correlation import Table, rank_correlation
+from jaxdis.study.report.correlation import Table, rank_correlation, spearman
 from jaxdis.study.report.dependence import dependence
 from jaxdis.study.report.learning import learning
 from jaxdis.study.report.structure import merges, structure
@@ -200,7 +200,9 @@ def _stability(found: Mapping) -> list[Figure]:
             f"Figures 21, 22: {data}",
             "Rank correlation of two runs with few and with many samples",
             plots.rank_map(
-                np.array([[row["smaller"], row["larger"]] for row in rows.values()]), list(rows), ("few", "many")
+                np.array([[spearman(*row["smaller"]), spearman(*row["larger"])] for row in rows.values()]),
+                list(rows),
+                ("few", "many"),
             ),
         )
         for data, rows in found.items()
