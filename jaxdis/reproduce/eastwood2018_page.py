@@ -85,7 +85,7 @@ def _differences(made: Reproduction) -> list[str]:
         f" {SMALL['train_samples']:,} images in place of 142,927.",
         f"{SMALL['steps']:,} updates of VAEs and {SMALL['steps'] // 5:,} of InfoGAN's generator in place of 125,000 and"
         " 25,000; learning rate 1e-3.",
-        "Two seeds, where the paper reports one run: the interval of a statistic over two seeds is its range.",
+        f"{SMALL['seeds']} seeds, where the paper reports one run; seeds are resampled.",
         *common,
     ]
 

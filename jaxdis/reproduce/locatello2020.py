@@ -53,7 +53,7 @@ SMALL_SWEEP: Mapping[str, Mapping] = {
     "beta_tc": {"beta": (1, 4, 10)},
     "factor": {"gamma": (10, 40, 100)},
 }
-SMALL_STEPS, SMALL_SEEDS, SMALL_RATE = 2000, 3, 1e-3
+SMALL_STEPS, SMALL_SEEDS, SMALL_RATE = 1000, 3, 1e-3
 SMALL_SAMPLING = Sampling(3000, 1500)
 SMALL_SIZES = (10, 100, 1000, 3000)
 # Samples of the two runs whose rankings are compared, and of the smaller runs (§6.2).
