@@ -29,7 +29,7 @@ def content(made: Reproduction) -> Content:
     return Content(
         _size(made, zoo),
         _differences(made),
-        claims(zoo.table, pieces["stability"], pieces["impossibility"]),
+        claims(zoo.table, pieces["stability"], pieces["impossibility"], small=made.size != "paper"),
         [_table_1(printed["table_1"], zoo.table), *_table_5(printed, zoo.table)],
         [*_figures(zoo), *_stability(pieces["stability"])],
         [("Impossibility (Theorem 1)", _impossibility(pieces["impossibility"]))],

@@ -139,6 +139,13 @@ def test_findings_turned_around_do_not_hold():
     assert found["tc_mean_rises"].verdict == FAILS
 
 
+def test_remarks_on_the_small_form_are_of_claims_and_of_the_small_form_alone(found):
+    small = {one.claim.id: one for one in claims(planted(), STABLE, IMPOSSIBLE, small=True)}
+    remarks = locatello2020_claims.SMALL_REMARKS
+    assert remarks.keys() <= found.keys()
+    assert all(small[name].remark == remark != found[name].remark for name, remark in remarks.items())
+
+
 def test_few_members_do_not_tell_which_score_needs_fewer_samples():
     """Metrics that are equally noisy differ by chance."""
     found = {one.claim.id: one for one in claims(planted(), runs(dict.fromkeys(NOISE, 1)), IMPOSSIBLE)}
