@@ -35,12 +35,15 @@ class Beside(NamedTuple):
                     yield row, column, found
 
 
-def in_spreads(row: Row, column: str, found: Measured) -> float:
-    """The measured minus the printed number, in units of their combined spread; NaN if neither spread is known."""
+def in_spreads(row: Row, column: str, found: Measured, rounding: float = 0.0) -> float:
+    """The measured minus the printed number, in units of their combined spread.
+
+    NaN if neither spread is known, or if both together are smaller than what rounding took from the printed number.
+    """
     printed = row.values[column]
     spreads = [spread for spread in (row.spread.get(column), found.spread) if spread is not None]
     size = math.hypot(*(spread for spread in spreads if math.isfinite(spread)))
-    return (found.value - printed) / size if printed is not None and size > 0 else math.nan
+    return (found.value - printed) / size if printed is not None and size > rounding else math.nan
 
 
 def csv_rows(beside: Beside) -> list[dict]:
@@ -58,7 +61,7 @@ def csv_rows(beside: Beside) -> list[dict]:
                 "measured": _plain(found.value),
                 "spread": _plain(found.spread),
                 "difference": "" if printed is None else _plain(found.value - printed),
-                "difference_in_spreads": _plain(in_spreads(row, column, found)),
+                "difference_in_spreads": _plain(in_spreads(row, column, found, beside.printed.rounding)),
             }
         )
     return rows
@@ -75,7 +78,7 @@ def section(beside: Beside) -> str:
     columns: dict[str, list] = {"": [in_words(row.key) for row in rows]}
     for name in names:
         columns[name.replace("_", " ")] = [
-            _cell(row, name, beside.measured.get((places[id(row)], name))) if name in row.values else Html("")
+            _cell(printed, row, name, beside.measured.get((places[id(row)], name))) if name in row.values else Html("")
             for row in rows
         ]
     facts = f"<p>{html.escape(printed.title)}. <small>{html.escape(_facts(printed))}</small></p>"
@@ -117,14 +120,14 @@ def _facts(table: Table) -> str:
     return f"Unit: {table.unit}. Printed: {table.statistic}{runs}. {table.protocol}"
 
 
-def _cell(row: Row, name: str, found: Measured | None) -> Html:
+def _cell(table: Table, row: Row, name: str, found: Measured | None) -> Html:
     """Printed number, measured one with its spread, and their difference in spreads."""
     value, spread = row.values[name], row.spread.get(name)
     printed = "–" if value is None else f"{value:g}" + ("" if spread is None else f" ± {spread:g}")
     if found is None or not math.isfinite(found.value):
         return Html(f"<small>{printed}</small>")
     size = f" ± {_short(found.spread)}" if math.isfinite(found.spread) else ""
-    apart = in_spreads(row, name, found)
+    apart = in_spreads(row, name, found, table.rounding)
     far = f"<br><small>{apart:+.1f} spreads</small>" if math.isfinite(apart) else ""
     return Html(f"<small>{printed}</small><br><strong>{_short(found.value)}{size}</strong>{far}")
 

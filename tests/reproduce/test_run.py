@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from jaxdis import plots
-from jaxdis.reproduce.beside import Beside, Measured, csv_rows, in_spreads
+from jaxdis.reproduce.beside import Beside, Measured, csv_rows, in_spreads, section
 from jaxdis.reproduce.page import Content, Figure
 from jaxdis.reproduce.paper import Piece, Reproducible
 from jaxdis.reproduce.papers import REPRODUCTIONS
@@ -109,6 +109,15 @@ def test_spreads_that_are_unknown_leave_a_difference_without_unit():
     assert np.isnan(in_spreads(row, "mig", Measured(0.2)))
     assert in_spreads(row, "mig", Measured(0.2, 0.05)) == pytest.approx(2)
     assert csv_rows(Beside(TABLE, {})) == []
+
+
+def test_spreads_below_the_rounding_of_the_print_are_no_unit():
+    """Such as those of a model that no seed changes."""
+    place = (1, "mig")
+    for rounding, shown in ((0.0, True), (0.005, False)):
+        [found] = csv_rows(Beside(TABLE._replace(rounding=rounding), {place: Measured(0.2, 1e-7)}))
+        assert bool(found["difference_in_spreads"]) == shown
+        assert ("spreads" in section(Beside(TABLE._replace(rounding=rounding), {place: Measured(0.2, 1e-7)}))) == shown
 
 
 @pytest.mark.parametrize("key", PAPERS)

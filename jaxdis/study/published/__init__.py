@@ -32,7 +32,10 @@ class Flag(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A printed table. ``statistic`` says what is averaged and what the spread is; ``runs`` over how many."""
+    """A printed table. ``statistic`` says what is averaged and what the spread is; ``runs`` over how many.
+
+    ``rounding`` is half a unit of the last printed decimal; 0 if rows differ in it.
+    """
 
     id: str
     label: str
@@ -43,6 +46,7 @@ class Table(NamedTuple):
     protocol: str
     rows: tuple[Row, ...]
     flags: tuple[Flag, ...]
+    rounding: float = 0.0
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -113,8 +117,11 @@ def _table(row: dict) -> Table:
     flags = tuple(Flag(flag["where"], flag["kind"], flag["issue"]) for flag in row["flags"])
     unit = row["unit"]
     unit = unit if isinstance(unit, str) else "; ".join(f"{name}: {value}" for name, value in unit.items())
-    statistic = row.get("statistic", "")
-    return Table(row["id"], row["label"], row["title"], unit, statistic, row["runs"], row["protocol"], rows, flags)
+    decimals = row.get("decimals")
+    decimals = decimals["values"] if isinstance(decimals, dict) else decimals
+    rounding = 0.0 if decimals is None else 0.5 * 10.0**-decimals
+    words = (row["id"], row["label"], row["title"], unit, row.get("statistic", ""), row["runs"], row["protocol"])
+    return Table(*words, rows, flags, rounding)
 
 
 def _numbers(values: dict) -> dict[str, float | None]:
