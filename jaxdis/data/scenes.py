@@ -75,3 +75,21 @@ class Scenes:
             for names in (self.categorical, self.extrinsic)
         )
         return SceneSamples(of_objects, pairs, categorical, self.background, np.concatenate(parts), extrinsic)
+
+
+def pooled_masks(masks: np.ndarray, height: int, width: int) -> np.ndarray:
+    """Masks ``[n, h, w]`` of images with this height and width, whose pixels are means of blocks.
+
+    The most frequent number in each block; of several, the lowest.
+
+    Raises:
+      ValueError: if the sides of the masks are no multiples of these.
+    """
+    n, *sides = masks.shape
+    if sides[0] % height or sides[1] % width:
+        raise ValueError(f"masks: needs sides that are multiples of {height} and {width}, got {tuple(sides)}")
+    if sides == [height, width]:
+        return masks
+    blocks = masks.reshape(n, height, sides[0] // height, width, sides[1] // width)
+    counts = np.stack([(blocks == number).sum((2, 4)) for number in range(int(masks.max()) + 1)])
+    return counts.argmax(0).astype(masks.dtype)

@@ -7,6 +7,7 @@ import jax
 import numpy as np
 
 from jaxdis.data import FactorSpace, Scenes, SceneSamples
+from jaxdis.data.scenes import pooled_masks
 from jaxdis.evaluation.results import Scores
 from jaxdis.models import Zoo
 from jaxdis.structured.metrics import SlotMetric, hard_masks, named
@@ -46,8 +47,12 @@ def scored(
     numbers: Sequence[int],
     kinds: Sequence[str] = (),
 ) -> list[tuple[str, Scores]]:
-    """Every metric of all members, with its name before its columns; ``kinds`` of the codes of a slot."""
+    """Every metric of all members, with its name before its columns; ``kinds`` of the codes of a slot.
+
+    True masks have the size of the images that ``segments [m, n, h, w]`` are of, which may have been pooled.
+    """
     samples = drawn.samples()
+    samples = samples._replace(masks=pooled_masks(samples.masks, *segments.shape[2:]))
     return [
         (name, named(name, metric.score(codes, segments, samples, sampling.groups, numbers, kinds)))
         for name, metric in metrics

@@ -10,9 +10,10 @@ import pytest
 
 from jaxdis import Factors
 from jaxdis.data import DATASETS, SceneSamples
+from jaxdis.data.scenes import pooled_masks
 from jaxdis.models import METHODS, Config, Mlp, Slots, Vae
 from jaxdis.structured.metrics import SLOT_METRICS, Structured, hard_masks
-from jaxdis.study import Sampling, Study, Training, make
+from jaxdis.study import Sampling, Study, Training, make, slots
 from jaxdis.study.definition import cells
 from jaxdis.study.report.report import write_report
 from jaxdis.study.run import run, status
@@ -118,6 +119,22 @@ def test_the_report_shows_scores_slots_and_the_objects_they_hold(finished):
     ):
         assert words in page
     assert page.count("data:image/png") > 4
+
+
+def test_true_masks_have_the_size_of_pooled_images():
+    row, sampling = DATASETS["multi_dsprites"], Sampling(20, 10, groups=2)
+    drawn = slots.Drawn.of(row.scenes, row.space, sampling)
+    masks = drawn.samples().masks
+    small = pooled_masks(masks, 32, 32)
+    blocks = masks.reshape(20, 32, 2, 32, 2).swapaxes(2, 3).reshape(-1, 4)
+    counts = np.array([np.bincount(block, minlength=5) for block in blocks])
+    np.testing.assert_array_equal(small.ravel(), counts.argmax(1))
+    plan = [("segmentation", SLOT_METRICS["segmentation"])]
+    for segments, ari in ((small, 1), (small[::-1], 0)):
+        [(_, scores)] = slots.scored(plan, np.zeros((1, 20, 5, 2)), segments[None], drawn, sampling, [0])
+        np.testing.assert_allclose(scores["segmentation.ari"], ari, atol=0.1)
+    with pytest.raises(ValueError, match="masks: needs sides that are multiples of 24 and 32"):
+        pooled_masks(masks, 24, 32)
 
 
 def test_groups_are_local_and_masks_are_true(monkeypatch):
