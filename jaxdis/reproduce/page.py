@@ -29,7 +29,7 @@ class Content(NamedTuple):
       differences: how the protocol differs from the paper's.
       claims: with their verdicts.
       tables: printed beside measured.
-      figures: in the paper's order.
+      figures: in the paper's order. Of those whose labels agree up to a colon, only the first is not folded.
       others: further sections, as (title, HTML).
       pictures: extra files to link.
     """
@@ -49,7 +49,7 @@ def render(paper: Paper, content: Content, studies: Sequence[str]) -> str:
         ("Claims", _claims(content.claims)),
         *((beside.printed.label, section(beside)) for beside in content.tables),
         *content.others,
-        ("Figures", "".join(_figure(figure) for figure in content.figures)),
+        ("Figures", _figures(content.figures)),
         ("What the paper leaves open", _list(paper.open)),
         ("How verdicts are found", _rule()),
     ]
@@ -124,6 +124,19 @@ def _in_words(part: Part) -> str:
         if abs(bound) != float("inf")
     )
     return f"{part.name}: {shown}, expected\N{NO-BREAK SPACE}{wanted}"
+
+
+def _figures(figures: Sequence[Figure]) -> str:
+    """Figures by what stands before the colon of their labels: the first of each is open, the others are folded."""
+    alike: dict[str, list[Figure]] = {}
+    for figure in figures:
+        alike.setdefault(figure.label.partition(":")[0], []).append(figure)
+    parts = []
+    for label, (first, *others) in alike.items():
+        parts.append(_figure(first))
+        if others:
+            parts.append(folded(f"{label}: {len(others)} more", "".join(map(_figure, others))))
+    return "".join(parts)
 
 
 def _figure(figure: Figure) -> str:

@@ -2,13 +2,14 @@
 
 import csv
 import json
+import re
 
 import numpy as np
 import pytest
 
 from jaxdis import plots
 from jaxdis.reproduce.beside import Beside, Measured, csv_rows, in_spreads, section
-from jaxdis.reproduce.page import Content, Figure
+from jaxdis.reproduce.page import Content, Figure, render
 from jaxdis.reproduce.paper import Piece, Reproducible
 from jaxdis.reproduce.papers import REPRODUCTIONS
 from jaxdis.reproduce.run import reproduce
@@ -109,6 +110,18 @@ def test_spreads_that_are_unknown_leave_a_difference_without_unit():
     assert np.isnan(in_spreads(row, "mig", Measured(0.2)))
     assert in_spreads(row, "mig", Measured(0.2, 0.05)) == pytest.approx(2)
     assert csv_rows(Beside(TABLE, {})) == []
+
+
+def test_figures_of_one_number_are_folded_after_the_first():
+    labels = ("Figure 5: dsprites", "Figure 6: dsprites", "Figure 5: shapes3d", "Figure 5: mpi3d", "Figure 7")
+    figures = [Figure(label, "scores", b"") for label in labels]
+    text = render(published("eastwood2018"), Content("", [], [], [], figures), []).partition(">Figures</h2>")[2]
+    order = [*re.findall("<h3>(Figure.*?)</h3>|<summary>(.*?)</summary>", text)]
+    shown = [label or f"({more})" for label, more in order]
+    fold = re.findall("<details>.*?</details>", text)[0]
+    assert shown == [labels[0], "(Figure 5: 2 more)", labels[2], labels[3], labels[1], labels[4]]
+    assert labels[2] in fold
+    assert labels[1] not in fold
 
 
 def test_spreads_below_the_rounding_of_the_print_are_no_unit():
