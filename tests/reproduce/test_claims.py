@@ -5,10 +5,11 @@ import itertools
 import numpy as np
 import pytest
 
-from jaxdis.reproduce import locatello2020_claims, mahon2024_claims, verdict
+from jaxdis.reproduce import eastwood2018_page, locatello2020_claims, mahon2024_claims, verdict
 from jaxdis.reproduce.locatello2020 import COLUMNS, MATRICES
 from jaxdis.reproduce.locatello2020_claims import claims
 from jaxdis.reproduce.verdict import FAILS, HOLDS, OPEN
+from jaxdis.study.published import published
 
 DATA = ("dsprites", "color_dsprites", "shapes3d")
 SWEEP = {
@@ -144,6 +145,15 @@ def test_remarks_on_the_small_form_are_of_claims_and_of_the_small_form_alone(fou
     remarks = locatello2020_claims.SMALL_REMARKS
     assert remarks.keys() <= found.keys()
     assert all(small[name].remark == remark != found[name].remark for name, remark in remarks.items())
+
+
+def test_remarks_are_on_claims_of_their_papers():
+    for key, remarks in (
+        ("locatello2020", locatello2020_claims.REMARKS),
+        ("mahon2024", mahon2024_claims.REMARKS),
+        ("eastwood2018", eastwood2018_page.SMALL_REMARKS),
+    ):
+        assert remarks.keys() <= published(key).claims.keys()
 
 
 def test_few_members_do_not_tell_which_score_needs_fewer_samples():
