@@ -39,7 +39,7 @@ def content(made: Reproduction) -> Content:
     return Content(
         size,
         _differences(made),
-        claims(finished.table, members, made.pieces, folder),
+        claims(finished.table, members, made.pieces, folder, small=made.size != "paper"),
         [*_main(printed, members, made.pieces), *from_print(printed)],
         _figures(finished.table, folder, printed),
         [("Tables 9 to 47", _per_factor(printed, members))],
