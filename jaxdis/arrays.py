@@ -6,7 +6,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Num
+from jaxtyping import Array, Bool, Float, Int, Num
 
 from jaxdis.options import shown
 
@@ -18,6 +18,17 @@ def safe_divide(numerator, denominator):
     """The quotient, 0 where the denominator is 0."""
     zero = denominator == 0
     return jnp.where(zero, 0.0, numerator / jnp.where(zero, 1.0, denominator))
+
+
+def finite_codes(codes: Float[Array, "n d"]) -> Bool[Array, " d"]:
+    """Which codes hold only finite values.
+
+    Rows are read 32 at a time, since a few columns alone do not fill a register.
+    """
+    n, d = codes.shape
+    cut = n // 32 * 32
+    most = jnp.isfinite(codes[:cut].reshape(-1, 32 * d)).all(axis=0).reshape(32, d).all(axis=0)
+    return most & jnp.isfinite(codes[cut:]).all(axis=0)
 
 
 def product_over_samples(left: Float[Array, "n a"], right: Float[Array, "n b"]) -> Float[Array, "a b"]:

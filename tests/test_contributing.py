@@ -10,12 +10,12 @@ from jaxtyping import Array, Bool, Float
 
 import jaxdis
 from jaxdis import METRICS, RELATIONS, SCORES, Blend, Direct, Relation, Spec, models
+from jaxdis.arrays import finite_codes
 from jaxdis.cli import main
 from jaxdis.data import DATASETS, DataSet, FactorSpace, Render
 from jaxdis.metrics.metric import About
 from jaxdis.models.objectives.table import OBJECTIVES, Objective
 from jaxdis.options import Positive
-from jaxdis.relations.relation import finite_codes
 from jaxdis.study.definition import Sampling, Study, Training
 from jaxdis.study.library import STUDIES
 from jaxdis.typing import Codes, Factors, Sample

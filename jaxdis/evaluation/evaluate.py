@@ -11,7 +11,6 @@ import numpy as np
 from jaxdis import executor
 from jaxdis.evaluation.inputs import (
     check_bootstrap,
-    check_codes,
     check_neighbors,
     check_run,
     check_same_samples,
@@ -19,8 +18,8 @@ from jaxdis.evaluation.inputs import (
     inputs_of,
     look_up,
     names_of,
-    near_zero,
     plan_of,
+    read_codes,
 )
 from jaxdis.evaluation.member import (
     Member,
@@ -96,8 +95,7 @@ def evaluate(
     rounding, on ``batch_size`` and ``devices``.
     """
     plan, how, bootstrap = plan_of(metrics), check_run(batch_size, devices, progress), check_bootstrap(bootstrap)
-    codes, test, validation = near_zero(codes, test=test, validation=validation)
-    codes = check_codes(codes, "codes")
+    codes, test, validation = read_codes(codes, test=test, validation=validation)
     single = codes.ndim == 2
     codes = codes[None] if single else codes
     factors = Factors.checked(factors)
@@ -146,12 +144,11 @@ def relate(
     instead of the sampled code.
     """
     spec = relation if isinstance(relation, Spec) else look_up(relation, RELATIONS, "relation")
-    codes, test, validation = near_zero(codes, test=test, validation=validation)
+    codes, test, validation = read_codes(codes, test=test, validation=validation)
     given = {"test": test, "validation": validation, "weights": weights, "variances": variances, "active": active}
     for name, value in given.items():
         if value is not None and not getattr(spec.reads, name):
             raise ValueError(f"{name}: needs a relation that reads it, got {spec}")
-    codes = check_codes(codes, "codes")
     if codes.ndim != 2:
         raise ValueError(f"codes: needs shape [n, d] (one member), got {codes.shape}")
     factors = Factors.checked(factors)

@@ -200,17 +200,22 @@ def effective(weights: np.ndarray) -> np.ndarray:
     return shares / (shares**2).sum()
 
 
-def near_zero(codes, **others):
-    """Codes (and those of held-out and validation samples) without an offset that would destroy their precision.
+def read_codes(codes, **others):
+    """Codes as of :func:`check_codes`, and others, pairs (codes, factors) or None, by role.
 
     A code of more than float32's precision that lies farther from 0 than ``FAR`` times its own range is shifted to 0,
     in float64: nearly all metrics depend only on the spread of a code, which rounding would remove. SAP, whose support
     vector machines penalize the intercept, and the information of sampled codes, whose bins are fixed, therefore score
-    such a code as if it were near 0. Returns codes and the others, which are pairs (codes, factors) or None, by role.
+    such a code as if it were near 0.
     """
     if isinstance(codes, jax.Array):
-        return codes, *others.values()
-    array = as_numpy(codes, "codes")
+        return check_codes(codes, "codes"), *others.values()
+    array, *others = _near_zero(as_numpy(codes, "codes"), others)
+    return _single(array, "codes"), *others
+
+
+def _near_zero(array: np.ndarray, others: dict) -> tuple:
+    """Codes, and those of the others, without an offset that would destroy their precision."""
     if array.ndim not in (2, 3) or 0 in array.shape or array.dtype.kind not in "fiu" or array.dtype.itemsize < 4:
         return array, *others.values()
     if array.dtype == np.float32:
@@ -268,7 +273,11 @@ def check_numbers(numbers, m: int) -> np.ndarray:
 def check_codes(codes, name: str):
     """Codes as float32, ``[n, d]`` or ``[m, n, d]``, on the host unless they are JAX arrays already."""
     on_device = isinstance(codes, jax.Array) and not isinstance(codes, jax.core.Tracer)
-    array = codes if on_device else as_numpy(codes, name)
+    return _single(codes if on_device else as_numpy(codes, name), name)
+
+
+def _single(array, name: str):
+    """Codes in single precision, of which there are enough."""
     if array.ndim not in (2, 3):
         raise ValueError(f"{name}: needs shape [n, d] or [m, n, d] (members, samples, codes), got {array.shape}")
     if array.dtype.kind not in "fiub" and array.dtype != jnp.bfloat16:

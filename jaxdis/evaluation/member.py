@@ -6,10 +6,10 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from jaxdis.arrays import finite_codes
 from jaxdis.evaluation.bootstrap import SEED, centered, replicate
 from jaxdis.metrics import Metric
 from jaxdis.metrics.metric import apply, prepared_for, sources_of
-from jaxdis.relations.relation import finite_codes
 from jaxdis.typing import Factors, Sample
 
 Plan = tuple[tuple[str, Metric], ...]

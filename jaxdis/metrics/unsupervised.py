@@ -8,13 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from jaxdis.arrays import moments, product_over_samples, safe_divide
+from jaxdis.arrays import finite_codes, moments, product_over_samples, safe_divide
 from jaxdis.learners.linear import lasso, standardized
 from jaxdis.options import Bins, Positive
 from jaxdis.relations.binning import equal_width_bins, joint_tables
 from jaxdis.relations.correlation import mid_ranks
 from jaxdis.relations.information import information_of_tables
-from jaxdis.relations.relation import finite_codes
 from jaxdis.typing import Codes, Factors
 
 # Two codes closer to one another than this share of a standard deviation are duplicates to float32.

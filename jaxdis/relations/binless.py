@@ -8,13 +8,13 @@ import numpy as np
 from jax.scipy.special import entr
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
-from jaxdis.arrays import class_counts
+from jaxdis.arrays import class_counts, finite_codes
 from jaxdis.learners.neighbors import Method, continuous_information, discrete_information
 from jaxdis.learners.neighbors_joint import joint_continuous_information, joint_discrete_information
 from jaxdis.learners.neural_information import Judge, joint_neural_information, pairwise_neural_information
 from jaxdis.options import Bins, Count, NonNegative, Units
 from jaxdis.relations.binning import factor_classes
-from jaxdis.relations.relation import Relation, finite_codes
+from jaxdis.relations.relation import Relation
 from jaxdis.spec import distinct_samples
 from jaxdis.typing import Codes, Factors
 

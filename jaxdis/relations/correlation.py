@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from jaxdis.arrays import moments, product_over_samples
-from jaxdis.relations.relation import Relation, finite_codes
+from jaxdis.arrays import finite_codes, moments, product_over_samples
+from jaxdis.relations.relation import Relation
 from jaxdis.typing import Codes, Factors, Weights
 
 

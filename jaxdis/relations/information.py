@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from jaxdis.arrays import class_counts, safe_divide, sort_columns
+from jaxdis.arrays import class_counts, finite_codes, safe_divide, sort_columns
 from jaxdis.options import Bins, Positive
 from jaxdis.relations.binning import (
     equal_count_bins,
@@ -16,7 +16,7 @@ from jaxdis.relations.binning import (
     factor_classes,
     joint_tables,
 )
-from jaxdis.relations.relation import Relation, finite_codes
+from jaxdis.relations.relation import Relation
 from jaxdis.typing import Codes, Factors, Weights
 
 Correction = Literal["none", "miller_madow"]

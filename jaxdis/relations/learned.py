@@ -6,13 +6,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool
 
-from jaxdis.arrays import sort_columns
+from jaxdis.arrays import finite_codes, sort_columns
 from jaxdis.learners.linear import lasso_standardized, lasso_validated, standardized_error
 from jaxdis.learners.margins import fit_margins, margin_accuracy, sorted_sums
 from jaxdis.options import Bins, NonNegative, Penalties, Positive
 from jaxdis.relations.binning import equal_count_bins, factor_classes, joint_tables
 from jaxdis.relations.correlation import r2
-from jaxdis.relations.relation import Relation, finite_codes
+from jaxdis.relations.relation import Relation
 from jaxdis.relations.samples import candidates, read
 from jaxdis.spec import chooses
 from jaxdis.typing import Codes, Factors, Sample

@@ -61,14 +61,3 @@ class Relation:
         code_ceiling = jnp.full(num_codes, jnp.nan) if code_ceiling is None else code_ceiling
         chosen = None if chosen is None else jnp.where(ceiling > 0, chosen, jnp.nan)
         return cls(strength, ceiling, fit, code_ceiling, active, chosen, capacity)
-
-
-def finite_codes(codes: Float[Array, "n d"]) -> Bool[Array, " d"]:
-    """Which codes hold only finite values.
-
-    Rows are read 32 at a time, since a few columns alone do not fill a register.
-    """
-    n, d = codes.shape
-    cut = n // 32 * 32
-    most = jnp.isfinite(codes[:cut].reshape(-1, 32 * d)).all(axis=0).reshape(32, d).all(axis=0)
-    return most & jnp.isfinite(codes[cut:]).all(axis=0)

@@ -7,8 +7,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxdis import options
-from jaxdis.arrays import safe_divide
-from jaxdis.relations.relation import finite_codes
+from jaxdis.arrays import finite_codes, safe_divide
 from jaxdis.typing import Codes, Factors, Sample
 
 

@@ -7,10 +7,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxdis.arrays import safe_divide
+from jaxdis.arrays import finite_codes, safe_divide
 from jaxdis.options import Bins, Share
 from jaxdis.relations.binning import equal_width_bins
-from jaxdis.relations.relation import finite_codes
 from jaxdis.spec import needs_classes, prepared_by
 from jaxdis.typing import Codes, Factors
 

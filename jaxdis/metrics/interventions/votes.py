@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from jaxdis.arrays import finite_codes
 from jaxdis.learners.logistic import fit_logistic, predict
 from jaxdis.metrics.interventions.draws import Draws, draw_batches, draw_pairs
 from jaxdis.options import Batches, BatchSize, Bins, NonNegative
-from jaxdis.relations.relation import finite_codes
 from jaxdis.spec import needs_classes, prepared_by
 from jaxdis.typing import Codes, Factors
 
