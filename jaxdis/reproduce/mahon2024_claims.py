@@ -37,8 +37,8 @@ REMARKS = {
 }
 # What the small form makes of claims that fail in it.
 _UNTRAINED = (
-    "The models of the small form encode little: the perceptron predicts factors of dSprites in 22 to 33 % above chance"
-    " and those of Shapes3D in 46 to 63 %, in print in 49 to 89 % and 89 to 100 %."
+    "The models of the small form encode little: the perceptron's accuracy above chance is 22 to 33 % on dSprites and"
+    " 46 to 63 % on Shapes3D; in print, it is 49 to 89 % and 89 to 100 %."
 )
 SMALL_REMARKS = dict.fromkeys(("others_score_higher", "dci_parts_redundant"), _UNTRAINED)
 
