@@ -55,14 +55,14 @@ def claims(table: Table, stability: Mapping, impossible: Mapping, *, small: bool
     return [Found(printed[name], tuple(parts), remarks.get(name, "")) for name, parts in found.items() if parts]
 
 
-def _each(table: Table, models, statistic, **expected) -> list[Part]:
+def _each(table: Table, models, statistic, name: str = "", **expected) -> list[Part]:
     """A statistic of each of these models on each data set."""
     parts = []
     for data, mine in r.each_data(table):
         for model in models:
             if model in r.models_of(mine):
                 own = r.of(mine, model=model)
-                parts.append(Part(f"{data}, {model}", by_seed(own, statistic), **expected))
+                parts.append(Part(f"{data}, {model}{', ' + name if name else ''}", by_seed(own, statistic), **expected))
     return parts
 
 
@@ -135,10 +135,10 @@ def _dependence(table: Table) -> dict[str, list[Part]]:
             ),
         ],
         "code_information": [
-            *_each(table, tc, lambda mine: r.trend(mine, f"{info}_sampled"), below=0),
-            *_each(table, tc, lambda mine: r.trend(mine, info), above=0),
-            *_each(table, ("dip_i",), lambda mine: r.trend(mine, f"{info}_sampled"), above=0),
-            *_each(table, ("dip_i",), lambda mine: r.trend(mine, info), above=0),
+            *_each(table, tc, lambda mine: r.trend(mine, f"{info}_sampled"), "sampled", below=0),
+            *_each(table, tc, lambda mine: r.trend(mine, info), "mean", above=0),
+            *_each(table, ("dip_i",), lambda mine: r.trend(mine, f"{info}_sampled"), "sampled", above=0),
+            *_each(table, ("dip_i",), lambda mine: r.trend(mine, info), "mean", above=0),
         ],
     }
 

@@ -107,6 +107,9 @@ def found(_few_replicates):
 def test_every_claim_is_checked_once(found):
     assert len(found) >= 35
     assert all(one.parts for one in found.values())
+    for one in found.values():
+        names = [part.name for part in one.parts]
+        assert len(set(names)) == len(names)  # a reader tells them apart
 
 
 @pytest.mark.parametrize(
