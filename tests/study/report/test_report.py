@@ -8,6 +8,7 @@ import pytest
 
 from jaxdis import METRICS, Direct, Spec
 from jaxdis.metrics.downstream import downstream_logistic
+from jaxdis.study.report.page import Html, table
 from jaxdis.study.report.report import write_report
 from jaxdis.study.report.results import read_results
 from jaxdis.study.run import run
@@ -33,6 +34,13 @@ def test_text_is_escaped(page):
     assert "<script>alert" not in page
     assert html.escape(NASTY) in page
     assert page.count("<script>") == 1  # its own, which sorts tables
+
+
+def test_columns_of_text_are_aligned_to_the_left_with_their_heads():
+    columns = {"model": ["vae"], "metric": ["mig"], "score": [0.5], "verdict": [Html('<div class="text">holds</div>')]}
+    text = table(list(columns), columns)
+    assert '<th class="words">metric</th><th>score</th><th class="words">verdict</th>' in text
+    assert '<td class="words">mig</td><td>0.5</td><td class="words"><div' in text
 
 
 def test_downstream_tasks_are_set_against_metrics(tmp_path):
