@@ -88,15 +88,15 @@ def light(hits: Hits, rays: Vectors, solids: Solids, of: Lamps, *, shadows: bool
         distance = jnp.sqrt(_dot(to, to))
         to = tuple(t / distance for t in to)
         aimed = jnp.maximum(-_dot(to, toward), 0)
-        strength = jnp.where(is_sun, 1, aimed / (distance * distance))
+        falloff = jnp.where(is_sun, 1, aimed / (distance * distance))
         if shadows:
-            strength = jnp.where((entered(solids, start, to) < distance[None]).any(0), 0, strength)
+            falloff = jnp.where((entered(solids, start, to) < distance[None]).any(0), 0, falloff)
         facing = jnp.maximum(_dot(hits.normal, to), 0)
         half = tuple(t - d for t, d in zip(to, rays, strict=True))
         length = jnp.sqrt(jnp.maximum(_dot(half, half), 1e-12))
         glossy = jnp.where(facing > 0, jnp.maximum(_dot(hits.normal, half) / length, 1e-6), 1e-6)
         parts = (facing, _RUBBER_GLOSS * glossy**_RUBBER_POWER, _METAL_GLOSS * glossy**_METAL_POWER)
-        lit = (power[:, None] * (strength * part)[None] for part in parts)
+        lit = (power[:, None] * (falloff * part)[None] for part in parts)
         return Light(*(a + b for a, b in zip(total, lit, strict=True))), None
 
     none = jnp.zeros((3, hits.which.shape[0]), jnp.float32)

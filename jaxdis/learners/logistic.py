@@ -37,7 +37,7 @@ ABSENT = -60.0
 
 
 # scikit-learn's ``Cs=10``, and the Newton steps, and products in each, from one solution to the next.
-STRENGTHS = tuple(float(f"{10 ** (-4 + 8 * i / 9):.6g}") for i in range(10))
+INVERSE_PENALTIES = tuple(float(f"{10 ** (-4 + 8 * i / 9):.6g}") for i in range(10))
 PATH_STEPS = 3
 PATH_PRODUCTS = 3
 
@@ -54,25 +54,25 @@ def fit_logistic(
     classes: Int[Array, "n k"],
     sizes: tuple[int, ...],
     *,
-    strength: float | Float[Array, ""] | Float[Array, " k"] = 1.0,
+    inverse_penalty: float | Float[Array, ""] | Float[Array, " k"] = 1.0,
     weights: Float[Array, " n"] | Float[Array, "n k"] | None = None,
     steps: int = STEPS,
 ) -> Logistic:
-    """Minimize ``strength · Σ_n w_n cross-entropy + ½ ‖W‖²`` for each factor; intercepts are not penalized.
+    """Minimize ``inverse_penalty · Σ_n w_n cross-entropy + ½ ‖W‖²`` for each factor; intercepts are not penalized.
 
-    ``strength`` may differ between factors (infinity means no penalty), and so may ``weights``. This is scikit-learn's
-    ``LogisticRegression(C=strength)``. All factors share one program, in which the logits ``[n, s]`` are a single
-    product. The method is a truncated Newton method: conjugate gradients, preconditioned by the blocks of the Hessian
-    that belong to single classes, solve for each step, which is halved until the objective falls. Each factor has its
-    own step sizes and stops by itself, after ``steps`` at the latest.
+    ``inverse_penalty`` may differ between factors (infinity means no penalty), and so may ``weights``. This is
+    scikit-learn's ``LogisticRegression(C=inverse_penalty)``. All factors share one program, in which the logits
+    ``[n, s]`` are a single product. The method is a truncated Newton method: conjugate gradients, preconditioned by the
+    blocks of the Hessian that belong to single classes, solve for each step, which is halved until the objective falls.
+    Each factor has its own step sizes and stops by itself, after ``steps`` at the latest.
 
     Contract:
 
     - A class that does not occur has probability 0 up to rounding; constant codes get coefficient 0.
     - Each factor is fitted independently of the others, and its parameters stay fixed once it has converged.
     - The relative distance of the objective from its optimum is at most 1e-5 where the penalty or the overlap of
-      classes keeps parameters finite; areas under the ROC curve agree to 1e-4 for strengths from 0.01 to 100 and
-      without a penalty.
+      classes keeps parameters finite; areas under the ROC curve agree to 1e-4 for inverse penalties from 0.01 to
+      100 and without a penalty.
     - Separable classes without a penalty have no optimum: descent ends where a step is expected to gain less than
       ``STILL_PER_SAMPLE`` nats per sample. Probabilities there are stable, coefficients are not.
     - Deterministic.
@@ -80,7 +80,7 @@ def fit_logistic(
     Reference: Nocedal & Wright 2006, algorithm 7.1; Hager & Zhang 2005, §2 (when a step is accepted); Böhning 1992 (the
     preconditioner for more than ``WIDE`` codes).
     """
-    parameters = _minimize(codes, classes, sizes, strength, weights, None, steps)
+    parameters = _minimize(codes, classes, sizes, inverse_penalty, weights, None, steps)
     return Logistic(parameters[:-1], parameters[-1])
 
 
@@ -192,7 +192,7 @@ class _Problem(NamedTuple):
 
 @exact_products
 def _minimize(
-    codes, classes, sizes, strength, weights, start, steps: int, products: int = PRODUCTS
+    codes, classes, sizes, inverse_penalty, weights, start, steps: int, products: int = PRODUCTS
 ) -> Float[Array, "e s"]:
     """:func:`fit_logistic`, from given parameters or from zero: coefficients with the intercepts as last row."""
     n, d = codes.shape
@@ -204,7 +204,7 @@ def _minimize(
     inputs = jnp.concatenate([codes, jnp.ones((n, 1))], axis=1)
     true_columns = classes.astype(jnp.int32) + np.array(groups.offsets, np.int32)[None]
     blocks = (_cut(array, n) for array in (inputs, hot, true_columns, by_column, weights))
-    problem = _Problem(groups, *blocks, _penalties(strength, occurs, groups, d), occurs)
+    problem = _Problem(groups, *blocks, _penalties(inverse_penalty, occurs, groups, d), occurs)
     if start is None:
         start = jnp.zeros((d + 1, sum(sizes))).at[-1].set(jnp.where(occurs, 0.0, ABSENT))
     bounds = problem.bounds() if d > WIDE else None
@@ -269,14 +269,14 @@ def _moved(problem: _Problem, point: _Point, decrease, expected) -> tuple[_Point
     return moved, share > 0
 
 
-def _penalties(strength, occurs, groups: Groups, d: int) -> Float[Array, "e s"]:
-    """What multiplies half of each squared parameter when the objective is divided by the strength.
+def _penalties(inverse_penalty, occurs, groups: Groups, d: int) -> Float[Array, "e s"]:
+    """What multiplies half of each squared parameter when the objective is divided by ``inverse_penalty``.
 
     Two classes share one vector in scikit-learn; ours are its two halves, and twice the penalty makes them equal.
     """
     member = jnp.asarray(groups.member)
     double = jnp.where(occurs.astype(jnp.float32) @ member == 2, 2.0, 1.0)
-    per_factor = jnp.broadcast_to(1 / jnp.asarray(strength, jnp.float32), double.shape) * double
+    per_factor = jnp.broadcast_to(1 / jnp.asarray(inverse_penalty, jnp.float32), double.shape) * double
     free_intercept = jnp.concatenate([jnp.ones(d), jnp.zeros(1)])
     return free_intercept[:, None] * (per_factor @ member.T)[None, :]
 
@@ -306,10 +306,10 @@ def _solved(factor: Float[Array, "e e"], right: Float[Array, "e ..."]) -> Float[
 
 
 class Chosen(NamedTuple):
-    """``model``; ``strength [k]``, chosen for each factor; ``accuracy [c, k]`` of each strength, mean over folds."""
+    """``model``; ``inverse_penalty [k]``, chosen for each factor; ``accuracy [c, k]`` of each, mean over folds."""
 
     model: Logistic
-    strength: Float[Array, " k"]
+    inverse_penalty: Float[Array, " k"]
     accuracy: Float[Array, "c k"]
 
 
@@ -318,21 +318,21 @@ def fit_logistic_validated(
     classes: Int[Array, "n k"],
     sizes: tuple[int, ...],
     *,
-    strengths: tuple[float, ...] = STRENGTHS,
+    inverse_penalties: tuple[float, ...] = INVERSE_PENALTIES,
     folds: int = 5,
     steps: int = PATH_STEPS,
 ) -> Chosen:
-    """Logistic regression of each factor at the strength with the best cross-validated accuracy.
+    """Logistic regression of each factor at the inverse penalty with the best cross-validated accuracy.
 
-    On each of ``folds`` unshuffled folds, a model is fitted at every strength, in ascending order, each started at the
-    previous solution. The strength with the highest mean accuracy over folds is chosen, the smallest one in a tie, and
-    the model is refitted on all samples. This is scikit-learn's ``LogisticRegressionCV(Cs=10, cv=KFold(5))``. With
-    fewer samples than folds, there are as many folds as samples.
+    On each of ``folds`` unshuffled folds, a model is fitted at every inverse penalty, in ascending order, each started
+    at the previous solution. The inverse penalty with the highest mean accuracy over folds is chosen, the smallest one
+    in a tie, and the model is refitted on all samples. This is scikit-learn's ``LogisticRegressionCV(Cs=10,
+    cv=KFold(5))``. With fewer samples than folds, there are as many folds as samples.
 
     Contract:
 
     - A class that is missing in the training samples of a fold is never predicted there.
-    - A single sample gives the smallest strength. Deterministic.
+    - A single sample gives the smallest inverse penalty. Deterministic.
     - The samples that a fold leaves out have weight 0, so that all folds share one shape; folds run one after another.
 
     Reference: Locatello et al. 2020, §4.2.8 and §7 (released code: ``utils.py``).
@@ -340,8 +340,8 @@ def fit_logistic_validated(
     n, count = codes.shape[0], min(folds, codes.shape[0])
     # As KFold cuts them: the first n mod folds are one sample longer.
     fold = jnp.asarray(np.repeat(np.arange(count), [n // count + (i < n % count) for i in range(count)]))
-    order = np.argsort(np.array(strengths))
-    path = jnp.asarray(np.array(strengths, np.float32)[order])
+    order = np.argsort(np.array(inverse_penalties))
+    path = jnp.asarray(np.array(inverse_penalties, np.float32)[order])
 
     seen = one_hot_of(classes, sizes)
 
@@ -350,18 +350,18 @@ def fit_logistic_validated(
         judged = 1 - weights
         first = jnp.where(weights @ seen > 0, 0.0, ABSENT)
 
-        def one_strength(parameters, strength):
-            parameters = _minimize(codes, classes, sizes, strength, weights, parameters, steps, PATH_PRODUCTS)
+        def one_penalty(parameters, inverse_penalty):
+            parameters = _minimize(codes, classes, sizes, inverse_penalty, weights, parameters, steps, PATH_PRODUCTS)
             model = Logistic(parameters[:-1], parameters[-1])
             return parameters, judged @ _right(model, codes, seen, sizes) / judged.sum()
 
         start = jnp.zeros((codes.shape[1] + 1, sum(sizes))).at[-1].set(first)
-        return jax.lax.scan(one_strength, start, path)[1]
+        return jax.lax.scan(one_penalty, start, path)[1]
 
     accuracy = jax.lax.map(one_fold, jnp.arange(count)).mean(axis=0)
     # Means of the same folds' shares in another order may differ by rounding: those are equals.
     chosen = path[jnp.argmax(accuracy > accuracy.max(axis=0, keepdims=True) - 1e-6, axis=0)]
-    return Chosen(fit_logistic(codes, classes, sizes, strength=chosen), chosen, accuracy)
+    return Chosen(fit_logistic(codes, classes, sizes, inverse_penalty=chosen), chosen, accuracy)
 
 
 def log_probabilities(model: Logistic, codes: Float[Array, "n d"], sizes: tuple[int, ...]) -> Float[Array, "n s"]:

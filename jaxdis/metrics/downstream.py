@@ -68,11 +68,13 @@ def explicitness(
     inputs, held_out = standardized(samples.train), standardized(samples.held_out, like=samples.train)
     classes, sizes = samples.classes, samples.sizes
     if classifier == "multinomial":
-        model = fit_logistic(inputs, classes, sizes, strength=inverse_penalty)
+        model = fit_logistic(inputs, classes, sizes, inverse_penalty=inverse_penalty)
         judged = [log_probabilities(model, sample, sizes) for sample in (inputs, held_out)]
     else:
         pairs = (2,) * sum(sizes)
-        model = fit_logistic(inputs, one_hot_of(classes, sizes).astype(jnp.int32), pairs, strength=inverse_penalty)
+        model = fit_logistic(
+            inputs, one_hot_of(classes, sizes).astype(jnp.int32), pairs, inverse_penalty=inverse_penalty
+        )
         judged = [log_probabilities(model, sample, pairs)[:, 1::2] for sample in (inputs, held_out)]
     areas = [
         samples.by_factor(_mean_area(probability, labels, sizes, classes))
@@ -120,7 +122,7 @@ def infoe(codes: Codes, factors: Factors, *, steps: Count = 100, active: Bool[Ar
     counts = hot.sum(axis=0)
     occurring = (counts > 0).astype(jnp.float32) @ member
     balanced = (hot * safe_divide(codes.shape[0], counts)[None, :]) @ member / occurring[None, :]
-    model = fit_logistic(inputs, classes, sizes, strength=jnp.inf, weights=balanced, steps=steps)
+    model = fit_logistic(inputs, classes, sizes, inverse_penalty=jnp.inf, weights=balanced, steps=steps)
     entropy = -((log_probabilities(model, inputs, sizes) * hot) @ member).mean(axis=0)
     share = 1 - entropy / jnp.log(jnp.maximum(occurring, 2.0))
     return InfoE(samples.mean(share), samples.by_factor(share))

@@ -16,9 +16,9 @@ from jaxdis.plots.scores import (
     point_clouds,
     rank_map,
     scatter_matrix,
-    scores_by_strength,
+    scores_by_regularization,
     violins,
-    violins_by_strength,
+    violins_by_regularization,
 )
 from jaxdis.plots.sheets import image_grid
 
@@ -39,8 +39,8 @@ __all__ = [
     "relation_panels",
     "resources",
     "scatter_matrix",
-    "scores_by_strength",
+    "scores_by_regularization",
     "throughput",
     "violins",
-    "violins_by_strength",
+    "violins_by_regularization",
 ]

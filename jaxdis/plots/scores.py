@@ -26,8 +26,8 @@ def rank_map(matrix: np.ndarray, names: Sequence[str], others: Sequence[str] | N
     return png(figure)
 
 
-def scores_by_strength(
-    table: Mapping[str, np.ndarray], strength: np.ndarray, names: Sequence[str], columns: int = 4, *, titles=None
+def scores_by_regularization(
+    table: Mapping[str, np.ndarray], regularization: np.ndarray, names: Sequence[str], columns: int = 4, *, titles=None
 ) -> bytes:
     """For each metric, every member's score against its rank of regularization strength; lines join medians.
 
@@ -38,23 +38,25 @@ def scores_by_strength(
     for axes, name, title in zip(grid, names, titles or names, strict=False):
         for model, mark in zip(models, MARKS * 9, strict=False):
             mine = table["model"] == model
-            levels = np.unique(strength[mine])
-            place = np.searchsorted(levels, strength[mine])
+            levels = np.unique(regularization[mine])
+            place = np.searchsorted(levels, regularization[mine])
             axes.plot(place, table[name][mine], mark, ms=4, alpha=0.7, label=text(model))
             medians = [median(table[name][mine][place == p]) for p in range(len(levels))]
             axes.plot(range(len(levels)), medians, color=axes.lines[-1].get_color(), lw=1)
         axes.set_title(text(title))
         axes.set_xticks([])
     grid[0].legend(frameon=False, fontsize=7)
-    figure.supxlabel("strength of each model, weakest to strongest", fontsize=9)
+    figure.supxlabel("regularization strength of each model, weakest to strongest", fontsize=9)
     return cloud_png(figure)
 
 
-def violins_by_strength(
-    table: Mapping[str, np.ndarray], strength: np.ndarray, names: Sequence[str], *, titles: Sequence[str]
+def violins_by_regularization(
+    table: Mapping[str, np.ndarray], regularization: np.ndarray, names: Sequence[str], *, titles: Sequence[str]
 ) -> bytes:
-    """For each metric, the spread of its scores over the seeds of every model and strength (Locatello et al. 2020,
-    Figure 6)."""
+    """For each metric, the spread of its scores over the seeds of every model and regularization strength.
+
+    Reference: Locatello et al. 2020, Figure 6.
+    """
     models = list(dict.fromkeys(table["model"]))
     figure, grid = grid_of(len(names), 2, 5.2, 2.2)
     for axes, name, title in zip(grid, names, titles, strict=False):
@@ -62,8 +64,8 @@ def violins_by_strength(
         for position, model in enumerate(models):
             mine = np.asarray(table["model"]) == model
             first = place
-            for level in np.unique(strength[mine]):
-                scores = table[name][mine & (strength == level) & np.isfinite(table[name])]
+            for level in np.unique(regularization[mine]):
+                scores = table[name][mine & (regularization == level) & np.isfinite(table[name])]
                 if len(scores) > 1 and np.ptp(scores) > 0:
                     parts = axes.violinplot(scores, [place], showmedians=True, widths=0.9)
                     for body in parts["bodies"]:

@@ -53,7 +53,7 @@ def logistic_accuracy(
 
     def alone(code):
         train, held_out = code
-        model = fit_logistic(train[:, None], samples.classes, samples.sizes, strength=inverse_penalty)
+        model = fit_logistic(train[:, None], samples.classes, samples.sizes, inverse_penalty=inverse_penalty)
         right = predict(model, held_out[:, None], samples.sizes) == samples.truth
         return right.astype(jnp.float32).mean(axis=0)
 
@@ -95,7 +95,7 @@ def logistic_importance(
     """
     samples = read(codes, factors, test, active)
     inputs, held_out = _standardized(samples)
-    model = fit_logistic(inputs, samples.classes, samples.sizes, strength=inverse_penalty)
+    model = fit_logistic(inputs, samples.classes, samples.sizes, inverse_penalty=inverse_penalty)
     occurs = one_hot_of(samples.classes, samples.sizes).any(axis=0).astype(jnp.float32)
     weights = [
         jnp.abs(model.coefficients[:, part]) @ occurs[part] / occurs[part].sum()

@@ -44,7 +44,7 @@ AGGREGATIONS = {
 
 SMALL_DATA = ("dsprites", "color_dsprites", "shapes3d")
 HALF_SIZE = DataSource(options=(("pool", 2),))
-# Lowest, middle and highest strength of Table 3.
+# Lowest, middle and highest regularization strength of Table 3.
 SMALL_SWEEP: Mapping[str, Mapping] = {
     "beta": {"beta": (1, 4, 16)},
     "annealed": {"capacity": (5, 25, 100)},
@@ -63,7 +63,7 @@ STABLE = ("beta_vae", "factor_vae", "mig", "dci", "irs", "modularity", "sap")
 
 
 def studies(size: Size, sources: Sources) -> dict[str, Study]:
-    """The paper's study, or a small one: three strengths, three seeds, perceptrons on images of 32 × 32 pixels."""
+    """The paper's study, or a small one: three strengths of regularization, three seeds, perceptrons, 32² pixels."""
     if size == "paper":
         return {"zoo": whole_study(metrics=metrics(exact=True, sizes=(10, 100, 1000, 10_000)), sources=sources)}
     settings = {name: {**row, "learning_rate": SMALL_RATE} for name, row in SMALL_SWEEP.items()}
@@ -76,7 +76,7 @@ def studies(size: Size, sources: Sources) -> dict[str, Study]:
             config = Config(data, (sources or {}).get(data, HALF_SIZE), method, SMALL_STEPS)
             trainings.append(Training.of(config, sweep, SMALL_SEEDS, pool=QUICK_POOL))
     plan = metrics(exact=False, sizes=SMALL_SIZES)
-    title = "Six objectives, three strengths, three seeds"
+    title = "Six objectives, three regularization strengths, three seeds"
     return {"zoo": Study.of("locatello2020", trainings, plan, sampling=SMALL_SAMPLING, title=title)}
 
 

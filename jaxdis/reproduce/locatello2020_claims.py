@@ -18,8 +18,8 @@ SAMPLED, MEAN = "total_correlation_sampled", "total_correlation"
 FEW = 60
 
 REMARKS = {
-    "seed_beats_strength": "By the probability that a random seed at the worst strength beats one at the best,"
-    " since extremes grow with the number of seeds; expected above .1 in most cells.",
+    "seed_beats_strength": "By the probability that a random seed at the worst regularization strength beats"
+    " one at the best, since extremes grow with the number of seeds; expected above .1 in most cells.",
     "variance_explained": "R² is adjusted for the number of groups; the thresholds .1 and .7 are ours.",
 }
 # What the small form makes of claims that fail in it, from a run with 2,000 updates in place of 1,000.
@@ -81,8 +81,8 @@ def _dependence(table: Table) -> dict[str, list[Part]]:
     def vae_over_others(mine):
         plain = mine["beta"] == 1
         others = [
-            r.median(mine[SAMPLED][(mine["model"] == m) & (mine["strength"] == s) & ~plain])
-            for m, s in {(m, s) for m, s, p in zip(mine["model"], mine["strength"], plain, strict=True) if not p}
+            r.median(mine[SAMPLED][(mine["model"] == m) & (mine["regularization"] == s) & ~plain])
+            for m, s in {(m, s) for m, s, p in zip(mine["model"], mine["regularization"], plain, strict=True) if not p}
         ]
         return r.median(mine[SAMPLED][plain]) - np.nanmax(others)
 
@@ -168,13 +168,17 @@ def _importance(table: Table) -> dict[str, list[Part]]:
                 best.append(max(found, key=found.get))
         return float(len(set(best)))
 
-    def mean_explained(strength):
+    def mean_explained(regularization):
         return lambda some: float(
-            r.mean([r.explained(mine, c, strength=strength) for _, mine in r.each_data(some) for c in COLUMNS])
+            r.mean(
+                [r.explained(mine, c, regularization=regularization) for _, mine in r.each_data(some) for c in COLUMNS]
+            )
         )
 
     def irs_lead(some):
-        found = {c: r.mean([r.explained(mine, c, strength=False) for _, mine in r.each_data(some)]) for c in COLUMNS}
+        found = {
+            c: r.mean([r.explained(mine, c, regularization=False) for _, mine in r.each_data(some)]) for c in COLUMNS
+        }
         return r.lead_of("irs", found)
 
     def both_signs(some):
@@ -193,7 +197,7 @@ def _importance(table: Table) -> dict[str, list[Part]]:
         return float(max(worst))
 
     overlapping = [value >= 0.5 for mine, column in cells for value in r.overlaps(mine, column)]
-    means = {strength: by_seed(table, mean_explained(strength)) for strength in (False, True)}
+    means = {regularization: by_seed(table, mean_explained(regularization)) for regularization in (False, True)}
     gain = by_seed(table, lambda some: mean_explained(True)(some) - mean_explained(False)(some))
     return {
         "ranges_overlap": [Part("share of pairs of methods", share(sum(overlapping), len(overlapping)), above=0.8)],
@@ -206,8 +210,8 @@ def _importance(table: Table) -> dict[str, list[Part]]:
         ],
         "variance_explained": [
             Part("objective", means[False], above=0.1, below=0.7),
-            Part("objective × strength minus objective", gain, above=0),
-            Part("objective × strength", means[True], below=1),
+            Part("objective × regularization strength minus objective", gain, above=0),
+            Part("objective × regularization strength", means[True], below=1),
         ],
         "irs_explained_most": [Part("IRS over the next metric", by_seed(table, irs_lead), above=0)],
         "no_rule_for_strength": [Part("share of methods with both signs", by_seed(table, both_signs), above=0.5)],

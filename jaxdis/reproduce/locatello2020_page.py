@@ -38,10 +38,10 @@ def content(made: Reproduction) -> Content:
 
 def _size(made: Reproduction, zoo: Finished) -> str:
     seeds = len(np.unique(zoo.table["seed"]))
-    settings = len(set(zip(zoo.table["model"], zoo.table["strength"], strict=True)))
+    settings = len(set(zip(zoo.table["model"], zoo.table["regularization"], strict=True)))
     steps = zoo.study.trainings[0].config.steps
     return (
-        f"{len(zoo.members)} models: six objectives × {settings // 6} strengths × {seeds} seeds on"
+        f"{len(zoo.members)} models: six objectives × {settings // 6} regularization strengths × {seeds} seeds on"
         f" {', '.join(r.data_of(zoo.table))}, {steps:,} updates, scored on {zoo.study.sampling.in_words()}."
     )
 
@@ -57,8 +57,8 @@ def _differences(made: Reproduction) -> list[str]:
     return [
         "Images of 32 × 32 pixels, a pool of 16,384 of them; fully connected networks of two layers of 128 units in"
         " place of convolutions; FactorVAE's discriminator has three layers of 200 units.",
-        "Learning rate 1e-3; lowest, middle and highest strength of the six; AnnealedVAE reaches its capacity after a"
-        " third of the updates.",
+        "Learning rate 1e-3; lowest, middle and highest regularization strength of the six; AnnealedVAE reaches its"
+        " capacity after a third of the updates.",
         f"{SMALL_STEPS:,} updates in place of 300,000.",
         f"DCI and downstream trees with histogram splits; {SMALL_SAMPLING.train:,} training samples stand for 10,000.",
         "The rankings of two runs (Figures 21, 22) compare 2,000 with 100 samples, on dSprites alone.",
@@ -80,13 +80,13 @@ def _table_1(printed, table: Table) -> Beside:
 
 def _table_5(printed, table: Table) -> list[Beside]:
     tables = []
-    for name, strength in (("table_5a", False), ("table_5b", True)):
+    for name, regularization in (("table_5a", False), ("table_5b", True)):
         found = {}
         for place, row in enumerate(printed[name].rows):
             mine = r.of(table, data=row.key["dataset"])
             if len(mine["model"]):
                 for column in row.values:
-                    share = r.explained(mine, SEVEN[column], strength=strength)
+                    share = r.explained(mine, SEVEN[column], regularization=regularization)
                     found[place, column] = Measured(100 * share)
         remark = "Adjusted for the number of groups, which with few seeds explain much by chance; the print is not."
         tables.append(Beside(printed[name], found, remark))
@@ -115,13 +115,13 @@ def _figures(zoo: Finished) -> list[Figure]:
             ),
             Figure(
                 f"Figure 6: {data}",
-                "Scores over seeds, by method and strength",
-                plots.violins_by_strength(titled[data], mine.strength, columns, titles=titles),
+                "Scores over seeds, by method and regularization strength",
+                plots.violins_by_regularization(titled[data], mine.regularization, columns, titles=titles),
             ),
             Figure(
                 f"Figure 7: {data}",
-                "Scores against strength; lines join medians",
-                plots.scores_by_strength(titled[data], mine.strength, columns, titles=titles),
+                "Scores against regularization strength; lines join medians",
+                plots.scores_by_regularization(titled[data], mine.regularization, columns, titles=titles),
             ),
             Figure(
                 f"Figure 8: {data}",

@@ -31,9 +31,9 @@ class Finished:
 
     @functools.cached_property
     def table(self) -> dict[str, np.ndarray]:
-        """``results.csv`` as columns, and the column ``strength``: the value of the setting that is swept."""
+        """``results.csv`` as columns, and the column ``regularization``: the value of the setting that is swept."""
         found = results.read_results(self.store.root / "results.csv")
-        return {**found, "strength": results.strengths(found, self.study.variants)}
+        return {**found, "regularization": results.regularizations(found, self.study.variants)}
 
     @property
     def subject(self) -> Subject:

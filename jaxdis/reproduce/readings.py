@@ -1,4 +1,4 @@
-"""The statistics of a table of results that claims are about: trends over strengths, shares of cells, agreement."""
+"""The statistics of a table of results that claims are about: trends over regularization, shares, agreement."""
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
@@ -46,17 +46,17 @@ def mean(values) -> float:
 
 def medians(table: Table, column: str) -> tuple[np.ndarray, np.ndarray]:
     """Strengths and the median over members at each; of one model on one data set."""
-    levels = np.unique(table["strength"])
-    return levels, np.array([median(table[column][table["strength"] == level]) for level in levels])
+    levels = np.unique(table["regularization"])
+    return levels, np.array([median(table[column][table["regularization"] == level]) for level in levels])
 
 
 def trend(table: Table, column: str) -> float:
-    """Spearman's correlation of the strengths with the medians, of one model on one data set."""
+    """Spearman's correlation of the regularization strengths with the medians, of one model on one data set."""
     return spearman(*medians(table, column))
 
 
 def slope(table: Table, column: str) -> float:
-    """Slope of the logarithm of the median against that of the strength."""
+    """Slope of the logarithm of the median against that of the regularization strength."""
     levels, found = medians(table, column)
     known = np.isfinite(found) & (found > 0) & (levels > 0)
     return float(np.polyfit(np.log(levels[known]), np.log(found[known]), 1)[0]) if known.sum() > 1 else float("nan")
@@ -80,9 +80,11 @@ def adjusted(r2: float, groups: int, members: int) -> float:
     return 1 - (1 - r2) * (members - 1) / (members - groups) if members > groups else float("nan")
 
 
-def explained(table: Table, column: str, *, strength: bool) -> float:
-    """Adjusted share of a column's variance that the model explains, alone or with its strength, on one data set."""
-    groups = [f"{m} {s:g}" if strength else str(m) for m, s in zip(table["model"], table["strength"], strict=True)]
+def explained(table: Table, column: str, *, regularization: bool) -> float:
+    """Adjusted share of a column's variance that the model explains, alone or with its setting, on one data set."""
+    groups = [
+        f"{m} {s:g}" if regularization else str(m) for m, s in zip(table["model"], table["regularization"], strict=True)
+    ]
     scores, labels = table[column], np.array(groups)
     known = np.isfinite(scores)
     scores, labels = scores[known], labels[known]
@@ -94,11 +96,11 @@ def explained(table: Table, column: str, *, strength: bool) -> float:
 
 
 def beats(table: Table, column: str) -> float:
-    """Probability that a random seed at the worst strength beats a random seed at the best, of one model."""
+    """Probability that a random seed at the worst regularization strength beats one at the best, of one model."""
     levels, found = medians(table, column)
     if not np.isfinite(found).all() or len(levels) < 2:
         return float("nan")
-    worst, best = (table[column][table["strength"] == levels[pick(found)]] for pick in (np.argmin, np.argmax))
+    worst, best = (table[column][table["regularization"] == levels[pick(found)]] for pick in (np.argmin, np.argmax))
     return float(np.mean(worst[:, None] > best[None, :]))
 
 

@@ -26,15 +26,15 @@ def samples():
     return codes[:3000], values[:3000], codes[3000:], values[3000:]
 
 
-@pytest.mark.parametrize("strength", [1.0, 0.01])
-def test_logistic_regression_reaches_the_optimum(samples, strength):
+@pytest.mark.parametrize("inverse_penalty", [1.0, 0.01])
+def test_logistic_regression_reaches_the_optimum(samples, inverse_penalty):
     codes, values, held_out, truth = samples
-    fit = jax.jit(lambda c, v: logistic.fit_logistic(c, v, SIZES, strength=strength))
+    fit = jax.jit(lambda c, v: logistic.fit_logistic(c, v, SIZES, inverse_penalty=inverse_penalty))
     model = fit(jnp.asarray(codes), jnp.asarray(values, jnp.int32))
     chosen = np.asarray(logistic.predict(model, jnp.asarray(held_out), SIZES))
     likelihood = np.asarray(logistic.log_probabilities(model, jnp.asarray(held_out), SIZES))
     for j, part in enumerate(Groups.of(SIZES).slices()):
-        oracle = LogisticRegression(C=strength, tol=1e-10, max_iter=5000).fit(codes, values[:, j])
+        oracle = LogisticRegression(C=inverse_penalty, tol=1e-10, max_iter=5000).fit(codes, values[:, j])
         expected = oracle.predict_proba(held_out)
         np.testing.assert_allclose(np.exp(likelihood[:, part]), expected, atol=1e-3)
         assert (chosen[:, j] == truth[:, j]).mean() == pytest.approx(oracle.score(held_out, truth[:, j]), abs=2e-3)
@@ -60,7 +60,7 @@ def test_a_class_that_does_not_occur_is_never_predicted(samples):
 def test_separable_classes_stay_finite():
     codes = jnp.linspace(-1, 1, 200)[:, None]
     classes = (codes > 0).astype(jnp.int32)
-    model = jax.jit(lambda c, v: logistic.fit_logistic(c, v, (2,), strength=1e4))(codes, classes)
+    model = jax.jit(lambda c, v: logistic.fit_logistic(c, v, (2,), inverse_penalty=1e4))(codes, classes)
     assert np.isfinite(model.coefficients).all()
     assert (np.asarray(logistic.predict(model, codes, (2,))) == classes).all()
 
@@ -232,11 +232,13 @@ def test_explicitness_of_independent_codes_is_chance(samples):
 def test_each_factor_is_fitted_as_if_it_were_alone(samples):
     """Penalties of 10⁴ and 0.01 in one program: the bound of one factor must not stop the other."""
     codes, values, _, _ = samples
-    fit = jax.jit(lambda v, s, sizes: logistic.fit_logistic(jnp.asarray(codes), v, sizes, strength=s), static_argnums=2)
+    fit = jax.jit(
+        lambda v, s, sizes: logistic.fit_logistic(jnp.asarray(codes), v, sizes, inverse_penalty=s), static_argnums=2
+    )
     classes = jnp.asarray(values[:, [0, 2]], jnp.int32)
     together = fit(classes, jnp.array([1e4, 0.01]), (3, 8))
-    for j, (part, strength) in enumerate(zip((slice(0, 3), slice(3, 11)), (1e4, 0.01), strict=True)):
-        oracle = LogisticRegression(C=strength, tol=1e-10, max_iter=5000).fit(codes, values[:, [0, 2][j]])
+    for j, (part, inverse_penalty) in enumerate(zip((slice(0, 3), slice(3, 11)), (1e4, 0.01), strict=True)):
+        oracle = LogisticRegression(C=inverse_penalty, tol=1e-10, max_iter=5000).fit(codes, values[:, [0, 2][j]])
         np.testing.assert_allclose(together.coefficients[:, part], oracle.coef_.T, atol=2e-3 * abs(oracle.coef_).max())
 
 
@@ -250,16 +252,16 @@ def hard_to_fit():
     return np.asarray(linear.standardized(jnp.asarray(codes, jnp.float32))), values
 
 
-@pytest.mark.parametrize("strength", [0.01, 1.0, 10.0, 100.0, np.inf])
-def test_areas_are_those_of_the_optimum_on_codes_that_are_hard_to_fit(strength):
+@pytest.mark.parametrize("inverse_penalty", [0.01, 1.0, 10.0, 100.0, np.inf])
+def test_areas_are_those_of_the_optimum_on_codes_that_are_hard_to_fit(inverse_penalty):
     codes, values = hard_to_fit()
-    model = jax.jit(lambda c, v: logistic.fit_logistic(c, v, (3, 12), strength=strength))(
+    model = jax.jit(lambda c, v: logistic.fit_logistic(c, v, (3, 12), inverse_penalty=inverse_penalty))(
         jnp.asarray(codes), jnp.asarray(values, jnp.int32)
     )
     found = np.asarray(logistic.log_probabilities(model, jnp.asarray(codes), (3, 12)))
     for j, part in enumerate(Groups.of((3, 12)).slices()):
         # Exact Newton steps: without a penalty, other solvers need thousands to reach the same optimum.
-        oracle = LogisticRegression(C=strength, solver="newton-cholesky", tol=1e-8, max_iter=5000)
+        oracle = LogisticRegression(C=inverse_penalty, solver="newton-cholesky", tol=1e-8, max_iter=5000)
         oracle.fit(codes.astype(float), values[:, j])
         expected = oracle.predict_proba(codes.astype(float))
         labels = np.eye((3, 12)[j])[values[:, j]]
@@ -272,7 +274,7 @@ def test_logits_beyond_the_range_of_exponentials_are_fitted():
     rng = np.random.default_rng(0)
     codes = np.concatenate([rng.normal(size=(600, 1)), 40 + 0.1 * rng.normal(size=(60, 1))])
     classes = np.r_[codes[:600, 0] + 0.05 * rng.normal(size=600) > 0, np.zeros(60, bool)].astype(int)
-    model = jax.jit(lambda c, v: logistic.fit_logistic(c, v, (2,), strength=np.inf))(
+    model = jax.jit(lambda c, v: logistic.fit_logistic(c, v, (2,), inverse_penalty=np.inf))(
         jnp.asarray(codes, jnp.float32), jnp.asarray(classes[:, None], jnp.int32)
     )
     found = np.asarray(logistic.log_probabilities(model, jnp.asarray(codes, jnp.float32), (2,)))

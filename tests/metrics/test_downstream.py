@@ -9,7 +9,7 @@ from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.model_selection import KFold
 
 from jaxdis import METRICS, Direct, Factors, Sample, Spec, evaluate, relate
-from jaxdis.learners.logistic import STRENGTHS, fit_logistic_validated
+from jaxdis.learners.logistic import INVERSE_PENALTIES, fit_logistic_validated
 from jaxdis.metrics.downstream import downstream_logistic
 from jaxdis.metrics.generalization import compositional_generalization, teapot_gap, zero_shot
 from jaxdis.relations import RELATIONS
@@ -90,7 +90,7 @@ def test_lasso_informativeness_as_accuracy(samples):
 
 
 def test_cross_validation_equals_sklearn(samples):
-    """Mean accuracy over folds of every strength, and the accuracy of the model chosen."""
+    """Mean accuracy over folds of every inverse penalty, and the accuracy of the model chosen."""
     codes, values, held_out, truth = samples
     fit = jax.jit(lambda c, v: fit_logistic_validated(c, v, SIZES))
     chosen = fit(jnp.asarray(codes), jnp.asarray(values, jnp.int32))
@@ -99,18 +99,19 @@ def test_cross_validation_equals_sklearn(samples):
     for j, size in enumerate(SIZES):
         tried = range(0, 10, 3)
         expected = [
-            np.mean([_score(codes, values[:, j], STRENGTHS[c], *fold) for fold in KFold(5).split(codes)]) for c in tried
+            np.mean([_score(codes, values[:, j], INVERSE_PENALTIES[c], *fold) for fold in KFold(5).split(codes)])
+            for c in tried
         ]
         # Six samples of 2,000: weakly penalized solutions are flat, and neither solver ends at the very optimum.
         np.testing.assert_allclose(chosen.accuracy[::3, j], expected, atol=3e-3)
-        oracle = LogisticRegression(C=float(chosen.strength[j]), max_iter=3000).fit(codes, values[:, j])
+        oracle = LogisticRegression(C=float(chosen.inverse_penalty[j]), max_iter=3000).fit(codes, values[:, j])
         accuracy = (named[:, start : start + size].argmax(axis=1) == truth[:, j]).mean()
         assert accuracy == pytest.approx(oracle.score(held_out, truth[:, j]), abs=3e-3)
         start += size
 
 
-def _score(codes, classes, strength, train, judged):
-    model = LogisticRegression(C=strength, tol=1e-5, max_iter=3000).fit(codes[train], classes[train])
+def _score(codes, classes, inverse_penalty, train, judged):
+    model = LogisticRegression(C=inverse_penalty, tol=1e-5, max_iter=3000).fit(codes[train], classes[train])
     return model.score(codes[judged], classes[judged])
 
 

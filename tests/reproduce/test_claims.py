@@ -45,14 +45,14 @@ def planted(seeds: int = 4, sign: float = 1.0, noise: float = 0.01):
     """
     rng = np.random.default_rng(0)
     rows = [
-        (data, model, strength, seed)
+        (data, model, regularization, seed)
         for data in DATA
-        for model, strengths in SWEEP.items()
-        for strength in strengths
+        for model, regularizations in SWEEP.items()
+        for regularization in regularizations
         for seed in range(seeds)
     ]
-    data, model, strength, seed = map(np.array, zip(*rows, strict=True))
-    place = np.array([SWEEP[m].index(s) for m, s in zip(model, strength, strict=True)], float)
+    data, model, regularization, seed = map(np.array, zip(*rows, strict=True))
+    place = np.array([SWEEP[m].index(s) for m, s in zip(model, regularization, strict=True)], float)
     beta = np.isin(model, ("beta", "beta_tc"))
     n = len(rows)
     quality = rng.normal(size=n) + 2 * place
@@ -63,8 +63,8 @@ def planted(seeds: int = 4, sign: float = 1.0, noise: float = 0.01):
     table = {
         "data": data,
         "model": model,
-        "beta": np.where(beta, strength, np.nan),
-        "strength": strength.astype(float),
+        "beta": np.where(beta, regularization, np.nan),
+        "regularization": regularization.astype(float),
         "seed": seed,
         "total_correlation_sampled": near(np.where(beta, 1 - 0.3 * sign * place, 0.3)),
         "total_correlation": near(

@@ -9,27 +9,27 @@ from jaxdis.reproduce import readings as r
 
 
 def table(rows, **columns):
-    """Rows of (data, model, strength, seed)."""
-    data, model, strength, seed = map(np.array, zip(*rows, strict=True))
-    return {"data": data, "model": model, "strength": strength.astype(float), "seed": seed, **columns}
+    """Rows of (data, model, regularization, seed)."""
+    data, model, regularization, seed = map(np.array, zip(*rows, strict=True))
+    return {"data": data, "model": model, "regularization": regularization.astype(float), "seed": seed, **columns}
 
 
-def grid(models=("a", "b"), strengths=(1, 2, 4), seeds=4, data=("d",)):
-    return list(itertools.product(data, models, strengths, range(seeds)))
+def grid(models=("a", "b"), regularizations=(1, 2, 4), seeds=4, data=("d",)):
+    return list(itertools.product(data, models, regularizations, range(seeds)))
 
 
 def test_trend_reads_medians_not_members():
-    """One seed of each strength goes the other way; medians rise."""
+    """One seed of each regularization goes the other way; medians rise."""
     rows = grid(models=("a",))
-    strength = np.array([row[2] for row in rows], float)
-    score = strength + np.where([row[3] == 0 for row in rows], -10 * strength, 0)
+    regularization = np.array([row[2] for row in rows], float)
+    score = regularization + np.where([row[3] == 0 for row in rows], -10 * regularization, 0)
     assert r.trend(table(rows, score=score), "score") == pytest.approx(1)
 
 
 def test_slopes_are_exponents():
     rows = grid(models=("a",))
-    strength = np.array([row[2] for row in rows], float)
-    assert r.slope(table(rows, score=3 * strength**-0.5), "score") == pytest.approx(-0.5)
+    regularization = np.array([row[2] for row in rows], float)
+    assert r.slope(table(rows, score=3 * regularization**-0.5), "score") == pytest.approx(-0.5)
 
 
 def test_leads():
@@ -42,16 +42,18 @@ def test_leads():
 
 def test_explained_variance_is_zero_by_chance_and_one_where_seeds_do_nothing():
     """Noise: unadjusted R² would be (L − 1) / (N − 1) = .45 for the settings."""
-    rows = grid(models=tuple("abcdef"), strengths=(1, 2, 3, 4, 5, 6), seeds=2)
+    rows = grid(models=tuple("abcdef"), regularizations=(1, 2, 3, 4, 5, 6), seeds=2)
     rng = np.random.default_rng(0)
-    found = [r.explained(table(rows, score=rng.normal(size=len(rows))), "score", strength=True) for _ in range(200)]
+    found = [
+        r.explained(table(rows, score=rng.normal(size=len(rows))), "score", regularization=True) for _ in range(200)
+    ]
     assert np.mean(found) == pytest.approx(0, abs=4 * np.std(found) / np.sqrt(200))
     settings = np.array([ord(row[1]) * 10 + row[2] for row in rows], float)
-    assert r.explained(table(rows, score=settings), "score", strength=True) == pytest.approx(1)
+    assert r.explained(table(rows, score=settings), "score", regularization=True) == pytest.approx(1)
     assert r.explained(
-        table(rows, score=np.array([ord(row[1]) for row in rows], float)), "score", strength=False
+        table(rows, score=np.array([ord(row[1]) for row in rows], float)), "score", regularization=False
     ) == pytest.approx(1)
-    assert np.isnan(r.explained(table(rows, score=np.ones(len(rows))), "score", strength=False))
+    assert np.isnan(r.explained(table(rows, score=np.ones(len(rows))), "score", regularization=False))
 
 
 def test_simpsons_paradox_is_seen_by_data_set():
@@ -72,7 +74,7 @@ def test_ties_do_not_count_as_discordant():
 
 
 def test_a_seed_beats_a_strength_as_often_as_ranges_overlap():
-    rows = grid(models=("a",), strengths=(1, 2), seeds=4)
+    rows = grid(models=("a",), regularizations=(1, 2), seeds=4)
     apart = table(rows, score=np.array([0, 1, 2, 3, 10, 11, 12, 13.0]))
     assert r.beats(apart, "score") == 0
     mixed = table(rows, score=np.array([0, 1, 2, 10, 1.5, 3, 4, 5.0]))
@@ -91,4 +93,4 @@ def test_missing_scores_are_left_out():
     score[::4] = np.nan
     assert r.trend(table(rows, score=score), "score") == pytest.approx(1)
     assert np.isnan(r.median(np.full(3, np.nan)))
-    assert len(r.of(table(rows, score=score), strength=(1, 2))["model"]) == 8
+    assert len(r.of(table(rows, score=score), regularization=(1, 2))["model"]) == 8

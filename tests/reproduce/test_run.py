@@ -34,7 +34,11 @@ TABLE = Table(
 def counted(finished, start: int) -> dict:
     CALLS.append(start)
     table = finished["zoo"].table
-    return {"mig": float(np.mean(table["mig"])), "strengths": np.unique(table["strength"]).tolist(), "start": start}
+    return {
+        "mig": float(np.mean(table["mig"])),
+        "regularizations": np.unique(table["regularization"]).tolist(),
+        "start": start,
+    }
 
 
 def toy(start: int = 1) -> Reproducible:
@@ -101,7 +105,7 @@ def test_a_piece_with_other_options_is_computed_again(page):
     reproduce(toy(start=2), page.parent)
     assert CALLS[calls:] == [2]
     stored = json.loads((page.parent / "pieces" / "piece.json").read_text())
-    assert stored["result"]["strengths"] == [1, 4, 5]
+    assert stored["result"]["regularizations"] == [1, 4, 5]
     reproduce(toy(), page.parent)
 
 

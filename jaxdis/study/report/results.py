@@ -13,10 +13,10 @@ from jaxdis.study.report.correlation import Table
 
 
 class Explained(NamedTuple):
-    """Shares of a score's variance over members: by model alone, and by model × strength."""
+    """Shares of a score's variance over members: by model alone, and by model × regularization."""
 
     model: float
-    model_and_strength: float
+    model_and_regularization: float
 
 
 def read_results(path: str | Path) -> dict[str, np.ndarray]:
@@ -26,16 +26,16 @@ def read_results(path: str | Path) -> dict[str, np.ndarray]:
     return {name: _column([row[name] for row in rows]) for name in (rows[0] if rows else {})}
 
 
-def variance_explained(table: Table, name: str, strength: np.ndarray) -> Explained:
+def variance_explained(table: Table, name: str, regularization: np.ndarray) -> Explained:
     """Shares of a score's variance that ordinary least squares on one-hot groups explains (Locatello et al. 2020,
-    Table 5): the variance of the groups' means over that of the scores. ``strength`` is that of each member."""
+    Table 5): the variance of the groups' means over that of the scores. ``regularization`` is that of each member."""
     scores = table[name]
     model = np.asarray(table["model"]).astype(str)
-    both = np.array([f"{m} {s:g}" for m, s in zip(model, strength, strict=True)])
+    both = np.array([f"{m} {s:g}" for m, s in zip(model, regularization, strict=True)])
     return Explained(_between(scores, model), _between(scores, both))
 
 
-def strengths(table: Table, variants: Mapping[str, Variant]) -> np.ndarray:
+def regularizations(table: Table, variants: Mapping[str, Variant]) -> np.ndarray:
     """The value of the setting over which each member's model is swept; 0 for models without such a setting."""
     swept = [variants[str(name)].swept for name in table["model"]]
     return np.array([float(table[setting][row]) if setting in table else 0.0 for row, setting in enumerate(swept)])

@@ -34,7 +34,7 @@ def by_data(section: Callable[[Subject], str], subject: Subject) -> str:
 
 
 def scores(subject: Subject) -> str:
-    """Scores against strength and by model: the headline columns, and the others folded away by what they measure."""
+    """Scores against regularization and by model: the headline columns, and the others folded by what they measure."""
     first = list(subject.headlines().values()) or list(subject.names[:MOST_PANELS])
     others: dict[str, list[str]] = {}
     for name in subject.names:
@@ -42,7 +42,7 @@ def scores(subject: Subject) -> str:
             others.setdefault(_family(subject, name), []).append(name)
     text = (
         f"<p>{len(subject)} members, each scored on {subject.study.sampling.in_words()}. Each point is a member; lines"
-        " join the medians of each strength, from weakest to strongest within each model.</p>"
+        " join the medians of each regularization strength, from weakest to strongest within each model.</p>"
     )
     rest = "".join(folded(f"{family} ({len(names)})", _panels(subject, names)) for family, names in others.items())
     means = folded("Means by model", _means(subject))
@@ -55,28 +55,36 @@ def _family(subject: Subject, name: str) -> str:
 
 
 def _panels(subject: Subject, names: Sequence[str]) -> str:
-    """Scores against strength."""
+    """Scores against regularization strength."""
     table_of = {**subject.table, "model": np.array(subject.models)}
     parts = []
     for start in range(0, len(names), MOST_PANELS):
         some = names[start : start + MOST_PANELS]
         titles = [subject.titles[name] for name in some]
         parts.append(
-            image(plots.scores_by_strength(table_of, subject.strength, some, titles=titles), "scores against strength")
+            image(
+                plots.scores_by_regularization(table_of, subject.regularization, some, titles=titles),
+                "scores against regularization strength",
+            )
         )
     return "".join(parts)
 
 
 def _violins(subject: Subject, names: Sequence[str]) -> str:
-    """Spread over the members of each model, and over the seeds of each strength, where there are several."""
+    """Spread over the members of each model, and over the seeds of each setting, where there are several."""
     table_of, titles = {**subject.table, "model": np.array(subject.models)}, [subject.titles[name] for name in names]
     parts = []
     if max(map(subject.models.count, set(subject.models))) > FEWEST_SEEDS:
         png = plots.violins(table_of, names, titles=titles)
         parts.append(folded("Spread over the members of each model", image(png, "spread by model")))
     if max(map(subject.settings.count, set(subject.settings))) >= FEWEST_SEEDS:
-        png = plots.violins_by_strength(table_of, subject.strength, names, titles=titles)
-        parts.append(folded("Spread over seeds at every strength", image(png, "spread by model and strength")))
+        png = plots.violins_by_regularization(table_of, subject.regularization, names, titles=titles)
+        parts.append(
+            folded(
+                "Spread over seeds at every regularization strength",
+                image(png, "spread by model and regularization strength"),
+            )
+        )
     return "".join(parts)
 
 
@@ -164,15 +172,15 @@ def explained(subject: Subject) -> str:
     if not names or len(set(subject.settings)) < 2:
         return ""
     table_of = {**subject.table, "model": np.array(subject.models)}
-    shares = [results.variance_explained(table_of, name, subject.strength) for name in names]
+    shares = [results.variance_explained(table_of, name, subject.regularization) for name in names]
     columns = {
         "metric": _links(subject, names),
         "model": [share.model for share in shares],
-        "model × strength": [share.model_and_strength for share in shares],
+        "model × regularization": [share.model_and_regularization for share in shares],
     }
     text = (
-        "<p>Share of each score's variance over members that the model explains, and the model with its strength; the"
-        " rest is the seed's.</p>"
+        "<p>Share of each score's variance over members that the model explains, and the model with its regularization"
+        " strength; the rest is the seed's.</p>"
     )
     return text + table(list(columns), columns)
 

@@ -41,9 +41,9 @@ class Subject:
         return dataclasses.replace(self, table={name: column[which] for name, column in self.table.items()})
 
     @functools.cached_property
-    def strength(self) -> np.ndarray:
+    def regularization(self) -> np.ndarray:
         """For each member, the value of the setting over which its model is swept."""
-        return results.strengths(self.table, self.study.variants)
+        return results.regularizations(self.table, self.study.variants)
 
     @functools.cached_property
     def settings(self) -> list[str]:

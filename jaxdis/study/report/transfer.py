@@ -22,9 +22,9 @@ class Transfer(NamedTuple):
 def transfer(table: Table, metrics: Sequence[str], *, trials: int = 10_000, seed: int = 0) -> Transfer:
     """How often a setting chosen elsewhere is at least as good as a random one (Locatello et al. 2020, Table 1).
 
-    In each trial, a random seed, metric and data set choose the setting (model × strength) with the highest score.
-    It is compared, on the same or another data set and by the same or another metric, with a random setting, both of
-    one seed other than the first. Chance is slightly above one half, since ties count.
+    In each trial, a random seed, metric and data set choose the setting (model × regularization) with the highest
+    score. It is compared, on the same or another data set and by the same or another metric, with a random setting,
+    both of one seed other than the first. Chance is slightly above one half, since ties count.
 
     Args:
       table: columns ``seed``, ``data`` and those of settings, as in ``results.csv``.

@@ -29,9 +29,9 @@ NAMES += ("total_correlation", "code_information")
 SAMPLES = 64
 
 
-def big_study(data=("dsprites", "color_dsprites"), strengths: int = 4, seeds: int = 4) -> Study:
-    """Five objectives × strengths × seeds on each data set."""
-    values = tuple(range(1, strengths + 1))
+def big_study(data=("dsprites", "color_dsprites"), regularizations: int = 4, seeds: int = 4) -> Study:
+    """Five objectives × regularizations × seeds on each data set."""
+    values = tuple(range(1, regularizations + 1))
     sweep = {name: {"beta": values} for name in ("beta", "beta_tc")}
     sweep |= {name: {"lambda_off_diagonal": values} for name in ("dip_i", "dip_ii")} | {
         "annealed": {"capacity": values}

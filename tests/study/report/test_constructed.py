@@ -86,7 +86,9 @@ class TestDataSetsAreNeverPooled:
         subject = subject_of({"mig": mig}, data=TWO, metrics=("mig",))
         sections.by_data(sections.explained, subject)
         assert [found["model"] for found in written] == [[pytest.approx(1)]] * 2
-        assert results.variance_explained(subject.table, "mig", subject.strength).model == pytest.approx(0, abs=1e-12)
+        assert results.variance_explained(subject.table, "mig", subject.regularization).model == pytest.approx(
+            0, abs=1e-12
+        )
 
     def test_dependence(self, drawn):
         names = tuple(f"{measure}{kind}" for measure in MEASURES for kind in ("", "_sampled"))
@@ -142,7 +144,7 @@ class TestOneSeed:
         sections.by_data(sections.scores, alone)
         assert [found["β-TCVAE"][0] for found in written] == ["0.3", "0.1"]
         assert not drawn("violins")
-        assert not drawn("violins_by_strength")
+        assert not drawn("violins_by_regularization")
 
     def test_settings_can_still_be_compared_between_data_sets(self, alone):
         matrix, _ = across_data(alone.table, "mig")
@@ -220,9 +222,9 @@ class TestUndefinedScores:
         mig = spread([0.1, 0.5, 0.9], noise=0)
         mig[0, 2] = np.nan
         subject = subject_of({"mig": mig}, metrics=("mig",))
-        found = results.variance_explained(subject.table, "mig", subject.strength)
+        found = results.variance_explained(subject.table, "mig", subject.regularization)
         assert found.model == pytest.approx(0, abs=1e-12)  # what is left is of one model
-        assert found.model_and_strength == pytest.approx(1)
+        assert found.model_and_regularization == pytest.approx(1)
 
 
 def test_merges_by_hand():

@@ -18,20 +18,22 @@ def table():
 
 
 def test_variance_explained_is_that_of_least_squares_on_one_hot_groups(table):
-    groups = np.array([f"{o}{s}" for o, s in zip(table["model"], results.strengths(table, OBJECTIVES), strict=True)])
+    groups = np.array(
+        [f"{o}{s}" for o, s in zip(table["model"], results.regularizations(table, OBJECTIVES), strict=True)]
+    )
 
     def share(labels):
         design = (labels[:, None] == np.unique(labels)[None, :]).astype(float)
         fitted = design @ np.linalg.lstsq(design, table["mig"], rcond=None)[0]
         return 1 - ((table["mig"] - fitted) ** 2).sum() / ((table["mig"] - table["mig"].mean()) ** 2).sum()
 
-    explained = results.variance_explained(table, "mig", results.strengths(table, OBJECTIVES))
+    explained = results.variance_explained(table, "mig", results.regularizations(table, OBJECTIVES))
     assert explained.model == pytest.approx(share(table["model"]))
-    assert explained.model_and_strength == pytest.approx(share(groups))
+    assert explained.model_and_regularization == pytest.approx(share(groups))
 
 
-def test_strengths_are_of_each_members_own_setting(table):
-    np.testing.assert_array_equal(results.strengths(table, OBJECTIVES)[[0, 11, 12, 23]], [1, 8, 1, 10])
+def test_regularizations_are_of_each_members_own_setting(table):
+    np.testing.assert_array_equal(results.regularizations(table, OBJECTIVES)[[0, 11, 12, 23]], [1, 8, 1, 10])
 
 
 def test_results_come_back_as_columns(tmp_path):

@@ -11,7 +11,7 @@ DATA, STRENGTHS, SEEDS = ("a", "b", "c"), (1.0, 2.0, 4.0, 8.0), range(6)
 
 
 def table(score):
-    """Two objectives × four strengths × six seeds × three data sets; ``score(data, setting, seed) → (mig, sap)``."""
+    """Two objectives × four settings × six seeds × three data sets; ``score(data, setting, seed) → (mig, sap)``."""
     rows = list(itertools.product(DATA, ("beta", "dip_ii"), STRENGTHS, SEEDS))
     found = {
         "id": np.array([str(i) for i in range(len(rows))]),
