@@ -9,7 +9,8 @@ SMALL = {"seeds": 3, "steps": 2000, "train_samples": 10_000, "test_samples": 200
 
 def studies(size: Size, sources: Sources) -> dict[str, Study]:
     """The paper's study, or a small one: narrow networks on images of 32 × 32 pixels, three seeds."""
-    return {"teapots": whole_study() if size == "paper" else whole_study(**SMALL, network="narrow")}
+    sizes = {} if size == "paper" else {**SMALL, "network": "narrow"}
+    return {"teapots": whole_study(**sizes, sources=sources)}
 
 
 def pieces(size: Size) -> dict[str, Piece]:

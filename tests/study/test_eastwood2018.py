@@ -1,11 +1,13 @@
 """The study of teapots at toy size: its cells, tables and figures."""
 
 import csv
+import dataclasses
 
 import jax
 import numpy as np
 import pytest
 
+from jaxdis.data import DataSource
 from jaxdis.data.teapot import SPACE, Gap
 from jaxdis.metrics import Direct
 from jaxdis.metrics.regression import forest_regression, lasso_regression
@@ -18,6 +20,10 @@ from jaxdis.study.make import novel_samples_of, samples_of
 from jaxdis.study.run import run
 from jaxdis.study.store import Store
 
+LASSO = Direct(Spec(lasso_regression))
+FOREST = Direct(Spec(forest_regression)).with_options(depth=(2, 3), trees=2, max_bins=8)
+LIGHT = (("lasso", LASSO), ("forest", FOREST), ("lasso_unseen", LASSO), ("forest_unseen", FOREST))
+
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
@@ -26,12 +32,7 @@ def finished(tmp_path_factory):
     patch.setattr(module, "NARROW", {"channels": (2, 3), "batch_size": 4})
     sizes = {"train_samples": 120, "test_samples": 40, "validation_samples": 30}
     study = module.eastwood2018(steps=2, network="narrow", models=("pca", "resnet_vae"), **sizes)
-    light = {
-        "lasso": Direct(Spec(lasso_regression)),
-        "forest": Direct(Spec(forest_regression)).with_options(depth=(2, 3), trees=2, max_bins=8),
-    }
-    light |= {f"{name}_unseen": metric for name, metric in light.items()}
-    study = module.Teapots(study.name, study.trainings, tuple(light.items()), study.sampling, study.title, study.novel)
+    study = dataclasses.replace(study, metrics=LIGHT)
     run(study, out)
     patch.undo()
     return study, Store(out)
@@ -90,3 +91,21 @@ def test_the_papers_study_has_its_sizes():
     assert abs(160_000 * (1 - share) - 142_927) < 1500
     with pytest.raises(ValueError, match=r"^models: needs some of pca, resnet_vae, infogan, got 'vae'$"):
         module.eastwood2018(models=("vae",))
+
+
+def test_the_official_file_takes_the_place_of_the_renderer(tmp_path):
+    """Models are trained, scored and transferred on its images alone."""
+    gap = Gap()
+    factors = np.concatenate([space.sample(jax.random.key(0), 40) for space in (SPACE.outside(gap), SPACE.inside(gap))])
+    images = np.random.default_rng(0).integers(0, 256, (80, 64, 64, 3))
+    np.savez(tmp_path / "teapots.npz", images=images.astype(np.int32), gts=factors)
+    sizes = {"train_samples": 60, "test_samples": 30, "validation_samples": 30}
+    official = {"teapots": DataSource(str(tmp_path / "teapots.npz"))}
+    study = module.eastwood2018(models=("pca",), network="narrow", sources=official, **sizes)
+    [training] = study.trainings
+    listed = set(factors[:, 0].tolist())
+    for samples in (samples_of(training, study.sampling).train, novel_samples_of(training, study.sampling)):
+        assert set(np.asarray(samples.values)[:, 0].tolist()) <= listed
+    path = run(dataclasses.replace(study, metrics=LIGHT), tmp_path / "out")
+    [row] = csv.DictReader(path.read_text().splitlines())
+    assert np.isfinite([float(row[column]) for column in ("lasso", "lasso_unseen")]).all()

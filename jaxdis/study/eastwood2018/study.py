@@ -65,6 +65,7 @@ def eastwood2018(
     network: Literal["paper", "narrow"] = "paper",
     gap: Literal["released", "printed"] = "released",
     metrics: Sequence[str] | Mapping[str, Metric] | None = None,
+    sources: Mapping[str, DataSource] | None = None,
 ) -> Teapots:
     """Eastwood & Williams 2018: PCA, VAE (β = 1), β-VAE (β = 6) and InfoGAN on teapots except red ones from above.
 
@@ -79,9 +80,12 @@ def eastwood2018(
       network: ``narrow`` trains in minutes on two cores, on images of 32 × 32 pixels.
       gap: rule of :class:`jaxdis.data.teapot.Gap`; the paper's numbers are of the released one.
       metrics: names of further metrics.
+      sources: ``{"teapots": DataSource(…)}`` with the official file, whose images have 64 × 64 pixels; without it,
+        images are rendered. All samples are then drawn from the images of that file, and may share some.
     """
     narrow = network == "narrow"
-    size, source = (NARROW, NARROW_DATA) if narrow else ({}, None)
+    size, rendered = (NARROW, NARROW_DATA) if narrow else ({}, None)
+    source = (sources or {}).get("teapots", rendered)
     rate = {"learning_rate": NARROW_RATE} if narrow else {}
     configs = {
         "pca": (Pca(), None, {}),
