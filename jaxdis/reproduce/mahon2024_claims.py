@@ -10,7 +10,8 @@ import numpy as np
 from jaxdis.reproduce import readings as r
 from jaxdis.reproduce.verdict import Found, Part, by_member, by_seed, exact, resampled
 from jaxdis.study.mahon2024.scored import Scored, data_of, models_of
-from jaxdis.study.mahon2024.tables import PARTITION, correlations
+from jaxdis.study.mahon2024.table import PARTITION
+from jaxdis.study.mahon2024.tables import correlations
 from jaxdis.study.published import published
 from jaxdis.study.report.correlation import Interval, Table
 

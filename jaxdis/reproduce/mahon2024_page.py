@@ -16,6 +16,7 @@ from jaxdis.reproduce.paper import Reproduction
 from jaxdis.study.mahon2024 import tables
 from jaxdis.study.mahon2024.per_factor import per_factor_tables
 from jaxdis.study.mahon2024.scored import Scored, data_of, models_of, read
+from jaxdis.study.mahon2024.table import Table as Made
 from jaxdis.study.published import Table, published
 from jaxdis.study.report.correlation import fisher_comparison, pearson
 from jaxdis.study.report.page import folded
@@ -106,7 +107,7 @@ def _name(model: str) -> str:
     return MODELS.get(model, model)
 
 
-def _table_2(printed: Table, made: tables.Table) -> dict:
+def _table_2(printed: Table, made: Made) -> dict:
     rows = {(row[0], row[1]): dict(zip(made.head[2:], row[2:], strict=True)) for row in made.rows}
     found = {}
     for place, row in enumerate(printed.rows):
@@ -133,7 +134,7 @@ def _table_3(printed: Table, members: Sequence[Scored]) -> dict:
     return found
 
 
-def _by_heads(printed: Table, made: tables.Table) -> dict:
+def _by_heads(printed: Table, made: Made) -> dict:
     """A table whose rows begin with what they are of, and whose heads are printed columns."""
     rows = {row[0]: dict(zip(made.head[1:], row[1:], strict=True)) for row in made.rows}
     found = {}

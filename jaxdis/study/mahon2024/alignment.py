@@ -12,7 +12,7 @@ import numpy as np
 from jaxdis.evaluation.evaluate import relate
 from jaxdis.learners.assignment import assign
 from jaxdis.study.definition import Study, cells
-from jaxdis.study.mahon2024.tables import Table
+from jaxdis.study.mahon2024.table import Table
 from jaxdis.study.make import samples_of
 from jaxdis.study.store import Store, publish
 from jaxdis.typing import Factors

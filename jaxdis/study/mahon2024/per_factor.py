@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from jaxdis.data import DATASETS
 from jaxdis.models.mahon import MODELS
 from jaxdis.study.mahon2024.scored import NORMAL_COLUMNS, NOVEL_COLUMNS, Scored, data_of, of
-from jaxdis.study.mahon2024.tables import PARTITION, Table
+from jaxdis.study.mahon2024.table import PARTITION, Table
 
 # Row → (part per factor, part for size and shape). NK1 is the accuracy without the aligned code.
 _NORMAL = {

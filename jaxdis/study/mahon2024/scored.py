@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxdis.data import DATASETS
 from jaxdis.study.definition import Study, cells
-from jaxdis.study.mahon2024.study import HELD_OUT
+from jaxdis.study.mahon2024.combinations import HELD_OUT
 from jaxdis.study.store import Store, number
 
 _ARM = {

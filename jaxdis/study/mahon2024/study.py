@@ -12,17 +12,12 @@ from jaxdis.metrics.generalization import novel_combination
 from jaxdis.models import Config, mahon
 from jaxdis.spec import Spec
 from jaxdis.study.definition import Sampling, Study, Training
+from jaxdis.study.mahon2024.alignment import write_alignments
+from jaxdis.study.mahon2024.combinations import HELD_OUT
+from jaxdis.study.mahon2024.tables import write_tables
 from jaxdis.study.store import Store
 from jaxdis.study.trained import TrainedWork
 
-_ARM_PAIRS = ((0, 0), (1, 4), (0, 5), (1, 3), (1, 1), (0, 2))
-# Combinations of Mahon et al. 2024, Tables 27 to 47, "NC size-shape": factors, then the pairs that are held out.
-HELD_OUT = {
-    "dsprites": (("scale", "shape"), ((0, 0), (5, 2), (2, 1), (3, 1), (3, 2))),
-    "shapes3d": (("scale", "shape"), ((0, 0), (5, 2), (2, 1), (3, 1), (3, 2), (7, 3), (0, 3), (7, 1))),
-    "mpi3d": (("object_size", "object_shape"), _ARM_PAIRS),
-    "standin_arm": (("object_size", "object_shape"), _ARM_PAIRS),
-}
 # Those of Mahon et al. 2024, Tables 2 and 7.
 METRICS = ("snc", "nk", "linear_probe", "mlp_probe", "mig", "sap", "irs", "dci", "med")
 # Of all cells, the share of the normal test set. The paper does not state it.
@@ -44,9 +39,6 @@ class CombinationsWork(TrainedWork):
 
     def report(self, store: Store) -> Path:
         """The report of any study, the Hinton diagrams of collisions and, if it has their metrics, the tables."""
-        from jaxdis.study.mahon2024.alignment import write_alignments
-        from jaxdis.study.mahon2024.tables import write_tables
-
         if {*METRICS, "novel_combination"}.issubset(dict(self.study.metrics)):
             write_tables(self.study, store.root)
         write_alignments(self.study, store.root)

@@ -3,15 +3,13 @@
 The tables follow the text. Where the print departs from it, their docstrings say so.
 """
 
-import csv
-import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 from jaxdis.study.definition import Study
+from jaxdis.study.mahon2024.per_factor import per_factor_tables
 from jaxdis.study.mahon2024.scored import (
     Scored,
     above,
@@ -23,26 +21,9 @@ from jaxdis.study.mahon2024.scored import (
     read,
     size_and_shape,
 )
+from jaxdis.study.mahon2024.table import PARTITION, Table
 from jaxdis.study.report.correlation import pearson
 from jaxdis.study.store import publish
-
-# Named for what it is wherever it stands in a table.
-PARTITION = "labelled_partition"
-
-
-class Table(NamedTuple):
-    """A head, and rows of text and numbers."""
-
-    head: list[str]
-    rows: list[list]
-
-    def csv(self) -> str:
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(self.head)
-        for row in self.rows:
-            writer.writerow([_cell(value) for value in row])
-        return text.getvalue()
 
 
 def write_tables(study: Study, out: str | Path) -> list[Path]:
@@ -51,8 +32,6 @@ def write_tables(study: Study, out: str | Path) -> list[Path]:
     Raises:
       StoreError: if the folder holds another study, or a record is damaged.
     """
-    from jaxdis.study.mahon2024.per_factor import per_factor_tables
-
     members = read(study, out)
     tables = {
         "table_2": table_2(members),
@@ -217,7 +196,3 @@ def _pairs(members: Sequence[Scored]) -> list[tuple[str, str]]:
 
 def _mean(values: np.ndarray) -> float:
     return float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")
-
-
-def _cell(value) -> str:
-    return value if isinstance(value, str) else "" if np.isnan(value) else f"{value:.6g}"
