@@ -237,8 +237,10 @@ def clevr6(
 
     Args:
       max_objects, min_objects: range of the number of objects.
-      source: the official file of CLEVR with masks (Kabra et al. 2019); None renders the images. The space of a file
-        yields only its images, and only ``side`` and ``min_pixels`` apply to it.
+      source: the official file of CLEVR with masks (Kabra et al. 2019), or the folder of ``clevr`` as prepared by
+        tensorflow-datasets, whose masks are computed from its descriptions
+        (:mod:`jaxdis.data.files.clevr_tfds`); None renders the images. The space of a file yields only its images, and
+        only ``side`` and ``min_pixels`` apply to it.
       side: height and width of images, in pixels.
       bounce: whether metal reflects the scene.
       shadows: whether objects cast shadows.
@@ -254,8 +256,10 @@ def clevr6(
     """
     dtype = checked_dtype(dtype)
     if source is not None:
-        from jaxdis.data.files import clevr as files
-
+        if Path(source).is_dir():
+            from jaxdis.data.files import clevr_tfds as files
+        else:
+            from jaxdis.data.files import clevr as files
         found = files.read(source, side, min_pixels)
         tables = (jnp.asarray(found.factors), lattice.on_device(found.images))
         name, shape = Path(source).name, (side, side, 3)

@@ -217,7 +217,7 @@ DATASETS: dict[str, DataSet] = {
         clevr_space.space(),
         (128, 128, 3),
         True,
-        "official TFRecord file of CLEVR with masks",
+        "official TFRecord file of CLEVR with masks, or a prepared tensorflow-datasets folder",
         "after Johnson et al. 2017 and Dang-Nhu 2022, table 7; masks: Kabra et al. 2019, "
         f"github.com/google-deepmind/multi_object_datasets; {_OWN_RENDERER}",
         lambda source=None, **options: catalog.clevr6(source=source, **options),

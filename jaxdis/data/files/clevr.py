@@ -10,9 +10,9 @@ classes of shape and material are the codes of the file minus one, and their ord
 
 import dataclasses
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 import jax
 import numpy as np
@@ -83,9 +83,19 @@ def read(source: str | Path, side: int = 128, min_pixels: int = 200) -> Read:
       ValueError: if a check fails.
     """
     path = containers.existing(source, what="clevr_with_masks_train.tfrecords", where=WHERE)
-    origin = f"{lattice.identity(path)} {side} {min_pixels}"
-    name = lattice.name_of("clevr-file", origin)
     of = space(jitter=False, min_pixels=min_pixels)
+    origin = f"{lattice.identity(path)} {side} {min_pixels}"
+    return cached("clevr-file", origin, of, side, lambda kept: _decode(path, of, side, min_pixels, kept))
+
+
+def cached(kind: str, origin: str, of: FactorSpace, side: int, decode: Callable[[IO[bytes]], np.ndarray]) -> Read:
+    """Scenes decoded once, and memory-mapped from the cache.
+
+    Args:
+      decode: writes the pictures to a file, ``[side, side, 4]`` uint8 with the mask as fourth channel, and returns
+        their factors ``[n, k]``; ``RECORDS`` scenes at most.
+    """
+    name = lattice.name_of(kind, origin)
 
     def pictures(count: int, build) -> np.ndarray:
         return lattice.cached(f"{name}-pictures", (count, side, side, 4), np.uint8, build, origin)
@@ -93,14 +103,14 @@ def read(source: str | Path, side: int = 128, min_pixels: int = 200) -> Read:
     def build_factors(out: np.ndarray) -> None:
         with tempfile.TemporaryFile(dir=lattice.directory()) as kept:
             out[:] = np.nan
-            rows, shown = _decode(path, of, side, min_pixels, kept)
-            out[: len(rows)] = _with_colors(path, rows, shown)
+            rows = decode(kept)
+            out[: len(rows)] = rows
             kept.seek(0)
             pictures(len(rows), lambda images: _filled(images, kept))
 
     def build_pictures(out: np.ndarray) -> None:
         with tempfile.TemporaryFile(dir=lattice.directory()) as kept:
-            _decode(path, of, side, min_pixels, kept)
+            decode(kept)
             kept.seek(0)
             _filled(out, kept)
 
@@ -122,9 +132,9 @@ def _filled(out: np.ndarray, file) -> None:
         picture[:] = np.frombuffer(file.read(picture.size), np.uint8).reshape(picture.shape)
 
 
-def _decode(path: Path, of: FactorSpace, side: int, min_pixels: int, kept) -> tuple[np.ndarray, np.ndarray]:
-    """Factors of the scenes to keep, with the color's code in place of red; sums of pixels by code and their number,
-    ``[256, 4]``. Pictures are written to ``kept``."""
+def _decode(path: Path, of: FactorSpace, side: int, min_pixels: int, kept: IO[bytes]) -> np.ndarray:
+    """Factors of the scenes to keep. Pictures are written to ``kept``."""
+    # Sums of pixels by code of color, and their number.
     rows, shown = [], np.zeros((256, 4))
     for number, scene in enumerate(_scenes(path)):
         if number >= RECORDS:
@@ -132,20 +142,34 @@ def _decode(path: Path, of: FactorSpace, side: int, min_pixels: int, kept) -> tu
         objects = scene["objects"]
         which = _crop(scene["mask"])
         counts = np.bincount(which.ravel(), minlength=ENTITIES)[1 : len(objects) + 1]
-        if not clevr.LEAST_OBJECTS <= len(objects) <= clevr.MOST_OBJECTS or (counts < min_pixels).any():
+        if not wanted(counts, min_pixels):
             continue
         image = _crop(scene["image"])
         for place, code in enumerate(objects[:, 0].astype(int), 1):
             inside = (image[which == place] / 255) ** 2.2
             shown[code] += [*inside.sum(0), len(inside)]
-        row = np.zeros(of.num_factors, np.float32)
-        row[0] = len(objects) - clevr.LEAST_OBJECTS
-        row[1 : 1 + objects.size] = objects.ravel()
-        rows.append(row)
+        rows.append(row_of(of, objects))
         kept.write(_picture(image, which, side).tobytes())
+    return _with_colors(path, stacked(path, rows, min_pixels), shown)
+
+
+def wanted(counts: np.ndarray, min_pixels: int) -> bool:
+    """Whether a scene is kept whose objects show these numbers of pixels in the crop of 192 × 192."""
+    return clevr.LEAST_OBJECTS <= len(counts) <= clevr.MOST_OBJECTS and bool((counts >= min_pixels).all())
+
+
+def row_of(of: FactorSpace, objects: np.ndarray) -> np.ndarray:
+    """The factors of a scene with these objects ``[o, 9]``; 0 for those that are absent."""
+    row = np.zeros(of.num_factors, np.float32)
+    row[0] = len(objects) - clevr.LEAST_OBJECTS
+    row[1 : 1 + objects.size] = objects.ravel()
+    return row
+
+
+def stacked(path: Path, rows: list[np.ndarray], min_pixels: int) -> np.ndarray:
     if not rows:
         raise ValueError(f"source: {path} holds no scene of 3 to 6 objects that all show {min_pixels} pixels")
-    return np.stack(rows), shown
+    return np.stack(rows)
 
 
 def _scenes(path: Path) -> Iterator[dict[str, np.ndarray]]:

@@ -1,13 +1,13 @@
-"""tensorflow-datasets without TensorFlow: prepares and reads dsprites, shapes3d and smallnorb through array_record.
+"""tensorflow-datasets without TensorFlow: prepares and reads dsprites, shapes3d, smallnorb and clevr by array_record.
 
-This is the only module that imports tensorflow_datasets. Two of its steps use TensorFlow, and both are avoided: the
-image encoder (given a picture object instead of an array, it encodes with Pillow) and SmallNORB's reader (replaced by
-ours).
+This is the only module that imports tensorflow_datasets. Its steps that use TensorFlow are avoided: the image encoder
+(given a picture object instead of an array, it encodes with Pillow) and the readers of SmallNORB and CLEVR (replaced by
+ours). The scenes of CLEVR are read by :mod:`jaxdis.data.files.clevr_tfds`.
 """
 
 import functools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -87,12 +87,13 @@ def prepare(name: str, folder: str | Path) -> Path:
     import tensorflow_datasets as tfds
     from tensorflow_datasets.core import registered
 
-    _known(name)
+    if name not in (known := (*SETS, "clevr")):
+        raise ValueError(f"name: needs one of {', '.join(known)}, got {name!r}")
     stock = tfds.builder_cls(name)
     with registered.skip_registration():
-        methods = {"_generate_examples": _pictures(stock._generate_examples), "name": name}
-        if name == "smallnorb":
-            methods["_generate_examples"] = _pictures(_smallnorb_examples)
+        own = {"smallnorb": _pictures(_smallnorb_examples), "clevr": _clevr_examples}
+        generate = own.get(name) or _pictures(stock._generate_examples)
+        methods = {"_generate_examples": generate, "name": name}
         # The stock class finds its metadata next to its own module.
         builder_class = type(stock)("Builder", (stock,), {**methods, "__module__": stock.__module__})
     builder = builder_class(data_dir=str(folder), file_format="array_record")
@@ -127,6 +128,21 @@ def _smallnorb_examples(self, split_prefix, dat_path, cat_path, info_path) -> It
         if self.version > "2.0.0":
             example["id"] = f"{split_prefix}{number:05d}"
         yield number, example | {"image": pair[0][..., None], "image2": pair[1][..., None]}
+
+
+def _clevr_examples(self, images_dir_path, question_file, scenes_description_file) -> Iterator[tuple[str, dict]]:
+    """The examples of the stock builder without the questions: scenes and the paths of their pictures, in order."""
+    described = Path(scenes_description_file)
+    scenes = json.loads(described.read_text())["scenes"] if described.exists() else []
+    for number, path in enumerate(sorted(Path(images_dir_path).iterdir())):
+        objects = scenes[number]["objects"] if scenes else []
+        example = {"image": str(path), "file_name": path.name, "objects": [_of_object(thing) for thing in objects]}
+        yield path.name, example | ({"question_answer": []} if self.version > "3.0.0" else {})
+
+
+def _of_object(described: dict) -> dict:
+    names = ("color", "material", "shape", "size", "rotation", "pixel_coords", "3d_coords")
+    return {name: described[name] for name in names}
 
 
 def images(name: str, folder: str | Path, space: FactorSpace | None = None) -> np.memmap:
@@ -165,19 +181,24 @@ def prepared(name: str, folder: str | Path) -> Path:
     return versions[-1].parent
 
 
-def _decode(path: Path, name: str, space: FactorSpace, out: np.ndarray) -> None:
+def examples(path: Path, splits: Sequence[str]) -> Iterator[dict]:
+    """The examples of a prepared version, split by split."""
     import tensorflow_datasets as tfds
 
-    chosen = SETS[name]
     builder = tfds.builder_from_directory(path)
-    labels = []
-    for split in chosen.splits:
+    for split in splits:
         source = builder.as_data_source(split=split)
         for number in range(len(source)):
-            example = source[number]
-            row = np.array([[example[label] for label in chosen.labels]], np.int64)
-            labels.append(row)
-            out[checks.cell(path, row, space)] = chosen.convert(path, example["image"][None])
+            yield source[number]
+
+
+def _decode(path: Path, name: str, space: FactorSpace, out: np.ndarray) -> None:
+    chosen = SETS[name]
+    labels = []
+    for example in examples(path, chosen.splits):
+        row = np.array([[example[label] for label in chosen.labels]], np.int64)
+        labels.append(row)
+        out[checks.cell(path, row, space)] = chosen.convert(path, example["image"][None])
     checks.placed(path, np.concatenate(labels), space)
     if name == "dsprites":
         full_circle(path, out, space)
