@@ -106,8 +106,15 @@ class Spec:
 
     @property
     def seed(self) -> int:
-        """A number that depends only on the name and the options; it is folded into a member's random key."""
-        return zlib.crc32(json.dumps(self.describe(), sort_keys=True, default=str).encode())
+        """A number that depends only on the name and the options; it is folded into a member's random key.
+
+        A function that can start from another has the seed of the other, so that both draw the same random numbers.
+        """
+        return (
+            self.base.seed
+            if self.base
+            else zlib.crc32(json.dumps(self.describe(), sort_keys=True, default=str).encode())
+        )
 
 
 def distinct_samples(function: Callable) -> Callable:
@@ -147,8 +154,9 @@ def prepared_by(make: Callable) -> Callable:
 
 
 def starts_from(other: Callable) -> Callable:
-    """Mark a function whose argument ``base`` may be what ``other`` returned for the same samples, so that metrics that
-    use both fit only once. Without ``base``, the function computes everything itself."""
+    """Mark a function whose argument ``base`` may be what ``other`` returned for the same samples and, if it is
+    stochastic, the same key, so that metrics that use both fit only once. Without ``base``, the function computes
+    everything itself."""
 
     def mark(function: Callable) -> Callable:
         function.starts_from = other

@@ -94,7 +94,7 @@ def _measure(plan: Plan, key, samples_for: Callable, validation, active, prepare
     for spec, shared in zip(sources, prepared, strict=True):
         samples = samples_for(spec)
         # A bootstrap weights samples for some functions and repeats them for others, which then share nothing.
-        alike = spec.base is not None and samples_for(spec.base)[0] is samples[0]
+        alike = spec.base in results and samples_for(spec.base)[0] is samples[0]
         results[spec] = apply(spec, key, *samples, active, shared, validation, results[spec.base] if alike else None)
     return {name: metric.finish(results[metric.source]) for name, metric in plan}
 

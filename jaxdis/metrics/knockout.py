@@ -8,12 +8,12 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from jaxdis.arrays import safe_divide
 from jaxdis.learners.probes import WIDTH, Preset
-from jaxdis.metrics.probes import classified_correctly, recipe_of
+from jaxdis.metrics.probes import Probed, classified_correctly, mlp_probe, recipe_of
 from jaxdis.metrics.single_neuron import align_codes
 from jaxdis.options import Count, Units
 from jaxdis.relations.information import mutual_information_equal_count
 from jaxdis.relations.samples import Samples, read
-from jaxdis.spec import needs_classes
+from jaxdis.spec import needs_classes, starts_from
 from jaxdis.typing import Codes, Factors, Sample
 
 
@@ -33,6 +33,7 @@ class Knockout(NamedTuple):
 
 
 @needs_classes
+@starts_from(mlp_probe)
 def nk(
     key: Key[Array, ""],
     codes: Codes,
@@ -45,6 +46,7 @@ def nk(
     width: Units = WIDTH,
     epochs: Count | None = None,
     active: Bool[Array, " d"] | None = None,
+    base: Probed | None = None,
 ) -> Knockout:
     """Neuron knock-out: accuracy that a perceptron loses without the code aligned with the factor.
 
@@ -68,6 +70,8 @@ def nk(
     Contract:
 
     - In [−1, 1]; 0 if the other codes are as informative.
+    - The accuracies with all codes are those of ``mlp_probe``; evaluated together with it at the same options, they
+      cost nothing more.
     - Stochastic, with a standard error of about ``sqrt(a (1 − a) / m)`` per factor.
     - Continuous and one-valued factors are left out and NaN in their part. Any non-finite code gives NaN.
     - Classes that do not occur in training are never predicted.
@@ -78,8 +82,9 @@ def nk(
     orders = _orders(samples, factors, knocked, mode)
     gone = jax.nn.one_hot(orders, codes.shape[1], dtype=bool).any(axis=1).T  # [d, k]
     full = jnp.broadcast_to(samples.shown[:, None], gone.shape)
-    correct = classified_correctly(key, samples, jnp.stack([full, full & ~gone]), recipe_of(preset, epochs), width)
-    whole, without = correct.mean(axis=1)
+    masks = jnp.stack([full, full & ~gone])[0 if base is None else 1 :]
+    accuracies = classified_correctly(key, samples, masks, recipe_of(preset, epochs), width).mean(axis=1)
+    whole, without = accuracies[0] if base is None else base.accuracy, accuracies[-1]
     lost = jnp.where(orders[:, 0] >= 0, whole - without, 0.0)
     return Knockout(
         samples.mean(lost),

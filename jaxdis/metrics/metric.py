@@ -181,8 +181,8 @@ def apply(
 
 def sources_of(metrics: Iterable[Metric]) -> tuple[Spec, ...]:
     """The functions that read samples for these metrics, each listed once, after the one that it starts from."""
-    sources = (metric.source for metric in metrics)
-    return tuple(dict.fromkeys(spec for source in sources for spec in (source.base, source) if spec is not None))
+    wanted = dict.fromkeys(metric.source for metric in metrics)
+    return tuple(dict.fromkeys(spec for source in wanted for spec in (source.base, source) if spec in wanted))
 
 
 def prepared_for(sources: tuple[Spec, ...], key: jax.Array, factors: Factors) -> tuple:

@@ -1,4 +1,4 @@
-"""Learning curves beside the metric whose fit they share."""
+"""Metrics beside the one whose fit they share."""
 
 import jax
 import jax.numpy as jnp
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jaxdis import METRICS, Factors, evaluate
-from jaxdis.metrics import downstream
+from jaxdis.metrics import downstream, probes
 from jaxdis.typing import Sample
 
 SIZES, OPTIONS = (20, 200), {"splitter": "histogram", "stages": 3}
@@ -35,6 +35,29 @@ def test_a_shared_fit_changes_nothing(arrays):
     np.testing.assert_allclose(beside, alone, atol=1e-6)  # counts of 100 samples, in float32
 
 
+def test_knockout_takes_the_accuracies_of_the_perceptron(arrays, monkeypatch):
+    """Both draw the same random numbers; beside the perceptron, only probes without the aligned code are trained."""
+    codes, factors, test = arrays
+    # A factor of one value is left out.
+    factors, test = (Factors.of(np.pad(f.values, ((0, 0), (0, 1))), (2, 5, 1)) for f in (factors, test[1]))
+    masks, fit = [], probes.predict_with_probes
+    monkeypatch.setattr(
+        probes,
+        "predict_with_probes",
+        lambda *arrays, **options: masks.append(len(arrays[-1])) or fit(*arrays, **options),
+    )
+    metrics = {name: METRICS[name].with_options(epochs=4, width=16) for name in ("nk", "mlp_probe")}
+    both = evaluate(codes, factors, metrics, test=(arrays[2][0], test))
+    assert sorted(masks) == [1, 1]
+    alone = evaluate(codes, factors, {"nk": metrics["nk"]}, test=(arrays[2][0], test))
+    assert masks[2:] == [2]
+    np.testing.assert_allclose(both.part("nk.full"), both.part("mlp_probe.accuracy"))
+    for part in ("full", "knocked", "per_factor", "adjusted"):
+        np.testing.assert_allclose(both.part(f"nk.{part}"), alone.part(f"nk.{part}"), atol=0.02)
+    assert np.isnan(both.part("nk.full")).tolist() == [False, False, True]
+    assert float(both["nk"]) == pytest.approx(float(alone["nk"]), abs=0.01)
+
+
 def test_replicates_that_share_a_fit_are_those_that_do_not(arrays, monkeypatch):
     """A bootstrap weights samples for DCI and repeats them for the curve: their fits differ, and are not shared."""
     shared = scores(arrays, "downstream_trees", bootstrap=3).error("downstream_trees")
@@ -53,5 +76,8 @@ def test_the_fit_to_all_samples_is_that_of_dci(arrays, monkeypatch):
         lambda codes, *rest, **options: sizes.append(len(codes)) or fit(codes, *rest, **options),
     )
     codes, factors, (test_codes, test_factors) = arrays
-    scores((codes[:199], Factors.of(factors.values[:199], (2, 5)), (test_codes, test_factors)), "downstream_trees")
+    fewer = codes[:199], Factors.of(factors.values[:199], (2, 5)), (test_codes, test_factors)
+    scores(fewer, "dci", "downstream_trees")
     assert sizes == [20]
+    scores(fewer, "downstream_trees")
+    assert sizes == [20, 20, 199]
