@@ -2,7 +2,7 @@
 
 For each code the sorted samples are divided into runs. Sums over runs give the gain of the cuts between them, and a
 bound on the gain of the cuts within. Only the few percent of runs whose bound reaches the best gain are searched; no
-cut is missed.
+cut is missed. With few samples, every sample is a run.
 """
 
 import math
@@ -26,6 +26,8 @@ from jaxdis.learners.trees import (
     pick,
 )
 
+# With this many samples or fewer, runs are single samples, and no run is searched.
+FEW = 128
 # Samples in a run: the fewest, and per square root of all samples. Fewer make more bounds, more a longer search.
 SHORTEST = 8
 LENGTH = 0.79
@@ -56,50 +58,51 @@ class Exact(NamedTuple):
     values: Float[Array, "d n"]
 
     def __call__(self, state, gradient, node, totals: Totals, priority):
-        """``state``: sums of gradients, of their magnitudes and of weights in each run, each ``[d, r, q, c]``."""
+        """``state``: sums of gradients and of weights in each run, and of gradients' magnitudes if a run has several
+        samples, each ``[d, r, q, c]``."""
         sums = jax.lax.optimization_barrier(self._sums(state, gradient, node))  # read many times, computed once
         # From one code: rounding errors of differences of sums must not look like a side with samples.
-        totals = Totals(sums[0][0].sum(axis=0), sums[2][0].sum(axis=0))
+        totals = Totals(sums[0][0].sum(axis=0), sums[1][0].sum(axis=0))
         parent = Totals(*(part[None, None] for part in totals))
-        ends = jax.lax.optimization_barrier(Totals(cumulated(sums[0]), cumulated(sums[2])))
+        ends = jax.lax.optimization_barrier(Totals(cumulated(sums[0]), cumulated(sums[1])))
         steps = self.order.shape[2]
-        edge = jnp.where(self.allowed[:, :, -1, None, None], gain_of(*ends, parent, self.least), -1.0)
-        best = edge.max(axis=(0, 1))
-        bound = self._bound(sums, ends, parent, self._steepest(gradient))
-        # Where no cut between runs is possible, any cut is accepted.
-        sought = (bound > RESOLUTION) | (best < 0)[None, None]
-        promising = (bound >= (best * (1 - SLACK))[None, None]) & sought & (bound >= 0)
-        promising = promising & self.allowed.any(axis=2)[:, :, None, None]
-        place = jnp.full(edge.shape, steps - 1, jnp.int32)
-        before = Totals(ends.gradient - sums[0], ends.weight - sums[2])
-        gain, place = self._walk(promising, edge, place, before, gradient, node, totals)
+        gain = jnp.where(self.allowed[:, :, -1, None, None], gain_of(*ends, parent, self.least), -1.0)
+        place = jnp.full(gain.shape, steps - 1, jnp.int32)
+        if steps > 1:
+            best = gain.max(axis=(0, 1))
+            bound = self._bound(sums, ends, parent, self._steepest(gradient))
+            # Where no cut between runs is possible, any cut is accepted.
+            sought = (bound > RESOLUTION) | (best < 0)[None, None]
+            promising = (bound >= (best * (1 - SLACK))[None, None]) & sought & (bound >= 0)
+            promising = promising & self.allowed.any(axis=2)[:, :, None, None]
+            before = Totals(ends.gradient - sums[0], ends.weight - sums[1])
+            gain, place = self._walk(promising, gain, place, before, gradient, node, totals)
         best = gain.max(axis=1)
         index = jnp.arange(gain.shape[1], dtype=jnp.int32)[None, :, None, None] * steps
         rank = jnp.where(gain >= best[:, None] * (1 - TIE), index + place, self.order[0].size).min(axis=1)
-        return self._halfway(node, pick(best, rank.astype(jnp.float32) + 0.5, priority), sums[2]), None, sums
+        return self._halfway(node, pick(best, rank.astype(jnp.float32) + 0.5, priority), sums[1]), None, sums
 
     def _sums(self, state, gradient, node):
         """Only left children are summed; their siblings are the parent minus the left child."""
-        number, columns = self.order.shape[1], gradient.shape[1]
+        _, number, steps = self.order.shape
+        columns = gradient.shape[1]
         weights = jnp.broadcast_to(self.weights[:, None], gradient.shape)
         if state is None:
             mass = row_histogram(self.runs, self.weights[:, None], number)
-            counts = jnp.broadcast_to(mass, (*mass.shape[:2], columns))
-            sums = (
-                row_histogram(self.runs, gradient, number),
-                row_histogram(self.runs, jnp.abs(gradient), number),
-                counts,
-            )
+            sums = [row_histogram(self.runs, gradient, number), jnp.broadcast_to(mass, (*mass.shape[:2], columns))]
+            if steps > 1:
+                sums.append(row_histogram(self.runs, jnp.abs(gradient), number))
             return tuple(part[:, :, None] for part in sums)
-        left = [[], [], []]
+        left = [[] for _ in state]
         for q in range(state[0].shape[2]):
             inside = node == 2 * q
             held = jnp.where(inside, gradient, 0.0)
-            for half, part in zip(left, (held, jnp.abs(held), jnp.where(inside, weights, 0.0)), strict=True):
+            parts = (held, jnp.where(inside, weights, 0.0), jnp.abs(held))
+            for half, part in zip(left, parts[: len(state)], strict=True):
                 half.append(row_histogram(self.runs, part, number))
         sums = tuple(siblings(jnp.stack(half, axis=2), parent) for half, parent in zip(left, state, strict=True))
         # Without weight there is no gradient; what remains is a rounding error.
-        empty = sums[2] < self.least
+        empty = sums[1] < self.least
         return tuple(jnp.where(empty, 0.0, part) for part in sums)
 
     def _steepest(self, gradient):
@@ -115,7 +118,7 @@ class Exact(NamedTuple):
         and end at its end; they rise by at most its positive gradients and fall by at most its negative ones, no faster
         than the steepest gradient. This confines them to a hexagon, at whose corners a convex function is largest.
         """
-        total, magnitude, weight = sums
+        total, weight, magnitude = sums
         rise, fall = (magnitude + total) / 2, (magnitude - total) / 2
         up, down = (slope[None, None, None] for slope in steepest)
         start = Totals(ends.gradient - total, ends.weight - weight)
@@ -243,7 +246,7 @@ def exact_order(
     ordered, order = jax.lax.sort((keys, samples), dimension=1, is_stable=True, num_keys=1)
     values = from_keys(ordered)
     rank = jnp.zeros((d, n), jnp.int32).at[jnp.arange(d)[:, None], order].set(samples)
-    steps = max(SHORTEST, math.ceil(LENGTH * math.sqrt(n)))
+    steps = 1 if n <= FEW else max(SHORTEST, math.ceil(LENGTH * math.sqrt(n)))
     runs = -(-n // steps)
     padding = ((0, 0), (0, steps * runs - n))
     allowed = jnp.pad(values[:, 1:] > values[:, :-1], ((0, 0), (0, steps * runs - n + 1)))
