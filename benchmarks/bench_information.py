@@ -32,7 +32,7 @@ def reference(codes, values):
 
 @pytest.mark.parametrize("sizes", SIZES)
 def bench_peer(measure, sizes, benchmark):
-    benchmark.group = f"mutual information, {sizes}: ms a member"
+    benchmark.group = f"mutual information, {sizes}: ms per member"
     codes, values = make_zoo(1, sizes=SIZES[sizes])
     measure(lambda: reference(codes[0], values), rounds=5, compiled=False)
 
@@ -40,7 +40,7 @@ def bench_peer(measure, sizes, benchmark):
 @pytest.mark.parametrize("members", [1, 16, 64, 256, 1000])
 @pytest.mark.parametrize("sizes", SIZES)
 def bench_family(measure, sizes, members, benchmark):
-    benchmark.group = f"mutual information, {sizes}: ms a member"
+    benchmark.group = f"mutual information, {sizes}: ms per member"
     codes, values = make_zoo(members, sizes=SIZES[sizes])
     factors = Factors.of(values)
     measure(lambda: dict(evaluate(codes, factors, FAMILY)), each=members)
@@ -49,7 +49,7 @@ def bench_family(measure, sizes, members, benchmark):
 
 @pytest.mark.parametrize("metric", ["sap_r2", "mcc", "amari", "rmig"])
 def bench_other(measure, metric, benchmark):
-    benchmark.group = "other relations, dsprites, 64 members: ms a member"
+    benchmark.group = "other relations, dsprites, 64 members: ms per member"
     codes, values = make_zoo(64)
     factors = Factors.of(values)
     measure(lambda: dict(evaluate(codes, factors, metric)), rounds=3, each=64)

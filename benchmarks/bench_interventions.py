@@ -92,7 +92,7 @@ CASES = {
 
 @pytest.mark.parametrize("metric", CASES)
 def bench_peer(measure, metric, benchmark):
-    benchmark.group = f"{metric}: ms a member"
+    benchmark.group = f"{metric}: ms per member"
     codes, values = make_zoo(1)
     rounds = 3 if metric.endswith("vae") else 15
     measure(lambda: CASES[metric][0](codes[0], values, np.random.default_rng(0)), rounds=rounds, compiled=False)
@@ -101,7 +101,7 @@ def bench_peer(measure, metric, benchmark):
 @pytest.mark.parametrize("members", [1, MEMBERS])
 @pytest.mark.parametrize("metric", CASES)
 def bench_zoo(measure, metric, members, benchmark):
-    benchmark.group = f"{metric}: ms a member"
+    benchmark.group = f"{metric}: ms per member"
     codes, values = make_zoo(members)
     factors = Factors.of(values)
     measure(lambda: dict(evaluate(codes, factors, metric)), rounds=3, each=members)
@@ -112,14 +112,14 @@ def bench_zoo(measure, metric, members, benchmark):
 
 def bench_bootstrap(measure, benchmark):
     """What an error bar costs: 100 replicates of MIG against 100 evaluations of the zoo."""
-    benchmark.group = "mig with 100 replicates: ms a member"
+    benchmark.group = "mig with 100 replicates: ms per member"
     codes, values = make_zoo(16)
     factors = Factors.of(values)
     measure(lambda: dict(evaluate(codes, factors, "mig", jax.random.key(0), bootstrap=100)), rounds=3, each=16)
 
 
 def bench_bootstrap_peer(measure, benchmark):
-    benchmark.group = "mig with 100 replicates: ms a member"
+    benchmark.group = "mig with 100 replicates: ms per member"
     codes, values = make_zoo(16)
     draws = [np.random.default_rng(i).integers(0, len(values), len(values)) for i in range(100)]
     taken = [(codes[:, rows], Factors.of(values[rows])) for rows in draws[:10]]

@@ -49,14 +49,14 @@ def score(measure, metric, *, members=MEMBERS, rounds=3):
 
 
 def bench_peer_snc(measure, benchmark):
-    benchmark.group = "SNC: ms a member"
+    benchmark.group = "SNC: ms per member"
     codes, values, held_out, truth = zoo()
     measure(lambda: _snc(codes[0], values, held_out[0], truth), rounds=3, compiled=False)
 
 
 @pytest.mark.parametrize("mode", ["paper", "code"])
 def bench_snc(measure, mode, benchmark):
-    benchmark.group = "SNC: ms a member"
+    benchmark.group = "SNC: ms per member"
     score(measure, METRICS["snc"].with_options(mode=mode))
 
 
@@ -92,7 +92,7 @@ def _conditional_entropy(bins, classes):
 
 
 def bench_peer_sap(measure, benchmark):
-    benchmark.group = "SAP: ms a member"
+    benchmark.group = "SAP: ms per member"
     codes, values, held_out, truth = zoo()
 
     def fit():
@@ -105,12 +105,12 @@ def bench_peer_sap(measure, benchmark):
 
 
 def bench_sap(measure, benchmark):
-    benchmark.group = "SAP: ms a member"
+    benchmark.group = "SAP: ms per member"
     score(measure, METRICS["sap"])
 
 
 def bench_peer_explicitness(measure, benchmark):
-    benchmark.group = "explicitness: ms a member"
+    benchmark.group = "explicitness: ms per member"
     codes, values, held_out, truth = zoo()
     mean, deviation = codes[0].mean(axis=0), codes[0].std(axis=0)
 
@@ -125,12 +125,12 @@ def bench_peer_explicitness(measure, benchmark):
 
 
 def bench_explicitness(measure, benchmark):
-    benchmark.group = "explicitness: ms a member"
+    benchmark.group = "explicitness: ms per member"
     score(measure, METRICS["explicitness"])
 
 
 def bench_peer_cross_validation(measure, benchmark):
-    benchmark.group = "LR-CV, 10 strengths × 5 folds: ms a member"
+    benchmark.group = "LR-CV, 10 penalties × 5 folds: ms per member"
     codes, values, held_out, truth = zoo()
 
     def fit():
@@ -144,12 +144,12 @@ def bench_peer_cross_validation(measure, benchmark):
 
 
 def bench_cross_validation(measure, benchmark):
-    benchmark.group = "LR-CV, 10 strengths × 5 folds: ms a member"
+    benchmark.group = "LR-CV, 10 penalties × 5 folds: ms per member"
     score(measure, Direct(Spec(downstream_logistic, (("sizes", (TRAIN,)),))), members=2, rounds=1)
 
 
 def bench_peer_lasso(measure, benchmark):
-    benchmark.group = "lasso: ms a member"
+    benchmark.group = "lasso: ms per member"
     codes, values, _, _ = zoo()
     mean, deviation = codes[0].mean(axis=0), codes[0].std(axis=0)
     targets = (values - values.mean(axis=0)) / values.std(axis=0)
@@ -162,13 +162,13 @@ def bench_peer_lasso(measure, benchmark):
 
 
 def bench_lasso(measure, benchmark):
-    benchmark.group = "lasso: ms a member"
+    benchmark.group = "lasso: ms per member"
     score(measure, METRICS["dci_lasso"], rounds=30)
 
 
 def bench_peer_probes(measure, benchmark):
     """One perceptron on the factor of 32 classes; the mean probe has 23 outputs."""
-    benchmark.group = "NK, 10 perceptrons × 75 epochs: ms a member"
+    benchmark.group = "NK, 10 perceptrons × 75 epochs: ms per member"
     codes, values, held_out, truth = zoo()
     share = 5
 
@@ -185,7 +185,7 @@ def bench_peer_probes(measure, benchmark):
 def bench_torch_probes(measure, loader, benchmark):
     torch = pytest.importorskip("torch")
     torch.set_num_threads(1)
-    benchmark.group = "NK, 10 perceptrons × 75 epochs: ms a member"
+    benchmark.group = "NK, 10 perceptrons × 75 epochs: ms per member"
     codes, values, _, _ = zoo()
     inputs, classes = torch.tensor(codes[0]), torch.tensor(values[:, 3].astype(np.int64))
     epochs = 3 if loader else 15
@@ -213,7 +213,7 @@ def bench_torch_probes(measure, loader, benchmark):
 
 @pytest.mark.parametrize("preset", ["mahon2024_paper", "converged"])
 def bench_probes(measure, preset, benchmark):
-    benchmark.group = "NK, 10 perceptrons × 75 epochs: ms a member"
+    benchmark.group = "NK, 10 perceptrons × 75 epochs: ms per member"
     score(measure, METRICS["nk"].with_options(preset=preset), members=2, rounds=1)
     if preset == "mahon2024_paper":
         seconds = benchmark.stats.stats.median / 2

@@ -96,7 +96,7 @@ def sample(n=TRAIN, d=10, sizes=DSPRITES):
 
 
 def bench_peer_scikit_learn(measure, benchmark):
-    benchmark.group = "boosted trees, dsprites: ms a member"
+    benchmark.group = "boosted trees, dsprites: ms per member"
     codes, values = sample()
     model = GradientBoostingClassifier(n_estimators=PEER_STAGES)
     scale = STAGES / PEER_STAGES * CLASSES / 6
@@ -105,7 +105,7 @@ def bench_peer_scikit_learn(measure, benchmark):
 
 @pytest.mark.parametrize("name", ["lightgbm", "xgboost", "scikit-learn histogram"])
 def bench_histogram_library(measure, name, benchmark):
-    benchmark.group = "boosted trees, dsprites: ms a member"
+    benchmark.group = "boosted trees, dsprites: ms per member"
     codes, values = sample()
     model = _library(name)
     measure(
@@ -133,7 +133,7 @@ def _fit_and_score(model, codes, classes):
 
 @pytest.mark.parametrize("splitter", ["histogram", "exact"])
 def bench_boosted(measure, splitter, benchmark):
-    benchmark.group = "boosted trees, dsprites: ms a member"
+    benchmark.group = "boosted trees, dsprites: ms per member"
     _measure(measure, *sample(), DSPRITES, rounds=2, splitter=splitter)
 
 
@@ -159,7 +159,7 @@ def bench_growth(measure, splitter, n, d, sizes, stages, benchmark):
 @pytest.mark.parametrize("members", [1, 2, 8])
 def bench_members(measure, members, benchmark):
     """Each core takes members of its own; the time of one does not depend on how many there are."""
-    benchmark.group = "members of a zoo, 4,000 samples, sizes 6 and 10, 20 stages: ms a member"
+    benchmark.group = "members of a zoo, 4,000 samples, sizes 6 and 10, 20 stages: ms per member"
     codes, values = make_zoo(members, n=6000, sizes=(6, 10))
     metric = {"dci": METRICS["dci"].with_options(splitter="histogram", stages=20)}
     train, test = values[:4000], (codes[:, 4000:], Factors.of(values[4000:], (6, 10)))
@@ -182,7 +182,7 @@ def _measure(measure, codes, values, sizes, *, rounds, **options):
 
 
 def bench_peer_forest(measure, benchmark):
-    benchmark.group = "forest of 10 regressors, depth 8, dsprites: ms a member"
+    benchmark.group = "forest of 10 regressors, depth 8, dsprites: ms per member"
     codes, values = sample()
 
     def fit():
@@ -193,7 +193,7 @@ def bench_peer_forest(measure, benchmark):
 
 
 def bench_forest(measure, benchmark):
-    benchmark.group = "forest of 10 regressors, depth 8, dsprites: ms a member"
+    benchmark.group = "forest of 10 regressors, depth 8, dsprites: ms per member"
     codes, values = sample()
     spec = RELATIONS["random_forest"].with_options(depth=8, choose_depth=False)
     factors = Factors.of(values[:TRAIN], DSPRITES)

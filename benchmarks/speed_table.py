@@ -27,33 +27,33 @@ class Row(NamedTuple):
     peers: Sequence[tuple[str, str]]
 
 
-_PROBES = "NK, 10 perceptrons × 75 epochs: ms a member"
-_TREES = "boosted trees, dsprites: ms a member"
+_PROBES = "NK, 10 perceptrons × 75 epochs: ms per member"
+_TREES = "boosted trees, dsprites: ms per member"
 ROWS = (
     Row(
         "the mutual-information family",
-        "mutual information, dsprites: ms a member",
+        "mutual information, dsprites: ms per member",
         "bench_family[dsprites-256]",
         [("bench_peer[dsprites]", "scikit-learn's `mutual_info_score` on numpy histograms")],
     ),
-    Row("SNC", "SNC: ms a member", "bench_snc[paper]", [("bench_peer_snc", "the released algorithm in numpy")]),
-    Row("SAP", "SAP: ms a member", "bench_sap", [("bench_peer_sap", "scikit-learn's `LinearSVC`")]),
-    Row("IRS", "irs: ms a member", "bench_zoo[irs-64]", [("bench_peer[irs]", "the released loops in numpy")]),
+    Row("SNC", "SNC: ms per member", "bench_snc[paper]", [("bench_peer_snc", "the released algorithm in numpy")]),
+    Row("SAP", "SAP: ms per member", "bench_sap", [("bench_peer_sap", "scikit-learn's `LinearSVC`")]),
+    Row("IRS", "irs: ms per member", "bench_zoo[irs-64]", [("bench_peer[irs]", "the released loops in numpy")]),
     Row(
         "FactorVAE score",
-        "factor_vae: ms a member",
+        "factor_vae: ms per member",
         "bench_zoo[factor_vae-64]",
         [("bench_peer[factor_vae]", "the released loops in numpy")],
     ),
     Row(
         "BetaVAE score",
-        "beta_vae: ms a member",
+        "beta_vae: ms per member",
         "bench_zoo[beta_vae-64]",
         [("bench_peer[beta_vae]", "the released loops in numpy, `LogisticRegression`")],
     ),
     Row(
         "total correlation",
-        "total_correlation: ms a member",
+        "total_correlation: ms per member",
         "bench_zoo[total_correlation-64]",
         [("bench_peer[total_correlation]", "the released formulas in numpy")],
     ),
@@ -65,13 +65,13 @@ ROWS = (
     ),
     Row(
         "explicitness",
-        "explicitness: ms a member",
+        "explicitness: ms per member",
         "bench_explicitness",
         [("bench_peer_explicitness", "`LogisticRegression`, `roc_auc_score`")],
     ),
     Row(
-        "logistic regression, ten strengths × five folds",
-        "LR-CV, 10 strengths × 5 folds: ms a member",
+        "logistic regression, ten penalties × five folds",
+        "LR-CV, 10 penalties × 5 folds: ms per member",
         "bench_cross_validation",
         [("bench_peer_cross_validation", "`LogisticRegressionCV`")],
     ),

@@ -28,7 +28,7 @@ def record(*benchmarks):
 
 
 def test_a_row_is_the_ratio_of_one_run(speed_table):
-    group = "SNC: ms a member"
+    group = "SNC: ms per member"
     whole = record((group, "bench_snc[paper]", 0.08, 16), (group, "bench_peer_snc", 0.3, 1))
     peer_alone = record((group, "bench_peer_snc", 9.0, 1))
     runs = [speed_table.seconds_of(run) for run in (whole, peer_alone)]

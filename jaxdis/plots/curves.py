@@ -51,7 +51,7 @@ def resources(sizes: Sequence[int], differences: Mapping[str, np.ndarray], secon
     _curves(right, sizes, {name: values[:, None] for name, values in seconds.items()})
     drawn = "samples drawn (a third is held out by metrics that do so)"
     left.set(xscale="log", xlabel=drawn, ylabel=f"distance from the score of {sizes[-1]} samples")
-    right.set(xscale="log", yscale="log", xlabel=drawn, ylabel="seconds a representation")
+    right.set(xscale="log", yscale="log", xlabel=drawn, ylabel="seconds per representation")
     for axes in (left, right):
         axes.legend(frameon=False, fontsize=7, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.12))
     return png(figure)
