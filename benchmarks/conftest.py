@@ -53,9 +53,13 @@ def pytest_terminal_summary(terminalreporter, config):
         terminalreporter.write_line(f"\n{name}")
         peers = {bench.name: bench.stats.median / bench.extra_info.get("each", 1) for bench in members}
         peer = next((seconds for label, seconds in peers.items() if "peer" in label), None)
+        largest = max(peers.values())
+        if peer is None:  # the dearest first
+            members = sorted(members, key=lambda bench: -peers[bench.name])
         for bench in members:
             seconds = peers[bench.name]
-            ratio = f"  {peer / seconds:8.1f} × peer" if peer else ""
-            compiled = bench.extra_info.get("compile_seconds")
+            ratio = f"  {peer / seconds:8.1f} × peer" if peer else f"  {seconds / largest:8.3f} × largest"
+            compiled, peak = (bench.extra_info.get(name) for name in ("compile_seconds", "peak_megabytes"))
             compiled = f"  compile {compiled:.2f} s" if compiled is not None else ""
-            terminalreporter.write_line(f"  {bench.name:<58} {seconds * 1e3:10.3f} ms{ratio}{compiled}")
+            peak = f"  peak {peak:.0f} MB" if peak is not None else ""
+            terminalreporter.write_line(f"  {bench.name:<58} {seconds * 1e3:10.3f} ms{ratio}{compiled}{peak}")

@@ -55,7 +55,7 @@ def best_codes(others, teapots):
 
 
 def test_a_small_vae_is_above_pca(teapots):
-    """In disentanglement, and in how well one code tells each color. Three thousand updates do not reach R² = 0.9."""
+    """In disentanglement, and in how well one code predicts each color."""
     method = models.ResnetVae((8, 16, 32, 32), batch_size=32)
     _, codes, others = trained(method, {"learning_rate": 1e-3}, 3000, teapots)
     _, linear, other_linear = trained(models.Pca(), {}, None, teapots)
@@ -63,10 +63,13 @@ def test_a_small_vae_is_above_pca(teapots):
     assert disentanglement(codes, others, teapots) > disentanglement(linear, other_linear, teapots) + 0.05
 
 
-def test_a_small_infogan_comes_closer_to_the_images(teapots):
-    """By the critic's estimate of the distance. How well one code tells a color differs too much from run to run: R² of
-    the best code and channel was 0.73 in one, and 0.57 in another that differed by rounding alone."""
-    method = models.InfoGan((4, 8, 16, 32), batch_size=16, critic_updates=2)
-    zoo, _, _ = trained(method, {"learning_rate": 1e-3}, 2000, teapots)
+def test_a_small_infogan_is_above_pca(teapots):
+    """Its codes encode a color each, and disentangle more than those of PCA; the critic's distance falls."""
+    method = models.InfoGan((4, 8, 16, 32), batch_size=16)
+    zoo, codes, others = trained(method, {"learning_rate": 1e-3}, 6000, teapots)
     distance = zoo.losses.distance[0]
     assert distance[-1] < 0.3 * distance[0]
+    # 0.83 of green in one run, after 2,000 updates 0.73.
+    assert best_codes(others, teapots).max() > 0.7
+    _, linear, other_linear = trained(models.Pca(), {}, None, teapots)
+    assert disentanglement(codes, others, teapots) > disentanglement(linear, other_linear, teapots) + 0.05
