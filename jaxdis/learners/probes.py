@@ -146,35 +146,18 @@ def fit_probes(
     A probe that has stopped keeps its weights while the others continue; the loop ends when all have stopped.
     """
     n, k = codes.shape[0], len(sizes)
-    groups = Groups.of(sizes)
+    groups, hot = Groups.of(sizes), one_hot_of(classes, sizes)
     member = jnp.asarray(groups.member)
-    hot = one_hot_of(classes, sizes)
     start_key, split_key, batch_key = jax.random.split(key, 3)
     kept = 0
     if recipe.select == "held_out" and n > 1:
         kept = max(1, round(n * recipe.held_out), min(n // 4, LEAST_HELD_OUT))
     rows = _shuffled(split_key, n) if kept else jnp.arange(n)
     valid, rows = rows[:kept], rows[kept:]
-    optimizer = optax.scale_by_adam()
-    trained = n - kept
-    batch = max(1, min(recipe.batch, trained // recipe.smallest_epoch))
-    steps = -(-trained // batch)
-
-    def pick(running: Bool[Array, " k"], left: Probe, right: Probe) -> Probe:
-        """The probes of running factors from ``left``, the others from ``right``."""
-        columns = (running.astype(jnp.float32) @ member.T) > 0
-        units = None if width is None else jnp.repeat(running, width)[None, :]
-        return Probe(
-            None if width is None else jnp.where(units, left.hidden, right.hidden),
-            jnp.where(columns[:, None], left.output, right.output),
-            jnp.where(columns, left.bias, right.bias),
-        )
+    optimizer, trained = optax.scale_by_adam(), n - kept
 
     def epoch(state: _State) -> _State:
         rate = recipe.rate * recipe.decay ** _powers_of_two_up_to(state.epoch)
-        drawn = rows[_shuffled(jax.random.fold_in(batch_key, state.epoch), trained)]
-        filled = jnp.pad(drawn, (0, steps * batch - trained)).reshape(steps, batch)
-        counts = (jnp.arange(steps * batch) < trained).astype(jnp.float32).reshape(steps, batch)
 
         def step(carry, chosen):
             probe, moments = carry
@@ -184,25 +167,14 @@ def fit_probes(
             with jax.numpy_dtype_promotion("standard"):  # optax raises a float to the power of an int32 count
                 updates, moments = optimizer.update(gradient, moments)
             moved = jax.tree.map(lambda leaf, update: leaf - rate * update, probe, updates)
-            return (pick(state.running, moved, probe), moments), right * number
+            return (_pick(state.running, moved, probe, member), moments), right * number
 
-        (probe, moments), right = jax.lax.scan(step, (state.probe, state.moments), (filled, counts))
-        accuracy = right.sum(axis=0) / trained
+        drawn = rows[_shuffled(jax.random.fold_in(batch_key, state.epoch), trained)]
+        (probe, moments), right = jax.lax.scan(step, (state.probe, state.moments), _batches(drawn, recipe))
+        merit = accuracy = right.sum(axis=0) / trained
         if recipe.select == "held_out":
             merit = -_cross_entropy(probe_logits(probe, codes[valid], mask, sizes), hot[valid], member).mean(axis=0)
-        else:
-            merit = accuracy
-        better = state.running & ((merit > state.merit) | (recipe.select == "last"))
-        stop = jnp.zeros(k, bool)
-        if recipe.stop_at is not None:
-            stop = accuracy > recipe.stop_at
-            better &= ~stop | (state.epoch == 0)
-        waited = jnp.where(better, 0, state.waited + 1)
-        if recipe.patience is not None:
-            stop |= waited >= recipe.patience
-        merit = jnp.where(better, merit, state.merit)
-        best = pick(better, probe, state.best)
-        return _State(state.epoch + 1, state.running & ~stop, waited, merit, probe, moments, best)
+        return state.after(probe, moments, accuracy, merit, recipe, member)
 
     start = _initial(start_key, codes.shape[1], sizes, mask, width)
     zero = jnp.zeros(k, jnp.int32)
@@ -211,6 +183,8 @@ def fit_probes(
 
 
 class _State(NamedTuple):
+    """The training of the probes of all factors: which still run, the epochs since each was ``best`` and its merit."""
+
     epoch: Int[Array, ""]
     running: Bool[Array, " k"]
     waited: Int[Array, " k"]
@@ -218,6 +192,40 @@ class _State(NamedTuple):
     probe: Probe
     moments: optax.OptState
     best: Probe
+
+    def after(self, probe: Probe, moments, accuracy, merit, recipe: Recipe, member) -> "_State":
+        """The state after an epoch with these accuracies on its batches and merits ``[k]``."""
+        better = self.running & ((merit > self.merit) | (recipe.select == "last"))
+        stop = jnp.zeros(self.running.shape, bool)
+        if recipe.stop_at is not None:
+            stop = accuracy > recipe.stop_at
+            better &= ~stop | (self.epoch == 0)
+        waited = jnp.where(better, 0, self.waited + 1)
+        if recipe.patience is not None:
+            stop |= waited >= recipe.patience
+        merit = jnp.where(better, merit, self.merit)
+        best = _pick(better, probe, self.best, member)
+        return _State(self.epoch + 1, self.running & ~stop, waited, merit, probe, moments, best)
+
+
+def _pick(running: Bool[Array, " k"], left: Probe, right: Probe, member: Float[Array, "s k"]) -> Probe:
+    """The probes of running factors from ``left``, the others from ``right``."""
+    columns = (running.astype(jnp.float32) @ member.T) > 0
+    hidden = left.hidden
+    if hidden is not None:
+        units = jnp.repeat(running, hidden.shape[1] // len(running))[None, :]
+        hidden = jnp.where(units, hidden, right.hidden)
+    output = jnp.where(columns[:, None], left.output, right.output)
+    return Probe(hidden, output, jnp.where(columns, left.bias, right.bias))
+
+
+def _batches(drawn: Int[Array, " n"], recipe: Recipe) -> tuple[Int[Array, "b w"], Float[Array, "b w"]]:
+    """The samples of each batch, and 1 where one counts, 0 where it fills the last batch."""
+    trained = len(drawn)
+    batch = max(1, min(recipe.batch, trained // recipe.smallest_epoch))
+    steps = -(-trained // batch)
+    counted = (jnp.arange(steps * batch) < trained).astype(jnp.float32)
+    return jnp.pad(drawn, (0, steps * batch - trained)).reshape(steps, batch), counted.reshape(steps, batch)
 
 
 def _units(probe: Probe, codes, mask) -> list[Float[Array, "n h"]]:

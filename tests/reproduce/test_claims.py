@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from jaxdis.reproduce import eastwood2018_page, locatello2020_claims, mahon2024_claims, verdict
+from jaxdis.reproduce import eastwood2018_claims, locatello2020_claims, mahon2024_claims, verdict
 from jaxdis.reproduce.locatello2020 import COLUMNS, MATRICES
 from jaxdis.reproduce.locatello2020_claims import claims
 from jaxdis.reproduce.verdict import FAILS, HOLDS, OPEN
@@ -154,7 +154,7 @@ def test_remarks_are_on_claims_of_their_papers():
     for key, remarks in (
         ("locatello2020", locatello2020_claims.REMARKS),
         ("mahon2024", mahon2024_claims.REMARKS | mahon2024_claims.SMALL_REMARKS),
-        ("eastwood2018", eastwood2018_page.SMALL_REMARKS),
+        ("eastwood2018", eastwood2018_claims.SMALL_REMARKS),
     ):
         assert remarks.keys() <= published(key).claims.keys()
 

@@ -158,8 +158,8 @@ class InfoGan(Method):
 
     def generator_loss(self, critic: dict, codes: Array, images: Array, hyperparameters) -> Array:
         """``−E D(G(c)) − information · MI``, for generated images in [−1, 1]."""
-        judged, means = self._judged(critic, images)
-        return -judged.mean() - hyperparameters.information * information(codes, means)
+        values, means = self._criticized(critic, images)
+        return -values.mean() - hyperparameters.information * information(codes, means)
 
     def critic_loss(
         self, critic: dict, codes: Array, fakes: Array, images: Array, places: Array, hyperparameters
@@ -171,10 +171,10 @@ class InfoGan(Method):
           images: of the data, in [−1, 1].
           places: ``[n, 1, 1, 1]``, where between image (0) and fake (1) the gradient is taken.
         """
-        judged, means = self._judged(critic, jnp.concatenate([fakes, images]))
-        judged, n = jnp.split(judged, 2), len(codes)
-        distance, bound = judged[1].mean() - judged[0].mean(), information(codes, means[:n])
-        slope = jax.grad(lambda images: self._judged(critic, images)[0].sum())(images + places * (fakes - images))
+        values, means = self._criticized(critic, jnp.concatenate([fakes, images]))
+        values, n = jnp.split(values, 2), len(codes)
+        distance, bound = values[1].mean() - values[0].mean(), information(codes, means[:n])
+        slope = jax.grad(lambda images: self._criticized(critic, images)[0].sum())(images + places * (fakes - images))
         # Without the small constant, the derivative of the norm at 0 is not finite.
         norm = jnp.sqrt(jnp.square(slope).sum((1, 2, 3)) + 1e-12)
         penalty = jnp.square(norm - 1).mean()
@@ -186,7 +186,7 @@ class InfoGan(Method):
 
     def represent(self, params: Model, images: Array) -> Posterior:
         with jax.default_matmul_precision(PRODUCTS[self.precision]):
-            means = self._judged(params.critic, signed(images))[1]
+            means = self._criticized(params.critic, signed(images))[1]
         return Posterior(means, jnp.ones_like(means))
 
     def decode(self, params: Model, codes: Float[Array, "n d"]) -> Float[Array, "n h w c"]:
@@ -203,7 +203,7 @@ class InfoGan(Method):
         images = self.network.decode(model.generator, codes, normalize)
         return images, normalize.moved
 
-    def _judged(self, critic: dict, images: Array) -> tuple[Float[Array, " n"], Float[Array, "n d"]]:
+    def _criticized(self, critic: dict, images: Array) -> tuple[Float[Array, " n"], Float[Array, "n d"]]:
         """D and the means of Q for images in [−1, 1]."""
         outputs = self.network.encode(critic, images, layer_norm)
         return outputs[:, 0], outputs[:, 1:]
