@@ -1,11 +1,12 @@
 """Relations from trees: how much each code reduces the error of boosted trees or of a forest."""
 
+import functools
 from typing import Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool
+from jaxtyping import Array, Bool, Float
 
 from jaxdis.learners.boosting import Splitter, accuracy, fit_boosting, one_minus_error, without_weightless
 from jaxdis.learners.forest import Criterion, fit_forest
@@ -145,31 +146,21 @@ def random_forest(
         weights=weights,
     )
 
-    def errors(outputs, factors, weights=None, count=trees):
-        """``[k, l]`` of summed predictions ``[k, l, n, p]``: RMSE / σ, or the share of wrong classes."""
-        weights = jnp.ones(factors.num_samples) if weights is None else weights
-
-        def error(outputs, values):
-            if regression:
-                return 1 - one_minus_error(outputs[:, 0] / count, values, weights)
-            right = (jnp.argmax(outputs, axis=1) == values.astype(jnp.int32)).astype(jnp.float32)
-            return 1 - (right * weights).sum() / jnp.maximum(weights.sum(), 1.0)
-
-        return jax.vmap(jax.vmap(error, (0, None)))(outputs, factors.values.T.astype(jnp.float32))
-
+    errors = functools.partial(_errors, regression)
     cut, levels, compared = test.factors.num_samples, np.arange(max(depths)), None
     if validation is not None:
         levels = np.unique(depths) - 1
-        compared = errors(forest.test[:, levels, cut:], validation.factors)
+        compared = errors(forest.test[:, levels, cut:] / trees, validation.factors)
     elif choose_depth and bootstrap:
         seen = jnp.ones(codes.shape[0]) if weights is None else weights
         left_out = seen * (forest.left_out > 0).astype(jnp.float32)
-        compared = errors(forest.unseen, factors, left_out, jnp.maximum(forest.left_out, 1.0))
+        unseen = forest.unseen / jnp.maximum(forest.left_out, 1.0)[None, None, :, None]
+        compared = errors(unseen, factors, left_out)
     pick = jnp.arange(len(factors.sizes))
     best = jnp.full(len(pick), -1) if compared is None else jnp.argmin(compared, axis=1)
     level = jnp.asarray(levels)[best]
     chosen = None if compared is None else (level + 1).astype(jnp.float32)
-    fit = 1 - errors(forest.test[pick, level, :cut][:, None], test.factors)[:, 0]
+    fit = 1 - errors(forest.test[pick, level, :cut][:, None] / trees, test.factors)[:, 0]
     importance = forest.importance[pick, level].T
     importance = importance / jnp.where(importance.sum(axis=0) > 0, importance.sum(axis=0), 1.0)[None]
     if not regression:
@@ -177,6 +168,19 @@ def random_forest(
         importance = jnp.where(continuous[None], jnp.nan, importance)
         fit, chosen = jax.tree.map(lambda values: jnp.where(continuous, jnp.nan, values), (fit, chosen))
     return _relation(importance, fit, factors, weights, active, samples.finite, chosen)
+
+
+def _errors(regression: bool, outputs: Float[Array, "k l n p"], factors: Factors, weights=None) -> Float[Array, "k l"]:
+    """Errors of mean predictions at every depth: RMSE / σ, or the share of wrong classes."""
+    weights = jnp.ones(factors.num_samples) if weights is None else weights
+
+    def error(outputs, values):
+        if regression:
+            return 1 - one_minus_error(outputs[:, 0], values, weights)
+        right = (jnp.argmax(outputs, axis=1) == values.astype(jnp.int32)).astype(jnp.float32)
+        return 1 - (right * weights).sum() / jnp.maximum(weights.sum(), 1.0)
+
+    return jax.vmap(jax.vmap(error, (0, None)))(outputs, factors.values.T.astype(jnp.float32))
 
 
 # Learners of published studies: name → relation with options. What a paper leaves to scikit-learn is its default.
