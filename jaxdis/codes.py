@@ -2,11 +2,11 @@
 
 from typing import Literal
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Key
 
+from jaxdis import random
 from jaxdis.arrays import as_numpy
 from jaxdis.models.methods.method import Posterior
 from jaxdis.options import NonNegative, checked
@@ -37,7 +37,7 @@ def of(posterior: Posterior, kind: Literal["mean", "sample"] = "mean", key: Key[
 
 def sample(key, mean: Float[Array, "... d"], variance: Float[Array, "... d"]) -> Float[Array, "... d"]:
     """One draw from each diagonal Gaussian; pure."""
-    return mean + jnp.sqrt(variance) * jax.random.normal(key, mean.shape)
+    return mean + jnp.sqrt(variance) * random.normal(key, mean.shape)
 
 
 def divergence(posterior: Posterior) -> np.ndarray:

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent / "jaxdis"
 
 # From the bottom up. A room may import from its own floor and from those below.
 FLOORS = [
-    {"runtime", "options", "spec", "typing", "arrays", "files", "references"},
+    {"runtime", "options", "spec", "typing", "arrays", "random", "files", "references"},
     {"data", "learners"},
     {"executor", "plots"},
     {"models"},
@@ -86,6 +86,17 @@ def test_heavy_libraries_have_one_door(library):
         assert len(users) <= 1, users
     else:
         assert users <= allowed, users
+
+
+def test_numbers_are_drawn_along_a_line():
+    """By :mod:`jaxdis.random`: a generator of arrays takes seconds to compile for each shape."""
+    draws = {"bits", "normal", "uniform", "randint"}
+    for path in modules():
+        if path.name == "random.py":
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute) and node.attr in draws:
+                assert ast.unparse(node.value) != "jax.random", f"{path}:{node.lineno}"
 
 
 def test_importing_the_package_is_light():

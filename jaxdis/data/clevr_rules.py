@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
+from jaxdis import random
 from jaxdis.data import clevr, clevr_stage
 from jaxdis.data.clevr import OBJECT_FACTORS, View
 
@@ -35,7 +36,7 @@ def placed(view: View, key: Key[Array, ""], row: Row, low: Row, high: Row) -> tu
     cut = clevr.parts(row, view.min_objects)
     size, axes = view.solids(cut).size, _axes()
     low, high = low[columns], high[columns]
-    tries = low[:, None] + (high - low)[:, None] * jax.random.uniform(key, (len(columns), TRIES, 2))
+    tries = low[:, None] + (high - low)[:, None] * random.uniform(key, (len(columns), TRIES, 2))
 
     def place(number, state):
         places, fits = state

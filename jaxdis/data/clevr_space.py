@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, Num, UInt8
 
+from jaxdis import random
 from jaxdis.data import clevr, clevr_rules, draws
 from jaxdis.data.clevr import OBJECT_FACTORS, View
 from jaxdis.data.clevr_rules import Row
@@ -146,7 +147,7 @@ class SceneSpace(FactorSpace):
     def _row(self, key, low: Row, high: Row, wraps: np.ndarray, near: Near | None) -> Row:
         """Factors before objects are placed."""
         discrete, start, width = self._extents()
-        share = jax.random.uniform(jax.random.fold_in(key, _ROW), (self.num_factors,))
+        share = random.uniform(jax.random.fold_in(key, _ROW), (self.num_factors,))
         row = low + (high - low + discrete) * share
         row = jnp.where(discrete > 0, jnp.minimum(jnp.floor(row), high), row)
         row = jnp.where(wraps, start + (row - start) % width, row)
@@ -185,7 +186,7 @@ class SceneSpace(FactorSpace):
         columns = np.arange(first, self.num_factors, count)[:, None] + np.arange(3)[None]
         if self.colors == "palette":
             palette = jnp.array(clevr.PALETTE, jnp.float32) / 255
-            colors = palette[jax.random.randint(key, columns.shape[:1], 0, len(clevr.PALETTE))]
+            colors = palette[random.randint(key, columns.shape[:1], 0, len(clevr.PALETTE))]
         else:
             last = clevr.LEVELS - 1
             middle = jnp.zeros(columns.shape) if near is None else near.center[columns]
@@ -193,7 +194,7 @@ class SceneSpace(FactorSpace):
             reach = (np.minimum(radius, 1) * last + 1e-6).astype(np.int32).reshape(columns.shape)
             middle = jnp.round(middle * last).astype(jnp.int32)
             low, high = jnp.maximum(middle - reach, 0), jnp.minimum(middle + reach, last)
-            colors = jax.random.randint(key, columns.shape, low, high + 1).astype(jnp.float32) / last
+            colors = random.randint(key, columns.shape, low, high + 1).astype(jnp.float32) / last
         free = np.isin(columns, [j for j, _ in self.fixed], invert=True)
         return row.at[columns].set(jnp.where(free, colors, row[columns]))
 

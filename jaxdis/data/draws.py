@@ -14,6 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Key, Num
 
+from jaxdis import random
+
 # `jax.random.randint` is exactly uniform up to this span (beyond it, its product of remainders overflows), so free
 # factors are drawn as a few mixed-radix digits.
 _DIGIT = 2**16
@@ -118,10 +120,10 @@ def _pick(
         return jnp.zeros(shape, jnp.int32)
     if weights is None:
         total = jnp.cumsum(match)
-        draw = jax.random.randint(key, shape, 0, total[-1])
+        draw = random.randint(key, shape, 0, total[-1])
     else:
         total = jnp.cumsum(match.astype(jnp.float32) * weights)
-        draw = jax.random.uniform(key, shape) * total[-1]
+        draw = random.uniform(key, shape) * total[-1]
     row = jnp.searchsorted(total, draw, side="right")
     # A float draw may round up to the total itself; that point belongs to the last matching row.
     return jnp.minimum(row, jnp.searchsorted(total, total[-1], side="left")).astype(jnp.int32)
@@ -133,7 +135,7 @@ def _completed(lattice: Lattice, key: Key[Array, ""], tied: Int[Array, "n r"]) -
     columns = {j: tied[:, slot] for slot, j in enumerate(positions)}
     for number, digit in enumerate(_digits(lattice.sizes, positions)):
         span = int(np.prod([lattice.sizes[j] for j in digit]))
-        rest = jax.random.randint(jax.random.fold_in(key, number), tied.shape[:1], 0, span)
+        rest = random.randint(jax.random.fold_in(key, number), tied.shape[:1], 0, span)
         for j in reversed(digit):
             rest, columns[j] = jnp.divmod(rest, lattice.sizes[j])
     return jnp.stack([columns[j] for j in range(len(lattice.sizes))], -1)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, Key, Num
 
+from jaxdis import random
 from jaxdis.data import draws, intervals
 from jaxdis.data.intervals import Interval
 from jaxdis.data.regions import Complement
@@ -341,8 +342,7 @@ class FactorSpace:
         bounded = np.array([[j not in around for j in range(self.num_factors)]])
         low, high = jnp.stack(low)[None], jnp.stack(high)[None]
         low, high = jnp.where(bounded, jnp.maximum(low, 0), low), jnp.where(bounded, jnp.minimum(high, sizes), high)
-        shape = (n, self.num_factors)
-        return jax.random.randint(draw_key, shape, jnp.broadcast_to(low, shape), jnp.broadcast_to(high, shape)) % sizes
+        return random.randint(draw_key, (n, self.num_factors), low, high) % sizes
 
     @checked
     def local_groups(

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Key, UInt8
 
+from jaxdis import random
 from jaxdis.data.factors import FactorSpace
 
 
@@ -38,7 +39,7 @@ class HiddenGather:
 def with_hidden(space: FactorSpace, hidden: str, factors: Int[Array, "n k"], key: Key[Array, ""]) -> Array:
     """Factors ``[n, k + 1]`` of ``space``, with its factor ``hidden`` drawn uniformly."""
     column = space.position(hidden)
-    drawn = jax.random.randint(key, (len(factors), 1), 0, space.sizes[column])
+    drawn = random.randint(key, (len(factors), 1), 0, space.sizes[column])
     return jnp.concatenate([factors[:, :column], drawn, factors[:, column:]], 1)
 
 

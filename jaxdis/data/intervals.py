@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, Num
 
+from jaxdis import random
 from jaxdis.options import checked_value
 
 # Folded into a key, so that continuous and discrete factors are drawn from different keys.
@@ -32,7 +33,7 @@ class Interval:
 
 def uniform(key: Key[Array, ""], position: int, span: Interval, n: int) -> Float[Array, " n"]:
     """Values of the factor at ``position``, from its whole interval."""
-    return jax.random.uniform(_key_of(key, position), (n,), minval=span.low, maxval=span.high)
+    return random.uniform(_key_of(key, position), (n,), minval=span.low, maxval=span.high)
 
 
 def near(
@@ -51,9 +52,9 @@ def near(
     key, width = _key_of(key, position), span.high - span.low
     if span.circular or circular:
         most = min(radius, width / 2)
-        return span.low + (center + jax.random.uniform(key, (n,), minval=-most, maxval=most) - span.low) % width
+        return span.low + (center + random.uniform(key, (n,), minval=-most, maxval=most) - span.low) % width
     low, high = jnp.maximum(center - radius, span.low), jnp.minimum(center + radius, span.high)
-    return low + (high - low) * jax.random.uniform(key, (n,))
+    return low + (high - low) * random.uniform(key, (n,))
 
 
 def completed(cells: Int[Array, "n k"], spans: Mapping[int, Interval | float], draw: Callable) -> Num[Array, "n k"]:

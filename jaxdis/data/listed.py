@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, Num, UInt8
 
+from jaxdis import random
 from jaxdis.data.factors import FactorSpace
 from jaxdis.options import Natural, checked
 
@@ -48,7 +49,7 @@ class ListedSpace(FactorSpace):
     def sample(self, key: Key[Array, ""], n: Natural) -> Num[Array, "n k"]:
         """n independent samples of the list, uniform over its rows outside all regions."""
         rows = jnp.asarray(self.listing.values)
-        return self._outside_regions(lambda key: rows[jax.random.randint(key, (n,), 0, len(rows))], key)
+        return self._outside_regions(lambda key: rows[random.randint(key, (n,), 0, len(rows))], key)
 
     def given(self, key, factor, value):
         raise ValueError(_REFUSED.format("given"))

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
+from jaxdis import random
 from jaxdis.data import lattice
 from jaxdis.data.sprites import gathered_rows, unpack
 
@@ -33,14 +34,14 @@ def draw_colored(
     tables: tuple[Array, ...], factors: Int[Array, "n 5"], key: Key[Array, ""]
 ) -> Float[Array, "n 64 64 3"]:
     """The sprite in one color per image from U(0.5, 1)³, on black."""
-    color = jax.random.uniform(key, (len(factors), 1, 1, 3), minval=0.5, maxval=1.0)
+    color = random.uniform(key, (len(factors), 1, 1, 3), minval=0.5, maxval=1.0)
     return _sprites(tables, factors) * color
 
 
 def draw_noisy(tables: tuple[Array, ...], factors: Int[Array, "n 5"], key: Key[Array, ""]) -> Float[Array, "n 64 64 3"]:
     """The white sprite on U(0, 1) noise, independent in every pixel and channel."""
     # Random bits dominate the cost: one word gives each of three channels ten bits, more than images store.
-    word = jax.random.bits(key, (len(factors), 64, 64), jnp.uint32)
+    word = random.bits(key, (len(factors), 64, 64), jnp.uint32)
     levels = jnp.stack([(word >> shift) & 1023 for shift in (0, 10, 20)], -1)
     noise = (levels.astype(jnp.float32) + np.float32(0.5)) / 1024
     return jnp.minimum(_sprites(tables, factors) + noise, 1)
@@ -57,9 +58,9 @@ def draw_painted(
     painting = tables[-1]
     corner_key, color_key = jax.random.split(key)
     room = np.array([painting.shape[:2]], np.int32) - 64
-    corner = jax.random.randint(corner_key, (len(factors), 2), 0, jnp.broadcast_to(room, (len(factors), 2)))
+    corner = random.randint(corner_key, (len(factors), 2), 0, jnp.broadcast_to(room, (len(factors), 2)))
     piece = jax.vmap(lambda at: jax.lax.dynamic_slice(painting, (at[0], at[1], 0), (64, 64, 3)))(corner)
-    background = (piece + jax.random.uniform(color_key, (len(factors), 1, 1, 3))) / 2
+    background = (piece + random.uniform(color_key, (len(factors), 1, 1, 3))) / 2
     return jnp.where(_sprites(tables[:-1], factors) > 0, 1 - background, background)
 
 

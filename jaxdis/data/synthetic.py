@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from jaxdis import options
+from jaxdis import options, random
 from jaxdis.options import Count, checked
 from jaxdis.typing import Factors
 
@@ -56,7 +56,7 @@ def _case(case: str, key, num_samples: int):
     modular, compact, explicit = (digit == "1" for digit in case)
     draw, shuffle = jax.random.split(key)
     k = 3 if compact and not modular else 2
-    values = jax.random.randint(draw, (num_samples, k), 0, 9)
+    values = random.randint(draw, (num_samples, k), 0, 9)
     encoded = values if explicit else jnp.where(values >= 6, values, 0)
     first, second = encoded[:, 0], encoded[:, 1]
     if modular and compact:
@@ -83,7 +83,7 @@ def warp(alpha: Share, key: PRNGKeyArray, num_samples: Count = 20_000, *, num_fa
       alpha: ``α`` in [0, 1].
       num_samples, num_factors: shape of codes and of factors, both continuous.
     """
-    values = jax.random.uniform(key, (num_samples, num_factors))
+    values = random.uniform(key, (num_samples, num_factors))
     steepness = 1000.0 ** (alpha - 0.25)
     codes = jnp.tan(2 * jnp.arctan(steepness / 2) * (values - 0.5)) / steepness + 0.5
     return codes, _continuous(values)
@@ -100,7 +100,7 @@ def rotation(alpha: Share, key: PRNGKeyArray, num_samples: Count = 20_000, *, nu
       alpha: ``α`` in [0, 1].
       num_samples, num_factors: shape of codes and of factors, both continuous.
     """
-    values = jax.random.uniform(key, (num_samples, num_factors))
+    values = random.uniform(key, (num_samples, num_factors))
     return (1 - alpha) * values + alpha * jnp.roll(values, 1, axis=1), _continuous(values)
 
 
@@ -115,8 +115,8 @@ def noise(alpha: Share, key: PRNGKeyArray, num_samples: Count = 20_000, *, num_f
       num_samples, num_factors: shape of codes and of factors, both continuous.
     """
     draw, disturb = jax.random.split(key)
-    values = jax.random.uniform(draw, (num_samples, num_factors))
-    return (1 - alpha) * values + alpha * jax.random.uniform(disturb, values.shape), _continuous(values)
+    values = random.uniform(draw, (num_samples, num_factors))
+    return (1 - alpha) * values + alpha * random.uniform(disturb, values.shape), _continuous(values)
 
 
 @checked
@@ -176,7 +176,7 @@ def distributed(
             )
         digits = jnp.asarray(np.indices((num_values,) * (2 * num_factors)).reshape(2 * num_factors, -1).T, jnp.int32)
     else:
-        digits = jax.random.randint(key, (num_samples, 2 * num_factors), 0, num_values)
+        digits = random.randint(key, (num_samples, 2 * num_factors), 0, num_values)
     high, low = digits[:, :num_factors], digits[:, num_factors:]
     codes = (num_values * high + low).astype(jnp.float32) + 0.5
     return codes / num_values**2, _discrete((high + jnp.roll(low, -1, axis=1)) % num_values, num_values)
@@ -205,7 +205,7 @@ def entangled(
     """
     if num_factors < 2:
         raise ValueError(f"num_factors: needs at least 2, got {num_factors}")
-    values = jax.random.uniform(key, (num_samples, num_factors))
+    values = random.uniform(key, (num_samples, num_factors))
     return householder_map(alpha, values), _continuous(values)
 
 

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxdis import random
 from jaxdis.metrics.metric import metric_seed
 from jaxdis.spec import Spec
 from jaxdis.typing import Sample
@@ -39,7 +40,7 @@ def replicate(key: jax.Array, sample: Sample) -> Again:
     Reference: Efron & Tibshirani 1993, §6; Politis et al. 1999, §2 (subsampling).
     """
     n = sample.codes.shape[0]
-    rows = jax.random.randint(key, (n,), 0, n)
+    rows = random.randint(key, (n,), 0, n)
     counts = jnp.zeros(n).at[rows].add(1.0)
     weights = counts if sample.weights is None else counts * sample.weights
     half = jax.random.permutation(jax.random.fold_in(key, 1), n)[: max(1, n // 2)]

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Num
 
+from jaxdis import random
 from jaxdis.arrays import moments, power_of_two_below, safe_divide, weighted_mean
 from jaxdis.learners.splits_exact import exact_order
 from jaxdis.learners.splits_histogram import quantile_histogram
@@ -154,7 +155,7 @@ def fit_boosting(
         error = by_blocks(residual, targets, train)
         curvature = jnp.where(regression[None], 1.0, jnp.abs(error) * (1 - jnp.abs(error))) * weights[:, None]
         error = error * weights[:, None]
-        draws = jax.random.uniform(jax.random.fold_in(jax.random.key(0), number), (max(columns.local) + 1, nodes, d))
+        draws = random.uniform(jax.random.fold_in(jax.random.key(0), number), (max(columns.local) + 1, nodes, d))
         priority = draws[columns.local][:, :, rank].T
         # Trees are grown on gradients rescaled to order 1: equal gains are recognized by their size.
         unit = power_of_two_below(jnp.abs(error).max(axis=0))[None]

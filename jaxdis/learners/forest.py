@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Num, UInt
 
+from jaxdis import random
 from jaxdis.arrays import BLOCK, moments, power_of_two_below, safe_divide
 from jaxdis.learners.splits_histogram import quantile_bins
 from jaxdis.learners.trees import RESOLUTION, TIE, as_numbers, canonical_order
@@ -135,7 +136,7 @@ def _bootstrap(key, weights):
     """How often each sample is drawn, in as many draws as there are samples with weight."""
     n = weights.shape[0]
     total = jnp.cumsum(weights)
-    drawn = jnp.searchsorted(total, jax.random.uniform(key, (n,)) * total[-1], side="right")
+    drawn = jnp.searchsorted(total, random.uniform(key, (n,)) * total[-1], side="right")
     counted = (jnp.arange(n) < (weights > 0).sum()).astype(jnp.float32)
     return jnp.zeros(n).at[jnp.minimum(drawn, n - 1)].add(counted, mode="promise_in_bounds")
 
@@ -213,7 +214,7 @@ def _divide(layout: _Layout, right, number, place) -> _Layout:
 def _best_cuts(key, bins, layout: _Layout, payload, criterion, features: int) -> _Cut:
     """The best cut of every node over ``features`` random codes that vary in it; ties are broken at random."""
     d, n = bins.shape
-    lines, mine = jax.random.bits(key, (d + n,), jnp.uint32)[:d], jax.random.bits(key, (d + n,), jnp.uint32)[d:]
+    lines, mine = random.bits(key, (d + n,), jnp.uint32)[:d], random.bits(key, (d + n,), jnp.uint32)[d:]
     next_place = jnp.minimum(jnp.arange(1, n + 1), layout.last)
 
     def one_code(code):

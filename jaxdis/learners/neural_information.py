@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from jaxdis import random
 from jaxdis.learners.linear import standardized
 
 Judge = Literal["held_out", "in_sample"]
@@ -154,8 +155,8 @@ def _init(key, inputs: int, width: int) -> list:
     for layer_key, rows, columns in zip(jax.random.split(key, len(sizes) - 1), sizes[:-1], sizes[1:], strict=True):
         bound = rows**-0.5
         weight_key, bias_key = jax.random.split(layer_key)
-        weight = jax.random.uniform(weight_key, (columns, rows), minval=-bound, maxval=bound)
-        layers.append((weight, jax.random.uniform(bias_key, (columns,), minval=-bound, maxval=bound)))
+        weight = random.uniform(weight_key, (columns, rows), minval=-bound, maxval=bound)
+        layers.append((weight, random.uniform(bias_key, (columns,), minval=-bound, maxval=bound)))
     return layers
 
 
@@ -205,7 +206,7 @@ def _random_order(key, n: int) -> Int[Array, " n"]:
     """
     index = jnp.arange(n, dtype=jnp.uint32)
     ending = jnp.uint32((1 << max(n - 1, 1).bit_length()) - 1)
-    numbers = (jax.random.bits(key, (n,)) & ~ending) | index
+    numbers = (random.bits(key, (n,)) & ~ending) | index
     # Signed numbers sort faster.
     ordered = jax.lax.sort(jax.lax.bitcast_convert_type(numbers, jnp.int32), is_stable=True)
     return ordered & ending.astype(jnp.int32)
@@ -223,7 +224,7 @@ def _adam(params, gradient, moments, count):
 def _bound(key, params, sample, split: int, shuffles: int) -> Float[Array, ""]:
     """The Donsker–Varadhan value of a sample in random order, against distinct shifts of itself."""
     n = sample.shape[0]
-    first = jax.random.randint(key, (), 1, max(2, n // shuffles))
+    first = random.randint(key, (), 1, max(2, n // shuffles))
     shifts = first + jnp.arange(shuffles, dtype=jnp.int32) * (n // shuffles)
     shuffled = jax.vmap(lambda by: _shuffled(sample, split, by))(shifts)
     together, apart = jnp.split(_apply_to_many(params, jnp.concatenate([sample, *shuffled])), [n])

@@ -9,6 +9,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from jaxdis import random
 from jaxdis.learners.groups import Groups, one_hot_of
 from jaxdis.learners.linear import standardized
 from jaxdis.learners.logistic import LARGEST_LOGIT
@@ -110,7 +111,7 @@ def predict_with_probes(
     if recipe.standardize:
         codes, held_out = standardized(codes), standardized(held_out, like=codes)
     order_key, key = jax.random.split(key)
-    order = jnp.argsort(jax.random.normal(order_key, (codes.shape[0],)) @ codes)
+    order = jnp.argsort(random.normal(order_key, (codes.shape[0],)) @ codes)
     codes, held_out, masks = codes[:, order], held_out[:, order], masks[:, order].astype(jnp.float32)
     absent = jnp.where(one_hot_of(classes, sizes).any(axis=0), 0.0, NEVER)
 
@@ -261,7 +262,7 @@ def _initial(key, d: int, sizes, mask, width: int | None) -> Probe:
     """Uniform weights within one over the root of the number of inputs (those that the mask shows), as in PyTorch."""
     k, most, h = len(sizes), max(sizes), width or d
     # A random number depends only on its place: factors come first, so that none depends on the number of others.
-    draws = jax.random.uniform(key, (k, d + 1 + most, h + 1), minval=-1.0, maxval=1.0)
+    draws = random.uniform(key, (k, d + 1 + most, h + 1), minval=-1.0, maxval=1.0)
     bounds = 1 / jnp.sqrt(jnp.maximum(mask.sum(axis=0), 1.0))
     first = None
     if width is not None:
@@ -274,7 +275,7 @@ def _initial(key, d: int, sizes, mask, width: int | None) -> Probe:
 
 def _shuffled(key, n: int) -> Int[Array, " n"]:
     """The integers below n in random order: one sort of random bits that carry the integer in their low bits."""
-    bits = jax.random.bits(key, (n,)).astype(jnp.int32)
+    bits = random.bits(key, (n,)).astype(jnp.int32)
     numbers = jnp.arange(n, dtype=jnp.int32)
     low = (1 << (n - 1).bit_length()) - 1
     if low < 1 << 16:  # enough random bits remain above

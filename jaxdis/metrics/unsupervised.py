@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
+from jaxdis import random
 from jaxdis.arrays import finite_codes, moments, product_over_samples, safe_divide
 from jaxdis.learners.linear import lasso, standardized
 from jaxdis.options import Bins, Positive
@@ -105,7 +106,7 @@ def _represented(key, codes: Codes, representation: str, variances) -> Codes:
         return codes
     if variances is None:
         raise ValueError("variances: the sampled representation needs posterior variances [n, d], got None")
-    return codes + jnp.sqrt(variances) * jax.random.normal(key, codes.shape)
+    return codes + jnp.sqrt(variances) * random.normal(key, codes.shape)
 
 
 def _distance_to_independence(deviation: Float[Array, " d"], correlation: Float[Array, "d d"]) -> Float[Array, ""]:

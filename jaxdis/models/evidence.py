@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Key
 
-from jaxdis import executor
+from jaxdis import executor, random
 from jaxdis.executor import Layout
 from jaxdis.models.images import checked_images, unit_images
 from jaxdis.models.methods.method import Method
@@ -87,7 +87,7 @@ def _evidence(vae: Vae, layout: Layout, members, part) -> Array:
         (params, number), (images, weights, key, numbers) = member, shared
         mean, log_variance = vae.autoencoder.encode(params, images)
         keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.fold_in(key, i), number))(numbers)
-        noise = jax.vmap(lambda key: jax.random.normal(key, mean.shape[1:]))(keys)
+        noise = jax.vmap(lambda key: random.normal(key, mean.shape[1:]))(keys)
         logits = vae.autoencoder.decode(params, mean + jnp.exp(0.5 * log_variance) * noise)
         errors = jax.vmap(lambda logits, image: likelihood(logits[None], image[None]))(logits, images)
         kl = 0.5 * (jnp.square(mean) + jnp.exp(log_variance) - log_variance - 1).sum(1)

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdis import models
+from jaxdis import models, random
 from jaxdis.data import DATASETS, SceneSamples
 from jaxdis.evaluation.results import Scores
 from jaxdis.relations.trees import random_forest
@@ -138,9 +138,9 @@ def _planted(known: SceneSamples, key) -> np.ndarray:
         inputs[:, objects.index(thing), names.index(name)] = scaled[:, column]
     inputs[:, :, -1] = [thing == known.background for thing in objects]
     keys = jax.random.split(key, 3)
-    first = np.asarray(jax.random.normal(keys[0], (inputs.shape[-1], 64)))
-    second = np.asarray(jax.random.normal(keys[1], (64, DIMS))) / 8
-    noise = 0.02 * np.asarray(jax.random.normal(keys[2], (*inputs.shape[:2], DIMS)))
+    first = np.asarray(random.normal(keys[0], (inputs.shape[-1], 64)))
+    second = np.asarray(random.normal(keys[1], (64, DIMS))) / 8
+    noise = 0.02 * np.asarray(random.normal(keys[2], (*inputs.shape[:2], DIMS)))
     return (np.tanh(inputs @ first) @ second + noise).astype(np.float32)
 
 

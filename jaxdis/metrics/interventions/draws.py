@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, PRNGKeyArray
 
+from jaxdis import random
 from jaxdis.relations.binning import equal_width_bins
 from jaxdis.typing import Factors
 
@@ -95,7 +96,7 @@ def _varying(key, factors: Factors, num_train: int, num_eval: int, factor_bins: 
     varies = jnp.stack(varies)
     place = jnp.nonzero(varies, size=len(orders), fill_value=0)[0].astype(jnp.int32)
     number = jnp.maximum(varies.sum(), 1).astype(jnp.float32)
-    chosen = jnp.floor(jax.random.uniform(which, (num_train + num_eval,)) * number).astype(jnp.int32)
+    chosen = jnp.floor(random.uniform(which, (num_train + num_eval,)) * number).astype(jnp.int32)
     return place[chosen], _Table(shuffled, jnp.stack(orders), jnp.stack(starts), jnp.stack(counts)), varies.sum()
 
 
@@ -113,8 +114,8 @@ def _random_rows(key, table: _Table, num_train: int, num_eval: int, batch: int) 
     """Random samples of the first half for training batches, of the second for held-out batches."""
     n = table.shuffled.shape[0]
     learned, judged = jax.random.split(key)
-    first = jax.random.randint(learned, (num_train, batch), 0, n // 2)
-    second = jax.random.randint(judged, (num_eval, batch), n // 2, n)
+    first = random.randint(learned, (num_train, batch), 0, n // 2)
+    second = random.randint(judged, (num_eval, batch), n // 2, n)
     return table.shuffled[jnp.concatenate([first, second])]
 
 
@@ -122,5 +123,5 @@ def _given(key, table: _Table, factor, rows) -> Int[Array, "t b"]:
     """For each row, a random sample of its half with the same value of the factor."""
     factor = jnp.broadcast_to(factor, rows.shape)
     count = table.count[factor, rows]
-    step = jnp.floor(jax.random.uniform(key, rows.shape) * count.astype(jnp.float32)).astype(jnp.int32)
+    step = jnp.floor(random.uniform(key, rows.shape) * count.astype(jnp.float32)).astype(jnp.int32)
     return table.order[factor, table.start[factor, rows] + jnp.minimum(step, count - 1)]

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int, Num, PRNGKeyArray
 
+from jaxdis import random
 from jaxdis.data.factors import FactorSpace
 from jaxdis.data.intervals import middles
 from jaxdis.metrics.interventions.robustness import Robustness, judge_robustness, largest_deviation, quantile_from_mean
@@ -235,7 +236,7 @@ drawn = jax.jit(lambda images, rows, key: images(rows, key))
 def _held(key, space: FactorSpace, count: int) -> Int[Array, " t"]:
     """A random factor for each batch among those that vary."""
     free = _free(space)
-    return jnp.asarray(free)[jax.random.randint(key, (count,), 0, len(free))]
+    return jnp.asarray(free)[random.randint(key, (count,), 0, len(free))]
 
 
 def _free(space: FactorSpace) -> np.ndarray:

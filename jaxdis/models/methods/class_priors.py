@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxdis import random
 from jaxdis.typing import Array, Bool, Float, Int, Num
 
 # (position of a factor, group of each of its values or −1 for none), …; a class is a combination of groups.
@@ -77,7 +78,7 @@ class ClassPriors(NamedTuple):
     def draw_classes(self, key, n: int) -> Int[Array, " n"]:
         """Classes, uniformly among those that are present."""
         ends = jnp.cumsum(self.present.astype(jnp.float32))
-        place = jax.random.uniform(key, (n,)) * ends[-1]
+        place = random.uniform(key, (n,)) * ends[-1]
         return jnp.minimum((ends[None] <= place[:, None]).sum(1, dtype=jnp.int32), len(ends) - 1)
 
 

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxdis import random
 from jaxdis.models.objectives.distributions import sample
 from jaxdis.typing import Array, Float
 
@@ -51,7 +52,7 @@ def joint_loss(settings, logits: Float[Array, "n 2"]) -> Float[Array, ""]:
 
 def permute(key, codes: Float[Array, "n d"]) -> Float[Array, "n d"]:
     """Each code permuted over the batch: draws from the product of marginals (Kim & Mnih 2018, algorithm 1)."""
-    order = jnp.argsort(jax.random.uniform(key, codes.shape), axis=0)
+    order = jnp.argsort(random.uniform(key, codes.shape), axis=0)
     return jnp.take_along_axis(codes, order, axis=0)
 
 

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from jaxdis import random
 from jaxdis.models.methods.method import Method, Posterior, all_finite
 from jaxdis.models.methods.optimizer import Adam
 from jaxdis.models.methods.resnet_vae import signed
@@ -145,7 +146,7 @@ class InfoGan(Method):
         code_key, place_key = jax.random.split(key)
         codes = self._codes(code_key)
         fakes, statistics = self._generated(state.model, codes)
-        places = jax.random.uniform(place_key, (self.batch_size, 1, 1, 1))
+        places = random.uniform(place_key, (self.batch_size, 1, 1, 1))
 
         def loss(params):
             return self.critic_loss(params, codes, fakes, images, places, hyperparameters)
@@ -195,7 +196,7 @@ class InfoGan(Method):
             return 0.5 * (self._generated(params, codes, training=False)[0] + 1)
 
     def _codes(self, key) -> Float[Array, "n d"]:
-        return jax.random.uniform(key, (self.batch_size, self.num_codes), minval=-1.0, maxval=1.0)
+        return random.uniform(key, (self.batch_size, self.num_codes), minval=-1.0, maxval=1.0)
 
     def _generated(self, model: Model, codes: Array, *, training: bool = True) -> tuple[Array, dict]:
         """Images in [−1, 1], and the running moments after them."""

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxdis import random
 from jaxdis.models.methods.labels import check_labels
 from jaxdis.models.methods.method import Method, Posterior, accepted
 from jaxdis.models.methods.optimizer import Adam
@@ -116,7 +117,7 @@ class LabelledPartition(Method):
 
     def begin(self, key) -> State:
         network_key, prototype_key = jax.random.split(key)
-        prototypes = jax.random.normal(prototype_key, (sum(self.sizes), self.block))
+        prototypes = random.normal(prototype_key, (sum(self.sizes), self.block))
         params = {"network": self.network.init(network_key), "prototypes": prototypes}
         return State(params, self.optimizer.begin(params))
 
@@ -124,9 +125,9 @@ class LabelledPartition(Method):
         data_key, normal_key, order_key, factor_key = jax.random.split(key, 4)
         images, factors = source.examples(data_key, self.batch_size)
         draws = Draws(
-            jax.random.normal(normal_key, (self.batch_size, self.num_codes + self.content)),
-            jnp.argsort(jax.random.uniform(order_key, (self.batch_size,))),
-            jax.random.randint(factor_key, (), 0, len(self.sizes)),
+            random.normal(normal_key, (self.batch_size, self.num_codes + self.content)),
+            jnp.argsort(random.uniform(order_key, (self.batch_size,))),
+            random.randint(factor_key, (), 0, len(self.sizes)),
         )
         gradients, losses = jax.grad(self.loss, has_aux=True)(state.params, images, factors, draws, hyperparameters)
 

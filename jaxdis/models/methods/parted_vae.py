@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from jaxdis import random
 from jaxdis.models.methods.labels import check_labels, classes_of
 from jaxdis.models.methods.method import Method, Posterior, accepted
 from jaxdis.models.methods.optimizer import Adam
@@ -164,7 +165,7 @@ class PartedVae(Method):
             "gate": {f"of_{i}": dense_shape(size, width) for i, size in enumerate(classes)},
             "u": {f"of_{i}": dense_shape(width, 2 * self.num_u) for i in range(len(classes))},
         }
-        prior = jax.random.normal(prior_key, (2, sum(classes), self.num_u))
+        prior = random.normal(prior_key, (2, sum(classes), self.num_u))
         params = {
             **self.network.init(stacks_key, self.image_shape, self.num_codes),
             **draw(heads_key, shapes, self.network.initialization),
@@ -244,7 +245,7 @@ class PartedVae(Method):
 
     def draws(self, key, n: int) -> Draws:
         first, second = jax.random.split(key)
-        return Draws(jax.random.uniform(first, (n, sum(self.classes))), jax.random.normal(second, (n, self.num_codes)))
+        return Draws(random.uniform(first, (n, sum(self.classes))), random.normal(second, (n, self.num_codes)))
 
     def latents(self, params, images, uniform=None, slope=_STEEPEST) -> Latents:
         """Posteriors of images; categories are drawn by ``uniform`` random numbers, or else the most probable ones."""

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxdis import random
 from jaxdis.models.methods.method import Method, Posterior, all_finite
 from jaxdis.models.variant import About, Variant
 from jaxdis.options import Count, Units, check_fields
@@ -103,7 +104,7 @@ class Pca(Method):
     def begin(self, key) -> State:
         pixels = int(np.prod(self.image_shape))
         blank = jnp.zeros((pixels, self.passes * self._width))
-        block = jax.random.normal(key, (pixels, self._width))
+        block = random.normal(key, (pixels, self._width))
         return State(jnp.zeros(pixels), jnp.zeros(pixels), blank, blank, block)
 
     def update(self, state: State, step, key, hyperparameters, source) -> tuple[State, Losses]:

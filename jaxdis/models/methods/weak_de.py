@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxdis import random
 from jaxdis.models.methods.class_priors import (
     DSPRITES_CLASSES,
     DSPRITES_RELATIONS,
@@ -205,7 +206,7 @@ class WeakDe(Method):
     def _draws(self, priors: ClassPriors, class_key, normal_key) -> tuple[Array, Array]:
         """Classes ``[b + r p]`` of the batch and of the relations' sources; normal numbers of these and the targets."""
         n, related = self.batch_size, len(self.relations) * self.relation_batch
-        normal = jax.random.normal(normal_key, (n + 2 * related, self.num_codes))
+        normal = random.normal(normal_key, (n + 2 * related, self.num_codes))
         return priors.draw_classes(class_key, n + related), normal
 
     def _prior(self, priors: ClassPriors, classes, normal, adapted) -> Float[Array, "n d"]:

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from jaxdis import random
 from jaxdis.models.networks.stacks import perceptron
 from jaxdis.typing import Array, Float
 
@@ -65,8 +66,8 @@ def relation_loss(
 def augmented(key, images: Float[Array, "n h w c"]) -> Float[Array, "n h w c"]:
     """One of seven images as it is, three with noise on white pixels, three with pixels dropped."""
     kind_key, pixel_key = jax.random.split(key)
-    kind = jax.random.randint(kind_key, (len(images), 1, 1, 1), 0, 7)
-    pixels = jax.random.normal(pixel_key, images.shape)
+    kind = random.randint(kind_key, (len(images), 1, 1, 1), 0, 7)
+    pixels = random.normal(pixel_key, images.shape)
     noisy = jnp.where(images == 1, jnp.clip(1 + _NOISE * pixels, 0, 1), images)
     dropped = jnp.where(jax.scipy.stats.norm.cdf(pixels) < _DROPPED, 0.0, images)
     return jnp.where(kind == 0, images, jnp.where(kind <= 3, noisy, dropped))

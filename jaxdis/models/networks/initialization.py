@@ -6,6 +6,7 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 
+from jaxdis import random
 from jaxdis.typing import Array
 
 Initialization = Literal["glorot", "kaiming", "torch"]
@@ -68,7 +69,7 @@ def _layer(key, path: tuple[str, ...], layer, scheme: str) -> dict[str, Array]:
 
 
 def _uniform(key, shape: tuple[int, ...], bound: float) -> Array:
-    return jax.random.uniform(key, shape, jnp.float32, -bound, bound)
+    return random.uniform(key, shape, -bound, bound)
 
 
 def _layers(tree, path: tuple[str, ...] = ()):

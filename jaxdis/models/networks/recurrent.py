@@ -6,6 +6,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from jaxdis import random
 from jaxdis.typing import Array, Float
 
 
@@ -26,8 +27,7 @@ def begin_lstm(key, inputs: int, units: int) -> dict:
     bound = 1 / math.sqrt(units)
     keys = jax.random.split(key, len(shapes))
     return {
-        name: jax.random.uniform(key, shape, jnp.float32, -bound, bound)
-        for key, (name, shape) in zip(keys, shapes.items(), strict=True)
+        name: random.uniform(key, shape, -bound, bound) for key, (name, shape) in zip(keys, shapes.items(), strict=True)
     }
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 import jax
 import jax.numpy as jnp
 
+from jaxdis import random
 from jaxdis.models.networks.convolution import (
     box_filtered,
     convolve,
@@ -147,7 +148,7 @@ def _drawn(key, layers: list[tuple]) -> dict:
         shape, variance, has_bias = rest
         field = math.prod(shape[:-2])
         bound = math.sqrt(3 * variance / (field * (shape[-2] + shape[-1])))
-        kernel = jax.random.uniform(jax.random.fold_in(key, i), shape, jnp.float32, -bound, bound)
+        kernel = random.uniform(jax.random.fold_in(key, i), shape, -bound, bound)
         params[name] = {"kernel": kernel, **({"bias": jnp.zeros(shape[-1])} if has_bias else {})}
     return params
 

@@ -6,6 +6,7 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 
+from jaxdis import random
 from jaxdis.typing import Array, Float
 
 Reconstruction = Literal["bernoulli", "squared_error"]
@@ -13,7 +14,7 @@ Reconstruction = Literal["bernoulli", "squared_error"]
 
 def sample(key, mean: Float[Array, "n d"], log_variance: Float[Array, "n d"]) -> Float[Array, "n d"]:
     """One code from each posterior, ``μ + e^{lv/2}·ε``."""
-    return mean + jnp.exp(0.5 * log_variance) * jax.random.normal(key, mean.shape)
+    return mean + jnp.exp(0.5 * log_variance) * random.normal(key, mean.shape)
 
 
 def gaussian_log_density(values: Array, mean: Array, log_variance: Array) -> Array:

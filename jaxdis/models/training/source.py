@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxdis import random
 from jaxdis.arrays import as_numpy
 from jaxdis.models.images import Images, checked_images, noise_key, unit_images
 from jaxdis.typing import Array, Float, Int, Num
@@ -47,7 +48,7 @@ class Source:
         """``n`` images and their factors; with ``among``, of the first that many examples of :meth:`at`."""
         if among is None:
             return self.draw(self.arrays, key, n)
-        return self.at(jax.random.randint(key, (n,), 0, among))
+        return self.at(random.randint(key, (n,), 0, among))
 
     def at(self, places: Int[Array, " n"]) -> tuple[Float[Array, "n h w c"], Num[Array, "n k"] | None]:
         """Examples of a fixed sequence, the same for every member: the array in its order, or a renderer's draws."""
@@ -111,7 +112,7 @@ class _FromArray:
     num_images: int
 
     def __call__(self, arrays, key, n: int) -> tuple[Array, Array | None]:
-        return self.at(arrays, jax.random.randint(key, (n,), 0, self.num_images))
+        return self.at(arrays, random.randint(key, (n,), 0, self.num_images))
 
     def at(self, arrays, places) -> tuple[Array, Array | None]:
         images, factors = arrays

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from jaxdis import random
 from jaxdis.models.methods.slots.base import Model, SlotMethod, masked, over_slots
 from jaxdis.models.methods.slots.mixture import log_normal, mixture_error, softplus_deviation, stick_breaking
 from jaxdis.models.networks.components import BroadcastDecoder, SlotEncoder
@@ -163,7 +164,7 @@ class Genesis(SlotMethod):
     def noise(self, key, n: int) -> tuple[Array, Array]:
         mask_key, key = jax.random.split(key)
         lengths = ((mask_key, self.num_mask_codes), (key, self.num_codes))
-        return tuple(jax.random.normal(key, (self.num_slots, n, length)) for key, length in lengths)
+        return tuple(random.normal(key, (self.num_slots, n, length)) for key, length in lengths)
 
     def loss(
         self, model: Model, multiplier, noise, hyperparameters: Settings, images

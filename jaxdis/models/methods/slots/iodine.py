@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from jaxdis import random
 from jaxdis.models.methods.slots.base import Model, SlotMethod, over_slots
 from jaxdis.models.methods.slots.mixture import log_normal, mixture_log_likelihood
 from jaxdis.models.networks.components import BroadcastDecoder, coordinates
@@ -129,7 +130,7 @@ class Iodine(SlotMethod):
         return Model({**params, "start": start}, {"deviation": jnp.float32(Settings().deviation)})
 
     def noise(self, key, n: int) -> Float[Array, "t s n d"]:
-        return jax.random.normal(key, (self.refinements + 1, self.num_slots, n, self.num_codes))
+        return random.normal(key, (self.refinements + 1, self.num_slots, n, self.num_codes))
 
     def loss(
         self, model: Model, multiplier, noise, hyperparameters: Settings, images

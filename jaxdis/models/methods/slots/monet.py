@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from jaxdis import random
 from jaxdis.models.methods.optimizer import Optimizer, RmsProp
 from jaxdis.models.methods.slots.base import Model, SlotMethod, masked, over_slots
 from jaxdis.models.methods.slots.mixture import log_normal, mask_divergence, mixture_error, softplus_deviation
@@ -112,7 +113,7 @@ class Monet(SlotMethod):
         return Model({name: network.begin(key) for key, (name, network) in zip(keys, networks, strict=True)}, {})
 
     def noise(self, key, n: int) -> Float[Array, "s n d"]:
-        return jax.random.normal(key, (self.num_slots, n, self.num_codes))
+        return random.normal(key, (self.num_slots, n, self.num_codes))
 
     def loss(
         self, model: Model, multiplier, noise, hyperparameters: Settings, images
