@@ -8,26 +8,29 @@ import math
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxdis.typing import Array
 
+Shape = tuple[int | np.integer, ...]
 
-def bits(key, shape: tuple[int, ...], dtype=None) -> Array:
+
+def bits(key, shape: Shape, dtype=None) -> Array:
     """Random bits, of the default unsigned type if ``dtype`` is None."""
     return jax.random.bits(key, (math.prod(shape),), dtype).reshape(shape)
 
 
-def normal(key, shape: tuple[int, ...] = ()) -> Array:
+def normal(key, shape: Shape = ()) -> Array:
     """Standard normal numbers, float32."""
     return jax.random.normal(key, (math.prod(shape),), jnp.float32).reshape(shape)
 
 
-def uniform(key, shape: tuple[int, ...] = (), minval=0.0, maxval=1.0) -> Array:
+def uniform(key, shape: Shape = (), minval=0.0, maxval=1.0) -> Array:
     """Numbers from ``minval`` to below ``maxval``, float32."""
     return jax.random.uniform(key, (math.prod(shape),), jnp.float32, minval, maxval).reshape(shape)
 
 
-def randint(key, shape: tuple[int, ...], minval, maxval) -> Array:
+def randint(key, shape: Shape, minval, maxval) -> Array:
     """Integers from ``minval`` to below ``maxval``, scalars or arrays of this shape, int32."""
     low, high = (jnp.broadcast_to(v, shape).reshape(-1) if jnp.ndim(v) else v for v in (minval, maxval))
     return jax.random.randint(key, (math.prod(shape),), low, high).reshape(shape)
