@@ -1,8 +1,8 @@
 """What narrow slot models learn of two or three sprites on 32 × 32 pixels, in minutes each.
 
-Foreground ARI of MONet was 0.50 after 8,000 updates and 0.56 after 17,000, that of GENESIS 0.41 after 13,000. IODINE's
-images come closer in as many minutes, but its slots do not separate yet (ARI 0.01 after 600 updates of eight images,
-0.02 after 5,000 of four).
+Foreground ARI of MONet was 0.60 after 9,000 updates and between 0.54 and 0.60 later; with a decoder of one hidden layer
+it was 0.52. That of GENESIS was 0.41 after 13,000. IODINE's images come closer in as many minutes, but its slots do not
+separate yet (ARI 0.01 after 600 updates of eight images, 0.02 after 5,000 of four).
 """
 
 import jax
@@ -18,8 +18,10 @@ from jaxdis.structured.segmentation import ari
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 SLOTS, SIDE = 4, 32
 COMMON = {"num_slots": SLOTS, "num_codes": 8, "batch_size": 8}
-DRAWN = {"encoder": (8, 16, 16), "encoder_hidden": 32, "decoder": (16,)}
-MONET = models.Monet(**COMMON, **DRAWN, attention=(12, 16, 16, 16), attention_hidden=64, mixture="pixel")
+DRAWN = {"encoder": (8, 16, 16), "encoder_hidden": 32}
+MONET = models.Monet(
+    **COMMON, **DRAWN, attention=(12, 16, 16, 16), attention_hidden=64, decoder=(16, 16, 16), mixture="pixel"
+)
 GENESIS = models.Genesis(
     **COMMON,
     **DRAWN,
@@ -30,6 +32,7 @@ GENESIS = models.Genesis(
     features=64,
     units=32,
     prior_units=32,
+    decoder=(16,),
 )
 IODINE = models.Iodine(**COMMON, decoder=(16, 16, 16), kernel=3, refiner=(16, 16, 16), units=32, clip=5.0)
 
@@ -64,7 +67,7 @@ def foreground(zoo, scenes) -> float:
     )
 
 
-@pytest.mark.parametrize(("method", "steps", "reached"), [(MONET, 8000, 0.4), (GENESIS, 13_000, 0.3)])
+@pytest.mark.parametrize(("method", "steps", "reached"), [(MONET, 9000, 0.5), (GENESIS, 13_000, 0.3)])
 def test_objects_begin_to_separate(method, steps, reached, scenes):
     before = foreground(trained(method, 1, scenes), scenes)
     zoo = trained(method, steps, scenes)
