@@ -25,23 +25,27 @@ def content(made: Reproduction) -> Content:
     )
     return Content(
         size,
-        _differences(made),
+        _differences(made, finished),
         claims(numbers, _dead(finished), small=made.size != "paper"),
         _tables(printed, numbers),
         _figures(made.out / "teapots"),
     )
 
 
-def _differences(made: Reproduction) -> list[str]:
+def _differences(made: Reproduction, finished: Finished) -> list[str]:
+    source = finished.study.trainings[0].config.source
+    drawn = source is None or not source.checksum
     common = [
-        "Light and background of the paper's renderer are not published; the teapots are drawn with one lamp on black.",
+        "Light and background of the paper's renderer are not published; the teapots are drawn with one lamp on black."
+        if drawn
+        else "All samples are drawn from the images of the official file, and may share some.",
         "Regressors are fitted on images drawn apart from those of training; the paper fits them on the latter.",
         "As many left-out images as test images, where the paper has 21,238.",
     ]
     if made.size == "paper":
         return common
     return [
-        "Images of 32 × 32 pixels and networks of 8 to 32 channels in place of 64 to 512;"
+        f"{'Images of 32 × 32 pixels. ' if drawn else ''}Networks of 8 to 32 channels in place of 64 to 512;"
         f" {SMALL['train_samples']:,} images in place of 142,927.",
         f"{SMALL['steps']:,} updates of VAEs and {SMALL['steps'] // 5:,} of InfoGAN's generator in place of 125,000 and"
         " 25,000; learning rate 1e-3.",
