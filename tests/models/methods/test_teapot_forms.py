@@ -54,12 +54,20 @@ def best_codes(others, teapots):
     return (table**2).max(0)
 
 
+def linear_fit(others, teapots):
+    """R² of the linear regressions of red, green and blue on all codes."""
+    truth, codes = teapots[1][1][:, 2:], np.c_[others, np.ones(len(others))]
+    rest = truth - codes @ np.linalg.lstsq(codes, truth, rcond=None)[0]
+    return 1 - rest.var(0) / truth.var(0)
+
+
 def test_a_small_vae_is_above_pca(teapots):
-    """In disentanglement, and in how well one code predicts each color."""
+    """In disentanglement, and its codes predict every color. Which share of a color one code has differs from run to
+    run: under a squared error, a rotation of the three channels costs nearly nothing."""
     method = models.ResnetVae((8, 16, 32, 32), batch_size=32)
     _, codes, others = trained(method, {"learning_rate": 1e-3}, 3000, teapots)
+    assert (linear_fit(others, teapots) > 0.9).all()
     _, linear, other_linear = trained(models.Pca(), {}, None, teapots)
-    assert (best_codes(others, teapots) > best_codes(other_linear, teapots)).all()
     assert disentanglement(codes, others, teapots) > disentanglement(linear, other_linear, teapots) + 0.05
 
 
