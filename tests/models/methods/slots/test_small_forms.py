@@ -46,7 +46,7 @@ def scenes():
     def drawn(seed, count):
         rows = np.asarray(space.sample(jax.random.key(seed), count))
         pictures = [np.asarray(draw(part, jax.random.key(seed))) for part in np.split(rows, count // 500)]
-        return np.round(255 * np.concatenate(pictures)).astype(np.uint8), space.wrap(rows)
+        return np.round(255 * np.concatenate(pictures)).astype(np.uint8), space.wrap(jnp.asarray(rows))
 
     others, factors = drawn(1, 500)
     return drawn(0, 10_000)[0], others, pooled_masks(np.asarray(of.samples(space, factors).masks), SIDE, SIDE)
