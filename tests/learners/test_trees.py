@@ -17,8 +17,10 @@ from sklearn.tree import DecisionTreeRegressor
 
 from jaxdis import RELATIONS, SCORES, Factors, Relation, Sample
 from jaxdis.data import synthetic
+from jaxdis.learners import splits_exact
 from jaxdis.learners.boosting import accuracy, fit_boosting
 from jaxdis.learners.splits_exact import exact_order
+from jaxdis.learners.splits_histogram import cumulated
 from jaxdis.learners.trees import Totals, grow
 from jaxdis.metrics.generalization import teapot_gap
 from jaxdis.relations.trees import PRESETS
@@ -466,3 +468,28 @@ def noisy(rng, n):
     values = rng.integers(0, 3, n).astype(np.int32)
     codes = np.stack([values + 0.8 * rng.normal(size=n), *rng.normal(size=(5, n))], axis=1)
     return codes.astype(np.float32), values
+
+
+@pytest.mark.parametrize("bins", [1, 2, 9, 10, 127])
+def test_sums_over_bins_are_those_of_numpy(bins):
+    table = np.random.default_rng(0).normal(size=(3, bins, 2, 4)).astype(np.float32)
+    # Up to 22 terms are added one after another, of about 30 in size.
+    np.testing.assert_allclose(cumulated(jnp.asarray(table)), np.cumsum(table.astype(np.float64), axis=1), atol=2e-5)
+    np.testing.assert_allclose(cumulated(jnp.asarray(table[..., 0, 0])), np.cumsum(table[..., 0, 0], axis=1), atol=2e-5)
+
+
+def test_trying_every_cut_finds_the_splits_of_the_search(monkeypatch):
+    """With continuous and discrete factors, and codes that hold ties."""
+    rng = np.random.default_rng(0)
+    values = np.stack([rng.integers(0, 3, 100), rng.integers(0, 5, 100), rng.normal(size=100)], 1).astype(np.float32)
+    codes = (values @ rng.normal(size=(3, 4)) + rng.normal(size=(100, 4))).astype(np.float32)
+    codes[:, 1] = np.round(codes[:, 1])
+
+    def fitted():
+        fit = jax.jit(lambda c, v: fit_boosting.__wrapped__(c, v, (3, 5, None), c[:20], stages=5))
+        return fit(jnp.asarray(codes), jnp.asarray(values))
+
+    every = fitted()
+    monkeypatch.setattr(splits_exact, "FEW", 0)
+    for one, other in zip(every, fitted(), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-4)  # sums in another order

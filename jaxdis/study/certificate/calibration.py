@@ -27,7 +27,7 @@ from jaxdis.study.run import run
 from jaxdis.study.store import Store
 
 # Raised whenever a number may change for the same specification.
-NUMERICS = 2
+NUMERICS = 3
 # Of the factors of sweeps, for metrics that hold a factor: what the released configuration of IRS takes.
 FACTOR_BINS = 20
 
