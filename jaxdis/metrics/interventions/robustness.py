@@ -15,10 +15,10 @@ from jaxdis.typing import Codes, Factors
 
 # Of a sorting key that also holds a factor's value: distances then differ by at least 6e-8 of the largest.
 DISTANCE_BITS = 24
-# Selecting more than this share of the distances is no faster than sorting them.
-MOST_SELECTED = 0.25
 # Up to so many largest numbers are found by repeated maxima.
-MOST_MAXIMA = 12
+MOST_MAXIMA = 8
+# A search for a threshold halves its interval in every such step, and interpolates in the others.
+HALVE = 4
 
 
 class Robustness(NamedTuple):
@@ -136,10 +136,6 @@ def judge_robustness(moved: Float[Array, "d k"], deviation: Float[Array, " d"], 
 
 def _moved(centered, group: Group, quantile: float) -> Float[Array, " d"]:
     """Mean over the values that occur of the quantile of the distances from the mean given the value."""
-    by_sorting = lambda: _moved_by_sorting(centered, group.values, group.count.shape[0], quantile)  # noqa: E731
-    room = group.rows.shape[1]
-    if num_selected(room, quantile) > MOST_SELECTED * room and quantile < 1:
-        return by_sorting()
     occurs = group.count > 0
 
     def one_code(column):
@@ -147,50 +143,86 @@ def _moved(centered, group: Group, quantile: float) -> Float[Array, " d"]:
         found = quantile_from_mean(values, group.rows >= 0, group.count, quantile)
         return jnp.where(occurs, found, 0.0).sum() / occurs.sum().astype(jnp.float32)
 
+    by_sorting = lambda: _moved_by_sorting(centered, group.values, group.count.shape[0], quantile)  # noqa: E731
     return jax.lax.cond(group.fits, lambda: jax.lax.map(one_code, centered.T), by_sorting)
-
-
-def num_selected(room: int, quantile: float) -> int:
-    """How many of the largest of at most ``room`` numbers determine the quantile; one more for rounding."""
-    return min(room, room - math.floor(quantile * (room - 1)) + 1)
 
 
 def quantile_from_mean(
     values: Float[Array, "v s"], present: Bool[Array, "v s"], count: Int[Array, " v"], quantile: float
 ) -> Float[Array, " v"]:
-    """Quantile (linear) of the distances of each row's present values from their mean.
-
-    Only the largest distances are put in order; for the supremum that is none.
-    """
+    """Quantile (linear) of the distances of each row's present values from their mean."""
     number = jnp.maximum(count, 1).astype(jnp.float32)
     mean = jnp.where(present, values, 0.0).sum(axis=1) / number
     distance = jnp.where(present, jnp.abs(values - mean[:, None]), -1.0)
     if quantile == 1:
         return distance.max(axis=1)
-    largest = largest_of(distance, num_selected(values.shape[1], quantile))
     place = quantile * (number - 1)
-    low, high = jnp.floor(place), jnp.ceil(place)
-
-    def at(place):
-        from_top = (number - 1 - place).astype(jnp.int32)[:, None]
-        return jnp.take_along_axis(largest, jnp.clip(from_top, 0, largest.shape[1] - 1), axis=1)[:, 0]
-
-    return at(low) * (1 - (place - low)) + at(high) * (place - low)
+    share = place - jnp.floor(place)
+    room = values.shape[1]
+    most = room - 1 - math.floor(quantile * (room - 1)) + 1  # one more for rounding
+    low, high = around(distance, number - 1 - jnp.floor(place), most)
+    return low * (1 - share) + jnp.where(share > 0, high, 0.0) * share
 
 
-def largest_of(rows: Float[Array, "v s"], count: int) -> Float[Array, "v count"]:
-    """The ``count`` largest of each row, in descending order.
+def around(
+    rows: Float[Array, "v s"], above: Float[Array, " v"], most: int
+) -> tuple[Float[Array, " v"], Float[Array, " v"]]:
+    """Of each row in descending order, the numbers behind and before the place that has ``above`` numbers before it.
 
-    A few distinct ones are found by as many maxima, which is faster than a partial sort.
+    ``above`` are whole numbers up to ``most``. Nothing is sorted: a few places are found by repeated maxima, others by
+    :func:`cut_above`.
     """
-    by_sorting = lambda: jax.lax.top_k(rows, count)[0]  # noqa: E731
-    if count > MOST_MAXIMA:
-        return by_sorting()
-    found = [rows.max(axis=1)]
-    for _ in range(count - 1):
+    if most > MOST_MAXIMA:
+        return cut_above(rows, above)
+    found = [jnp.full(rows.shape[0], jnp.inf)]
+    for _ in range(most + 1):
         found.append(jnp.where(rows < found[-1][:, None], rows, -jnp.inf).max(axis=1))
-    differ = ((rows >= found[-1][:, None]).sum(axis=1, dtype=jnp.int32) == count).all()
-    return jax.lax.cond(differ, lambda: jnp.stack(found, axis=1), by_sorting)
+    descending = jnp.stack(found, axis=1)
+    place = above.astype(jnp.int32)[:, None] + jnp.arange(2, dtype=jnp.int32)[None]
+    high, low = jnp.take_along_axis(descending, place, axis=1).T
+    # Equal numbers were counted as one.
+    differ = ((rows >= high[:, None]).astype(jnp.float32).sum(axis=1) == above) | (above == 0)
+    return jax.lax.cond(differ.all(), lambda: (low, high), lambda: cut_above(rows, above))
+
+
+def cut_above(rows: Float[Array, "v s"], above: Float[Array, " v"]) -> tuple[Float[Array, " v"], Float[Array, " v"]]:
+    """:func:`around` by a search for a threshold that ``above`` numbers reach: rows are read about ten times.
+
+    The threshold is interpolated between the last one that too many numbers reach and the last one that too few reach,
+    as if the logarithm of their count fell linearly, and in the middle in every ``HALVE``-th step.
+    """
+
+    def reach(threshold):
+        return (rows >= threshold[:, None]).astype(jnp.float32).sum(axis=1)  # several times faster than in integers
+
+    def step(state):
+        number, low, high, too_many, too_few, _ = state
+        part = jnp.log((too_many + 0.5) / (above + 0.5)) / jnp.log((too_many + 0.5) / (too_few + 0.5))
+        part = jnp.where(number % HALVE == 0, 0.5, part)
+        threshold = low * (1 - part) + high * part
+        threshold = jnp.where((threshold > low) & (threshold < high), threshold, low / 2 + high / 2)
+        count = reach(threshold)
+        down, up = count <= above, count >= above
+        next_low, next_high = jnp.where(up, threshold, low), jnp.where(down, threshold, high)
+        # Between neighboring floats there is no other: the numbers at the lower one are equal.
+        found = (count == above) | (next_low == low) & (next_high == high)
+        return (
+            number + 1,
+            next_low,
+            next_high,
+            jnp.where(up, count, too_many),
+            jnp.where(down, count, too_few),
+            found,
+        )
+
+    least, largest = rows.min(axis=1), rows.max(axis=1)
+    beyond = jnp.where(largest > 0, largest * 1.000001, largest * 0.999999) + jnp.finfo(rows.dtype).tiny
+    everything, none = jnp.full(above.shape, float(rows.shape[1])), jnp.zeros(above.shape)
+    start = (jnp.int32(1), jnp.where(above == 0, beyond, least), beyond, everything, none, above == 0)
+    _, _, threshold, *_ = jax.lax.while_loop(lambda state: ~state[-1].all(), step, start)
+    low = jnp.where(rows < threshold[:, None], rows, -jnp.inf).max(axis=1)
+    high = jnp.where(rows >= threshold[:, None], rows, jnp.inf).min(axis=1)
+    return low, jnp.where(reach(threshold) == above, high, low)
 
 
 def _moved_by_sorting(centered, values, size: int, quantile: float) -> Float[Array, " d"]:

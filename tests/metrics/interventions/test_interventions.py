@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 
 from jaxdis import METRICS, Factors, evaluate
 from jaxdis.data.synthetic import CASES, calibration
-from jaxdis.metrics.interventions import draw_batches, draw_pairs, irs
+from jaxdis.metrics.interventions import draw_batches, draw_pairs, irs, robustness
 from tests.golden_values import numbers
 from tests.relations.test_information import POPULATIONS
 
@@ -270,3 +270,16 @@ def test_few_samples_of_noise_do_not_beat_chance(name):
     scores = evaluate(codes, values, {"it": METRICS[name].with_options(num_train=1000, num_eval=500)})["it"]
     # Members share the draws, and 25 samples a half are few: four standard errors.
     assert np.mean(scores) == pytest.approx(0.25, abs=4 * np.std(scores) / np.sqrt(24) + 0.02)
+
+
+@pytest.mark.parametrize("levels", [2, 30, 10**7])
+@pytest.mark.parametrize("most", [robustness.MOST_MAXIMA, robustness.MOST_MAXIMA + 1])
+def test_the_numbers_around_a_place_are_those_of_sorted_rows(levels, most):
+    """By maxima and by the search for a threshold, and with ties, which neither can separate."""
+    rng = np.random.default_rng(0)
+    rows = np.float32(rng.integers(0, levels, size=(most + 1, 200)) / levels * 3)
+    above = np.arange(most + 1)
+    descending = -np.sort(-rows, axis=1)
+    low, high = jax.jit(robustness.around, static_argnums=2)(jnp.asarray(rows), jnp.asarray(above, jnp.float32), most)
+    np.testing.assert_array_equal(low, descending[above, above])
+    np.testing.assert_array_equal(high[1:], descending[above[1:], above[1:] - 1])
