@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Num
+from jaxtyping import Array, Float, Int, Num
 
 from jaxdis import random
 from jaxdis.arrays import moments, power_of_two_below, safe_divide, weighted_mean
@@ -59,6 +59,12 @@ class Columns(NamedTuple):
             np.pad([sizes[j] is None for j in factor], (0, rest)),
             tuple(slice(int(a), int(b)) for a, b in zip(starts[:-1], starts[1:], strict=True)),
         )
+
+    def own(self, values: Num[Array, "n k"]) -> Int[Array, "n k"]:
+        """For each sample, the column of its class, or the only one of the factor."""
+        several = np.array([part.stop - part.start > 1 for part in self.parts])
+        starts = np.array([part.start for part in self.parts], np.int32)
+        return jnp.where(several[None], values.astype(jnp.int32), 0) + starts[None]
 
 
 class Boosted(NamedTuple):
@@ -132,7 +138,7 @@ def fit_boosting(
         weights = weights * ((weights > 0).astype(jnp.float32).sum() / weights.sum())
         codes = without_weightless(codes, weights)
     if splitter == "exact":
-        finder, numbers, others = exact_order(codes, weights, held_out)
+        finder, numbers, others = exact_order(codes, weights, held_out, columns.own(values))
     else:
         finder, numbers, others = quantile_histogram(codes, weights, held_out, max_bins)
     weights = finder.weights

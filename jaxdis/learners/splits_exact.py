@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxdis.arrays import from_keys, ordered_keys
-from jaxdis.learners.splits_histogram import cumulated, row_histogram, siblings
+from jaxdis.arrays import ordered_keys, stable_order
+from jaxdis.learners.splits_histogram import cumulated, even_bins, row_histogram, siblings, weights_of_nodes
 from jaxdis.learners.trees import (
     NEVER,
     RESOLUTION,
@@ -34,7 +34,7 @@ LENGTH = 0.79
 # Runs searched together.
 TOGETHER = 2048
 # Entries of a mask counted together.
-ROW = 128
+ROW = 32
 # Rounding may put a bound below the best gain by up to this share.
 SLACK = 1e-3
 
@@ -45,8 +45,10 @@ class Exact(NamedTuple):
     - ``order [d, r, s]``: the samples of each run.
     - ``allowed [d, r, s]``: whether a cut after a sample separates different values.
     - ``runs [d, n]``: the run of each sample.
-    - ``weights [n]``: sample weights; ``least``: half of the smallest weight, below which a side counts as empty.
+    - ``weights [n]``: sample weights; ``least``: half of the smallest weight, below which a side counts as empty;
+      ``alike``: whether all weights are 1.
     - ``ranks``: samples as numbers; ``values [d, n]``: the codes of each rank.
+    - ``own [n, k]``: for each sample, the columns in which its gradient may be positive.
     """
 
     order: Int[Array, "d r s"]
@@ -56,27 +58,39 @@ class Exact(NamedTuple):
     least: Float[Array, ""]
     ranks: Numbers
     values: Float[Array, "d n"]
+    own: Int[Array, "n k"]
+    alike: bool
 
     def __call__(self, state, gradient, node, totals: Totals, priority):
-        """``state``: sums of gradients and of weights in each run, and of gradients' magnitudes if a run has several
-        samples, each ``[d, r, q, c]``."""
+        """``state``: sums of gradients and of weights in each run, each ``[d, r, q, c]``."""
         sums = jax.lax.optimization_barrier(self._sums(state, gradient, node))  # read many times, computed once
         # From one code: rounding errors of differences of sums must not look like a side with samples.
         totals = Totals(sums[0][0].sum(axis=0), sums[1][0].sum(axis=0))
-        parent = Totals(*(part[None, None] for part in totals))
         ends = jax.lax.optimization_barrier(Totals(cumulated(sums[0]), cumulated(sums[1])))
         steps = self.order.shape[2]
-        gain = jnp.where(self.allowed[:, :, -1, None, None], gain_of(*ends, parent, self.least), -1.0)
+
+        def between(parts):
+            """The gain of cuts between the runs of one code."""
+            ends, allowed = parts
+            parent = Totals(*(part[None] for part in totals))
+            return jnp.where(allowed[:, -1, None, None], gain_of(*ends, parent, self.least), -1.0)
+
+        def within(parts):
+            """Which runs of one code may hold the best cut."""
+            sums, ends, allowed, runs = parts
+            rise = self._rise(runs, gradient, node, len(totals.weight))
+            bound = self._bound(sums, ends, rise, allowed, totals, steepest)
+            # Where no cut between runs is possible, any cut is accepted.
+            sought = (bound > RESOLUTION) | (best < 0)[None]
+            return (bound >= (best * (1 - SLACK))[None]) & sought & allowed.any(axis=1)[:, None, None]
+
+        # Code by code: XLA would otherwise compute gains along a flattened array, number by number.
+        gain = jax.lax.map(between, (ends, self.allowed))
         place = jnp.full(gain.shape, steps - 1, jnp.int32)
         if steps > 1:
-            best = gain.max(axis=(0, 1))
-            bound = self._bound(sums, ends, parent, self._steepest(gradient))
-            # Where no cut between runs is possible, any cut is accepted.
-            sought = (bound > RESOLUTION) | (best < 0)[None, None]
-            promising = (bound >= (best * (1 - SLACK))[None, None]) & sought & (bound >= 0)
-            promising = promising & self.allowed.any(axis=2)[:, :, None, None]
-            before = Totals(ends.gradient - sums[0], ends.weight - sums[1])
-            gain, place = self._walk(promising, gain, place, before, gradient, node, totals)
+            best, steepest = gain.max(axis=(0, 1)), self._steepest(gradient)
+            promising = jax.lax.map(within, (sums, ends, self.allowed, self.runs))
+            gain, place = self._walk(promising, gain, place, ends, sums, gradient, node, totals)
         best = gain.max(axis=1)
         index = jnp.arange(gain.shape[1], dtype=jnp.int32)[None, :, None, None] * steps
         rank = jnp.where(gain >= best[:, None] * (1 - TIE), index + place, self.order[0].size).min(axis=1)
@@ -84,26 +98,31 @@ class Exact(NamedTuple):
 
     def _sums(self, state, gradient, node):
         """Only left children are summed; their siblings are the parent minus the left child."""
-        _, number, steps = self.order.shape
+        number = self.order.shape[1]
         columns = gradient.shape[1]
-        weights = jnp.broadcast_to(self.weights[:, None], gradient.shape)
         if state is None:
             mass = row_histogram(self.runs, self.weights[:, None], number)
-            sums = [row_histogram(self.runs, gradient, number), jnp.broadcast_to(mass, (*mass.shape[:2], columns))]
-            if steps > 1:
-                sums.append(row_histogram(self.runs, jnp.abs(gradient), number))
+            sums = row_histogram(self.runs, gradient, number), jnp.broadcast_to(mass, (*mass.shape[:2], columns))
             return tuple(part[:, :, None] for part in sums)
-        left = [[] for _ in state]
-        for q in range(state[0].shape[2]):
-            inside = node == 2 * q
-            held = jnp.where(inside, gradient, 0.0)
-            parts = (held, jnp.where(inside, weights, 0.0), jnp.abs(held))
-            for half, part in zip(left, parts[: len(state)], strict=True):
-                half.append(row_histogram(self.runs, part, number))
-        sums = tuple(siblings(jnp.stack(half, axis=2), parent) for half, parent in zip(left, state, strict=True))
+        left = range(0, 2 * state[0].shape[2], 2)
+        halves = (
+            [row_histogram(self.runs, jnp.where(node == q, gradient, 0.0), number) for q in left],
+            weights_of_nodes(self.runs, self.weights, node, left, number, alike=self.alike),
+        )
+        sums = tuple(siblings(jnp.stack(half, axis=2), parent) for half, parent in zip(halves, state, strict=True))
         # Without weight there is no gradient; what remains is a rounding error.
         empty = sums[1] < self.least
         return tuple(jnp.where(empty, 0.0, part) for part in sums)
+
+    def _rise(self, runs: Int[Array, " n"], gradient, node, nodes: int) -> Float[Array, "r q c"]:
+        """Sums of positive gradients in each run of one code; a sample has them in its own columns only."""
+        columns = gradient.shape[1]
+        sample = jnp.arange(len(runs), dtype=jnp.int32)[:, None]
+        at = 0 if node is None else node[sample, self.own].astype(jnp.int32)
+        place = (runs[:, None] * nodes + at) * columns + self.own
+        rise = jnp.zeros(self.order.shape[1] * nodes * columns)
+        rise = rise.at[place].add(jnp.maximum(gradient[sample, self.own], 0.0), mode="promise_in_bounds")
+        return rise.reshape(-1, nodes, columns)
 
     def _steepest(self, gradient):
         """The largest gradient per unit of weight, upward and downward, ``[c]`` each."""
@@ -111,16 +130,17 @@ class Exact(NamedTuple):
         each = gradient * unit
         return jnp.maximum(each.max(axis=0), 1e-12), jnp.maximum(-each.min(axis=0), 1e-12)
 
-    def _bound(self, sums, ends: Totals, parent: Totals, steepest):
-        """An upper bound on the gain of any cut within a run.
+    def _bound(self, sums, ends: Totals, rise, allowed: Bool[Array, "r s"], totals: Totals, steepest):
+        """An upper bound on the gain of any cut within a run of one code, ``[r, q, c]``.
 
         The gain is convex in the gradient and the weight of the left side. Along a run these start at the run's start
         and end at its end; they rise by at most its positive gradients and fall by at most its negative ones, no faster
         than the steepest gradient. This confines them to a hexagon, at whose corners a convex function is largest.
         """
-        total, weight, magnitude = sums
-        rise, fall = (magnitude + total) / 2, (magnitude - total) / 2
-        up, down = (slope[None, None, None] for slope in steepest)
+        total, weight = sums
+        fall = jnp.maximum(rise - total, 0.0)
+        up, down = (slope[None, None] for slope in steepest)
+        parent = Totals(*(part[None] for part in totals))
         start = Totals(ends.gradient - total, ends.weight - weight)
         fewest, most = 2 * self.least, parent.weight - 2 * self.least
         top, bottom = start.gradient + rise, start.gradient - fall
@@ -134,10 +154,10 @@ class Exact(NamedTuple):
         for gradient, left in corners:
             bound = jnp.maximum(bound, gain_of(gradient, jnp.clip(left, fewest, most), parent, self.least))
         # A run without samples of the node changes nothing; the cut before it is equivalent.
-        open_before = jnp.pad(self.allowed[:, :-1, -1], ((0, 0), (1, 0)), constant_values=True)[:, :, None, None]
+        open_before = jnp.pad(allowed[:-1, -1], (1, 0), constant_values=True)[:, None, None]
         return jnp.where((weight < self.least) & open_before, -1.0, bound)
 
-    def _walk(self, promising, gain, place, before: Totals, gradient, node, totals: Totals):
+    def _walk(self, promising, gain, place, ends: Totals, sums, gradient, node, totals: Totals):
         """The best cut of every promising run, and its place in the run."""
         steps = self.order.shape[2]
         nodes, columns = totals.weight.shape
@@ -145,7 +165,7 @@ class Exact(NamedTuple):
         order, allowed = self.order.reshape(-1, steps), self.allowed.reshape(-1, steps)
         flat, where = gradient.reshape(-1), None if node is None else node.reshape(-1)
         prefix = jnp.triu(jnp.ones((steps, steps)))
-        before = Totals(*(part.reshape(-1) for part in before))
+        ends, sums = (tuple(part.reshape(-1) for part in parts) for parts in (ends, sums))
         totals = Totals(*(part.reshape(-1) for part in totals))
 
         def running(parts):
@@ -162,7 +182,8 @@ class Exact(NamedTuple):
             if where is not None:
                 inside = _at(where, entry) == (rest // columns)[:, None].astype(node.dtype)
                 held, weight = jnp.where(inside, held, 0.0), jnp.where(inside, weight, 0.0)
-            left = Totals(before.gradient[at][:, None] + running(held), before.weight[at][:, None] + running(weight))
+            before = (_at(end, at) - _at(own, at) for end, own in zip(ends, sums, strict=False))
+            left = Totals(*(start[:, None] + running(part) for start, part in zip(before, (held, weight), strict=True)))
             parent = Totals(*(part[rest][:, None] for part in totals))
             gains = jnp.where(allowed[run], gain_of(*left, parent, self.least), -1.0)
             most = gains.max(axis=1)
@@ -237,20 +258,25 @@ def _at(array, index):
 
 
 def exact_order(
-    codes: Float[Array, "n d"], weights: Float[Array, " n"] | None, held_out: Float[Array, "m d"]
+    codes: Float[Array, "n d"],
+    weights: Float[Array, " n"] | None,
+    held_out: Float[Array, "m d"],
+    own: Int[Array, "n k"],
 ) -> tuple[Exact, Numbers, Numbers]:
-    """A finder over every threshold, the training samples as ranks, and the held-out samples unchanged."""
+    """A finder over every threshold, the training samples as ranks, and the held-out samples unchanged.
+
+    ``own``: the columns in which the gradient of each sample may be positive.
+    """
     n, d = codes.shape
-    keys = ordered_keys(codes.T)
-    samples = jnp.broadcast_to(jnp.arange(n, dtype=jnp.int32), (d, n))
-    ordered, order = jax.lax.sort((keys, samples), dimension=1, is_stable=True, num_keys=1)
-    values = from_keys(ordered)
-    rank = jnp.zeros((d, n), jnp.int32).at[jnp.arange(d)[:, None], order].set(samples)
+    order = stable_order(ordered_keys(codes.T))
+    values = jnp.take_along_axis(codes.T, order, axis=1)
+    rank = jnp.zeros((d, n), jnp.int32).at[jnp.arange(d)[:, None], order].set(jnp.arange(n, dtype=jnp.int32)[None])
     steps = 1 if n <= FEW else max(SHORTEST, math.ceil(LENGTH * math.sqrt(n)))
-    runs = -(-n // steps)
+    runs = even_bins(-(-n // steps))
     padding = ((0, 0), (0, steps * runs - n))
     allowed = jnp.pad(values[:, 1:] > values[:, :-1], ((0, 0), (0, steps * runs - n + 1)))
-    weights = jnp.ones(n) if weights is None else weights
+    alike = weights is None
+    weights = jnp.ones(n) if alike else weights
     least = jnp.where(weights > 0, weights, jnp.inf).min() / 2
     ranks = as_numbers(rank)
     finder = Exact(
@@ -261,5 +287,7 @@ def exact_order(
         least,
         ranks,
         values,
+        own,
+        alike,
     )
     return finder, ranks, as_numbers(held_out.T)

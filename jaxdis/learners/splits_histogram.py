@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Num
+from jaxtyping import Array, Float, Int, Num, UInt
 
-from jaxdis.arrays import sort_columns
+from jaxdis.arrays import ordered_keys, sort_columns, stable_order
 from jaxdis.learners.trees import NEVER, TIE, Numbers, Totals, as_numbers, gain_of, pick
 
 # Two numbers of samples below this fit in one integer.
@@ -41,7 +41,7 @@ class Histogram(NamedTuple):
         else:
             left = range(0, 2 * state[0].shape[2], 2)
             sums = [row_histogram(self.bins, jnp.where(node == q, gradient, 0.0), num_bins) for q in left]
-            halves = (sums, self._counts(node, left))
+            halves = (sums, weights_of_nodes(self.bins, self.weights, node, left, num_bins, alike=self.alike))
             sums, counts = (
                 siblings(cumulated(jnp.stack(half, axis=2)), parent) for half, parent in zip(halves, state, strict=True)
             )
@@ -57,19 +57,6 @@ class Histogram(NamedTuple):
             return jnp.where(splits.cut < NEVER, jnp.take_along_axis(cells, row[None], axis=0)[0], total)
 
         return splits, Totals(left(sums, totals.gradient), left(counts, totals.weight)), (sums, counts)
-
-    def _counts(self, node, children) -> list[Float[Array, "d b c"]]:
-        """Weight in each bin of each child. Where all weights are 1, two children share an integer."""
-        num_bins = self.left_weight.shape[1]
-        if not self.alike or len(self.weights) >= HALF:
-            weights = self.weights[:, None]
-            return [row_histogram(self.bins, jnp.where(node == q, weights, 0.0), num_bins) for q in children]
-        counts = []
-        for q in children[::2]:
-            both = jnp.where(node == q, 1, jnp.where(node == q + 2, HALF, 0))
-            both = row_histogram(self.bins, both, num_bins)
-            counts += [both & (HALF - 1), both // HALF]
-        return [count.astype(jnp.float32) for count in counts[: len(children)]]
 
 
 def quantile_histogram(
@@ -96,7 +83,7 @@ def quantile_bins(
         weights = jnp.ones(codes.shape[0])
         below = jnp.broadcast_to(jnp.cumsum(weights)[:, None], ordered.shape)
     else:
-        order = jnp.argsort(codes, axis=0)
+        order = stable_order(ordered_keys(codes.T)).T
         ordered = jnp.take_along_axis(codes, order, axis=0)
         below = jnp.cumsum(weights[order], axis=0)
     windows = max_bins - 1
@@ -129,6 +116,26 @@ def row_histogram(bins: Int[Array, "d n"], rows: Num[Array, "n c"], num_bins: in
     return jax.lax.map(lambda number: zero.at[number].add(rows, mode="promise_in_bounds"), bins)
 
 
+def weights_of_nodes(
+    bins: Int[Array, "d n"],
+    weights: Float[Array, " n"],
+    node: UInt[Array, "n c"],
+    nodes: range,
+    num_bins: int,
+    *,
+    alike: bool,
+) -> list[Float[Array, "d b c"]]:
+    """Weight in each bin of each of these nodes. If all weights are 1 (``alike``), two nodes share an integer."""
+    if not alike or len(weights) >= HALF:
+        return [row_histogram(bins, jnp.where(node == q, weights[:, None], 0.0), num_bins) for q in nodes]
+    counts = []
+    for q in nodes[::2]:
+        both = jnp.where(node == q, 1, jnp.where(node == q + 2, HALF, 0))
+        both = row_histogram(bins, both, num_bins)
+        counts += [both & (HALF - 1), both // HALF]
+    return [count.astype(jnp.float32) for count in counts[: len(nodes)]]
+
+
 def cumulated(histogram: Float[Array, "d b ..."]) -> Float[Array, "d b ..."]:
     """Sums over the bins up to each one: within rows of bins, then over rows, so that rounding stays that of few sums.
 
@@ -136,7 +143,7 @@ def cumulated(histogram: Float[Array, "d b ..."]) -> Float[Array, "d b ..."]:
     """
     bins = histogram.shape[1]
     width = math.ceil(math.sqrt(bins))
-    rows = -(-bins // width)
+    rows = even_bins(bins) // width
     padded = jnp.pad(histogram, ((0, 0), (0, rows * width - bins), *((0, 0),) * (histogram.ndim - 2)))
     at, put = jax.lax.dynamic_index_in_dim, jax.lax.dynamic_update_index_in_dim
 
@@ -149,6 +156,12 @@ def cumulated(histogram: Float[Array, "d b ..."]) -> Float[Array, "d b ..."]:
     table = padded.reshape(len(padded), rows, width, *padded.shape[2:])
     table = jax.lax.fori_loop(1, rows, across, jax.lax.fori_loop(1, width, within, table))
     return table.reshape(padded.shape)[:, :bins]
+
+
+def even_bins(least: int) -> int:
+    """So many bins, or the next number that :func:`cumulated` need not fill up."""
+    width = math.ceil(math.sqrt(least))
+    return width * -(-least // width)
 
 
 def siblings(left, parent):

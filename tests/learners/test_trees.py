@@ -17,12 +17,12 @@ from sklearn.tree import DecisionTreeRegressor
 
 from jaxdis import RELATIONS, SCORES, Factors, Relation, Sample
 from jaxdis.data import synthetic
+from jaxdis.data.teapot import Gap
 from jaxdis.learners import splits_exact
 from jaxdis.learners.boosting import accuracy, fit_boosting
 from jaxdis.learners.splits_exact import exact_order
 from jaxdis.learners.splits_histogram import cumulated
 from jaxdis.learners.trees import Totals, grow
-from jaxdis.metrics.generalization import teapot_gap
 from jaxdis.relations.trees import PRESETS
 from tests.golden_values import arrays, numbers
 from tests.learners.tree_references import FITTED, REPRESENTATIONS, graded, reference, representation
@@ -146,10 +146,11 @@ def test_runs_that_are_not_walked_hold_no_better_cut():
     gradient = gradient - gradient.mean(axis=0) + 0.02 * codes[:, :1]
     weights = jnp.asarray(rng.choice([0.5, 1, 2], n).astype(np.float32))
     gradient = jnp.asarray(gradient) * weights[:, None]
-    finder, ranks, _ = exact_order(jnp.asarray(codes), weights, jnp.asarray(codes))
+    own = jnp.broadcast_to(jnp.arange(c, dtype=jnp.int32), (n, c))  # gradients of any sign in all columns
+    finder, ranks, _ = exact_order(jnp.asarray(codes), weights, jnp.asarray(codes), own)
     totals = Totals(gradient.sum(axis=0)[None], jnp.broadcast_to(weights.sum(), (1, c)))
     priority = jnp.asarray(rng.random((d, 7, c), dtype=np.float32))
-    levels, *_ = jax.jit(grow, static_argnames="depth")(finder, ranks, gradient, totals, depth=3, priority=priority)
+    levels, *_ = jax.jit(lambda *args: grow(finder, *args, 3, priority))(ranks, gradient, totals)
     for tree in range(c):
         node = np.zeros(n, int)
         for splits in levels:
@@ -360,7 +361,7 @@ def test_forest_of_continuous_factors_agrees_with_the_recorded_one():
     """Teapots by the rules of Eastwood & Williams, trees of depth 10: the bins leave 0.005 of D and C."""
     stored, golden = arrays("qedr"), numbers("qedr")["values"]["forest_of_10_depths_12_10_10_10_10"]
     codes, factors = stored["codes"].astype(np.float32), stored["factors"].astype(np.float32)
-    seen, number = ~np.asarray(teapot_gap(jnp.asarray(factors))), np.arange(len(codes))
+    seen, number = ~np.asarray(Gap()(jnp.asarray(factors))), np.arange(len(codes))
     factors = (factors - factors[seen].mean(axis=0)) / factors[seen].std(axis=0)
     train, held = seen & (number < 8000), seen & (number >= 9000)
     options = {"name": "random_forest", "depth": 10, "choose_depth": False, "max_bins": 1024}
