@@ -120,6 +120,29 @@ def from_keys(keys: Int[Array, "..."]) -> Float[Array, "..."]:
     return jax.lax.bitcast_convert_type(jnp.where(keys < 0, keys ^ jnp.int32(0x7FFFFFFF), keys), jnp.float32)
 
 
+def stable_order(keys: Int[Array, "*rows n"]) -> Int[Array, "*rows n"]:
+    """The places of int32 keys in ascending order along the last axis; equal keys keep their order.
+
+    Up to 65,536 keys are sorted by their lower, then by their upper 16 bits, each packed with the place into one
+    integer: on CPU, sorting integers twice takes a third of the time of sorting pairs once.
+    """
+    n = keys.shape[-1]
+    place = jax.lax.broadcasted_iota(jnp.uint32, keys.shape, keys.ndim - 1)
+    if n > 1 << 16:
+        return jax.lax.sort((keys, place.astype(jnp.int32)), num_keys=1, is_stable=True)[1]
+    keys = jax.lax.bitcast_convert_type(keys, jnp.uint32) ^ jnp.uint32(1 << 31)
+    place_bits = jnp.uint32((1 << 16) - 1)
+
+    def order(upper):
+        return jax.lax.sort(upper | place, is_stable=True) & place_bits
+
+    def at(array, order):
+        return jnp.take_along_axis(array, order.astype(jnp.int32), axis=-1, mode="promise_in_bounds")
+
+    by_lower = order(keys << 16)
+    return at(by_lower, order(at(keys, by_lower) & ~place_bits)).astype(jnp.int32)
+
+
 def sort_columns(codes: Float[Array, "n d"]) -> Float[Array, "n d"]:
     """Each column in ascending order."""
     return from_keys(jax.lax.sort(ordered_keys(codes.T), dimension=1, is_stable=True)).T

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jaxdis import RELATIONS, Factors
-from jaxdis.arrays import moments, power_of_two_below
+from jaxdis.arrays import moments, power_of_two_below, stable_order
 
 
 def test_powers_of_two_are_exact():
@@ -33,3 +33,12 @@ def test_no_argmax_over_constant_weights(name):
     factors = Factors.of(np.arange(300)[:, None] % 4, (4,))
     codes = jax.ShapeDtypeStruct((300, 3), jnp.float32)
     assert "argmax" not in str(jax.make_jaxpr(lambda codes: RELATIONS[name](codes, factors).strength)(codes))
+
+
+@pytest.mark.parametrize("shape", [(1,), (3, 1000), (2, 2, 50), (1 << 16,), ((1 << 16) + 1,)])
+def test_order_of_keys_is_stable(shape):
+    """Negative keys, ties, and more keys than two sorts of single integers can hold."""
+    rng = np.random.default_rng(0)
+    keys = rng.choice(np.array([-(2**31), -70000, -1, 0, 1, 5, 70000, 2**31 - 1], np.int32), size=shape)
+    keys = np.where(rng.random(shape) < 0.5, keys, rng.integers(-(2**31), 2**31, shape)).astype(np.int32)
+    np.testing.assert_array_equal(stable_order(jnp.asarray(keys)), np.argsort(keys, axis=-1, kind="stable"))

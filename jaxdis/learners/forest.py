@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Num, UInt
 
 from jaxdis import random
-from jaxdis.arrays import BLOCK, moments, power_of_two_below, safe_divide
+from jaxdis.arrays import BLOCK, moments, power_of_two_below, safe_divide, stable_order
 from jaxdis.learners.splits_histogram import quantile_bins
 from jaxdis.learners.trees import RESOLUTION, TIE, as_numbers, canonical_order
 
@@ -90,7 +90,7 @@ def fit_forest(
     times = jax.vmap(_bootstrap, (0, None))(draws, weights) if bootstrap else jnp.broadcast_to(weights, (trees, n))
     grow = functools.partial(
         _grow,
-        sorted_bins=jnp.argsort(bins, axis=1).astype(jnp.int32),
+        sorted_bins=stable_order(bins),
         bins=bins,
         others=others,
         criterion=criterion,

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from jaxdis.arrays import class_counts, from_keys, ordered_keys, power_of_two_below
+from jaxdis.arrays import class_counts, from_keys, ordered_keys, power_of_two_below, stable_order
 from jaxdis.learners.ordered import count_nearer, digamma_table, expected_digamma, insert, smallest, tied_range
 
 Method = Literal["sorted", "brute"]
@@ -43,7 +43,7 @@ def discrete_information(
     starts, stops = _class_ranges(classes, sizes)
 
     def one_code(code):
-        rank_order = _order(code)
+        rank_order = stable_order(ordered_keys(code))
         ordered = code[rank_order]
         tied = _many_ties(ordered)
 
@@ -84,7 +84,7 @@ def continuous_information(
     ordered_values = from_keys(jax.lax.sort(ordered_keys(values.T), dimension=1, is_stable=True))
 
     def one_code(code):
-        order = _order(code)
+        order = stable_order(ordered_keys(code))
         ordered = code[order]
 
         def one_factor(factor):
@@ -122,11 +122,6 @@ def _class_ranges(classes, sizes):
     return jax.vmap(spread)(ends, counts)
 
 
-def _order(column) -> Int[Array, " n"]:
-    index = jnp.arange(column.shape[0], dtype=jnp.int32)
-    return jax.lax.sort((ordered_keys(column), index), num_keys=1, is_stable=True)[1]
-
-
 def _sort_by_class(column: Int[Array, " n"], size: int) -> Int[Array, " n"]:
     """The order of samples by class, stable within a class."""
     n = column.shape[0]
@@ -134,7 +129,7 @@ def _sort_by_class(column: Int[Array, " n"], size: int) -> Int[Array, " n"]:
     width = (n - 1).bit_length()
     if size << width < 1 << 31:  # class and index packed into one integer sort much faster than as two
         return jax.lax.sort((column << width) | index, is_stable=True) & ((1 << width) - 1)
-    return jax.lax.sort((column, index), num_keys=1, is_stable=True)[1]
+    return stable_order(column)
 
 
 def _many_ties(ordered):
@@ -211,7 +206,7 @@ def _continuous_pair(code, value, ordered_value, radius, inside, neighbors: int,
 
 def _information_with_ties(code, value, ordered_value, radius, inside, neighbors: int, table):
     """The mean with expected counts where others lie at the radius, and with counts of equal samples where it is 0."""
-    by_value = jax.lax.sort((ordered_keys(value), jnp.arange(code.shape[0], dtype=jnp.int32)), num_keys=1)[1]
+    by_value = stable_order(ordered_keys(value))
     nearer_value, both = _at_radius(ordered_value, value, code[by_value], code, radius)
     nearer_code, _ = _at_radius(code, code, value, value, radius, sort_within=True)
     tied = nearer_value + nearer_code + both  # at the radius in the value alone, in the code alone, in both

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from jaxdis.arrays import finite_codes, moments, product_over_samples
+from jaxdis.arrays import finite_codes, moments, ordered_keys, product_over_samples, sort_columns, stable_order
 from jaxdis.relations.relation import Relation
 from jaxdis.typing import Codes, Factors, Weights
 
@@ -98,15 +98,14 @@ def _unit(columns, weights):
 def mid_ranks(columns: Float[Array, "n c"], weights: Weights | None = None) -> Float[Array, "n c"]:
     """Ranks of each column's values; ties share the mean rank. Weighted: the weight below plus half of the ties'."""
 
-    def one(column):
-        ordered = jnp.sort(column)
+    def one(column, ordered):
         if weights is None:
             low = jnp.searchsorted(ordered, column, side="left")
             high = jnp.searchsorted(ordered, column, side="right")
             return (low + high - 1).astype(jnp.float32) / 2
-        cumulative = jnp.concatenate([jnp.zeros(1), jnp.cumsum(weights[jnp.argsort(column)])])
+        cumulative = jnp.concatenate([jnp.zeros(1), jnp.cumsum(weights[stable_order(ordered_keys(column))])])
         low = cumulative[jnp.searchsorted(ordered, column, side="left")]
         high = cumulative[jnp.searchsorted(ordered, column, side="right")]
         return (low + high) / 2
 
-    return jax.vmap(one, 1, 1)(columns)
+    return jax.vmap(one, 1, 1)(columns, sort_columns(columns))

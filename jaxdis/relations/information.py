@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from jaxdis.arrays import class_counts, finite_codes, safe_divide, sort_columns
+from jaxdis.arrays import class_counts, finite_codes, ordered_keys, safe_divide, sort_columns, stable_order
 from jaxdis.options import Bins, Positive
 from jaxdis.relations.binning import (
     equal_count_bins,
@@ -253,5 +253,5 @@ def _entropy_terms(p):
 def _sorted_with_weights(codes, weights):
     if weights is None:
         return sort_columns(codes), None
-    order = jnp.argsort(codes, axis=0)
+    order = stable_order(ordered_keys(codes.T)).T
     return jnp.take_along_axis(codes, order, axis=0), weights[order]
