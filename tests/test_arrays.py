@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jaxdis import RELATIONS, Factors
-from jaxdis.arrays import moments, power_of_two_below, stable_order
+from jaxdis.arrays import moments, power_of_two_below, running_sums, stable_order
 
 
 def test_powers_of_two_are_exact():
@@ -42,3 +42,11 @@ def test_order_of_keys_is_stable(shape):
     keys = rng.choice(np.array([-(2**31), -70000, -1, 0, 1, 5, 70000, 2**31 - 1], np.int32), size=shape)
     keys = np.where(rng.random(shape) < 0.5, keys, rng.integers(-(2**31), 2**31, shape)).astype(np.int32)
     np.testing.assert_array_equal(stable_order(jnp.asarray(keys)), np.argsort(keys, axis=-1, kind="stable"))
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (64, 2), (65, 3), (5000, 2)])
+def test_running_sums_are_those_of_numpy(shape):
+    rows = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    np.testing.assert_allclose(running_sums(jnp.asarray(rows)), np.cumsum(rows.astype(float), axis=0), atol=1e-4)
+    whole = jnp.asarray(np.random.default_rng(0).integers(0, 9, size=shape).astype(np.float32))
+    np.testing.assert_array_equal(running_sums(whole), np.cumsum(np.asarray(whole), axis=0))

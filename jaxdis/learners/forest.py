@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Num, UInt
 
 from jaxdis import random
-from jaxdis.arrays import BLOCK, moments, power_of_two_below, safe_divide, stable_order
+from jaxdis.arrays import moments, power_of_two_below, running_sums, safe_divide, stable_order
 from jaxdis.learners.splits_histogram import quantile_bins
 from jaxdis.learners.trees import RESOLUTION, TIE, as_numbers, canonical_order
 
@@ -199,10 +199,10 @@ def _divide(layout: _Layout, right, number, place) -> _Layout:
     left_count = number[layout.first]  # by place
 
     def one_code(order):
-        moves = right[order].astype(jnp.int32)
-        moved = jnp.cumsum(moves) - moves
+        moves = right[order]
+        moved = running_sums(moves[:, None].astype(jnp.float32))[:, 0].astype(jnp.int32) - moves.astype(jnp.int32)
         rank = moved - moved[layout.first]  # samples before this one in its node that go right
-        to = jnp.where(moves > 0, layout.first + left_count + rank, place - rank)
+        to = jnp.where(moves, layout.first + left_count + rank, place - rank)
         return jnp.zeros_like(order).at[to].set(order, unique_indices=True, mode="promise_in_bounds")
 
     border = layout.first + left_count
@@ -220,7 +220,7 @@ def _best_cuts(key, bins, layout: _Layout, payload, criterion, features: int) ->
     def one_code(code):
         order, bins, line = code
         number = bins[order]
-        below = _running_sums(payload[order])
+        below = running_sums(payload[order])
         before = jnp.where((layout.first > 0)[:, None], below[jnp.maximum(layout.first - 1, 0)], 0.0)
         left, total = below - before, below[layout.last] - before
         gain = _gain(left, total, criterion)
@@ -238,18 +238,6 @@ def _best_cuts(key, bins, layout: _Layout, payload, criterion, features: int) ->
     largest = best.max(axis=0)
     code = jnp.argmax(jnp.where(best >= (largest * (1 - TIE))[None], chance, -2.0), axis=0).astype(jnp.int32)
     return _Cut(code, jnp.take_along_axis(cut, code[None], axis=0)[0], largest)
-
-
-def _running_sums(rows: Float[Array, "n c"]) -> Float[Array, "n c"]:
-    """Cumulative sums over samples, in two levels.
-
-    Rounding errors stay those of short sums, and a CPU is several times faster than with one long sum.
-    """
-    n, columns = rows.shape
-    blocks = -(-n // BLOCK)
-    inner = jnp.cumsum(jnp.pad(rows, ((0, blocks * BLOCK - n), (0, 0))).reshape(blocks, BLOCK, columns), axis=1)
-    outer = jnp.cumsum(inner[:, -1], axis=0)
-    return (inner + (outer - inner[:, -1])[:, None]).reshape(-1, columns)[:n]
 
 
 def _scrambled(bits: UInt[Array, " n"]) -> Float[Array, " n"]:
