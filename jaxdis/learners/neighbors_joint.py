@@ -8,7 +8,7 @@ from jaxtyping import Array, Float, Int
 
 from jaxdis.arrays import class_counts, ordered_keys
 from jaxdis.learners.neighbors import chunk_rows, over_deviation
-from jaxdis.learners.ordered import digamma_table, expected_digamma, smallest
+from jaxdis.learners.ordered import count, digamma_table, expected_digamma, smallest
 
 Norm = Literal["chebyshev", "euclidean"]
 
@@ -87,12 +87,12 @@ def joint_continuous_information(
             nearest = smallest(both, neighbors + 1)[:, 1:]  # the sample itself is the first
             radius = nearest[:, -1:]
             in_value = jnp.abs(value[None, :] - center[:, None])
-            equal = table[_count(both == 0)] - table[_count(apart == 0)] - table[_count(in_value == 0)]
-            tied, rank = _count(both == radius), neighbors - _count(nearest < radius)
+            equal = table[count(both == 0)] - table[count(apart == 0)] - table[count(in_value == 0)]
+            tied, rank = count(both == radius), neighbors - count(nearest < radius)
 
             def expected(distance):
-                shared = _count((both == radius) & (distance == radius))
-                return expected_digamma(rank, tied, _count(distance < radius) - 1, _count(distance == radius), shared)
+                shared = count((both == radius) & (distance == radius))
+                return expected_digamma(rank, tied, count(distance < radius) - 1, count(distance == radius), shared)
 
             return jnp.where(radius[:, 0] == 0, equal, table[neighbors] - expected(apart) - expected(in_value))
 
@@ -151,12 +151,8 @@ def _expected(apart, same, reach, neighbors: int):
     farthest = jnp.where(same, apart, -jnp.inf).max(axis=1)
     radius = jnp.where(reach < neighbors, farthest, smallest(own, neighbors + 1)[:, -1])[:, None]
     itself = (radius[:, 0] > 0).astype(jnp.int32)
-    inside = (apart < radius).sum(axis=1) - itself
-    inside_class = (own < radius).sum(axis=1) - itself
-    shell = (apart == radius).sum(axis=1) + itself - 1
-    shell_class = (own == radius).sum(axis=1) + itself - 1
+    inside = count(apart < radius) - itself
+    inside_class = count(own < radius) - itself
+    shell = count(apart == radius) + itself - 1
+    shell_class = count(own == radius) + itself - 1
     return expected_digamma(reach - inside_class, shell_class, inside, shell, shell_class)
-
-
-def _count(where) -> Int[Array, " r"]:
-    return where.sum(axis=1, dtype=jnp.int32)

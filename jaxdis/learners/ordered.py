@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 from jax.scipy.special import digamma
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 
 def digamma_table(count: int) -> Float[Array, " c"]:
@@ -55,21 +55,14 @@ def insert(kept: tuple, value) -> tuple:
     return tuple(updated)
 
 
-def smallest(rows: Float[Array, "r n"], k: int, *, lanes: int = 16) -> Float[Array, "r k"]:
-    """The ``k`` smallest values of each row in order, with ties; inf where a row has fewer finite entries.
+def smallest(rows: Float[Array, "r n"], k: int) -> Float[Array, "r k"]:
+    """The ``k`` smallest values of each row in order, with ties."""
+    return -jax.lax.top_k(-rows, k)[0]
 
-    Args:
-      lanes: number of columns processed together.
-    """
-    r, n = rows.shape
-    steps = -(-n // lanes)
-    padded = jnp.pad(rows, ((0, 0), (0, steps * lanes - n)), constant_values=jnp.inf)
 
-    def step(i, kept):
-        return insert(kept, jax.lax.dynamic_slice(padded, (0, i * lanes), (r, lanes)))
-
-    kept = jax.lax.fori_loop(0, steps, step, (jnp.full((r, lanes), jnp.inf, rows.dtype),) * k)
-    return jnp.sort(jnp.concatenate(kept, axis=1), axis=1)[:, :k]
+def count(where: Bool[Array, "r n"]) -> Int[Array, " r"]:
+    """How many entries of each row are true; on CPU, float32 sums take half the time of integers'."""
+    return where.astype(jnp.float32).sum(axis=1).astype(jnp.int32)
 
 
 def expected_digamma(rank, tied, inside, shell, shared):
