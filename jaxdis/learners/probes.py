@@ -279,7 +279,7 @@ def _shuffled(key, n: int) -> Int[Array, " n"]:
     numbers = jnp.arange(n, dtype=jnp.int32)
     low = (1 << (n - 1).bit_length()) - 1
     if low < 1 << 16:  # enough random bits remain above
-        return jax.lax.sort(bits & ~low | numbers, is_stable=False) & low
+        return jax.lax.sort(bits & ~low | numbers, is_stable=True) & low
     return jax.lax.sort((bits, numbers), num_keys=1, is_stable=False)[1]
 
 
