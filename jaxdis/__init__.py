@@ -7,6 +7,21 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from jaxdis import benchmark as benchmark
+    from jaxdis import codes as codes
+    from jaxdis import data as data
+    from jaxdis import evaluation as evaluation
+    from jaxdis import learners as learners
+    from jaxdis import metrics as metrics
+    from jaxdis import models as models
+    from jaxdis import plots as plots
+    from jaxdis import references as references
+    from jaxdis import relations as relations
+    from jaxdis import reproduce as reproduce
+    from jaxdis import runtime as runtime
+    from jaxdis import scores as scores
+    from jaxdis import structured as structured
+    from jaxdis import study as study
     from jaxdis.evaluation.encoder import evaluate_encoder
     from jaxdis.evaluation.evaluate import blend_table, evaluate, relate
     from jaxdis.evaluation.results import Scores
@@ -43,6 +58,7 @@ __all__ = [
 
 ROOMS = frozenset(
     {
+        "benchmark",
         "codes",
         "data",
         "evaluation",
@@ -50,6 +66,7 @@ ROOMS = frozenset(
         "metrics",
         "models",
         "plots",
+        "references",
         "relations",
         "reproduce",
         "runtime",
@@ -75,14 +92,16 @@ HOMES = {
 _HOME_OF = {name: home for home, names in HOMES.items() for name in names}
 
 
-def __getattr__(name: str):
-    if name in ROOMS:
-        return importlib.import_module(f"jaxdis.{name}")
-    if name in _HOME_OF:
-        value = getattr(importlib.import_module(_HOME_OF[name]), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module 'jaxdis' has no attribute {name!r}")
+if not TYPE_CHECKING:  # to a type checker, a module with __getattr__ has every name
+
+    def __getattr__(name: str):
+        if name in ROOMS:
+            return importlib.import_module(f"jaxdis.{name}")
+        if name in _HOME_OF:
+            value = getattr(importlib.import_module(_HOME_OF[name]), name)
+            globals()[name] = value
+            return value
+        raise AttributeError(f"module 'jaxdis' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

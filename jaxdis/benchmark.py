@@ -16,6 +16,7 @@ import numpy as np
 
 from jaxdis.evaluation.evaluate import evaluate
 from jaxdis.metrics import METRICS, Metric
+from jaxdis.metrics.metric import LIGHT_SECONDS
 from jaxdis.models import Config, Mlp, Vae, members, train
 from jaxdis.typing import Factors
 
@@ -102,7 +103,7 @@ def measure(
 
 def expected(metric: Metric) -> float:
     """Expected seconds per member, from the metric's row; a small number for a metric without a row."""
-    return 2 * (metric.about.seconds if metric.about is not None else 0.05)
+    return 2 * (metric.about.seconds if metric.about is not None else LIGHT_SECONDS)
 
 
 def _scoring(name: str, metric: Metric, size: int, samples: int) -> Row:

@@ -71,9 +71,10 @@ class Layout:
         return self.spread(on_one_device, members, shared)
 
     def map_first(self, function: Callable[[Any, Any], Any], members: Any, counts: jax.Array, shared: Any = ()) -> Any:
-        """As :meth:`map`, one after another, of the first ``counts[i]`` members of device ``i`` only; zeros for others.
+        """``function(member, shared)`` for the first ``counts[i]`` placed members of device ``i``, one after another.
 
-        ``counts`` are no part of the program: it serves any number of members.
+        The results of all other members, which only fill up the devices, are zeros. ``counts`` is an array that the
+        program reads, so that the same compiled program serves any number of members. To be called inside a program.
         """
         traced_once = jax.jit(function)
 

@@ -1,18 +1,20 @@
 """Files that are written entirely or not at all, and read only if they are regular files.
 
-Bytes, JSON, and arrays as npz with a JSON header and a checksum; nothing is unpickled.
+Bytes, text, CSV, JSON, and arrays as npz with a JSON header and a checksum; nothing is unpickled.
 """
 
 import contextlib
+import csv
 import errno
 import hashlib
+import io
 import json
 import os
 import re
 import secrets
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -55,6 +57,19 @@ def write_whole(path: str | Path, write: Callable[[BinaryIO], object], *, replac
                 raise full(error, path.parent, "make room and run again") from error
             raise
     raise AssertionError("unreachable")
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A temporary name for a new version of a file, which is flushed to disk and renamed at the end.
+
+    After an exception, the file is as before, and nothing is left of the new version.
+    """
+    with _temporary(path) as temporary:
+        yield temporary
+        with open(temporary, "r+b") as file:
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
 
 
 def full(error: OSError, folder: str | Path, advice: str) -> OSError:
@@ -121,6 +136,35 @@ def packed(header: dict, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]
     full = {**header, "checksum": _checksum(arrays)}
     encoded = np.frombuffer(json.dumps(full, sort_keys=True).encode(), np.uint8)
     return {_HEADER: encoded, **{f"a/{name}": array for name, array in arrays.items()}}
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write text where a user wants it: atomically, following links; directly into a pipe or a device."""
+    path = Path(path).resolve()
+    if path.exists() and not path.is_file():
+        path.write_text(text, encoding="utf-8")
+        return
+    write_whole(path, lambda file: file.write(text.encode()))
+
+
+def csv_text(head: Sequence[str], rows: Iterable[Sequence | Mapping]) -> str:
+    """Comma-separated values under a head.
+
+    Args:
+      head: names of the columns.
+      rows: cells in the order of the head, or mappings from its names; a name that is missing is an empty cell.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(head)
+    writer.writerows([row.get(name, "") for name in head] if isinstance(row, Mapping) else row for row in rows)
+    return text.getvalue()
+
+
+def write_csv(path: str | Path, head: Sequence[str], rows: Iterable[Sequence | Mapping]) -> None:
+    """Write :func:`csv_text`, atomically."""
+    text = csv_text(head, rows)
+    write_whole(path, lambda file: file.write(text.encode()))
 
 
 def write_json(path: str | Path, value) -> None:
@@ -199,9 +243,18 @@ def with_leaves(template, arrays: dict[str, np.ndarray], what: str):
     return jax.tree_util.tree_unflatten(treedef, [arrays[name] for name in names])
 
 
-def _write(path: Path, write: Callable[[BinaryIO], object], replace: bool) -> bool:
+@contextlib.contextmanager
+def _temporary(path: Path) -> Iterator[Path]:
+    """A new name in the folder of a path, where nothing is left at the end."""
     temporary = temporary_name(path)
     try:
+        yield temporary
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _write(path: Path, write: Callable[[BinaryIO], object], replace: bool) -> bool:
+    with _temporary(path) as temporary:
         with open(temporary, "xb") as file:
             write(file)
             file.flush()
@@ -218,8 +271,6 @@ def _write(path: Path, write: Callable[[BinaryIO], object], replace: bool) -> bo
         except OSError:  # a file system without hard links: the last writer wins, with the same content
             os.replace(temporary, path)
         return True
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _checksum(arrays: dict[str, np.ndarray]) -> str:

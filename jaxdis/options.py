@@ -18,13 +18,14 @@ import pathlib
 import types
 import typing
 from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import jax
 import jaxtyping
 import numpy as np
 
 MOST = 2**31 - 1
+Function = TypeVar("Function", bound=Callable)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,7 +90,7 @@ class Refused(Exception):
     """The value does not match the annotation; internal: users see a ValueError."""
 
 
-def checked(function: Callable) -> Callable:
+def checked(function: Function) -> Function:
     """Wrap the function so that arguments that its annotations do not allow raise a ValueError that names them."""
     parameters = inspect.signature(function).parameters
     in_order = [name for name, parameter in parameters.items() if parameter.kind is parameter.POSITIONAL_OR_KEYWORD]
@@ -105,7 +106,7 @@ def checked(function: Callable) -> Callable:
         }
         return function(*positional, *args[len(positional) :], **named)
 
-    return call
+    return typing.cast(Function, call)
 
 
 def check_fields(value) -> None:

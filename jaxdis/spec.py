@@ -87,6 +87,12 @@ class Spec:
         return getattr(self.function, "needs_classes", False) and self.all_options.get("factor_bins") is None
 
     @property
+    def lower_is_better(self) -> bool:
+        """Whether its result is best when it is low: see :func:`lower_is_better`."""
+        unless = getattr(self.function, "lower_is_better", False)
+        return not self.all_options[unless] if isinstance(unless, str) else unless
+
+    @property
     def needs_validation(self) -> bool:
         """Whether validation samples decide between several values of an option: see :func:`chooses`."""
         values = self.all_options.get(getattr(self.function, "chooses", ""))
@@ -96,7 +102,7 @@ class Spec:
         """The same function with other options.
 
         Raises:
-          ValueError: for a name that is no option of the function, or a value that the option cannot take.
+          ValueError: for a name that is not an option of the function, or a value that the option cannot take.
         """
         return dataclasses.replace(self, options=tuple({**dict(self.options), **options}.items()))
 
@@ -128,6 +134,16 @@ def needs_classes(function: Callable) -> Callable:
     """Mark a function that leaves out continuous factors, unless its option ``factor_bins`` cuts them into classes."""
     function.needs_classes = True
     return function
+
+
+def lower_is_better(*, unless: str | None = None) -> Callable:
+    """Mark a score that is best when it is low, always or unless the option of that name is set."""
+
+    def mark(function: Callable) -> Callable:
+        function.lower_is_better = unless or True
+        return function
+
+    return mark
 
 
 def chooses(option: str) -> Callable:
@@ -168,9 +184,15 @@ def starts_from(other: Callable) -> Callable:
 class Reads(NamedTuple):
     """Which arguments a function of one representation takes besides codes and factors.
 
-    ``key``: it is stochastic; ``test``: it needs held-out samples; ``validation``: see :func:`chooses`; ``weights``: it
-    can weight samples; ``variances``: it reads posterior variances; ``active``: it can leave out codes; ``prepared``:
-    see :func:`prepared_by`; ``base``: see :func:`starts_from`.
+    Attributes:
+      key: it is stochastic.
+      test: it needs held-out samples.
+      validation: it can choose an option by validation samples: see :func:`chooses`.
+      weights: it can weight samples.
+      variances: it reads posterior variances.
+      active: it can leave out codes.
+      prepared: it reads arrays that all members share: see :func:`prepared_by`.
+      base: it can start from the result of another function: see :func:`starts_from`.
     """
 
     key: bool
@@ -222,7 +244,7 @@ def _checked_options(function: Callable, options) -> tuple[tuple[str, Hashable],
     """Options in alphabetical order, without those that are at their defaults.
 
     Raises:
-      ValueError: for a name that is no option of the function, or a value that its annotation does not allow.
+      ValueError: for a name that is not an option of the function, or a value that its annotation does not allow.
     """
     name, known = getattr(function, "__name__", type(function).__name__), _static_options(function)
     try:

@@ -1,6 +1,7 @@
 """What .github/CONTRIBUTING.md promises: one function and one row, and the rest comes by itself."""
 
 import functools
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from jaxdis.data import DATASETS, DataSet, FactorSpace, Render
 from jaxdis.metrics.metric import About
 from jaxdis.models.objectives.table import OBJECTIVES, Objective
 from jaxdis.options import Positive
+from jaxdis.spec import lower_is_better
 from jaxdis.study.definition import Sampling, Study, Training
 from jaxdis.study.library import STUDIES
 from jaxdis.typing import Codes, Factors, Sample
@@ -44,6 +46,7 @@ class ToyScore(NamedTuple):
     score: Float[Array, ""]
 
 
+@lower_is_better()
 def toy_score(relation: Relation) -> ToyScore:
     """Largest strength."""
     valid = (relation.ceiling > 0)[None, :]
@@ -108,6 +111,8 @@ def test_a_row_is_listed_scored_and_blended(rows, capsys):
         assert name in capsys.readouterr().out
         assert main(["list", what, name]) == 0
         assert "1.0" in capsys.readouterr().out
+    assert METRICS["toy_blend"].lower_is_better
+    assert not METRICS["toy_direct"].lower_is_better
     codes, factors = contracts.zoo()
     assert jaxdis.evaluate(codes, factors, ["toy_blend", "toy_direct"])["toy_blend"].shape == (3,)
     table = jaxdis.blend_table(codes, factors, ["toy_relation", "r2"], ["toy_score", "gap"])
@@ -167,7 +172,16 @@ def two_bars(source=None):
 
 def test_an_objective_a_data_set_and_a_study_train_and_are_listed(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(OBJECTIVES, "toy", Objective(ToyHyperparameters, "weight", toy_loss))
-    row = DataSet("Toy", "two bars", two_bars()[0], (8, 8, 1), True, "", "made for tests", two_bars)
+    row = DataSet(
+        title="Toy",
+        description="two bars",
+        space=two_bars()[0],
+        shape=(8, 8, 1),
+        renders=True,
+        reads="",
+        origin="made for tests",
+        make=two_bars,
+    )
     monkeypatch.setitem(DATASETS, "toy_bars", row)
 
     def toy_study(*, seeds: int = 1, metrics=None) -> Study:
@@ -185,24 +199,36 @@ def test_an_objective_a_data_set_and_a_study_train_and_are_listed(tmp_path, monk
     assert (tmp_path / "study" / "results.csv").exists()
 
 
+# What a user may write, and lines that a type checker must refuse: the latter are marked.
+DOWNSTREAM = """
+import numpy as np
+import jaxdis
+from jaxdis import Blend, Factors, Scores, Spec, models
+codes = np.zeros((3, 10, 2), np.float32)
+factors: Factors = Factors.of(np.zeros((10, 1), int), sizes=(2,))
+scores: Scores = jaxdis.evaluate(codes, factors, ['mig'])
+metric: Blend = Blend('r2', 'gap')
+spec: Spec | str = metric.score
+config = models.Config('hearts', steps=3)
+zoo: models.Zoo = models.train(config, *models.members({'beta': {'beta': (1, 4)}}))
+space, render = jaxdis.data.dsprites()
+sizes: tuple[int | None, ...] = space.sizes
+evaluated: int = jaxdis.evaluate(codes, factors)  # wrong
+jaxdis.evalute(codes, factors)  # wrong
+trained: int = models.train(config, *models.members({}))  # wrong
+drawn: int = jaxdis.data.dsprites()  # wrong
+structure: int = jaxdis.structured.Structure.of(('object',), [('slot',)], [('thing',)])  # wrong
+"""
+
+
 def test_a_downstream_file_type_checks(tmp_path):
     mypy = pytest.importorskip("mypy.api", reason="mypy is not installed")
     path = tmp_path / "user.py"
-    path.write_text(
-        "import numpy as np\n"
-        "import jaxdis\n"
-        "from jaxdis import Blend, Factors, Scores, Spec\n"
-        "codes = np.zeros((3, 10, 2), np.float32)\n"
-        "factors: Factors = Factors.of(np.zeros((10, 1), int), sizes=(2,))\n"
-        "scores: Scores = jaxdis.evaluate(codes, factors, ['mig'])\n"
-        "metric: Blend = Blend('r2', 'gap')\n"
-        "spec: Spec | str = metric.score\n"
-        "wrong: int = jaxdis.evaluate(codes, factors)\n"
-    )
+    path.write_text(DOWNSTREAM)
     output, errors, code = mypy.run([str(path), "--no-incremental", "--follow-imports=silent"])
     assert errors == ""
-    assert output.count("error:") == 1, output
-    assert ":9: error" in output
+    refused = [int(number) for number in re.findall(r"user\.py:(\d+): error", output)]
+    assert refused == [n for n, line in enumerate(DOWNSTREAM.split("\n"), 1) if line.endswith("# wrong")], output
 
 
 def test_the_page_names_what_exists():

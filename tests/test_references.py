@@ -32,15 +32,53 @@ def test_entries_are_told_apart():
     assert cited_in("Ross 2014, and not Table 2019") == ["ross2014"]
 
 
-def test_bibtex_of_an_entry():
-    assert bibliography(["ross2014", "ross2014"]) == (
-        "@article{ross2014,\n"
-        "  author = {Ross, B. C.},\n"
-        "  title = {{Mutual Information between Discrete and Continuous Data Sets}},\n"
-        "  journal = {PLoS ONE 9},\n"
-        "  year = {2014},\n"
-        "  url = {https://doi.org/10.1371/journal.pone.0087357},\n"
-        "}"
-    )
+BIBTEX = """
+@article{ross2014,
+  author = {Ross, B. C.},
+  title = {{Mutual Information between Discrete and Continuous Data Sets}},
+  journal = {PLoS ONE},
+  volume = {9},
+  year = {2014},
+  url = {https://doi.org/10.1371/journal.pone.0087357},
+}
+
+@inproceedings{amari1996,
+  author = {Amari, S. and Cichocki, A. and Yang, H. H.},
+  title = {{A New Learning Algorithm for Blind Signal Separation}},
+  booktitle = {Advances in Neural Information Processing Systems},
+  volume = {8},
+  year = {1996},
+  url = {https://proceedings.neurips.cc/paper/1995/hash/e19347e1c3ca0c0b97de5fb3b690855a-Abstract.html},
+}
+
+@book{nocedal2006,
+  author = {Nocedal, J. and Wright, S. J.},
+  title = {{Numerical Optimization}},
+  publisher = {Springer},
+  year = {2006},
+  url = {https://doi.org/10.1007/978-0-387-40065-5},
+}
+
+@misc{ba2016,
+  author = {Ba, J. L. and Kiros, J. R. and Hinton, G. E.},
+  title = {{Layer Normalization}},
+  howpublished = {arXiv preprint},
+  year = {2016},
+  url = {https://arxiv.org/abs/1607.06450},
+}
+"""
+
+
+def test_bibtex_of_each_kind_of_entry():
+    assert bibliography(["ross2014", "ross2014", "amari1996", "nocedal2006", "ba2016"]) == BIBTEX.strip()
     with pytest.raises(ValueError, match="references: needs keys such as chen2018, got 'nobody'"):
         bibliography(["nobody"])
+
+
+@pytest.mark.parametrize("key", REFERENCES)
+def test_conferences_are_proceedings_and_journals_have_volumes(key):
+    reference = REFERENCES[key]
+    of_conference = any(word in reference.venue for word in ("Conference", "Advances in", "Workshop", "SIGGRAPH"))
+    assert (reference.kind == "inproceedings") == of_conference
+    assert (reference.kind == "article") == (bool(reference.volume) and not of_conference) or key == "mahon2024"
+    assert not reference.venue[-1].isdigit()

@@ -199,6 +199,7 @@ def test_which_way_is_better_follows_the_options():
     assert METRICS["amari"].lower_is_better
     assert jaxdis.Blend("r2", "amari").lower_is_better
     assert jaxdis.Blend("r2", "gap", lower_is_better=True).with_options().lower_is_better
+    assert [name for name, score in jaxdis.SCORES.items() if score.lower_is_better] == ["amari"]
 
 
 def test_a_part_is_pointed_out_where_a_column_was_asked_for():
@@ -332,7 +333,7 @@ def test_control_characters_of_file_names_stay_away_from_the_terminal(tmp_path, 
     path = tmp_path / "a\x1b[31mred.npz"
     path.write_bytes(b"x")
     assert main(["score", str(path)]) == 2
-    assert "a\\x1b[31mred.npz: is no .npz" in capsys.readouterr().err
+    assert "a\\x1b[31mred.npz: needs a .npz file, got another file" in capsys.readouterr().err
 
 
 def test_continuous_factors_that_float32_would_merge_are_refused():

@@ -12,6 +12,7 @@ import traceback
 import warnings
 
 from jaxdis.cli import terminal
+from jaxdis.cli.text import plain
 
 EXIT_BAD_INPUT = 2
 EXIT_STOPPED = 130
@@ -95,7 +96,7 @@ def _run(arguments: list[str]) -> None:
         "list": List,
     }
     terminal.print_anything()
-    command = tyro.extras.subcommand_cli_from_dict(commands, args=arguments, prog="jaxdis", description=__doc__)
+    command = tyro.extras.subcommand_cli_from_dict(commands, args=arguments, prog="jaxdis", description=plain(__doc__))
     with warnings.catch_warnings():
         warnings.simplefilter("default")
         # An import that is interrupted leaves its file open, and a user can do nothing about it.

@@ -27,8 +27,8 @@ class Encode:
     source: Path | None = None
     """The data set's official file, for one that is read from it."""
     images: Path | None = None
-    """.npy of images [n, height, width, channels], uint8 or in [0, 1], instead of a data set; or an .npz with such an
-    array `images` and optionally `factors`, `names` and `sizes`, which are copied."""
+    """.npy of images [n, height, width, channels], uint8 or in [0, 1], instead of a data set.
+    Or an .npz with such an array `images` and optionally `factors`, `names` and `sizes`, which are copied."""
     samples: int = 10_000
     """Number of images drawn from the data set."""
     seed: int = 0

@@ -44,12 +44,13 @@ class Row(NamedTuple):
 
 def rows_of(what: str) -> dict[str, Row]:
     """The rows of a table by name."""
-    return {row.name: row for row in _TABLES[what]()}
+    return {row.name: row for row in _TABLES[what].make()}
 
 
 def _metrics():
     from jaxdis.metrics import METRICS, Blend
     from jaxdis.metrics.of_seeds import SEED_METRICS
+    from jaxdis.structured.metrics import SLOT_METRICS
 
     rows = []
     for name, metric in METRICS.items():
@@ -59,24 +60,48 @@ def _metrics():
         )
         claimed = ", ".join(dict.fromkeys(itertools.chain(*about.claims.values())))
 
-        def detail(about=about, parts=parts, claimed=claimed):
-            facts = (
-                f"{about.title}. {about.question}",
-                f"Claims to measure: {claimed or 'none of modularity, compactness and explicitness'}.",
-                f"Takes about {about.seconds:g} s per member of 10,000 samples on one core.",
-            )
-            return "\n\n".join((*facts, *map(_of_spec, parts)))
+        def detail(metric=metric, about=about, parts=parts, claimed=claimed):
+            claims = f"Claims to measure: {claimed or 'none of modularity, compactness and explicitness'}."
+            return "\n\n".join((_headline(about), claims, _facts(metric), _time(about), *map(_of_spec, parts)))
 
-        rows.append(Row(name, about.title, claimed or _UNCLAIMED, about.references, detail))
+        rows.append(Row(name, _headline(about), claimed or _UNCLAIMED, about.references, detail))
     rows.sort(key=lambda row: (row.group == _UNCLAIMED, row.group.count(","), row.group))
-    of_seeds = (_of_seeds(name, metric) for name, metric in SEED_METRICS.items())
-    return [*rows, *of_seeds, *(_of_function(path) for path in FUNCTIONS)]
+    of_seeds = (_of_study(name, metric, "of the seeds of a setting") for name, metric in SEED_METRICS.items())
+    of_slots = (_of_study(name, metric, "of slots and their masks") for name, metric in SLOT_METRICS.items())
+    return [*rows, *of_seeds, *of_slots, *(_of_function(path) for path in FUNCTIONS)]
 
 
-def _of_seeds(name: str, metric) -> Row:
+def _headline(about) -> str:
+    return f"{about.title}. {about.question}"
+
+
+def _facts(metric) -> str:
+    """What a metric reads and how to read it, as a list."""
+    source, about = metric.source, metric.about
+    cut = ", unless factor_bins cuts them" if "factor_bins" in source.all_options else ""
+    discrete = f"discrete ones only; continuous ones are left out{cut}"
+    factors = discrete if source.needs_classes else "discrete or continuous"
+    where = "jaxdis.evaluate_encoder and jaxdis score ZOO"
+    facts = {
+        "Best value": "the lowest" if metric.lower_is_better else "the highest",
+        "Factors": factors if about.reads_factors else "not read",
+        "Held-out samples": "needed" if source.reads.test else "not read",
+        "Posterior variances": "read if they are given" if source.reads.variances else "not read",
+        "Simulator": f"used by {where} to hold factors" if about.intervenes else "not used",
+    }
+    return "\n".join(f"- {name}: {fact}." for name, fact in facts.items())
+
+
+def _time(about) -> str:
+    seconds = "less than 0.1 s" if about.measured_seconds is None else f"about {about.measured_seconds:g} s"
+    return f"Takes {seconds} per member of 10,000 samples on one core."
+
+
+def _of_study(name: str, metric, subject: str) -> Row:
+    """A metric that studies compute, of more than the codes of one member."""
     about = metric.about
-    detail = f"{about.title}. {about.question}\n\n{plain(inspect.getdoc(type(metric)) or '')}"
-    return Row(name, about.title, "of the seeds of a setting, in studies", about.references, lambda: detail)
+    detail = f"{_headline(about)}\n\n{plain(inspect.getdoc(type(metric)) or '')}"
+    return Row(name, _headline(about), f"{subject}, in studies", about.references, lambda: detail)
 
 
 _UNCLAIMED = "without a claim by their authors"
@@ -97,7 +122,8 @@ def _of_spec(spec) -> str:
 def _specs(table):
     for name, spec in table.items():
         references = tuple(cited_in(inspect.getdoc(spec.function) or ""))
-        yield Row(name, spec.title or spec.summary, "", references, lambda spec=spec: _of_spec(spec))
+        title = spec.title or spec.summary
+        yield Row(name, title, "", references, lambda title=title, spec=spec: f"{title}.\n\n{_of_spec(spec)}")
 
 
 def _relations():
@@ -162,18 +188,19 @@ def _data():
 
     rows = []
     for name, row in DATASETS.items():
-        factors = ", ".join(f"{factor} {size}" for factor, size in zip(row.space.names, row.space.sizes, strict=True))
+        sizes = (size or "continuous" for size in row.space.sizes)
+        factors = ", ".join(f"{factor} {size}" for factor, size in zip(row.space.names, sizes, strict=True))
         source = " or ".join(part for part in ("drawn" if row.renders else "", row.reads) if part)
         height, width, channels = row.shape
-        text = (
-            f"{row.title}: {row.description}.\n\nFactors and their numbers of values: {factors}.\n\n"
-            f"Images: {height} × {width} × {channels}, {source}.\n\nOrigin and terms: {row.origin}."
-        )
         if row.references:
             title = f"{row.title}: {row.description}"
             group = _READ if not row.renders else _DRAWN if row.reads else _MADE
         else:
             title, group = row.description, _STANDIN
+        text = (
+            f"{title}.\n\nFactors and their numbers of values: {factors}.\n\n"
+            f"Images: {height} × {width} × {channels}, {source}.\n\nOrigin and terms: {row.origin}."
+        )
         rows.append(Row(name, title, group, row.references, lambda text=text: text))
     return sorted(rows, key=lambda row: (_DRAWN, _MADE, _READ, _STANDIN).index(row.group))
 
@@ -193,22 +220,30 @@ def _references():
         yield Row(key, f"{entry.title} ({entry.year})", "", (key,), lambda key=key: _entry(key))
 
 
-_TABLES: dict[str, Callable] = {
-    "metrics": _metrics,
-    "relations": _relations,
-    "scores": _scores,
-    "objectives": _objectives,
-    "models": _models,
-    "presets": _presets,
-    "data": _data,
-    "studies": _studies,
-    "references": _references,
+class Table(NamedTuple):
+    """What one row is called, what several are, and a function that makes all rows."""
+
+    row: str
+    rows: str
+    make: Callable
+
+
+_TABLES = {
+    "metrics": Table("metric", "metrics", _metrics),
+    "relations": Table("relation", "relations", _relations),
+    "scores": Table("score", "scores", _scores),
+    "objectives": Table("objective", "objectives", _objectives),
+    "models": Table("model", "models", _models),
+    "presets": Table("preset", "presets", _presets),
+    "data": Table("data set", "data sets", _data),
+    "studies": Table("study", "studies", _studies),
+    "references": Table("reference", "references", _references),
 }
 
 
 def _entry(key: str) -> str:
     entry = REFERENCES[key]
-    return f"{'; '.join(entry.authors)} ({entry.year}). {entry.title}. {entry.venue}. {entry.url}"
+    return f"{'; '.join(entry.authors)} ({entry.year}). {entry.title}. {entry.place}. {entry.url}"
 
 
 def look_up_row(what: str, name: str) -> Row:
@@ -219,7 +254,7 @@ def look_up_row(what: str, name: str) -> Row:
     """
     from jaxdis.evaluation.inputs import look_up
 
-    return look_up(name, rows_of(what), what.removesuffix("s"))
+    return look_up(name, rows_of(what), _TABLES[what].row, _TABLES[what].rows)
 
 
 def cited_by(name: str) -> tuple[str, ...]:
@@ -238,7 +273,7 @@ def cited_by(name: str) -> tuple[str, ...]:
 class List:
     """Show the tables of the library; with names after a table, show these rows in full.
 
-    `jaxdis list references --bibtex mig dci dsprites` prints BibTeX entries for what was used.
+    The command `jaxdis list references --bibtex mig dci dsprites` prints BibTeX entries for what was used.
     """
 
     what: tyro.conf.Positional[

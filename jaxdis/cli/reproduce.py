@@ -1,4 +1,4 @@
-"""``jaxdis reproduce``: a paper's tables, figures and claims, printed next to measured."""
+"""``jaxdis reproduce``: a page that shows a paper's printed tables, figures and claims next to the measured ones."""
 
 import dataclasses
 from pathlib import Path
@@ -13,7 +13,9 @@ Paper = Literal["mahon2024", "locatello2020", "eastwood2018", "julka2024", "dang
 
 @dataclasses.dataclass(frozen=True)
 class Reproduce:
-    """Reproduce a paper and write a page: printed next to measured tables, figures, and a verdict on each claim.
+    """Reproduce a paper and write a page that shows its printed numbers next to the measured ones.
+
+    The page also redraws the figures and gives a verdict on each claim of the paper.
 
     Running the same command again resumes it.
     """
@@ -27,8 +29,8 @@ class Reproduce:
     source: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     """NAME=PATH: the official file of a data set that is read from one. May be repeated."""
     executor: str | None = None
-    """processes:COUNT for workers on this machine, or dask://HOST:PORT for those of a Dask scheduler, which must see
-    the folder under the same path; by default everything runs in this process."""
+    """processes:COUNT for workers on this machine, or dask://HOST:PORT for those of a Dask scheduler.
+    The latter must see the folder under the same path. By default everything runs in this process."""
     plan: bool = False
     """Print the number of cells, FLOPs, time and disk space of each study, and run nothing."""
     cache: Path | None = None

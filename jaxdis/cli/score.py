@@ -15,15 +15,15 @@ from jaxdis.cli import terminal
 class Score:
     """Score codes in files, or trained zoos, with disentanglement metrics.
 
-    A file of codes is an .npz with arrays `codes` [samples, codes] or [members, samples, codes] and `factors`
-    [samples, factors] (class numbers), and optionally `names`, `sizes` (0 marks a continuous factor) and `variances`.
-    A zoo is a folder that `jaxdis train` wrote; its members encode new images of its data set, and FactorVAE, BetaVAE
-    and IRS intervene in it.
+    A file of codes is an .npz with arrays `codes` [samples, codes] or [members, samples, codes] and `factors` [samples,
+    factors] (class numbers), and optionally `names`, `sizes` (0 marks a continuous factor) and `variances`. A zoo is a
+    folder that `jaxdis train` wrote; its members encode new images of its data set, and FactorVAE, BetaVAE and IRS
+    intervene in it.
     """
 
     files: tyro.conf.Positional[tuple[str, ...]]
-    """.npz files, .npy files of codes alone together with --factors, or folders of zoos. Patterns such as 'runs/*.npz'
-    are allowed. Several are scored one by one and reported in one table."""
+    """.npz files, .npy files of codes alone together with --factors, or folders of zoos.
+    Patterns such as 'runs/*.npz' are allowed. Several are scored one by one and reported in one table."""
     factors: Path | None = None
     """Factors, if files hold codes alone: an .npy, or a .csv or .parquet table with a header."""
     columns: tuple[str, ...] = ()
@@ -51,6 +51,7 @@ class Score:
 
     def run(self) -> None:
         from jaxdis.cli.metric_texts import options_in_words, plan_of_texts
+        from jaxdis.files import write_text
         from jaxdis.options import Seed, checked_value
 
         checked_value("--seed", Seed, self.seed)
@@ -67,11 +68,13 @@ class Score:
         found = {name: self._score(path, plan) for name, path in _names(paths).items()}
         # Files first, so that a failing terminal loses no results.
         if self.csv is not None:
-            _write(self.csv, to_csv(found))
+            write_text(self.csv, to_csv(found))
         if self.json is not None:
             # JSON has no NaN: null marks an undefined score.
             columns = {name: _columns(scores) for name, scores in found.items()}
-            _write(self.json, json.dumps(columns if len(found) > 1 else next(iter(columns.values())), indent=1) + "\n")
+            write_text(
+                self.json, json.dumps(columns if len(found) > 1 else next(iter(columns.values())), indent=1) + "\n"
+            )
         print_scores(found)
 
     def _paths(self) -> list[Path]:
@@ -140,25 +143,13 @@ def to_csv(found: Mapping) -> str:
     import csv
     import io
 
+    from jaxdis.files import csv_text
+
     if len(found) == 1:
         return next(iter(found.values())).to_csv()
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    for position, (name, scores) in enumerate(found.items()):
-        head, *rows = csv.reader(io.StringIO(scores.to_csv()))
-        writer.writerows([["file", *head]] * (position == 0) + [[name, *row] for row in rows])
-    return text.getvalue()
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a complete file or none, following links; write directly into a pipe or a device."""
-    from jaxdis.files import write_whole
-
-    path = path.resolve()
-    if path.exists() and not path.is_file():
-        path.write_text(text, encoding="utf-8")
-        return
-    write_whole(path, lambda file: file.write(text.encode()))
+    tables = {name: list(csv.reader(io.StringIO(scores.to_csv()))) for name, scores in found.items()}
+    head = next(iter(tables.values()))[0]
+    return csv_text(["file", *head], ([name, *row] for name, (_, *rows) in tables.items() for row in rows))
 
 
 def print_scores(found: Mapping) -> None:

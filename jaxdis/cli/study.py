@@ -56,8 +56,8 @@ class Study:
     """
 
     action: tyro.conf.Positional[Literal["run", "status", "report", "verify"]]
-    """run: compute missing results, then write the report. status: show progress. report: write the report. verify:
-    read every record again and remove damaged ones."""
+    """run: compute missing results, then write the report. status: show progress. report: write the report.
+    verify: read every record again and remove damaged ones."""
     name: tyro.conf.Positional[str]
     """Name of a study of `jaxdis list studies`."""
     out: Path
@@ -67,13 +67,13 @@ class Study:
     steps: int | None = None
     """Number of updates of each member; the study's own number by default."""
     train_samples: int | None = None
-    """Number of samples on which metrics are computed and learners trained (for the study calibration, samples per
-    representation); the study's own number by default."""
+    """Number of samples on which metrics are computed and learners trained; the study's own number by default.
+    For the study calibration, the number of samples per representation."""
     test_samples: int | None = None
     """Number of held-out samples on which learners are evaluated; the study's own number by default."""
     metrics: tuple[str, ...] = ("all",)
-    """Names of `jaxdis list metrics`, or all. The study calibration also accepts table2: the metrics of its paper's
-    Table II."""
+    """Names of `jaxdis list metrics`, or all.
+    The study calibration also accepts table2: the metrics of its paper's Table II."""
     data: tuple[str, ...] = ()
     """Names of `jaxdis list data`; by default the study's own data sets."""
     source: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
@@ -87,8 +87,8 @@ class Study:
     extend: bool = False
     """Extend the smaller version of this study that the folder holds."""
     executor: str | None = None
-    """processes:COUNT for workers on this machine, or dask://HOST:PORT for those of a Dask scheduler, which must see
-    the folder under the same path; by default everything runs in this process."""
+    """processes:COUNT for workers on this machine, or dask://HOST:PORT for those of a Dask scheduler.
+    The latter must see the folder under the same path. By default everything runs in this process."""
     plan: bool = False
     """With run: print the number of cells, FLOPs, time and disk space, and run nothing."""
     cache: Path | None = None
@@ -124,6 +124,7 @@ class Study:
         from jaxdis.study.executors import check_name, opened
         from jaxdis.study.run import status
         from jaxdis.study.store import Store
+        from jaxdis.study.works import work_of
 
         if self.action == "run" and self.plan:
             if self.executor is not None:
@@ -137,7 +138,7 @@ class Study:
             if not progress.complete:
                 done, total = sum(progress.done.values()), sum(progress.total.values())
                 raise ValueError(f"out: needs all {total} cells of the study, got {done} in {self.out}; run it first")
-            terminal.console().print(f"report: {study.work().report(Store(self.out))}", markup=False)
+            terminal.console().print(f"report: {work_of(study).report(Store(self.out))}", markup=False)
         else:
             progress = status(study, self.out)
             for kind, total in progress.total.items():
@@ -192,7 +193,7 @@ def _verify(out: Path) -> None:
 def print_plan(study, out: Path, *, extend: bool) -> None:
     from rich.table import Table
 
-    from jaxdis.study.cost import plan
+    from jaxdis.study.plan import plan
 
     table = Table("cells", "total", "missing", "FLOPs", "time here (approx.)", "disk", title=f"study {study.name}")
     costs = plan(study, out, extend=extend)
@@ -215,9 +216,10 @@ def _duration(seconds: float) -> str:
 def _run_study(study, out: Path, *, extend: bool, executor=None) -> None:
     """Run a study, and print its digest and the paths of its table and report."""
     from jaxdis.study.store import Store
+    from jaxdis.study.works import work_of
 
     table, report = run_with_progress(study, out, extend=extend, executor=executor)
-    if digest := study.work().digest(Store(out)):
+    if digest := work_of(study).digest(Store(out)):
         _print_digest(digest)
     terminal.console().print(f"table:  {table}", markup=False)
     terminal.console().print(f"report: {report.resolve().as_uri()}", markup=False)
@@ -236,6 +238,7 @@ def run_with_progress(study, out: Path, *, extend: bool, executor=None) -> tuple
 
     from jaxdis.study.run import run, status
     from jaxdis.study.store import Store
+    from jaxdis.study.works import work_of
 
     before = status(study, out, extend=extend)
     times = TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn()
@@ -253,7 +256,7 @@ def run_with_progress(study, out: Path, *, extend: bool, executor=None) -> tuple
         table = run(study, out, extend=extend, executor=executor, progress=progress)
         for kind, total in before.total.items():
             bar.update(tasks[kind], completed=total)
-    work, store = study.work(), Store(out)
+    work, store = work_of(study), Store(out)
     with console.status("writing the report"):
         report = work.report(store)
     return table, report

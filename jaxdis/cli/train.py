@@ -31,8 +31,8 @@ class Train:
     model: str = "vae"
     """Name of a model of `jaxdis list models`."""
     model_option: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
-    """NAME=VALUE: an option of the model as `jaxdis list models MODEL` shows it; for example num_codes=5 of pca. May be
-    repeated."""
+    """NAME=VALUE: an option of the model, for example num_codes=5 of pca. May be repeated.
+    The command `jaxdis list models MODEL` shows all options of a model."""
     objective: tuple[str, ...] = ()
     """Names of `jaxdis list objectives`; several are trained together if they share a loss. By default beta."""
     beta: tuple[float, ...] = ()
@@ -50,8 +50,8 @@ class Train:
     steps: int | None = None
     """Number of updates of each member; by default 3000 for autoencoders; for pca, one per pass."""
     network: Literal["mlp", "locatello", "burgess"] | None = None
-    """Network of autoencoders: mlp, the default, trains in minutes on a laptop; the others are published convolutional
-    networks."""
+    """Network of autoencoders: mlp, the default, trains in minutes on a laptop.
+    The others are published convolutional networks."""
     cache: Path | None = None
     """Folder for compiled programs."""
 

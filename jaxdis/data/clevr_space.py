@@ -15,7 +15,7 @@ from jaxdis.data.clevr import OBJECT_FACTORS, View
 from jaxdis.data.clevr_rules import Row
 from jaxdis.data.factors import FactorSpace
 from jaxdis.data.intervals import Interval
-from jaxdis.options import Count, Natural, checked, checked_value
+from jaxdis.options import Count, Natural, checked
 
 # The radius of Algorithm 2 of Dang-Nhu 2022 (table 7): the neighboring levels of a channel, and 0.7 in x and y.
 _RADIUS = {"red": 0.2, "green": 0.2, "blue": 0.2, "x": 0.7, "y": 0.7}
@@ -77,13 +77,8 @@ class SceneSpace(FactorSpace):
         With ``levels``, a color's radius is rounded down to whole levels; with the ``palette``, which has no order,
         colors are free. Positions do not wrap around.
         """
-        if self.excluded or self.correlation or self.regions:
-            raise ValueError("local_group: needs a space without held-out combinations, regions or correlation")
+        columns, around = self._neighborhood(radius, circular)
         center_key, draw_key = jax.random.split(key)
-        kinds = {name: float if self.sizes[self.position(name)] is None else Natural for name in radius}
-        columns = {self.position(n): checked_value("radius", kinds[n] | None, steps) for n, steps in radius.items()}
-        columns = {j: steps for j, steps in columns.items() if steps is not None}
-        around = frozenset(self.position(name) for name in circular)
         return self._scenes(draw_key, n, Near(self.sample(center_key, 1)[0], columns, around))
 
     @checked

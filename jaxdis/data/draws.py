@@ -6,7 +6,7 @@ others are drawn independently.
 
 import functools
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import jax
@@ -110,6 +110,31 @@ def cells_given(
         rows = pick(jax.random.split(tied_key, value.shape[0]), match)
     drawn = _completed(lattice, free_key, jnp.asarray(tied.cells)[rows])
     return jnp.where(jnp.arange(len(lattice.sizes))[None] == factor, value[:, None], drawn)
+
+
+def cells_near(
+    lattice: Lattice,
+    key: Key[Array, ""],
+    n: int,
+    center: Int[Array, "1 k"],
+    radius: Mapping[int, int | float],
+    around: frozenset[int],
+) -> Int[Array, "n k"]:
+    """Cells within a radius of a center, by column, of a lattice where no combination is left out.
+
+    A column without a radius is free, and so is one of a single value; the columns in ``around`` wrap around.
+    """
+    low, high = [], []
+    for j, size in enumerate(lattice.sizes):
+        steps = None if size == 1 else 0 if j in dict(lattice.fixed) else radius.get(j)
+        wide = steps is None or (j in around and 2 * steps + 1 >= size)
+        low.append(jnp.zeros((), jnp.int32) if wide else center[0, j] - steps)
+        high.append(jnp.full((), size, jnp.int32) if wide else center[0, j] + steps + 1)
+    sizes = np.array([lattice.sizes], np.int32)
+    bounded = np.array([[j not in around for j in range(len(lattice.sizes))]])
+    low, high = jnp.stack(low)[None], jnp.stack(high)[None]
+    low, high = jnp.where(bounded, jnp.maximum(low, 0), low), jnp.where(bounded, jnp.minimum(high, sizes), high)
+    return random.randint(key, (n, len(lattice.sizes)), low, high) % sizes
 
 
 def _pick(

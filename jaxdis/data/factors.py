@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, Key, Num
 
-from jaxdis import random
 from jaxdis.data import draws, intervals
 from jaxdis.data.intervals import Interval
 from jaxdis.data.regions import Complement
@@ -316,33 +315,24 @@ class FactorSpace:
 
         Values are uniform in the neighborhood.
         """
-        if self.excluded or self.correlation or self.regions:
-            raise ValueError("local_group: needs a space without held-out combinations, regions or correlation")
+        columns, around = self._neighborhood(radius, circular)
         center_key, draw_key = jax.random.split(key)
         center = self.sample(center_key, 1)
-        kinds = {name: float if self.sizes[self.position(name)] is None else Natural for name in radius}
-        columns = {self.position(n): checked_value("radius", kinds[n] | None, steps) for n, steps in radius.items()}
-        around = {self.position(name) for name in circular}
-        cells = self._near(draw_key, n, center.astype(jnp.int32), columns, around)
+        cells = draws.cells_near(self._lattice(), draw_key, n, center.astype(jnp.int32), columns, around)
 
         def near(j, span):
             return intervals.near(draw_key, j, span, n, center[0, j], columns.get(j), circular=j in around)
 
         return intervals.completed(cells, self._spans(), near)
 
-    def _near(self, draw_key, n: int, center, columns: dict, around: set) -> Int[Array, "n k"]:
-        """Class numbers near those of a center ``[1, k]``; 0 for continuous factors."""
-        low, high = [], []
-        for j, size in enumerate(self._class_sizes):
-            steps = None if self.sizes[j] is None else 0 if j in dict(self.fixed) else columns.get(j)
-            wide = steps is None or (j in around and 2 * steps + 1 >= size)
-            low.append(jnp.zeros((), jnp.int32) if wide else center[0, j] - steps)
-            high.append(jnp.full((), size, jnp.int32) if wide else center[0, j] + steps + 1)
-        sizes = np.array([self._class_sizes], np.int32)
-        bounded = np.array([[j not in around for j in range(self.num_factors)]])
-        low, high = jnp.stack(low)[None], jnp.stack(high)[None]
-        low, high = jnp.where(bounded, jnp.maximum(low, 0), low), jnp.where(bounded, jnp.minimum(high, sizes), high)
-        return random.randint(draw_key, (n, self.num_factors), low, high) % sizes
+    def _neighborhood(self, radius: Mapping, circular: tuple[str, ...]) -> tuple[dict, frozenset[int]]:
+        """The radius of each column that is not free, and the columns that wrap around."""
+        if self.excluded or self.correlation or self.regions:
+            raise ValueError("local_group: needs a space without held-out combinations, regions or correlation")
+        kinds = {name: float if self.sizes[self.position(name)] is None else Natural for name in radius}
+        columns = {self.position(n): checked_value("radius", kinds[n] | None, steps) for n, steps in radius.items()}
+        near = {j: steps for j, steps in columns.items() if steps is not None}
+        return near, frozenset(self.position(name) for name in circular)
 
     @checked
     def local_groups(

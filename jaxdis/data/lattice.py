@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdis import runtime
-from jaxdis.files import full, is_full, remove_leftovers, temporary_name
+from jaxdis.files import full, is_full, remove_leftovers, replacing, write_json
 
 logger = logging.getLogger(__name__)
 _CHUNK = 2**24
@@ -62,23 +62,14 @@ def cached(
 
 
 def _build(path: Path, wanted: dict, build: Callable[[np.ndarray], None]) -> None:
-    """Build an array under a temporary name; rename it and its description when it is complete."""
-    temporary, description = temporary_name(path), temporary_name(path.with_suffix(".json"))
-    try:
+    """Build an array under a temporary name; rename it when it is complete."""
+    with replacing(path) as temporary:
         out = _mapped(temporary, wanted["dtype"], tuple(wanted["shape"]))
         build(out)
         out.flush()
-        described = {**wanted, "crc32": _crc32(out)}
-        del out
-        with open(temporary, "rb") as file:
-            os.fsync(file.fileno())
         # The description comes first: between the two steps the old array has a wrong checksum and would be rebuilt.
-        description.write_text(json.dumps(described))
-        os.replace(description, path.with_suffix(".json"))
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-        description.unlink(missing_ok=True)
+        write_json(path.with_suffix(".json"), {**wanted, "crc32": _crc32(out)})
+        del out
 
 
 def _mapped(path: Path, dtype: str, shape: tuple[int, ...]) -> np.memmap:

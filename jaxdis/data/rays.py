@@ -1,4 +1,4 @@
-"""A pinhole camera, and fields of vectors."""
+"""A pinhole camera, and how to broadcast a vector against an array of vectors."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -23,5 +23,5 @@ def look_at(
 
 
 def spread(vector: Shaped[Array, " c"], rank: int) -> Shaped[Array, "... c"]:
-    """The vector with leading axes of length 1, to broadcast against a field of vectors."""
+    """A vector ``[c]`` reshaped to ``[1, …, 1, c]`` with ``rank`` axes, so that it broadcasts against ``[…, c]``."""
     return jnp.reshape(vector, (1,) * (rank - 1) + vector.shape)

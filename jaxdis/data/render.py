@@ -68,7 +68,7 @@ class Render:
         """The same data set with each ``count × count`` pixels replaced by their mean.
 
         Raises:
-          ValueError: if the sides are no multiples of ``count``.
+          ValueError: if the sides are not multiples of ``count``.
         """
         height, width, channels = self.shape
         if not isinstance(count, int) or count < 1 or height % count or width % count:

@@ -83,7 +83,7 @@ def pooled_masks(masks: np.ndarray, height: int, width: int) -> np.ndarray:
     The most frequent number in each block; of several, the lowest.
 
     Raises:
-      ValueError: if the sides of the masks are no multiples of these.
+      ValueError: if the sides of the masks are not multiples of these.
     """
     n, *sides = masks.shape
     if sides[0] % height or sides[1] % width:

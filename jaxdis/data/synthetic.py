@@ -141,17 +141,6 @@ def toy_model(name: str) -> Representation:
     return jnp.asarray(codes, jnp.float32), _discrete(jnp.asarray(table[:, :2]), 2)
 
 
-def xor() -> Representation:
-    """Four binary codes and three binary factors: two exclusive ors of two codes, and one code; the last code is noise.
-
-    The exact population of 16 samples. ``z1 = c1 ⊕ c2``, ``z2 = c2 ⊕ c3``, ``z3 = c3``: no single code is informative
-    about the first two factors, but all codes together determine them.
-    """
-    bits = np.indices((2, 2, 2, 2)).reshape(4, -1).T
-    values = np.stack([bits[:, 0] ^ bits[:, 1], bits[:, 1] ^ bits[:, 2], bits[:, 2]], axis=1)
-    return jnp.asarray(bits, jnp.float32), _discrete(jnp.asarray(values), 2)
-
-
 @checked
 def distributed(
     num_factors: Count = 4, num_values: Count = 3, key: PRNGKeyArray | None = None, num_samples: Count | None = None

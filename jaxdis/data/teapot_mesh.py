@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from jaxdis.data import teapot
+from jaxdis.data import teapot_geometry as geometry
 from jaxdis.data.newell import CONTROL_POINTS
 
 # The longest edge of a quadrilateral, in samples.
@@ -35,14 +35,14 @@ class Mesh(NamedTuple):
 @functools.cache
 def mesh(side: int) -> Mesh:
     """Quadrilaterals for images of side × side pixels."""
-    sample = teapot.sample_size(side)
+    sample = geometry.sample_size(side)
     corners, shades = [], []
     for patch in CONTROL_POINTS:
-        counts = [int(np.ceil(teapot.longest_line(patch, axis) / (_EDGE * sample))) for axis in (0, 1)]
+        counts = [int(np.ceil(geometry.longest_line(patch, axis) / (_EDGE * sample))) for axis in (0, 1)]
         u, v = (np.linspace(0, 1, count + 1) for count in counts)
-        points, _ = teapot.patch_points(patch, u, v)
-        _, normals = teapot.patch_points(patch, *(np.clip(at, _INSIDE, 1 - _INSIDE) for at in (u, v)))
-        facing = normals @ teapot.LAMP
+        points, _ = geometry.patch_points(patch, u, v)
+        _, normals = geometry.patch_points(patch, *(np.clip(at, _INSIDE, 1 - _INSIDE) for at in (u, v)))
+        facing = normals @ geometry.LAMP
         for grids, found in ((points, corners), (facing[..., None], shades)):
             quads = np.stack([grids[:-1, :-1], grids[1:, :-1], grids[1:, 1:], grids[:-1, 1:]])
             found.append(quads.reshape(4, -1, grids.shape[-1]))
@@ -50,19 +50,17 @@ def mesh(side: int) -> Mesh:
     widest = max(np.linalg.norm(around[i] - around[j], axis=-1).max() for i in range(4) for j in range(i))
     facing = np.concatenate(shades, 1)[..., 0]
     return Mesh(
-        np.moveaxis(around - teapot.CENTER, -1, 0).astype(np.float32),
-        teapot.shade_of(np.stack([facing, -facing])).astype(np.float32),
+        np.moveaxis(around - geometry.CENTER, -1, 0).astype(np.float32),
+        geometry.shade_of(np.stack([facing, -facing])).astype(np.float32),
         int(np.ceil(widest / sample)) + 1,
     )
 
 
 def depth_buffer(side: int, azimuth: Float[Array, ""], elevation: Float[Array, ""]) -> Int[Array, " s"]:
-    """What each sample shows, row by row: see :func:`jaxdis.data.teapot.packed`."""
-    of, samples = mesh(side), teapot.samples(side)
-    (x, y, nearness), shades = (
-        teapot.projected(side, jnp.asarray(of.corners), azimuth, elevation),
-        jnp.asarray(of.shades),
-    )
+    """What each sample shows, row by row: see :func:`jaxdis.data.teapot_geometry.packed`."""
+    of, samples = mesh(side), geometry.samples(side)
+    x, y, nearness = geometry.projected(side, jnp.asarray(of.corners), azimuth, elevation)
+    shades = jnp.asarray(of.shades)
     left, top = (jnp.floor(v.min(0))[None, None] for v in (x, y))
     step = np.arange(of.box, dtype=np.float32)
     across, down = left + step[None, :, None] + 0.5, top + step[:, None, None] + 0.5
@@ -79,7 +77,7 @@ def depth_buffer(side: int, azimuth: Float[Array, ""], elevation: Float[Array, "
         lit = jnp.where(twice[0] > 0, shades[0][np.array(corners)], shades[1][np.array(corners)])
         values = (nearness[np.array(corners)], lit)
         near, shade = (sum(share * value[i][None, None] for i, share in enumerate(shares)) for value in values)
-        found = jnp.maximum(found, jnp.where(covered, teapot.packed(near, jnp.round(shade)), 0))
+        found = jnp.maximum(found, jnp.where(covered, geometry.packed(near, jnp.round(shade)), 0))
     inside = (across >= 0) & (across < samples) & (down >= 0) & (down < samples)
     place = jnp.where(inside, down.astype(jnp.int32) * samples + across.astype(jnp.int32), samples * samples)
     return jnp.zeros(samples * samples, jnp.int32).at[place].max(found, mode="drop")

@@ -118,7 +118,9 @@ def _names(names: np.ndarray | None) -> list[str] | None:
 
 def _read_npz(path: Path, known: Sequence[str] = NAMES) -> dict[str, np.ndarray]:
     if not zipfile.is_zipfile(path):
-        raise ValueError(f"{printable(path)}: is no .npz, or is cut short; make one with {MAKE_ONE}")
+        raise ValueError(
+            f"{printable(path)}: needs a .npz file, got another file or one that is cut short; make one with {MAKE_ONE}"
+        )
     try:
         with zipfile.ZipFile(path) as archive:
             members = {member.filename.removesuffix(".npy"): member for member in archive.infolist()}
@@ -148,7 +150,8 @@ def _read_npy(path: Path) -> np.ndarray:
             _check_header(stream, path.stat().st_size)
         return np.load(path, mmap_mode="r", allow_pickle=False)
     except Exception as error:
-        raise ValueError(f"{printable(path)}: is no plain .npy array, or is cut short ({_reason(error)})") from None
+        reason = f"needs a plain .npy array, got another file or one that is cut short ({_reason(error)})"
+        raise ValueError(f"{printable(path)}: {reason}") from None
 
 
 def _check_header(stream, size: int) -> None:

@@ -25,7 +25,11 @@ from jaxdis.options import BatchSize, Count, checked_key, checked_value, shown
 from jaxdis.typing import Factors
 
 # Metrics that change a factor and encode again, by the function of their row in METRICS.
-INTERVENTIONS = {METRICS[name].source.function: getattr(simulated, name) for name in ("factor_vae", "beta_vae", "irs")}
+INTERVENTIONS = {
+    metric.source.function: getattr(simulated, metric.source.name)
+    for metric in METRICS.values()
+    if metric.about is not None and metric.about.intervenes
+}
 # Arguments of `evaluate`; others would not reach the metrics that intervene.
 PASSED_ON = ("bootstrap", "batch_size", "devices")
 # Folded into the key: each role is drawn independently of the others.

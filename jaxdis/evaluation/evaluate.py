@@ -22,7 +22,7 @@ from jaxdis.evaluation.inputs import (
     read_codes,
 )
 from jaxdis.evaluation.member import (
-    Member,
+    MemberCodes,
     Plan,
     Shared,
     score_member,
@@ -204,7 +204,7 @@ def check_arguments(arguments) -> dict:
     return dict(arguments)
 
 
-def _relate(spec: Spec, member: Member, shared: Shared) -> Relation:
+def _relate(spec: Spec, member: MemberCodes, shared: Shared) -> Relation:
     key = jax.random.fold_in(shared.key, 0)
     whole = Sample(member.codes, shared.factors, shared.weights, member.variances)
     train, held_out = train_and_test(whole, member, shared)
@@ -215,7 +215,7 @@ def _relate(spec: Spec, member: Member, shared: Shared) -> Relation:
 _apply_jitted = jax.jit(apply, static_argnums=0)
 
 
-def _warn_of_bad_codes(members: Member, finite: np.ndarray) -> None:
+def _warn_of_bad_codes(members: MemberCodes, finite: np.ndarray) -> None:
     roles = {"codes": members.codes, "test codes": members.test_codes, "validation codes": members.validation_codes}
     for name, codes in roles.items():
         suspects = () if codes is None else np.flatnonzero(~finite)

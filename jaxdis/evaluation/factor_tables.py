@@ -62,7 +62,8 @@ def _parquet(path: Path) -> dict[str, list]:
     try:
         return parquet.read_table(path).to_pydict()
     except (ArrowException, OSError) as error:
-        raise ValueError(f"{path.name}: is no Parquet file, or is damaged ({str(error)[:200]})") from None
+        reason = f"needs a Parquet file, got another file or one that is damaged ({str(error)[:200]})"
+        raise ValueError(f"{path.name}: {reason}") from None
 
 
 def _factor(name: str, column: list) -> tuple[np.ndarray, int | None]:

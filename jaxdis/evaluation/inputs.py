@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdis.arrays import as_numpy
-from jaxdis.evaluation.member import Member, Plan, Shared
+from jaxdis.evaluation.member import MemberCodes, Plan, Shared
 from jaxdis.metrics import METRICS, Blend, Direct, Metric
 from jaxdis.metrics.metric import metric_seed, prepared_for, sources_of
 from jaxdis.options import Count, checked_devices, checked_key, checked_value, listed, shown
@@ -28,6 +28,12 @@ MOST_COUNTED = 2**24
 FAR = 2.0**10
 # The column of member numbers in tables.
 RESERVED = "member"
+# Metrics that are not of the codes of one member: what they read, and where they are.
+ELSEWHERE = {
+    "udr": "compares the seeds of a setting: name it in a study, or call jaxdis.metrics.unsupervised.udr",
+    "structured_slots": "reads slots: name it in a study of slots, or call jaxdis.evaluate_structured",
+    "segmentation": "reads masks of slots: name it in a study of slots, or call jaxdis.structured.ari",
+}
 
 
 def plan_of(metrics) -> Plan:
@@ -62,20 +68,23 @@ def names_of(names, table: Mapping, kind: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def look_up(name, table: Mapping, kind: str):
-    """A row of a table by name.
+def look_up(name, table: Mapping, kind: str, kinds: str | None = None):
+    """A row of a table by name; ``kinds`` is the plural of ``kind``, by default with an s.
 
     Raises:
-      ValueError: for an unknown name, with the nearest known one.
+      ValueError: for an unknown name, with the nearest known one, or with what to do instead.
     """
+    kinds = kinds or f"{kind}s"
     if not isinstance(name, str):
         raise ValueError(
-            f"{kind}s: needs names, got {shown(name)}; give {kind}s of your own as a mapping name → {kind}"
+            f"{kinds}: needs names, got {shown(name)}; give {kinds} of your own as a mapping name → {kind}"
         )
+    if table is METRICS and name in ELSEWHERE:
+        raise ValueError(f"metrics: needs metrics of the codes of one member, got {name!r}, which {ELSEWHERE[name]}")
     if name not in table:
         near = difflib.get_close_matches(name, table, n=1, cutoff=0.3)
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"{kind}s: unknown {kind} {shown(name)}{hint}; the {kind}s are {', '.join(table)}")
+        raise ValueError(f"{kinds}: unknown {kind} {shown(name)}{hint}; the {kinds} are {', '.join(table)}")
     return table[name]
 
 
@@ -309,7 +318,7 @@ _prepared = jax.jit(prepared_for, static_argnums=0)
 
 def inputs_of(
     plan, codes, factors, key, test, weights, variances, active, numbers=None, *, validation=None, bootstrap: int = 0
-) -> tuple[Member, Shared]:
+) -> tuple[MemberCodes, Shared]:
     """The checked arguments of a plan of metrics, split into what differs between members and what they share."""
     for name, value in (("weights", weights), ("active", active)):
         if value is not None:
@@ -327,7 +336,7 @@ def inputs_of(
 
 def gathered(
     codes, factors, key, test, weights, variances, active, numbers=None, validation=None, *, split: bool
-) -> tuple[Member, Shared]:
+) -> tuple[MemberCodes, Shared]:
     """The checked arguments of one or many members; ``split``: whether a metric needs held-out samples."""
     m, n, d = codes.shape
     key = checked_key(key)
@@ -344,7 +353,7 @@ def gathered(
         variances = check_variances(check_codes(variances, "variances"), codes.shape)
     if active is not None:
         active = check_active(active, m, d)
-    members = Member(check_numbers(numbers, m), codes, variances, test_codes, active, validation_codes)
+    members = MemberCodes(check_numbers(numbers, m), codes, variances, test_codes, active, validation_codes)
     shared = Shared(key, factors, check_weights(weights, n), test_factors, train_rows, test_rows)
     return members, shared._replace(validation_factors=validation_factors)
 

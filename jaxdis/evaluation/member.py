@@ -15,7 +15,7 @@ from jaxdis.typing import Factors, Sample
 Plan = tuple[tuple[str, Metric], ...]
 
 
-class Member(NamedTuple):
+class MemberCodes(NamedTuple):
     """What differs between members: arrays with a leading member axis outside of traced code, and without it inside."""
 
     number: jax.Array
@@ -39,7 +39,7 @@ class Shared(NamedTuple):
     validation_factors: Factors | None = None
 
 
-def score_member(plan: Plan, member: Member, shared: Shared):
+def score_member(plan: Plan, member: MemberCodes, shared: Shared):
     """All metrics of one member, ``{name: NamedTuple}``, and whether its codes are finite. Traced, pure."""
     whole, train, held_out, validation = _samples(member, shared)
 
@@ -52,7 +52,7 @@ def score_member(plan: Plan, member: Member, shared: Shared):
     return results, jnp.stack(finite).all()
 
 
-def score_member_often(plan_and_count: tuple[Plan, int], member: Member, shared: Shared):
+def score_member_often(plan_and_count: tuple[Plan, int], member: MemberCodes, shared: Shared):
     """As :func:`score_member`, with every column of each replicate, ``{name: {field: [count]}}``. Traced, pure."""
     plan, count = plan_and_count
     whole, train, held_out, validation = _samples(member, shared)
@@ -104,16 +104,16 @@ def scalars(result: tuple) -> dict[str, jax.Array]:
     return {field: value for field, value in result._asdict().items() if value is not None and value.ndim == 0}
 
 
-def _samples(member: Member, shared: Shared) -> tuple[Sample, Sample, Sample | None, Sample | None]:
+def _samples(member: MemberCodes, shared: Shared) -> tuple[Sample, Sample, Sample | None, Sample | None]:
     whole = Sample(member.codes, shared.factors, shared.weights, member.variances)
     return whole, *train_and_test(whole, member, shared), validation_of(member, shared)
 
 
-def validation_of(member: Member, shared: Shared) -> Sample | None:
+def validation_of(member: MemberCodes, shared: Shared) -> Sample | None:
     return None if member.validation_codes is None else Sample(member.validation_codes, shared.validation_factors)
 
 
-def train_and_test(whole: Sample, member: Member, shared: Shared) -> tuple[Sample, Sample | None]:
+def train_and_test(whole: Sample, member: MemberCodes, shared: Shared) -> tuple[Sample, Sample | None]:
     if member.test_codes is not None:
         return whole, Sample(member.test_codes, shared.test_factors)
     if shared.train_rows is None:

@@ -1,8 +1,6 @@
 """Scores of a zoo as a table: one row per member, one column per number."""
 
-import csv
 import dataclasses
-import io
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal
@@ -10,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from jaxdis.evaluation.bootstrap import interval
+from jaxdis.files import csv_text, write_text
 from jaxdis.options import Level, checked, shown
 
 
@@ -99,13 +98,10 @@ class Scores(Mapping[str, np.ndarray | np.generic]):
         """Comma-separated text, one row per member under a header, as :meth:`to_dict`; written to ``path`` if given."""
         numbers = self._numbers()
         rows = zip(*(np.atleast_1d(column).tolist() for column in numbers.values()), strict=True)
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(["member", *numbers])
-        writer.writerows([member, *row] for member, row in enumerate(rows))
+        text = csv_text(["member", *numbers], ([member, *row] for member, row in enumerate(rows)))
         if path is not None:
-            Path(path).write_text(text.getvalue(), encoding="utf-8")
-        return text.getvalue()
+            write_text(path, text)
+        return text
 
     def __repr__(self) -> str:
         members = {np.size(column) for column in self.columns.values()}

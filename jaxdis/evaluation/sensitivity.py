@@ -21,9 +21,14 @@ SEED = metric_seed("sample curve")
 
 
 class Sweep(NamedTuple):
-    """``settings``, one dict of options per row; ``score [settings, m]``, the headline; ``rank_correlation [settings,
-    settings]`` over members (Spearman, NaN for fewer than two); ``columns``, every column of the metric ``[settings,
-    m]``."""
+    """Scores of a metric under several settings of its options.
+
+    Attributes:
+      settings: one dict of options per setting.
+      score: ``[settings, m]``, the headline field.
+      rank_correlation: ``[settings, settings]``, Spearman's over members; NaN for fewer than two members.
+      columns: every column of the metric, ``[settings, m]`` each.
+    """
 
     settings: tuple[dict[str, Any], ...]
     score: np.ndarray
@@ -34,9 +39,13 @@ class Sweep(NamedTuple):
 class SampleCurve(NamedTuple):
     """Scores of two runs, on separate samples, per number of samples.
 
-    ``sizes [s]``; ``score [s, 2, m]``; ``rank_correlation [s, s]`` over members, between one run at a size and the
-    other run at another (on the diagonal, between both runs at a size); ``overlap [s]``, the share of samples that both
-    runs use; ``columns``, every column ``[s, 2, m]``.
+    Attributes:
+      sizes: ``[s]``, numbers of samples.
+      score: ``[s, 2, m]``, the headline field of both runs.
+      rank_correlation: ``[s, s]``, over members, between one run at a size and the other run at another; on the
+        diagonal, between both runs at one size.
+      overlap: ``[s]``, the share of samples that both runs use.
+      columns: every column of the metric, ``[s, 2, m]`` each.
     """
 
     sizes: np.ndarray

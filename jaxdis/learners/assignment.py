@@ -10,9 +10,9 @@ from jaxtyping import Array, Float, Int
 
 Method = Literal["auto", "optax", "scipy"]
 
-# Measured on one CPU core (benchmarks/bench_assignment.py): optax's solver, which runs inside the program, is faster for
-# small matrices; a callback to scipy costs 20–90 µs and is faster from 24 on. But JAX keeps no program with a callback
-# in its compilation cache, and compiling all metrics again costs more than a thousand assignments of 40 × 40.
+# Measured on one CPU core (benchmarks/bench_assignment.py): optax's solver, which runs inside the program, is faster
+# for small matrices; a callback to scipy costs 20–90 µs and is faster from 24 on. But JAX keeps no program with a
+# callback in its compilation cache, and compiling all metrics again costs more than ten thousand assignments.
 CALLBACK_FROM_SIDE = 64
 # A host callback on several CPU devices at once deadlocks when its payload exceeds about 100 KB; larger matrices are
 # solved inside the program.

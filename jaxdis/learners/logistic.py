@@ -36,14 +36,6 @@ LARGEST_LOGIT = 80.0
 ABSENT = -60.0
 
 
-# scikit-learn's ``Cs=10``; the Newton steps from one solution to the next, and from there to that of a fold; and the
-# products in each step.
-INVERSE_PENALTIES = tuple(float(f"{10 ** (-4 + 8 * i / 9):.6g}") for i in range(10))
-PATH_STEPS = 3
-FOLD_STEPS = 1
-PATH_PRODUCTS = 3
-
-
 class Logistic(NamedTuple):
     """``coefficients [d, s]`` and ``intercepts [s]``; ``s`` runs over the values of all factors."""
 
@@ -83,13 +75,13 @@ def fit_logistic(
     Reference: Nocedal & Wright 2006, algorithm 7.1; Hager & Zhang 2005, §2 (when a step is accepted); Böhning 1992 (the
     preconditioner for more than ``WIDE`` codes).
     """
-    problem = _problem(codes, classes, sizes, inverse_penalty, weights)
+    problem = problem_of(codes, classes, sizes, inverse_penalty, weights)
     start = jnp.zeros((codes.shape[1] + 1, sum(sizes))).at[-1].set(jnp.where(problem.occurs, 0.0, ABSENT))
-    parameters = _descend(problem, start, steps, PRODUCTS).parameters
+    parameters = descend(problem, start, steps, PRODUCTS).parameters
     return Logistic(parameters[:-1], parameters[-1])
 
 
-class _Point(NamedTuple):
+class Point(NamedTuple):
     """Parameters; value, rounding error and gradient of the objective at them; class probabilities by blocks."""
 
     parameters: Float[Array, "e s"]
@@ -99,7 +91,7 @@ class _Point(NamedTuple):
     probability: Float[Array, "b r s"]
 
 
-class _Problem(NamedTuple):
+class Problem(NamedTuple):
     """Samples in blocks of rows, whose logits stay in cache; rows of zeros, hence of no weight, fill the last.
 
     ``column_weights`` and ``factor_weights`` hold one column for each of ``s`` logits and ``k`` factors, or one column.
@@ -128,7 +120,7 @@ class _Problem(NamedTuple):
         means = ((vector * occurs) @ self.groups.member) / (occurs @ self.groups.member)
         return (vector - means @ self.groups.member.T) * occurs
 
-    def at(self, parameters: Float[Array, "e s"]) -> _Point:
+    def at(self, parameters: Float[Array, "e s"]) -> Point:
         member = self.groups.member
 
         def add(sums, block):
@@ -155,7 +147,7 @@ class _Problem(NamedTuple):
         value, terms, gradient = sums
         value = value + 0.5 * self.dot(self.penalty * parameters, parameters)
         rounding = ROUNDING * (value + terms)
-        return _Point(parameters, value, rounding, gradient + self.penalty * parameters, probability)
+        return Point(parameters, value, rounding, gradient + self.penalty * parameters, probability)
 
     def times_hessian(self, probability: Float[Array, "b r s"], vector: Float[Array, "e s"]) -> Float[Array, "e s"]:
         def add(total, block):
@@ -195,7 +187,7 @@ class _Problem(NamedTuple):
         return lambda q: self.centered(jax.vmap(_solved, (0, 1), 1)(blocks, q))
 
 
-def _problem(codes, classes, sizes, inverse_penalty, weights) -> _Problem:
+def problem_of(codes, classes, sizes, inverse_penalty, weights) -> Problem:
     n, d = codes.shape
     groups = Groups.of(sizes)
     hot = one_hot_of(classes, sizes)
@@ -204,13 +196,13 @@ def _problem(codes, classes, sizes, inverse_penalty, weights) -> _Problem:
     occurs = (by_column * hot).sum(axis=0) > 0
     inputs = jnp.concatenate([codes, jnp.ones((n, 1))], axis=1)
     true_columns = classes.astype(jnp.int32) + np.array(groups.offsets, np.int32)[None]
-    blocks = (_cut(array, n) for array in (inputs, hot, true_columns, by_column, weights))
-    return _Problem(groups, *blocks, _penalties(inverse_penalty, occurs, groups, d), occurs)
+    blocks = (in_blocks(array, n) for array in (inputs, hot, true_columns, by_column, weights))
+    return Problem(groups, *blocks, penalties(inverse_penalty, occurs, groups, d), occurs)
 
 
-def _descend(
-    problem: _Problem, start: Float[Array, "e s"], steps: int, products: int, precondition: Callable | None = None
-) -> _Point:
+def descend(
+    problem: Problem, start: Float[Array, "e s"], steps: int, products: int, precondition: Callable | None = None
+) -> Point:
     """The point after Newton's steps; ``precondition``: that of a similar problem instead of one for each step."""
     bounds = problem.bounds() if len(start) > WIDE + 1 and precondition is None else None
     nats = STILL_PER_SAMPLE * problem.factor_weights.sum(axis=(0, 1))
@@ -228,7 +220,7 @@ def _descend(
 
 
 def _newton_direction(
-    problem: _Problem, point: _Point, falling, precondition: Callable, products: int
+    problem: Problem, point: Point, falling, precondition: Callable, products: int
 ) -> Float[Array, "e s"]:
     """Inverse Hessian times gradient by conjugate gradients for the factors that are falling, 0 for the others."""
     solved = precondition(point.gradient)
@@ -252,7 +244,7 @@ def _newton_direction(
     return jax.lax.while_loop(lambda state: (state[0] < products) & state[-1].any(), product, begin)[1]
 
 
-def _moved(problem: _Problem, point: _Point, decrease, expected) -> tuple[_Point, Bool[Array, " k"]]:
+def _moved(problem: Problem, point: Point, decrease, expected) -> tuple[Point, Bool[Array, " k"]]:
     """The point after the longest of the step, its half, its quarter, … that lowers each factor's objective.
 
     Where rounding hides the decrease, the slope at the new point decides. A factor for which no step does stays.
@@ -276,7 +268,7 @@ def _moved(problem: _Problem, point: _Point, decrease, expected) -> tuple[_Point
     return moved, share > 0
 
 
-def _penalties(inverse_penalty, occurs, groups: Groups, d: int) -> Float[Array, "e s"]:
+def penalties(inverse_penalty, occurs, groups: Groups, d: int) -> Float[Array, "e s"]:
     """What multiplies half of each squared parameter when the objective is divided by ``inverse_penalty``.
 
     Two classes share one vector in scikit-learn; ours are its two halves, and twice the penalty makes them equal.
@@ -294,7 +286,7 @@ def _from_largest(logits, groups: Groups):
     return logits - jnp.repeat(largest, np.array(groups.sizes), axis=1, total_repeat_length=sum(groups.sizes)), largest
 
 
-def _cut(array: Num[Array, "n c"], n: int) -> Num[Array, "b r c"]:
+def in_blocks(array: Num[Array, "n c"], n: int) -> Num[Array, "b r c"]:
     """Into blocks of samples, whose logits stay in cache; rows of zeros, hence of no weight, fill the last."""
     blocks = -(-n // ROWS)
     rows = -(-n // blocks)
@@ -312,86 +304,6 @@ def _solved(factor: Float[Array, "e e"], right: Float[Array, "e ..."]) -> Float[
     return jax.scipy.linalg.cho_solve((factor, True), right)
 
 
-class Chosen(NamedTuple):
-    """``model``; ``inverse_penalty [k]``, chosen for each factor; ``accuracy [c, k]`` of each, mean over folds."""
-
-    model: Logistic
-    inverse_penalty: Float[Array, " k"]
-    accuracy: Float[Array, "c k"]
-
-
-@exact_products
-def fit_logistic_validated(
-    codes: Float[Array, "n d"],
-    classes: Int[Array, "n k"],
-    sizes: tuple[int, ...],
-    *,
-    inverse_penalties: tuple[float, ...] = INVERSE_PENALTIES,
-    folds: int = 5,
-) -> Chosen:
-    """Logistic regression of each factor at the inverse penalty with the best cross-validated accuracy.
-
-    On each of ``folds`` unshuffled folds, a model is fitted at every inverse penalty. The inverse penalty with the
-    highest mean accuracy over folds is chosen, the smallest one in a tie, and the model is refitted on all samples.
-    This is scikit-learn's ``LogisticRegressionCV(Cs=10, cv=KFold(5))``. With fewer samples than folds, there are as
-    many folds as samples.
-
-    A path of solutions for all samples, in ascending order of inverse penalties, takes ``PATH_STEPS`` Newton steps from
-    each to the next; the weight of the samples is that of a fold's. From there one step leads to each fold's solution:
-    on 10,000 samples of the benchmark, mean accuracies are within 0.002 of those at the optimum.
-
-    Contract:
-
-    - A class that is missing in the training samples of a fold is never predicted there.
-    - A single sample gives the smallest inverse penalty. Deterministic.
-    - The samples that a fold leaves out have weight 0, so that all folds share one shape; folds run one after another.
-    - The last fit starts from the path's solution, and ends at the optimum.
-
-    Reference: Locatello et al. 2020, §4.2.8 and §7 (released code: ``utils.py``).
-    """
-    n, count = codes.shape[0], min(folds, codes.shape[0])
-    # As KFold cuts them: the first n mod folds are one sample longer.
-    fold = jnp.asarray(np.repeat(np.arange(count), [n // count + (i < n % count) for i in range(count)]))
-    order = np.argsort(np.array(inverse_penalties))
-    path = jnp.asarray(np.array(inverse_penalties, np.float32)[order])
-
-    seen = one_hot_of(classes, sizes)
-    whole = _problem(codes, classes, sizes, 1.0, None)
-    d = codes.shape[1]
-
-    def one_penalty(parameters, inverse_penalty):
-        share = inverse_penalty * max(count - 1, 1) / count
-        penalized = whole._replace(penalty=_penalties(share, whole.occurs, whole.groups, d))
-        point = _descend(penalized, parameters, PATH_STEPS, PATH_PRODUCTS)
-        solve = penalized.precondition(point.probability, penalized.bounds() if d > WIDE else None)
-
-        def one_fold(number):
-            weights = (fold != number).astype(jnp.float32)
-            occurs = weights @ seen > 0
-            blocks = _cut(weights[:, None], n)
-            problem = whole._replace(
-                column_weights=blocks,
-                factor_weights=blocks,
-                penalty=_penalties(inverse_penalty, occurs, whole.groups, d),
-                occurs=occurs,
-            )
-            start = point.parameters.at[-1].set(jnp.where(occurs, point.parameters[-1], ABSENT))
-            parameters = _descend(problem, start, FOLD_STEPS, PATH_PRODUCTS, solve).parameters
-            model = Logistic(parameters[:-1], parameters[-1])
-            return (1 - weights) @ _right(model, codes, seen, sizes) / (1 - weights).sum()
-
-        return point.parameters, (point.parameters, jax.lax.map(one_fold, jnp.arange(count)).mean(axis=0))
-
-    start = jnp.zeros((d + 1, sum(sizes))).at[-1].set(jnp.where(whole.occurs, 0.0, ABSENT))
-    solutions, accuracy = jax.lax.scan(one_penalty, start, path)[1]
-    # Means of the same folds' shares in another order may differ by rounding: those are equals.
-    best = jnp.argmax(accuracy > accuracy.max(axis=0, keepdims=True) - 1e-6, axis=0)
-    start = jnp.take_along_axis(solutions, jnp.repeat(best, np.array(sizes))[None, None], axis=0)[0]
-    final = whole._replace(penalty=_penalties(path[best], whole.occurs, whole.groups, d))
-    parameters = _descend(final, start, STEPS, PRODUCTS).parameters
-    return Chosen(Logistic(parameters[:-1], parameters[-1]), path[best], accuracy)
-
-
 def log_probabilities(model: Logistic, codes: Float[Array, "n d"], sizes: tuple[int, ...]) -> Float[Array, "n s"]:
     """Log probability of every value of every factor."""
     logits = codes @ model.coefficients + model.intercepts[None, :]
@@ -403,12 +315,3 @@ def predict(model: Logistic, codes: Float[Array, "n d"], sizes: tuple[int, ...])
     logits = codes @ model.coefficients + model.intercepts[None, :]
     best = [jnp.argmax(logits[:, part], axis=1) for part in Groups.of(sizes).slices()]
     return jnp.stack(best, axis=1).astype(jnp.int32)
-
-
-def _right(model: Logistic, codes, hot: Float[Array, "n s"], sizes: tuple[int, ...]) -> Float[Array, "n k"]:
-    """1 where the true value is (among) the most probable; several times faster on CPU than naming it."""
-    logits = codes @ model.coefficients + model.intercepts[None, :]
-    parts = Groups.of(sizes).slices()
-    largest = jnp.stack([logits[:, part].max(axis=1) for part in parts], axis=1)
-    true = jnp.stack([(logits[:, part] * hot[:, part]).sum(axis=1) for part in parts], axis=1)
-    return (true >= largest).astype(jnp.float32)

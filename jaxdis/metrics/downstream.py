@@ -10,7 +10,8 @@ from jaxdis.learners.boosting import Splitter, fit_boosting
 from jaxdis.learners.boosting import accuracy as boosted_accuracy
 from jaxdis.learners.groups import Groups, one_hot_of
 from jaxdis.learners.linear import standardized
-from jaxdis.learners.logistic import fit_logistic, fit_logistic_validated, log_probabilities, predict
+from jaxdis.learners.logistic import fit_logistic, log_probabilities, predict
+from jaxdis.learners.logistic_validated import fit_logistic_validated
 from jaxdis.learners.roc import roc_auc
 from jaxdis.options import Count, Counts, Cuts, Depth, Positive, Range
 from jaxdis.relations.relation import Relation
@@ -140,10 +141,13 @@ def _mean_area(log_probability, labels, sizes, trained_on) -> Float[Array, " j"]
 class LearningCurve(NamedTuple):
     """Held-out accuracy by number of training samples.
 
-    ``score []`` and ``worst []``: mean and smallest value over factors with the most training samples; ``efficiency
-    []``: mean accuracy with the second of the sizes divided by that with the last; ``by_size [s]``: means over factors;
-    ``accuracy [s, k]``; ``samples [s]``: how many samples each row was trained on, fewer than its size if there are
-    fewer.
+    Attributes:
+      score: ``[]``, mean over factors with the most training samples.
+      worst: ``[]``, smallest value over factors with the most training samples.
+      efficiency: ``[]``, mean accuracy with the second of the sizes divided by that with the last.
+      by_size: ``[s]``, means over factors.
+      accuracy: ``[s, k]``, by size and factor.
+      samples: ``[s]``, how many samples each size was trained on: the size itself, or fewer if there are fewer.
     """
 
     score: Float[Array, ""]
@@ -167,8 +171,9 @@ def downstream_logistic(
 ) -> LearningCurve:
     """Held-out accuracy of cross-validated logistic regression on the first 10, 100, 1,000 and 10,000 samples.
 
-    The penalty is chosen among ten by unshuffled folds (:func:`jaxdis.learners.logistic.fit_logistic_validated`).
-    Statistical efficiency is the mean accuracy with 100 samples divided by that with 10,000.
+    The penalty is chosen among ten by unshuffled folds
+    (:func:`jaxdis.learners.logistic_validated.fit_logistic_validated`). Statistical efficiency is the mean accuracy
+    with 100 samples divided by that with 10,000.
 
     Shapes: codes ``[n, d]`` in random order, factors ``[n, k]``, test codes ``[m, d]``.
 

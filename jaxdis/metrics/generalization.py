@@ -1,13 +1,12 @@
 """Predictions outside of the training distribution: new combinations of familiar values, new regions of the factors."""
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
 from jaxdis.arrays import safe_divide, weighted_mean
-from jaxdis.data.teapot import Gap
 from jaxdis.learners.linear import lasso, standardized
 from jaxdis.learners.probes import PRESETS, WIDTH, Preset, predict_with_probes
 from jaxdis.relations.samples import above_chance, joint_accuracy, read
@@ -82,11 +81,19 @@ def compositional_generalization(
 class NovelCombination(NamedTuple):
     """Share of samples in which both factors of the pair are classified correctly, adjusted for chance.
 
-    ``score []``: a perceptron, on the combination left out; ``familiar []``: the same on samples of the other
-    combinations; ``linear []`` and ``linear_familiar []``: a linear probe; ``both []`` and ``linear_both []`` are
-    ``score`` and ``linear`` before the adjustment. On the combination left out, ``per_factor [k]`` and
-    ``linear_per_factor [k]`` are the accuracies per factor, adjusted for chance; ``accuracy [k]`` and
-    ``linear_accuracy [k]`` are those before.
+    All fields are of the combination left out, except those called familiar.
+
+    Attributes:
+      score: ``[]``, of a perceptron.
+      familiar: ``[]``, of a perceptron, on samples of the other combinations.
+      linear: ``[]``, of a linear probe.
+      linear_familiar: ``[]``, of a linear probe, on samples of the other combinations.
+      both: ``[]``, ``score`` before the adjustment.
+      linear_both: ``[]``, ``linear`` before the adjustment.
+      per_factor: ``[k]``, accuracies of a perceptron per factor, adjusted for chance.
+      linear_per_factor: ``[k]``, accuracies of a linear probe per factor, adjusted for chance.
+      accuracy: ``[k]``, ``per_factor`` before the adjustment.
+      linear_accuracy: ``[k]``, ``linear_per_factor`` before the adjustment.
     """
 
     score: Float[Array, ""]
@@ -199,8 +206,8 @@ def zero_shot(
     """Error of a lasso fitted on one region of the factors and evaluated on another: ``RMSE_j / σ_j`` of the latter.
 
     Codes and factors are standardized by the training samples for the fit. The caller chooses the regions;
-    :func:`teapot_gap` is that of the paper. A factor varies less inside a narrow region, so that an equal error weighs
-    more there.
+    :class:`jaxdis.data.teapot.Gap` is that of the paper. A factor varies less inside a narrow region, so that an equal
+    error weighs more there.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]`` inside the region; test codes ``[m, d]`` and factors outside.
 
@@ -230,8 +237,3 @@ def zero_shot(
 
     outside = error(standardized(samples.held_out, like=samples.train), unseen)
     return ZeroShot(jnp.nanmean(outside), error(inputs, values), outside)
-
-
-def teapot_gap(factors: Float[Array, "n k"], *, mode: Literal["paper", "code"] = "code") -> Bool[Array, " n"]:
-    """:class:`jaxdis.data.teapot.Gap` of samples, by the rule of the paper or of its released code."""
-    return Gap("released" if mode == "code" else "printed")(factors)

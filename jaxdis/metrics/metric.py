@@ -16,6 +16,8 @@ from jaxdis.spec import Spec
 from jaxdis.typing import Factors, Sample
 
 ASPECTS = ("modularity", "compactness", "explicitness")
+# Expected seconds of a metric whose time was not measured.
+LIGHT_SECONDS = 0.05
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,17 +30,25 @@ class About:
       references: keys of :data:`jaxdis.references.REFERENCES`, the defining paper first.
       claims: which of :data:`ASPECTS` each field of its result measures according to its authors; ``score`` is the
         headline field. There is no claim about a field that is missing here.
-      seconds: time per member of 10,000 samples × 10 codes with the factors of dSprites, on one core, after
-        compilation.
+      measured_seconds: time per member of 10,000 samples × 10 codes with the factors of dSprites, on one core, after
+        compilation; None for a metric that takes less than 0.1 s, whose time was not measured on its own.
       reads_factors: False for a metric of the codes alone.
+      intervenes: whether :func:`jaxdis.evaluate_encoder`, which has a simulator, holds a factor in it and encodes new
+        images, by the function of the same name in :mod:`jaxdis.metrics.interventions.simulated`.
     """
 
     title: str
     question: str
     references: tuple[str, ...]
     claims: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
-    seconds: float = 0.05
+    measured_seconds: float | None = None
     reads_factors: bool = True
+    intervenes: bool = False
+
+    @property
+    def seconds(self) -> float:
+        """The time that plans expect: ``measured_seconds``, or :data:`LIGHT_SECONDS` for None."""
+        return LIGHT_SECONDS if self.measured_seconds is None else self.measured_seconds
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -58,7 +68,7 @@ class Blend:
         object.__setattr__(self, "relation", _resolve(self.relation, RELATIONS, "relation"))
         object.__setattr__(self, "score", _resolve(self.score, SCORES, "score"))
         given = checked_value("lower_is_better", bool | None, self.lower_is_better)
-        object.__setattr__(self, "lower_is_better", is_error(self.score) if given is None else given)
+        object.__setattr__(self, "lower_is_better", self.score.lower_is_better if given is None else given)
 
     def __repr__(self) -> str:
         return f"Blend({self.relation!r}, {self.score!r})"
@@ -90,8 +100,8 @@ class Blend:
             return spec.with_options(**{name: value for name, value in options.items() if name in spec.all_options})
 
         score = given(self.score)
-        follows = self.lower_is_better == is_error(self.score)
-        sense = is_error(score) if follows else self.lower_is_better
+        follows = self.lower_is_better == self.score.lower_is_better
+        sense = score.lower_is_better if follows else self.lower_is_better
         return Blend(given(self.relation), score, sense, self.about)
 
     def describe(self) -> dict[str, Any]:
@@ -207,13 +217,6 @@ def _alternatives(kind) -> tuple:
 
 def _dims(kind) -> str:
     return getattr(kind, "dim_str", "").strip()
-
-
-def is_error(score: Spec) -> bool:
-    """Whether a score is best when it is low: Amari's error always, JEMMIG unless it is normalized."""
-    if score.name == "joint_gap":
-        return not score.all_options["normalize"]
-    return score.name == "amari"
 
 
 def metric_seed(name: str) -> int:

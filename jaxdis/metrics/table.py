@@ -101,7 +101,7 @@ METRICS: dict[str, Metric] = {
             "Do boosted trees that predict each factor rely on one code per factor, and on each code for one factor?",
             ("eastwood2018", "locatello2020"),
             claims=_BY_FIELD,
-            seconds=8.1,
+            measured_seconds=8.1,
         ),
     ),
     "dci_forest": Blend(
@@ -112,7 +112,7 @@ METRICS: dict[str, Metric] = {
             "Do random forests that predict each factor rely on one code per factor, and on each code for one factor?",
             ("eastwood2018",),
             claims=_BY_FIELD,
-            seconds=6.3,
+            measured_seconds=6.3,
         ),
     ),
     "dci_lasso": Blend(
@@ -132,7 +132,7 @@ METRICS: dict[str, Metric] = {
             "DCI by logistic regression",
             "Do linear classifiers of each factor rely on one code per factor, and on each code for one factor?",
             ("eastwood2018",),
-            seconds=0.12,
+            measured_seconds=0.12,
         ),
     ),
     "structured": Blend(
@@ -142,7 +142,7 @@ METRICS: dict[str, Metric] = {
             "Structured disentanglement",
             "Are codes disentangled at each level of a hierarchy of factors, such as objects and their properties?",
             ("dangnhu2022",),
-            seconds=6.4,
+            measured_seconds=6.4,
         ),
     ),
     "rmig": Blend(
@@ -180,7 +180,7 @@ METRICS: dict[str, Metric] = {
             "How well does a linear classifier of all codes separate the values of each factor?",
             ("ridgeway2018", "locatello2020"),
             claims=_EXPLICIT,
-            seconds=0.2,
+            measured_seconds=0.2,
         ),
     ),
     "downstream_trees": Direct(
@@ -189,7 +189,7 @@ METRICS: dict[str, Metric] = {
             "Downstream accuracy of boosted trees by sample size",
             "How accurately do boosted trees predict the factors from few and from many samples?",
             ("locatello2020",),
-            seconds=13.0,
+            measured_seconds=13.0,
         ),
     ),
     "snc": Direct(
@@ -206,7 +206,7 @@ METRICS: dict[str, Metric] = {
             "Neuron knockout",
             "How much accuracy does a classifier of each factor lose when the factor's aligned code is removed?",
             ("mahon2024",),
-            seconds=4.8,
+            measured_seconds=4.8,
         ),
     ),
     "linear_probe": Direct(
@@ -215,7 +215,7 @@ METRICS: dict[str, Metric] = {
             "Linear probe",
             "How accurately does a linear classifier trained by gradient descent predict each factor from all codes?",
             ("mahon2024",),
-            seconds=0.75,
+            measured_seconds=0.75,
         ),
     ),
     "mlp_probe": Direct(
@@ -224,7 +224,7 @@ METRICS: dict[str, Metric] = {
             "MLP probe",
             "How accurately does a small network predict each factor from all codes?",
             ("mahon2024",),
-            seconds=1.4,
+            measured_seconds=1.4,
         ),
     ),
     "factor_vae": Direct(
@@ -234,6 +234,7 @@ METRICS: dict[str, Metric] = {
             "Does the code that varies least predict which factor was held fixed?",
             ("kim2018", "locatello2020"),
             claims=_MODULAR,
+            intervenes=True,
         ),
     ),
     "beta_vae": Direct(
@@ -243,6 +244,7 @@ METRICS: dict[str, Metric] = {
             "Can a linear classifier predict which factor two halves of a batch share?",
             ("higgins2017", "locatello2020"),
             claims=_MODULAR,
+            intervenes=True,
         ),
     ),
     "irs": Direct(
@@ -251,6 +253,7 @@ METRICS: dict[str, Metric] = {
             "Interventional robustness score",
             "How little does each code move while one factor is held and the others vary?",
             ("suter2019", "locatello2020"),
+            intervenes=True,
         ),
     ),
     "total_correlation": Direct(
@@ -298,7 +301,8 @@ METRICS: dict[str, Metric] = {
             "InfoE, explicitness of InfoMEC",
             "How much of each factor's uncertainty does a linear classifier of all codes remove?",
             ("hsu2023",),
-            seconds=0.4,
+            claims=_EXPLICIT,
+            measured_seconds=0.4,
         ),
     ),
     "infoc": Blend(
@@ -359,7 +363,7 @@ METRICS: dict[str, Metric] = {
             "Which share of all the information about each factor does a single code carry, and exclusively?",
             ("julka2024",),
             claims={aspect: (aspect,) for aspect in ASPECTS},
-            seconds=4.5,
+            measured_seconds=4.5,
         ),
     ),
 }

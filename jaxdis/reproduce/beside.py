@@ -46,23 +46,37 @@ def in_spreads(row: Row, column: str, found: Measured, rounding: float = 0.0) ->
     return (found.value - printed) / size if printed is not None and size > rounding else math.nan
 
 
-def csv_rows(beside: Beside) -> list[dict]:
+class CsvRow(NamedTuple):
+    """A number that was measured, next to the printed one; empty where there is none."""
+
+    table: str
+    row: str
+    column: str
+    printed: float | str
+    printed_spread: str
+    measured: str
+    spread: str
+    difference: str
+    difference_in_spreads: str
+
+
+def csv_rows(beside: Beside) -> list[CsvRow]:
     """One row per number that was measured."""
     rows = []
     for row, column, found in beside.entries():
         printed = row.values[column]
         rows.append(
-            {
-                "table": beside.printed.id,
-                "row": in_words(row.key),
-                "column": column,
-                "printed": "" if printed is None else printed,
-                "printed_spread": _plain(row.spread.get(column)),
-                "measured": _plain(found.value),
-                "spread": _plain(found.spread),
-                "difference": "" if printed is None else _plain(found.value - printed),
-                "difference_in_spreads": _plain(in_spreads(row, column, found, beside.printed.rounding)),
-            }
+            CsvRow(
+                table=beside.printed.id,
+                row=in_words(row.key),
+                column=column,
+                printed="" if printed is None else printed,
+                printed_spread=_plain(row.spread.get(column)),
+                measured=_plain(found.value),
+                spread=_plain(found.spread),
+                difference="" if printed is None else _plain(found.value - printed),
+                difference_in_spreads=_plain(in_spreads(row, column, found, beside.printed.rounding)),
+            )
         )
     return rows
 

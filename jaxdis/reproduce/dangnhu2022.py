@@ -248,7 +248,8 @@ def cut_out(drawn: Scenes) -> np.ndarray:
 def _halved(images, masks):
     """Means of 2 × 2 pixels of each part inside its mask, in 0…255."""
     inside = (masks[:, None] == jnp.arange(SLOTS, dtype=masks.dtype)[None, :, None, None])[..., None]
-    parts = jnp.concatenate([images[:, None] * inside, jnp.where(inside, 255, 0).astype(jnp.uint8)], axis=-1)
+    own, mask = jnp.where(inside, images[:, None], 0), jnp.where(inside, 255, 0).astype(jnp.uint8)
+    parts = jnp.concatenate([own, mask], axis=-1)
     n, slots, height, width, channels = parts.shape
     blocks = parts.reshape(n, slots, height // 2, 2, width // 2, 2, channels).astype(jnp.float32)
     return jnp.round(blocks.mean(axis=(3, 5))).astype(jnp.uint8)

@@ -150,7 +150,8 @@ def _table_2(oracle: Mapping) -> Beside:
 
 def _figures(probing: Mapping) -> list[Figure]:
     trace = np.array(probing["trace"])
-    png = plots.curves(range(len(trace)), {"error": trace[:, None]}, "iteration of EM", "error of the regressions")
+    iterations = np.arange(len(trace)).astype(float).tolist()
+    png = plots.curves(iterations, {"error": trace[:, None]}, "iteration of EM", "error of the regressions")
     return [Figure("Figure 6", "Error of permutation-invariant probing by iteration, mean over groups", png)]
 
 

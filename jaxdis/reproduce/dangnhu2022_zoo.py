@@ -21,11 +21,11 @@ from jaxdis.study.report.correlation import Table, spearman
 SPRITES = "multi_dsprites"
 # Printed columns and those of the studies; segmentation is compared on the pixels of objects.
 COLUMNS = {
-    "object.disentanglement": "structured.object.disentanglement",
-    "object.completeness": "structured.object.completeness",
-    "property.disentanglement": "structured.property.disentanglement",
-    "property.completeness": "structured.property.completeness",
-    "informativeness": "structured.informativeness",
+    "object.disentanglement": "structured_slots.object.disentanglement",
+    "object.completeness": "structured_slots.object.completeness",
+    "property.disentanglement": "structured_slots.property.disentanglement",
+    "property.completeness": "structured_slots.property.completeness",
+    "informativeness": "structured_slots.informativeness",
     "ari": "segmentation.ari_foreground",
     "msc": "segmentation.covering_foreground",
 }
@@ -40,7 +40,8 @@ class SlotZoo:
     def __init__(self, finished: Mapping[str, Finished]):
         self.finished = dict(finished)
         self.rows = [(name, place) for name, one in finished.items() for place in range(len(one.members))]
-        names = ("data", "model", "seed", *COLUMNS.values(), "structured.order_agreement", "structured.order_mismatch")
+        orders = ("structured_slots.order_agreement", "structured_slots.order_mismatch")
+        names = ("data", "model", "seed", *COLUMNS.values(), *orders)
         names += ("structured_given.object.disentanglement", "structured_given.object.completeness")
         columns = {name: np.concatenate([_column(one, name) for one in finished.values()]) for name in names}
         regularized = np.concatenate([one.table["regularized"] for one in finished.values()])
@@ -61,15 +62,15 @@ class SlotZoo:
         return [(data, model) for data in self.data for model in self.models(data)]
 
     def parts(self, part: str, **wanted) -> list[np.ndarray]:
-        """A part of ``structured`` of the members in these rows, of those that have it."""
+        """A part of ``structured_slots`` of the members in these rows, of those that have it."""
         keep = np.all([self.table[name] == value for name, value in wanted.items()], axis=0)
         found = []
         for (name, place), kept in zip(self.rows, keep, strict=True):
             one = self.finished[name]
-            score = [metric for metric, _ in one.study.metrics].index("structured")
-            parts = one.store.score(one.members[place].scores[score], "structured")["parts"]
-            if kept and f"structured.{part}" in parts:
-                found.append(np.array(parts[f"structured.{part}"], float))
+            score = [metric for metric, _ in one.study.metrics].index("structured_slots")
+            parts = one.store.score(one.members[place].scores[score], "structured_slots")["parts"]
+            if kept and f"structured_slots.{part}" in parts:
+                found.append(np.array(parts[f"structured_slots.{part}"], float))
         return found
 
     def properties(self, data: str) -> dict[str, list[int]]:
@@ -209,8 +210,8 @@ def _of_sprites(zoo: SlotZoo, without_groups: Mapping) -> dict[str, list[Part]]:
         ]
     mine = zoo.of(data=SPRITES)
     found["em_finds_iou_order"] = [
-        Part("share of scenes in the same order", of_values(mine["structured.order_agreement"]), above=0.5),
-        Part("slots out of place", of_values(mine["structured.order_mismatch"]), below=2),
+        Part("share of scenes in the same order", of_values(mine["structured_slots.order_agreement"]), above=0.5),
+        Part("slots out of place", of_values(mine["structured_slots.order_mismatch"]), below=2),
     ]
     joints = np.array(zoo.parts("kind.joint", data=SPRITES, model="genesis", regularized=True))
     if len(joints):  # kinds of codes are rows, first masks; kinds of properties columns, first what the background has
@@ -276,7 +277,10 @@ def tables(zoo: SlotZoo, without_groups: Mapping) -> list[Beside]:
     """Tables 1 to 6 next to the printed ones."""
     printed = published("dangnhu2022").tables
     sprites = zoo.of(data=SPRITES)
-    orders = [_percent(sprites["structured.order_agreement"]), _spread(sprites["structured.order_mismatch"])]
+    orders = [
+        _percent(sprites["structured_slots.order_agreement"]),
+        _spread(sprites["structured_slots.order_mismatch"]),
+    ]
     first = {(0, name): value for name, value in zip(("exactly_matching", "average_mismatch"), orders, strict=True)}
     return [
         Beside(printed["table_1"], first, "Mean and standard error over all members."),
@@ -329,7 +333,7 @@ def _table_4(zoo: SlotZoo, without_groups: Mapping) -> dict[tuple[int, str], Mea
     found = {}
     for place, row in enumerate(published("dangnhu2022").tables["table_4"].rows):
         model, left_out = row.key["model"], set(row.key["without_algorithms"])
-        metric = "structured_given" if 1 in left_out else "structured"
+        metric = "structured_given" if 1 in left_out else "structured_slots"
         mine = zoo.of(data=SPRITES, model=model, regularized=True)
         for field in ("disentanglement", "completeness"):
             if 2 in left_out:

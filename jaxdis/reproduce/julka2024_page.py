@@ -14,9 +14,10 @@ from jaxdis.reproduce.paper import Reproduction
 from jaxdis.reproduce.verdict import Found, Part, by_member, exact, of_values, resampled, share
 from jaxdis.study.certificate.calibration import Calibration, Certificate
 from jaxdis.study.certificate.published import TABLE_TWO
+from jaxdis.study.certificate.work import CalibrationWork
 from jaxdis.study.certificate.write import differences_of
 from jaxdis.study.published import published
-from jaxdis.study.report.correlation import Interval, Table, rank_correlation, spearman
+from jaxdis.study.report.correlation import Interval, Table, spearman, spearman_of_columns
 from jaxdis.study.store import Store
 
 # Columns of Figure 5.
@@ -34,6 +35,9 @@ AGREEMENT = {
     "EDI Comp": "edi.compactness",
     "EDI Expl": "edi.explicitness",
 }
+# Columns of the sweeps: modularity and compactness.
+EDI = ("edi.modularity", "edi.compactness")
+DCI = ("dci_lasso.disentanglement", "dci_lasso.completeness")
 FIGURES = (
     ("Figure 1", "warp", "how non-linear each code is"),
     ("Figure 2", "rotation", "how much of its neighbor each code holds"),
@@ -72,7 +76,7 @@ def content(made: Reproduction) -> Content:
 
 
 def _certificate(made: Reproduction, name: str) -> Certificate:
-    return made.studies[name].work().certificate(Store(Path(made.out) / name))
+    return CalibrationWork(made.studies[name]).certificate(Store(Path(made.out) / name))
 
 
 def _size(of: Mapping[str, Calibration], table: Table) -> str:
@@ -115,10 +119,12 @@ def _table_2(found: Certificate) -> Beside:
 
 def claims(found: Mapping[str, Certificate], of: Mapping[str, Calibration], table: Table) -> list[Found]:
     """Every claim; seeds are resampled."""
-    printed = published("julka2024").claims
+    printed, sweeps = published("julka2024").claims, found["sweeps"].sweeps
     parts = {
         **_of_cases(found["cases"].cases),
-        **_of_sweeps(found["sweeps"].sweeps, of["sweeps"]),
+        **_of_warp(sweeps["warp"], np.array(of["sweeps"].warp)),
+        **_of_rotation(sweeps["rotation"], np.array(of["sweeps"].rotation)),
+        **_of_noise(sweeps["noise"], np.array(of["sweeps"].noise)),
         **_of_sizes(found["cost"], of["cost"]),
         "shapes3d_agreement": _agreement(table),
     }
@@ -180,88 +186,110 @@ def _of_cases(cases: Mapping[str, np.ndarray]) -> dict[str, list[Part]]:
     }
 
 
-def _of_sweeps(sweeps: Mapping[str, Mapping[str, np.ndarray]], of: Calibration) -> dict[str, list[Part]]:
-    """§IV-B to IV-D. ``sweeps[kind][column] [points, seeds]``."""
-    warp, rotation, noise = (sweeps[kind] for kind in ("warp", "rotation", "noise"))
-    x = {kind: np.array(getattr(of, kind)) for kind in ("warp", "rotation", "noise")}
+def _of_warp(scores: Mapping[str, np.ndarray], alpha: np.ndarray) -> dict[str, list[Part]]:
+    """§IV-B: codes that are not linear. ``scores[column] [points, seeds]``."""
+    linear = ("sap_r2", "dci_lasso.completeness")
 
-    def over(values: np.ndarray, statistic: Callable[[np.ndarray], float]) -> Interval:
-        """A statistic of the mean curve; seeds are resampled."""
-        return resampled(values.shape[1], lambda rows: statistic(values[:, rows].mean(axis=1)))
+    def early(curve):
+        return float(curve[0] - curve[alpha <= 0.6].min())
 
-    fall = lambda curve: float(curve[0] - curve[-1])  # noqa: E731
-    change = lambda curve: float(np.ptp(curve))  # noqa: E731
-    early = lambda curve: float(curve[0] - curve[x["warp"] <= 0.6].min())  # noqa: E731
-    line = lambda curve: float(np.corrcoef(x["rotation"], curve)[0, 1] ** 2)  # noqa: E731
-    area = lambda curve: float(np.trapezoid(curve, x["noise"]))  # noqa: E731
-    blind = lambda curve: float(curve[0] - curve[x["rotation"] <= 0.4].min())  # noqa: E731
-    edi = ("edi.modularity", "edi.compactness")
-    dci = ("dci_lasso.disentanglement", "dci_lasso.completeness")
+    def apart(rows):
+        return _fall(scores["mig_ksg"][:, rows].mean(axis=1)) - _fall(scores["mig"][:, rows].mean(axis=1))
+
+    def scatter(column):
+        values = scores[column]
+        return resampled(values.shape[1], lambda rows: spearman(alpha, values[:, rows].std(axis=1)))
+
+    return {
+        "bins_fail_on_warps": [
+            Part(name, _over(scores[name], _fall), above=0.2) for name in ("mig", "mig_sup", "dcimig")
+        ],
+        "ksg_holds_longer": [
+            Part("fall up to α = .6", _over(scores["mig_ksg"], early), below=0.05),
+            Part("fall minus that of MIG", resampled(scores["mig"].shape[1], apart), below=0),
+        ],
+        "linear_fails_on_warps": [
+            *(Part(f"fall of {name}", _over(scores[name], _fall), above=0) for name in linear),
+            *(Part(f"ρ of α and deviation of {name}", scatter(name), above=0) for name in linear),
+        ],
+        "edi_holds_on_warps": [
+            Part(f"change of {name}", _over(scores[name], _change), below=0.05)
+            for name in ("beta_vae", "modularity_ksg", *EDI)
+        ],
+    }
+
+
+def _of_rotation(scores: Mapping[str, np.ndarray], alpha: np.ndarray) -> dict[str, list[Part]]:
+    """§IV-C: codes that mix neighbors. ``scores[column] [points, seeds]``."""
+
+    def line(curve):
+        return float(np.corrcoef(alpha, curve)[0, 1] ** 2)
+
+    def early(curve):
+        return float(curve[0] - curve[alpha <= 0.4].min())
+
+    def last(curve):
+        return float(curve[-1])
+
+    return {
+        "rotation_linear": [
+            part
+            for name in (*EDI, *DCI)
+            for part in (
+                Part(f"R² of a line, {name}", _over(scores[name], line), above=0.9),
+                Part(f"{name} at .5", _over(scores[name], last), above=0),
+            )
+        ],
+        "rotation_blind": [
+            Part(f"fall of {name} up to .4", _over(scores[name], early), below=0.05)
+            for name in ("beta_vae", "factor_vae")
+        ],
+        "rotation_gap_zero": [
+            Part(f"{name} at .5", _over(scores[name], last), below=0.05) for name in ("mig", "sap_r2")
+        ],
+        "rotation_expl": [
+            Part("change of DCI Expl", _over(scores["dci_lasso.informativeness"], _change), below=0.05),
+            Part("fall of EDI Expl", _over(scores["edi.explicitness"], _fall), above=0.05),
+        ],
+    }
+
+
+def _of_noise(scores: Mapping[str, np.ndarray], alpha: np.ndarray) -> dict[str, list[Part]]:
+    """§IV-D: codes with noise. ``scores[column] [points, seeds]``."""
     gaps = ("mig", "sap_r2", "modularity_ksg")
-    areas = {column: noise[column] for column in (*edi, *dci, *gaps)}
 
     def between(first, second):
         """Smallest area of some columns minus the largest of others."""
 
         def statistic(rows):
-            means = {column: area(values[:, rows].mean(axis=1)) for column, values in areas.items()}
-            return min(means[c] for c in first) - max(means[c] for c in second)
+            means = {c: np.trapezoid(scores[c][:, rows].mean(axis=1), alpha) for c in (*first, *second)}
+            return float(min(means[c] for c in first) - max(means[c] for c in second))
 
-        return resampled(next(iter(areas.values())).shape[1], statistic)
+        return resampled(scores[first[0]].shape[1], statistic)
 
-    scatter = lambda column: resampled(  # noqa: E731
-        warp[column].shape[1], lambda rows: spearman(x["warp"], warp[column][:, rows].std(axis=1))
-    )
     return {
-        "bins_fail_on_warps": [Part(name, over(warp[name], fall), above=0.2) for name in ("mig", "mig_sup", "dcimig")],
-        "ksg_holds_longer": [
-            Part("fall up to α = .6", over(warp["mig_ksg"], early), below=0.05),
-            Part(
-                "fall minus that of MIG",
-                resampled(
-                    warp["mig"].shape[1],
-                    lambda rows: fall(warp["mig_ksg"][:, rows].mean(axis=1)) - fall(warp["mig"][:, rows].mean(axis=1)),
-                ),
-                below=0,
-            ),
-        ],
-        "linear_fails_on_warps": [
-            *(Part(f"fall of {name}", over(warp[name], fall), above=0) for name in ("sap_r2", dci[1])),
-            *(Part(f"ρ of α and deviation of {name}", scatter(name), above=0) for name in ("sap_r2", dci[1])),
-        ],
-        "edi_holds_on_warps": [
-            Part(f"change of {name}", over(warp[name], change), below=0.05)
-            for name in ("beta_vae", "modularity_ksg", *edi)
-        ],
-        "rotation_linear": [
-            part
-            for name in (*edi, *dci)
-            for part in (
-                Part(f"R² of a line, {name}", over(rotation[name], line), above=0.9),
-                Part(f"{name} at .5", over(rotation[name], lambda curve: float(curve[-1])), above=0),
-            )
-        ],
-        "rotation_blind": [
-            Part(f"fall of {name} up to .4", over(rotation[name], blind), below=0.05)
-            for name in ("beta_vae", "factor_vae")
-        ],
-        "rotation_gap_zero": [
-            Part(f"{name} at .5", over(rotation[name], lambda curve: float(curve[-1])), below=0.05)
-            for name in ("mig", "sap_r2")
-        ],
-        "rotation_expl": [
-            Part("change of DCI Expl", over(rotation["dci_lasso.informativeness"], change), below=0.05),
-            Part("fall of EDI Expl", over(rotation["edi.explicitness"], fall), above=0.05),
-        ],
         "noise_explicitness": [
-            Part(f"ρ of α and {name}", over(noise[name], lambda curve: spearman(x["noise"], curve)), below=-0.9)
+            Part(f"ρ of α and {name}", _over(scores[name], lambda curve: spearman(alpha, curve)), below=-0.9)
             for name in ("edi.explicitness", "dci_lasso.informativeness")
         ],
         "noise_others": [
-            Part("area: EDI minus the larger of DCI", between(edi, dci), above=0),
-            Part("area: DCI minus the largest of MIG, SAP and Modularity", between(dci, gaps), above=0),
+            Part("area: EDI minus the larger of DCI", between(EDI, DCI), above=0),
+            Part("area: DCI minus the largest of MIG, SAP and Modularity", between(DCI, gaps), above=0),
         ],
     }
+
+
+def _over(values: np.ndarray, statistic: Callable[[np.ndarray], float]) -> Interval:
+    """A statistic of the mean curve of ``[points, seeds]``; seeds are resampled."""
+    return resampled(values.shape[1], lambda rows: statistic(values[:, rows].mean(axis=1)))
+
+
+def _fall(curve: np.ndarray) -> float:
+    return float(curve[0] - curve[-1])
+
+
+def _change(curve: np.ndarray) -> float:
+    return float(np.ptp(curve))
 
 
 def _of_sizes(found: Certificate, of: Calibration) -> dict[str, list[Part]]:
@@ -327,7 +355,7 @@ def _figures(found: Mapping[str, Certificate], of: Mapping[str, Calibration], ta
     png = plots.resources((*cost.sizes, cost.full_size), differences, found["cost"].seconds)
     figures.append(Figure("Figure 4", "Distance from the scores of all samples, and seconds per representation", png))
     names = [title for title, column in AGREEMENT.items() if column in table]
-    matrix = rank_correlation(table, [AGREEMENT[title] for title in names])
+    matrix = spearman_of_columns(table, [AGREEMENT[title] for title in names])
     figures.append(
         Figure(
             "Figure 5",

@@ -63,7 +63,7 @@ STABLE = ("beta_vae", "factor_vae", "mig", "dci", "irs", "modularity", "sap")
 
 
 def studies(size: Size, sources: Sources) -> dict[str, Study]:
-    """The paper's study, or a small one: three strengths of regularization, three seeds, perceptrons, 32² pixels."""
+    """The paper's study, or a small one: three regularization strengths, three seeds, perceptrons, 32² pixels."""
     if size == "paper":
         return {"zoo": whole_study(metrics=metrics(exact=True, sizes=(10, 100, 1000, 10_000)), sources=sources)}
     settings = {name: {**row, "learning_rate": SMALL_RATE} for name, row in SMALL_SWEEP.items()}

@@ -10,7 +10,7 @@ from jaxdis.reproduce import readings as r
 from jaxdis.reproduce.locatello2020 import COLUMNS, UNSUPERVISED
 from jaxdis.reproduce.verdict import Found, Part, by_member, by_seed, share
 from jaxdis.study.published import published
-from jaxdis.study.report.correlation import Table, over_seeds, rank_correlation
+from jaxdis.study.report.correlation import Table, over_seeds, spearman_of_columns
 from jaxdis.study.report.transfer import across_data, transfer
 
 SAMPLED, MEAN = "total_correlation_sampled", "total_correlation"
@@ -191,7 +191,7 @@ def _importance(table: Table) -> dict[str, list[Part]]:
     def consistent(some):
         worst = []
         for name in UNSUPERVISED:
-            rho = [rank_correlation(mine, [name], COLUMNS)[0] for _, mine in r.each_data(some)]
+            rho = [spearman_of_columns(mine, [name], COLUMNS)[0] for _, mine in r.each_data(some)]
             known = np.concatenate(rho)[np.isfinite(np.concatenate(rho))]
             worst.append(max(known.min(), -known.max()))
         return float(max(worst))

@@ -14,7 +14,7 @@ from jaxdis.reproduce.paper import Finished, Reproduction
 from jaxdis.reproduce.verdict import by_seed
 from jaxdis.study.published import published
 from jaxdis.study.report.blends import blends
-from jaxdis.study.report.correlation import Table, rank_correlation, spearman
+from jaxdis.study.report.correlation import Table, spearman, spearman_of_columns
 from jaxdis.study.report.dependence import dependence
 from jaxdis.study.report.learning import learning
 from jaxdis.study.report.structure import merges, structure
@@ -127,7 +127,7 @@ def _figures(zoo: Finished) -> list[Figure]:
                 f"Figure 8: {data}",
                 "Rank correlation of unsupervised scores with metrics",
                 plots.rank_map(
-                    rank_correlation(mine.table, UNSUPERVISED, columns),
+                    spearman_of_columns(mine.table, UNSUPERVISED, columns),
                     [n.replace("_", " ") for n in UNSUPERVISED],
                     titles,
                 ),
@@ -135,7 +135,7 @@ def _figures(zoo: Finished) -> list[Figure]:
         ]
     figures += _across(zoo.subject)
     for data, mine in subjects.items():
-        matrix = rank_correlation(mine.table, COLUMNS)
+        matrix = spearman_of_columns(mine.table, COLUMNS)
         renamed = {title: mine.table[column] for title, column in SEVEN.items()} | {"model": titled[data]["model"]}
         figures += [
             Figure(

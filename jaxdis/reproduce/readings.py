@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from jaxdis.study.report.correlation import Table, rank_correlation, spearman
+from jaxdis.study.report.correlation import Table, spearman, spearman_of_columns
 
 
 def of(table: Table, **wanted) -> Table:
@@ -115,7 +115,7 @@ def overlaps(table: Table, column: str) -> Iterator[float]:
 
 def pairs_of(table: Table, names: Sequence[str]) -> np.ndarray:
     """Rank correlations of all pairs of columns, ``[pairs]``, in the order of ``itertools.combinations``."""
-    matrix = rank_correlation(table, names)
+    matrix = spearman_of_columns(table, names)
     return matrix[np.triu_indices(len(names), 1)]
 
 

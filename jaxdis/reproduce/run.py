@@ -1,18 +1,33 @@
 """Reproducing a paper: its studies, then its pieces, then its page. Everything that is finished is kept."""
 
-import csv
-import io
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from jaxdis.reproduce.beside import csv_rows
+from jaxdis.files import write_csv
+from jaxdis.reproduce.beside import CsvRow, csv_rows
 from jaxdis.reproduce.page import Content, render
 from jaxdis.reproduce.paper import Reproducible, Reproduction, Size, Sources, kept
 from jaxdis.study.published import published
+from jaxdis.study.run import run
 from jaxdis.study.store import Store, publish
+from jaxdis.study.works import work_of
 
 Step = Callable[[str, str, Any], None]
+
+
+class ClaimRow(NamedTuple):
+    """A statistic of a claim, what is expected of it, and the verdicts on the claim and on this part of it."""
+
+    claim: str
+    verdict: str
+    statistic: str
+    value: float
+    low: float
+    high: float
+    above: float
+    below: float
+    part_verdict: str
 
 
 def reproduce(
@@ -53,46 +68,23 @@ def write(paper: Reproducible, made: Reproduction) -> Path:
     """The page and its numbers, from what is finished."""
     content = paper.content(made)
     path = made.out / "page.html"
-    files = {
-        "tables.csv": _csv([row for beside in content.tables for row in csv_rows(beside)]),
-        "claims.csv": _csv(list(_claims(content))),
-        "page.html": render(published(paper.key), content, list(made.studies)).encode(),
-    }
-    for name, text in files.items():
-        publish(made.out / name, text, replace=True)
+    page = render(published(paper.key), content, list(made.studies))
+    write_csv(made.out / "tables.csv", CsvRow._fields, (row for beside in content.tables for row in csv_rows(beside)))
+    write_csv(made.out / "claims.csv", ClaimRow._fields, _claims(content))
+    publish(path, page.encode(), replace=True)
     return path
 
 
 def _plain_step(out: Path) -> Step:
-    from jaxdis.study.run import run
-
     def step(kind: str, name: str, study) -> None:
         run(study, out / name)
-        study.work().report(Store(out / name))
+        work_of(study).report(Store(out / name))
 
     return step
 
 
-def _claims(content: Content) -> Iterator[dict]:
+def _claims(content: Content) -> Iterator[ClaimRow]:
     for one in content.claims:
         for part in one.parts:
-            yield {
-                "claim": one.claim.id,
-                "verdict": one.verdict,
-                "statistic": part.name,
-                "value": part.found.value,
-                "low": part.found.low,
-                "high": part.found.high,
-                "above": part.above,
-                "below": part.below,
-                "part_verdict": part.verdict,
-            }
-
-
-def _csv(rows: list[Mapping]) -> bytes:
-    text = io.StringIO()
-    if rows:
-        writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    return text.getvalue().encode()
+            expected = part.above, part.below
+            yield ClaimRow(one.claim.id, one.verdict, part.name, *part.found, *expected, part.verdict)

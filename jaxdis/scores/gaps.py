@@ -16,6 +16,7 @@ from jaxdis.scores.reading import (
     read,
     top_two_gap,
 )
+from jaxdis.spec import lower_is_better
 
 
 class FactorScore(NamedTuple):
@@ -109,6 +110,7 @@ def strongest(
     return Strongest(score, only_valid(per_factor, reading), factor)
 
 
+@lower_is_better(unless="normalize")
 def joint_gap(relation: Relation, *, normalize: bool = True) -> FactorScore:
     """Joint entropy of a factor with its best code, minus the gap to the second best code: JEMMIG.
 

@@ -10,6 +10,7 @@ from jaxdis.arrays import safe_divide
 from jaxdis.learners.assignment import assign
 from jaxdis.relations.relation import Relation
 from jaxdis.scores.reading import mean_over_factors, only_valid, read
+from jaxdis.spec import lower_is_better
 
 
 class Matching(NamedTuple):
@@ -29,10 +30,18 @@ class Amari(NamedTuple):
 class IndependentGroups(NamedTuple):
     """The relation as a graph whose edges appear from the strongest on, and the dendrogram of its factors.
 
-    ``score []``: area under the number of groups against the threshold; ``largest []``: the most groups at any
-    threshold; ``threshold [d·k]`` descending; ``groups [d·k]`` and ``discovered [d·k]``: groups, and factors with an
-    edge, at each threshold; ``merge_pair [k−1, 2]``, ``merge_rank [k−1]``, ``merge_threshold [k−1]``,
-    ``merge_size [k−1]``: the merges of factors (cluster ``k + t`` is made by merge ``t``, as in scipy's linkage).
+    Merges of factors are numbered as in scipy's linkage: cluster ``k + t`` is made by merge ``t``.
+
+    Attributes:
+      score: ``[]``, area under the number of groups against the threshold.
+      largest: ``[]``, the most groups at any threshold.
+      threshold: ``[d·k]``, descending.
+      groups: ``[d·k]``, number of groups at each threshold.
+      discovered: ``[d·k]``, number of factors with an edge at each threshold.
+      merge_pair: ``[k−1, 2]``, the two clusters of each merge.
+      merge_rank: ``[k−1]``, the place of the edge of each merge among all edges, 0 for the strongest.
+      merge_threshold: ``[k−1]``, the strength of that edge.
+      merge_size: ``[k−1]``, number of factors in the new cluster.
     """
 
     score: Float[Array, ""]
@@ -73,6 +82,7 @@ def matching(relation: Relation, *, method: Literal["auto", "optax", "scipy"] = 
     return Matching(mean_over_factors(per_factor, reading), only_valid(per_factor, reading), code)
 
 
+@lower_is_better()
 def amari(relation: Relation, *, normalize: bool = False) -> Amari:
     """Distance of the strengths from a scaled permutation: an error, 0 for one entry per row and column.
 

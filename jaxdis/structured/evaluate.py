@@ -33,7 +33,7 @@ from jaxdis.scores.projection import NOISE, background, drop_small, score_of
 from jaxdis.scores.structure import Levels, Structure
 from jaxdis.spec import Spec
 from jaxdis.structured.probing import Probe, Start, probe
-from jaxdis.structured.targets import Encoding, make_plan
+from jaxdis.structured.targets import Encoding, layout_of
 from jaxdis.typing import Factors, Sample
 
 # Dang-Nhu 2022, App. C.4: 4,000 of 5,000 samples fit the predictor.
@@ -59,8 +59,8 @@ class Settings:
     validation_share: float
 
 
-class Member(NamedTuple):
-    """What differs between members."""
+class SlotCodes(NamedTuple):
+    """What differs between members: their numbers, and the codes of their slots."""
 
     number: jax.Array
     codes: jax.Array
@@ -182,7 +182,7 @@ def evaluate_structured(
         validation_share,
     )
     check_choice(settings.final, validation_share)
-    make_plan(factors.sizes, settings.categorical, encoding)  # raises if a factor cannot be encoded
+    layout_of(factors.sizes, settings.categorical, encoding)  # raises if a factor cannot be encoded
     if background is not None:
         structure.where("factors", structure.levels[0], background)
     key = checked_key(key)
@@ -191,7 +191,7 @@ def evaluate_structured(
         raise ValueError(
             f"validation_share: needs at least 2 samples per group of {rows.shape[1]}, got {validation_share}"
         )
-    members = Member(check_numbers(numbers, len(codes)), codes)
+    members = SlotCodes(check_numbers(numbers, len(codes)), codes)
     shared = Shared(key, factors, jnp.asarray(rows))
     devices = checked_devices(devices)
     results = executor.map_members(score_slots, settings, members, shared, batch_size=batch_size, devices=devices)
@@ -220,7 +220,7 @@ def _in_order(settings: Settings, names) -> list[str]:
     return list(dict.fromkeys([*fields, *names]))
 
 
-def score_slots(settings: Settings, member: Member, shared: Shared) -> dict[str, jax.Array]:
+def score_slots(settings: Settings, member: SlotCodes, shared: Shared) -> dict[str, jax.Array]:
     """All columns and parts of one member. Traced, pure."""
     finite = jnp.isfinite(member.codes).all()
     codes = jnp.where(finite, member.codes, 0.0)
@@ -272,7 +272,7 @@ def _score_group(settings: Settings, key, codes, factors: Factors):
     samples = [Sample(ordered[part], Factors(probed.targets[part], numbers, names)) for part in parts]
     relation = apply(settings.final, key, *samples[:2], validation=samples[2] if settings.validation_share else None)
     # The variances of a factor's targets add to 1 and weight its importances and errors.
-    owner = jnp.asarray(make_plan(factors.sizes, settings.categorical, settings.encoding).owner)
+    owner = jnp.asarray(layout_of(factors.sizes, settings.categorical, settings.encoding).owner)
     varies = relation.ceiling > 0
     shares = jnp.where(varies, probed.targets[:cut].var(axis=0), 0.0)
     strength = jnp.dot(jnp.where(varies[None], relation.strength, 0.0) * shares[None], owner, precision="highest")

@@ -11,6 +11,7 @@ import numpy as np
 from jaxdis import executor
 from jaxdis.data.scenes import SceneSamples
 from jaxdis.evaluation.results import Scores
+from jaxdis.metrics.metric import About
 from jaxdis.options import Natural, Positive, Share, check_fields
 from jaxdis.relations.trees import PRESETS
 from jaxdis.scores.projection import NOISE
@@ -26,6 +27,18 @@ from jaxdis.typing import Array
 UNDEFINED = 255
 # Samples whose orders of slots are kept.
 SHOWN = 16
+
+
+_SLOTS = About(
+    "Structured disentanglement (slots)",
+    "Are slots in any order disentangled at each level of a hierarchy, such as objects and their properties?",
+    ("dangnhu2022",),
+)
+_SLOTS_AS_GIVEN = About(
+    "Structured disentanglement (slots as given)",
+    "Are slots disentangled at each level of a hierarchy, if their order is left as the model gives it?",
+    ("dangnhu2022",),
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,12 +57,15 @@ class Structured:
     final: Spec = PRESETS["dangnhu2022"]
     validation_share: ValidationShare = 0.0
 
-    about: ClassVar = None
-    lower_is_better: ClassVar = False
+    lower_is_better: ClassVar[bool] = False
 
     def __post_init__(self):
         check_fields(self)
         check_choice(self.final, self.validation_share)
+
+    @property
+    def about(self) -> About:
+        return _SLOTS_AS_GIVEN if self.start == "given" and self.iterations == 0 else _SLOTS
 
     def describe(self) -> dict:
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
@@ -103,8 +119,12 @@ class Segmentation:
     """Agreement of masks with true objects: means over images of :func:`jaxdis.structured.ari` and
     :func:`jaxdis.structured.mean_segmentation_covering`, over all pixels and over those of objects alone."""
 
-    about: ClassVar = None
-    lower_is_better: ClassVar = False
+    about: ClassVar[About] = About(
+        "Agreement of masks with objects (segmentation)",
+        "How well do the masks of slots agree with the true objects?",
+        ("hubert1985", "arbelaez2011", "engelcke2020", "greff2019"),
+    )
+    lower_is_better: ClassVar[bool] = False
 
     def describe(self) -> dict:
         return {"slots": "segmentation"}
@@ -167,7 +187,7 @@ def _agreement(counts: tuple[int, int], segments: Array, true: Array) -> dict[st
 
 
 SlotMetric = Structured | Segmentation
-SLOT_METRICS: dict[str, SlotMetric] = {"structured": Structured(), "segmentation": Segmentation()}
+SLOT_METRICS: dict[str, SlotMetric] = {"structured_slots": Structured(), "segmentation": Segmentation()}
 
 
 def hard_masks(slots) -> tuple:

@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from jaxdis.learners.assignment import assign
 from jaxdis.structured.orders import best_orders, take_slots
-from jaxdis.structured.targets import Encoding, Plan, basis, make_plan, mixing
+from jaxdis.structured.targets import Encoding, Layout, basis, layout_of, mixing
 from jaxdis.typing import Factors
 
 Start = Literal["given", "best"]
@@ -88,18 +88,18 @@ def probe(
     Reference: Dang-Nhu 2022, §4 (Algorithm 1) and App. C.4.
     """
     n, slots, _ = codes.shape
-    plan = make_plan(factors.sizes, tuple(categorical), encoding)
+    layout = layout_of(factors.sizes, tuple(categorical), encoding)
     seen = jnp.ones(n) if train is None else train.astype(jnp.float32)
     codes = _scaled(codes)
-    columns = basis(plan, factors.values.astype(jnp.float32))
+    columns = basis(layout, factors.values.astype(jnp.float32))
     columns = columns - (seen @ columns / seen.sum())[None]
     # The mix sets the scale of a number; here it only affects rounding.
-    numbers = jnp.asarray(np.repeat(np.array(plan.sizes) == 1, plan.sizes))
+    numbers = jnp.asarray(np.repeat(np.array(layout.sizes) == 1, layout.sizes))
     largest = jnp.maximum(jnp.abs(columns).max(axis=0), 1e-6)
     columns = columns / jnp.where(numbers, largest, 1.0)[None]
 
     def m_step(orders):
-        return _ridge(plan, take_slots(codes, orders), columns, seen, penalty)
+        return _ridge(layout, take_slots(codes, orders), columns, seen, penalty)
 
     def iterate(state):
         orders, trace, count, _ = state
@@ -119,7 +119,7 @@ def probe(
     return Probe(orders, take_slots(codes, orders), m_step(orders).targets, trace, count)
 
 
-def _ridge(plan: Plan, codes, columns, seen, penalty) -> _Fit:
+def _ridge(layout: Layout, codes, columns, seen, penalty) -> _Fit:
     """The M-step, solved for the basis of all factors at once; every encoding is a linear mixture of the basis."""
     n, slots, dims = codes.shape
     total = seen.sum()
@@ -132,7 +132,7 @@ def _ridge(plan: Plan, codes, columns, seen, penalty) -> _Fit:
     solution = jax.scipy.linalg.cho_solve(jax.scipy.linalg.cho_factor(gram), cross)
     own = jnp.dot((columns * seen[:, None]).T, columns, precision="highest") / total
     left = own - jnp.dot(cross.T, solution, precision="highest") / total
-    mix = mixing(plan, own, left)
+    mix = mixing(layout, own, left)
     coefficients = jnp.dot(solution, mix, precision="highest")
     error = jnp.einsum("tc,tu,uc->", mix, left, mix, precision="highest") / mix.shape[1]
     targets = jnp.dot(columns, mix, precision="highest")

@@ -14,11 +14,11 @@ Encoding = Literal["ordered", "one_hot"]
 MOST_ORDERED = 6
 
 
-class Plan(NamedTuple):
-    """Which columns belong to which factor; static. ``sizes [k]``: number of classes of a category, 1 for a number.
+class Layout(NamedTuple):
+    """Which columns of the basis and of the targets belong to which factor; static.
 
-    The basis ``[n, t]`` has one column per number and one per class of a category. Targets ``[n, c]`` are the basis
-    times a matrix ``mix [t, c]``.
+    ``sizes [k]``: number of classes of a category, 1 for a number. The basis ``[n, t]`` has one column per number and
+    one per class of a category. Targets ``[n, c]`` are the basis times a matrix ``mix [t, c]``.
     """
 
     sizes: tuple[int, ...]
@@ -39,8 +39,8 @@ class Plan(NamedTuple):
         return np.eye(len(self.sizes), dtype=np.float32)[np.repeat(np.arange(len(self.sizes)), widths)]
 
 
-def make_plan(sizes: tuple[int | None, ...], categorical: tuple[int, ...], encoding: Encoding) -> Plan:
-    """A plan for factors of these sizes.
+def layout_of(sizes: tuple[int | None, ...], categorical: tuple[int, ...], encoding: Encoding) -> Layout:
+    """The layout of factors of these sizes.
 
     Raises:
       ValueError: for a continuous category, or one of too many classes for ``"ordered"``.
@@ -53,19 +53,19 @@ def make_plan(sizes: tuple[int | None, ...], categorical: tuple[int, ...], encod
                 f"categorical: factor {j} has {sizes[j]} classes; all their orders are tried up to {MOST_ORDERED}, "
                 "beyond use encoding='one_hot'"
             )
-    return Plan(tuple(int(sizes[j]) if j in categorical else 1 for j in range(len(sizes))), encoding)
+    return Layout(tuple(int(sizes[j]) if j in categorical else 1 for j in range(len(sizes))), encoding)
 
 
-def basis(plan: Plan, values: Float[Array, "n k"]) -> Float[Array, "n t"]:
+def basis(layout: Layout, values: Float[Array, "n k"]) -> Float[Array, "n t"]:
     """Numbers, and indicators of classes."""
     columns = [
         values[:, j : j + 1] if size == 1 else values[:, j : j + 1] == jnp.arange(size, dtype=jnp.float32)[None]
-        for j, size in enumerate(plan.sizes)
+        for j, size in enumerate(layout.sizes)
     ]
     return jnp.concatenate([column.astype(jnp.float32) for column in columns], axis=1)
 
 
-def mixing(plan: Plan, gram: Float[Array, "t t"], error: Float[Array, "t t"]) -> Float[Array, "t c"]:
+def mixing(layout: Layout, gram: Float[Array, "t t"], error: Float[Array, "t t"]) -> Float[Array, "t c"]:
     """The matrix from the basis to targets with variance 1 per factor and the best order of each category's classes.
 
     ``"ordered"``: classes have equally spaced values from −1 to 1, in the order with the least error relative to the
@@ -79,10 +79,10 @@ def mixing(plan: Plan, gram: Float[Array, "t t"], error: Float[Array, "t t"]) ->
     Reference: Dang-Nhu 2022, App. C.4 ("−1, 0 and −1", where the last should be 1: "we match the classes to these
     values in order to minimize prediction error").
     """
-    mix = jnp.zeros((gram.shape[0], plan.targets[-1].stop))
-    for size, rows, columns in zip(plan.sizes, plan.basis, plan.targets, strict=True):
+    mix = jnp.zeros((gram.shape[0], layout.targets[-1].stop))
+    for size, rows, columns in zip(layout.sizes, layout.basis, layout.targets, strict=True):
         own, left = gram[rows, rows], error[rows, rows]
-        if size > 1 and plan.encoding == "ordered":
+        if size > 1 and layout.encoding == "ordered":
             orders = np.array([o for o in itertools.permutations(range(size)) if o[0] < o[-1]], np.float32)
             values = jnp.asarray(2 * orders / (size - 1) - 1)
             variance = jnp.einsum("ov,vw,ow->o", values, own, values, precision="highest")

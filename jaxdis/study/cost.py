@@ -1,8 +1,7 @@
-"""The cost of a study before it runs: cells, arithmetic, time and disk space."""
+"""The cost of the cells of a study before it runs: arithmetic, time and disk space."""
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import jax
@@ -13,13 +12,13 @@ from jaxdis.data import DATASETS
 from jaxdis.metrics import Metric
 from jaxdis.models.config import Config
 from jaxdis.models.encoding import code_shape
+from jaxdis.models.networks.architectures import num_parameters
 from jaxdis.models.training.source import as_source
 from jaxdis.models.training.step import begin, update
 from jaxdis.models.training.train import resolved_config
 from jaxdis.structured.metrics import SlotMetric
 from jaxdis.study.definition import Member, Study, Training
 from jaxdis.study.operations import operations
-from jaxdis.study.run import status
 from jaxdis.study.store import KINDS
 from jaxdis.study.work import Totals
 
@@ -29,38 +28,6 @@ LIGHT_SCORE_SECONDS = 0.05
 # Of the rate of a large matrix product, what training reaches (benchmarks/bench_training.py).
 TRAINING_EFFICIENCY = 0.4
 RECORD_BYTES = 4096
-
-
-class Cost(NamedTuple):
-    """What remains to be computed of one kind of cell."""
-
-    cells: int
-    missing: int
-    flops: float
-    seconds: float
-    disk_bytes: float
-
-
-def plan(study, out: str | Path | None = None, *, extend: bool = False) -> dict[str, Cost]:
-    """The cost of each kind of cell that is missing in ``out`` (of all cells when None).
-
-    ``flops`` is the count of :func:`~jaxdis.study.operations.operations` for one update as this machine computes it (on
-    CPU, convolutions in blocks do more than those by patches), without rendering, times updates and members; scores are
-    not counted (their loops depend on the data) and are 0. ``seconds`` assumes that this machine does nothing else:
-    training at :data:`TRAINING_EFFICIENCY` of the rate of a matrix product measured now, scores by a table of measured
-    times. Expect a factor of two either way. ``disk_bytes`` counts records, without checkpoints.
-
-    Raises:
-      StoreError: if ``out`` holds another study, unless ``extend`` allows it to grow into this one.
-    """
-    work = study.work()
-    total = {kind: len(names) for kind, names in work.wanted().items()}
-    done = dict.fromkeys(total, 0) if out is None else status(study, out, extend=extend).done
-    left = {kind: 1 - done[kind] / total[kind] for kind in total}
-    return {
-        kind: Cost(total[kind], total[kind] - done[kind], *(left[kind] * value for value in totals))
-        for kind, totals in work.costs().items()
-    }
 
 
 def costs(study: Study, members: Sequence[Member]) -> dict[str, Totals]:
@@ -113,7 +80,7 @@ def model_cost(training: Training) -> ModelCost:
     return ModelCost(
         update_flops,
         operations(method.represent, params, image),
-        sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(params)),
+        num_parameters(params),
         int(np.prod(code_shape(method, stacked))),
     )
 

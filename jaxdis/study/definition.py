@@ -19,7 +19,7 @@ from jaxdis.structured.metrics import SLOT_METRICS, SlotMetric
 from jaxdis.study.store import cell_id
 
 # Raised whenever a number may change for the same specification: old results are then stale, not overwritten.
-NUMERICS = 4
+NUMERICS = 5
 
 # Fewer are too few to evaluate on; more would not fit into memory.
 FEWEST_SAMPLES, MOST_SAMPLES = 10, 10**8
@@ -242,12 +242,6 @@ class Study:
     def variants(self) -> dict[str, Variant]:
         """The variants of all members, by their names in the column ``model``."""
         return {name: row for training in self.trainings for name, row in training.config.method.variants.items()}
-
-    def work(self):
-        """This study as the driver sees it, a :class:`jaxdis.study.work.Work`."""
-        from jaxdis.study.trained import TrainedWork  # it computes cells of this module's values
-
-        return TrainedWork(self)
 
     def describe(self) -> dict:
         """The whole study as plain data, stored with its results and compared on resume."""

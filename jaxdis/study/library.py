@@ -82,9 +82,9 @@ def locatello2020(
     trainings = []
     for name in data:
         shared, factor = presets.locatello2020(name, seeds=1, steps=steps)
-        strengths = {objective: rows for objective, rows in presets.LOCATELLO_SWEEP.items() if objective != "factor"}
+        settings = {objective: rows for objective, rows in presets.LOCATELLO_SWEEP.items() if objective != "factor"}
         for config, sweep in (
-            (shared.config, strengths),
+            (shared.config, settings),
             (factor.config, {"factor": presets.LOCATELLO_SWEEP["factor"]}),
         ):
             config, pool = _with_network(config, network, sources)
@@ -98,7 +98,7 @@ def locatello2020(
         trainings,
         plan,
         sampling=Sampling(train_samples, test_samples, validation_samples),
-        title="Six objectives, six strengths, many seeds",
+        title="Six objectives, six regularization strengths, many seeds",
     )
 
 

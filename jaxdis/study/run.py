@@ -11,6 +11,7 @@ from jaxdis.files import full, is_full
 from jaxdis.study.leases import clear_all
 from jaxdis.study.store import KINDS, Store
 from jaxdis.study.work import Batch, Updates, Work
+from jaxdis.study.works import work_of
 
 # Rounds that an engine may lose whole (its scheduler restarted, a worker was killed) before that is no progress.
 LOST_ROUNDS = 3
@@ -59,7 +60,7 @@ def run(
       RuntimeError: if a round of batches makes no progress, with the last failure as its cause.
     """
     try:
-        return _run(study, study.work(), Store(out), executor, extend, progress)
+        return _run(study, work_of(study), Store(out), executor, extend, progress)
     except OSError as error:
         if not is_full(error):
             raise
@@ -106,7 +107,7 @@ def status(study, out: str | Path, *, extend: bool = False) -> Status:
     Raises:
       StoreError: if the directory holds another study, unless ``extend`` allows it to grow into this one.
     """
-    store, work = Store(out), study.work()
+    store, work = Store(out), work_of(study)
     if not extend and (store.root / "study.json").exists():
         store.check(work.describe())
     wanted = work.wanted()
@@ -116,7 +117,7 @@ def status(study, out: str | Path, *, extend: bool = False) -> Status:
 
 def run_batch(root: str | Path, study, batch: Batch, on_updates: Updates | None = None) -> None:
     """Compute and publish the cells of one batch. Executors run this; it takes small values and returns nothing."""
-    study.work().compute(Store(root), batch, on_updates)
+    work_of(study).compute(Store(root), batch, on_updates)
     runtime.forget_programs_if_many()
 
 

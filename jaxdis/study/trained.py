@@ -1,6 +1,5 @@
 """The work of a study of trained models: train → encode → score, and one table of all members."""
 
-import csv
 import functools
 import importlib.util
 import io
@@ -8,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from jaxdis.data import DATASETS
+from jaxdis.files import write_csv
 from jaxdis.metrics.metric import per_factor_fields
 from jaxdis.study import make
 from jaxdis.study.cost import costs
@@ -140,11 +140,7 @@ def _columns(rows: Sequence[dict], members: Sequence[Member], *others: str) -> l
 
 def _write(rows: Sequence[dict], names: Sequence[str], path: Path) -> None:
     """As CSV and, if pyarrow is installed, Parquet."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, names, restval="", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    publish(path, text.getvalue().encode(), replace=True)
+    write_csv(path, names, rows)
     _write_parquet(names, rows, path.with_suffix(".parquet"))
 
 

@@ -42,7 +42,7 @@ class Digest(NamedTuple):
 
 @runtime_checkable
 class Work(Protocol):
-    """A study as the driver sees it. Each kind of study has a method ``work()`` that returns one."""
+    """A study as the driver sees it. Each kind of study has a row in :data:`jaxdis.study.works.WORKS`."""
 
     def describe(self) -> dict:
         """The identity of the study's directory."""

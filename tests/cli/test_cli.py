@@ -1,8 +1,10 @@
 """The command line as a user runs it."""
 
+import ast
 import csv
 import errno
 import importlib
+import itertools
 import json
 import os
 import re
@@ -10,12 +12,15 @@ import signal
 import subprocess
 import sys
 import zlib
+from collections.abc import Iterator
+from pathlib import Path
 
 import jax
 import numpy as np
 import pytest
 
 import jaxdis
+from jaxdis import cli
 from jaxdis.cli import main
 from jaxdis.cli.listing import rows_of
 from jaxdis.references import REFERENCES
@@ -125,7 +130,7 @@ def bad_files():
     yield truncated, "cut short"
     yield damaged, "is damaged"
     yield without_factors, "needs an array 'factors', got ['codes']"
-    yield text, "is no .npz"
+    yield text, "needs a .npz file, got another file"
     yield npy_alone, "--factors factors.npy"
     yield wrong_factors, "not whole numbers"
 
@@ -202,6 +207,33 @@ def test_help_explains(capsys):
     assert "class numbers" in printed
 
 
+def help_texts() -> Iterator[str]:
+    """Docstrings of commands, and of their fields."""
+    for path in Path(cli.__file__).parent.glob("*.py"):
+        for command in ast.walk(ast.parse(path.read_text())):
+            if isinstance(command, ast.ClassDef) and any(getattr(part, "name", "") == "run" for part in command.body):
+                yield ast.get_docstring(command)
+                for field, text in itertools.pairwise(command.body):
+                    if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
+                        yield text.value.value
+
+
+def test_help_breaks_no_sentence():
+    """tyro joins a line of text to the one above it only if it begins with a letter, so not if it is indented."""
+    texts = list(help_texts())
+    assert len(texts) > 60
+    for text in texts:
+        for above, line in itertools.pairwise(text.split("\n")):
+            assert not line or not above or line[0].isalpha() or above.endswith("."), text
+
+
+def test_help_of_all_commands_is_plain(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["--help"])
+    assert stop.value.code == 0
+    assert "``" not in capsys.readouterr().out
+
+
 def refused(capsys, *arguments: object) -> str:
     """The one line of a command that cannot be done."""
     assert main([str(argument) for argument in arguments]) == 2
@@ -224,7 +256,7 @@ WORKING = {
         ("study", "run", "calibration", "--out", "{out}"),
         "jaxdis.study.run.run",
     ),
-    "plan": (("study", "run", "quickstart", "--plan", "--out", "{out}"), "jaxdis.study.cost.plan"),
+    "plan": (("study", "run", "quickstart", "--plan", "--out", "{out}"), "jaxdis.study.plan.plan"),
     "benchmark": (("benchmark", "--metrics", "mig"), "jaxdis.benchmark.measure"),
     "show": (("show", "{codes}"), "jaxdis.evaluation.evaluate.relate"),
 }

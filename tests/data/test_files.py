@@ -35,7 +35,7 @@ SPOILED_SPRITES = {
     "two rows of labels swapped": (lambda a: swap(a["latents_classes"], 3, 9), "not in lattice order: row 3"),
     "labels of another lattice": (lambda a: a.update(latents_classes=a["latents_classes"][:, :-1]), "class numbers"),
     "another value": (lambda a: a["latents_values"].__setitem__((5, 2), 0.6), "row 5 holds factor values"),
-    "a value that is no number": (lambda a: a["latents_values"].__setitem__((5, 2), np.nan), "row 5 holds factor"),
+    "a value that is not a number": (lambda a: a["latents_values"].__setitem__((5, 2), np.nan), "row 5 holds factor"),
     "a full turn that differs": (lambda a: a["imgs"].__setitem__(0, a["imgs"][1]), "1 images differ between orient"),
     "no images": (lambda a: a.pop("imgs"), "needs an array 'imgs'"),
     "no labels": (lambda a: a.pop("latents_classes"), "latents.classes"),

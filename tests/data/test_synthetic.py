@@ -102,13 +102,6 @@ def test_toy_models_agree_as_table_1_says():
         np.testing.assert_allclose(agreement, [[0.75, 0.75], [second, 0.5]], atol=1e-6)
 
 
-def test_xor_is_solved_by_all_codes_and_by_none_alone():
-    codes, factors = synthetic.xor()
-    strength = relate(codes, factors, "mutual_information").strength
-    assert (np.asarray(strength)[:, :2] == 0).all()
-    np.testing.assert_array_equal((codes[:, 0] != codes[:, 1]).astype(int), factors.values[:, 0])
-
-
 @pytest.mark.parametrize(("num_factors", "num_values"), [(2, 2), (3, 3), (4, 3)])
 def test_distributed_code_tells_nothing_alone_and_everything_together(num_factors, num_values):
     codes, factors = synthetic.distributed(num_factors, num_values)

@@ -1,6 +1,6 @@
 """Representations that trees are judged on, and what scikit-learn's trees say of them.
 
-``python -m tests.learners.tree_references`` fits scikit-learn anew (half an hour of one core) and records importances
+``python -m tests.learners.tree_references`` fits scikit-learn again (half an hour of one core) and records importances
 and held-out accuracies over random states in ``tests/golden/boosting.json``.
 """
 

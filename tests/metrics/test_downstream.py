@@ -9,9 +9,10 @@ from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.model_selection import KFold
 
 from jaxdis import METRICS, Direct, Factors, Sample, Spec, evaluate, relate
-from jaxdis.learners.logistic import INVERSE_PENALTIES, fit_logistic_validated
+from jaxdis.data.teapot import Gap
+from jaxdis.learners.logistic_validated import INVERSE_PENALTIES, fit_logistic_validated
 from jaxdis.metrics.downstream import downstream_logistic
-from jaxdis.metrics.generalization import compositional_generalization, teapot_gap, zero_shot
+from jaxdis.metrics.generalization import compositional_generalization, zero_shot
 from jaxdis.relations import RELATIONS
 from tests.golden_values import arrays, numbers
 
@@ -197,18 +198,18 @@ def teapots():
     return stored["codes"], stored["factors"], golden
 
 
-@pytest.mark.parametrize("mode", ["code", "paper"])
-def test_the_gap_holds_as_many_samples_as_the_reference(teapots, mode):
+@pytest.mark.parametrize(("rule", "recorded"), [("released", "code"), ("printed", "paper")])
+def test_the_gap_holds_as_many_samples_as_the_reference(teapots, rule, recorded):
     _, factors, golden = teapots
-    gap = teapot_gap(jnp.asarray(factors), mode=mode)
-    assert int(gap.sum()) == golden["values"][f"n_gap_{mode}_rule"]
+    gap = Gap(rule)(jnp.asarray(factors))
+    assert int(gap.sum()) == golden["values"][f"n_gap_{recorded}_rule"]
 
 
 def test_lasso_and_zero_shot_equal_the_reference(teapots):
     """Coefficients to 1e-4, errors to 1e-4: fitted on the first 8,000 samples, those in the gap taken out."""
     codes, factors, golden = teapots
     expected = golden["values"]["lasso_alpha0.02"]
-    gap = np.asarray(teapot_gap(jnp.asarray(factors)))
+    gap = np.asarray(Gap()(jnp.asarray(factors)))
     first = np.arange(len(gap)) < 8000
     train = Sample(codes[first & ~gap], Factors.of(factors[first & ~gap], (None,) * 5))
     far = Sample(codes[gap], Factors.of(factors[gap], (None,) * 5))

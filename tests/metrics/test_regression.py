@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jaxdis import Direct, Factors, Spec, evaluate
-from jaxdis.metrics.generalization import teapot_gap
+from jaxdis.data.teapot import Gap
 from jaxdis.metrics.regression import forest_regression, lasso_regression
 from tests.golden_values import arrays, numbers
 
@@ -15,7 +15,7 @@ LASSO, FOREST = Direct(Spec(lasso_regression)), Direct(Spec(forest_regression))
 
 def test_the_lasso_has_the_recorded_errors_inside_and_outside_the_gap():
     golden, stored = numbers("qedr")["values"]["lasso_alpha0.02"], arrays("qedr")
-    gap, number = np.asarray(teapot_gap(jnp.asarray(stored["factors"]))), np.arange(len(stored["codes"]))
+    gap, number = np.asarray(Gap()(jnp.asarray(stored["factors"]))), np.arange(len(stored["codes"]))
     errors = np.array(golden["nrmse_train_dev_test_zeroshot"])
     for column, where in ((2, ~gap & (number >= 9000)), (3, gap)):
         train, test = ((stored["codes"][w], Factors.of(stored["factors"][w], (None,) * 5)) for w in (_fit(gap), where))

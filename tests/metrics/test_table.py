@@ -1,11 +1,19 @@
 """Every row of METRICS says what it is, in words of its own."""
 
+import pydoc
+import re
+
 import pytest
 
 from jaxdis import METRICS
 from jaxdis.cli import main
+from jaxdis.evaluation.encoder import INTERVENTIONS
+from jaxdis.evaluation.inputs import ELSEWHERE, look_up
+from jaxdis.metrics.interventions import simulated
 from jaxdis.metrics.metric import ASPECTS
+from jaxdis.metrics.of_seeds import SEED_METRICS
 from jaxdis.references import REFERENCES, cited_in
+from jaxdis.structured.metrics import SLOT_METRICS
 
 
 @pytest.mark.parametrize("name", METRICS)
@@ -47,6 +55,40 @@ def test_a_whole_row_and_its_bibtex_are_listed(capsys):
     assert "names: needs names of metrics" in capsys.readouterr().err
     assert main(["list", "metrics", "mog"]) == 2
     assert "did you mean 'mig'" in capsys.readouterr().err
+    for what, error in (("studies", "studies: unknown study 'x'"), ("data", "data sets: unknown data set 'x'")):
+        assert main(["list", what, "x"]) == 2
+        assert error in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "facts"),
+    [
+        ("mig", ("Best value: the highest", "discrete or continuous", "less than 0.1 s", "Simulator: not used")),
+        ("jemmig", ("Posterior variances: read if they are given", "Held-out samples: not read")),
+        ("total_correlation", ("Best value: the lowest", "Factors: not read")),
+        ("snc", ("Factors: discrete ones only; continuous ones are left out.", "Held-out samples: needed")),
+        ("irs", ("unless factor_bins cuts them", "Simulator: used by jaxdis.evaluate_encoder")),
+        ("dci", ("about 8.1 s",)),
+    ],
+)
+def test_a_row_says_what_the_metric_needs(name, facts, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    assert main(["list", "metrics", name]) == 0
+    printed = capsys.readouterr().out
+    for fact in facts:
+        assert fact in printed
+
+
+def test_every_metric_that_intervenes_does_so_in_a_simulator():
+    assert {simulated.factor_vae, simulated.beta_vae, simulated.irs} == set(INTERVENTIONS.values())
+
+
+@pytest.mark.parametrize("name", {**SEED_METRICS, **SLOT_METRICS})
+def test_metrics_that_are_elsewhere_are_pointed_to(name):
+    with pytest.raises(ValueError, match=f"needs metrics of the codes of one member, got '{name}', which .*jaxdis"):
+        look_up(name, METRICS, "metric")
+    path = re.findall(r"jaxdis[.\w]+", ELSEWHERE[name])[-1]
+    assert callable(pydoc.locate(path))
 
 
 def test_papers_of_the_rows_are_those_that_docstrings_cite():

@@ -133,7 +133,7 @@ def test_spreads_below_the_rounding_of_the_print_are_no_unit():
     place = (1, "mig")
     for rounding, shown in ((0.0, True), (0.005, False)):
         [found] = csv_rows(Beside(TABLE._replace(rounding=rounding), {place: Measured(0.2, 1e-7)}))
-        assert bool(found["difference_in_spreads"]) == shown
+        assert bool(found.difference_in_spreads) == shown
         assert ("spreads" in section(Beside(TABLE._replace(rounding=rounding), {place: Measured(0.2, 1e-7)}))) == shown
 
 

@@ -51,7 +51,7 @@ class Printed(Finished):
             found |= dict.fromkeys(
                 ("structured_given.object.disentanglement", "structured_given.object.completeness"), np.nan
             )
-        orders = {"structured.order_agreement": 0.62, "structured.order_mismatch": 1.08}
+        orders = {"structured_slots.order_agreement": 0.62, "structured_slots.order_mismatch": 1.08}
         return {"data": self.data, "seed": label["seed"], "regularized": label["regularized"], **found, **orders}
 
     def score(self, score, name):
@@ -63,12 +63,12 @@ class Printed(Finished):
             values = {}
             for row in table.rows:
                 values[row.key["property"]] = row.values[f"{field}.{model}"]
-            parts[f"structured.{field}.per_factor"] = [
+            parts[f"structured_slots.{field}.per_factor"] = [
                 np.nan if thing == "background" or values[printed(name)] is None else values[printed(name)] / 100
                 for thing, name in self.labels_of_factors
             ]
         if model == "genesis":
-            parts["structured.kind.joint"] = [[0.32, 0.20], [0.48, 0.0]]
+            parts["structured_slots.kind.joint"] = [[0.32, 0.20], [0.48, 0.0]]
         return {"parts": parts}
 
     @property
@@ -87,7 +87,7 @@ def without_groups():
     found = {}
     for row in PRINTED.tables["table_4"].rows:
         if 2 in (left_out := row.key["without_algorithms"]):
-            metric = "structured_given" if 1 in left_out else "structured"
+            metric = "structured_given" if 1 in left_out else "structured_slots"
             found.setdefault(row.key["model"], {})[metric] = {
                 field: [
                     (row.values[f"object.{field}"] + away * np.sqrt(3) * row.spread[f"object.{field}"]) / 100

@@ -10,7 +10,7 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from jaxdis.structured import best_orders, probe, take_slots
-from jaxdis.structured.targets import basis, make_plan, mixing
+from jaxdis.structured.targets import basis, layout_of, mixing
 from jaxdis.typing import Factors
 from tests.structured.planted import columns, plant, recovered, shapes
 
@@ -136,17 +136,17 @@ def test_m_step_is_ridge_regression():
 def test_encodings():
     values = jnp.array([[0.0, 2], [1, 1], [2, 0], [0, 1], [1, 1], [2, 2]])
     for encoding, width in (("ordered", 1), ("one_hot", 3)):
-        plan = make_plan((3, 3), (0,), encoding)
-        table = basis(plan, values)
+        layout = layout_of((3, 3), (0,), encoding)
+        table = basis(layout, values)
         table = table - table.mean(axis=0, keepdims=True)
         gram = table.T @ table / 6
-        mix = mixing(plan, gram, 0.5 * gram)
+        mix = mixing(layout, gram, 0.5 * gram)
         targets = table @ mix
         assert targets.shape == (6, width + 1)
-        np.testing.assert_allclose((targets**2).mean(axis=0) @ plan.owner, 1.0, atol=1e-6)  # a factor has variance 1
+        np.testing.assert_allclose((targets**2).mean(axis=0) @ layout.owner, 1.0, atol=1e-6)  # a factor has variance 1
     for sizes, encoding, message in (((None,), "ordered", "discrete"), ((9,), "ordered", "all their orders")):
         with pytest.raises(ValueError, match=message):
-            make_plan(sizes, (0,), encoding)
+            layout_of(sizes, (0,), encoding)
 
 
 def test_one_hot_recovers_too():

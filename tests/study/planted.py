@@ -33,14 +33,14 @@ def masks(space, factors):
 
 
 ROW = DataSet(
-    "Planted bands",
-    "three objects in three bands",
-    SPACE,
-    (8, 6, 2),
-    True,
-    "",
-    "made for a test",
-    lambda source=None, dtype="float32": (SPACE, render),
+    title="Planted bands",
+    description="three objects in three bands",
+    space=SPACE,
+    shape=(8, 6, 2),
+    renders=True,
+    reads="",
+    origin="made for a test",
+    make=lambda source=None, dtype="float32": (SPACE, render),
     scenes=Scenes(
         labels=lambda space: {name: (f"object {name[-1]}", name[:-2]) for name in space.names},
         masks=masks,

@@ -10,9 +10,10 @@ from jaxdis.data import DATASETS
 from jaxdis.data.regions import RandomCells
 from jaxdis.models import Config, Mlp, Vae
 from jaxdis.study import Sampling, Study, Training, make
-from jaxdis.study.cost import SCORE_SECONDS, model_cost, plan
+from jaxdis.study.cost import SCORE_SECONDS, model_cost
 from jaxdis.study.definition import cells, metric_of
 from jaxdis.study.library import STUDIES
+from jaxdis.study.plan import plan
 from jaxdis.study.run import run
 from jaxdis.study.store import Store
 from tests.study.tiny import tiny

@@ -19,6 +19,7 @@ from jaxdis.study.library import STUDIES
 from jaxdis.study.make import novel_samples_of, samples_of
 from jaxdis.study.run import run
 from jaxdis.study.store import Store
+from jaxdis.study.works import work_of
 
 LASSO = Direct(Spec(lasso_regression))
 FOREST = Direct(Spec(forest_regression)).with_options(depth=(2, 3), trees=2, max_bins=8)
@@ -70,7 +71,7 @@ def test_the_gap_is_left_out_of_everything_but_the_transfer():
 @pytest.mark.slow
 def test_the_figures_are_pictures(finished):
     study, store = finished
-    report = study.work().report(store).read_text()
+    report = work_of(study).report(store).read_text()
     assert "Novel combinations" in report
     names = {path.stem for path in (store.root / "figures").glob("*.png")}
     assert {"figure_2", "figure_4", "figure_3_lasso_pca_0", "figure_5_beta_vae_0", "figure_6_vae_0"} <= names

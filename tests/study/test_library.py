@@ -1,17 +1,22 @@
 """The studies that come with the library, at toy size."""
 
 import csv
+import dataclasses
 import inspect
 
 import numpy as np
 import pytest
 
+from jaxdis.study import Study
 from jaxdis.study.library import STUDIES, locatello2020, mahon2024
 from jaxdis.study.mahon2024.alignment import write_alignments
 from jaxdis.study.mahon2024.tables import write_tables
 from jaxdis.study.report.report import write_report
 from jaxdis.study.report.transfer import settings_of
 from jaxdis.study.run import run
+from jaxdis.study.trained import TrainedWork
+from jaxdis.study.work import Work
+from jaxdis.study.works import WORKS, work_of
 
 
 def test_mahon2024_holds_out_reads_out_and_correlates(tmp_path):
@@ -100,3 +105,18 @@ def test_settings_are_told_apart_by_all_columns():
     columns = {"model": ["a", "a"], "beta": [1.0, 2.0], "seed": [0, 0], "mig": [0.1, 0.2]}
     table = {name: np.array(values) for name, values in columns.items()}
     assert len(set(settings_of(table))) == 2
+
+
+def test_every_study_has_its_work():
+    found = {name: work_of(make()) for name, make in STUDIES.items()}
+    assert all(isinstance(work, Work) for work in found.values())
+    assert {type(work) for work in found.values()} == set(WORKS.values())
+
+    class Mine(Study):
+        """A class without a row."""
+
+    study = STUDIES["quickstart"]()
+    mine = Mine(**{field.name: getattr(study, field.name) for field in dataclasses.fields(study)})
+    assert type(work_of(mine)) is TrainedWork
+    with pytest.raises(TypeError, match="study: needs one of Study, Teapots, Combinations, Calibration, got dict"):
+        work_of({})

@@ -1,4 +1,4 @@
-"""Studies of methods that are no autoencoders."""
+"""Studies of methods that are not autoencoders."""
 
 import csv
 

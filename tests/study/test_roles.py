@@ -8,8 +8,8 @@ import pytest
 
 from jaxdis import METRICS
 from jaxdis.study import STUDIES, Sampling, make
-from jaxdis.study.cost import plan
 from jaxdis.study.definition import cells
+from jaxdis.study.plan import plan
 from jaxdis.study.run import run
 from jaxdis.study.store import Store
 from tests.study.tiny import tiny

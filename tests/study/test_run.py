@@ -103,7 +103,7 @@ class Flaky(concurrent.futures.Executor):
 
 def test_failed_batches_are_made_in_the_next_round(finished, tmp_path):
     executor, table = Flaky(), None
-    # A round in which every batch is lost ends the run; the next call carries on.
+    # A round in which every batch is lost ends the run; the next call resumes it.
     for _ in range(8):
         with contextlib.suppress(RuntimeError):
             table = run(tiny(), tmp_path, executor=executor).read_bytes()

@@ -40,16 +40,16 @@ def test_planted_slots_have_the_scores_of_their_truth(finished):
     out, table = finished
     clean, _, noisy, _ = csv.DictReader(table.decode().splitlines())
     for level in ("object", "property", "identity"):
-        assert float(clean[f"structured.{level}.disentanglement"]) > 0.95
-        assert float(clean[f"structured.{level}.completeness"]) > 0.95
-    assert float(clean["structured.informativeness"]) < 0.1
+        assert float(clean[f"structured_slots.{level}.disentanglement"]) > 0.95
+        assert float(clean[f"structured_slots.{level}.completeness"]) > 0.95
+    assert float(clean["structured_slots.informativeness"]) < 0.1
     drawn, _ = make.scenes_of(planted().trainings[0], planted().sampling)
     objects = np.asarray(drawn.factors.values).reshape(400, 3, 2)
     told_apart = np.mean([len(np.unique(scene, axis=0)) == 3 for scene in objects])  # equal objects have no order
-    assert 1 - 1e-6 >= float(clean["structured.order_agreement"]) >= told_apart > 0.8
-    assert float(clean["structured.order_mismatch"]) <= 2 * (1 - told_apart)
-    assert float(noisy["structured.object.disentanglement"]) < 0.5
-    assert float(noisy["structured.informativeness"]) > 0.5
+    assert 1 - 1e-6 >= float(clean["structured_slots.order_agreement"]) >= told_apart > 0.8
+    assert float(clean["structured_slots.order_mismatch"]) <= 2 * (1 - told_apart)
+    assert float(noisy["structured_slots.object.disentanglement"]) < 0.5
+    assert float(noisy["structured_slots.informativeness"]) > 0.5
     for row in (clean, noisy):
         for name in ("ari", "ari_foreground", "covering", "scaled_covering_foreground"):
             assert float(row[f"segmentation.{name}"]) == pytest.approx(1, abs=1e-6)
@@ -105,14 +105,16 @@ def test_a_member_has_the_same_scores_alone(finished, tmp_path):
     assert alone.keys() == noisy.keys()
     assert alone["id"] == noisy["id"]
     for name in alone:
-        if name.startswith(("structured", "segmentation")):  # forests magnify rounding; another key moves these by .01
+        if name.startswith(
+            ("structured_slots", "segmentation")
+        ):  # forests magnify rounding; another key moves these by .01
             assert float(alone[name]) == pytest.approx(float(noisy[name]), abs=1e-3)
 
 
 def test_the_report_shows_scores_slots_and_the_objects_they_hold(finished):
     page = write_report(planted(), finished[0]).read_text()
     for words in (
-        "structured.object.disentanglement",
+        "structured_slots.object.disentanglement",
         "segmentation.ari",
         "What each slot shows",
         "objects in slots",
@@ -165,8 +167,8 @@ SMALL = Config("dsprites", method=Vae(network=Mlp((4,), 2)), steps=2)
     [
         (lambda: planted(groups=3), "groups: needs a number of groups that divides 400 samples, got 3"),
         (
-            lambda: Study.of("x", [Training.of(SMALL, {"beta": {}}, 1)], {"structured": Structured()}),
-            "metrics: structured need a method that represents images by slots",
+            lambda: Study.of("x", [Training.of(SMALL, {"beta": {}}, 1)], {"structured_slots": Structured()}),
+            "metrics: structured_slots need a method that represents images by slots",
         ),
         (
             lambda: Study.of("x", [Training.of(Config("dsprites", method=Planted()), {"planted": {}}, 1)]),
@@ -193,7 +195,7 @@ SMALL = Config("dsprites", method=Vae(network=Mlp((4,), 2)), steps=2)
         (lambda: Training.of(SMALL, {"beta": {}}, [3, 3]), "seeds: needs distinct seeds"),
         (
             lambda: Study.of("x", planted().trainings, ["mig"], sampling=Sampling(40, 10)),
-            "metrics: unknown metric 'mig'; the metrics are structured, segmentation",
+            "metrics: unknown metric 'mig'; the metrics are structured_slots, segmentation",
         ),
     ],
 )
@@ -207,6 +209,8 @@ def test_metrics_of_slots_are_described():
     descriptions = [metric.describe() for metric in SLOT_METRICS.values()]
     assert descriptions[0]["threshold"] == Structured().threshold
     assert len({str(text) for text in descriptions}) == 2
+    as_given = Structured(start="given", iterations=0)
+    assert len({metric.about.title for metric in (*SLOT_METRICS.values(), as_given)}) == 3
 
 
 def test_masks_that_are_not_finite_are_no_segments():

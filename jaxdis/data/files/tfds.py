@@ -24,8 +24,14 @@ from jaxdis.data.shapes3d import SPACE as SHAPES3D_SPACE
 class Set(NamedTuple):
     """How one set of tensorflow-datasets maps onto a lattice.
 
-    ``splits``; ``labels``: the label features in lattice order; ``convert(images [n, h, w, c]) → rows`` of the cached
-    array, whose rows have shape ``row`` and type ``dtype``.
+    Attributes:
+      space: the lattice.
+      splits: of the set, in order.
+      labels: the label features, in the order of the lattice.
+      row: shape of a row of the cached array.
+      dtype: type of the cached array.
+      convert: ``convert(path, images [n, h, w, c]) → rows``.
+      check: ``check(path, array, space)`` raises ValueError if the complete cached array is wrong; None: no check.
     """
 
     space: FactorSpace
@@ -34,6 +40,7 @@ class Set(NamedTuple):
     row: tuple[int, ...]
     dtype: type
     convert: Callable[[Path, np.ndarray], np.ndarray]
+    check: Callable[[Path, np.ndarray, FactorSpace], None] | None = None
 
 
 def _packed(path: Path, images: np.ndarray) -> np.ndarray:
@@ -53,28 +60,36 @@ def _shrunk(path: Path, images: np.ndarray) -> np.ndarray:
 
 SETS = {
     "dsprites": Set(
-        sprites.SPACE,
-        ("train",),
-        ("label_shape", "label_scale", "label_orientation", "label_x_position", "label_y_position"),
-        (64, 2),
-        np.uint32,
-        _packed,
+        space=sprites.SPACE,
+        splits=("train",),
+        labels=("label_shape", "label_scale", "label_orientation", "label_x_position", "label_y_position"),
+        row=(64, 2),
+        dtype=np.uint32,
+        convert=_packed,
+        check=full_circle,
     ),
     "shapes3d": Set(
-        SHAPES3D_SPACE,
-        ("train",),
-        ("label_floor_hue", "label_wall_hue", "label_object_hue", "label_scale", "label_shape", "label_orientation"),
-        (64, 64, 3),
-        np.uint8,
-        _with_sky,
+        space=SHAPES3D_SPACE,
+        splits=("train",),
+        labels=(
+            "label_floor_hue",
+            "label_wall_hue",
+            "label_object_hue",
+            "label_scale",
+            "label_shape",
+            "label_orientation",
+        ),
+        row=(64, 64, 3),
+        dtype=np.uint8,
+        convert=_with_sky,
     ),
     "smallnorb": Set(
-        smallnorb.FULL_SPACE,
-        ("train", "test"),
-        ("label_category", "instance", "label_elevation", "label_azimuth", "label_lighting"),
-        (64, 64, 1),
-        np.uint8,
-        _shrunk,
+        space=smallnorb.FULL_SPACE,
+        splits=("train", "test"),
+        labels=("label_category", "instance", "label_elevation", "label_azimuth", "label_lighting"),
+        row=(64, 64, 1),
+        dtype=np.uint8,
+        convert=_shrunk,
     ),
 }
 
@@ -200,8 +215,8 @@ def _decode(path: Path, name: str, space: FactorSpace, out: np.ndarray) -> None:
         labels.append(row)
         out[checks.cell(path, row, space)] = chosen.convert(path, example["image"][None])
     checks.placed(path, np.concatenate(labels), space)
-    if name == "dsprites":
-        full_circle(path, out, space)
+    if chosen.check is not None:
+        chosen.check(path, out, space)
 
 
 def _known(name: str) -> Set:

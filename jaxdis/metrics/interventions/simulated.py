@@ -51,10 +51,11 @@ def factor_vae(
     prune: float = 0.05,
     active: Bool[Array, "... d"] | None = None,
 ) -> Votes:
-    """As :func:`jaxdis.metrics.interventions.factor_vae`, on batches drawn by :meth:`FactorSpace.fix`.
+    """FactorVAE score by interventions in a simulator, which renders batches of images that share a factor's value.
 
-    ``num_variance`` samples give each code's variance over all factors. Factors with a single value are never held; NaN
-    if fewer than two factors have several.
+    Options and result are those of :func:`jaxdis.metrics.interventions.factor_vae`, which has only samples; here
+    batches are drawn by :meth:`FactorSpace.fix`. ``num_variance`` samples give each code's variance over all factors.
+    Factors with a single value are never held; NaN if fewer than two factors have several.
 
     Reference: Kim & Mnih 2018, §4; Locatello et al. 2020, §4.2.2.
     """
@@ -91,9 +92,10 @@ def beta_vae(
     rescale: bool = False,
     active: Bool[Array, "... d"] | None = None,
 ) -> Intervened:
-    """As :func:`jaxdis.metrics.interventions.beta_vae`, on pairs drawn by :meth:`FactorSpace.pairs`.
+    """BetaVAE score by interventions in a simulator, which renders pairs of images that share a factor's value.
 
-    NaN if fewer than two factors have several values.
+    Options and result are those of :func:`jaxdis.metrics.interventions.beta_vae`, which has only samples; here pairs
+    are drawn by :meth:`FactorSpace.pairs`. NaN if fewer than two factors have several values.
 
     Reference: Higgins et al. 2017, §3; Locatello et al. 2020, §4.2.1.
     """
@@ -131,10 +133,12 @@ def irs(
     factor_bins: int = 20,
     active: Bool[Array, "... d"] | None = None,
 ) -> Robustness:
-    """As :func:`jaxdis.metrics.interventions.irs`, holding each value of each factor by :meth:`FactorSpace.given`.
+    """Interventional robustness score by interventions in a simulator, which renders images for each factor's values.
 
-    ``num_samples`` give the largest deviation of each code, ``num_given`` the quantile of its distances given a value.
-    A continuous factor is held at the centers of ``factor_bins`` equal-width bins.
+    Options and result are those of :func:`jaxdis.metrics.interventions.irs`, which has only samples; here each value of
+    each factor is held by :meth:`FactorSpace.given`. ``num_samples`` give the largest deviation of each code,
+    ``num_given`` the quantile of its distances given a value. A continuous factor is held at the centers of
+    ``factor_bins`` equal-width bins.
 
     Reference: Suter et al. 2019, §4; Locatello et al. 2020, §4.2.7.
     """

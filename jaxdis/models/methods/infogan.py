@@ -1,20 +1,18 @@
 """InfoGAN with the improved Wasserstein objective, as Eastwood & Williams (2018) train it."""
 
 import dataclasses
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from jaxdis import random
-from jaxdis.models.methods.method import Method, Posterior, all_finite
-from jaxdis.models.methods.optimizer import Adam
-from jaxdis.models.methods.resnet_vae import signed
+from jaxdis.models.methods.method import Posterior, all_finite
+from jaxdis.models.methods.residual_method import ResidualMethod, signed
 from jaxdis.models.networks.autoencoder import PRODUCTS
 from jaxdis.models.networks.normalization import BatchNorm, begin_statistics, layer_norm
-from jaxdis.models.networks.residual import Residual
 from jaxdis.models.variant import About, Variant
-from jaxdis.options import Count, Units, check_fields
+from jaxdis.options import Count
 from jaxdis.typing import Array, Float
 
 
@@ -55,7 +53,7 @@ class State(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class InfoGan(Method):
+class InfoGan(ResidualMethod):
     """A generator of images from codes alone, and a critic whose trunk also predicts the codes from images.
 
     With codes c uniform in [−1, 1], D and the mean of Q(c|x) = N(m(x), I) outputs of one network, and G:
@@ -70,21 +68,15 @@ class InfoGan(Method):
     belong to the critic. The representation of an image is m(x), and its variance is 1.
 
     Attributes:
-      channels, num_codes, batch_size, precision: as in :class:`~jaxdis.models.ResnetVae`.
-      critic_updates: number of updates of the critic per update of the generator.
-      optimizer: of both networks.
+      critic_updates: number of updates of the critic per update of the generator. The other fields are those of
+        :class:`~jaxdis.models.methods.residual_method.ResidualMethod`; ``optimizer`` is that of both networks.
 
     Reference: Chen et al. 2016 (InfoGAN); Gulrajani et al. 2017 (gradient penalty); Eastwood & Williams 2018, §4.2 and
     appendix A, for 25,000 updates (50 epochs). Their critic has ten more outputs, which nothing reads, and their prior
     of the bound is normal although codes are drawn uniformly, as here.
     """
 
-    channels: tuple[Units, ...] = (64, 128, 256, 512, 512)
-    num_codes: Units = 10
-    batch_size: Count = 64
     critic_updates: Count = 5
-    precision: Literal["float32", "tensorfloat32"] = "float32"
-    optimizer: Adam = Adam(b1=0.0, b2=0.9)
 
     about: ClassVar = About(
         "InfoGAN",
@@ -92,15 +84,6 @@ class InfoGan(Method):
         ("eastwood2018", "chen2016", "gulrajani2017"),
     )
     losses: ClassVar = Losses
-
-    def __post_init__(self):
-        check_fields(self)
-        if self.image_shape is not None:
-            _ = self.network  # which checks the shape
-
-    @property
-    def network(self) -> Residual:
-        return Residual(self.channels, self.image_shape)
 
     def begin(self, key) -> State:
         critic_key, generator_key = jax.random.split(key)

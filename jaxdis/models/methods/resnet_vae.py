@@ -1,19 +1,17 @@
 """The variational autoencoder of Eastwood & Williams (2018), with residual networks and batch normalization."""
 
 import dataclasses
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from jaxdis.models.methods.method import Method, Posterior, accepted
-from jaxdis.models.methods.optimizer import Adam
+from jaxdis.models.methods.method import Posterior, accepted
+from jaxdis.models.methods.residual_method import ResidualMethod, signed
 from jaxdis.models.networks.autoencoder import PRODUCTS
 from jaxdis.models.networks.normalization import BatchNorm, begin_statistics
-from jaxdis.models.networks.residual import Residual
 from jaxdis.models.objectives.distributions import sample
 from jaxdis.models.variant import About, Variant
-from jaxdis.options import Count, Units, check_fields
 from jaxdis.typing import Array, Float
 
 
@@ -45,7 +43,7 @@ class State(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class ResnetVae(Method):
+class ResnetVae(ResidualMethod):
     """A variational autoencoder with residual networks, batch normalization and squared error.
 
     ``L = mean over images of Σ (x − x̂)² + β KL(q(c|x) ‖ N(0, I))``, with pixels in [−1, 1] and a decoder that ends in
@@ -56,22 +54,10 @@ class ResnetVae(Method):
       another.
     - The code is the posterior mean.
 
-    Attributes:
-      channels: numbers of channels after the first convolution and after each block; see
-        :class:`~jaxdis.models.networks.residual.Residual`. The default is the paper's, for images of 64 × 64 pixels.
-      num_codes: latent coordinates.
-      batch_size: images per update.
-      precision: of matrix products: ``float32``, or ``tensorfloat32`` on accelerators.
-      optimizer: the paper states Adam at 1e-4; its momentum 0 and decay 0.9 are those of the released code.
+    Its fields are those of :class:`~jaxdis.models.methods.residual_method.ResidualMethod`.
 
     Reference: Eastwood & Williams 2018, §4.2 and appendix A, with β = 1 and 6 for 125,000 updates (50 epochs).
     """
-
-    channels: tuple[Units, ...] = (64, 128, 256, 512, 512)
-    num_codes: Units = 10
-    batch_size: Count = 64
-    precision: Literal["float32", "tensorfloat32"] = "float32"
-    optimizer: Adam = Adam(b1=0.0, b2=0.9)
 
     about: ClassVar = About(
         "VAE with residual networks",
@@ -80,15 +66,6 @@ class ResnetVae(Method):
     )
     losses: ClassVar = Losses
     has_prior: ClassVar = True
-
-    def __post_init__(self):
-        check_fields(self)
-        if self.image_shape is not None:
-            _ = self.network  # which checks the shape
-
-    @property
-    def network(self) -> Residual:
-        return Residual(self.channels, self.image_shape)
 
     def begin(self, key) -> State:
         encoder_key, decoder_key = jax.random.split(key)
@@ -144,11 +121,6 @@ class ResnetVae(Method):
 
     def _posterior(self, params: dict, images: Array, normalize) -> tuple[Array, Array]:
         return tuple(jnp.split(self.network.encode(params, signed(images), normalize), 2, axis=1))
-
-
-def signed(images: Array) -> Array:
-    """Pixels in [−1, 1] from pixels in [0, 1]."""
-    return 2 * images - 1
 
 
 ResnetVae.variants = {"resnet_vae": Variant(Settings, "beta", about=ResnetVae.about)}

@@ -119,7 +119,7 @@ def _params(method: Method, layout: Layout, learners) -> Any:
 
 @functools.partial(jax.jit, static_argnums=(0, 1), donate_argnums=2)
 def _advance(method: Method, layout: Layout, state: State, members, source: Source, count, real) -> tuple[State, Any]:
-    """``real``: members of each device that are no repetition; one after another, the others are left out."""
+    """``real``: how many members of each device are not repetitions; where members run one by one, only these run."""
 
     def block(member, shared):
         return run_block(method, *member, *shared)

@@ -9,7 +9,6 @@ import dataclasses
 import functools
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 import jax
@@ -19,15 +18,13 @@ import numpy as np
 from jaxdis import executor
 from jaxdis.data import synthetic
 from jaxdis.evaluation.inputs import TRAIN_SHARE, plan_of
-from jaxdis.evaluation.member import Member, Plan, Shared, scalars, score_member
+from jaxdis.evaluation.member import MemberCodes, Plan, Shared, scalars, score_member
 from jaxdis.metrics import Metric
 from jaxdis.metrics.metric import prepared_for, sources_of
 from jaxdis.study.definition import FEWEST_SAMPLES, MOST_SAMPLES
-from jaxdis.study.run import run
-from jaxdis.study.store import Store
 
 # Raised whenever a number may change for the same specification.
-NUMERICS = 3
+NUMERICS = 4
 # Of the factors of sweeps, for metrics that hold a factor: what the released configuration of IRS takes.
 FACTOR_BINS = 20
 
@@ -89,12 +86,6 @@ class Calibration:
         del sizes["metrics"]
         return {"name": "calibration", "numerics": NUMERICS, **sizes}
 
-    def work(self):
-        """This calibration as the driver sees it, a :class:`jaxdis.study.work.Work`."""
-        from jaxdis.study.certificate.work import CalibrationWork  # it computes cells of this module's values
-
-        return CalibrationWork(self)
-
     def parts(self) -> list["Part"]:
         names = synthetic.CASES if self.case_samples else ()
         cases = [Part("calibration", case, self.case_samples, self.seeds) for case in names]
@@ -151,20 +142,6 @@ class Certificate(NamedTuple):
     sweeps: dict[str, dict[str, np.ndarray]]
     sizes: dict[str, np.ndarray]
     seconds: dict[str, np.ndarray]
-
-
-def calibrate(calibration: Calibration, out: str | Path, **arguments) -> Certificate:
-    """Score every representation with every metric and write tables and figures; stored cells are not recomputed.
-
-    Args:
-      out: a directory for this calibration alone; another choice of metrics may share it, other sizes may not.
-      arguments: ``executor`` and ``progress`` of :func:`jaxdis.study.run.run`.
-
-    Raises:
-      StoreError: if the directory holds something else.
-    """
-    run(calibration, out, **arguments)
-    return calibration.work().certificate(Store(out))
 
 
 def score_part(part: Part, plan: Plan) -> dict[str, dict]:
@@ -240,7 +217,7 @@ def _score(program: tuple[Plan, Alike], member: Mapping, shared: tuple) -> dict:
     rows = jax.random.permutation(jax.random.fold_in(key, 1), n)
     cut = round(n * TRAIN_SHARE)
     sources = sources_of(metric for _, metric in plan)
-    one = Member(jnp.uint32(0), codes, None, None, None)
+    one = MemberCodes(jnp.uint32(0), codes, None, None, None)
     split = (rows[:cut], rows[cut:]) if any(spec.reads.test for spec in sources) else (None, None)
     shared = Shared(key, factors, None, None, *split, prepared_for(sources, key, factors))
     results, _ = score_member(plan, one, shared)

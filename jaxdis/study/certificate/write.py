@@ -1,12 +1,11 @@
 """The output of a calibration: tables, four figures, and the list of aspects to which each column responds."""
 
-import csv
-import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from jaxdis.files import write_csv
 from jaxdis.study.certificate.calibration import Calibration, Certificate
 from jaxdis.study.certificate.published import beside_table_two
 from jaxdis.study.certificate.verdict import ASPECTS, Response, describe_response, responses, table
@@ -31,23 +30,25 @@ def write_certificate(calibration: Calibration, certificate: Certificate, out: s
     from jaxdis import plots
 
     out = Path(out)
-    files = {}
+    tables, figures = {}, {}
     if certificate.cases:
-        files = {"cases.csv": _csv(_cases(certificate)), "responses.csv": _csv(_responses(certificate))}
+        tables = {"cases.csv": _cases(certificate), "responses.csv": _responses(certificate)}
     if beside := beside_table_two(calibration, certificate):
-        files["published.csv"] = _csv(_published(beside))
+        tables["published.csv"] = _published(beside)
     if certificate.sweeps:
-        files["sweeps.csv"] = _csv(_sweeps(calibration, certificate))
+        tables["sweeps.csv"] = _sweeps(calibration, certificate)
     for kind, columns in certificate.sweeps.items():
-        files[f"{kind}.png"] = plots.curves(getattr(calibration, kind), columns, SWEEPS[kind])
+        figures[f"{kind}.png"] = plots.curves(getattr(calibration, kind), columns, SWEEPS[kind])
     if certificate.sizes:
         sizes = (*calibration.sizes, calibration.full_size)
         differences = {name: differences_of(values) for name, values in certificate.sizes.items()}
-        files["sizes.csv"] = _csv(_sizes(sizes, differences, certificate))
-        files["resources.png"] = plots.resources(sizes, differences, certificate.seconds)
-    for name, content in files.items():
+        tables["sizes.csv"] = _sizes(sizes, differences, certificate)
+        figures["resources.png"] = plots.resources(sizes, differences, certificate.seconds)
+    for name, (head, *rows) in tables.items():
+        write_csv(out / name, head, rows)
+    for name, content in figures.items():
         publish(out / name, content, replace=True)
-    return [out / name for name in files]
+    return [out / name for name in (*tables, *figures)]
 
 
 def differences_of(values: np.ndarray) -> np.ndarray:
@@ -123,9 +124,3 @@ def _sizes(sizes, differences, certificate):
     for name, seconds in certificate.seconds.items():
         for size, value in zip(sizes, seconds, strict=True):
             yield "seconds", size, name, f"{value:.6g}"
-
-
-def _csv(rows) -> bytes:
-    buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\n").writerows(rows)
-    return buffer.getvalue().encode()

@@ -1,10 +1,7 @@
-"""The study as a value, and its work: cells like those of any study, then the paper's tables and figures."""
+"""The study of teapots as a value: PCA, VAEs and InfoGAN, trained without red teapots from above."""
 
-import csv
 import dataclasses
-import io
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Literal
 
 from jaxdis.data import DataSource
@@ -15,9 +12,6 @@ from jaxdis.metrics.regression import forest_regression, lasso_regression
 from jaxdis.models import Config, InfoGan, Pca, ResnetVae
 from jaxdis.spec import Spec
 from jaxdis.study.definition import Sampling, Study, Training
-from jaxdis.study.eastwood2018.tables import rows_of
-from jaxdis.study.store import Store, publish
-from jaxdis.study.trained import TrainedWork
 
 MODELS = ("pca", "resnet_vae", "infogan")
 # What `network="narrow"` changes: minutes on two cores, on images of 32 × 32 pixels.
@@ -29,29 +23,6 @@ NARROW_DATA = DataSource(options=(("side", 32),))
 @dataclasses.dataclass(frozen=True)
 class Teapots(Study):
     """A study whose results are also written as the paper's tables and figures."""
-
-    def work(self) -> "TeapotsWork":
-        return TeapotsWork(self)
-
-
-class TeapotsWork(TrainedWork):
-    """See :class:`jaxdis.study.work.Work`."""
-
-    def finish(self, store: Store) -> Path:
-        """``results.csv``, and ``tables.csv``: Tables 1, 3, 4 and 5 of every member next to the published numbers."""
-        rows, text = rows_of(store, self._members), io.StringIO()
-        writer = csv.DictWriter(text, rows[0], restval="", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        publish(store.root / "tables.csv", text.getvalue().encode(), replace=True)
-        return super().finish(store)
-
-    def report(self, store: Store) -> Path:
-        """The report of any study, and Figures 2 to 6 in ``figures``."""
-        from jaxdis.study.eastwood2018.figures import write_figures  # matplotlib is not needed to compute cells
-
-        write_figures(self.study, store, self._members)
-        return super().report(store)
 
 
 def eastwood2018(

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdis.evaluation.evaluate import relate
+from jaxdis.files import write_csv
 from jaxdis.learners.assignment import assign
 from jaxdis.study.definition import Study, cells
-from jaxdis.study.mahon2024.table import Table
 from jaxdis.study.make import samples_of
 from jaxdis.study.store import Store, publish
 from jaxdis.typing import Factors
@@ -79,5 +79,5 @@ def write_alignments(study: Study, out: str | Path) -> list[Path]:
             paths.append(path)
     table = store.root / "alignment.csv"
     head = ["id", "data", "model", "seed", "held_out", "code", "factors", "aligned"]
-    publish(table, Table(head, rows).csv().encode(), replace=True)
+    write_csv(table, head, rows)
     return [table, *paths]

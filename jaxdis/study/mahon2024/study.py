@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from jaxdis.data import DataSource
 from jaxdis.evaluation.inputs import plan_of
@@ -12,11 +11,7 @@ from jaxdis.metrics.generalization import novel_combination
 from jaxdis.models import Config, mahon
 from jaxdis.spec import Spec
 from jaxdis.study.definition import Sampling, Study, Training
-from jaxdis.study.mahon2024.alignment import write_alignments
 from jaxdis.study.mahon2024.combinations import HELD_OUT
-from jaxdis.study.mahon2024.tables import write_tables
-from jaxdis.study.store import Store
-from jaxdis.study.trained import TrainedWork
 
 # Those of Mahon et al. 2024, Tables 2 and 7.
 METRICS = ("snc", "nk", "linear_probe", "mlp_probe", "mig", "sap", "irs", "dci", "med")
@@ -29,20 +24,6 @@ SMALL_STEPS, SMALL_POOL = 4000, 16_384
 @dataclasses.dataclass(frozen=True)
 class Combinations(Study):
     """A study whose results are also written as the paper's tables and figures."""
-
-    def work(self) -> "CombinationsWork":
-        return CombinationsWork(self)
-
-
-class CombinationsWork(TrainedWork):
-    """See :class:`jaxdis.study.work.Work`."""
-
-    def report(self, store: Store) -> Path:
-        """The report of any study, the Hinton diagrams of collisions and, if it has their metrics, the tables."""
-        if {*METRICS, "novel_combination"}.issubset(dict(self.study.metrics)):
-            write_tables(self.study, store.root)
-        write_alignments(self.study, store.root)
-        return super().report(store)
 
 
 def mahon2024(

@@ -1,10 +1,11 @@
 """A table as a head and rows, written as CSV."""
 
-import csv
-import io
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+
+from jaxdis.files import write_csv
 
 # Named for what it is wherever it stands in a table.
 PARTITION = "labelled_partition"
@@ -16,13 +17,9 @@ class Table(NamedTuple):
     head: list[str]
     rows: list[list]
 
-    def csv(self) -> str:
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(self.head)
-        for row in self.rows:
-            writer.writerow([_cell(value) for value in row])
-        return text.getvalue()
+    def write(self, path: Path) -> None:
+        """Write to a file, numbers with six digits."""
+        write_csv(path, self.head, ([_cell(value) for value in row] for row in self.rows))
 
 
 def _cell(value) -> str:

@@ -23,7 +23,6 @@ from jaxdis.study.mahon2024.scored import (
 )
 from jaxdis.study.mahon2024.table import PARTITION, Table
 from jaxdis.study.report.correlation import pearson
-from jaxdis.study.store import publish
 
 
 def write_tables(study: Study, out: str | Path) -> list[Path]:
@@ -47,7 +46,7 @@ def write_tables(study: Study, out: str | Path) -> list[Path]:
     folder.mkdir(exist_ok=True)
     paths = [folder / f"{name}.csv" for name in tables]
     for path, table in zip(paths, tables.values(), strict=True):
-        publish(path, table.csv().encode(), replace=True)
+        table.write(path)
     return paths
 
 

@@ -6,7 +6,7 @@ from jaxdis import plots
 from jaxdis.metrics import Blend
 from jaxdis.study.definition import metric_of
 from jaxdis.study.report import results
-from jaxdis.study.report.correlation import rank_correlation
+from jaxdis.study.report.correlation import spearman_of_columns
 from jaxdis.study.report.page import Picture
 from jaxdis.study.report.subject import Subject
 
@@ -33,6 +33,8 @@ def blends(subject: Subject) -> Sequence[Picture]:
         (f"One score under several relations: {title}", names) for title, names in by_score.items() if len(names) > 2
     ]
     return [
-        Picture(title, plots.rank_map(rank_correlation(subject.table, names), [subject.titles[name] for name in names]))
+        Picture(
+            title, plots.rank_map(spearman_of_columns(subject.table, names), [subject.titles[name] for name in names])
+        )
         for title, names in relations + scores
     ]

@@ -68,7 +68,7 @@ def fisher_comparison(r: np.ndarray, n: int, *, samples: Literal[1, 2] = 2) -> n
     return stats.norm.sf((z[:, None] - z[None, :]) / math.sqrt(samples / (n - 3)))
 
 
-def rank_correlation(table: Table, names: Sequence[str], others: Sequence[str] | None = None) -> np.ndarray:
+def spearman_of_columns(table: Table, names: Sequence[str], others: Sequence[str] | None = None) -> np.ndarray:
     """Spearman's correlation of columns over members, ``[c, c]``, or of each of ``names`` with each of ``others``.
 
     Members with an undefined score in either are left out; NaN for a constant column. Locatello et al. 2020: §6.1

@@ -7,7 +7,7 @@ import numpy as np
 from jaxdis import plots
 from jaxdis.study.definition import metric_of
 from jaxdis.study.report import results
-from jaxdis.study.report.correlation import rank_correlation
+from jaxdis.study.report.correlation import spearman_of_columns
 from jaxdis.study.report.page import Picture
 from jaxdis.study.report.subject import Subject
 
@@ -25,7 +25,7 @@ def learning(subject: Subject) -> Sequence[Picture]:
     scores = [name for name in subject.headline_columns() if metric_of(subject.study, name) not in tasks]
     if not columns or not scores:
         return []
-    matrix = rank_correlation(subject.table, scores, columns)
+    matrix = spearman_of_columns(subject.table, scores, columns)
     heads = [subject.titles.get(name, name.replace("_", " ")) for name in columns]
     rows = [subject.titles[name] for name in scores]
     pictures = [

@@ -9,7 +9,7 @@ from jaxdis import plots
 from jaxdis.metrics.metric import ASPECTS
 from jaxdis.study.definition import metric_of
 from jaxdis.study.report import results
-from jaxdis.study.report.correlation import fisher_comparison, over_seeds, pearson, rank_correlation
+from jaxdis.study.report.correlation import fisher_comparison, over_seeds, pearson, spearman_of_columns
 from jaxdis.study.report.glossary import link_to_metric
 from jaxdis.study.report.page import Html, folded, image, table
 from jaxdis.study.report.subject import Subject
@@ -135,7 +135,7 @@ def agreement(subject: Subject) -> str:
 
 
 def _rank_map(subject: Subject, names: Sequence[str]) -> str:
-    matrix = rank_correlation(subject.table, names)
+    matrix = spearman_of_columns(subject.table, names)
     return image(plots.rank_map(matrix, [subject.titles[name] for name in names]), "rank correlations of metrics")
 
 
@@ -155,7 +155,7 @@ def unsupervised(subject: Subject) -> str:
 
 
 def _correlations(subject: Subject, names: Sequence[str], others: Sequence[str]) -> str:
-    matrix = rank_correlation(subject.table, names, others)
+    matrix = spearman_of_columns(subject.table, names, others)
     heads = [subject.titles.get(name, _loss_title(name)) for name in others]
     columns = {"metric": _links(subject, names), **dict(zip(heads, matrix.T, strict=True))}
     return table(list(columns), columns)

@@ -188,7 +188,7 @@ def test_members_are_judged_on_the_same_draws(representation):
 
 @pytest.mark.parametrize("case", [case for case in CASES if case != "000"])
 def test_z_min_variance_of_the_calibration_cases(case):
-    """As the reference over five seeds, whose data are drawn anew: compared as distributions, by Welch's t.
+    """As the reference over five seeds, whose data are drawn again: compared as distributions, by Welch's t.
 
     With one factor a code nothing is random and both give 1. In 010 and 011 one of three factors can never be told:
     2/3, and votes differ by .015. In 001 a random permutation of 81 cells decides: the exact value has mean .57 and

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from jaxdis.study.report import correlation
-from jaxdis.study.report.correlation import fisher_comparison, over_seeds, pearson, rank_correlation
+from jaxdis.study.report.correlation import fisher_comparison, over_seeds, pearson, spearman_of_columns
 
 PAPER = json.loads((Path(__file__).parents[2] / "golden/mahon2024_tables.json").read_text())
 METRICS = ("SNC", "NK", "MIG", "SAP", "IRS", "D", "C", "I", "MED")
@@ -89,16 +89,16 @@ def table():
 
 
 def test_rank_correlation_is_spearmans(table):
-    matrix = rank_correlation(table, ["mig", "sap"])
+    matrix = spearman_of_columns(table, ["mig", "sap"])
     assert matrix[0, 1] == pytest.approx(stats.spearmanr(table["mig"], table["sap"])[0])
     np.testing.assert_allclose(matrix, matrix.T)
     np.testing.assert_allclose(np.diag(matrix), 1)
-    assert rank_correlation(table, ["mig"], ["sap", "none"]).shape == (1, 2)
-    assert np.isnan(rank_correlation(table, ["mig"], ["none"])[0, 0])
+    assert spearman_of_columns(table, ["mig"], ["sap", "none"]).shape == (1, 2)
+    assert np.isnan(spearman_of_columns(table, ["mig"], ["none"])[0, 0])
     table["mig"][3] = np.nan
     known = np.isfinite(table["mig"])
     expected = stats.spearmanr(table["mig"][known], table["sap"][known])[0]
-    assert rank_correlation(table, ["mig", "sap"])[1, 0] == pytest.approx(expected)
+    assert spearman_of_columns(table, ["mig", "sap"])[1, 0] == pytest.approx(expected)
 
 
 def test_the_interval_over_seeds_is_that_of_whole_seeds():

@@ -42,8 +42,17 @@ class Posterior(NamedTuple):
 
 
 class Scene(NamedTuple):
-    """Slots of images: ``pictures [s, n, h, w, c]``, ``masks``, ``logits [s, n, h, w]``, ``likelihoods`` (logarithms,
-    as pictures), ``mixed`` (logarithms, ``[n, h, w, c]`` or 1 for c), and ``error`` and ``kl [n]``."""
+    """What codes of slots describe, and how well it fits the images.
+
+    Attributes:
+      pictures: ``[s, n, h, w, c]``, of each slot.
+      masks: ``[s, n, h, w]``, the share of each pixel that belongs to each slot.
+      logits: ``[s, n, h, w]``, of the masks.
+      likelihoods: ``[s, n, h, w, c]``, logarithm of the likelihood of each value of the image under each slot alone.
+      mixed: ``[n, h, w, c]`` or ``[n, h, w, 1]``, logarithm of the likelihood under the mixture of all slots.
+      error: ``[n]``, negative logarithm of the likelihood of each image.
+      kl: ``[n]``, divergence of the posteriors of all slots from the prior.
+    """
 
     pictures: Array
     masks: Array
@@ -66,9 +75,12 @@ class Iodine(SlotMethod):
     - the inputs and ``λ_i`` are taken as constants: gradients of the loss reach Δ through its output and its memory;
     - ``L = −mean over images of Σ_i w_i E_i``.
 
-    The inputs are: image, picture, mask, logit, the posterior of the mask, ``∂E/∂ picture``, ``∂E/∂ mask``, likelihood,
-    likelihood without the slot, and coordinates; and μ, v, ``∂E/∂μ``, ``∂E/∂v``. Gradients and the two likelihoods are
-    standardized over each slot's entries (over d − 1 for the last two gradients, as released).
+    The inputs ``a_i`` of a slot are of two kinds. Maps have values for every pixel: the image; the slot's picture, mask
+    and logit; the likelihood of the pixel under the slot as a share of its likelihoods under all slots; ``∂E/∂picture``
+    and ``∂E/∂mask``; the likelihood of the pixel under the mixture of all slots, and without this slot; the pixel's
+    coordinates. Vectors have a value for every code: μ, v, ``∂E/∂μ`` and ``∂E/∂v``. The four gradients and the two
+    likelihoods of mixtures are standardized, for every slot of every image on its own. The variances of ``∂E/∂μ`` and
+    ``∂E/∂v`` are sums of squares divided by d − 1, as in the released code; the others are means of squares.
 
     - Slots differ by their noise alone. In representations the noise is the same for all images: normal numbers of a
       fixed key. The code of a slot is its last mean, and masks and pictures are those of the means.
@@ -183,7 +195,11 @@ class Iodine(SlotMethod):
         return jnp.concatenate([errors, scene.error[None]]), jnp.concatenate([kls, scene.kl[None]]), posterior
 
     def _scene(self, decoder: dict, posterior: Posterior, noise, deviation, images, nudges=(0.0, 0.0)) -> Scene:
-        """The scene of a draw. Gradients with respect to nudges are those with respect to pictures and masks."""
+        """The scene that codes drawn from the posterior describe.
+
+        ``nudges`` are added to pictures and masks; gradients with respect to nudges of 0 are gradients with respect to
+        pictures and masks.
+        """
         codes = posterior.mean + jnp.exp(0.5 * posterior.log_variance) * noise
         pictures, logits = self._decoded(decoder, codes)
         pictures, masks = pictures + nudges[0], jax.nn.softmax(logits, axis=0) + nudges[1]
@@ -193,7 +209,7 @@ class Iodine(SlotMethod):
         return Scene(pictures, masks, logits, likelihoods, mixed, -mixed.sum((1, 2, 3)), 0.5 * terms.sum((0, 2)))
 
     def _inputs(self, model: Model, posterior: Posterior, noise, deviation, images) -> tuple[Array, Array]:
-        """What the refinement network reads: ``[s, n, h, w, e]`` and ``[s, n, 4 d]``."""
+        """The inputs of the refinement network: maps ``[s, n, h, w, e]`` and vectors ``[s, n, 4 d]``."""
         decoder, posterior, deviation = jax.lax.stop_gradient((model.params["decoder"], posterior, deviation))
 
         def evidence(posterior, nudges):
@@ -227,7 +243,10 @@ class Iodine(SlotMethod):
 
 
 def _standardized(values: Array, fewer: int = 0) -> Array:
-    """Standardized over all axes but those of slots and images; the variance has ``fewer`` degrees of freedom less."""
+    """Values of mean 0 and variance 1 for every slot and every image (the first two axes).
+
+    The variance of ``c`` entries is their sum of squares divided by ``c − fewer``.
+    """
     axes = tuple(range(2, values.ndim))
     centered = values - values.mean(axes, keepdims=True)
     count = max(values[0, 0].size - fewer, 1)

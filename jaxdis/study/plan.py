@@ -1,0 +1,39 @@
+"""The plan of a study before it runs: how many cells are missing, and what they cost."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from jaxdis.study.run import status
+from jaxdis.study.works import work_of
+
+
+class Cost(NamedTuple):
+    """What remains to be computed of one kind of cell."""
+
+    cells: int
+    missing: int
+    flops: float
+    seconds: float
+    disk_bytes: float
+
+
+def plan(study, out: str | Path | None = None, *, extend: bool = False) -> dict[str, Cost]:
+    """The cost of each kind of cell that is missing in ``out`` (of all cells when None).
+
+    ``flops`` is the count of :func:`~jaxdis.study.operations.operations` for one update as this machine computes it (on
+    CPU, convolutions in blocks do more than those by patches), without rendering, times updates and members; scores are
+    not counted (their loops depend on the data) and are 0. ``seconds`` assumes that this machine does nothing else:
+    training at :data:`~jaxdis.study.cost.TRAINING_EFFICIENCY` of the rate of a matrix product measured now, scores by a
+    table of measured times. Expect a factor of two either way. ``disk_bytes`` counts records, without checkpoints.
+
+    Raises:
+      StoreError: if ``out`` holds another study, unless ``extend`` allows it to grow into this one.
+    """
+    work = work_of(study)
+    total = {kind: len(names) for kind, names in work.wanted().items()}
+    done = dict.fromkeys(total, 0) if out is None else status(study, out, extend=extend).done
+    left = {kind: 1 - done[kind] / total[kind] for kind in total}
+    return {
+        kind: Cost(total[kind], total[kind] - done[kind], *(left[kind] * value for value in totals))
+        for kind, totals in work.costs().items()
+    }
