@@ -4,7 +4,7 @@ from typing import Literal
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Key
+from jaxtyping import PRNGKeyArray
 
 from jaxdis import random
 from jaxdis.arrays import as_numpy
@@ -14,7 +14,7 @@ from jaxdis.typing import Array, Float
 
 
 @checked
-def of(posterior: Posterior, kind: Literal["mean", "sample"] = "mean", key: Key[Array, ""] | None = None) -> np.ndarray:
+def of(posterior: Posterior, kind: Literal["mean", "sample"] = "mean", key: PRNGKeyArray | None = None) -> np.ndarray:
     """Codes ``[m, n, d]`` (or ``[n, d]``) of posteriors.
 
     Args:

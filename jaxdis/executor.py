@@ -82,8 +82,8 @@ class Layout:
             members, counts = rows
 
             def of_member(number):
-                one = jax.tree.map(lambda leaf: jax.lax.dynamic_index_in_dim(leaf, number, keepdims=False), members)
-                return traced_once(one, shared)
+                member = jax.tree.map(lambda leaf: jax.lax.dynamic_index_in_dim(leaf, number, keepdims=False), members)
+                return traced_once(member, shared)
 
             def fill(number, results):
                 return jax.tree.map(lambda rows, row: rows.at[number].set(row), results, of_member(number))

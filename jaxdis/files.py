@@ -108,12 +108,12 @@ def open_regular(path: str | Path, most: int | None = None) -> Iterator[BinaryIO
       OSError: if it is not a regular file, or too large.
     """
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-    found = os.fstat(descriptor)
+    status = os.fstat(descriptor)
     fault = None
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         fault = OSError(errno.EINVAL, "needs a regular file, got something else", str(path))
-    elif most is not None and found.st_size > most:
-        fault = OSError(errno.EFBIG, f"needs at most {most:,} bytes, got {found.st_size:,}", str(path))
+    elif most is not None and status.st_size > most:
+        fault = OSError(errno.EFBIG, f"needs at most {most:,} bytes, got {status.st_size:,}", str(path))
     if fault is not None:
         os.close(descriptor)
         raise fault
@@ -202,14 +202,14 @@ def read_arrays(path: str | Path) -> tuple[dict, dict[str, np.ndarray]]:
             contents = {name: file[name] for name in file.files}
         header = json.loads(contents.pop(_HEADER).tobytes())
         arrays = {name.removeprefix("a/"): array for name, array in contents.items()}
-        whole = header.pop("checksum") == _checksum(arrays)
+        intact = header.pop("checksum") == _checksum(arrays)
     except (FileNotFoundError, MemoryError):
         raise
     except Exception as error:  # NumPy, zipfile and zlib have many words for damage
         raise DamagedFile(
             f"{path}: needs a whole npz file written by jaxdis, got {type(error).__name__}: {error}"
         ) from None
-    if not whole:
+    if not intact:
         raise DamagedFile(f"{path}: the checksum does not agree with the contents")
     return header, arrays
 

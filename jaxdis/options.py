@@ -118,7 +118,7 @@ def check_fields(value) -> None:
             object.__setattr__(value, field.name, accepted)
 
 
-def from_texts(kind: type, texts: collections.abc.Mapping[str, str], **given):
+def from_texts(kind: type, texts: collections.abc.Mapping[str, str], **fields):
     """A dataclass whose positional fields are given, some as Python literals: ``3``, ``0.5``, ``(32, 32)`` or text.
 
     Raises:
@@ -127,7 +127,7 @@ def from_texts(kind: type, texts: collections.abc.Mapping[str, str], **given):
     types = {
         field.name: field.type
         for field in dataclasses.fields(kind)
-        if not (field.kw_only or field.name in given or dataclasses.is_dataclass(field.type))
+        if not (field.kw_only or field.name in fields or dataclasses.is_dataclass(field.type))
     }
     for name, text in texts.items():
         if name not in types:
@@ -136,8 +136,8 @@ def from_texts(kind: type, texts: collections.abc.Mapping[str, str], **given):
             value = ast.literal_eval(text)
         except (ValueError, SyntaxError, MemoryError, RecursionError):
             value = text
-        given[name] = checked_value(name, types[name], value)
-    return kind(**given)
+        fields[name] = checked_value(name, types[name], value)
+    return kind(**fields)
 
 
 def checked_value(name: str, annotation: Any, value: Any) -> Any:
@@ -224,8 +224,8 @@ def _accept(annotation: Any, value: Any) -> Any:
     if origin in (typing.Union, types.UnionType):
         return _first(_alternatives(parts, value), value)
     if origin is Literal:
-        found = [choice for choice in parts if type(choice) is _plain_type(value) and choice == value]
-        return _only(bool(found), found[0] if found else value)
+        choices = [choice for choice in parts if type(choice) is _plain_type(value) and choice == value]
+        return _only(bool(choices), choices[0] if choices else value)
     if origin is tuple:
         return _accept_tuple(parts, value)
     if _is_array_type(annotation):

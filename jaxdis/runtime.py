@@ -37,14 +37,14 @@ def use_compilation_cache(directory: str | Path | None = None) -> Path | None:
     Raises:
       OSError: if the given folder cannot be written.
     """
-    given = directory is not None
+    requested = directory is not None
     try:
-        directory = Path(directory) if given else default_cache_directory() / "programs"
+        directory = Path(directory) if requested else default_cache_directory() / "programs"
         directory.mkdir(parents=True, exist_ok=True)
         if not os.access(directory, os.W_OK):
             raise OSError(errno.EACCES, os.strerror(errno.EACCES), str(directory))
     except OSError as error:
-        if given:
+        if requested:
             raise OSError(
                 error.errno, f"cache: needs a folder that can be written, got {directory} ({error})"
             ) from None

@@ -89,9 +89,9 @@ class Factors:
             raise ValueError(f"factors: needs whole or real numbers, got dtype {array.dtype}")
         k = array.shape[1]
         names = _checked_names(names, k)
-        given = _entries(sizes, "sizes", k)
+        declared = _entries(sizes, "sizes", k)
         sizes = tuple(
-            _checked_size(array[:, j], names[j], None if given is None else given[j], inferred=given is None)
+            _checked_size(array[:, j], names[j], None if declared is None else declared[j], inferred=declared is None)
             for j in range(k)
         )
         dtype = np.float32 if None in sizes else np.int32
@@ -192,8 +192,8 @@ def _checked_size(column: np.ndarray, name: str, size, *, inferred: bool) -> int
                 f"{column.max():g}; subtract an offset, such as its smallest value"
             )
         return None
-    whole = column.dtype.kind in "iub" or (column == np.round(column)).all()
-    if not whole:
+    integral = column.dtype.kind in "iub" or (column == np.round(column)).all()
+    if not integral:
         example = column[column != np.round(column)][0]
         raise ValueError(
             f"factors: factor {name} holds values that are not whole numbers (such as {example:g}); a discrete "

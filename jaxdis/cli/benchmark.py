@@ -106,9 +106,9 @@ def _print(record) -> None:
     sizes = sorted({row.zoo_size for row in record.rows})
     kind = f"{record.machine['devices']} × {record.machine['device']}, {record.machine['platform']}"
     table = Table("", "compiling", *(f"zoo of {size}" for size in sizes), title=kind)
-    found = {(row.name, row.zoo_size): row for row in record.rows}
+    rows = {(row.name, row.zoo_size): row for row in record.rows}
     for name in dict.fromkeys(row.name for row in record.rows):
-        mine = [found.get((name, size)) for size in sizes]
+        mine = [rows.get((name, size)) for size in sizes]
         compiling = max(row.compile_seconds for row in mine if row is not None)
         table.add_row(name, f"{compiling:.1f} s", *("" if row is None else f"{row.per_second:,.3g}" for row in mine))
     table.caption = f"members per second of {record.samples:,} samples; training: updates per second"

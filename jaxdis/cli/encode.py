@@ -52,12 +52,12 @@ class Encode:
         self.out.resolve().parent.mkdir(parents=True, exist_ok=True)
         zoo = load_zoo(self.zoo)
         terminal.first_sign("encoding")
-        found, known = self._of_file(zoo) if self.images is not None else self._of_data(zoo)
-        if not hasattr(found, "mean"):
+        representation, known = self._of_file(zoo) if self.images is not None else self._of_data(zoo)
+        if not hasattr(representation, "mean"):
             raise ValueError(f"zoo: needs a model with one code vector per image, got {self.zoo}, which has slots")
-        arrays = {"codes": found.mean, "variances": found.variance, **known}
+        arrays = {"codes": representation.mean, "variances": representation.variance, **known}
         write_whole(self.out.resolve(), lambda file: np.savez(file, **arrays))
-        members, samples, codes = found.mean.shape
+        members, samples, codes = representation.mean.shape
         words = f"{members} members × {samples:,} samples × {codes} codes in {self.out}"
         after = f"; score them by: jaxdis score {self.out}" if "factors" in known else ""
         terminal.console().print(words + after, markup=False, soft_wrap=True)
@@ -73,8 +73,8 @@ class Encode:
         name = self.data or zoo.config.data
         if name not in DATASETS and self.data is None:
             raise ValueError(f"data: the zoo was trained on data of one's own ({name}); needs --images FILE or --data")
-        given = DataSource.of(self.source) if self.source is not None else None
-        source = given or (zoo.config.source if self.data is None else None)
+        requested = DataSource.of(self.source) if self.source is not None else None
+        source = requested or (zoo.config.source if self.data is None else None)
         space, render = look_up(name, DATASETS, "data set").open(name, source)
         key = jax.random.key(self.seed)
         rows = np.asarray(space.sample(key, self.samples))
@@ -82,9 +82,9 @@ class Encode:
         def encoded(places):
             return zoo.encode(rows[places], render=render, key=jax.random.fold_in(key, int(places[0])))
 
-        found = _by_chunks(encoded, len(rows))
+        representation = _by_chunks(encoded, len(rows))
         sizes = [size or 0 for size in space.sizes]
-        return found, {"factors": rows, "names": np.array(space.names), "sizes": np.array(sizes)}
+        return representation, {"factors": rows, "names": np.array(space.names), "sizes": np.array(sizes)}
 
     def _of_file(self, zoo):
         """Representations of the images in a file, and what it knows of their factors."""

@@ -65,17 +65,18 @@ class Score:
         for path in filter(None, (self.csv, self.json)):
             path.resolve().parent.mkdir(parents=True, exist_ok=True)  # fail before hours of scoring
         terminal.first_sign("scoring")
-        found = {name: self._score(path, plan) for name, path in _names(paths).items()}
+        file_scores = {name: self._score(path, plan) for name, path in _names(paths).items()}
         # Files first, so that a failing terminal loses no results.
         if self.csv is not None:
-            write_text(self.csv, to_csv(found))
+            write_text(self.csv, to_csv(file_scores))
         if self.json is not None:
             # JSON has no NaN: null marks an undefined score.
-            columns = {name: _columns(scores) for name, scores in found.items()}
+            columns = {name: _columns(scores) for name, scores in file_scores.items()}
             write_text(
-                self.json, json.dumps(columns if len(found) > 1 else next(iter(columns.values())), indent=1) + "\n"
+                self.json,
+                json.dumps(columns if len(file_scores) > 1 else next(iter(columns.values())), indent=1) + "\n",
             )
-        print_scores(found)
+        print_scores(file_scores)
 
     def _paths(self) -> list[Path]:
         """The files, with patterns resolved."""
@@ -138,36 +139,36 @@ def _names(paths: list[Path]) -> dict[str, Path]:
     return {path.name if names.count(path.name) == 1 else str(path): path for path in paths}
 
 
-def to_csv(found: Mapping) -> str:
+def to_csv(file_scores: Mapping) -> str:
     """One row per member; several files share a table, with their names in the first column."""
     import csv
     import io
 
     from jaxdis.files import csv_text
 
-    if len(found) == 1:
-        return next(iter(found.values())).to_csv()
-    tables = {name: list(csv.reader(io.StringIO(scores.to_csv()))) for name, scores in found.items()}
+    if len(file_scores) == 1:
+        return next(iter(file_scores.values())).to_csv()
+    tables = {name: list(csv.reader(io.StringIO(scores.to_csv()))) for name, scores in file_scores.items()}
     head = next(iter(tables.values()))[0]
     return csv_text(["file", *head], ([name, *row] for name, (_, *rows) in tables.items() for row in rows))
 
 
-def print_scores(found: Mapping) -> None:
+def print_scores(file_scores: Mapping) -> None:
     """Print a table: for one file a value, or mean and spread over members; for several, one column per file."""
     from rich.table import Table
     from rich.text import Text
 
-    if len(found) == 1:
-        ((name, scores),) = found.items()
+    if len(file_scores) == 1:
+        ((name, scores),) = file_scores.items()
         _print_one(scores, name)
         return
-    table = Table(title=f"{len(found)} files")
+    table = Table(title=f"{len(file_scores)} files")
     table.add_column("metric", overflow="fold")
-    for name in found:
+    for name in file_scores:
         table.add_column(Text(terminal.one_line(name)), overflow="fold")
-    columns = dict.fromkeys(column for scores in found.values() for column in scores)
+    columns = dict.fromkeys(column for scores in file_scores.values() for column in scores)
     for column in columns:
-        table.add_row(column, *(_in_brief(scores, column) for scores in found.values()))
+        table.add_row(column, *(_in_brief(scores, column) for scores in file_scores.values()))
     terminal.console().print(table)
 
 

@@ -42,10 +42,10 @@ def console(*, error: bool = False):
         def on_broken_pipe(self):
             raise  # rich would end the program here, with a code of its own
 
-    found = Strict(stderr=error, highlight=False)
-    if found.width < NARROWEST:
-        found.width = NARROWEST
-    return found
+    rich_console = Strict(stderr=error, highlight=False)
+    if rich_console.width < NARROWEST:
+        rich_console.width = NARROWEST
+    return rich_console
 
 
 def write(text: str, *, wrap: bool = True) -> None:

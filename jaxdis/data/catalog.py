@@ -260,10 +260,10 @@ def clevr6(
             from jaxdis.data.files import clevr_tfds as files
         else:
             from jaxdis.data.files import clevr as files
-        found = files.read(source, side, min_pixels)
-        tables = (jnp.asarray(found.factors), lattice.on_device(found.images))
+        scenes = files.read(source, side, min_pixels)
+        tables = (jnp.asarray(scenes.factors), lattice.on_device(scenes.images))
         name, shape = Path(source).name, (side, side, 3)
-        return found.space, _gathered(tables, NearestListed(), found.space, shape, dtype, False, name)
+        return scenes.space, _gathered(tables, NearestListed(), scenes.space, shape, dtype, False, name)
     view = clevr.View(side, rotation, min_objects)
     space = clevr_space.space(max_objects, min_objects, colors=colors, jitter=jitter, min_pixels=min_pixels, view=view)
     draw = clevr.Draw(view, bounce, shadows, supersampled)

@@ -129,9 +129,9 @@ def radiance(
     def mirror(number, image):
         rows = jax.lax.dynamic_slice(order, (number * block,), (block,))
         part = jax.tree.map(lambda field: field.at[rows].get(mode="clip"), hits)
-        towards = tuple(d.at[rows].get(mode="clip") for d in rays)
-        turned = 2 * _dot(towards, part.normal)
-        away = tuple(d - turned * n for d, n in zip(towards, part.normal, strict=True))
+        toward = tuple(d.at[rows].get(mode="clip") for d in rays)
+        turned = 2 * _dot(toward, part.normal)
+        away = tuple(d - turned * n for d, n in zip(toward, part.normal, strict=True))
         begin = tuple(a + _CLEAR * n for a, n in zip(part.point, part.normal, strict=True))
         seen = traced(solids, begin, away)
         seen_lit = light(seen, away, solids, of, shadows=shadows)

@@ -10,7 +10,7 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Key
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from jaxdis import random
 from jaxdis.data import clevr, clevr_stage
@@ -25,7 +25,7 @@ COUNTED_SIDE = 64
 Row = Float[Array, " k"]
 
 
-def placed(view: View, key: Key[Array, ""], row: Row, low: Row, high: Row) -> tuple[Row, Bool[Array, ""]]:
+def placed(view: View, key: PRNGKeyArray, row: Row, low: Row, high: Row) -> tuple[Row, Bool[Array, ""]]:
     """The row with new x and y of every object, and whether all objects found a place.
 
     Objects are placed one after another, each uniformly between its bounds, at the first of 50 places that is apart

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Key, Num, UInt8
+from jaxtyping import Array, Bool, Float, Int, Num, PRNGKeyArray, UInt8
 
 from jaxdis import random
 from jaxdis.data import clevr, clevr_rules, draws
@@ -52,13 +52,13 @@ class SceneSpace(FactorSpace):
     min_pixels: Natural = 200
 
     @checked
-    def sample(self, key: Key[Array, ""], n: Natural) -> Float[Array, "n k"]:
+    def sample(self, key: PRNGKeyArray, n: Natural) -> Float[Array, "n k"]:
         """n independent scenes."""
         return self._scenes(key, n)
 
     @checked
     def given(
-        self, key: Key[Array, ""], factor: str | int | Int[Array, ""], value: Num[Array, " n"]
+        self, key: PRNGKeyArray, factor: str | int | Int[Array, ""], value: Num[Array, " n"]
     ) -> Float[Array, "n k"]:
         """One scene per value, drawn given that the factor has this value; a color may then leave the palette."""
         held = jnp.arange(self.num_factors) == self._traced(factor)
@@ -67,7 +67,7 @@ class SceneSpace(FactorSpace):
     @checked
     def local_group(
         self,
-        key: Key[Array, ""],
+        key: PRNGKeyArray,
         n: Natural,
         radius: Mapping[str, int | float | None],
         circular: tuple[str, ...] = (),
@@ -84,7 +84,7 @@ class SceneSpace(FactorSpace):
     @checked
     def local_groups(
         self,
-        key: Key[Array, ""],
+        key: PRNGKeyArray,
         radius: Mapping[str, int | float | None],
         *,
         groups: Count = 10,

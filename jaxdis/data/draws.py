@@ -12,7 +12,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int, Key, Num
+from jaxtyping import Array, Int, Num, PRNGKeyArray
 
 from jaxdis import random
 
@@ -27,7 +27,7 @@ _LISTED = 2**20
 MOST_REDRAWS = 10_000
 
 
-def redrawn(draw: Callable, allowed: Callable, key: Key[Array, ""]) -> Num[Array, "n k"]:
+def redrawn(draw: Callable, allowed: Callable, key: PRNGKeyArray) -> Num[Array, "n k"]:
     """``draw(key)``, in which samples that are not allowed are replaced by those of further draws."""
 
     def redraw(state):
@@ -83,7 +83,7 @@ def listed(lattice: Lattice) -> Listed:
     return Listed(positions, cells, np.exp(-((a - b) ** 2) / (2 * width**2)).astype(np.float32))
 
 
-def cells(lattice: Lattice, key: Key[Array, ""], n: int) -> Int[Array, "n k"]:
+def cells(lattice: Lattice, key: PRNGKeyArray, n: int) -> Int[Array, "n k"]:
     """n independent cells."""
     tied = listed(lattice)
     tied_key, free_key = jax.random.split(key)
@@ -92,7 +92,7 @@ def cells(lattice: Lattice, key: Key[Array, ""], n: int) -> Int[Array, "n k"]:
 
 
 def cells_given(
-    lattice: Lattice, key: Key[Array, ""], factor: Int[Array, ""], value: Int[Array, " n"]
+    lattice: Lattice, key: PRNGKeyArray, factor: Int[Array, ""], value: Int[Array, " n"]
 ) -> Int[Array, "n k"]:
     """One cell per value, drawn given that ``factor`` has this value."""
     tied = listed(lattice)
@@ -114,7 +114,7 @@ def cells_given(
 
 def cells_near(
     lattice: Lattice,
-    key: Key[Array, ""],
+    key: PRNGKeyArray,
     n: int,
     center: Int[Array, "1 k"],
     radius: Mapping[int, int | float],
@@ -138,7 +138,7 @@ def cells_near(
 
 
 def _pick(
-    key: Key[Array, ""], match: Int[Array, " c"], weights: np.ndarray | None, shape: tuple[int, ...]
+    key: PRNGKeyArray, match: Int[Array, " c"], weights: np.ndarray | None, shape: tuple[int, ...]
 ) -> Int[Array, "..."]:
     """Rows drawn from those that match, uniformly or by weight."""
     if len(match) == 1:
@@ -154,7 +154,7 @@ def _pick(
     return jnp.minimum(row, jnp.searchsorted(total, total[-1], side="left")).astype(jnp.int32)
 
 
-def _completed(lattice: Lattice, key: Key[Array, ""], tied: Int[Array, "n r"]) -> Int[Array, "n k"]:
+def _completed(lattice: Lattice, key: PRNGKeyArray, tied: Int[Array, "n r"]) -> Int[Array, "n k"]:
     """The tied factors together with the free factors, which are drawn uniformly."""
     positions = listed(lattice).positions
     columns = {j: tied[:, slot] for slot, j in enumerate(positions)}

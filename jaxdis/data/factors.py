@@ -7,7 +7,7 @@ from typing import Annotated
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int, Key, Num
+from jaxtyping import Array, Bool, Int, Num, PRNGKeyArray
 
 from jaxdis.data import draws, intervals
 from jaxdis.data.intervals import Interval
@@ -257,12 +257,12 @@ class FactorSpace:
         return narrowed
 
     @checked
-    def sample(self, key: Key[Array, ""], n: Natural) -> Num[Array, "n k"]:
+    def sample(self, key: PRNGKeyArray, n: Natural) -> Num[Array, "n k"]:
         """n independent samples, exactly uniform over the allowed ones (or as :meth:`correlated` defines)."""
         return self._outside_regions(lambda key: self._anywhere(key, draws.cells(self._lattice(), key, n)), key)
 
     @checked
-    def fix(self, key: Key[Array, ""], factor: str | int | Int[Array, ""], n: Natural) -> Num[Array, "n k"]:
+    def fix(self, key: PRNGKeyArray, factor: str | int | Int[Array, ""], n: Natural) -> Num[Array, "n k"]:
         """n samples that share the value of one factor: a batch of the FactorVAE metric (Kim and Mnih 2018, §4).
 
         The shared value is that of a random sample; the other factors are drawn given this value. ``factor`` may be
@@ -275,7 +275,7 @@ class FactorSpace:
 
     @checked
     def given(
-        self, key: Key[Array, ""], factor: str | int | Int[Array, ""], value: Num[Array, " n"]
+        self, key: PRNGKeyArray, factor: str | int | Int[Array, ""], value: Num[Array, " n"]
     ) -> Num[Array, "n k"]:
         """One sample per value, drawn given that the factor has this value: an intervention on that factor.
 
@@ -293,7 +293,7 @@ class FactorSpace:
 
     @checked
     def pairs(
-        self, key: Key[Array, ""], factor: str | int | Int[Array, ""], n: int
+        self, key: PRNGKeyArray, factor: str | int | Int[Array, ""], n: int
     ) -> tuple[Num[Array, "n k"], Num[Array, "n k"]]:
         """n pairs of samples, equal in one factor within each pair (BetaVAE metric, Higgins et al. 2017, section 3)."""
         first, second = jax.random.split(key)
@@ -303,7 +303,7 @@ class FactorSpace:
 
     @checked
     def local_group(
-        self, key: Key[Array, ""], n: Natural, radius: Mapping[str, int | float | None], circular: tuple[str, ...] = ()
+        self, key: PRNGKeyArray, n: Natural, radius: Mapping[str, int | float | None], circular: tuple[str, ...] = ()
     ) -> Num[Array, "n k"]:
         """n samples near a random one: a group of Algorithm 2 of Dang-Nhu 2022. Use ``vmap`` over keys for many groups.
 
@@ -337,7 +337,7 @@ class FactorSpace:
     @checked
     def local_groups(
         self,
-        key: Key[Array, ""],
+        key: PRNGKeyArray,
         radius: Mapping[str, int | float | None],
         *,
         groups: Count = 10,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int, Key, UInt8
+from jaxtyping import Array, Int, PRNGKeyArray, UInt8
 
 from jaxdis import random
 from jaxdis.data.factors import FactorSpace
@@ -31,12 +31,12 @@ class HiddenGather:
     hidden: str
 
     def __call__(
-        self, tables: tuple[Array, ...], factors: Int[Array, "n k"], key: Key[Array, ""]
+        self, tables: tuple[Array, ...], factors: Int[Array, "n k"], key: PRNGKeyArray
     ) -> UInt8[Array, "n h w c"]:
         return tables[0][self.space.index(with_hidden(self.space, self.hidden, factors, key))]
 
 
-def with_hidden(space: FactorSpace, hidden: str, factors: Int[Array, "n k"], key: Key[Array, ""]) -> Array:
+def with_hidden(space: FactorSpace, hidden: str, factors: Int[Array, "n k"], key: PRNGKeyArray) -> Array:
     """Factors ``[n, k + 1]`` of ``space``, with its factor ``hidden`` drawn uniformly."""
     column = space.position(hidden)
     drawn = random.randint(key, (len(factors), 1), 0, space.sizes[column])

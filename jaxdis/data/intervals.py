@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key, Num
+from jaxtyping import Array, Float, Int, Num, PRNGKeyArray
 
 from jaxdis import random
 from jaxdis.options import checked_value
@@ -31,13 +31,13 @@ class Interval:
             raise ValueError(f"low: needs finite numbers low < high, got {self.low:g} and {self.high:g}")
 
 
-def uniform(key: Key[Array, ""], position: int, span: Interval, n: int) -> Float[Array, " n"]:
+def uniform(key: PRNGKeyArray, position: int, span: Interval, n: int) -> Float[Array, " n"]:
     """Values of the factor at ``position``, from its whole interval."""
     return random.uniform(_key_of(key, position), (n,), minval=span.low, maxval=span.high)
 
 
 def near(
-    key: Key[Array, ""],
+    key: PRNGKeyArray,
     position: int,
     span: Interval,
     n: int,

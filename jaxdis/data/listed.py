@@ -6,7 +6,7 @@ import hashlib
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key, Num, UInt8
+from jaxtyping import Array, Float, Int, Num, PRNGKeyArray, UInt8
 
 from jaxdis import random
 from jaxdis.data.factors import FactorSpace
@@ -46,7 +46,7 @@ class ListedSpace(FactorSpace):
         return cls(**fields, listing=Listing(values))
 
     @checked
-    def sample(self, key: Key[Array, ""], n: Natural) -> Num[Array, "n k"]:
+    def sample(self, key: PRNGKeyArray, n: Natural) -> Num[Array, "n k"]:
         """n independent samples of the list, uniform over its rows outside all regions."""
         rows = jnp.asarray(self.listing.values)
         return self._outside_regions(lambda key: rows[random.randint(key, (n,), 0, len(rows))], key)

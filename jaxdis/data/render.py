@@ -6,7 +6,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key, Num, UInt8
+from jaxtyping import Array, Float, Num, PRNGKeyArray, UInt8
 
 from jaxdis.arrays import as_numpy
 from jaxdis.options import is_key, shown
@@ -46,7 +46,7 @@ class Render:
     draws_noise: bool = dataclasses.field(default=False, metadata={"static": True})
     source: str = dataclasses.field(default="procedural", metadata={"static": True, "identity": False})
 
-    def __call__(self, factors: Num[Array | np.ndarray, "... k"], key: Key[Array, ""] | None = None) -> Images:
+    def __call__(self, factors: Num[Array | np.ndarray, "... k"], key: PRNGKeyArray | None = None) -> Images:
         factors = factors if isinstance(factors, jax.Array) else as_numpy(factors, "factors")
         if factors.ndim < 1 or factors.shape[-1] != len(self.sizes):
             raise ValueError(f"factors: needs shape [..., {len(self.sizes)}], got {factors.shape}")

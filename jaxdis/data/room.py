@@ -66,10 +66,10 @@ def trace(eye: Float[Array, "3"], rays: Vector, shape: Int[Array, ""], scale: Fl
     surface = jnp.where(object_at == nearest, OBJECT, jnp.where(floor_at == nearest, FLOOR, WALL))
     surface = jnp.where(nearest >= _FAR, SKY, surface)
     point = eye + jnp.where(nearest < _FAR, nearest, 0)[..., None] * rays
-    zero, one = jnp.zeros_like(x), jnp.ones_like(x)
-    wall_normal = jnp.stack([jnp.where(beside, -jnp.sign(x), 0), jnp.where(beside, 0, -one), zero], -1)
+    zeros, ones = jnp.zeros_like(x), jnp.ones_like(x)
+    wall_normal = jnp.stack([jnp.where(beside, -jnp.sign(x), 0), jnp.where(beside, 0, -ones), zeros], -1)
     is_object, is_wall = (surface == OBJECT)[..., None], (surface == WALL)[..., None]
-    normal = jnp.where(is_object, object_normal, jnp.where(is_wall, wall_normal, jnp.stack([zero, zero, one], -1)))
+    normal = jnp.where(is_object, object_normal, jnp.where(is_wall, wall_normal, jnp.stack([zeros, zeros, ones], -1)))
     start = point + 1e-4 * normal
     shadowed = intersect_object(start, spread(jnp.asarray(LIGHT), start.ndim) - start, shape, scale)[0] < 1
     return Hits(surface, point, normal, shadowed)

@@ -69,8 +69,8 @@ def light(hits: room.Hits, eye: Float[Array, "3"]) -> tuple[Float[Array, "..."],
     left, right, back = _interpolated(_LEFT_WALL, y), _interpolated(_RIGHT_WALL, y), _interpolated(_BACK_WALL, x)
     wall = jnp.where(hits.normal[..., 0] > 0.5, left, jnp.where(hits.normal[..., 0] < -0.5, right, back))
     rank = hits.point.ndim
-    towards = _unit(spread(jnp.asarray(room.LIGHT), rank) - hits.point) + _unit(spread(eye, rank) - hits.point)
-    gloss = _GLOSS * jnp.maximum((hits.normal * _unit(towards)).sum(-1), 1e-6) ** _GLOSS_POWER
+    toward = _unit(spread(jnp.asarray(room.LIGHT), rank) - hits.point) + _unit(spread(eye, rank) - hits.point)
+    gloss = _GLOSS * jnp.maximum((hits.normal * _unit(toward)).sum(-1), 1e-6) ** _GLOSS_POWER
     diffuse = _harmonics(hits.normal) @ jnp.asarray(_OBJECT)
     is_object = hits.surface == room.OBJECT
     intensity = jnp.where(hits.surface == room.FLOOR, floor, jnp.where(is_object, diffuse, wall))

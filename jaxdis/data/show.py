@@ -6,7 +6,7 @@ from typing import Annotated
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Key, Num, UInt8
+from jaxtyping import Num, PRNGKeyArray, UInt8
 
 from jaxdis.data.factors import FactorSpace
 from jaxdis.data.intervals import middles
@@ -23,7 +23,7 @@ Zoom = Annotated[int, Range(1, 16)]
 
 
 @checked
-def traversals(space: FactorSpace, key: Key[jax.Array, ""], columns: Count = _MOST_COLUMNS) -> Num[np.ndarray, "k c k"]:
+def traversals(space: FactorSpace, key: PRNGKeyArray, columns: Count = _MOST_COLUMNS) -> Num[np.ndarray, "k c k"]:
     """Factors ``[k, columns, k]``: row j fixes one random cell but varies factor j from its first to its last value.
 
     A factor with fewer values than columns shows each once, and the rest of its row repeats the last.
@@ -45,7 +45,7 @@ def traversals(space: FactorSpace, key: Key[jax.Array, ""], columns: Count = _MO
 
 @checked
 def contact_sheet(
-    space: FactorSpace, render: Render, key: Key[jax.Array, ""], columns: Count = _MOST_COLUMNS
+    space: FactorSpace, render: Render, key: PRNGKeyArray, columns: Count = _MOST_COLUMNS
 ) -> UInt8[np.ndarray, "height width 3"]:
     """A sheet of images ``uint8 [height, width, 3]``: row j traverses factor j, and gray fills shorter rows."""
     center_key, noise_key = jax.random.split(key)

@@ -80,13 +80,13 @@ def cast(
 ) -> tuple[Int[Array, "h w"], Float[Array, "h w 3"]]:
     """The first solid that each ray enters (−1: none) and the normal of the face where it enters."""
     normals, offsets = solids[..., :3], solids[..., 3]
-    towards = jnp.einsum("hwi,sfi->hwsf", rays, normals)
-    at = (offsets - normals @ eye)[None, None] / jnp.where(jnp.abs(towards) > 1e-9, towards, 1e-9)
+    toward = jnp.einsum("hwi,sfi->hwsf", rays, normals)
+    at = (offsets - normals @ eye)[None, None] / jnp.where(jnp.abs(toward) > 1e-9, toward, 1e-9)
     # A padding face has no direction and never cuts.
     real = jnp.abs(normals).sum(-1) > 0
     real = real[None, None]
-    enter = jnp.where(real & (towards < 0), at, -_FAR)
-    leave = jnp.where(real & (towards >= 0), at, _FAR).min(-1)
+    enter = jnp.where(real & (toward < 0), at, -_FAR)
+    leave = jnp.where(real & (toward >= 0), at, _FAR).min(-1)
     entered = enter.max(-1)
     entered = jnp.where((entered > 0) & (entered <= leave), entered, _FAR)
     first = entered.min(-1)

@@ -11,7 +11,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from jaxdis import random
 from jaxdis.data import lattice
@@ -30,15 +30,13 @@ def _sprites(tables, factors) -> Float[Array, "n 64 64 1"]:
     return unpack(gathered_rows(tables, factors)).astype(jnp.float32)[..., None]
 
 
-def draw_colored(
-    tables: tuple[Array, ...], factors: Int[Array, "n 5"], key: Key[Array, ""]
-) -> Float[Array, "n 64 64 3"]:
+def draw_colored(tables: tuple[Array, ...], factors: Int[Array, "n 5"], key: PRNGKeyArray) -> Float[Array, "n 64 64 3"]:
     """The sprite in one color per image from U(0.5, 1)³, on black."""
     color = random.uniform(key, (len(factors), 1, 1, 3), minval=0.5, maxval=1.0)
     return _sprites(tables, factors) * color
 
 
-def draw_noisy(tables: tuple[Array, ...], factors: Int[Array, "n 5"], key: Key[Array, ""]) -> Float[Array, "n 64 64 3"]:
+def draw_noisy(tables: tuple[Array, ...], factors: Int[Array, "n 5"], key: PRNGKeyArray) -> Float[Array, "n 64 64 3"]:
     """The white sprite on U(0, 1) noise, independent in every pixel and channel."""
     # Random bits dominate the cost: one word gives each of three channels ten bits, more than images store.
     word = random.bits(key, (len(factors), 64, 64), jnp.uint32)
@@ -47,9 +45,7 @@ def draw_noisy(tables: tuple[Array, ...], factors: Int[Array, "n 5"], key: Key[A
     return jnp.minimum(_sprites(tables, factors) + noise, 1)
 
 
-def draw_painted(
-    tables: tuple[Array, ...], factors: Int[Array, "n 5"], key: Key[Array, ""]
-) -> Float[Array, "n 64 64 3"]:
+def draw_painted(tables: tuple[Array, ...], factors: Int[Array, "n 5"], key: PRNGKeyArray) -> Float[Array, "n 64 64 3"]:
     """A random patch of the painting, inverted inside the sprite.
 
     The background is the mean of a 64 × 64 patch of the painting (``tables[-1] [height, width, 3]``, in [0, 1]) and one

@@ -7,7 +7,7 @@ that it replaces. Solids, proportions and colors come from small tables and from
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from jaxdis.data import solids
 from jaxdis.data.files import cars3d, mpi3d, smallnorb
@@ -158,7 +158,7 @@ def draw_turntable(tables, factors: Int[Array, "n 3"], key=None) -> Float[Array,
     return jax.lax.map(_car, factors, batch_size=8)
 
 
-def draw_gray_turntable(tables, factors: Int[Array, "n 4"], key: Key[Array, ""]) -> Float[Array, "n 64 64 1"]:
+def draw_gray_turntable(tables, factors: Int[Array, "n 4"], key: PRNGKeyArray) -> Float[Array, "n 64 64 1"]:
     """Gray toys of six boxes, instead of SmallNORB; the instance is hidden and drawn for every image."""
     return jax.lax.map(_toy, with_hidden(smallnorb.FULL_SPACE, "instance", factors, key), batch_size=8)
 

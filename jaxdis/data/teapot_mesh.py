@@ -43,9 +43,9 @@ def mesh(side: int) -> Mesh:
         points, _ = geometry.patch_points(patch, u, v)
         _, normals = geometry.patch_points(patch, *(np.clip(at, _INSIDE, 1 - _INSIDE) for at in (u, v)))
         facing = normals @ geometry.LAMP
-        for grids, found in ((points, corners), (facing[..., None], shades)):
+        for grids, parts in ((points, corners), (facing[..., None], shades)):
             quads = np.stack([grids[:-1, :-1], grids[1:, :-1], grids[1:, 1:], grids[:-1, 1:]])
-            found.append(quads.reshape(4, -1, grids.shape[-1]))
+            parts.append(quads.reshape(4, -1, grids.shape[-1]))
     around = np.concatenate(corners, 1)
     widest = max(np.linalg.norm(around[i] - around[j], axis=-1).max() for i in range(4) for j in range(i))
     facing = np.concatenate(shades, 1)[..., 0]
@@ -64,7 +64,7 @@ def depth_buffer(side: int, azimuth: Float[Array, ""], elevation: Float[Array, "
     left, top = (jnp.floor(v.min(0))[None, None] for v in (x, y))
     step = np.arange(of.box, dtype=np.float32)
     across, down = left + step[None, :, None] + 0.5, top + step[:, None, None] + 0.5
-    found = jnp.zeros((of.box, of.box, x.shape[1]), jnp.int32)
+    fragments = jnp.zeros((of.box, of.box, x.shape[1]), jnp.int32)
     for corners in ((0, 1, 2), (0, 2, 3)):
         (ax, bx, cx), (ay, by, cy) = (tuple(v[i][None, None] for i in corners) for v in (x, y))
         twice = (bx - ax) * (cy - ay) - (cx - ax) * (by - ay)
@@ -77,7 +77,7 @@ def depth_buffer(side: int, azimuth: Float[Array, ""], elevation: Float[Array, "
         lit = jnp.where(twice[0] > 0, shades[0][np.array(corners)], shades[1][np.array(corners)])
         values = (nearness[np.array(corners)], lit)
         near, shade = (sum(share * value[i][None, None] for i, share in enumerate(shares)) for value in values)
-        found = jnp.maximum(found, jnp.where(covered, geometry.packed(near, jnp.round(shade)), 0))
+        fragments = jnp.maximum(fragments, jnp.where(covered, geometry.packed(near, jnp.round(shade)), 0))
     inside = (across >= 0) & (across < samples) & (down >= 0) & (down < samples)
     place = jnp.where(inside, down.astype(jnp.int32) * samples + across.astype(jnp.int32), samples * samples)
-    return jnp.zeros(samples * samples, jnp.int32).at[place].max(found, mode="drop")
+    return jnp.zeros(samples * samples, jnp.int32).at[place].max(fragments, mode="drop")

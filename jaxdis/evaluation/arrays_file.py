@@ -49,26 +49,28 @@ def load_arrays(path: str | Path, factors_path: str | Path | None = None, column
     if columns and not table:
         raise ValueError(f"--columns: goes with --factors TABLE ({' or '.join(SUFFIXES)}), got {factors_path}")
     if table:
-        found = {"codes": _read_npy(path)} if path.suffix == ".npy" else _read_npz(path)
-        if "codes" not in found:
-            raise ValueError(f"{name}: needs an array 'codes', got {shown(sorted(found))}")
-        return Arrays(found["codes"], read_factors(factors_path, columns), found.get("variances"))
+        arrays = {"codes": _read_npy(path)} if path.suffix == ".npy" else _read_npz(path)
+        if "codes" not in arrays:
+            raise ValueError(f"{name}: needs an array 'codes', got {shown(sorted(arrays))}")
+        return Arrays(arrays["codes"], read_factors(factors_path, columns), arrays.get("variances"))
     if path.suffix == ".npy":
         if factors_path is None:
             raise ValueError(f"{name}: an .npy holds one array; give the factors as well: --factors factors.npy")
-        found = {"codes": _read_npy(path), "factors": _read_npy(Path(factors_path))}
+        arrays = {"codes": _read_npy(path), "factors": _read_npy(Path(factors_path))}
     else:
         if factors_path is not None:
             raise ValueError(f"--factors: goes with an .npy of codes; {name} holds its own")
-        found = _read_npz(path)
+        arrays = _read_npz(path)
     for wanted in ("codes", "factors"):
-        if wanted not in found:
-            raise ValueError(f"{name}: needs an array {wanted!r}, got {shown(sorted(found))}; make one with {MAKE_ONE}")
+        if wanted not in arrays:
+            raise ValueError(
+                f"{name}: needs an array {wanted!r}, got {shown(sorted(arrays))}; make one with {MAKE_ONE}"
+            )
     try:
-        factors = Factors.of(found["factors"], _sizes(found.get("sizes")), _names(found.get("names")))
+        factors = Factors.of(arrays["factors"], _sizes(arrays.get("sizes")), _names(arrays.get("names")))
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
-    return Arrays(found["codes"], factors, found.get("variances"))
+    return Arrays(arrays["codes"], factors, arrays.get("variances"))
 
 
 def read_images(path: str | Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:

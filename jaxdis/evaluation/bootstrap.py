@@ -5,6 +5,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PRNGKeyArray
 
 from jaxdis import random
 from jaxdis.metrics.metric import metric_seed
@@ -29,7 +30,7 @@ class Again(NamedTuple):
         return self.weighted if spec.reads.weights else self.drawn
 
 
-def replicate(key: jax.Array, sample: Sample) -> Again:
+def replicate(key: PRNGKeyArray, sample: Sample) -> Again:
     """Draw ``n`` of ``n`` samples with replacement: as multinomial counts that weight them, and as rows.
 
     Both forms are the same draw: a metric that takes weights reads the first, which moves no data, and others read the

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PRNGKeyArray
 
 from jaxdis.arrays import as_numpy
 from jaxdis.data import DATASETS, DataSource, FactorSpace
@@ -45,7 +46,7 @@ def evaluate_encoder(
     encode,
     data,
     metrics: str | Sequence | Mapping = "all",
-    key: jax.Array | None = None,
+    key: PRNGKeyArray | None = None,
     *,
     source=None,
     samples: Count = 10_000,
@@ -98,11 +99,11 @@ def evaluate_encoder(
     moved = {name: metric for name, metric in plan.items() if metric.source.function in INTERVENTIONS}
     still = {name: metric for name, metric in plan.items() if name not in moved}
     codes, held_out = (drawn.codes[0] if single else drawn.codes for drawn in (seen, test))
-    found = [evaluate(codes, seen.factors, still, key, test=(held_out, test.factors), **arguments)] if still else []
+    scores = [evaluate(codes, seen.factors, still, key, test=(held_out, test.factors), **arguments)] if still else []
     joint = _jointly(encoders, images, space)
     for name, metric in moved.items():
-        found.append(_intervened(name, metric, joint, space, render, jax.random.fold_in(key, _INTERVENTION), single))
-    return _in_order(plan, found, seen.factors.names)
+        scores.append(_intervened(name, metric, joint, space, render, jax.random.fold_in(key, _INTERVENTION), single))
+    return _in_order(plan, scores, seen.factors.names)
 
 
 def _opened(data, source) -> tuple[FactorSpace, Callable]:

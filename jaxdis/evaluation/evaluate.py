@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PRNGKeyArray
 
 from jaxdis import executor
 from jaxdis.evaluation.inputs import (
@@ -44,7 +45,7 @@ def evaluate(
     codes,
     factors,
     metrics: str | Sequence | Mapping = "all",
-    key: jax.Array | None = None,
+    key: PRNGKeyArray | None = None,
     *,
     test=None,
     validation=None,
@@ -117,8 +118,8 @@ def evaluate(
         results, finite = executor.map_members(score_member, plan, members, shared, **how)
         again = {}
     else:
-        given = (plan, bootstrap)
-        results, finite, again = executor.map_members(score_member_often, given, members, shared, **how)
+        plan_and_count = (plan, bootstrap)
+        results, finite, again = executor.map_members(score_member_often, plan_and_count, members, shared, **how)
     _warn_of_bad_codes(members, finite)
     return _table(plan, results, again, single, factors.names)
 
@@ -127,7 +128,7 @@ def relate(
     codes,
     factors,
     relation: str | Spec,
-    key: jax.Array | None = None,
+    key: PRNGKeyArray | None = None,
     *,
     test=None,
     validation=None,
@@ -145,8 +146,8 @@ def relate(
     """
     spec = relation if isinstance(relation, Spec) else look_up(relation, RELATIONS, "relation")
     codes, test, validation = read_codes(codes, test=test, validation=validation)
-    given = {"test": test, "validation": validation, "weights": weights, "variances": variances, "active": active}
-    for name, value in given.items():
+    arguments = {"test": test, "validation": validation, "weights": weights, "variances": variances, "active": active}
+    for name, value in arguments.items():
         if value is not None and not getattr(spec.reads, name):
             raise ValueError(f"{name}: needs a relation that reads it, got {spec}")
     if codes.ndim != 2:
@@ -154,7 +155,7 @@ def relate(
     factors = Factors.checked(factors)
     check_same_samples("codes", codes[None], factors)
     check_neighbors(spec.all_options, spec.name, len(codes))
-    members, shared = gathered(codes[None], factors, key, **given, split=spec.reads.test)
+    members, shared = gathered(codes[None], factors, key, **arguments, split=spec.reads.test)
     return _relate(spec, jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), members), shared)
 
 
@@ -163,7 +164,7 @@ def blend_table(
     factors,
     relations: Sequence[str] | None = None,
     scores: Sequence[str] | None = None,
-    key: jax.Array | None = None,
+    key: PRNGKeyArray | None = None,
     **arguments,
 ) -> Scores:
     """Every relation × every score; each relation is computed once.
@@ -206,9 +207,9 @@ def check_arguments(arguments) -> dict:
 
 def _relate(spec: Spec, member: MemberCodes, shared: Shared) -> Relation:
     key = jax.random.fold_in(shared.key, 0)
-    whole = Sample(member.codes, shared.factors, shared.weights, member.variances)
-    train, held_out = train_and_test(whole, member, shared)
-    sample = train if spec.reads.test else whole
+    all_samples = Sample(member.codes, shared.factors, shared.weights, member.variances)
+    train, held_out = train_and_test(all_samples, member, shared)
+    sample = train if spec.reads.test else all_samples
     return _apply_jitted(spec, key, sample, held_out, member.active, validation=validation_of(member, shared))
 
 

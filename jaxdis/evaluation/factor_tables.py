@@ -30,12 +30,12 @@ def read_factors(path: str | Path, columns: Sequence[str] = ()) -> Factors:
     path = Path(path)
     if not path.is_file():
         raise ValueError(f"{path.name}: no such file")
-    found = _parquet(path) if path.suffix == ".parquet" else _csv(path)
-    unknown = [name for name in columns if name not in found]
+    table = _parquet(path) if path.suffix == ".parquet" else _csv(path)
+    unknown = [name for name in columns if name not in table]
     if unknown:
-        raise ValueError(f"columns: {path.name} has {', '.join(found)}, got {shown(unknown[0])}")
-    names = list(columns) or list(found)
-    factors = [_factor(name, found[name]) for name in names]
+        raise ValueError(f"columns: {path.name} has {', '.join(table)}, got {shown(unknown[0])}")
+    names = list(columns) or list(table)
+    factors = [_factor(name, table[name]) for name in names]
     sizes = tuple(size for _, size in factors)
     stacked = np.stack([values for values, _ in factors], axis=1)
     return Factors.of(stacked if None in sizes else stacked.astype(np.int32), sizes, names)

@@ -369,8 +369,8 @@ def _check_others(role: str, pair, codes, factors: Factors):
             f"{role}: needs as many members and codes as the training codes, {codes.shape}, got {others.shape}"
         )
     try:
-        given = isinstance(values, Factors)
-        values = Factors.checked(values) if given else Factors.of(values, factors.sizes, factors.names)
+        are_factors = isinstance(values, Factors)
+        values = Factors.checked(values) if are_factors else Factors.of(values, factors.sizes, factors.names)
     except ValueError as error:
         raise ValueError(f"{role} {error}") from None
     if values.sizes != factors.sizes:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import PRNGKeyArray
 
 from jaxdis.arrays import finite_codes
 from jaxdis.evaluation.bootstrap import SEED, centered, replicate
@@ -29,7 +30,7 @@ class MemberCodes(NamedTuple):
 class Shared(NamedTuple):
     """The arrays that all members share."""
 
-    key: jax.Array
+    key: PRNGKeyArray
     factors: Factors
     weights: jax.Array | None
     test_factors: Factors | None
@@ -55,13 +56,13 @@ def score_member(plan: Plan, member: MemberCodes, shared: Shared):
 def score_member_often(plan_and_count: tuple[Plan, int], member: MemberCodes, shared: Shared):
     """As :func:`score_member`, with every column of each replicate, ``{name: {field: [count]}}``. Traced, pure."""
     plan, count = plan_and_count
-    whole, train, held_out, validation = _samples(member, shared)
+    all_samples, train, held_out, validation = _samples(member, shared)
     often = jax.random.fold_in(shared.key, SEED)
 
     def again(number):
         draw = jax.random.fold_in(often, number)  # the same for all members
         keys = jax.random.split(draw, 4)
-        samples, trains = replicate(keys[0], whole), replicate(keys[1], train)
+        samples, trains = replicate(keys[0], all_samples), replicate(keys[1], train)
         # Roles are drawn apart, or a sample could have two of them.
         tests, validations = (
             None if sample is None else replicate(key, sample).drawn
@@ -105,23 +106,23 @@ def scalars(result: tuple) -> dict[str, jax.Array]:
 
 
 def _samples(member: MemberCodes, shared: Shared) -> tuple[Sample, Sample, Sample | None, Sample | None]:
-    whole = Sample(member.codes, shared.factors, shared.weights, member.variances)
-    return whole, *train_and_test(whole, member, shared), validation_of(member, shared)
+    all_samples = Sample(member.codes, shared.factors, shared.weights, member.variances)
+    return all_samples, *train_and_test(all_samples, member, shared), validation_of(member, shared)
 
 
 def validation_of(member: MemberCodes, shared: Shared) -> Sample | None:
     return None if member.validation_codes is None else Sample(member.validation_codes, shared.validation_factors)
 
 
-def train_and_test(whole: Sample, member: MemberCodes, shared: Shared) -> tuple[Sample, Sample | None]:
+def train_and_test(all_samples: Sample, member: MemberCodes, shared: Shared) -> tuple[Sample, Sample | None]:
     if member.test_codes is not None:
-        return whole, Sample(member.test_codes, shared.test_factors)
+        return all_samples, Sample(member.test_codes, shared.test_factors)
     if shared.train_rows is None:
-        return whole, None
+        return all_samples, None
 
     def take(rows):
-        weights = None if whole.weights is None else whole.weights[rows]
-        variances = None if whole.variances is None else whole.variances[rows]
-        return Sample(whole.codes[rows], whole.factors.take(rows), weights, variances)
+        weights = None if all_samples.weights is None else all_samples.weights[rows]
+        variances = None if all_samples.variances is None else all_samples.variances[rows]
+        return Sample(all_samples.codes[rows], all_samples.factors.take(rows), weights, variances)
 
     return take(shared.train_rows), take(shared.test_rows)

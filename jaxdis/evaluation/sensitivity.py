@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PRNGKeyArray
 from scipy.stats import rankdata
 
 from jaxdis.evaluation.evaluate import check_arguments, evaluate
@@ -59,7 +60,7 @@ def sweep(
     codes,
     factors,
     metric: str | Metric,
-    key: jax.Array | None = None,
+    key: PRNGKeyArray | None = None,
     *,
     column: str | None = None,
     arguments: Mapping[str, Any] | None = None,
@@ -102,7 +103,7 @@ def sample_curve(
     codes,
     factors,
     metric: str | Metric,
-    key: jax.Array | None = None,
+    key: PRNGKeyArray | None = None,
     *,
     sizes: Sequence[int] = (100, 1000, 10000),
     column: str | None = None,
@@ -145,7 +146,7 @@ def sample_curve(
     for size in map(int, sizes):
         runs = order[:size], order[::-1][:size]
         overlap.append(max(0, 2 * size - n) / size)
-        found = [
+        run_scores = [
             evaluate(
                 codes[:, rows],
                 factors.take(jnp.asarray(rows)),
@@ -155,8 +156,8 @@ def sample_curve(
             )
             for run, rows in enumerate(runs)
         ]
-        fields = [_field(name) for name in found[0]]
-        both.append({field: np.stack([scores[_column("0", field)] for scores in found]) for field in fields})
+        fields = [_field(name) for name in run_scores[0]]
+        both.append({field: np.stack([scores[_column("0", field)] for scores in run_scores]) for field in fields})
     columns = {field: np.stack([scores[field] for scores in both]) for field in fields}
     score = columns[_headline(column, fields)]
     across = rank_correlation(score[:, 0], score[:, 1])

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Num, UInt
+from jaxtyping import Array, Float, Int, Num, PRNGKeyArray, UInt
 
 from jaxdis import random
 from jaxdis.arrays import moments, power_of_two_below, running_sums, safe_divide, stable_order
@@ -38,7 +38,7 @@ class Forest(NamedTuple):
     jax.jit, static_argnames=("classes", "criterion", "trees", "depth", "features", "bootstrap", "max_bins")
 )
 def fit_forest(
-    key: jax.Array,
+    key: PRNGKeyArray,
     codes: Float[Array, "n d"],
     targets: Num[Array, "n k"],
     held_out: Float[Array, "m d"],

@@ -73,12 +73,12 @@ def fit_logistic_validated(
     path = jnp.asarray(np.array(inverse_penalties, np.float32)[order])
 
     seen = one_hot_of(classes, sizes)
-    whole = problem_of(codes, classes, sizes, 1.0, None)
+    full_problem = problem_of(codes, classes, sizes, 1.0, None)
     d = codes.shape[1]
 
     def one_penalty(parameters, inverse_penalty):
         share = inverse_penalty * max(count - 1, 1) / count
-        penalized = whole._replace(penalty=penalties(share, whole.occurs, whole.groups, d))
+        penalized = full_problem._replace(penalty=penalties(share, full_problem.occurs, full_problem.groups, d))
         point = descend(penalized, parameters, PATH_STEPS, PATH_PRODUCTS)
         solve = penalized.precondition(point.probability, penalized.bounds() if d > WIDE else None)
 
@@ -86,10 +86,10 @@ def fit_logistic_validated(
             weights = (fold != number).astype(jnp.float32)
             occurs = weights @ seen > 0
             blocks = in_blocks(weights[:, None], n)
-            problem = whole._replace(
+            problem = full_problem._replace(
                 column_weights=blocks,
                 factor_weights=blocks,
-                penalty=penalties(inverse_penalty, occurs, whole.groups, d),
+                penalty=penalties(inverse_penalty, occurs, full_problem.groups, d),
                 occurs=occurs,
             )
             start = point.parameters.at[-1].set(jnp.where(occurs, point.parameters[-1], ABSENT))
@@ -99,12 +99,12 @@ def fit_logistic_validated(
 
         return point.parameters, (point.parameters, jax.lax.map(one_fold, jnp.arange(count)).mean(axis=0))
 
-    start = jnp.zeros((d + 1, sum(sizes))).at[-1].set(jnp.where(whole.occurs, 0.0, ABSENT))
+    start = jnp.zeros((d + 1, sum(sizes))).at[-1].set(jnp.where(full_problem.occurs, 0.0, ABSENT))
     solutions, accuracy = jax.lax.scan(one_penalty, start, path)[1]
     # Means of the same folds' shares in another order may differ by rounding: those are equals.
     best = jnp.argmax(accuracy > accuracy.max(axis=0, keepdims=True) - 1e-6, axis=0)
     start = jnp.take_along_axis(solutions, jnp.repeat(best, np.array(sizes))[None, None], axis=0)[0]
-    final = whole._replace(penalty=penalties(path[best], whole.occurs, whole.groups, d))
+    final = full_problem._replace(penalty=penalties(path[best], full_problem.occurs, full_problem.groups, d))
     parameters = descend(final, start, STEPS, PRODUCTS).parameters
     return Chosen(Logistic(parameters[:-1], parameters[-1]), path[best], accuracy)
 

@@ -66,10 +66,12 @@ def continuous_information(
 
     ``ψ(n) + ψ(k) − ⟨ψ(n_x + 1) + ψ(n_y + 1)⟩``: for each sample, the radius is the larger of the two distances to its
     ``k``-th nearest sample (each column is divided by its standard deviation), and ``n_x`` and ``n_y`` other samples
-    lie strictly nearer in one column. Where others lie exactly at the radius, as on a grid of values, the counts are
-    expectations over the order in which these are met; where ``k`` others equal the sample in both columns, the equal
-    ones are counted. Strict counts would leave out ties, and give 0.52 instead of 0.34 nats with values on a grid of
-    0.03.
+    lie strictly nearer in one column.
+
+    Ties: where other samples lie exactly at the radius, as on a grid of values, the counts are expectations over the
+    order in which these samples are met; where ``k`` others equal the sample in both columns, the equal ones are
+    counted. Without this, ties would be left out of the counts and information overestimated (0.52 instead of 0.34 nats
+    for values rounded to multiples of 0.03).
 
     Args:
       neighbors: ``k``.
@@ -310,8 +312,8 @@ def chunked_radii(code, value, rows: Int[Array, " r"], neighbors: int) -> tuple[
         nearest = smallest(apart, neighbors + 1)[:, 1:]  # the sample itself is the first
         return nearest[:, -1], (nearest < nearest[:, -1:]).sum(axis=1, dtype=jnp.int32)
 
-    found = jax.lax.map(one_chunk, padded)
-    return tuple(part.reshape(-1)[: rows.shape[0]] for part in found)
+    radii_and_counts = jax.lax.map(one_chunk, padded)
+    return tuple(part.reshape(-1)[: rows.shape[0]] for part in radii_and_counts)
 
 
 def chunk_rows(n: int) -> int:

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from jaxdis import random
 from jaxdis.learners.groups import Groups, one_hot_of
@@ -83,7 +83,7 @@ class Probe(NamedTuple):
 
 
 def predict_with_probes(
-    key: Key[Array, ""],
+    key: PRNGKeyArray,
     codes: Float[Array, "n d"],
     classes: Int[Array, "n k"],
     sizes: tuple[int, ...],
@@ -133,7 +133,7 @@ def probe_logits(
 
 
 def fit_probes(
-    key: Key[Array, ""],
+    key: PRNGKeyArray,
     codes: Float[Array, "n d"],
     classes: Int[Array, "n k"],
     sizes: tuple[int, ...],

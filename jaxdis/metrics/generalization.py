@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Key
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from jaxdis.arrays import safe_divide, weighted_mean
 from jaxdis.learners.linear import lasso, standardized
@@ -39,7 +39,7 @@ class CompositionalGeneralization(NamedTuple):
 
 
 def compositional_generalization(
-    key: Key[Array, ""],
+    key: PRNGKeyArray,
     codes: Codes,
     factors: Factors,
     test_codes: Float[Array, "m d"],
@@ -110,7 +110,7 @@ class NovelCombination(NamedTuple):
 
 @needs_classes
 def novel_combination(
-    key: Key[Array, ""],
+    key: PRNGKeyArray,
     codes: Codes,
     factors: Factors,
     *,
@@ -136,9 +136,9 @@ def novel_combination(
     """
     cut = max(1, round(codes.shape[0] * TRAIN_SHARE))
     kept, control = jnp.arange(cut, dtype=jnp.int32), jnp.arange(cut, codes.shape[0], dtype=jnp.int32)
-    judged = (Sample(test.codes, test.factors), Sample(codes[control], factors.take(control)))
+    evaluated = (Sample(test.codes, test.factors), Sample(codes[control], factors.take(control)))
     mlp, linear = (
-        _read_out(key, codes[kept], factors.take(kept), judged, preset, units, epochs) for units in (width, None)
+        _read_out(key, codes[kept], factors.take(kept), evaluated, preset, units, epochs) for units in (width, None)
     )
     values = test.factors.values
     left_out = (values.max(axis=0) == values.min(axis=0)) & (factors.values.max(axis=0) > factors.values.min(axis=0))
@@ -158,9 +158,9 @@ def novel_combination(
     )
 
 
-def _read_out(key, codes, factors: Factors, judged: tuple[Sample, ...], preset, units, epochs) -> list[Composition]:
+def _read_out(key, codes, factors: Factors, evaluated: tuple[Sample, ...], preset, units, epochs) -> list[Composition]:
     """Probes trained once and evaluated on several sets of samples."""
-    tests = [read(codes, factors, sample, None) for sample in judged]
+    tests = [read(codes, factors, sample, None) for sample in evaluated]
     first, held_out = tests[0], jnp.concatenate([samples.held_out for samples in tests])
     mask = jnp.ones((1, codes.shape[1], len(first.sizes)), bool)
     recipe = PRESETS[preset].with_epochs(epochs)

@@ -4,7 +4,7 @@ from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from jaxdis.arrays import safe_divide
 from jaxdis.learners.probes import WIDTH, Preset
@@ -35,7 +35,7 @@ class Knockout(NamedTuple):
 @needs_classes
 @starts_from(mlp_probe)
 def nk(
-    key: Key[Array, ""],
+    key: PRNGKeyArray,
     codes: Codes,
     factors: Factors,
     *,
@@ -84,20 +84,20 @@ def nk(
     full = jnp.broadcast_to(samples.shown[:, None], gone.shape)
     masks = jnp.stack([full, full & ~gone])[0 if base is None else 1 :]
     accuracies = classified_correctly(key, samples, masks, recipe_of(preset, epochs), width).mean(axis=1)
-    whole, without = accuracies[0] if base is None else base.accuracy, accuracies[-1]
-    lost = jnp.where(orders[:, 0] >= 0, whole - without, 0.0)
+    full_accuracy, without = accuracies[0] if base is None else base.accuracy, accuracies[-1]
+    lost = jnp.where(orders[:, 0] >= 0, full_accuracy - without, 0.0)
     return Knockout(
         samples.mean(lost),
         samples.by_factor(lost),
         samples.by_factor(safe_divide(lost, 1 - samples.chance())),
-        samples.by_factor(whole),
-        samples.by_factor(jnp.where(orders[:, 0] >= 0, without, whole)),
+        samples.by_factor(full_accuracy),
+        samples.by_factor(jnp.where(orders[:, 0] >= 0, without, full_accuracy)),
         orders[:, 0],
     )
 
 
 def knockout_curve(
-    key: Key[Array, ""],
+    key: PRNGKeyArray,
     codes: Codes,
     factors: Factors,
     *,
@@ -130,7 +130,7 @@ def knockout_curve(
 
 
 def knockout_table(
-    key: Key[Array, ""],
+    key: PRNGKeyArray,
     codes: Codes,
     factors: Factors,
     *,

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import jax
+from jaxtyping import PRNGKeyArray
 
 from jaxdis.options import checked_value, shown
 from jaxdis.relations import RELATIONS
@@ -161,7 +162,7 @@ Metric = Blend | Direct
 
 def apply(
     spec: Spec,
-    key: jax.Array,
+    key: PRNGKeyArray,
     sample: Sample,
     test: Sample | None = None,
     active=None,
@@ -195,7 +196,7 @@ def sources_of(metrics: Iterable[Metric]) -> tuple[Spec, ...]:
     return tuple(dict.fromkeys(spec for source in wanted for spec in (source.base, source) if spec in wanted))
 
 
-def prepared_for(sources: tuple[Spec, ...], key: jax.Array, factors: Factors) -> tuple:
+def prepared_for(sources: tuple[Spec, ...], key: PRNGKeyArray, factors: Factors) -> tuple:
     """The arrays that all members share, for each source."""
     return tuple(spec.prepare(jax.random.fold_in(key, spec.seed), factors) for spec in sources)
 

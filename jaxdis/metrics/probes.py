@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Key
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from jaxdis.learners.probes import PRESETS, WIDTH, Preset, Recipe, predict_with_probes
 from jaxdis.options import Count, Units
@@ -27,7 +27,7 @@ class Probed(NamedTuple):
 
 @needs_classes
 def linear_probe(
-    key: Key[Array, ""],
+    key: PRNGKeyArray,
     codes: Codes,
     factors: Factors,
     *,
@@ -57,7 +57,7 @@ def linear_probe(
 
 @needs_classes
 def mlp_probe(
-    key: Key[Array, ""],
+    key: PRNGKeyArray,
     codes: Codes,
     factors: Factors,
     *,

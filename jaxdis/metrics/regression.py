@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Key
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from jaxdis.learners.linear import PENALTIES
 from jaxdis.options import Count, Cuts, Depth, Depths, NonNegative, Penalties
@@ -76,7 +76,7 @@ def lasso_regression(
 
 @chooses("depth")
 def forest_regression(
-    key: Key[Array, ""],
+    key: PRNGKeyArray,
     codes: Codes,
     factors: Factors,
     *,

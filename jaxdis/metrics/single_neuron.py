@@ -80,24 +80,24 @@ def snc(
     information = mutual_information_equal_count(samples.train, factors, active=active)
     aligned = align_codes(information.strength, samples.shown, samples.usable, reuse=mode == "code")
     # A code is a row.
-    ordered, trained, judged = (table.T for table in (sort_columns(samples.train), samples.train, samples.held_out))
+    ordered, trained, held_out = (table.T for table in (sort_columns(samples.train), samples.train, samples.held_out))
 
     # Factors together or one after the other with classes padded to the most: one program, whatever the sizes.
     most, classes = max(samples.sizes), samples.classes.T
     counts = class_counts(samples.classes, samples.sizes)
-    given = tuple(table[jnp.maximum(aligned, 0)] for table in (ordered, trained, judged))
-    predicted = _as_many_bins_as_classes(*given, classes, counts > 0)
+    aligned_codes = tuple(table[jnp.maximum(aligned, 0)] for table in (ordered, trained, held_out))
+    predicted = _as_many_bins_as_classes(*aligned_codes, classes, counts > 0)
     if mode == "paper":
 
         def one_factor(factor):
-            predicted, classes, counts, *given = factor
+            predicted, classes, counts, *aligned_codes = factor
             return jax.lax.cond(
                 _balanced(counts.astype(jnp.float32)),
                 lambda: predicted,
-                lambda: _bins_of_common_size(*given, classes, most),
+                lambda: _bins_of_common_size(*aligned_codes, classes, most),
             )
 
-        predicted = jax.lax.map(one_factor, (predicted, classes, counts, *given))
+        predicted = jax.lax.map(one_factor, (predicted, classes, counts, *aligned_codes))
     correct = jnp.where((aligned >= 0)[None, :], (samples.truth == predicted.T).astype(jnp.float32), 0.0)
     accuracy = correct.mean(axis=0)
     adjusted = jnp.where(aligned >= 0, above_chance(accuracy, samples.chance()), 0.0)

@@ -229,17 +229,17 @@ def udr(
     shown = varies if active is None else active & varies
     columns = jnp.where(shown[:, None, :], columns, 0.0)
 
-    def agree(one, other, mask_one, mask_other):
+    def agree(left, right, mask_left, mask_right):
         if kind == "lasso":
-            relation = jnp.abs(lasso(one, other, penalty))
+            relation = jnp.abs(lasso(left, right, penalty))
         else:
-            relation = jnp.abs(product_over_samples(one, other)) / one.shape[0]
-        by_column = _mean_where(safe_divide(relation.max(axis=0) ** 2, relation.sum(axis=0)), mask_other)
-        by_row = _mean_where(safe_divide(relation.max(axis=1) ** 2, relation.sum(axis=1)), mask_one)
+            relation = jnp.abs(product_over_samples(left, right)) / left.shape[0]
+        by_column = _mean_where(safe_divide(relation.max(axis=0) ** 2, relation.sum(axis=0)), mask_right)
+        by_row = _mean_where(safe_divide(relation.max(axis=1) ** 2, relation.sum(axis=1)), mask_left)
         return (by_column + by_row) / 2
 
     pairs = jax.lax.map(
-        lambda one: jax.lax.map(lambda other: agree(one[0], other[0], one[1], other[1]), (columns, shown)),
+        lambda left: jax.lax.map(lambda right: agree(left[0], right[0], left[1], right[1]), (columns, shown)),
         (columns, shown),
     )
     others = jnp.where(np.eye(m, dtype=bool), jnp.nan, pairs)

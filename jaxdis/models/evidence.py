@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Key
+from jaxtyping import PRNGKeyArray
 
 from jaxdis import executor, random
 from jaxdis.executor import Layout
@@ -46,7 +46,7 @@ class Encoder:
 
 
 @checked
-def evidence(zoo: Zoo, images, key: Key[Array, ""], *, batch_size: Count = 256) -> Evidence:
+def evidence(zoo: Zoo, images, key: PRNGKeyArray, *, batch_size: Count = 256) -> Evidence:
     """Reconstruction error, KL divergence and ELBO of images under every member, from one sampled code per image.
 
     Args:

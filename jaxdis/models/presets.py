@@ -111,12 +111,12 @@ def mahon2024(
         if section == "dsprites" and model == "factor":
             settings |= {"gamma": 6.4, "learning_rate": 1e-4, "discriminator_learning_rate": 1e-4}
         config = Config(data, method=mahon.method(model, data, as_released=as_released), steps=count)
-        found = members({model: {} if model == "beta_tc" else settings}, seeds, config.method)
+        run_members = members({model: {} if model == "beta_tc" else settings}, seeds, config.method)
         if model == "beta_tc":
             beta = 6 if section == "custom" else 6.4
             parts = beta_tc_parts(alpha=1, beta=beta, gamma=1, learning_rate=5e-4, warmup_steps=10_000)
-            found = _by_parts(parts, found)
-        runs.append(Run(config, found))
+            run_members = _by_parts(parts, run_members)
+        runs.append(Run(config, run_members))
     return tuple(runs)
 
 

@@ -211,9 +211,9 @@ def _config(description: dict, method: Method | None) -> Config:
             raise ValueError(f"method: {words} ({error})") from None
     stored = description["method"]
     method = method.resolved(tuple(stored["image_shape"]))
-    given, other = describe(method.alone("one")), describe(method.alone("another"))
+    passed, other = describe(method.alone("one")), describe(method.alone("another"))
     # Members of other variants represent images alike: what names the variant may differ.
-    odd = sorted(name for name in given if given[name] == other[name] and stored.get(name) != given[name])
+    odd = sorted(name for name in passed if passed[name] == other[name] and stored.get(name) != passed[name])
     if odd:
         raise ValueError(f"method: needs that of the zoo, got one with another {', '.join(odd)}")
     try:

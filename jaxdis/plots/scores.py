@@ -88,7 +88,7 @@ def violins(table: Mapping[str, np.ndarray], names: Sequence[str], columns: int 
     models = list(dict.fromkeys(table["model"]))
     figure, grid = grid_of(len(names), columns, 2.6, 2.2)
     for axes, name, title in zip(grid, names, titles or names, strict=False):
-        groups = [table[name][(table["model"] == one) & np.isfinite(table[name])] for one in models]
+        groups = [table[name][(table["model"] == model) & np.isfinite(table[name])] for model in models]
         for place, scores in enumerate(groups):
             if len(scores) > 1 and np.ptp(scores) > 0:
                 axes.violinplot(scores, [place], showmedians=True, widths=0.8)

@@ -177,11 +177,11 @@ def impact_intensity(
         together = joint_neural_information(key, shown, values, **network)
     entropy = factor_entropies(factors, bins)
     together = jnp.minimum(together, _discrete_ceiling(factors, entropy))
-    whole = jnp.maximum(together, each.max(axis=0)) if capped else together
-    encoded = (jnp.maximum(together, each.max(axis=0)) > noise * codes.shape[0] ** -0.5) & (whole > 0)
-    strength = jnp.where(encoded[None, :], each / jnp.where(encoded, whole, 1.0)[None, :], 0.0)
+    total = jnp.maximum(together, each.max(axis=0)) if capped else together
+    encoded = (jnp.maximum(together, each.max(axis=0)) > noise * codes.shape[0] ** -0.5) & (total > 0)
+    strength = jnp.where(encoded[None, :], each / jnp.where(encoded, total, 1.0)[None, :], 0.0)
     several = entropy > 0
-    fit = jnp.where(several, jnp.minimum(whole / jnp.where(several, entropy, 1.0), 1.0), jnp.nan)
+    fit = jnp.where(several, jnp.minimum(total / jnp.where(several, entropy, 1.0), 1.0), jnp.nan)
     fit = jnp.where(finite.all(), fit, jnp.nan)
     return Relation.of(strength, several.astype(jnp.float32), fit=fit, active=active, finite=finite)
 

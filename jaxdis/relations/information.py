@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from jaxdis.arrays import class_counts, finite_codes, ordered_keys, safe_divide, sort_columns, stable_order
+from jaxdis.learners.groups import Groups, one_hot_of
 from jaxdis.options import Bins, Positive
 from jaxdis.relations.binning import (
     equal_count_bins,
@@ -117,9 +118,9 @@ def mutual_information_equal_count(
         used = None if bins else jnp.maximum((seen[group[0]] > 0).sum(dtype=jnp.int32), 1)
         number = equal_count_bins(ordered, codes, count, weights=ordered_weights, used=used)
         table = joint_tables(number, count, classes[:, np.array(group)], group_sizes, weights=weights, method=method)
-        found = information_of_tables(table, group_sizes, correction)
+        estimates = information_of_tables(table, group_sizes, correction)
         for position, j in enumerate(group):
-            columns[j] = (found[0][:, position], found[1][position], found[2])
+            columns[j] = (estimates[0][:, position], estimates[1][position], estimates[2])
     return Relation.of(
         jnp.stack([column[0] for column in columns], axis=1),
         jnp.stack([column[1] for column in columns]),
@@ -185,7 +186,7 @@ def mutual_information_sampled(
 
 def _soft_tables(codes, variances, nearest, bins, limit, classes, sizes, weights) -> Float[Array, "d b s"]:
     """Joint tables in which each sample is spread over the bins by its posterior."""
-    hot = jnp.concatenate([jax.nn.one_hot(classes[:, j], size) for j, size in enumerate(sizes)], axis=1)
+    hot = one_hot_of(classes, sizes)
     hot = hot if weights is None else hot * weights[:, None]
     centers = -limit + 2 * limit / bins * (jnp.arange(bins, dtype=codes.dtype) + 0.5)
 
@@ -210,7 +211,7 @@ def information_of_tables(table: Float[Array, "d b s"], sizes: tuple[int, ...], 
     ``s`` runs over the values of all factors, ``Σ sizes`` columns. The Miller–Madow correction adds
     ``(occupied cells − 1) / 2n`` to each entropy.
     """
-    member = np.repeat(np.eye(len(sizes), dtype=np.float32), sizes, axis=0)  # [s, k]
+    member = Groups.of(sizes).member
     first = sizes[0]
     per_bin = table[:, :, :first].sum(axis=2)  # [d, b]: every factor's columns hold all samples
     per_value = table[0].sum(axis=0)  # [s]

@@ -6,7 +6,7 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from jaxdis.learners.boosting import Splitter, accuracy, fit_boosting, one_minus_error, without_weightless
 from jaxdis.learners.forest import Criterion, fit_forest
@@ -56,7 +56,7 @@ def boosted_trees(
     Reference: Locatello et al. 2020, §4.2.5 (scikit-learn's ``GradientBoostingClassifier``, whose defaults these are).
     """
     samples = read(codes, factors, test, active)
-    found = fit_boosting(
+    boosted = fit_boosting(
         samples.train,
         factors.values,
         factors.sizes,
@@ -68,13 +68,13 @@ def boosted_trees(
         depth=depth,
         weights=weights,
     )
-    fit = accuracy(found.test, test.factors.values, factors.sizes)
-    return _relation(found.importance, fit, factors, weights, active, samples.finite)
+    fit = accuracy(boosted.test, test.factors.values, factors.sizes)
+    return _relation(boosted.importance, fit, factors, weights, active, samples.finite)
 
 
 @chooses("depth")
 def random_forest(
-    key: jax.Array,
+    key: PRNGKeyArray,
     codes: Codes,
     factors: Factors,
     *,

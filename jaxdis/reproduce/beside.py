@@ -63,7 +63,7 @@ class CsvRow(NamedTuple):
 def csv_rows(beside: Beside) -> list[CsvRow]:
     """One row per number that was measured."""
     rows = []
-    for row, column, found in beside.entries():
+    for row, column, measured in beside.entries():
         printed = row.values[column]
         rows.append(
             CsvRow(
@@ -72,10 +72,10 @@ def csv_rows(beside: Beside) -> list[CsvRow]:
                 column=column,
                 printed="" if printed is None else printed,
                 printed_spread=_plain(row.spread.get(column)),
-                measured=_plain(found.value),
-                spread=_plain(found.spread),
-                difference="" if printed is None else _plain(found.value - printed),
-                difference_in_spreads=_plain(in_spreads(row, column, found, beside.printed.rounding)),
+                measured=_plain(measured.value),
+                spread=_plain(measured.spread),
+                difference="" if printed is None else _plain(measured.value - printed),
+                difference_in_spreads=_plain(in_spreads(row, column, measured, beside.printed.rounding)),
             )
         )
     return rows

@@ -130,13 +130,13 @@ def _trace(codes: np.ndarray, known: SceneSamples, groups: int) -> list[float]:
 def _planted(known: SceneSamples, key) -> np.ndarray:
     """Slots ``[n, s, DIMS]``: the same random two-layer map of the properties of each object, with noise."""
     names = list(dict.fromkeys(name for _, name in known.labels))
-    objects = list(dict.fromkeys(thing for thing, _ in known.labels))
+    objects = list(dict.fromkeys(object_name for object_name, _ in known.labels))
     values = np.asarray(known.factors.values, np.float32)
     scaled = values / np.array([max(1, size - 1) for size in known.factors.sizes], np.float32)
     inputs = np.zeros((len(values), len(objects), len(names) + 1), np.float32)
-    for column, (thing, name) in enumerate(known.labels):
-        inputs[:, objects.index(thing), names.index(name)] = scaled[:, column]
-    inputs[:, :, -1] = [thing == known.background for thing in objects]
+    for column, (object_name, name) in enumerate(known.labels):
+        inputs[:, objects.index(object_name), names.index(name)] = scaled[:, column]
+    inputs[:, :, -1] = [object_name == known.background for object_name in objects]
     keys = jax.random.split(key, 3)
     first = np.asarray(random.normal(keys[0], (inputs.shape[-1], 64)))
     second = np.asarray(random.normal(keys[1], (64, DIMS))) / 8
@@ -184,8 +184,8 @@ def oracle(
         means = zoo.encode(shown[..., channels].reshape(n * slots, *shown.shape[2:4], _width(channels))).mean
         return means.reshape(len(means), n, slots, dims)
 
-    whole = encoded(slice(0, 4), DIMS, "whole")
-    scores = scored(whole, local.known, groups)
+    undivided = encoded(slice(0, 4), DIMS, "whole")
+    scores = scored(undivided, local.known, groups)
     divided = np.concatenate(
         [encoded(slice(3, 4), DIMS // 2, "mask"), encoded(slice(0, 3), DIMS // 2, "component")], axis=-1
     )
@@ -220,8 +220,8 @@ def _by_property(per_factor: np.ndarray, known: SceneSamples, properties: list[s
             np.nanmean(
                 [
                     v
-                    for v, (thing, name) in zip(per_factor, known.labels, strict=True)
-                    if name == wanted and thing != known.background
+                    for v, (object_name, name) in zip(per_factor, known.labels, strict=True)
+                    if name == wanted and object_name != known.background
                 ]
             )
         )

@@ -26,17 +26,17 @@ def content(made: Reproduction) -> Content:
         f" {len(oracle['regularized'])} autoencoders of objects cut out by their true masks."
     )
     exact = [("Theorem and chance", _exact())]
-    found = claims(probing, oracle)
+    checked_claims = claims(probing, oracle)
     if not made.studies:
         tables = [_table_1(probing), _table_2(oracle)]
         size = f"No slot model is trained: {small}"
-        return Content(size, [*_OF_SMALL, *_ALWAYS], found, tables, _figures(probing), exact)
+        return Content(size, [*_OF_SMALL, *_ALWAYS], checked_claims, tables, _figures(probing), exact)
     zoo = SlotZoo({name: made.finished(name) for name in made.studies})
     without_groups = made.pieces["independent"]
     size = f"{len(zoo.rows)} models of slots; {small}"
     printed = published("dangnhu2022").claims
     trained = parts_of_claims(zoo, without_groups, made.pieces["beginning"])
-    both = {one.claim.id: one for one in found} | {
+    both = {checked.claim.id: checked for checked in checked_claims} | {
         name: Found(printed[name], tuple(parts)) for name, parts in trained.items()
     }
     return Content(size, _ALWAYS, list(both.values()), tables_of_zoo(zoo, without_groups), _figures(probing), exact)
@@ -127,12 +127,12 @@ def _table_1(probing: Mapping) -> Beside:
         "worst_possible": (0.0, 5.0),
         "chance_level": (100 / math.factorial(5), 4.0),
     }
-    found = {
+    measured = {
         (place, column): Measured(value)
         for place, row in enumerate(printed.rows)
         for column, value in zip(("exactly_matching", "average_mismatch"), rows[row.key["permutation"]], strict=True)
     }
-    return Beside(printed, found, "Measured on planted slots, whose order is known; the other rows are exact.")
+    return Beside(printed, measured, "Measured on planted slots, whose order is known; the other rows are exact.")
 
 
 def _table_2(oracle: Mapping) -> Beside:

@@ -111,17 +111,17 @@ def independent(finished: Mapping[str, Finished]) -> dict[str, dict]:
 
 def beginning(finished: Mapping[str, Finished]) -> dict[str, dict]:
     """Scores of regularized models of Multi-dSprites after one update."""
-    one, found = finished[SPRITES], {}
-    for training, chosen in _regularized(one):
+    sprites, scores_by_model = finished[SPRITES], {}
+    for training, chosen in _regularized(sprites):
         keys, hyperparameters, _ = training.members()
         config = dataclasses.replace(training.config, steps=1)
         data = training_data(dataclasses.replace(training, pool=None))
         zoo = models.train(config, keys, hyperparameters, data=data)
-        scores = _scored(zoo, training, one.study.sampling, SLOT_METRICS)
-        found[_printed(chosen[0].label)] = {
+        scores = _scored(zoo, training, sprites.study.sampling, SLOT_METRICS)
+        scores_by_model[_printed(chosen[0].label)] = {
             name: scores[COLUMNS[name]].tolist() for name in ("object.disentanglement", "ari", "msc")
         }
-    return found
+    return scores_by_model
 
 
 def _regularized(one: Finished) -> Iterator[tuple[Training, list[Member]]]:
@@ -147,7 +147,7 @@ def _printed(label: Mapping) -> str:
 
 def parts_of_claims(zoo: SlotZoo, without_groups: Mapping, at_start: Mapping) -> dict[str, list[Part]]:
     """The statistics of every claim about trained models."""
-    found = {
+    parts_by_claim = {
         "ablation_lowers_property": [
             Part(
                 f"{data}, {model}: regularized minus (R)", _fall(zoo, data, model, "property.disentanglement"), above=0
@@ -183,43 +183,45 @@ def parts_of_claims(zoo: SlotZoo, without_groups: Mapping, at_start: Mapping) ->
         ],
     }
     if SPRITES in zoo.data:
-        found |= _of_sprites(zoo, without_groups)
+        parts_by_claim |= _of_sprites(zoo, without_groups)
     if "clevr6" in zoo.data:
         errors = [zoo.by_property("informativeness.per_factor", "clevr6", m)["rotation"] for m in zoo.models("clevr6")]
-        found["rotation_unreadable"] = [Part("smallest error of rotation", exact(min(errors)), above=0.95)]
-    return found
+        parts_by_claim["rotation_unreadable"] = [Part("smallest error of rotation", exact(min(errors)), above=0.95)]
+    return parts_by_claim
 
 
 def _of_sprites(zoo: SlotZoo, without_groups: Mapping) -> dict[str, list[Part]]:
     """Claims about Multi-dSprites alone."""
-    found: dict[str, list[Part]] = {"em_needed": [], "em_needed_alone": [], "color_first": []}
+    parts_by_claim: dict[str, list[Part]] = {"em_needed": [], "em_needed_alone": [], "color_first": []}
     for model in zoo.models(SPRITES):
         mine = zoo.of(data=SPRITES, model=model, regularized=True)
-        whole, neither = mine[OBJECT_D], np.array(without_groups[model]["structured_given"]["disentanglement"])
-        found["em_needed"].append(Part(f"{model}: with both minus without", of_values(whole - neither), above=0.2))
-        alone = of_values(whole - mine["structured_given.object.disentanglement"])
+        with_both, neither = mine[OBJECT_D], np.array(without_groups[model]["structured_given"]["disentanglement"])
+        parts_by_claim["em_needed"].append(
+            Part(f"{model}: with both minus without", of_values(with_both - neither), above=0.2)
+        )
+        alone = of_values(with_both - mine["structured_given.object.disentanglement"])
         bounds = {"above": -0.1, "below": 0.1} if model == "genesis" else {"above": 0.2}
-        found["em_needed_alone"].append(Part(f"{model}: with EM minus without", alone, **bounds))
+        parts_by_claim["em_needed_alone"].append(Part(f"{model}: with EM minus without", alone, **bounds))
         errors = zoo.by_property("informativeness.per_factor", SPRITES, model)
         complete = zoo.by_property("completeness.per_factor", SPRITES, model)
-        found["color_first"] += [
+        parts_by_claim["color_first"] += [
             Part(f"{model}: largest error of colors minus smallest of others", exact(_colors(errors, max)), below=0),
             Part(
                 f"{model}: least completeness of colors minus largest of others", exact(_colors(complete, min)), above=0
             ),
         ]
     mine = zoo.of(data=SPRITES)
-    found["em_finds_iou_order"] = [
+    parts_by_claim["em_finds_iou_order"] = [
         Part("share of scenes in the same order", of_values(mine["structured_slots.order_agreement"]), above=0.5),
         Part("slots out of place", of_values(mine["structured_slots.order_mismatch"]), below=2),
     ]
     joints = np.array(zoo.parts("kind.joint", data=SPRITES, model="genesis", regularized=True))
     if len(joints):  # kinds of codes are rows, first masks; kinds of properties columns, first what the background has
-        found["mask_is_extrinsic"] = [
+        parts_by_claim["mask_is_extrinsic"] = [
             Part("component codes, extrinsic", of_values(joints[:, 1, 1]), below=0.05),
             Part("mask codes, intrinsic", of_values(joints[:, 0, 0]), above=0.1),
         ]
-    return found
+    return parts_by_claim
 
 
 def _fall(zoo: SlotZoo, data: str, model: str, name: str):
@@ -330,7 +332,7 @@ def _table_3(zoo: SlotZoo) -> dict[tuple[int, str], Measured]:
 
 
 def _table_4(zoo: SlotZoo, without_groups: Mapping) -> dict[tuple[int, str], Measured]:
-    found = {}
+    measured = {}
     for place, row in enumerate(published("dangnhu2022").tables["table_4"].rows):
         model, left_out = row.key["model"], set(row.key["without_algorithms"])
         metric = "structured_given" if 1 in left_out else "structured_slots"
@@ -340,8 +342,8 @@ def _table_4(zoo: SlotZoo, without_groups: Mapping) -> dict[tuple[int, str], Mea
                 values = without_groups.get(model, {}).get(metric, {}).get(field, [])
             else:
                 values = mine[f"{metric}.object.{field}"]
-            found[place, f"object.{field}"] = _percent(values)
-    return found
+            measured[place, f"object.{field}"] = _percent(values)
+    return measured
 
 
 def _by_property(zoo: SlotZoo, data: str, rows: Sequence[Row]) -> dict[tuple[int, str], Measured]:

@@ -106,13 +106,13 @@ def _of_scores(numbers: Numbers) -> dict[str, list[Part]]:
         ours = np.stack([sign * numbers.mean(model, regressor, quantity) for model in others])
         return ours.min(axis=0) - sign * numbers.mean("pca", regressor, quantity)
 
-    found: dict[str, list[Part]] = {}
+    parts_by_claim: dict[str, list[Part]] = {}
     if "pca" in numbers.models and others:
-        found["pca_worst"] = [
+        parts_by_claim["pca_worst"] = [
             _part(f"{q}, {r}: the worst of others minus PCA", lambda r=r, q=q: better(r, q), above=0) for r, q in scores
         ]
     if len(numbers.vaes) == 2:
-        found["vae_like_beta_vae"] = [
+        parts_by_claim["vae_like_beta_vae"] = [
             _part(
                 f"{q}, {r}",
                 lambda r=r, q=q: np.abs(numbers.mean("vae", r, q) - numbers.mean("beta_vae", r, q)),
@@ -127,7 +127,7 @@ def _of_scores(numbers: Numbers) -> dict[str, list[Part]]:
             ours = sign * numbers.mean("infogan", regressor, quantity)
             return ours - np.max([sign * numbers.mean(m, regressor, quantity) for m in rest], axis=0)
 
-        found["infogan_best"] = [
+        parts_by_claim["infogan_best"] = [
             _part(f"{q}, {r}: InfoGAN minus the next", lambda r=r, q=q, s=s: lead(r, q, s), above=0)
             for r, q, s in (
                 ("lasso", "disentanglement", 1),
@@ -137,7 +137,7 @@ def _of_scores(numbers: Numbers) -> dict[str, list[Part]]:
                 ("lasso", "error", -1),
             )
         ]
-    return found
+    return parts_by_claim
 
 
 def _of_regressors(numbers: Numbers) -> dict[str, list[Part]]:
@@ -154,7 +154,7 @@ def _of_regressors(numbers: Numbers) -> dict[str, list[Part]]:
     def best_other():
         return np.min([errors[model, "forest"] for model in every if model not in vaes], axis=0)
 
-    found = {
+    parts_by_claim = {
         "forest_below_lasso": [
             _part(f"{m}: error(forest) / error(lasso)", lambda m=m: ratio(m), below=1) for m in every
         ],
@@ -165,10 +165,10 @@ def _of_regressors(numbers: Numbers) -> dict[str, list[Part]]:
         ],
     }
     if vaes and "pca" in every:
-        found["forest_below_lasso"] += [
+        parts_by_claim["forest_below_lasso"] += [
             _part(f"{m} minus PCA", lambda m=m: ratio(m) - ratio("pca"), below=0) for m in vaes
         ]
-        found["lasso_vaes_near_pca"] = [
+        parts_by_claim["lasso_vaes_near_pca"] = [
             _part(
                 f"{m}: gain over PCA by lasso minus by forest",
                 lambda m=m: gain(m, "lasso") - gain(m, "forest"),
@@ -176,10 +176,10 @@ def _of_regressors(numbers: Numbers) -> dict[str, list[Part]]:
             )
             for m in vaes
         ]
-        found["forest_reads_vaes"] = [
+        parts_by_claim["forest_reads_vaes"] = [
             _part(f"{m} minus the best other", lambda m=m: errors[m, "forest"] - best_other(), below=0) for m in vaes
         ]
-    return found
+    return parts_by_claim
 
 
 def _of_factors(numbers: Numbers) -> dict[str, list[Part]]:
@@ -212,7 +212,7 @@ def _of_unseen(numbers: Numbers) -> dict[str, list[Part]]:
         of = {c: numbers.error(model, regressor, c, unseen=True) for c in ("red", "green", "blue")}
         return of["red"] - np.maximum(of["green"], of["blue"])
 
-    found = {
+    parts_by_claim = {
         "zero_shot_worse": [
             _part(f"{m}, {r}", lambda m=m, r=r: numbers.error(m, r, unseen=True) - numbers.error(m, r), above=0)
             for m, r in numbers.rows
@@ -223,7 +223,7 @@ def _of_unseen(numbers: Numbers) -> dict[str, list[Part]]:
         ],
     }
     if numbers.vaes and "pca" in numbers.models:
-        found["zero_shot_vaes_best"] = [
+        parts_by_claim["zero_shot_vaes_best"] = [
             _part(
                 f"{m} minus PCA",
                 lambda m=m: numbers.error(m, "forest", unseen=True) - numbers.error("pca", "forest", unseen=True),
@@ -232,7 +232,7 @@ def _of_unseen(numbers: Numbers) -> dict[str, list[Part]]:
             for m in numbers.models
             if m != "pca"
         ]
-    return found
+    return parts_by_claim
 
 
 def _leads(factor: str, value: Callable[[str], np.ndarray]) -> np.ndarray:

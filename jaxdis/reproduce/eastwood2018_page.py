@@ -62,7 +62,7 @@ def _dead(finished: Finished) -> np.ndarray:
 
 
 def _tables(printed: dict[str, Table], numbers: Numbers) -> list[Beside]:
-    found = []
+    tables = []
     for name, table in printed.items():
         measured = {}
         for place, row in enumerate(table.rows):
@@ -79,7 +79,7 @@ def _tables(printed: dict[str, Table], numbers: Numbers) -> list[Beside]:
                     measured[place, column] = Measured(
                         float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else np.nan
                     )
-        found.append(
+        tables.append(
             Beside(
                 table,
                 measured,
@@ -88,7 +88,7 @@ def _tables(printed: dict[str, Table], numbers: Numbers) -> list[Beside]:
                 else "Means and standard deviations over seeds.",
             )
         )
-    return found
+    return tables
 
 
 def _entry(table: str, column: str, numbers: Numbers, model: str, regressor: str) -> np.ndarray:
@@ -119,9 +119,9 @@ def _figures(folder: Path) -> list[Figure]:
         "5": "each factor against its most important codes",
         "6": "codes changed one at a time",
     }
-    found = []
+    figures = []
     for path in paths:
         number, *rest = path.stem.removeprefix("figure_").split("_")
         of = " ".join(rest[:-1]) if rest else ""
-        found.append(Figure(f"Figure {number}", f"{captions[number]}{': ' + of if of else ''}", path.read_bytes()))
-    return found
+        figures.append(Figure(f"Figure {number}", f"{captions[number]}{': ' + of if of else ''}", path.read_bytes()))
+    return figures

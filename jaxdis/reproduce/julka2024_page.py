@@ -292,15 +292,15 @@ def _change(curve: np.ndarray) -> float:
     return float(np.ptp(curve))
 
 
-def _of_sizes(found: Certificate, of: Calibration) -> dict[str, list[Part]]:
+def _of_sizes(certificate: Certificate, of: Calibration) -> dict[str, list[Part]]:
     """§IV-E. ``sizes[column] [sizes, 8, seeds]``, the full size last."""
-    distances = {column: differences_of(values) for column, values in found.sizes.items()}
+    distances = {column: differences_of(values) for column, values in certificate.sizes.items()}
     sizes = list(of.sizes)
     # Converged "at 10,000 samples": the largest size below the full one.
     small = [values[-1].mean() < 0.05 for values in distances.values()]
     at = sizes.index(1000) if 1000 in sizes else 0
     hungry = distances["dci.disentanglement"][at] - distances["mig"][at]
-    seconds = found.seconds
+    seconds = certificate.seconds
     log = np.log([*sizes, of.full_size])
     slope = float(np.polyfit(log[-2:], np.log(seconds["edi"][-2:]), 1)[0])
     slowest = seconds["dci"][-1] - max(values[-1] for name, values in seconds.items() if name != "dci")
@@ -341,18 +341,18 @@ def _agreement(table: Table) -> list[Part]:
     ]
 
 
-def _figures(found: Mapping[str, Certificate], of: Mapping[str, Calibration], table: Table) -> list[Figure]:
+def _figures(certificates: Mapping[str, Certificate], of: Mapping[str, Calibration], table: Table) -> list[Figure]:
     figures = [
         Figure(
             label,
             f"Scores against α, {caption}",
-            plots.curves(getattr(of["sweeps"], kind), found["sweeps"].sweeps[kind], f"α: {caption}"),
+            plots.curves(getattr(of["sweeps"], kind), certificates["sweeps"].sweeps[kind], f"α: {caption}"),
         )
         for label, kind, caption in FIGURES
     ]
     cost = of["cost"]
-    differences = {name: differences_of(values) for name, values in found["cost"].sizes.items()}
-    png = plots.resources((*cost.sizes, cost.full_size), differences, found["cost"].seconds)
+    differences = {name: differences_of(values) for name, values in certificates["cost"].sizes.items()}
+    png = plots.resources((*cost.sizes, cost.full_size), differences, certificates["cost"].seconds)
     figures.append(Figure("Figure 4", "Distance from the scores of all samples, and seconds per representation", png))
     names = [title for title, column in AGREEMENT.items() if column in table]
     matrix = spearman_of_columns(table, [AGREEMENT[title] for title in names])

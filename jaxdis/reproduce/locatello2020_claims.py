@@ -40,7 +40,7 @@ SMALL_REMARKS = {
 
 def claims(table: Table, stability: Mapping, impossible: Mapping, *, small: bool = False) -> list[Found]:
     """Every claim that the zoo's data sets allow to check. ``small``: with remarks on what fails in the small form."""
-    found = {
+    parts_by_claim = {
         **_dependence(table),
         **_importance(table),
         **_transfer(table),
@@ -52,7 +52,9 @@ def claims(table: Table, stability: Mapping, impossible: Mapping, *, small: bool
     }
     printed = published("locatello2020").claims
     remarks = REMARKS | (SMALL_REMARKS if small else {})
-    return [Found(printed[name], tuple(parts), remarks.get(name, "")) for name, parts in found.items() if parts]
+    return [
+        Found(printed[name], tuple(parts), remarks.get(name, "")) for name, parts in parts_by_claim.items() if parts
+    ]
 
 
 def _each(table: Table, models, statistic, name: str = "", **expected) -> list[Part]:
@@ -164,8 +166,8 @@ def _importance(table: Table) -> dict[str, list[Part]]:
         best = []
         for _, mine in r.each_data(some):
             for column in COLUMNS:
-                found = r.by_model(mine, column)
-                best.append(max(found, key=found.get))
+                medians = r.by_model(mine, column)
+                best.append(max(medians, key=medians.get))
         return float(len(set(best)))
 
     def mean_explained(regularization):
@@ -176,10 +178,10 @@ def _importance(table: Table) -> dict[str, list[Part]]:
         )
 
     def irs_lead(some):
-        found = {
+        explained = {
             c: r.mean([r.explained(mine, c, regularization=False) for _, mine in r.each_data(some)]) for c in COLUMNS
         }
-        return r.lead_of("irs", found)
+        return r.lead_of("irs", explained)
 
     def both_signs(some):
         kinds = []
@@ -232,8 +234,8 @@ def _transfer(table: Table) -> dict[str, list[Part]]:
 
     def differences(first: str, second: str | None):
         def statistic(some):
-            found = transfer(some, COLUMNS, trials=2000)._asdict()
-            return found[first] - (0.5 if second is None else found[second])
+            probabilities = transfer(some, COLUMNS, trials=2000)._asdict()
+            return probabilities[first] - (0.5 if second is None else probabilities[second])
 
         return by_seed_few(statistic)
 
@@ -260,8 +262,8 @@ def _transfer(table: Table) -> dict[str, list[Part]]:
     def color(some):
         pair = frozenset(("dsprites", "color_dsprites"))
         leads = [
-            found[pair] - max(value for key, value in found.items() if key != pair)
-            for found in (between(some, column) for column in COLUMNS)
+            correlations[pair] - max(value for key, value in correlations.items() if key != pair)
+            for correlations in (between(some, column) for column in COLUMNS)
         ]
         return float(r.median(leads))
 

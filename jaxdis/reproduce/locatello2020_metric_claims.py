@@ -22,8 +22,8 @@ def agreement(table: Table) -> dict[str, list[Part]]:
         place = names.index(tuple(sorted(pair, key=COLUMNS.index)))
 
         def statistic(mine):
-            found = r.pairs_of(mine, COLUMNS)
-            return float(np.mean(found > found[place]))
+            correlations = r.pairs_of(mine, COLUMNS)
+            return float(np.mean(correlations > correlations[place]))
 
         return statistic
 
@@ -67,8 +67,8 @@ def agreement(table: Table) -> dict[str, list[Part]]:
 def matrices(table: Table) -> dict[str, list[Part]]:
     """§6.1.1 and §6.1.2: every relation under every score."""
 
-    def by_matrix(one, other):
-        return lambda mine: {s: spearman(mine[f"{s}_{one}"], mine[f"{s}_{other}"]) for s in MATRICES}
+    def by_matrix(score, other):
+        return lambda mine: {s: spearman(mine[f"{s}_{score}"], mine[f"{s}_{other}"]) for s in MATRICES}
 
     d, c = "entropy.disentanglement", "entropy.completeness"
 
@@ -120,10 +120,10 @@ def matrices(table: Table) -> dict[str, list[Part]]:
     }
 
 
-def stability(found: Mapping) -> dict[str, list[Part]]:
+def stability(runs_by_data: Mapping) -> dict[str, list[Part]]:
     """§6.2: rankings of members by two runs of each metric, ``[2, m]``; members are resampled."""
     stable, efficient = [], []
-    for data, runs in found.items():
+    for data, runs in runs_by_data.items():
         scores = {name: {size: np.asarray(pair) for size, pair in row.items()} for name, row in runs.items()}
         few, many = ([spearman(*row[size]) for row in scores.values()] for size in ("smaller", "larger"))
         good, falls = np.greater(many, 0.9), np.less(few, many)

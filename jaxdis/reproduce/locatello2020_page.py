@@ -81,15 +81,15 @@ def _table_1(printed, table: Table) -> Beside:
 def _table_5(printed, table: Table) -> list[Beside]:
     tables = []
     for name, regularization in (("table_5a", False), ("table_5b", True)):
-        found = {}
+        measured = {}
         for place, row in enumerate(printed[name].rows):
             mine = r.of(table, data=row.key["dataset"])
             if len(mine["model"]):
                 for column in row.values:
                     share = r.explained(mine, SEVEN[column], regularization=regularization)
-                    found[place, column] = Measured(100 * share)
+                    measured[place, column] = Measured(100 * share)
         remark = "Adjusted for the number of groups, which with few seeds explain much by chance; the print is not."
-        tables.append(Beside(printed[name], found, remark))
+        tables.append(Beside(printed[name], measured, remark))
     return tables
 
 
@@ -99,9 +99,11 @@ def _figures(zoo: Finished) -> list[Figure]:
     subjects = dict(zoo.subject.each())
     titled = {data: {**mine.table, "model": np.array(mine.models)} for data, mine in subjects.items()}
 
-    def add(label: str, pictures: Mapping[str, list]) -> None:
+    def add(label: str, pictures_by_data: Mapping[str, list]) -> None:
         figures.extend(
-            Figure(f"{label}: {data}", one.caption, one.png) for data, found in pictures.items() for one in found
+            Figure(f"{label}: {data}", picture.caption, picture.png)
+            for data, pictures in pictures_by_data.items()
+            for picture in pictures
         )
 
     add("Figures 2–4, 29–33", {data: dependence(mine) for data, mine in subjects.items()})
@@ -194,7 +196,7 @@ def _across(subject: Subject) -> list[Figure]:
     ]
 
 
-def _stability(found: Mapping) -> list[Figure]:
+def _stability(runs_by_data: Mapping) -> list[Figure]:
     return [
         Figure(
             f"Figures 21, 22: {data}",
@@ -205,17 +207,17 @@ def _stability(found: Mapping) -> list[Figure]:
                 ("few", "many"),
             ),
         )
-        for data, rows in found.items()
+        for data, rows in runs_by_data.items()
     ]
 
 
-def _impossibility(found: Mapping) -> str:
+def _impossibility(scores_by_size: Mapping) -> str:
     from jaxdis.study.report.page import table
 
     rows: dict[str, list] = {"factors": [], "score": [], "of z": [], "of f(z)": []}
-    for k, scores in found.items():
+    for size, scores in scores_by_size.items():
         for name, (right, wrong) in scores.items():
-            for head, value in zip(rows, (k, name.replace("_", " "), float(right), float(wrong)), strict=True):
+            for head, value in zip(rows, (size, name.replace("_", " "), float(right), float(wrong)), strict=True):
                 rows[head].append(value)
     text = (
         "<p>Factors z, uniform and independent, and f(z) = Φ(A Φ⁻¹(z)) with a Householder matrix A (α = .2): the same"

@@ -53,7 +53,7 @@ def toy(finished: Mapping[str, Finished]) -> dict:
     DCI is the mean of D, C and the accuracy .75, with importances 2 × accuracy − 1; MED the same with information in
     bits. SNC is not adjusted for chance there: accuracy − ½.
     """
-    found = {}
+    rows_by_model = {}
     for name in ("M1", "M2"):
         codes, factors = synthetic.toy_model(name)
         numbers, values = np.asarray(codes).astype(int), np.asarray(factors.values)
@@ -61,7 +61,7 @@ def toy(finished: Mapping[str, Finished]) -> dict:
         bits = np.asarray(relate(codes, factors, "mutual_information").strength) / np.log(2)
         scores = evaluate(codes, factors, ("mig", "snc"), test=(codes, factors))
         aligned = scores.part("snc.code").astype(int)
-        found[name] = {
+        rows_by_model[name] = {
             "MIG": scores["mig"],
             "SAP": np.ptp(accuracy, axis=0).mean(),
             "DCI": _of_matrix(2 * accuracy - 1),
@@ -69,7 +69,7 @@ def toy(finished: Mapping[str, Finished]) -> dict:
             "SNC": scores["snc"] / 2,
             "NK": _lost_without(aligned, numbers, values),
         }
-    return {name: {metric: 100 * float(value) for metric, value in row.items()} for name, row in found.items()}
+    return {name: {metric: 100 * float(value) for metric, value in row.items()} for name, row in rows_by_model.items()}
 
 
 def _of_matrix(strength: np.ndarray) -> float:
@@ -99,21 +99,23 @@ def distributed(finished: Mapping[str, Finished], samples: int = 20_000) -> dict
 
     ``limit`` is the 95th percentile of the largest information of codes whose samples were permuted.
     """
-    found = {}
+    results_by_size = {}
     for n in (4, 8, 16):
         codes, factors = synthetic.distributed(n, 3, jax.random.key(n), samples)
         scores = evaluate(codes, factors, {"dci": METRICS["dci"].with_options(splitter="histogram")})
         order = np.stack([np.random.default_rng(seed).permutation(samples) for seed in range(20)])
         zoo = np.concatenate([np.asarray(codes)[None], np.asarray(codes)[order]])
-        strength = np.stack([np.asarray(relate(one, factors, "mutual_information").strength).max() for one in zoo])
-        found[str(n)] = {
+        strength = np.stack(
+            [np.asarray(relate(member_codes, factors, "mutual_information").strength).max() for member_codes in zoo]
+        )
+        results_by_size[str(n)] = {
             "disentanglement": float(scores["dci.disentanglement"]),
             "completeness": float(scores["dci.completeness"]),
             "bound": 1 - 2 / np.log2(n),
             "information": float(strength[0]),
             "limit": float(np.percentile(strength[1:], 95)),
         }
-    return found
+    return results_by_size
 
 
 def times(finished: Mapping[str, Finished], samples: int = 5000) -> dict:
@@ -123,10 +125,10 @@ def times(finished: Mapping[str, Finished], samples: int = 5000) -> dict:
     factors = zoo.factors(data)
     codes, factors = codes[0][:samples], factors.take(jnp.arange(min(samples, factors.num_samples)))
     metrics = {"nk": METRICS["nk"].with_options(preset="mahon2024_paper"), "dci": METRICS["dci"]}
-    found = {}
+    seconds = {}
     for name, metric in metrics.items():
         for _ in range(2):  # the first call compiles
             started = time.process_time()
             evaluate(codes, factors, {name: metric})
-            found[name] = time.process_time() - started
-    return found
+            seconds[name] = time.process_time() - started
+    return seconds

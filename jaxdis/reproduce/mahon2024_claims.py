@@ -58,7 +58,7 @@ def claims(
     """
     usual = r.of(table, held_out="")
     novel = {name: column[np.asarray(table["held_out"]) != ""] for name, column in table.items()}
-    found = {
+    parts_by_claim = {
         **_exact(pieces),
         **_normal(usual, folder),
         **_novel(novel),
@@ -66,7 +66,9 @@ def claims(
     }
     printed = published("mahon2024").claims
     remarks = REMARKS | (SMALL_REMARKS if small else {})
-    return [Found(printed[name], tuple(parts), remarks.get(name, "")) for name, parts in found.items() if parts]
+    return [
+        Found(printed[name], tuple(parts), remarks.get(name, "")) for name, parts in parts_by_claim.items() if parts
+    ]
 
 
 def _exact(pieces: Mapping) -> dict[str, list[Part]]:
@@ -176,7 +178,7 @@ def _novel(table: Table) -> dict[str, list[Part]]:
             Part("median on dSprites", by_member(sprites, lambda some: r.median(some["novel_combination"])), below=0.05)
         )
     linear = lambda some: r.mean(some["novel_combination.linear"] - some["novel_combination"])  # noqa: E731
-    found = {
+    parts_by_claim = {
         "novel_low": low,
         "linear_no_better": [Part("mean of linear minus MLP", by_member(six, linear), below=1e-9)],
     }
@@ -184,11 +186,13 @@ def _novel(table: Table) -> dict[str, list[Part]]:
         easier = lambda some: _difference(  # noqa: E731
             *(r.mean(r.of(some, data=name)["novel_combination"]) for name in ("shapes3d", "dsprites"))
         )
-        found["3dshapes_easier"] = [Part("Shapes3D minus dSprites", by_member(six, easier), above=0)]
+        parts_by_claim["3dshapes_easier"] = [Part("Shapes3D minus dSprites", by_member(six, easier), above=0)]
     supervised = r.of(table, model=PARTITION)
     if len(supervised["model"]):
         mean = lambda some: r.mean(some["novel_combination"])  # noqa: E731
-        found["supervised_also_fails"] = [Part("mean accuracy above chance", by_member(supervised, mean), below=0.1)]
+        parts_by_claim["supervised_also_fails"] = [
+            Part("mean accuracy above chance", by_member(supervised, mean), below=0.1)
+        ]
     rooms = r.of(six, data="shapes3d")
     if {"parted_vae", "parted_vae_ss"}.issubset(r.models_of(rooms)):
 
@@ -201,11 +205,11 @@ def _novel(table: Table) -> dict[str, list[Part]]:
                 r.lead_of("parted_vae", alone) if max(alone.values(), default=0) > 0 else missing,
             )
 
-        found["parted_ss_best"] = [
+        parts_by_claim["parted_ss_best"] = [
             Part("with labels minus without", by_member(rooms, lambda some: leads(some)[0]), above=0),
             Part("without labels minus the others", by_member(rooms, lambda some: leads(some)[1]), above=0),
         ]
-    return found
+    return parts_by_claim
 
 
 def _difference(accuracy: float, other: float) -> float:
@@ -220,25 +224,31 @@ def _fall(table: Table) -> np.ndarray:
 def _correlated(members: Sequence[Scored]) -> dict[str, list[Part]]:
     """Claims on Table 4, over data set × model; pairs of data set and model are resampled."""
     pairs = [(data, model) for data in data_of(members) for model in models_of(members) if model != PARTITION]
-    groups = {pair: [one for one in members if (one.data, one.model) == pair] for pair in pairs}
+    groups = {pair: [member for member in members if (member.data, member.model) == pair] for pair in pairs}
 
     def over(statistic) -> Interval:
         def of_rows(rows):
             # A pair that is drawn twice counts twice: it is given another name.
             drawn = [
-                one._replace(model=f"{one.model} {copy}") for copy, row in enumerate(rows) for one in groups[pairs[row]]
+                member._replace(model=f"{member.model} {copy}")
+                for copy, row in enumerate(rows)
+                for member in groups[pairs[row]]
             ]
             return statistic(dict(zip(TABLE_4, correlations(drawn, TABLE_4), strict=True)))
 
         return resampled(len(pairs), of_rows)
 
-    best = lambda found: found["SNC"] - max(v for n, v in found.items() if n != "SNC")  # noqa: E731
-    second = lambda found: found["NK"] - max(v for n, v in found.items() if n not in ("SNC", "NK"))  # noqa: E731
+    best = lambda coefficients: coefficients["SNC"] - max(v for n, v in coefficients.items() if n != "SNC")  # noqa: E731
+    second = lambda coefficients: coefficients["NK"] - max(v for n, v in coefficients.items() if n not in ("SNC", "NK"))  # noqa: E731
     return {
-        "all_correlate": [Part(f"r of {name}", over(lambda found, n=name: found[n]), above=0) for name in TABLE_4],
+        "all_correlate": [
+            Part(f"r of {name}", over(lambda coefficients, n=name: coefficients[n]), above=0) for name in TABLE_4
+        ],
         "snc_correlates_best": [
             Part("SNC minus the next", over(best), above=0),
             Part("NK minus the next but SNC", over(second), above=0),
         ],
-        "snc_beats_nk": [Part("SNC minus NK", over(lambda found: found["SNC"] - found["NK"]), above=0)],
+        "snc_beats_nk": [
+            Part("SNC minus NK", over(lambda coefficients: coefficients["SNC"] - coefficients["NK"]), above=0)
+        ],
     }

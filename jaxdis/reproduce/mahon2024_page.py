@@ -78,16 +78,16 @@ def _main(printed: Mapping[str, Table], members: Sequence[Scored], pieces: Mappi
         "Exact, without training. MIG of M2 follows as 12.9 from Appendix A, where 11.9 is printed; its DCI follows as"
         " 46.6 from the formula given there, where 47.1 is printed."
     )
-    found = [Beside(printed["table_1"], toy, remark)]
+    comparisons = [Beside(printed["table_1"], toy, remark)]
     second = tables.table_2(members)
-    found.append(
+    comparisons.append(
         Beside(
             printed["table_2"],
             _table_2(printed["table_2"], second),
             "SNC is adjusted for chance, the others are raw, as in print.",
         )
     )
-    found.append(
+    comparisons.append(
         Beside(
             printed["table_3"],
             _table_3(printed["table_3"], members),
@@ -95,12 +95,12 @@ def _main(printed: Mapping[str, Table], members: Sequence[Scored], pieces: Mappi
         )
     )
     for name, made in (("table_4", tables.table_4(members)), ("table_6", tables.table_6(members))):
-        found.append(
+        comparisons.append(
             Beside(printed[name], _by_heads(printed[name], made), "Over the models and data sets measured here.")
         )
-    found.append(Beside(printed["table_7"], _table_7(printed["table_7"], members)))
-    found.append(Beside(printed["table_8"], _table_8(printed["table_8"], members)))
-    return [one for one in found if one.measured]
+    comparisons.append(Beside(printed["table_7"], _table_7(printed["table_7"], members)))
+    comparisons.append(Beside(printed["table_8"], _table_8(printed["table_8"], members)))
+    return [comparison for comparison in comparisons if comparison.measured]
 
 
 def _name(model: str) -> str:
@@ -122,7 +122,7 @@ def _table_3(printed: Table, members: Sequence[Scored]) -> dict:
     made = tables.table_3(members)
     sets = {"MLP": "CG", "linear": "linear CG", "normal": "normal test set"}
     rows = {(row[0], row[1]): dict(zip(made.head[2:], row[2:], strict=True)) for row in made.rows}
-    found = {}
+    measured = {}
     for place, row in enumerate(printed.rows):
         mine = rows.get((_name(row.key["model"]), sets[row.key["probe"]]), {})
         for column in row.values:
@@ -130,8 +130,8 @@ def _table_3(printed: Table, members: Sequence[Scored]) -> dict:
             # The heads of shape and size are exchanged in print: each number is set beside what it is of.
             what = {"shape": "size", "size": "shape"}.get(what, what)
             if (value := mine.get(f"{data} {what}")) is not None and np.isfinite(value):
-                found[place, column] = Measured(value)
-    return found
+                measured[place, column] = Measured(value)
+    return measured
 
 
 def _by_heads(printed: Table, made: Made) -> dict:
@@ -175,14 +175,14 @@ def _per_factor(printed: Mapping[str, Table], members: Sequence[Scored]) -> str:
         number = int(re.match(r"table_(\d+)", name)[1])
         theirs = printed[f"table_{number}"]
         rows = {(row[0], row[1]): dict(zip(made.head[2:], row[2:], strict=True)) for row in made.rows}
-        found = {
+        measured = {
             (place, column): Measured(mine[column])
             for place, row in enumerate(theirs.rows)
             if (mine := rows.get((row.key["set"], row.key["row"]))) is not None
             for column in row.values
             if np.isfinite(mine.get(column, np.nan))
         }
-        parts.append(folded(f"{theirs.label}: {theirs.title}", section(Beside(theirs, found))))
+        parts.append(folded(f"{theirs.label}: {theirs.title}", section(Beside(theirs, measured))))
     return "".join(parts)
 
 
@@ -197,32 +197,32 @@ def from_print(printed: Mapping[str, Table]) -> list[Beside]:
     # Printed as a − r beside cells that are adjusted: 19.11 is the adjusted accuracy (its neighbor cell).
     accuracy["shapes3d", "parted_vae"] = 19.11
     rows = {row.key["metric"]: row.values for row in printed["table_8"].rows}
-    found = {}
+    recomputed = {}
     for place, row in enumerate(printed["table_4"].rows):
         wanted = [key for key in accuracy if row.key["over"] in ("all", key[0])]
         target = np.array([accuracy[key] for key in wanted], float)
         for name in row.values:
             values = np.array([rows[name][f"{data}.{model}"] for data, model in wanted], float)
-            found[place, name] = Measured(pearson(values, target).r)
+            recomputed[place, name] = Measured(pearson(values, target).r)
     remark = (
         "From the printed Tables 3 and 8, without training: every correlation follows to .002 but those with D, C, I"
         " and DCI, which match nothing printed (the printed DCI is the recomputed D)."
     )
     title = f"{printed['table_4'].title} (recomputed from print)"
-    return [Beside(printed["table_4"]._replace(label="Table 4 from print", title=title), found, remark)]
+    return [Beside(printed["table_4"]._replace(label="Table 4 from print", title=title), recomputed, remark)]
 
 
 def _figures(table, folder, printed: Mapping[str, Table]) -> list[Figure]:
-    found = []
+    figures = []
     usual = r.of(table, held_out="")
     columns = {"SNC": "snc", "NK": "nk", **EXISTING}
     for path in sorted((folder / "figures").glob("hinton_*.png"))[:12]:
         data = next(name for name in DATASETS if path.stem.endswith(name))
         model = path.stem.removeprefix("hinton_").removesuffix(f"_{data}").replace("_", " ")
         caption = f"Hinton diagram of {model} on {data}: two factors have the same most informative code"
-        found.append(Figure("Figures 1, 3–13", caption, path.read_bytes()))
+        figures.append(Figure("Figures 1, 3–13", caption, path.read_bytes()))
     matrix = np.array([[pearson(usual[a], usual[b]).r for b in columns.values()] for a in columns.values()])
-    found.append(
+    figures.append(
         Figure(
             "Figure 14",
             "Pearson correlation between metrics over members of the normal test set",
@@ -237,5 +237,5 @@ def _figures(table, folder, printed: Mapping[str, Table]) -> list[Figure]:
             f"From print: p-values that the row's metric correlates more than the column's, over {n} models, with the"
             " variance of one correlation"
         )
-        found.append(Figure(label, caption, plots.heat_map(p, names, names, most=1.0)))
-    return found
+        figures.append(Figure(label, caption, plots.heat_map(p, names, names, most=1.0)))
+    return figures

@@ -28,8 +28,8 @@ class Content(NamedTuple):
       size: what was run, in words.
       differences: how the protocol differs from the paper's.
       claims: with their verdicts.
-      tables: printed beside measured.
-      figures: in the paper's order. Of those whose labels agree up to a colon, only the first is not folded.
+      tables: printed numbers next to measured ones.
+      figures: in the paper's order. Of several with the same label (before a colon), only the first is shown unfolded.
       others: further sections, as (title, HTML).
       pictures: extra files to link.
     """
@@ -84,11 +84,11 @@ def _verb(verdict: str, count: int) -> str:
 def _claims(claims: Sequence[Found]) -> str:
     rows = [
         {
-            "": Html(f'<span title="{one.verdict}">{SIGNS[one.verdict]}</span>'),
-            "claim": Html(f'<div class="text">{html.escape(one.claim.says)}{_remark(one)}</div>'),
-            "verdict and statistics": Html(_parts(one)),
+            "": Html(f'<span title="{checked.verdict}">{SIGNS[checked.verdict]}</span>'),
+            "claim": Html(f'<div class="text">{html.escape(checked.claim.says)}{_remark(checked)}</div>'),
+            "verdict and statistics": Html(_parts(checked)),
         }
-        for one in claims
+        for checked in claims
     ]
     if not rows:
         return ""

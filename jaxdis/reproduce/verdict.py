@@ -88,11 +88,11 @@ def resampled(count: int, statistic: Callable[[np.ndarray], float]) -> Interval:
     if count < 3:
         return Interval(value, math.nan, math.nan)
     rng = np.random.default_rng(0)
-    found = np.array([statistic(rng.integers(count, size=count)) for _ in range(REPLICATES)], float)
-    if not np.isfinite(found).any():
+    statistics = np.array([statistic(rng.integers(count, size=count)) for _ in range(REPLICATES)], float)
+    if not np.isfinite(statistics).any():
         return Interval(value, math.nan, math.nan)
     tail = 50 * (1 - LEVEL)
-    low, high = np.nanpercentile(found, [tail, 100 - tail])
+    low, high = np.nanpercentile(statistics, [tail, 100 - tail])
     return Interval(value, float(low), float(high))
 
 

@@ -135,8 +135,8 @@ def exclusivity(relation: Relation) -> Exclusivity:
     shares = reading.strength / reading.ceiling[None, :]
     per_code = jnp.where(reading.active, _exclusive(shares, reading.num_factors), 0.0)
     factor = jnp.argmax(shares, axis=1)
-    given = jnp.zeros_like(reading.ceiling).at[factor].add(per_code)
-    modular = jnp.where(jnp.isnan(per_code).any(), jnp.nan, jnp.clip(given, 0.0, 1.0))
+    credit = jnp.zeros_like(reading.ceiling).at[factor].add(per_code)
+    modular = jnp.where(jnp.isnan(per_code).any(), jnp.nan, jnp.clip(credit, 0.0, 1.0))
     compact = jnp.clip(_exclusive(shares.T, reading.num_codes), 0.0, 1.0)
     # Ratios of nothing are any number: without a strength above 0 both are undefined. (A NaN stays one.)
     silent = (shares <= 0).all()

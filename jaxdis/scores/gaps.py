@@ -100,8 +100,8 @@ def strongest(
     reading = read(relation)
     gaps = top_two_gap(reading.strength, axis=1)
     factor = jnp.argmax(reading.strength, axis=1).astype(jnp.int32)
-    given = jax.nn.one_hot(factor, reading.strength.shape[1]) * jnp.where(reading.active, gaps, 0.0)[:, None]
-    per_factor = given.max(axis=0)
+    credited_gaps = jax.nn.one_hot(factor, reading.strength.shape[1]) * jnp.where(reading.active, gaps, 0.0)[:, None]
+    per_factor = credited_gaps.max(axis=0)
     per_factor = jnp.where(jnp.isnan(gaps).any(), jnp.nan, per_factor)
     if average == "mean_of_ratios":
         score = mean_over_factors(per_factor / reading.ceiling, reading)

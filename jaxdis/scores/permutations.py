@@ -135,7 +135,7 @@ def independent_groups(relation: Relation) -> IndependentGroups:
     counted = jnp.broadcast_to(reading.valid[None, :], (d, k)).reshape(-1)
     order = jnp.lexsort((-flat, ~counted))  # a one-valued factor's entries come last and add no area
     threshold = jnp.maximum(flat[order], jnp.where(counted, flat, jnp.inf).min())
-    (labels, clusters, sizes, groups, seen, merges), (per_edge, found, pairs, merged_sizes) = jax.lax.scan(
+    (labels, clusters, sizes, groups, seen, merges), (per_edge, discovered, pairs, merged_sizes) = jax.lax.scan(
         lambda state, edge: _add_edge(state, edge, k),
         (
             jnp.arange(k + d, dtype=jnp.int32),  # component of each node; factors come first
@@ -149,7 +149,7 @@ def independent_groups(relation: Relation) -> IndependentGroups:
     )
     # Edges of one strength appear together: read the counts after the last of them.
     last = (threshold[None, :] >= threshold[:, None]).sum(axis=1) - 1
-    per_edge, found = per_edge[last], found[last]
+    per_edge, discovered = per_edge[last], discovered[last]
     rank = jnp.nonzero(pairs[:, 0] >= 0, size=max(k - 1, 0), fill_value=0)[0].astype(jnp.int32)
     steps = threshold[:-1] - threshold[1:]
     area = (steps * (per_edge[:-1] + per_edge[1:]).astype(jnp.float32)).sum() / 2
@@ -159,7 +159,7 @@ def independent_groups(relation: Relation) -> IndependentGroups:
         jnp.where(jnp.isnan(area), jnp.nan, per_edge.max().astype(jnp.float32)),
         threshold,
         per_edge,
-        found,
+        discovered,
         pairs[rank],
         rank,
         threshold[rank],
@@ -188,6 +188,6 @@ def _add_edge(state, edge, num_factors):
     change = jnp.where(fresh == 2, 1, jnp.where((fresh == 0) & joins, -1, 0))
     groups = groups + jnp.where(drawn, change, 0)
     seen = seen.at[factor].set(seen[factor] | drawn).at[node].set(seen[node] | drawn)
-    found = seen[:num_factors].sum().astype(jnp.int32)
+    discovered = seen[:num_factors].sum().astype(jnp.int32)
     state = (labels, clusters, sizes, groups, seen, merges + merge.astype(jnp.int32))
-    return state, (groups, found, jnp.where(merge, pair, -1), jnp.where(merge, size, 0))
+    return state, (groups, discovered, jnp.where(merge, pair, -1), jnp.where(merge, size, 0))

@@ -7,7 +7,7 @@ from typing import Annotated, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Key
+from jaxtyping import PRNGKeyArray
 
 from jaxdis import executor
 from jaxdis.arrays import as_numpy, safe_divide
@@ -69,7 +69,7 @@ class SlotCodes(NamedTuple):
 class Shared(NamedTuple):
     """What all members share; ``rows [g, q]``: the samples of each group, training samples first."""
 
-    key: jax.Array
+    key: PRNGKeyArray
     factors: Factors
     rows: jax.Array
 
@@ -80,7 +80,7 @@ def evaluate_structured(
     factors,
     structure: Structure,
     *,
-    key: Key[Array, ""] | None = None,
+    key: PRNGKeyArray | None = None,
     groups=1,
     projections: Sequence[Levels] | None = None,
     background: str | None = None,

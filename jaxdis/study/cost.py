@@ -69,13 +69,18 @@ def model_cost(training: Training) -> ModelCost:
     factors = np.zeros((2, len(DATASETS[name].space.sizes)), np.int32)
     source = as_source((np.zeros((2, *shape), np.uint8), factors))
     method = resolved_config(training.config, source).method
-    _, hyperparameters, _ = training.members()
-    one = jax.tree.map(lambda column: jnp.float32(column[0]), hyperparameters)
+    _, columns, _ = training.members()
+    hyperparameters = jax.tree.map(lambda column: jnp.float32(column[0]), columns)
     key = jax.random.key(0)
     state = jax.eval_shape(lambda key: begin(method, key), key)
     params = jax.eval_shape(method.params, state.learner)
     image = jax.ShapeDtypeStruct((1, *method.image_shape), np.float32)
-    update_flops = operations(lambda state, key, one: update(method, state, key, one, source), state, key, one)
+    update_flops = operations(
+        lambda state, key, hyperparameters: update(method, state, key, hyperparameters, source),
+        state,
+        key,
+        hyperparameters,
+    )
     stacked = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((1, *leaf.shape), leaf.dtype), params)
     return ModelCost(
         update_flops,

@@ -80,12 +80,12 @@ def _take(lease: Path, text: str) -> bool:
             if _linked(mine, lease):
                 return True
             try:
-                age, found = now - lease.lstat().st_mtime, _text(lease)
+                age, holder_text = now - lease.lstat().st_mtime, _text(lease)
             except FileNotFoundError:
                 continue
-            if not _abandoned(found, age):
+            if not _abandoned(holder_text, age):
                 return False
-            _set_aside(lease, found)
+            _set_aside(lease, holder_text)
         return _linked(mine, lease)
     finally:
         mine.unlink(missing_ok=True)
@@ -106,7 +106,7 @@ def _linked(file: Path, name: Path) -> bool:
     return True
 
 
-def _set_aside(lease: Path, found: str) -> None:
+def _set_aside(lease: Path, holder_text: str) -> None:
     """Remove an abandoned lease, unless another process has taken it over meanwhile."""
     aside = temporary_name(lease)
     try:
@@ -116,7 +116,7 @@ def _set_aside(lease: Path, found: str) -> None:
     if aside.is_dir():
         shutil.rmtree(aside, ignore_errors=True)
         return
-    if _text(aside) != found:
+    if _text(aside) != holder_text:
         _linked(aside, lease)
     aside.unlink(missing_ok=True)
 

@@ -199,7 +199,7 @@ def _score(store: Store, study: Study, chosen: Sequence[Member]) -> None:
     numbers = [random_number(member) for member in chosen]
     if study.has_slots:
         drawn, _ = scenes_of(training, study.sampling)
-        found = slots.scored(
+        scores_by_metric = slots.scored(
             study.metrics,
             stacked["codes"],
             stacked["segments"],
@@ -208,7 +208,7 @@ def _score(store: Store, study: Study, chosen: Sequence[Member]) -> None:
             numbers,
             training.config.method.code_kinds,
         )
-        for name, scores in found:
+        for name, scores in scores_by_metric:
             _publish_scores(store, study, chosen, [name], scores)
         return
     _score_seeds(store, study, chosen)

@@ -20,11 +20,13 @@ class Cost(NamedTuple):
 def plan(study, out: str | Path | None = None, *, extend: bool = False) -> dict[str, Cost]:
     """The cost of each kind of cell that is missing in ``out`` (of all cells when None).
 
-    ``flops`` is the count of :func:`~jaxdis.study.operations.operations` for one update as this machine computes it (on
-    CPU, convolutions in blocks do more than those by patches), without rendering, times updates and members; scores are
-    not counted (their loops depend on the data) and are 0. ``seconds`` assumes that this machine does nothing else:
-    training at :data:`~jaxdis.study.cost.TRAINING_EFFICIENCY` of the rate of a matrix product measured now, scores by a
-    table of measured times. Expect a factor of two either way. ``disk_bytes`` counts records, without checkpoints.
+    - ``flops``: for training, the operations of one update (:func:`~jaxdis.study.operations.operations`, without
+      rendering) times the number of updates and members. On CPU, convolutions in blocks do more operations than those
+      by patches. The operations of scores are not counted, since their loops depend on the data; ``flops`` is then 0.
+    - ``seconds``: if this machine does nothing else. Training runs at :data:`~jaxdis.study.cost.TRAINING_EFFICIENCY` of
+      the rate of a matrix product that is measured now; scores take the times in a table. Expect a factor of two either
+      way.
+    - ``disk_bytes``: of records, without checkpoints.
 
     Raises:
       StoreError: if ``out`` holds another study, unless ``extend`` allows it to grow into this one.

@@ -108,17 +108,17 @@ class Store:
 
     def ids(self, kind: str) -> set[str]:
         """All published cells of a kind."""
-        found = set()
+        ids = set()
         if (self.root / kind).is_dir():
             for folder in os.scandir(self.root / kind):
                 if folder.is_dir():
                     names = (entry.name for entry in os.scandir(folder.path))
-                    found |= {
+                    ids |= {
                         name[:16]
                         for name in names
                         if name.endswith(".json") and _ID.fullmatch(name[:-5]) and name[:2] == folder.name
                     }
-        return found
+        return ids
 
     def publish(self, kind: str, spec: dict, result: dict, arrays: dict[str, np.ndarray] | None = None) -> bool:
         """Write a cell's result under its own id; False if another writer was first."""

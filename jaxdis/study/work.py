@@ -56,7 +56,7 @@ class Work(Protocol):
     def compute(self, store: Store, batch: Batch, on_updates: Updates | None = None) -> None:
         """Compute and publish the cells of a batch.
 
-        ``on_updates`` is called with the number of members' worth of training that is done.
+        ``on_updates`` is called with the training done so far, in members: 1.5 is one and a half members' updates.
         """
 
     def finish(self, store: Store) -> Path:

@@ -103,8 +103,8 @@ def _views(path: Path, name: str, data: bytes, space: FactorSpace) -> np.ndarray
     except (MatReadError, ValueError, RuntimeError, OSError, zlib.error) as error:
         raise ValueError(f"source: {name} in {path} is not a whole Matlab file ({error})") from None
     if "im" not in held or held["im"].shape != needed or held["im"].dtype != np.uint8:
-        found = f"{held['im'].dtype} {held['im'].shape}" if "im" in held else "none"
-        raise ValueError(f"source: {name} in {path} needs an array 'im', uint8 {needed}; got {found}")
+        layout = f"{held['im'].dtype} {held['im'].shape}" if "im" in held else "none"
+        raise ValueError(f"source: {name} in {path} needs an array 'im', uint8 {needed}; got {layout}")
     views = np.einsum("hwcae->eahwc", held["im"])
     small = np.empty((*views.shape[:2], 64, 64, 3), np.uint8)
     for at in np.ndindex(*views.shape[:2]):

@@ -120,8 +120,8 @@ def _camera(
         row, column = row + clevr_stage.CROP_TOP, column + clevr_stage.CROP_LEFT
         depth = (points - eye[None]) @ clevr_stage.frame(eye)[2]
         middle = PICTURE[0] / 2
-        found = jnp.stack([SCALE * column, middle + SCALE * (row - clevr_stage.PICTURE[0] / 2), depth], 1)
-        return jnp.where(present[:, None], (found - seen) / jnp.array([[1, 1, _DEPTH]]), 0.0)
+        projected = jnp.stack([SCALE * column, middle + SCALE * (row - clevr_stage.PICTURE[0] / 2), depth], 1)
+        return jnp.where(present[:, None], (projected - seen) / jnp.array([[1, 1, _DEPTH]]), 0.0)
 
     def step(eye, _):
         slope = jax.jacfwd(away)(eye).reshape(-1, 3)

@@ -117,17 +117,17 @@ def _table() -> np.ndarray:
 
 
 def _example(data: bytes) -> dict[str, np.ndarray]:
-    found = {}
+    arrays = {}
     for features in _lengths(memoryview(data), 1):
         for feature in _lengths(features, 1):
             name = b"".join(bytes(part) for part in _lengths(feature, 1)).decode()
             for value in _lengths(feature, 2):
                 strings, floats = _lengths(value, 1), _lengths(value, 2)
                 if strings:
-                    found[name] = _joined(strings[-1])
+                    arrays[name] = _joined(strings[-1])
                 elif floats:
-                    found[name] = _floats(floats[-1])
-    return found
+                    arrays[name] = _floats(floats[-1])
+    return arrays
 
 
 def _joined(strings: memoryview) -> np.ndarray:

@@ -84,14 +84,14 @@ def _varying(key, factors: Factors, num_train: int, num_eval: int, factor_bins: 
     which, halves = jax.random.split(key)
     n = factors.num_samples
     shuffled = jax.random.permutation(halves, n).astype(jnp.int32)
-    judged = jnp.zeros(n, jnp.int32).at[shuffled[n // 2 :]].set(1)
+    held_out = jnp.zeros(n, jnp.int32).at[shuffled[n // 2 :]].set(1)
     orders, starts, counts, varies = [], [], [], []
     for j in range(factors.num_factors):
         values, size = held_values(factors, j, factor_bins)
-        number = jnp.zeros(2 * size, jnp.int32).at[values + size * judged].add(1)
-        orders.append(jnp.argsort(values + size * judged).astype(jnp.int32))
-        starts.append((jnp.cumsum(number) - number)[values + size * judged])
-        counts.append(number[values + size * judged])
+        number = jnp.zeros(2 * size, jnp.int32).at[values + size * held_out].add(1)
+        orders.append(jnp.argsort(values + size * held_out).astype(jnp.int32))
+        starts.append((jnp.cumsum(number) - number)[values + size * held_out])
+        counts.append(number[values + size * held_out])
         varies.append(values.max() > values.min())
     varies = jnp.stack(varies)
     place = jnp.nonzero(varies, size=len(orders), fill_value=0)[0].astype(jnp.int32)
@@ -113,9 +113,9 @@ def held_values(factors: Factors, j: int, factor_bins: int | None) -> tuple[Int[
 def _random_rows(key, table: _Table, num_train: int, num_eval: int, batch: int) -> Int[Array, "t b"]:
     """Random samples of the first half for training batches, of the second for held-out batches."""
     n = table.shuffled.shape[0]
-    learned, judged = jax.random.split(key)
+    learned, evaluated = jax.random.split(key)
     first = random.randint(learned, (num_train, batch), 0, n // 2)
-    second = random.randint(judged, (num_eval, batch), n // 2, n)
+    second = random.randint(evaluated, (num_eval, batch), n // 2, n)
     return table.shuffled[jnp.concatenate([first, second])]
 
 

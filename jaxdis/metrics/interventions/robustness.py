@@ -174,10 +174,10 @@ def around(
     """
     if most > MOST_MAXIMA:
         return cut_above(rows, above)
-    found = [jnp.full(rows.shape[0], jnp.inf)]
+    maxima = [jnp.full(rows.shape[0], jnp.inf)]
     for _ in range(most + 1):
-        found.append(jnp.where(rows < found[-1][:, None], rows, -jnp.inf).max(axis=1))
-    descending = jnp.stack(found, axis=1)
+        maxima.append(jnp.where(rows < maxima[-1][:, None], rows, -jnp.inf).max(axis=1))
+    descending = jnp.stack(maxima, axis=1)
     place = above.astype(jnp.int32)[:, None] + jnp.arange(2, dtype=jnp.int32)[None]
     high, low = jnp.take_along_axis(descending, place, axis=1).T
     # Equal numbers were counted as one.
@@ -205,14 +205,14 @@ def cut_above(rows: Float[Array, "v s"], above: Float[Array, " v"]) -> tuple[Flo
         down, up = count <= above, count >= above
         next_low, next_high = jnp.where(up, threshold, low), jnp.where(down, threshold, high)
         # Between neighboring floats there is no other: the numbers at the lower one are equal.
-        found = (count == above) | (next_low == low) & (next_high == high)
+        settled = (count == above) | (next_low == low) & (next_high == high)
         return (
             number + 1,
             next_low,
             next_high,
             jnp.where(up, count, too_many),
             jnp.where(down, count, too_few),
-            found,
+            settled,
         )
 
     least, largest = rows.min(axis=1), rows.max(axis=1)
@@ -236,9 +236,9 @@ def _moved_by_sorting(centered, values, size: int, quantile: float) -> Float[Arr
     low = jnp.floor(place).astype(jnp.int32)
     high = jnp.minimum(jnp.ceil(place).astype(jnp.int32), centered.shape[0] - 1)
     share = (place - low.astype(jnp.float32))[None, :]
-    found = ordered[:, low] * (1 - share) + ordered[:, high] * share  # [d, size]
+    quantiles = ordered[:, low] * (1 - share) + ordered[:, high] * share  # [d, size]
     occurs = counts > 0
-    return jnp.where(occurs[None, :], found, 0.0).sum(axis=1) / occurs.sum().astype(jnp.float32)
+    return jnp.where(occurs[None, :], quantiles, 0.0).sum(axis=1) / occurs.sum().astype(jnp.float32)
 
 
 def _sorted_within(values, distance, size: int) -> Float[Array, "d n"]:

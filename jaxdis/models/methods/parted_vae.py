@@ -257,8 +257,8 @@ class PartedVae(Method):
             gumbel = -jnp.log(-jnp.log(uniform + 1e-12) + 1e-12)
             chosen = self._parts(jnp.exp(self._log_softmax((logits + gumbel) / self.temperature)))
         heads = [jnp.split(dense(params["z"], features), 2, axis=1)]
-        for i, one in enumerate(chosen):
-            gate = jax.nn.sigmoid(slope * dense(params["gate"][f"of_{i}"], one))
+        for i, category in enumerate(chosen):
+            gate = jax.nn.sigmoid(slope * dense(params["gate"][f"of_{i}"], category))
             heads.append(jnp.split(dense(params["u"][f"of_{i}"], features * gate), 2, axis=1))
         mean, log_variance = (jnp.concatenate(parts, axis=1) for parts in zip(*heads, strict=True))
         return Latents(mean, log_variance, self._log_softmax(logits))

@@ -81,7 +81,7 @@ class Stacks:
 
         Args:
           params, running: the encoder's.
-          training: normalize by the batch, and move the running statistics towards it.
+          training: normalize by the batch, and move the running statistics toward it.
         """
         running = dict(running or {})
         hidden = images

@@ -217,17 +217,17 @@ def _score(program: tuple[Plan, Alike], member: Mapping, shared: tuple) -> dict:
     rows = jax.random.permutation(jax.random.fold_in(key, 1), n)
     cut = round(n * TRAIN_SHARE)
     sources = sources_of(metric for _, metric in plan)
-    one = MemberCodes(jnp.uint32(0), codes, None, None, None)
+    member_codes = MemberCodes(jnp.uint32(0), codes, None, None, None)
     split = (rows[:cut], rows[cut:]) if any(spec.reads.test for spec in sources) else (None, None)
     shared = Shared(key, factors, None, None, *split, prepared_for(sources, key, factors))
-    results, _ = score_member(plan, one, shared)
+    results, _ = score_member(plan, member_codes, shared)
     return {name: scalars(result) for name, result in results.items()}
 
 
-def certificate_of(calibration: Calibration, found: dict) -> Certificate:
+def certificate_of(calibration: Calibration, results: dict) -> Certificate:
     """The certificate, from the results of (part, name of a metric)."""
     cases, sweeps, sizes, seconds = {}, {}, {}, {}
-    for (part, name), result in found.items():
+    for (part, name), result in results.items():
         if part.rows:
             seconds.setdefault(name, []).append(result["seconds"])
         for column, values in result["columns"].items():

@@ -89,10 +89,12 @@ def write_figures(study: Study, store: Store, members: Sequence[Member]) -> None
             member_zoo(study, store, member),
         )
         name = f"{name_of(member.label)}_{member.label['seed']}"
-        found = {regressor: np.array(scores[regressor]["importance"], float) for regressor in REGRESSORS}
-        for regressor, importance in found.items():
+        importances_by_regressor = {
+            regressor: np.array(scores[regressor]["importance"], float) for regressor in REGRESSORS
+        }
+        for regressor, importance in importances_by_regressor.items():
             write(f"figure_3_{regressor}_{name}", importances(importance))
-        importance = found["forest"]
+        importance = importances_by_regressor["forest"]
         write(f"figure_5_{name}", factors_against_codes(arrays["mean"], arrays["factors"], importance))
         if zoo.config.method.trained[0] in _REACH and decodes(zoo.config.method):
             write(f"figure_6_{name}", ordered_traversals(zoo, image, importance))

@@ -71,10 +71,13 @@ def write_alignments(study: Study, out: str | Path) -> list[Path]:
         factors = samples_of(training, study.sampling).train
         strength = strength_of(store.arrays("encode", member.encode)["mean"], factors)
         label = [member.train, data, model, str(member.label["seed"]), member.label.get("held_out", "")]
-        found = collisions(strength, factors.names)
-        rows += [[*label, str(one.code), " ".join(one.factors), " ".join(map(str, one.aligned))] for one in found]
+        collided = collisions(strength, factors.names)
+        rows += [
+            [*label, str(collision.code), " ".join(collision.factors), " ".join(map(str, collision.aligned))]
+            for collision in collided
+        ]
         path = folder / f"hinton_{model}_{data}.png"
-        if found and path not in paths:
+        if collided and path not in paths:
             publish(path, plots.hinton(strength, factors.names), replace=True)
             paths.append(path)
     table = store.root / "alignment.csv"

@@ -21,7 +21,7 @@ _ORDER = {"dsprites": 0, "shapes3d": 1, "mpi3d": 2, "standin_arm": 2}
 
 def per_factor_tables(members: Sequence[Scored]) -> dict[str, Table]:
     """All tables by name, such as ``table_09_beta_dsprites``."""
-    found = {}
+    tables_by_name = {}
     for data in data_of(members):
         for place, model in enumerate(MODELS):
             normal, novel = (of(members, data, model, normal=normal) for normal in (True, False))
@@ -30,10 +30,10 @@ def per_factor_tables(members: Sequence[Scored]) -> dict[str, Table]:
             else:
                 first = 9 + 6 * _ORDER[data] + place
                 tables = {first: normal_table(normal), first + 18: novel_table(novel)}
-            found |= {
+            tables_by_name |= {
                 f"table_{count:02d}_{model}_{data}": table for count, table in tables.items() if table is not None
             }
-    return dict(sorted(found.items()))
+    return dict(sorted(tables_by_name.items()))
 
 
 def normal_table(members: Sequence[Scored]) -> Table | None:

@@ -60,7 +60,7 @@ def read(study: Study, out: str | Path) -> list[Scored]:
     """
     store = Store(out)
     store.check({**study.describe(), "name": store.description().get("name")})
-    found = []
+    scored_members = []
     for member in cells(study):
         training = study.trainings[member.training]
         columns: dict[str, float] = {}
@@ -70,8 +70,10 @@ def read(study: Study, out: str | Path) -> list[Scored]:
             columns |= {column: number(value) for column, value in result["columns"].items()}
             parts |= {part: _floats(value) for part, value in result["parts"].items()}
         pair = tuple(dict(training.held_out).values()) or None
-        found.append(Scored(training.config.data, member.label["model"], member.label["seed"], pair, columns, parts))
-    return found
+        scored_members.append(
+            Scored(training.config.data, member.label["model"], member.label["seed"], pair, columns, parts)
+        )
+    return scored_members
 
 
 def size_and_shape(data: str) -> tuple[int, int]:

@@ -58,19 +58,22 @@ def table_2(members: Sequence[Scored]) -> Table:
     """
     models = [model for model in models_of(members) if model != PARTITION]
     measures: dict[str, Callable[[Scored], float]] = {
-        "SNC": lambda one: one.column("snc"),
-        "linear": lambda one: _mean(one.part("linear_probe.accuracy")),
-        "MLP": lambda one: _mean(one.part("mlp_probe.accuracy")),
-        "NK": lambda one: one.column("nk"),
+        "SNC": lambda member: member.column("snc"),
+        "linear": lambda member: _mean(member.part("linear_probe.accuracy")),
+        "MLP": lambda member: _mean(member.part("mlp_probe.accuracy")),
+        "NK": lambda member: member.column("nk"),
     }
     rows = []
     for data in data_of(members):
         for name, value in measures.items():
             row: list = [data, name]
             for model in models:
-                found = np.array([100 * value(one) for one in of(members, data, model, normal=True)])
-                found = found[np.isfinite(found)]
-                row += [found.mean() if len(found) else np.nan, found.std(ddof=1) if len(found) > 1 else np.nan]
+                percents = np.array([100 * value(member) for member in of(members, data, model, normal=True)])
+                percents = percents[np.isfinite(percents)]
+                row += [
+                    percents.mean() if len(percents) else np.nan,
+                    percents.std(ddof=1) if len(percents) > 1 else np.nan,
+                ]
             rows.append(row)
     return Table(["data", "measure", *(head for model in models for head in (model, f"{model} s.d."))], rows)
 
@@ -99,12 +102,15 @@ def _of_pair(members: Sequence[Scored], data: str, probe: str) -> list[float]:
     size, shape = size_and_shape(data)
     of_size, of_shape = chance(data)
     if probe == "mlp_probe":
-        part, both = "mlp_probe.accuracy", lambda one: one.joint("mlp_probe.joint")
+        part, both = "mlp_probe.accuracy", lambda member: member.joint("mlp_probe.joint")
     else:
-        part, both = f"novel_combination.{probe}accuracy", lambda one: one.column(f"novel_combination.{probe}both")
+        part, both = (
+            f"novel_combination.{probe}accuracy",
+            lambda member: member.column(f"novel_combination.{probe}both"),
+        )
     return [
-        above(mean(members, lambda one: one.part(part)[shape]), of_shape),
-        above(mean(members, lambda one: one.part(part)[size]), of_size),
+        above(mean(members, lambda member: member.part(part)[shape]), of_shape),
+        above(mean(members, lambda member: member.part(part)[size]), of_size),
         above(mean(members, both), of_size * of_shape),
     ]
 
@@ -120,19 +126,21 @@ def metrics_of(members: Sequence[Scored], data: str, model: str) -> dict[str, fl
     pair = list(size_and_shape(data))
 
     def over_pair(part: str, reduce) -> float:
-        return mean(novel, lambda one: float(reduce(one.part(part)[pair])))
+        return mean(novel, lambda member: float(reduce(member.part(part)[pair])))
 
     def product(part: str) -> float:
-        return 100 * float(np.prod([max(0.0, mean(normal, lambda one, j=j: one.part(part)[j])) for j in pair]))
+        return 100 * float(np.prod([max(0.0, mean(normal, lambda member, j=j: member.part(part)[j])) for j in pair]))
 
     single = {"MIG": "mig", "SAP": "sap", "IRS": "irs", "MED": "med.disentanglement"}
     single |= {name: f"dci.{field}" for name, field in zip("DCI", DCI_FIELDS, strict=True)}
-    found = {name: mean(novel, lambda one, column=column: one.column(column)) for name, column in single.items()}
-    found["DCI"] = float(np.mean([found[name] for name in "DCI"]))
+    scores = {name: mean(novel, lambda member, column=column: member.column(column)) for name, column in single.items()}
+    scores["DCI"] = float(np.mean([scores[name] for name in "DCI"]))
     for name, part in {"MIG": "mig.per_factor", "SAP": "sap.per_factor", "C": "dci.per_factor", "I": "dci.fit"}.items():
-        found |= {f"{name}2p": over_pair(part, np.prod), f"{name}2m": over_pair(part, np.mean)}
-    found |= {f"{name} mean": 100 * mean(normal, lambda one, n=name: one.column(n.lower())) for name in ("SNC", "NK")}
-    return found | {"SNC": product("snc.per_factor"), "NK": product("nk.adjusted")}
+        scores |= {f"{name}2p": over_pair(part, np.prod), f"{name}2m": over_pair(part, np.mean)}
+    scores |= {
+        f"{name} mean": 100 * mean(normal, lambda member, n=name: member.column(n.lower())) for name in ("SNC", "NK")
+    }
+    return scores | {"SNC": product("snc.per_factor"), "NK": product("nk.adjusted")}
 
 
 DCI_FIELDS = ("disentanglement", "completeness", "informativeness")

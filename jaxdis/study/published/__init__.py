@@ -96,17 +96,17 @@ def published(key: str) -> Paper:
     """
     if key not in PAPERS:
         raise ValueError(f"paper: needs one of {', '.join(PAPERS)}, got {key!r}")
-    found = json.loads(importlib.resources.files(__name__).joinpath(f"{key}.json").read_text(encoding="utf-8"))
-    tables = [_table(row) for row in found["tables"] if "rows" in row]
-    claims = [_claim(row) for row in found["claims"]]
+    document = json.loads(importlib.resources.files(__name__).joinpath(f"{key}.json").read_text(encoding="utf-8"))
+    tables = [_table(row) for row in document["tables"] if "rows" in row]
+    claims = [_claim(row) for row in document["claims"]]
     return Paper(
         key,
-        found["citation"],
+        document["citation"],
         {table.id: table for table in tables},
         {claim.id: claim for claim in claims},
-        tuple(found["figures"]),
-        tuple(found["open"]),
-        found.get("recomputed", {}),
+        tuple(document["figures"]),
+        tuple(document["open"]),
+        document.get("recomputed", {}),
     )
 
 

@@ -60,18 +60,18 @@ def ranking(subject: Subject, columns: Sequence[str]) -> Ranking:
     return Ranking(settings, tuple(columns), mean, error, rank, overall, np.argsort(overall, kind="stable"))
 
 
-def lead(subject: Subject, found: Ranking, column: str) -> Lead | None:
+def lead(subject: Subject, ranked: Ranking, column: str) -> Lead | None:
     """By how much the best setting leads in a column; None with fewer than two settings.
 
     Welch's test takes seeds as independent and, as there are few, scores as Gaussian. The best setting is chosen after
     the fact, so that p is too small where many settings are alike.
     """
-    place = found.columns.index(column)
-    known = np.flatnonzero(np.isfinite(found.mean[:, place]))
+    place = ranked.columns.index(column)
+    known = np.flatnonzero(np.isfinite(ranked.mean[:, place]))
     if len(known) < 2:
         return None
-    best, second = sorted(known, key=lambda row: found.rank[row, place])[:2]
-    (scores,) = _by_setting(subject, found.settings, [column])
+    best, second = sorted(known, key=lambda row: ranked.rank[row, place])[:2]
+    (scores,) = _by_setting(subject, ranked.settings, [column])
     ours, theirs = (rows[np.isfinite(rows)] for rows in (scores[best], scores[second]))
     difference = float(abs(ours.mean() - theirs.mean()))
     if min(len(ours), len(theirs)) < 2:
@@ -110,11 +110,11 @@ def digest(subject: Subject) -> Digest | None:
         chosen = mine.headlines()
         if not chosen or len(set(mine.settings)) < 2:
             continue
-        found = ranking(mine, list(chosen.values()))
+        ranked = ranking(mine, list(chosen.values()))
         heads = heads or ["setting", *(f"{aspect}: {mine.titles[name]}" for aspect, name in chosen.items())]
-        for row in found.order:
-            name = f"{data}: {found.settings[row]}" if several else found.settings[row]
-            rows.append([name, *(f"{mean:.2f}" if math.isfinite(mean) else "" for mean in found.mean[row])])
+        for row in ranked.order:
+            name = f"{data}: {ranked.settings[row]}" if several else ranked.settings[row]
+            rows.append([name, *(f"{mean:.2f}" if math.isfinite(mean) else "" for mean in ranked.mean[row])])
     if heads is None:
         return None
     return Digest("Which setting disentangles best?", heads, rows, "means over seeds, best average rank first")

@@ -14,16 +14,16 @@ from jaxdis.study.report.subject import Subject
 def blends(subject: Subject) -> Sequence[Picture]:
     """Rank correlation of scores under one relation, and of one score under several relations."""
     metrics = {name: metric for name, metric in subject.study.metrics if isinstance(metric, Blend)}
-    columns: dict[str, list[str]] = {}
+    columns_by_metric: dict[str, list[str]] = {}
     for column in subject.names:
         if (name := metric_of(subject.study, column)) in metrics and results.varies(subject.table[column]):
-            columns.setdefault(name, []).append(column)
+            columns_by_metric.setdefault(name, []).append(column)
     by_relation: dict[str, list[str]] = {}
     by_score: dict[str, list[str]] = {}
-    for name, found in columns.items():
+    for name, columns in columns_by_metric.items():
         metric = metrics[name]
-        by_relation.setdefault(metric.relation.title or metric.relation.name, []).extend(found)
-        for column in found:
+        by_relation.setdefault(metric.relation.title or metric.relation.name, []).extend(columns)
+        for column in columns:
             field = column[len(name) :].replace(".", " ").replace("_", " ")
             by_score.setdefault(f"{metric.score.title or metric.score.name}{field}", []).append(column)
     relations = [

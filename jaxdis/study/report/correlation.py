@@ -97,15 +97,15 @@ def over_seeds(
     if len(rows_of) < 2:
         return Interval(value, math.nan, math.nan)
     rng = np.random.default_rng(seed)
-    found = []
+    statistics = []
     for _ in range(replicates):
         rows = np.concatenate([rows_of[i] for i in rng.integers(len(rows_of), size=len(rows_of))])
-        found.append(statistic({name: column[rows] for name, column in table.items()}))
+        statistics.append(statistic({name: column[rows] for name, column in table.items()}))
     tail = 100 * (1 - level) / 2
-    found = np.asarray(found, float)
-    if not np.isfinite(found).any():
+    statistics = np.asarray(statistics, float)
+    if not np.isfinite(statistics).any():
         return Interval(value, math.nan, math.nan)
-    low, high = np.nanpercentile(found, [tail, 100 - tail])
+    low, high = np.nanpercentile(statistics, [tail, 100 - tail])
     return Interval(value, float(low), float(high))
 
 

@@ -45,7 +45,7 @@ def write_report(study: Study, out: str | Path) -> Path:
     each = lambda section: sections.by_data(section, subject)  # noqa: E731
     by_id = {member.train: member for member in members}
     opening = _opening(subject, store, by_id)
-    found = [
+    chapters = [
         ("Scores", each(sections.scores)),
         ("How dependent are codes on each other?", each(lambda mine: pictures(dependence(mine)))),
         ("How metrics agree", each(sections.agreement)),
@@ -62,7 +62,7 @@ def write_report(study: Study, out: str | Path) -> Path:
         ("Configuration", _configuration(study)),
     ]
     path = store.root / "report.html"
-    text = page(study.title or study.name, [(title, body) for title, body in found if body], opening)
+    text = page(study.title or study.name, [(title, body) for title, body in chapters if body], opening)
     publish(path, text.encode(), replace=True)
     return path
 
@@ -116,9 +116,9 @@ def _results(study: Study, store: Store, members: Sequence[Member]) -> dict[str,
         raise StoreError(f"{path}: no such file; {advice}") from None
     except (ValueError, KeyError, TypeError, csv.Error) as error:
         raise StoreError(f"{path}: is damaged ({error}); {advice}") from None
-    found = list(map(str, table.get("id", ())))
-    if found != [member.train for member in members]:
-        raise StoreError(f"{path}: needs a row for each of {len(members)} members, got {len(found)} rows; {advice}")
+    ids = list(map(str, table.get("id", ())))
+    if ids != [member.train for member in members]:
+        raise StoreError(f"{path}: needs a row for each of {len(members)} members, got {len(ids)} rows; {advice}")
     scored = {metric_of(study, name) for name, column in table.items() if column.dtype.kind == "f"}
     missing = [name for name, _ in study.metrics if name not in scored]
     if missing:

@@ -44,9 +44,12 @@ def closer(study: Study, store: Store, member: Member) -> str:
         parts = models.slot_parts(member_zoo(study, store, member), scenes)
         masks = parts.masks[0][..., None]
         rows["reconstruction"] = parts.reconstruction[0]
-        slots = {f"slot {s + 1}": one for s, one in enumerate(np.moveaxis(masks * parts.pictures[0] + 1 - masks, 1, 0))}
+        slots = {
+            f"slot {s + 1}": pictures
+            for s, pictures in enumerate(np.moveaxis(masks * parts.pictures[0] + 1 - masks, 1, 0))
+        }
     rows["segments"] = COLORS[arrays["segments"][:SHOWN] % len(COLORS)]
-    found = [
+    fragments = [
         f"<p>{html.escape(member.label['model'])}, seed {member.label['seed']}.</p>",
         "<h3>What each slot shows</h3><p>Scenes of one local group; segments have a color for the slot with the largest"
         " mask. Slots are pictures inside their masks, in the order of the model, which may differ from scene to scene."
@@ -57,20 +60,20 @@ def closer(study: Study, store: Store, member: Member) -> str:
         parts_of = store.score(score, name)["parts"]
         if (joint := parts_of.get(f"{name}.object.joint")) is not None:
             matrix = np.array(joint, np.float32)
-            objects = list(dict.fromkeys(thing for thing, _ in drawn.scenes.labels(drawn.space).values()))
-            found += [
+            objects = list(dict.fromkeys(object_name for object_name, _ in drawn.scenes.labels(drawn.space).values()))
+            fragments += [
                 "<h3>Which slot holds which object</h3><p>Area: share of the importance for the object, after slots "
                 "were put in order.</p>",
                 image(plots.hinton(matrix / max(matrix.max(), 1e-12), objects), "objects in slots"),
             ]
         if slots and (orders := parts_of.get(f"{name}.orders")) is not None:
             ordered = _ordered(slots, np.array(orders, int)[:SHOWN])
-            found += [
+            fragments += [
                 f"<h3>Slots in the order of {html.escape(name.replace('_', ' '))}</h3><p>The same scenes: each row"
                 " should hold the same object.</p>",
                 image(_sheet({"scene": scenes, **ordered}), "slots after probing"),
             ]
-    return "".join(found)
+    return "".join(fragments)
 
 
 def _ordered(slots: Mapping[str, np.ndarray], orders: np.ndarray) -> dict[str, np.ndarray]:

@@ -250,11 +250,11 @@ def novel(subject: Subject) -> str:
     target = targets[0]
     groups = [" ".join(parts) for parts in zip(map(str, subject.table["data"]), subject.models, strict=True)]
     means = {name: _by_group(subject.table[name], groups) for name in (target, *others)}
-    found = [pearson(means[name], means[target]) for name in others]
+    correlations = [pearson(means[name], means[target]) for name in others]
     columns = {"metric": _links(subject, others)} | {
-        field: np.array([float(getattr(row, field)) for row in found]) for field in ("r", "t", "p", "n")
+        field: np.array([float(getattr(row, field)) for row in correlations]) for field in ("r", "t", "p", "n")
     }
-    p = fisher_comparison(np.array([row.r for row in found]), max(row.n for row in found))
+    p = fisher_comparison(np.array([row.r for row in correlations]), max(row.n for row in correlations))
     titles = [subject.titles[name] for name in others]
     return (
         f"<p>Pearson correlation of each metric with {html.escape(subject.titles[target])}, over the means of every"

@@ -76,7 +76,7 @@ def merges(subject: Subject, store: Store, members: Mapping[str, Member]) -> Seq
 
     Rank 0 is the first of all merges. Only for studies with a metric of independent groups.
     """
-    found: dict[str, list[np.ndarray]] = {}
+    ranks_by_relation: dict[str, list[np.ndarray]] = {}
     for place, (name, metric) in enumerate(subject.study.metrics):
         if not isinstance(metric, Blend) or metric.score.name != "independent_groups":
             continue
@@ -84,14 +84,14 @@ def merges(subject: Subject, store: Store, members: Mapping[str, Member]) -> Seq
         for train in map(str, subject.table["id"]):
             parts = store.score(members[train].scores[place], name)["parts"]
             pairs = np.array(parts[f"{name}.merge_pair"], int)
-            found.setdefault(title, []).append(merge_ranks(pairs))
+            ranks_by_relation.setdefault(title, []).append(merge_ranks(pairs))
     names = _factor_names(subject)
     return [
         Picture(
             f"At which merge two factors join, mean over members: {title}",
             plots.heat_map(np.mean(ranks, axis=0), names, names),
         )
-        for title, ranks in found.items()
+        for title, ranks in ranks_by_relation.items()
     ]
 
 

@@ -213,7 +213,7 @@ class Genesis(SlotMethod):
             return (drawn.codes, memory), drawn
 
         _, others = jax.lax.scan(one_more, (first.codes, Memory.blank(n, self.units)), noise[1:])
-        return Draw(*(jnp.concatenate([one[None], more]) for one, more in zip(first, others, strict=True)))
+        return Draw(*(jnp.concatenate([initial[None], more]) for initial, more in zip(first, others, strict=True)))
 
     def _log_masks(self, params: dict, norms: dict, codes: Float[Array, "s n d"]) -> Float[Array, "s n h w"]:
         network, norm = self.networks["mask_decoder"], norms["mask_decoder"]

@@ -222,9 +222,12 @@ class Iodine(SlotMethod):
         alone = jnp.exp(scene.likelihoods.sum(-1))
         shares = scene.masks * alone
         without = (shares.sum(0, keepdims=True) - shares) / (1 - scene.masks + 1e-5)
-        whole = jnp.broadcast_to(jnp.exp(scene.mixed.sum(-1))[None], shape[:-1])
+        mixture = jnp.broadcast_to(jnp.exp(scene.mixed.sum(-1))[None], shape[:-1])
         maps = [scene.masks, scene.logits, jax.nn.softmax(scene.likelihoods.sum(-1), axis=0)]
-        standardized = [_standardized(of_pictures), *(_standardized(m[..., None]) for m in (of_masks, whole, without))]
+        standardized = [
+            _standardized(of_pictures),
+            *(_standardized(m[..., None]) for m in (of_masks, mixture, without)),
+        ]
         place = jnp.broadcast_to(coordinates(*images.shape[1:3])[None, None], (*shape[:-1], 2))
         stacked = [jnp.broadcast_to(images[None], shape), scene.pictures, jnp.stack(maps, -1), *standardized, place]
         vectors = [*posterior, *(_standardized(slope, 1) for slope in slopes)]
