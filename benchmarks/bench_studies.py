@@ -46,7 +46,7 @@ def study_of(num_cells: int) -> Study:
     return Study.of("trivial", [training], METRICS, sampling=Sampling(128, 64))
 
 
-@pytest.mark.parametrize("num_cells", [2_000, 20_000])
+@pytest.mark.parametrize("num_cells", [2_000, 20_000, 200_000])
 def bench_cells(benchmark, tmp_path, num_cells):
     """Everything once: list, publish, tabulate; then the parts apart, in ``extra_info`` (seconds)."""
     benchmark.group = "study overhead"

@@ -109,6 +109,70 @@ def test_devices(benchmark, devices):
     record(benchmark, advance(benchmark, zoo, state, 6), "convolutional", devices)
 
 
+@pytest.mark.parametrize("kind", ["convolutional", "mlp"])
+def test_peer_torch_loop(benchmark, kind):
+    """The same β-VAE in torch on one thread: a loop over updates, batches cut from a tensor."""
+    torch = pytest.importorskip("torch")
+    benchmark.group = f"zoo {kind}"
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    encoder, decoder = torch_networks(torch, kind)
+    parameters = [*encoder.parameters(), *decoder.parameters()]
+    optimizer = torch.optim.Adam(parameters, lr=1e-4)
+    pixels = torch.from_numpy(images().transpose(0, 3, 1, 2) / np.float32(255))
+
+    def update():
+        batch = pixels[torch.randint(len(pixels), (BATCH,))]
+        mean, log_variance = encoder(batch).chunk(2, dim=1)
+        codes = mean + torch.exp(log_variance / 2) * torch.randn_like(mean)
+        logits = decoder(codes).reshape(batch.shape)
+        error = torch.nn.functional.binary_cross_entropy_with_logits(logits, batch, reduction="sum") / BATCH
+        divergence = 0.5 * (mean**2 + log_variance.exp() - 1 - log_variance).sum() / BATCH
+        optimizer.zero_grad()
+        (error + 4 * divergence).backward()
+        optimizer.step()
+        return float(error.detach())
+
+    updates = 4 if kind == "convolutional" else 100
+    update()
+    benchmark.pedantic(lambda: [update() for _ in range(updates)], rounds=3, iterations=1)
+    benchmark.extra_info["each"] = updates
+    record(benchmark, benchmark.stats.stats.min / updates, kind)
+
+
+def torch_networks(torch, kind: str):
+    """An encoder to means and log-variances of ten codes, and a decoder to logits, as those of :func:`network`."""
+    nn = torch.nn
+    if kind == "mlp":
+        sizes = [(4096, 128), (128, 128), (128, 20)]
+        encoder = nn.Sequential(nn.Flatten(), *_rectified(nn, [nn.Linear(*size) for size in sizes]))
+        return encoder, nn.Sequential(*_rectified(nn, [nn.Linear(10, 128), nn.Linear(128, 128), nn.Linear(128, 4096)]))
+    down = [nn.Conv2d(a, b, 4, 2, 1) for a, b in ((1, 32), (32, 32), (32, 64), (64, 64))]
+    up = [nn.ConvTranspose2d(a, b, 4, 2, 1) for a, b in ((64, 64), (64, 32), (32, 32), (32, 1))]
+    encoder = [*down, nn.Flatten(), nn.Linear(1024, 256), nn.Linear(256, 20)]
+    decoder = [nn.Linear(10, 256), nn.Linear(256, 1024), nn.Unflatten(1, (64, 4, 4)), *up]
+    return nn.Sequential(*_rectified(nn, encoder)), nn.Sequential(*_rectified(nn, decoder))
+
+
+def _rectified(nn, layers):
+    """Layers with a ReLU behind each but the last and those without parameters."""
+    for layer in layers[:-1]:
+        yield layer
+        if list(layer.parameters()):
+            yield nn.ReLU()
+    yield layers[-1]
+
+
+@pytest.mark.parametrize("execution", ["map", "vmap"])
+@pytest.mark.parametrize("members", [4, 16])
+@pytest.mark.parametrize("kind", ["convolutional", "mlp"])
+def test_execution(benchmark, kind, members, execution):
+    """Which of the two forms ``execution="auto"`` should take on this backend."""
+    benchmark.group = f"zoo {kind}"
+    zoo, state = runner(members, kind, execution=execution)
+    record(benchmark, advance(benchmark, zoo, state, 4 if kind == "convolutional" else 100), kind)
+
+
 @pytest.mark.parametrize(
     ("compute", "execution"),
     [("matmul", "map"), ("matmul", "vmap"), pytest.param("conv", "vmap", id="peer: vmapped nn.Conv")],

@@ -101,7 +101,7 @@ METRICS: dict[str, Metric] = {
             "Do boosted trees that predict each factor rely on one code per factor, and on each code for one factor?",
             ("eastwood2018", "locatello2020"),
             claims=_BY_FIELD,
-            measured_seconds=8.1,
+            measured_seconds=3.6,
         ),
     ),
     "dci_forest": Blend(
@@ -112,7 +112,7 @@ METRICS: dict[str, Metric] = {
             "Do random forests that predict each factor rely on one code per factor, and on each code for one factor?",
             ("eastwood2018",),
             claims=_BY_FIELD,
-            measured_seconds=6.3,
+            measured_seconds=1.1,
         ),
     ),
     "dci_lasso": Blend(
@@ -132,7 +132,7 @@ METRICS: dict[str, Metric] = {
             "DCI by logistic regression",
             "Do linear classifiers of each factor rely on one code per factor, and on each code for one factor?",
             ("eastwood2018",),
-            measured_seconds=0.12,
+            measured_seconds=0.08,
         ),
     ),
     "structured": Blend(
@@ -142,7 +142,7 @@ METRICS: dict[str, Metric] = {
             "Structured disentanglement",
             "Are codes disentangled at each level of a hierarchy of factors, such as objects and their properties?",
             ("dangnhu2022",),
-            measured_seconds=6.4,
+            measured_seconds=1.1,
         ),
     ),
     "rmig": Blend(
@@ -180,7 +180,7 @@ METRICS: dict[str, Metric] = {
             "How well does a linear classifier of all codes separate the values of each factor?",
             ("ridgeway2018", "locatello2020"),
             claims=_EXPLICIT,
-            measured_seconds=0.2,
+            measured_seconds=0.12,
         ),
     ),
     "downstream_trees": Direct(
@@ -189,7 +189,7 @@ METRICS: dict[str, Metric] = {
             "Downstream accuracy of boosted trees by sample size",
             "How accurately do boosted trees predict the factors from few and from many samples?",
             ("locatello2020",),
-            measured_seconds=13.0,
+            measured_seconds=4.6,
         ),
     ),
     "snc": Direct(
@@ -206,7 +206,7 @@ METRICS: dict[str, Metric] = {
             "Neuron knockout",
             "How much accuracy does a classifier of each factor lose when the factor's aligned code is removed?",
             ("mahon2024",),
-            measured_seconds=4.8,
+            measured_seconds=2.7,
         ),
     ),
     "linear_probe": Direct(
@@ -215,7 +215,7 @@ METRICS: dict[str, Metric] = {
             "Linear probe",
             "How accurately does a linear classifier trained by gradient descent predict each factor from all codes?",
             ("mahon2024",),
-            measured_seconds=0.75,
+            measured_seconds=0.5,
         ),
     ),
     "mlp_probe": Direct(
@@ -224,7 +224,7 @@ METRICS: dict[str, Metric] = {
             "MLP probe",
             "How accurately does a small network predict each factor from all codes?",
             ("mahon2024",),
-            measured_seconds=1.4,
+            measured_seconds=1.6,
         ),
     ),
     "factor_vae": Direct(
@@ -302,7 +302,7 @@ METRICS: dict[str, Metric] = {
             "How much of each factor's uncertainty does a linear classifier of all codes remove?",
             ("hsu2023",),
             claims=_EXPLICIT,
-            measured_seconds=0.4,
+            measured_seconds=0.17,
         ),
     ),
     "infoc": Blend(
@@ -363,7 +363,7 @@ METRICS: dict[str, Metric] = {
             "Which share of all the information about each factor does a single code carry, and exclusively?",
             ("julka2024",),
             claims={aspect: (aspect,) for aspect in ASPECTS},
-            measured_seconds=4.5,
+            measured_seconds=1.1,
         ),
     ),
 }
