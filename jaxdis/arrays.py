@@ -111,8 +111,13 @@ def moments(
     moved = moved / unit[None, :]
     mean = weighted_mean(moved, weights)
     deviation = jnp.sqrt(weighted_mean((moved - mean[None, :]) ** 2, weights)) * unit
-    rounding = 4 * jnp.finfo(columns.dtype).eps * jnp.abs(jnp.where(counted, columns, 0.0)).max(axis=0)
+    rounding = rounding_of(jnp.abs(jnp.where(counted, columns, 0.0)).max(axis=0))
     return first + mean * unit, jnp.where(deviation > rounding, deviation, 0.0)
+
+
+def rounding_of(largest: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """By how much rounding may move equal numbers of this largest magnitude apart: four units in the last place."""
+    return 4 * jnp.finfo(largest.dtype).eps * largest
 
 
 def class_counts(

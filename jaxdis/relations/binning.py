@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from jaxdis.arrays import rounding_of
 from jaxdis.typing import Factors
 
 # A joint table of several factors at once saves one scatter a factor; past this many columns a code's table leaves the
@@ -21,7 +22,7 @@ def equal_width_bins(codes: Float[Array, "n d"], bins: int, *, weights=None) -> 
     error is a single bin. Samples of weight 0 do not count for the range. The bin of a non-finite value is arbitrary.
     """
     low, high = _range(codes, weights)
-    flat = (high - low) <= 4 * jnp.finfo(codes.dtype).eps * jnp.maximum(jnp.abs(low), jnp.abs(high))
+    flat = (high - low) <= rounding_of(jnp.maximum(jnp.abs(low), jnp.abs(high)))
     step = jnp.where(flat, 1.0, (high - low) / bins)
     number = jnp.clip(jnp.floor((codes - low[None, :]) * (1 / step)[None, :]), 0, bins - 1)
     # The quotient may be one ulp off at an edge; the edge itself, as numpy computes it, decides.

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from jaxdis.arrays import rounding_of
 from jaxdis.learners.assignment import assign
 from jaxdis.structured.orders import best_orders, take_slots
 from jaxdis.structured.targets import Encoding, Layout, basis, layout_of, mixing
@@ -201,6 +202,6 @@ def _scaled(array: Float[Array, "n s p"]) -> Float[Array, "n s p"]:
     centered = array - first
     centered = centered - centered.mean(axis=(0, 1), keepdims=True)
     variance = (centered**2).mean(axis=(0, 1), keepdims=True)
-    floor = (4 * jnp.finfo(jnp.float32).eps * jnp.abs(array).max(axis=(0, 1), keepdims=True)) ** 2
+    floor = rounding_of(jnp.abs(array).max(axis=(0, 1), keepdims=True)) ** 2
     still = variance <= floor
     return jnp.where(still, 0.0, centered * jax.lax.rsqrt(jnp.where(still, 1.0, variance)))

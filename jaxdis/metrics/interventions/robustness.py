@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxdis.arrays import finite_codes, safe_divide
+from jaxdis.arrays import finite_codes, rounding_of, safe_divide
 from jaxdis.options import Bins, Share
 from jaxdis.relations.binning import equal_width_bins
 from jaxdis.spec import needs_classes, prepared_by
@@ -119,8 +119,7 @@ def largest_deviation(safe: Float[Array, "n d"]) -> tuple[Float[Array, "n d"], F
     centered = safe - safe[:1]
     centered = centered - centered.mean(axis=0)[None, :]
     deviation = jnp.abs(centered).max(axis=0)
-    rounding = 4 * jnp.finfo(safe.dtype).eps * jnp.abs(safe).max(axis=0)
-    return centered, jnp.where(deviation > rounding, deviation, 0.0)
+    return centered, jnp.where(deviation > rounding_of(jnp.abs(safe).max(axis=0)), deviation, 0.0)
 
 
 def judge_robustness(moved: Float[Array, "d k"], deviation: Float[Array, " d"], varies, finite) -> Robustness:
