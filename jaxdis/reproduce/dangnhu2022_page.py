@@ -128,7 +128,7 @@ def _table_1(probing: Mapping) -> Beside:
         "chance_level": (100 / math.factorial(5), 4.0),
     }
     measured = {
-        (place, column): Measured(value)
+        (place, column): Measured(float(value))
         for place, row in enumerate(printed.rows)
         for column, value in zip(("exactly_matching", "average_mismatch"), rows[row.key["permutation"]], strict=True)
     }
