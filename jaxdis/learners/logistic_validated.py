@@ -93,7 +93,8 @@ def fit_logistic_validated(
                 penalty=penalties(inverse_penalty, occurs, full_problem.groups, d),
                 occurs=occurs,
             )
-            start = point.parameters.at[-1].set(jnp.where(occurs, point.parameters[-1], ABSENT))
+            start = jnp.where(occurs[None], point.parameters, 0.0)
+            start = start.at[-1].set(jnp.where(occurs, start[-1], ABSENT))
             parameters = descend(problem, start, FOLD_STEPS, PATH_PRODUCTS, solve).parameters
             model = Logistic(parameters[:-1], parameters[-1])
             return (1 - weights) @ _right(model, codes, seen, sizes) / (1 - weights).sum()

@@ -111,6 +111,17 @@ def test_cross_validation_equals_sklearn(samples):
         start += size
 
 
+def test_a_class_that_a_fold_lacks_is_never_predicted_there():
+    """All samples of the third class are in the last fold, far from the others: every one counts as an error."""
+    rng = np.random.default_rng(0)
+    values = np.concatenate([rng.integers(0, 2, 180), np.full(20, 2)])
+    codes = (np.array([-1.0, 1.0, 9.0])[values] + 0.3 * rng.normal(size=200))[:, None].astype(np.float32)
+    accuracy = fit_logistic_validated(jnp.asarray(codes), jnp.asarray(values[:, None], jnp.int32), (3,)).accuracy[:, 0]
+    last = (values[160:180] == (codes[160:180, 0] > 0)).mean() / 2
+    others = np.mean([(values[i : i + 40] == (codes[i : i + 40, 0] > 0)).mean() for i in range(0, 160, 40)])
+    assert accuracy[-1] == pytest.approx((4 * others + last) / 5, abs=0.01)
+
+
 def _score(codes, classes, inverse_penalty, train, judged):
     model = LogisticRegression(C=inverse_penalty, tol=1e-5, max_iter=3000).fit(codes[train], classes[train])
     return model.score(codes[judged], classes[judged])
