@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import jax
 import jax.numpy as jnp
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Var
 
 # Primitives that move numbers; all others cost one operation per number of their result.
 _FREE = frozenset(
@@ -24,16 +24,27 @@ def operations(function: Callable, *arguments) -> int:
 
     Contract:
 
-    - A product counts two operations per multiplication, a convolution also those with padded zeros.
+    - A product counts two operations per multiplication, a convolution also those with padded zeros, but not
+      those with zeros between the pixels of its images.
     - Loops count as often as they turn: ``scan``, ``map`` and ``fori_loop`` with known bounds; a ``while_loop`` once.
     - Of the branches of a condition, the most expensive one counts.
+    - What no result depends on counts nothing, since compilers remove it.
     - Integer arithmetic and moving numbers are free.
     """
     return _of_jaxpr(jax.make_jaxpr(function)(*arguments).jaxpr)
 
 
 def _of_jaxpr(jaxpr: Jaxpr) -> int:
-    return sum(_of_equation(equation) for equation in jaxpr.eqns)
+    total, used = 0, set(_variables(jaxpr.outvars))
+    for equation in reversed(jaxpr.eqns):
+        if equation.effects or not used.isdisjoint(equation.outvars):
+            used.update(_variables(equation.invars))
+            total += _of_equation(equation)
+    return total
+
+
+def _variables(atoms) -> Iterator[Var]:
+    return (atom for atom in atoms if isinstance(atom, Var))
 
 
 def _of_equation(equation: JaxprEqn) -> int:
@@ -56,7 +67,8 @@ def _of_equation(equation: JaxprEqn) -> int:
         return 2 * result.size * math.prod(equation.invars[0].aval.shape[axis] for axis in contracted)
     if name == "conv_general_dilated":
         kernel, outputs = equation.invars[1].aval, parameters["dimension_numbers"].rhs_spec[0]
-        return 2 * result.size * kernel.size // kernel.shape[outputs]
+        spread = math.prod(parameters["lhs_dilation"])
+        return 2 * result.size * kernel.size // kernel.shape[outputs] // spread
     if name.startswith(("reduce", "cum")):
         return equation.invars[0].aval.size
     if name.startswith("scatter"):

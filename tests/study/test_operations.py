@@ -49,6 +49,21 @@ def test_a_convolution_multiplies_every_tap():
     assert operations(convolve, images, kernel) == 2 * 2 * 6 * 6 * 5 * 4 * 4 * 3
 
 
+def test_zeros_between_pixels_are_not_multiplied():
+    images, kernel = (jax.ShapeDtypeStruct(shape, jnp.float32) for shape in ((2, 4, 4, 3), (4, 4, 5, 3)))
+
+    def enlarge(images, kernel):
+        return jax.lax.conv_transpose(
+            images, kernel, (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"), transpose_kernel=True
+        )
+
+    assert operations(enlarge, images, kernel) == 2 * 2 * 8 * 8 * 5 * 4 * 4 * 3 // 4
+
+
+def test_unused_results_count_nothing():
+    assert operations(lambda a, b: (a @ b, jnp.exp(a @ a))[0], MATRIX, MATRIX) == PRODUCT
+
+
 def test_unknown_turns_count_once():
     def until(a, b):
         return jax.lax.while_loop(lambda x: x[0, 0] < 1, lambda x: x @ b, a)

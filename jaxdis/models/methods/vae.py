@@ -82,7 +82,7 @@ class Vae(Method):
         as float32 on CPU) or ``bfloat16`` activations. Parameters, losses and moments are always float32.
       optimizer: optimizer of the autoencoder.
       discriminator: discriminator of the objective ``factor``, and how it is trained.
-      micro_batch: images per micro-batch, a divisor of the batch size, which changes numbers by rounding alone; None: 4
+      micro_batch: images per micro-batch, a divisor of the batch size, which changes numbers by rounding alone; None: 8
         for convolutions on CPU (measured), else the whole batch.
     """
 
@@ -225,8 +225,8 @@ class Vae(Method):
     def tuned(self, platform: str) -> "Vae":
         network = self.network
         small = platform == "cpu" and isinstance(network, Convolutional) and network.compute == "matmul"
-        if self.micro_batch is None and small and self.batch_size % 4 == 0 and self.batch_size > 4:
-            return dataclasses.replace(self, micro_batch=4)
+        if self.micro_batch is None and small and self.batch_size % 8 == 0 and self.batch_size > 8:
+            return dataclasses.replace(self, micro_batch=8)
         return self
 
     def alone(self, variant: str) -> "Vae":

@@ -1,19 +1,17 @@
-"""Convolutions, and transposes of those of stride 2, as patches and one matrix product.
+"""Convolutions, and transposes of those of stride 2: patches and one matrix product, or the direct form on CPU.
 
-XLA's CPU backend runs the gradient of an ordinary convolution at a few GFLOP/s, and on an accelerator a convolution
-vmapped over its *weights* (a zoo) becomes a grouped convolution, which is as slow. Written as a product of patches with
-a flattened kernel, both become (batched) matrix products. Kernels have the ordinary layout ``[size, size, in, out]``,
-so that both forms have the same parameters.
+On an accelerator, a convolution vmapped over its *weights* (a zoo) becomes a grouped convolution, which is slow. Written
+as a product of patches with a flattened kernel, it becomes a batched matrix product. On CPU the copies into patches cost
+as much as the products, and :mod:`~jaxdis.models.networks.convolution_direct` needs none. Kernels have the ordinary
+layout ``[size, size, in, out]``, so that all forms have the same parameters.
 """
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
+from jaxdis.models.networks.convolution_direct import Window, enlarge, shrink
 from jaxdis.typing import Array, Float
-
-# Sides of the result, in pixels, from which blocks of 2 × 2 pixels are faster on CPU than patches.
-SMALLEST_IN_BLOCKS = 16
 
 
 def convolve_same(images: Float[Array, "n h w c"], kernel: Float[Array, "s s c o"]) -> Float[Array, "n h w o"]:
@@ -33,19 +31,16 @@ def convolve_padded(
 ) -> Float[Array, "n y x o"]:
     """Cross-correlation of any stride and kernel size, with as many zeros on each side, as in PyTorch.
 
-    With stride 1, a kernel of size 3 or 5 and an even result of at least 16 × 16 pixels, CPUs compute 2 × 2 pixels of
-    the result at once, from the windows of (size + 1)² pixels that these depend on: 16 · 4 products in place of 9 · 4
-    (or 36 · 4 in place of 25 · 4), but with copies of 4 (9) in place of 9 (25) values per pixel. Accelerators compute
-    patches.
-
     Returns:
       ``[n, ⌊(h + 2·padding − size) / stride⌋ + 1, …, o]``; equals ``flax.linen.Conv(o, (size, size), stride, padding)``
       without bias.
     """
     size, inputs, outputs = kernel.shape[0], *kernel.shape[2:]
+    if _direct() and size > 1:
+        sides = images.shape[1:3]
+        small = tuple((side + 2 * padding - size) // stride + 1 for side in sides)
+        return shrink(images, kernel, Window(size, stride, padding, sides, small))
     images = jnp.pad(images, ((0, 0), (padding, padding), (padding, padding), (0, 0)))
-    if stride == 1 and size in (3, 5) and _in_blocks(*(side - size + 1 for side in images.shape[1:3])):
-        return _convolve_in_blocks(images, kernel)
     rows, columns = ((side - size) // stride * stride + 1 for side in images.shape[1:3])
     # First rows, then columns: 2 · size slices in place of size², which take less time to compile.
     images = jnp.concatenate([images[:, i : i + rows : stride] for i in range(size)], axis=-1)
@@ -66,6 +61,9 @@ def convolve(images: Float[Array, "n h w c"], kernel: Float[Array, "s s c o"]) -
     size = kernel.shape[0]
     if size not in (2, 4):
         raise ValueError(f"kernel: needs size 2 or 4 for a convolution by patches, got {size}")
+    if _direct():
+        h, w = images.shape[1:3]
+        return shrink(images, kernel, Window(size, 2, (size - 2) // 2, (h, w), (-(-h // 2), -(-w // 2))))
     images = _even(images)
     if size == 4:
         blocks = space_to_depth(jnp.pad(images, ((0, 0), (1, 1), (1, 1), (0, 0))))
@@ -78,8 +76,9 @@ def convolve(images: Float[Array, "n h w c"], kernel: Float[Array, "s s c o"]) -
 def convolve_transposed(images: Float[Array, "n h w c"], kernel: Float[Array, "s s c o"]) -> Float[Array, "n y x o"]:
     """Transposed convolution of stride 2, kernel size 4 and SAME padding: twice the height and width.
 
-    Output block ``i`` (rows ``2i−1`` and ``2i``) depends on input rows ``i−1`` and ``i`` alone. The result is therefore
-    a product of 2 × 2 windows with a kernel ``[4·c, 4·o]``, then depth-to-space, then a crop of one pixel per side.
+    As patches: output block ``i`` (rows ``2i−1`` and ``2i``) depends on input rows ``i−1`` and ``i`` alone. The result
+    is therefore a product of 2 × 2 windows with a kernel ``[4·c, 4·o]``, then depth-to-space, then a crop of one pixel
+    per side.
 
     Returns:
       ``[n, 2h, 2w, o]``; equals ``flax.linen.ConvTranspose(o, (4, 4), strides=(2, 2))`` without bias.
@@ -88,6 +87,8 @@ def convolve_transposed(images: Float[Array, "n h w c"], kernel: Float[Array, "s
         raise ValueError(f"kernel: needs size 4 for a transposed convolution by patches, got {kernel.shape[0]}")
     n, h, w, c = images.shape
     o = kernel.shape[-1]
+    if _direct():
+        return enlarge(images, kernel[::-1, ::-1].transpose(0, 1, 3, 2), Window(4, 2, 1, (2 * h, 2 * w), (h, w)))
     windows = _windows(jnp.pad(images, ((0, 0), (1, 1), (1, 1), (0, 0))))
     # Output row 2i−1+δ reads input row i−1+Y through kernel row 2Y+1−δ: split the rows into (Y, 1−δ), then reverse
     # the latter.
@@ -103,8 +104,8 @@ def convolve_transposed_five(
 ) -> Float[Array, "n y x o"]:
     """Transposed convolution of stride 2 and kernel size 5: ``y[p] = Σ_{2i + k = p + 2} x[i] w[k]`` in each direction.
 
-    Output rows ``2r`` and ``2r + 1`` depend on input rows ``r−1``, ``r`` and ``r+1`` alone: the result is a product of
-    3 × 3 windows with a kernel ``[9·c, 4·o]``, in which 11 of 36 blocks are 0, then depth-to-space.
+    As patches: output rows ``2r`` and ``2r + 1`` depend on input rows ``r−1``, ``r`` and ``r+1`` alone. The result is a
+    product of 3 × 3 windows with a kernel ``[9·c, 4·o]``, in which 11 of 36 blocks are 0, then depth-to-space.
 
     Returns:
       ``[n, 2h, 2w, o]``; equals ``torch.nn.ConvTranspose2d(c, o, 5, 2, padding=2, output_padding=1)`` without bias.
@@ -113,6 +114,8 @@ def convolve_transposed_five(
         raise ValueError(f"kernel: needs size 5, got {kernel.shape[0]}")
     n, h, w, c = images.shape
     o = kernel.shape[-1]
+    if _direct():
+        return enlarge(images, kernel.transpose(0, 1, 3, 2), Window(5, 2, 2, (2 * h, 2 * w), (h, w)))
     # Row 2r + a reads input row r + 1 − u through kernel row 2u + a.
     parts = jnp.pad(kernel, ((0, 1), (0, 1), (0, 0), (0, 0))).reshape(3, 2, 3, 2, c, o)[::-1, :, ::-1]
     phases = convolve_padded(images, parts.transpose(0, 2, 4, 1, 3, 5).reshape(3, 3, c, 4 * o), padding=1)
@@ -133,30 +136,14 @@ def space_to_depth(images: Float[Array, "n h w c"]) -> Float[Array, "n y x e"]:
     return blocks.reshape(n, h // 2, w // 2, 4 * c)
 
 
-def _in_blocks(height: int, width: int) -> bool:
-    """Whether a result of this size is computed in blocks of 2 × 2 pixels."""
-    even = height % 2 == 0 and width % 2 == 0
-    return even and min(height, width) >= SMALLEST_IN_BLOCKS and jax.default_backend() == "cpu"
+def _direct() -> bool:
+    return jax.default_backend() == "cpu"
 
 
-def _convolve_in_blocks(images: Float[Array, "n h w c"], kernel: Float[Array, "s s c o"]) -> Float[Array, "n y x o"]:
-    """Cross-correlation of stride 1 without padding, of odd kernel size and even result, 2 × 2 pixels at a time."""
-    size, _, c, o = kernel.shape
-    half = (size + 1) // 2
-    windows = _windows(space_to_depth(images), half)
-    # Row a of a block reads row a + i of the window through kernel row i.
-    moved = [[jnp.pad(kernel, ((a, 1 - a), (b, 1 - b), (0, 0), (0, 0))) for b in (0, 1)] for a in (0, 1)]
-    parts = jnp.stack([jnp.stack(row) for row in moved]).reshape(2, 2, half, 2, half, 2, c, o)
-    flat = parts.transpose(0, 1, 7, 2, 4, 3, 5, 6).reshape(4 * o, -1)
-    n, y, x, _ = windows.shape
-    blocks = _product(windows, flat).reshape(n, y, x, 2, 2, o)
-    return blocks.transpose(0, 1, 3, 2, 4, 5).reshape(n, 2 * y, 2 * x, o)
-
-
-def _windows(images: Float[Array, "n h w c"], size: int = 2) -> Float[Array, "n y x e"]:
-    """Every window of size × size positions as channels, in the order (row, column, channel)."""
-    rows, columns = (side - size + 1 for side in images.shape[1:3])
-    places = [images[:, i : i + rows, j : j + columns] for i in range(size) for j in range(size)]
+def _windows(images: Float[Array, "n h w c"]) -> Float[Array, "n y x e"]:
+    """Every window of 2 × 2 positions as channels, in the order (row, column, channel)."""
+    rows, columns = (side - 1 for side in images.shape[1:3])
+    places = [images[:, i : i + rows, j : j + columns] for i in (0, 1) for j in (0, 1)]
     return jnp.concatenate(places, axis=-1)
 
 

@@ -1,3 +1,5 @@
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,50 +17,113 @@ SMALL = {
 }
 
 
+@pytest.fixture(params=["patches", "direct"])
+def form(request, monkeypatch):
+    """Both forms of a convolution, whichever this backend takes."""
+    monkeypatch.setattr(convolution, "_direct", lambda: request.param == "direct")
+
+
+def assert_same_values_and_gradients(found, wanted, images, kernel, tolerance=1e-5):
+    """Values and both gradients of a sum of squares, relative to the largest of each."""
+    both = [
+        jax.value_and_grad(lambda *arguments, f=f: jnp.square(f(*arguments)).sum(), (0, 1))(images, kernel)
+        for f in (found, wanted)
+    ]
+    np.testing.assert_allclose(found(images, kernel), wanted(images, kernel), atol=tolerance)
+    for left, right in zip(*(jax.tree.leaves(result) for result in both), strict=True):
+        assert left.shape == right.shape
+        assert jnp.abs(left - right).max() < tolerance * jnp.abs(right).max()
+
+
 @pytest.mark.parametrize("size", [2, 4])
 @pytest.mark.parametrize("shape", [(6, 6, 1), (8, 12, 3), (7, 5, 2)])
-def test_convolution_by_patches_equals_the_ordinary_one(size, shape):
+def test_a_convolution_equals_the_ordinary_one(size, shape, form):
     images = jax.random.normal(jax.random.key(0), (2, *shape))
     kernel = jax.random.normal(jax.random.key(1), (size, size, shape[-1], 5))
     layout = ("NHWC", "HWIO", "NHWC")
-    wanted = jax.lax.conv_general_dilated(images, kernel, (2, 2), "SAME", dimension_numbers=layout)
-    np.testing.assert_allclose(convolution.convolve(images, kernel), wanted, atol=1e-5)
+
+    def ordinary(images, kernel):
+        return jax.lax.conv_general_dilated(images, kernel, (2, 2), "SAME", dimension_numbers=layout)
+
+    assert_same_values_and_gradients(convolution.convolve, ordinary, images, kernel)
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (3, 5, 4)])
-def test_transposed_convolution_by_patches_equals_the_ordinary_one(shape):
+def test_a_transposed_convolution_equals_the_ordinary_one(shape, form):
     images = jax.random.normal(jax.random.key(0), (2, *shape))
     kernel = jax.random.normal(jax.random.key(1), (4, 4, shape[-1], 3))
-    wanted = jax.lax.conv_transpose(images, kernel, (2, 2), "SAME")
-    np.testing.assert_allclose(convolution.convolve_transposed(images, kernel), wanted, atol=1e-5)
+
+    def ordinary(images, kernel):
+        return jax.lax.conv_transpose(images, kernel, (2, 2), "SAME")
+
+    assert_same_values_and_gradients(convolution.convolve_transposed, ordinary, images, kernel)
 
 
-@pytest.mark.parametrize("shape", [(7, 6), (20, 22)])  # the larger is computed in blocks where padding keeps it even
+@pytest.mark.parametrize("shape", [(7, 6), (20, 22)])
 @pytest.mark.parametrize(
     ("size", "stride", "padding"),
     [(3, 1, 0), (3, 1, 1), (3, 2, 1), (5, 1, 0), (5, 1, 2), (5, 1, 3), (5, 2, 2), (1, 1, 0)],
 )
-def test_padded_convolution_by_patches_equals_the_ordinary_one(shape, size, stride, padding):
+def test_a_padded_convolution_equals_the_ordinary_one(shape, size, stride, padding, form):
     images = jax.random.normal(jax.random.key(0), (2, *shape, 3))
     kernel = jax.random.normal(jax.random.key(1), (size, size, 3, 2))
     layout = ("NHWC", "HWIO", "NHWC")
-    wanted = jax.lax.conv_general_dilated(
-        images, kernel, (stride, stride), [(padding, padding)] * 2, dimension_numbers=layout
-    )
-    got = convolution.convolve_padded(images, kernel, stride=stride, padding=padding)
-    np.testing.assert_allclose(got, wanted, atol=2e-5)
+
+    def ordinary(images, kernel):
+        window = [(padding, padding)] * 2
+        return jax.lax.conv_general_dilated(images, kernel, (stride, stride), window, dimension_numbers=layout)
+
+    found = functools.partial(convolution.convolve_padded, stride=stride, padding=padding)
+    assert_same_values_and_gradients(found, ordinary, images, kernel, 2e-5)
 
 
-def test_transposed_convolution_of_size_five_equals_the_ordinary_one_of_spaced_images():
+def test_a_transposed_convolution_of_size_five_equals_the_ordinary_one_of_spaced_images(form):
     images = jax.random.normal(jax.random.key(0), (2, 3, 5, 4))
     kernel = jax.random.normal(jax.random.key(1), (5, 5, 4, 3))
     layout = ("NHWC", "HWIO", "NHWC")
-    # Correlation with the kernel turned by 180 degrees of an image with zeros between its pixels.
-    turned = kernel[::-1, ::-1]
-    wanted = jax.lax.conv_general_dilated(
-        images, turned, (1, 1), [(2, 3)] * 2, lhs_dilation=(2, 2), dimension_numbers=layout
-    )
-    np.testing.assert_allclose(convolution.convolve_transposed_five(images, kernel), wanted, atol=2e-5)
+
+    def ordinary(images, kernel):
+        # Correlation with the kernel turned by 180 degrees of an image with zeros between its pixels.
+        turned, window = kernel[::-1, ::-1], [(2, 3)] * 2
+        return jax.lax.conv_general_dilated(
+            images, turned, (1, 1), window, lhs_dilation=(2, 2), dimension_numbers=layout
+        )
+
+    assert_same_values_and_gradients(convolution.convolve_transposed_five, ordinary, images, kernel, 2e-5)
+
+
+def test_penalties_on_gradients_equal_those_of_ordinary_convolutions(form):
+    """Second derivatives, as the gradient penalty of a critic takes them."""
+    images = jax.random.normal(jax.random.key(0), (2, 6, 8, 3))
+    kernels = {"down": jax.random.normal(jax.random.key(1), (4, 4, 3, 2))}
+    kernels["up"] = jax.random.normal(jax.random.key(2), (4, 4, 2, 3))
+    layout = ("NHWC", "HWIO", "NHWC")
+
+    def ordinary(images, kernel):
+        return jax.lax.conv_general_dilated(images, kernel, (2, 2), "SAME", dimension_numbers=layout)
+
+    def penalty(kernels, down, up):
+        def score(images):
+            return jnp.tanh(up(jnp.tanh(down(images, kernels["down"])), kernels["up"])).sum()
+
+        return jnp.square(jax.grad(score)(images)).sum()
+
+    found = jax.grad(penalty)(kernels, convolution.convolve, convolution.convolve_transposed)
+    wanted = jax.grad(penalty)(kernels, ordinary, lambda *pair: jax.lax.conv_transpose(*pair, (2, 2), "SAME"))
+    assert largest_difference(found, wanted) < 1e-4 * max(jnp.abs(leaf).max() for leaf in jax.tree.leaves(wanted))
+
+
+@pytest.mark.parametrize("axes", [(0, 0), (None, 0), (0, None)])
+def test_a_zoo_of_convolutions_equals_one_after_another(axes, form):
+    images = jax.random.normal(jax.random.key(0), (2, 3, 6, 8, 4))
+    kernels = jax.random.normal(jax.random.key(1), (2, 4, 4, 4, 5))
+    images, kernels = (array if axis == 0 else array[0] for array, axis in zip((images, kernels), axes, strict=True))
+    of_one = jax.grad(lambda *pair: jnp.square(convolution.convolve(*pair)).sum(), (0, 1))
+    found = jax.vmap(of_one, axes)(images, kernels)
+    for i in range(2):
+        pair = (array if axis is None else array[i] for array, axis in zip((images, kernels), axes, strict=True))
+        for left, right in zip(found, of_one(*pair), strict=True):
+            np.testing.assert_allclose(left[i], right, rtol=1e-4, atol=1e-3)  # sums of up to a thousand products
 
 
 def test_other_kernel_sizes_are_refused():

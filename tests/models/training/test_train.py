@@ -337,7 +337,7 @@ def test_a_sweep_has_every_combination():
 
 def test_convolutions_on_cpu_take_micro_batches():
     convolutions = models.Vae(network=SMALL_CONVOLUTIONS)
-    assert convolutions.tuned("cpu").micro_batch == 4
+    assert convolutions.tuned("cpu").micro_batch == 8
     assert convolutions.tuned("gpu").micro_batch is models.Vae().tuned("cpu").micro_batch is None
 
 

@@ -5,7 +5,6 @@ import jax.numpy as jnp
 import pytest
 
 from jaxdis import models
-from jaxdis.models.networks import convolution
 from jaxdis.study.operations import operations
 
 
@@ -15,8 +14,7 @@ from jaxdis.study.operations import operations
     [(models.Monet(), 2.6), (models.Genesis(), 6.1), (models.Iodine(), 80.0)],
     ids=lambda m: str(m)[:6],
 )
-def test_the_loss_of_an_image_takes_the_operations_of_the_published_model(method, giga, monkeypatch):
-    monkeypatch.setattr(convolution, "_in_blocks", lambda height, width: False)  # more operations for fewer copies
+def test_the_loss_of_an_image_takes_the_operations_of_the_published_model(method, giga):
     method = method.resolved((64, 64, 3))
     settings = jax.tree.map(jnp.float32, method.settings())
     model = jax.eval_shape(method.begin_model, jax.random.key(0))
