@@ -1,8 +1,9 @@
 """A network as programs run it: in one precision, with float32 inputs and outputs, and in micro-batches.
 
 Micro-batches give the same loss and gradient with less memory traffic. On CPU, the activations of eight images stay in
-cache, whereas those of a batch of 64 do not, and a convolutional update takes half of the time. The loss couples the images of a batch through their posteriors
-alone, so the encoder and the decoder run per micro-batch and everything between them runs on the whole batch.
+cache, whereas those of a batch of 64 do not, and a convolutional update takes half of the time. The loss couples the
+images of a batch through their posteriors alone, so the encoder and the decoder run per micro-batch and everything
+between them runs on the whole batch.
 """
 
 import dataclasses

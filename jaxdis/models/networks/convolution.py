@@ -1,9 +1,9 @@
 """Convolutions, and transposes of those of stride 2: patches and one matrix product, or the direct form on CPU.
 
-On an accelerator, a convolution vmapped over its *weights* (a zoo) becomes a grouped convolution, which is slow. Written
-as a product of patches with a flattened kernel, it becomes a batched matrix product. On CPU the copies into patches cost
-as much as the products, and :mod:`~jaxdis.models.networks.convolution_direct` needs none. Kernels have the ordinary
-layout ``[size, size, in, out]``, so that all forms have the same parameters.
+On an accelerator, a convolution vmapped over its *weights* (a zoo) becomes a grouped convolution, which is slow.
+Written as a product of patches with a flattened kernel, it becomes a batched matrix product. On CPU the copies into
+patches cost as much as the products, and :mod:`~jaxdis.models.networks.convolution_direct` needs none. Kernels have the
+ordinary layout ``[size, size, in, out]``, so that all forms have the same parameters.
 """
 
 import jax
