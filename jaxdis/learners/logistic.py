@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Num
 
 from jaxdis.arrays import exact_products, safe_divide
-from jaxdis.learners.groups import Groups, one_hot_of
+from jaxdis.learners.groups import Groups
 
 # The most Newton steps, and the most products with the Hessian in each.
 STEPS = 100
@@ -41,6 +41,11 @@ class Logistic(NamedTuple):
 
     coefficients: Float[Array, "d s"]
     intercepts: Float[Array, " s"]
+
+    @classmethod
+    def of(cls, parameters: Float[Array, "s e"]) -> "Logistic":
+        """The model with these coefficients and, in the last column, intercepts."""
+        return cls(parameters[:, :-1].T, parameters[:, -1])
 
 
 @exact_products
@@ -76,136 +81,150 @@ def fit_logistic(
     preconditioner for more than ``WIDE`` codes).
     """
     problem = problem_of(codes, classes, sizes, inverse_penalty, weights)
-    start = jnp.zeros((codes.shape[1] + 1, sum(sizes))).at[-1].set(jnp.where(problem.occurs, 0.0, ABSENT))
-    parameters = descend(problem, start, steps, PRODUCTS).parameters
-    return Logistic(parameters[:-1], parameters[-1])
+    return Logistic.of(descend(problem, problem.start(), steps, PRODUCTS).parameters)
 
 
 class Point(NamedTuple):
     """Parameters; value, rounding error and gradient of the objective at them; class probabilities by blocks."""
 
-    parameters: Float[Array, "e s"]
+    parameters: Float[Array, "s e"]
     value: Float[Array, " k"]
     rounding: Float[Array, " k"]
-    gradient: Float[Array, "e s"]
-    probability: Float[Array, "b r s"]
+    gradient: Float[Array, "s e"]
+    probability: Float[Array, "b s r"]
 
 
 class Problem(NamedTuple):
-    """Samples in blocks of rows, whose logits stay in cache; rows of zeros, hence of no weight, fill the last.
+    """Samples in blocks, whose logits stay in cache; samples of zeros, hence of no weight, fill the last.
 
-    ``column_weights`` and ``factor_weights`` hold one column for each of ``s`` logits and ``k`` factors, or one column.
+    Samples come last, to fill vector registers. ``longest``: the Euclidean length of each block's longest sample.
+    ``class_weights`` and ``factor_weights`` hold one row for each of ``s`` classes and ``k`` factors, or one row.
     """
 
     groups: Groups
-    inputs: Float[Array, "b r e"]
-    hot: Float[Array, "b r s"]
-    true_columns: Int[Array, "b r k"]
-    column_weights: Float[Array, "b r u"]
-    factor_weights: Float[Array, "b r v"]
-    penalty: Float[Array, "e s"]
+    inputs: Float[Array, "b e r"]
+    rows: Float[Array, "b r e"]
+    longest: Float[Array, " b"]
+    hot: Float[Array, "b s r"]
+    true_class: Int[Array, "b k r"]
+    class_weights: Float[Array, "b u r"]
+    factor_weights: Float[Array, "b v r"]
+    penalty: Float[Array, "s e"]
     occurs: Bool[Array, " s"]
 
-    def dot(self, a: Float[Array, "e s"], b: Float[Array, "e s"]) -> Float[Array, " k"]:
+    def start(self) -> Float[Array, "s e"]:
+        """Parameters of equal probabilities for the classes that occur."""
+        return jnp.zeros_like(self.penalty).at[:, -1].set(jnp.where(self.occurs, 0.0, ABSENT))
+
+    def dot(self, a: Float[Array, "s e"], b: Float[Array, "s e"]) -> Float[Array, " k"]:
         """One inner product per factor."""
-        return (a * b).sum(axis=0) @ self.groups.member
+        return (a * b).sum(axis=1) @ self.groups.member
 
-    def spread(self, values: Num[Array, " k"]) -> Float[Array, "1 s"]:
-        """The value of each factor in all of its columns."""
-        return (values.astype(jnp.float32) @ self.groups.member.T)[None, :]
+    def spread(self, values: Num[Array, " k"]) -> Float[Array, "s 1"]:
+        """The value of each factor for all of its classes."""
+        return (self.groups.member @ values.astype(jnp.float32))[:, None]
 
-    def centered(self, vector: Float[Array, "e s"]) -> Float[Array, "e s"]:
+    def centered(self, vector: Float[Array, "s e"]) -> Float[Array, "s e"]:
         """Less its mean over the occurring classes of each factor, which moves no probability; 0 for other classes."""
-        occurs = self.occurs.astype(jnp.float32)[None, :]
-        means = ((vector * occurs) @ self.groups.member) / (occurs @ self.groups.member)
-        return (vector - means @ self.groups.member.T) * occurs
+        member, occurs = self.groups.member, self.occurs.astype(jnp.float32)[:, None]
+        means = (member.T @ (vector * occurs)) / (member.T @ occurs)
+        return (vector - member @ means) * occurs
 
-    def at(self, parameters: Float[Array, "e s"]) -> Point:
+    def at(self, parameters: Float[Array, "s e"]) -> Point:
         member = self.groups.member
 
         def add(sums, block):
-            inputs, hot, true_columns, column_weights, factor_weights = block
-            logits = inputs @ parameters
-            true = jnp.take_along_axis(logits, true_columns, axis=1, mode="clip")
+            inputs, rows, longest, hot, true_class, class_weights, factor_weights = block
+            logits = parameters @ inputs
+            true = jnp.take_along_axis(logits, true_class, axis=0, mode="clip")
             # Only a block that would overflow pays for the largest logit of every factor.
             shifted, shift = jax.lax.cond(
-                jnp.abs(logits).max() > LARGEST_LOGIT,
+                longest * steepest > LARGEST_LOGIT,
                 lambda: _from_largest(logits, self.groups),
                 lambda: (logits, jnp.zeros_like(true)),
             )
             exponentials = jnp.exp(shifted)
-            normalizer = exponentials @ member
-            probability = exponentials * ((1 / normalizer) @ member.T)
-            value = (factor_weights * (jnp.log(normalizer) + (shift - true))).sum(axis=0)
-            terms = (factor_weights * jnp.abs(true)).sum(axis=0)
-            gradient = inputs.T @ (column_weights * (probability - hot))
+            normalizer = member.T @ exponentials
+            probability = exponentials * (member @ (1 / normalizer))
+            value = (factor_weights * (jnp.log(normalizer) + (shift - true))).sum(axis=1)
+            terms = (factor_weights * jnp.abs(true)).sum(axis=1)
+            gradient = (class_weights * (probability - hot)) @ rows
             return jax.tree.map(jnp.add, sums, (value, terms, gradient)), probability
 
         none = jnp.zeros(len(self.groups.sizes))
-        blocks = (self.inputs, self.hot, self.true_columns, self.column_weights, self.factor_weights)
+        # No logit exceeds the longest sample times the longest vector of parameters.
+        steepest = jnp.sqrt((parameters**2).sum(axis=1).max())
+        samples = (self.inputs, self.rows, self.longest, self.hot, self.true_class)
+        blocks = (*samples, self.class_weights, self.factor_weights)
         sums, probability = jax.lax.scan(add, (none, none, jnp.zeros_like(parameters)), blocks)
         value, terms, gradient = sums
         value = value + 0.5 * self.dot(self.penalty * parameters, parameters)
         rounding = ROUNDING * (value + terms)
         return Point(parameters, value, rounding, gradient + self.penalty * parameters, probability)
 
-    def times_hessian(self, probability: Float[Array, "b r s"], vector: Float[Array, "e s"]) -> Float[Array, "e s"]:
-        def add(total, block):
-            inputs, probability, column_weights = block
-            change = probability * (inputs @ vector)
-            change = change - probability * ((change @ self.groups.member) @ self.groups.member.T)
-            return total + inputs.T @ (column_weights * change), None
+    def times_hessian(self, probability: Float[Array, "b s r"], vector: Float[Array, "s e"]) -> Float[Array, "s e"]:
+        member = self.groups.member
 
-        return jax.lax.scan(add, self.penalty * vector, (self.inputs, probability, self.column_weights))[0]
+        def add(total, block):
+            inputs, rows, probability, class_weights = block
+            change = probability * (vector @ inputs)
+            change = change - probability * (member @ (member.T @ change))
+            return total + (class_weights * change) @ rows, None
+
+        blocks = (self.inputs, self.rows, probability, self.class_weights)
+        return jax.lax.scan(add, self.penalty * vector, blocks)[0]
 
     def bounds(self) -> Float[Array, "k e e"]:
         """Böhning's bound on the Hessian of each factor, factorized."""
-        products = jnp.einsum("bnd,bnk,bne->kde", self.inputs, 0.5 * self.factor_weights, self.inputs)
-        penalty = jnp.stack([self.penalty[:, part].max(axis=1) for part in self.groups.slices()])
+        products = jnp.einsum("bnd,bkn,bne->kde", self.rows, 0.5 * self.factor_weights, self.rows)
+        penalty = jnp.stack([self.penalty[part].max(axis=0) for part in self.groups.slices()])
         return jax.vmap(_factorized)(jnp.broadcast_to(products, (len(penalty), *products.shape[1:])), penalty)
 
     def precondition(self, probability, bounds: Float[Array, "k e e"] | None) -> Callable:
-        """The inverse of the bounds, or of the blocks of the Hessian that belong to single classes, of ``[e, s]``."""
+        """The inverse of the bounds, or of the blocks of the Hessian that belong to single classes, of ``[s, e]``."""
         if bounds is not None:
             parts = list(enumerate(self.groups.slices()))
-            return lambda q: self.centered(
-                jnp.concatenate([_solved(bounds[j], q[:, part]) for j, part in parts], axis=1)
-            )
-        rows, columns = np.triu_indices(self.inputs.shape[-1])
+            return lambda q: self.centered(jnp.concatenate([_solved(bounds[j], q[part].T).T for j, part in parts]))
+        rows, columns = np.triu_indices(self.inputs.shape[1])
         place = np.zeros((rows.max() + 1,) * 2, np.int32)
         place[rows, columns] = place[columns, rows] = np.arange(len(rows))
 
         def add(total, block):
-            inputs, probability, column_weights = block
-            curvature = column_weights * probability * (1 - probability)
-            return total + curvature.T @ (inputs[:, rows] * inputs[:, columns]), None
+            inputs, probability, class_weights = block
+            curvature = class_weights * probability * (1 - probability)
+            return total + jnp.einsum("sn,pn->sp", curvature, inputs[rows] * inputs[columns]), None
 
-        none = jnp.zeros((self.hot.shape[-1], len(rows)))
-        products = jax.lax.scan(add, none, (self.inputs, probability, self.column_weights))[0]
-        blocks = products[:, place]
-        blocks = jax.vmap(_factorized)(blocks, self.penalty.T)
-        return lambda q: self.centered(jax.vmap(_solved, (0, 1), 1)(blocks, q))
+        none = jnp.zeros((self.hot.shape[1], len(rows)))
+        products = jax.lax.scan(add, none, (self.inputs, probability, self.class_weights))[0]
+        blocks = jax.vmap(_factorized)(products[:, place], self.penalty)
+        return lambda q: self.centered(jax.vmap(_solved)(blocks, q))
 
 
 def problem_of(codes, classes, sizes, inverse_penalty, weights) -> Problem:
     n, d = codes.shape
     groups = Groups.of(sizes)
-    hot = one_hot_of(classes, sizes)
     weights = jnp.ones((n, 1)) if weights is None else weights.reshape(n, -1)
-    by_column = weights @ groups.member.T if weights.shape[1] > 1 else weights
-    occurs = (by_column * hot).sum(axis=0) > 0
-    inputs = jnp.concatenate([codes, jnp.ones((n, 1))], axis=1)
-    true_columns = classes.astype(jnp.int32) + np.array(groups.offsets, np.int32)[None]
-    blocks = (in_blocks(array, n) for array in (inputs, hot, true_columns, by_column, weights))
-    return Problem(groups, *blocks, penalties(inverse_penalty, occurs, groups, d), occurs)
+    by_class = weights @ groups.member.T if weights.shape[1] > 1 else weights
+    rows = in_blocks(jnp.concatenate([codes, jnp.ones((n, 1))], axis=1))
+    true_class = classes.astype(jnp.int32) + np.array(groups.offsets, np.int32)[None]
+    inputs, true_class, by_class, weights = (
+        array.transpose(0, 2, 1) for array in (rows, in_blocks(true_class), in_blocks(by_class), in_blocks(weights))
+    )
+    # Samples that fill the last block have the first factor's first class, and no weight.
+    of_class = jnp.repeat(true_class, np.array(sizes), axis=1, total_repeat_length=sum(sizes))
+    hot = (of_class == np.arange(sum(sizes), dtype=np.int32)[None, :, None]).astype(jnp.float32)
+    occurs = (by_class * hot).sum(axis=(0, 2)) > 0
+    penalty = penalties(inverse_penalty, occurs, groups, d)
+    longest = jnp.sqrt((rows**2).sum(axis=2).max(axis=1))
+    return Problem(groups, inputs, rows, longest, hot, true_class, by_class, weights, penalty, occurs)
 
 
 def descend(
-    problem: Problem, start: Float[Array, "e s"], steps: int, products: int, precondition: Callable | None = None
+    problem: Problem, start: Float[Array, "s e"], steps: int, products: int, precondition: Callable | None = None
 ) -> Point:
     """The point after Newton's steps; ``precondition``: that of a similar problem instead of one for each step."""
-    bounds = problem.bounds() if len(start) > WIDE + 1 and precondition is None else None
-    nats = STILL_PER_SAMPLE * problem.factor_weights.sum(axis=(0, 1))
+    bounds = problem.bounds() if start.shape[1] > WIDE + 1 and precondition is None else None
+    nats = STILL_PER_SAMPLE * problem.factor_weights.sum(axis=(0, 2))
 
     def step(state):
         number, point, falling = state
@@ -221,7 +240,7 @@ def descend(
 
 def _newton_direction(
     problem: Problem, point: Point, falling, precondition: Callable, products: int
-) -> Float[Array, "e s"]:
+) -> Float[Array, "s e"]:
     """Inverse Hessian times gradient by conjugate gradients for the factors that are falling, 0 for the others."""
     solved = precondition(point.gradient)
     size = problem.dot(point.gradient, solved)
@@ -268,7 +287,7 @@ def _moved(problem: Problem, point: Point, decrease, expected) -> tuple[Point, B
     return moved, share > 0
 
 
-def penalties(inverse_penalty, occurs, groups: Groups, d: int) -> Float[Array, "e s"]:
+def penalties(inverse_penalty, occurs, groups: Groups, d: int) -> Float[Array, "s e"]:
     """What multiplies half of each squared parameter when the objective is divided by ``inverse_penalty``.
 
     Two classes share one vector in scikit-learn; ours are its two halves, and twice the penalty makes them equal.
@@ -277,17 +296,18 @@ def penalties(inverse_penalty, occurs, groups: Groups, d: int) -> Float[Array, "
     double = jnp.where(occurs.astype(jnp.float32) @ member == 2, 2.0, 1.0)
     per_factor = jnp.broadcast_to(1 / jnp.asarray(inverse_penalty, jnp.float32), double.shape) * double
     free_intercept = jnp.concatenate([jnp.ones(d), jnp.zeros(1)])
-    return free_intercept[:, None] * (per_factor @ member.T)[None, :]
+    return (member @ per_factor)[:, None] * free_intercept[None, :]
 
 
 def _from_largest(logits, groups: Groups):
-    """Logits minus the largest logit of their factor, ``[n, s]``, and these largest logits, ``[n, k]``."""
-    largest = jnp.stack([logits[:, part].max(axis=1) for part in groups.slices()], axis=1)
-    return logits - jnp.repeat(largest, np.array(groups.sizes), axis=1, total_repeat_length=sum(groups.sizes)), largest
+    """Logits minus the largest logit of their factor, ``[s, n]``, and these largest logits, ``[k, n]``."""
+    largest = jnp.stack([logits[part].max(axis=0) for part in groups.slices()])
+    return logits - jnp.repeat(largest, np.array(groups.sizes), axis=0, total_repeat_length=sum(groups.sizes)), largest
 
 
-def in_blocks(array: Num[Array, "n c"], n: int) -> Num[Array, "b r c"]:
-    """Into blocks of samples, whose logits stay in cache; rows of zeros, hence of no weight, fill the last."""
+def in_blocks(array: Num[Array, "n c"]) -> Num[Array, "b r c"]:
+    """Into blocks of samples; rows of zeros, hence of no weight, fill the last."""
+    n = array.shape[0]
     blocks = -(-n // ROWS)
     rows = -(-n // blocks)
     return jnp.pad(array, ((0, blocks * rows - n), (0, 0))).reshape(blocks, rows, -1)

@@ -10,7 +10,6 @@ from jaxtyping import Array, Float, Int
 from jaxdis.arrays import exact_products
 from jaxdis.learners.groups import Groups, one_hot_of
 from jaxdis.learners.logistic import (
-    ABSENT,
     PRODUCTS,
     STEPS,
     WIDE,
@@ -86,29 +85,25 @@ def fit_logistic_validated(
         def one_fold(number):
             weights = (fold != number).astype(jnp.float32)
             occurs = weights @ seen > 0
-            blocks = in_blocks(weights[:, None], n)
+            blocks = in_blocks(weights[:, None]).transpose(0, 2, 1)
             problem = full_problem._replace(
-                column_weights=blocks,
+                class_weights=blocks,
                 factor_weights=blocks,
                 penalty=penalties(inverse_penalty, occurs, full_problem.groups, d),
                 occurs=occurs,
             )
-            start = jnp.where(occurs[None], point.parameters, 0.0)
-            start = start.at[-1].set(jnp.where(occurs, start[-1], ABSENT))
-            parameters = descend(problem, start, FOLD_STEPS, PATH_PRODUCTS, solve).parameters
-            model = Logistic(parameters[:-1], parameters[-1])
+            start = jnp.where(occurs[:, None], point.parameters, problem.start())
+            model = Logistic.of(descend(problem, start, FOLD_STEPS, PATH_PRODUCTS, solve).parameters)
             return (1 - weights) @ _right(model, codes, seen, sizes) / (1 - weights).sum()
 
         return point.parameters, (point.parameters, jax.lax.map(one_fold, jnp.arange(count)).mean(axis=0))
 
-    start = jnp.zeros((d + 1, sum(sizes))).at[-1].set(jnp.where(full_problem.occurs, 0.0, ABSENT))
-    solutions, accuracy = jax.lax.scan(one_penalty, start, path)[1]
+    solutions, accuracy = jax.lax.scan(one_penalty, full_problem.start(), path)[1]
     # Means of the same folds' shares in another order may differ by rounding: those are equals.
     best = jnp.argmax(accuracy > accuracy.max(axis=0, keepdims=True) - 1e-6, axis=0)
-    start = jnp.take_along_axis(solutions, jnp.repeat(best, np.array(sizes))[None, None], axis=0)[0]
+    start = jnp.take_along_axis(solutions, jnp.repeat(best, np.array(sizes))[None, :, None], axis=0)[0]
     final = full_problem._replace(penalty=penalties(path[best], full_problem.occurs, full_problem.groups, d))
-    parameters = descend(final, start, STEPS, PRODUCTS).parameters
-    return Chosen(Logistic(parameters[:-1], parameters[-1]), path[best], accuracy)
+    return Chosen(Logistic.of(descend(final, start, STEPS, PRODUCTS).parameters), path[best], accuracy)
 
 
 def _right(model: Logistic, codes, hot: Float[Array, "n s"], sizes: tuple[int, ...]) -> Float[Array, "n k"]:

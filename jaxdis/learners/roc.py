@@ -1,48 +1,65 @@
-"""Areas under ROC curves, for all rows at once."""
+"""Areas under ROC curves: how classes of several factors are separated from the others by their scores."""
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+import numpy as np
+from jaxtyping import Array, Float, Int
 
-from jaxdis.arrays import ordered_keys
-
-# Longer runs of equal scores are counted by cumulative sums, shorter ones by comparing neighbors.
-FEW_TIES = 4
+from jaxdis.arrays import class_counts, ordered_keys, stable_order
+from jaxdis.learners.groups import Groups
 
 
-def roc_auc(scores: Float[Array, "c n"], positive: Bool[Array, "c n"]) -> Float[Array, " c"]:
-    """Area under the ROC curve of each row, where ties count half; NaN for a row with a single class.
+def class_areas(scores: Float[Array, "s n"], classes: Int[Array, "n k"], sizes: tuple[int, ...]) -> Float[Array, " s"]:
+    """Area under the ROC curve of each class against the others of its factor; ties count half.
 
-    One sort of integer keys with the label in the lowest bit, so that scores are resolved to 2⁻²² of their value. Rows
-    are read one after another, which stays in cache and is faster on CPU.
+    The area is the share of pairs of a sample of the class and another sample in which the former has the higher score.
+    The scores of a class's own samples are sorted once per factor; every other sample then finds its place among them
+    by bisection, which takes a fifth of the time of sorting all scores of the class.
+
+    Args:
+      scores: of every class of every factor, in the order of :class:`~jaxdis.learners.groups.Groups`.
+
+    Returns:
+      NaN for a class that no sample has, or every sample.
     """
-    return jax.lax.map(lambda row: _area(*row), (scores, positive))
+    groups = Groups.of(sizes)
+    n, classes = classes.shape[0], classes.T
+    keys = ordered_keys(scores)
+    own = jnp.take_along_axis(keys, classes + np.array(groups.offsets, np.int32)[:, None], axis=0, mode="clip")
+    by_score = stable_order(own)
+    by_class = stable_order(jnp.take_along_axis(classes, by_score, axis=1))
+    own = jnp.take_along_axis(own, jnp.take_along_axis(by_score, by_class, axis=1), axis=1)
+    counts = class_counts(classes.T, sizes)
+    starts = jnp.cumsum(counts, axis=1) - counts
+    factor = np.repeat(np.arange(len(sizes)), sizes)
+    value = np.concatenate([np.arange(size) for size in sizes])
+
+    def area(row):
+        keys, factor, value, start, count = row
+        others = classes[factor] != value
+        of_class = own[factor]
+
+        def number(below):
+            return _number(lambda place: below(of_class[jnp.clip(start + place, 0, n - 1)], keys), count, keys)
+
+        less = number(jnp.less)
+        tied = others & (less < count) & (of_class[jnp.clip(start + less, 0, n - 1)] == keys)
+        less_or_equal = jax.lax.cond(tied.any(), lambda: number(jnp.less_equal), lambda: less)
+        beaten = (less + less_or_equal).astype(jnp.float32) / (2 * jnp.maximum(count, 1)).astype(jnp.float32)
+        share = jnp.where(others, 1 - beaten, 0.0).sum() / jnp.maximum(n - count, 1).astype(jnp.float32)
+        return jnp.where((count > 0) & (count < n), share, jnp.nan)
+
+    rows = (jnp.asarray(factor), jnp.asarray(value), starts[factor, value], counts[factor, value])
+    return jax.lax.map(area, (keys, *rows))
 
 
-def _area(scores: Float[Array, " n"], positive: Bool[Array, " n"]) -> Float[Array, ""]:
-    keys = jax.lax.sort((ordered_keys(scores) & ~1) | positive.astype(jnp.int32), is_stable=True)
-    label = (keys & 1).astype(jnp.float32)
-    score = keys >> 1
-    ones, zeros = label.sum(), (1 - label).sum()
-    # A positive beats every negative before it: as many as its place minus the positives before it. A tie, where
-    # negatives come first, counts half a win too many.
-    wins = label @ jnp.arange(len(scores), dtype=jnp.float32) - ones * (ones - 1) / 2
+def _number(below, count: Int[Array, ""], like: Int[Array, " n"]) -> Int[Array, " n"]:
+    """Of ``count`` sorted numbers, those for whose place ``below`` holds, which are the first ones: by bisection."""
 
-    def few(_):
-        return sum((_ties(score, by) * (1 - label[:-by]) * label[by:]).sum() for by in range(1, FEW_TIES))
+    def halve(state):
+        step, found = state
+        further = found + step
+        return step // 2, jnp.where((further <= count) & below(further - 1), further, found)
 
-    tied = jax.lax.cond(_ties(score, FEW_TIES).any(), lambda _: _tied_pairs(score, label), few, None)
-    return jnp.where(ones * zeros > 0, (wins - tied / 2) / jnp.maximum(ones * zeros, 1.0), jnp.nan)
-
-
-def _ties(score: Int[Array, " n"], by: int) -> Float[Array, " m"]:
-    """1 where a sorted score equals the one ``by`` places later."""
-    return (score[by:] == score[:-by]).astype(jnp.float32)
-
-
-def _tied_pairs(score: Int[Array, " n"], label: Float[Array, " n"]) -> Float[Array, ""]:
-    """How many pairs of a negative and a positive have equal scores; scores are sorted."""
-    negatives = jnp.cumsum(1 - label)
-    first = jnp.concatenate([jnp.ones(1, bool), score[1:] != score[:-1]])
-    before = jax.lax.cummax(jnp.where(first, negatives - (1 - label), 0.0))
-    return (label * (negatives - before)).sum()
+    largest = jnp.int32(1) << (31 - jax.lax.clz(jnp.maximum(count, 1)))
+    return jax.lax.while_loop(lambda state: state[0] > 0, halve, (largest, jnp.zeros_like(like)))[1]

@@ -12,7 +12,7 @@ from jaxdis.learners.groups import Groups, one_hot_of
 from jaxdis.learners.linear import standardized
 from jaxdis.learners.logistic import fit_logistic, log_probabilities, predict
 from jaxdis.learners.logistic_validated import fit_logistic_validated
-from jaxdis.learners.roc import roc_auc
+from jaxdis.learners.roc import class_areas
 from jaxdis.options import Count, Counts, Cuts, Depth, Positive, Range
 from jaxdis.relations.relation import Relation
 from jaxdis.relations.samples import Samples, read
@@ -131,7 +131,7 @@ def infoe(codes: Codes, factors: Factors, *, steps: Count = 100, active: Bool[Ar
 
 def _mean_area(log_probability, labels, sizes, trained_on) -> Float[Array, " j"]:
     """Mean area over the classes present among the labels, 0.5 for one that training lacks."""
-    areas = roc_auc(log_probability.T, one_hot_of(labels, sizes).T > 0)
+    areas = class_areas(log_probability.T, labels, sizes)
     present, learned = jnp.isfinite(areas), one_hot_of(trained_on, sizes).any(axis=0)
     areas = jnp.where(present & ~learned, 0.5, areas)
     member = jnp.asarray(Groups.of(sizes).member)

@@ -11,7 +11,7 @@ from sklearn.svm import LinearSVC
 from jaxdis import METRICS, Factors, evaluate, relate
 from jaxdis.learners import linear, logistic, margins
 from jaxdis.learners.groups import Groups
-from jaxdis.learners.roc import roc_auc
+from jaxdis.learners.roc import class_areas
 from jaxdis.relations import threshold_accuracy
 
 SIZES = (3, 2, 8)
@@ -65,18 +65,24 @@ def test_separable_classes_stay_finite():
     assert (np.asarray(logistic.predict(model, codes, (2,))) == classes).all()
 
 
-@pytest.mark.parametrize("longest", [3, 500])
-def test_roc_auc_equals_sklearn_with_ties(longest):
-    """Runs of two and three equal scores alone, and a row of nothing else."""
+@pytest.mark.parametrize("values", [None, 200, 4, 1])
+def test_areas_of_classes_equal_those_of_sklearn(values):
+    """Scores without ties, with few, with many, all equal; the second factor lacks a class, the last has only one."""
     rng = np.random.default_rng(0)
-    scores = np.stack([rng.normal(size=500), rng.integers(0, 4, 500), np.ones(500)]).astype(np.float32)
-    if longest == 3:
-        scores = rng.permuted(np.tile(np.repeat(np.arange(200), (2, 3) * 100)[None], (3, 1)), axis=1).astype(np.float32)
-    positive = rng.random((3, 500)) < 0.3
-    found = np.asarray(jax.jit(roc_auc)(jnp.asarray(scores), jnp.asarray(positive)))
-    expected = [roc_auc_score(positive[i], scores[i]) for i in range(3)]
-    np.testing.assert_allclose(found, expected, atol=1e-6)
-    assert np.isnan(roc_auc(jnp.asarray(scores[:1]), jnp.zeros((1, 500), bool)))[0]
+    sizes = (3, 7, 2)
+    classes = np.stack([rng.integers(0, 3, 500), rng.integers(1, 7, 500), np.ones(500)], axis=1).astype(np.int32)
+    scores = rng.normal(size=(12, 500)) if values is None else rng.integers(0, values, (12, 500)) - values // 2
+    scores = scores.astype(np.float32)
+    found = np.asarray(jax.jit(class_areas, static_argnums=2)(jnp.asarray(scores), jnp.asarray(classes), sizes))
+    for j, start in enumerate((0, 3, 10)):
+        for value in range(sizes[j]):
+            of_class, area = classes[:, j] == value, found[start + value]
+            if 0 < of_class.sum() < 500:
+                assert area == pytest.approx(
+                    roc_auc_score(of_class, scores[start + value].astype(np.float32)), abs=1e-6
+                )
+            else:
+                assert np.isnan(area)
 
 
 @pytest.mark.parametrize("factor", [0, 1, 2])
