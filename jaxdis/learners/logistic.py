@@ -103,7 +103,6 @@ class Problem(NamedTuple):
 
     groups: Groups
     inputs: Float[Array, "b e r"]
-    rows: Float[Array, "b r e"]
     longest: Float[Array, " b"]
     hot: Float[Array, "b s r"]
     true_class: Int[Array, "b k r"]
@@ -134,7 +133,7 @@ class Problem(NamedTuple):
         member = self.groups.member
 
         def add(sums, block):
-            inputs, rows, longest, hot, true_class, class_weights, factor_weights = block
+            inputs, longest, hot, true_class, class_weights, factor_weights = block
             logits = parameters @ inputs
             true = jnp.take_along_axis(logits, true_class, axis=0, mode="clip")
             # Only a block that would overflow pays for the largest logit of every factor.
@@ -148,13 +147,13 @@ class Problem(NamedTuple):
             probability = exponentials * (member @ (1 / normalizer))
             value = (factor_weights * (jnp.log(normalizer) + (shift - true))).sum(axis=1)
             terms = (factor_weights * jnp.abs(true)).sum(axis=1)
-            gradient = (class_weights * (probability - hot)) @ rows
+            gradient = jnp.einsum("sn,en->se", class_weights * (probability - hot), inputs)
             return jax.tree.map(jnp.add, sums, (value, terms, gradient)), probability
 
         none = jnp.zeros(len(self.groups.sizes))
         # No logit exceeds the longest sample times the longest vector of parameters.
         steepest = jnp.sqrt((parameters**2).sum(axis=1).max())
-        samples = (self.inputs, self.rows, self.longest, self.hot, self.true_class)
+        samples = (self.inputs, self.longest, self.hot, self.true_class)
         blocks = (*samples, self.class_weights, self.factor_weights)
         sums, probability = jax.lax.scan(add, (none, none, jnp.zeros_like(parameters)), blocks)
         value, terms, gradient = sums
@@ -166,17 +165,16 @@ class Problem(NamedTuple):
         member = self.groups.member
 
         def add(total, block):
-            inputs, rows, probability, class_weights = block
+            inputs, probability, class_weights = block
             change = probability * (vector @ inputs)
             change = change - probability * (member @ (member.T @ change))
-            return total + (class_weights * change) @ rows, None
+            return total + jnp.einsum("sn,en->se", class_weights * change, inputs), None
 
-        blocks = (self.inputs, self.rows, probability, self.class_weights)
-        return jax.lax.scan(add, self.penalty * vector, blocks)[0]
+        return jax.lax.scan(add, self.penalty * vector, (self.inputs, probability, self.class_weights))[0]
 
     def bounds(self) -> Float[Array, "k e e"]:
         """Böhning's bound on the Hessian of each factor, factorized."""
-        products = jnp.einsum("bnd,bkn,bne->kde", self.rows, 0.5 * self.factor_weights, self.rows)
+        products = jnp.einsum("bdn,bkn,ben->kde", self.inputs, 0.5 * self.factor_weights, self.inputs)
         penalty = jnp.stack([self.penalty[part].max(axis=0) for part in self.groups.slices()])
         return jax.vmap(_factorized)(jnp.broadcast_to(products, (len(penalty), *products.shape[1:])), penalty)
 
@@ -205,18 +203,16 @@ def problem_of(codes, classes, sizes, inverse_penalty, weights) -> Problem:
     groups = Groups.of(sizes)
     weights = jnp.ones((n, 1)) if weights is None else weights.reshape(n, -1)
     by_class = weights @ groups.member.T if weights.shape[1] > 1 else weights
-    rows = in_blocks(jnp.concatenate([codes, jnp.ones((n, 1))], axis=1))
+    inputs = jnp.concatenate([codes, jnp.ones((n, 1))], axis=1)
     true_class = classes.astype(jnp.int32) + np.array(groups.offsets, np.int32)[None]
-    inputs, true_class, by_class, weights = (
-        array.transpose(0, 2, 1) for array in (rows, in_blocks(true_class), in_blocks(by_class), in_blocks(weights))
-    )
+    inputs, true_class, by_class, weights = (in_blocks(array) for array in (inputs, true_class, by_class, weights))
     # Samples that fill the last block have the first factor's first class, and no weight.
     of_class = jnp.repeat(true_class, np.array(sizes), axis=1, total_repeat_length=sum(sizes))
     hot = (of_class == np.arange(sum(sizes), dtype=np.int32)[None, :, None]).astype(jnp.float32)
     occurs = (by_class * hot).sum(axis=(0, 2)) > 0
     penalty = penalties(inverse_penalty, occurs, groups, d)
-    longest = jnp.sqrt((rows**2).sum(axis=2).max(axis=1))
-    return Problem(groups, inputs, rows, longest, hot, true_class, by_class, weights, penalty, occurs)
+    longest = jnp.sqrt((inputs**2).sum(axis=1).max(axis=1))
+    return Problem(groups, inputs, longest, hot, true_class, by_class, weights, penalty, occurs)
 
 
 def descend(
@@ -305,12 +301,12 @@ def _from_largest(logits, groups: Groups):
     return logits - jnp.repeat(largest, np.array(groups.sizes), axis=0, total_repeat_length=sum(groups.sizes)), largest
 
 
-def in_blocks(array: Num[Array, "n c"]) -> Num[Array, "b r c"]:
-    """Into blocks of samples; rows of zeros, hence of no weight, fill the last."""
+def in_blocks(array: Num[Array, "n c"]) -> Num[Array, "b c r"]:
+    """Into blocks of samples, which come last; zeros, hence samples of no weight, fill the last block."""
     n = array.shape[0]
     blocks = -(-n // ROWS)
     rows = -(-n // blocks)
-    return jnp.pad(array, ((0, blocks * rows - n), (0, 0))).reshape(blocks, rows, -1)
+    return jnp.pad(array, ((0, blocks * rows - n), (0, 0))).reshape(blocks, rows, -1).transpose(0, 2, 1)
 
 
 def _factorized(gram: Float[Array, "e e"], penalty: Float[Array, " e"]) -> Float[Array, "e e"]:

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from jaxdis.arrays import exact_products
-from jaxdis.learners.groups import Groups, one_hot_of
+from jaxdis.learners.groups import Groups
 from jaxdis.learners.logistic import (
     PRODUCTS,
     STEPS,
@@ -68,12 +68,15 @@ def fit_logistic_validated(
     """
     n, count = codes.shape[0], min(folds, codes.shape[0])
     # As KFold cuts them: the first n mod folds are one sample longer.
-    fold = jnp.asarray(np.repeat(np.arange(count), [n // count + (i < n % count) for i in range(count)]))
+    lengths = np.array([n // count + (i < n % count) for i in range(count)])
+    fold, most = jnp.asarray(np.repeat(np.arange(count), lengths)), int(lengths[0])
+    length_of, start_of = jnp.asarray(lengths, jnp.int32), jnp.asarray(np.cumsum(lengths) - lengths, jnp.int32)
     order = np.argsort(np.array(inverse_penalties))
     path = jnp.asarray(np.array(inverse_penalties, np.float32)[order])
 
-    seen = one_hot_of(classes, sizes)
     full_problem = problem_of(codes, classes, sizes, 1.0, None)
+    # One sample more than there is, for the last fold where it is shorter than the first.
+    longer = [jnp.pad(array, ((0, 1), (0, 0))) for array in (codes, classes.astype(jnp.int32))]
     d = codes.shape[1]
 
     def one_penalty(parameters, inverse_penalty):
@@ -84,8 +87,8 @@ def fit_logistic_validated(
 
         def one_fold(number):
             weights = (fold != number).astype(jnp.float32)
-            occurs = weights @ seen > 0
-            blocks = in_blocks(weights[:, None]).transpose(0, 2, 1)
+            blocks = in_blocks(weights[:, None])
+            occurs = (blocks * full_problem.hot).sum(axis=(0, 2)) > 0
             problem = full_problem._replace(
                 class_weights=blocks,
                 factor_weights=blocks,
@@ -94,7 +97,10 @@ def fit_logistic_validated(
             )
             start = jnp.where(occurs[:, None], point.parameters, problem.start())
             model = Logistic.of(descend(problem, start, FOLD_STEPS, PATH_PRODUCTS, solve).parameters)
-            return (1 - weights) @ _right(model, codes, seen, sizes) / (1 - weights).sum()
+            left_out = (jax.lax.dynamic_slice_in_dim(array, start_of[number], most) for array in longer)
+            counted = jnp.arange(most)[None] < length_of[number]
+            right = jnp.where(counted, _right(model, *left_out, sizes), 0.0)
+            return right.sum(axis=1) / length_of[number].astype(jnp.float32)
 
         return point.parameters, (point.parameters, jax.lax.map(one_fold, jnp.arange(count)).mean(axis=0))
 
@@ -106,10 +112,10 @@ def fit_logistic_validated(
     return Chosen(Logistic.of(descend(final, start, STEPS, PRODUCTS).parameters), path[best], accuracy)
 
 
-def _right(model: Logistic, codes, hot: Float[Array, "n s"], sizes: tuple[int, ...]) -> Float[Array, "n k"]:
+def _right(model: Logistic, codes, classes: Int[Array, "n k"], sizes: tuple[int, ...]) -> Float[Array, "k n"]:
     """1 where the true value is (among) the most probable; several times faster on CPU than naming it."""
-    logits = codes @ model.coefficients + model.intercepts[None, :]
-    parts = Groups.of(sizes).slices()
-    largest = jnp.stack([logits[:, part].max(axis=1) for part in parts], axis=1)
-    true = jnp.stack([(logits[:, part] * hot[:, part]).sum(axis=1) for part in parts], axis=1)
-    return (true >= largest).astype(jnp.float32)
+    logits = model.coefficients.T @ codes.T + model.intercepts[:, None]
+    groups = Groups.of(sizes)
+    largest = jnp.stack([logits[part].max(axis=0) for part in groups.slices()])
+    place = classes.T + np.array(groups.offsets, np.int32)[:, None]
+    return (jnp.take_along_axis(logits, place, axis=0, mode="clip") >= largest).astype(jnp.float32)
