@@ -137,13 +137,16 @@ def _moved(centered, group: Group, quantile: float) -> Float[Array, " d"]:
     """Mean over the values that occur of the quantile of the distances from the mean given the value."""
     occurs = group.count > 0
 
-    def one_code(column):
-        values = column.at[jnp.maximum(group.rows, 0)].get(mode="promise_in_bounds")
-        found = quantile_from_mean(values, group.rows >= 0, group.count, quantile)
-        return jnp.where(occurs, found, 0.0).sum() / occurs.sum().astype(jnp.float32)
+    def by_rows():
+        """Every code and value is a row of its own: few long steps of the search are faster than many short ones."""
+        d, rows = centered.shape[1], jnp.maximum(group.rows, 0)
+        values = centered.T.at[:, rows].get(mode="promise_in_bounds").reshape(d * len(rows), -1)
+        present, count = jnp.tile(group.rows >= 0, (d, 1)), jnp.tile(group.count, d)
+        found = quantile_from_mean(values, present, count, quantile).reshape(d, -1)
+        return jnp.where(occurs[None], found, 0.0).sum(axis=1) / occurs.sum().astype(jnp.float32)
 
     by_sorting = lambda: _moved_by_sorting(centered, group.values, group.count.shape[0], quantile)  # noqa: E731
-    return jax.lax.cond(group.fits, lambda: jax.lax.map(one_code, centered.T), by_sorting)
+    return jax.lax.cond(group.fits, by_rows, by_sorting)
 
 
 def quantile_from_mean(
