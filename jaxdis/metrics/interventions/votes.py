@@ -86,14 +86,20 @@ def factor_vae(
     if active is not None:
         competes = competes & active
 
-    vote = _in_chunks(lambda rows: least_moved(safe[rows], spread, competes), draws.rows)
+    vote = _in_chunks(lambda rows: least_moved(safe[rows], spread, competes, axis=0), draws.rows)
     usable = finite & (draws.varying > 1)
     return judge_votes(vote, draws.factor, competes, usable, factors.num_factors, num_train)
 
 
-def least_moved(batches: Float[Array, "c b d"], spread: Float[Array, " d"], competes: Bool[Array, " d"]):
-    """The code of each batch with the smallest variance as a share of ``spread``, among those that compete: ``[c]``."""
-    local = jnp.var(_gathered(batches), axis=1, ddof=1)
+def least_moved(
+    batches: Float[Array, "x y d"], spread: Float[Array, " d"], competes: Bool[Array, " d"], *, axis: int = 1
+) -> Int[Array, " c"]:
+    """The code of each batch with the smallest variance as a share of ``spread``, among those that compete.
+
+    Args:
+      batches: ``[c, b, d]``, or ``[b, c, d]`` with ``axis=0``.
+    """
+    local = jnp.var(_gathered(batches), axis=axis, ddof=1)
     share = jnp.where(competes[None, :], local / jnp.where(competes, spread, 1.0)[None, :], jnp.inf)
     return jnp.argmin(share, axis=1).astype(jnp.int32)
 
@@ -157,15 +163,21 @@ def beta_vae(
     finite = finite_codes(codes).all()
     safe = jnp.nan_to_num(codes)
     safe = safe if active is None else jnp.where(active[None, :], safe, 0.0)
-    features = _in_chunks(lambda pair: mean_distance(safe[pair[0]], safe[pair[1]]), (draws.rows, draws.partners))
+    features = _in_chunks(
+        lambda pair: mean_distance(safe[pair[0]], safe[pair[1]], axis=0), (draws.rows, draws.partners)
+    )
     varying = draws.varying if rescale else None
     usable = finite & (draws.varying > 1)
     return judge_features(features, draws.factor, usable, factors.num_factors, num_train, varying)
 
 
-def mean_distance(left: Float[Array, "c b d"], right: Float[Array, "c b d"]) -> Float[Array, "c d"]:
-    """Mean absolute difference of each code over the pairs of each batch."""
-    return jnp.abs(_gathered(left) - _gathered(right)).mean(axis=1)
+def mean_distance(left: Float[Array, "x y d"], right: Float[Array, "x y d"], *, axis: int = 1) -> Float[Array, "c d"]:
+    """Mean absolute difference of each code over the pairs of each batch.
+
+    Args:
+      left, right: ``[c, b, d]``, or ``[b, c, d]`` with ``axis=0``.
+    """
+    return jnp.abs(_gathered(left) - _gathered(right)).mean(axis=axis)
 
 
 def _gathered(batches):
@@ -189,9 +201,12 @@ def judge_features(
 
 
 def _in_chunks(function, batches):
-    """A function of batches ``[c, …]``, chunk by chunk, so that the gathered rows stay in cache."""
-    count = jax.tree.leaves(batches)[0].shape[0]
+    """A function of batches ``[b, t]``, chunk by chunk, so that the gathered rows stay in cache."""
+    count = jax.tree.leaves(batches)[0].shape[1]
     chunk = int(np.gcd(count, CHUNK))
-    cut = jax.tree.map(lambda leaf: leaf.reshape(count // chunk, chunk, *leaf.shape[1:]), batches)
-    done = jax.lax.map(function, cut)
+
+    def one(start):
+        return function(jax.tree.map(lambda rows: jax.lax.dynamic_slice_in_dim(rows, start, chunk, axis=1), batches))
+
+    done = jax.lax.map(one, jnp.arange(0, count, chunk, dtype=jnp.int32))
     return done.reshape(count, *done.shape[2:])

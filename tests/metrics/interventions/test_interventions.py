@@ -89,7 +89,7 @@ def test_batches_share_one_value_and_hold_every_factor(representation):
     draws = jax.jit(lambda key, f: draw_batches(key, f, num_train=300, num_eval=100, batch=16))(
         jax.random.key(0), Factors.of(values)
     )
-    rows, factor = np.asarray(draws.rows), np.asarray(draws.factor)
+    rows, factor = np.asarray(draws.rows).T, np.asarray(draws.factor)
     for batch, held in zip(rows, factor, strict=True):
         assert len(np.unique(values[batch, held])) == 1
     assert np.bincount(factor, minlength=3).min() > 90
@@ -103,7 +103,7 @@ def test_pairs_share_one_value_pair_by_pair(representation):
     draws = jax.jit(lambda key, f: draw_pairs(key, f, num_train=200, num_eval=100, batch=8))(
         jax.random.key(0), Factors.of(values)
     )
-    for rows, partners, held in zip(*map(np.asarray, (draws.rows, draws.partners, draws.factor)), strict=True):
+    for rows, partners, held in zip(*map(np.asarray, (draws.rows.T, draws.partners.T, draws.factor)), strict=True):
         np.testing.assert_array_equal(values[rows, held], values[partners, held])
     assert len({tuple(values[row]) for row in np.asarray(draws.rows).ravel()}) > 60
 
