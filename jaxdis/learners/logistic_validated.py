@@ -77,7 +77,8 @@ def fit_logistic_validated(
     full_problem = problem_of(codes, classes, sizes, 1.0, None)
     # One sample more than there is, for the last fold where it is shorter than the first.
     longer = [jnp.pad(array, ((0, 1), (0, 0))) for array in (codes, classes.astype(jnp.int32))]
-    d = codes.shape[1]
+    d, place = codes.shape[1], classes.astype(jnp.int32) + np.array(full_problem.groups.offsets, np.int32)[None]
+    of_fold = jnp.zeros((count, sum(sizes)), jnp.int32).at[fold[:, None], place].add(1)
 
     def one_penalty(parameters, inverse_penalty):
         share = inverse_penalty * max(count - 1, 1) / count
@@ -88,7 +89,7 @@ def fit_logistic_validated(
         def one_fold(number):
             weights = (fold != number).astype(jnp.float32)
             blocks = in_blocks(weights[:, None])
-            occurs = (blocks * full_problem.hot).sum(axis=(0, 2)) > 0
+            occurs = of_fold.sum(axis=0) > of_fold[number]
             problem = full_problem._replace(
                 class_weights=blocks,
                 factor_weights=blocks,

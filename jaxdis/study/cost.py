@@ -26,7 +26,7 @@ from jaxdis.study.work import Totals
 SCORE_SECONDS: Mapping[str, float] = {"dci_histogram": 2.0, "novel_combination": 2.2}
 LIGHT_SCORE_SECONDS = 0.05
 # Of the rate of a large matrix product, what training reaches (benchmarks/bench_training.py).
-TRAINING_EFFICIENCY = 0.4
+TRAINING_EFFICIENCY = 0.5
 RECORD_BYTES = 4096
 
 

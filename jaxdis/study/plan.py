@@ -21,8 +21,8 @@ def plan(study, out: str | Path | None = None, *, extend: bool = False) -> dict[
     """The cost of each kind of cell that is missing in ``out`` (of all cells when None).
 
     - ``flops``: for training, the operations of one update (:func:`~jaxdis.study.operations.operations`, without
-      rendering) times the number of updates and members. On CPU, convolutions in blocks do more operations than those
-      by patches. The operations of scores are not counted, since their loops depend on the data; ``flops`` is then 0.
+      rendering) times the number of updates and members. The operations of scores are not counted, since their loops
+      depend on the data; ``flops`` is then 0.
     - ``seconds``: if this machine does nothing else. Training runs at :data:`~jaxdis.study.cost.TRAINING_EFFICIENCY` of
       the rate of a matrix product that is measured now; scores take the times in a table. Expect a factor of two either
       way.

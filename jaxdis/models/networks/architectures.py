@@ -80,8 +80,8 @@ class Convolutional(_Flax):
       image_shape, initialization: as in :class:`Mlp`.
       interleaved: the outputs of the encoder's last layer are (mean₀, log-variance₀, mean₁, …) instead of all means,
         then all log-variances; this matters only for importing weights.
-      compute: ``matmul`` (patches and a matrix product) or ``conv`` (``flax.linen.Conv``), with the same parameters and
-        with values that differ by rounding.
+      compute: ``matmul`` (:mod:`jaxdis.models.networks.convolution`, at about the rate of a matrix product) or ``conv``
+        (``flax.linen.Conv``), with the same parameters and with values that differ by rounding.
     """
 
     channels: tuple[Units, ...] = (32, 32, 64, 64)
@@ -214,7 +214,7 @@ class _ConvolutionalPair(nn.Module):
 
 
 class _PatchConv(nn.Module):
-    """``nn.Conv`` or ``nn.ConvTranspose`` of stride 2 with the same parameters, as a matrix product."""
+    """``nn.Conv`` or ``nn.ConvTranspose`` of stride 2 with the same parameters, at the rate of a matrix product."""
 
     features: int
     size: int

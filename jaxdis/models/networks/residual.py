@@ -1,7 +1,7 @@
 """The residual networks of Eastwood & Williams (2018): an encoder or critic, and a decoder or generator.
 
-Parameters are ``{layer: {"kernel", "bias"} or {"scale", "offset"}}``; convolutions are the library's own products of
-patches, whose second derivatives the gradient penalty of a critic needs.
+Parameters are ``{layer: {"kernel", "bias"} or {"scale", "offset"}}``; convolutions are the library's own, which
+have the second derivatives that the gradient penalty of a critic needs.
 """
 
 import dataclasses
