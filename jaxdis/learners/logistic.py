@@ -151,8 +151,8 @@ class Problem(NamedTuple):
             return jax.tree.map(jnp.add, sums, (value, terms, gradient)), probability
 
         none = jnp.zeros(len(self.groups.sizes))
-        # No logit exceeds the longest sample times the longest vector of parameters.
-        steepest = jnp.sqrt((parameters**2).sum(axis=1).max())
+        # No logit exceeds the longest sample times the longest vector of parameters; those of absent classes underflow.
+        steepest = jnp.sqrt(jnp.where(self.occurs, (parameters**2).sum(axis=1), 0.0).max())
         samples = (self.inputs, self.longest, self.hot, self.true_class)
         blocks = (*samples, self.class_weights, self.factor_weights)
         sums, probability = jax.lax.scan(add, (none, none, jnp.zeros_like(parameters)), blocks)
