@@ -96,7 +96,8 @@ def test_the_loss_of_the_generator_and_its_gradient_are_those_of_float64(gan):
     value, gradient = jax.jit(jax.value_and_grad(loss))(gan.generator)
     generator, critic = reference.double(gan.generator), reference.double(gan.critic)
     inputs = (critic, CODES.astype(np.float64), (6, 10), BLOCKS, SMALLEST)
-    assert abs(value - reference.generator_loss(generator, *inputs)) < 1e-5 * abs(value)
+    # Two parts of order one nearly cancel.
+    assert abs(value - reference.generator_loss(generator, *inputs)) < 1e-6
     agree(gradient, reference.slopes(lambda params: reference.generator_loss(params, *inputs), generator))
 
 
