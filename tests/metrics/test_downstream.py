@@ -111,6 +111,15 @@ def test_cross_validation_equals_sklearn(samples):
         start += size
 
 
+def test_folds_of_unequal_length_are_those_of_kfold():
+    """Folds of 41, 41, 41, 40 and 40: one wrong label at the start of the fourth, one at the end of the last."""
+    values = np.random.default_rng(0).integers(0, 2, 203)
+    codes = np.where(values == 1, 5.0, -5.0)[:, None].astype(np.float32)
+    values[[123, 202]] = 1 - values[[123, 202]]
+    accuracy = fit_logistic_validated(jnp.asarray(codes), jnp.asarray(values[:, None], jnp.int32), (2,)).accuracy[:, 0]
+    np.testing.assert_allclose(accuracy[5:], (3 + 2 * 39 / 40) / 5, rtol=1e-6)
+
+
 def test_a_class_that_a_fold_lacks_is_never_predicted_there():
     """All samples of the third class are in the last fold, far from the others: every one counts as an error."""
     rng = np.random.default_rng(0)

@@ -82,8 +82,8 @@ class Vae(Method):
         as float32 on CPU) or ``bfloat16`` activations. Parameters, losses and moments are always float32.
       optimizer: optimizer of the autoencoder.
       discriminator: discriminator of the objective ``factor``, and how it is trained.
-      micro_batch: images per micro-batch, a divisor of the batch size, which changes numbers by rounding alone; None: 8
-        for convolutions on CPU (measured), else the whole batch.
+      micro_batch: images per micro-batch, a divisor of the batch size, which changes numbers by rounding alone; None:
+        the largest divisor from 4 to 8 for convolutions on CPU (measured), else the whole batch.
     """
 
     objective: str | tuple[str, ...] = "beta"
@@ -225,8 +225,9 @@ class Vae(Method):
     def tuned(self, platform: str) -> "Vae":
         network = self.network
         small = platform == "cpu" and isinstance(network, Convolutional) and network.compute == "matmul"
-        if self.micro_batch is None and small and self.batch_size % 8 == 0 and self.batch_size > 8:
-            return dataclasses.replace(self, micro_batch=8)
+        divisor = next((size for size in range(8, 3, -1) if self.batch_size % size == 0), self.batch_size)
+        if self.micro_batch is None and small and divisor < self.batch_size:
+            return dataclasses.replace(self, micro_batch=divisor)
         return self
 
     def alone(self, variant: str) -> "Vae":

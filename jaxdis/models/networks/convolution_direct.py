@@ -2,9 +2,9 @@
 
 All three are sums of the same products ``large[i·stride + k − before] · kernel[k] · small[i]``, over two of the three
 factors, so that each is a derivative of the other two. XLA's CPU backend computes them at about the rate of a matrix
-product, but inside a loop only if images are laid out ``[n, h, w, c]`` and kernels ``[s, s, in, out]``: elsewhere it
-puts other layouts, which are those of the gradients that JAX derives, in order first. In a loop over updates such a
-gradient by the kernel takes up to 70 times as long, so the derivatives are written here, with explicit transposes.
+product if images are laid out ``[n, h, w, c]`` and kernels ``[s, s, in, out]``. The gradients that JAX derives have
+other layouts, which are as fast outside of loops but not inside of them: in a loop over updates, a gradient by the
+kernel takes up to 70 times as long. The derivatives are therefore written here, with explicit transposes.
 
 Under ``vmap`` the three run one after another, as convolutions over several kernels at once are slow on CPU.
 """

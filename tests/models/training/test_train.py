@@ -337,7 +337,9 @@ def test_a_sweep_has_every_combination():
 
 def test_convolutions_on_cpu_take_micro_batches():
     convolutions = models.Vae(network=SMALL_CONVOLUTIONS)
-    assert convolutions.tuned("cpu").micro_batch == 8
+    for batch_size, size in ((64, 8), (100, 5), (12, 6), (8, None), (4, None), (37, None)):
+        assert dataclasses.replace(convolutions, batch_size=batch_size).tuned("cpu").micro_batch == size
+    assert dataclasses.replace(convolutions, micro_batch=2).tuned("cpu").micro_batch == 2
     assert convolutions.tuned("gpu").micro_batch is models.Vae().tuned("cpu").micro_batch is None
 
 
