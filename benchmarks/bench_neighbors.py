@@ -1,10 +1,12 @@
 """Nearest-neighbor information of one member of 10,000 × 10 with five factors, beside scikit-learn's.
 
-Floor of a discrete pair: one sort of 10,000 integers (0.24 ms), one binary search of 14 steps for each end of each
-ball (2 × 0.14 ms), four windows; the rest is the tables of ψ. A continuous pair walks some hundred places outwards
+Floor of a discrete pair: a tenth of the two sorts of its code (0.05 ms), an order of 10,000 classes by counting (0.1
+ms), four windows, and one binary search of some eight steps for the end of each ball that no sample of the class marks
+(0.09 ms). A continuous pair walks some hundred places outwards
 along the sorted code, twelve operations a place and sample.
 
-Measured in CPU time on one core: discrete 28 ms, 49 times faster than scikit-learn's; continuous 0.58 s, 2.6 times;
+Measured in CPU time on one core: discrete 22 ms, 67 times faster than scikit-learn's (28 ms and 49
+times with sorts instead of counts, and searches among all samples); continuous 0.58 s, 2.6 times;
 brute force, which is for accelerators, 15 s; all codes together with each of five factors 1.1 s.
 """
 
@@ -14,7 +16,8 @@ import pytest
 from sklearn.feature_selection import mutual_info_classif, mutual_info_regression
 from workload import DSPRITES, make_zoo
 
-from jaxdis.learners.neighbors import continuous_information, discrete_information
+from jaxdis.learners.neighbors_continuous import continuous_information
+from jaxdis.learners.neighbors_discrete import discrete_information
 from jaxdis.learners.neighbors_joint import joint_discrete_information
 
 CODES, CLASSES = make_zoo(1)

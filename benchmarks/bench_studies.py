@@ -1,6 +1,9 @@
 """What a study costs beside its work: cells whose making is trivial. Overhead per cell, resuming, the table.
 
 The floor is two synchronous writes a cell (temporary file, link) on the disk beneath; the same run measures it.
+
+Measured in seconds, of 20,000 and of 200,000 cells: to list them 0.4 and 5.4, their status 0.4 and 5.6, to resume 2.6
+and 41, to tabulate 2.6 and 35, to verify 1.2 and 14. The floor of one cell is 0.0004 s.
 """
 
 import concurrent.futures

@@ -164,6 +164,30 @@ def stable_order(keys: Int[Array, "*rows n"]) -> Int[Array, "*rows n"]:
     return at(by_lower, order(at(keys, by_lower) & ~place_bits)).astype(jnp.int32)
 
 
+def class_order(classes: Int[Array, " n"], size: int) -> Int[Array, " n"]:
+    """The order of samples by class, stable within a class; classes are below ``size``.
+
+    Up to 127 classes are counted instead of sorted: in blocks of 64 samples each is compared with those before it, and
+    the classes of a block are counted in bytes, which takes a third of the time of sorting packed integers.
+    """
+    n = classes.shape[0]
+    if size > 127:
+        return stable_order(classes)
+    blocks = -(-n // RUN)
+    lanes = -(-(size + 1) // 32) * 32  # of bytes, which fill registers
+    padded = jnp.pad(classes.astype(jnp.int8), (0, blocks * RUN - n), constant_values=size).reshape(blocks, RUN)
+    earlier = np.triu(np.ones((RUN, RUN), bool), 1)
+    equals_before = ((padded[:, :, None] == padded[:, None, :]) & earlier[None]).sum(axis=1, dtype=jnp.int8)
+    is_class = padded[:, :, None] == jnp.arange(lanes, dtype=jnp.int8)[None, None, :]
+    counts = is_class.sum(axis=1, dtype=jnp.int8).astype(jnp.int32)
+    upto = jnp.cumsum(counts, axis=0)
+    starts = upto - counts + (jnp.cumsum(upto[-1]) - upto[-1])[None, :]
+    starts = jnp.take_along_axis(starts, padded.astype(jnp.int32), axis=1, mode="promise_in_bounds")
+    place = (starts + equals_before.astype(jnp.int32)).reshape(-1)[:n]
+    index = jnp.arange(n, dtype=jnp.int32)
+    return jnp.zeros(n, jnp.int32).at[place].set(index, unique_indices=True, mode="promise_in_bounds")
+
+
 def sort_columns(codes: Float[Array, "n d"]) -> Float[Array, "n d"]:
     """Each column in ascending order."""
     return from_keys(jax.lax.sort(ordered_keys(codes.T), dimension=1, is_stable=True)).T

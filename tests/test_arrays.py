@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jaxdis import RELATIONS, Factors
-from jaxdis.arrays import moments, power_of_two_below, running_sums, stable_order
+from jaxdis.arrays import class_order, moments, power_of_two_below, running_sums, stable_order
 
 
 def test_powers_of_two_are_exact():
@@ -42,6 +42,16 @@ def test_order_of_keys_is_stable(shape):
     keys = rng.choice(np.array([-(2**31), -70000, -1, 0, 1, 5, 70000, 2**31 - 1], np.int32), size=shape)
     keys = np.where(rng.random(shape) < 0.5, keys, rng.integers(-(2**31), 2**31, shape)).astype(np.int32)
     np.testing.assert_array_equal(stable_order(jnp.asarray(keys)), np.argsort(keys, axis=-1, kind="stable"))
+
+
+@pytest.mark.parametrize(("n", "size"), [(1, 1), (64, 1), (65, 2), (130, 127), (5000, 31), (5000, 127), (700, 500)])
+def test_order_of_classes_is_stable(n, size):
+    """Blocks of 64 that are full, begun or of one class; as many classes as bytes can tell apart, and more."""
+    rng = np.random.default_rng(0)
+    drawn = rng.integers(0, size, n).astype(np.int32)
+    for classes in (drawn, np.sort(drawn)[::-1], np.full(n, size - 1, np.int32)):
+        order = class_order(jnp.asarray(classes), size)
+        np.testing.assert_array_equal(order, np.argsort(classes, kind="stable"))
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (64, 2), (65, 3), (5000, 2)])

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from jaxdis.arrays import class_counts, ordered_keys
-from jaxdis.learners.neighbors import chunk_rows, over_deviation
+from jaxdis.learners.neighbors_continuous import chunk_rows, over_deviation
 from jaxdis.learners.ordered import count, digamma_table, expected_digamma, smallest
 
 Norm = Literal["chebyshev", "euclidean"]

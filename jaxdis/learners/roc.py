@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from jaxdis.arrays import class_counts, ordered_keys, stable_order
+from jaxdis.arrays import class_counts, class_order, ordered_keys, stable_order
 from jaxdis.learners.groups import Groups
 
 
@@ -27,7 +27,7 @@ def class_areas(scores: Float[Array, "s n"], classes: Int[Array, "n k"], sizes: 
     keys = ordered_keys(scores)
     own = jnp.take_along_axis(keys, classes + np.array(groups.offsets, np.int32)[:, None], axis=0, mode="clip")
     by_score = stable_order(own)
-    by_class = stable_order(jnp.take_along_axis(classes, by_score, axis=1))
+    by_class = jax.lax.map(lambda row: class_order(row, max(sizes)), jnp.take_along_axis(classes, by_score, axis=1))
     own = jnp.take_along_axis(own, jnp.take_along_axis(by_score, by_class, axis=1), axis=1)
     counts = class_counts(classes.T, sizes)
     starts = jnp.cumsum(counts, axis=1) - counts

@@ -9,7 +9,8 @@ from jax.scipy.special import entr
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from jaxdis.arrays import class_counts, finite_codes
-from jaxdis.learners.neighbors import Method, continuous_information, discrete_information
+from jaxdis.learners.neighbors_continuous import Method, continuous_information
+from jaxdis.learners.neighbors_discrete import discrete_information
 from jaxdis.learners.neighbors_joint import joint_continuous_information, joint_discrete_information
 from jaxdis.learners.neural_information import Judge, joint_neural_information, pairwise_neural_information
 from jaxdis.options import Bins, Count, NonNegative, Units
@@ -33,8 +34,8 @@ def mutual_information_neighbors(
 ) -> Relation:
     """Mutual information in nats between each code and each factor, from distances to nearest neighbors.
 
-    Discrete factors use the estimator of Ross (2014), :func:`jaxdis.learners.neighbors.discrete_information`;
-    continuous ones that of Kraskov et al. (2004), :func:`jaxdis.learners.neighbors.continuous_information`.
+    Discrete factors use the estimator of Ross (2014), :func:`jaxdis.learners.neighbors_discrete.discrete_information`;
+    continuous ones that of Kraskov et al. (2004), :func:`jaxdis.learners.neighbors_continuous.continuous_information`.
     ``ceiling[j] = H(factor j)``.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``.

@@ -10,7 +10,8 @@ import pytest
 from scipy.special import digamma
 from sklearn.feature_selection import mutual_info_classif, mutual_info_regression
 
-from jaxdis.learners.neighbors import continuous_information, discrete_information
+from jaxdis.learners.neighbors_continuous import continuous_information
+from jaxdis.learners.neighbors_discrete import discrete_information
 from jaxdis.learners.neighbors_joint import joint_continuous_information, joint_discrete_information
 from jaxdis.learners.ordered import count_nearer, expected_digamma, smallest
 from tests.golden_values import arrays, numbers
@@ -183,6 +184,29 @@ def test_a_few_duplicates_are_counted_as_ties():
     expected = mutual_info_classif(code[:, None], classes, random_state=0)
     # float32 differences tie where float64's do not. Uncounted, the duplicates give 0.002 too much.
     np.testing.assert_allclose(discrete(code[:, None], classes[:, None], sizes=(3,))[:, 0], expected, atol=4e-4)
+
+
+@pytest.mark.parametrize("neighbors", [2, 3])
+def test_a_few_ties_at_the_radius_are_not_inside(neighbors):
+    """Balls that end at repeated samples, and of two windows of equal reach, against all distances.
+
+    The sample at 100 has two of its class at 101 and one at 99.5: its second nearest is at 1 in two windows, and the
+    ball ends nearer to 99 than the next of the class does in the first of these windows.
+    """
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=3000).astype(np.float32)
+    classes = rng.integers(0, 7, 3000).astype(np.int32)
+    values[:8] = [100, 101, 101, 99.5, 99.2, 98.9, 99.1, 104]
+    classes[:8] = [0, 0, 0, 0, 1, 2, 3, 0]
+    values[8], classes[8:10] = values[9], [5, 6]
+    apart = np.abs(values[:, None] - values[None, :])
+    same = classes[:, None] == classes[None, :]
+    radius = np.sort(np.where(same, apart, np.inf), axis=1)[:, neighbors]
+    inside = (apart < radius[:, None]).sum(axis=1)
+    expected = digamma(3000) + (digamma(neighbors) - digamma(same.sum(axis=1)) - digamma(inside)).mean()
+    found = discrete(values[:, None], classes[:, None], sizes=(7,), neighbors=neighbors)
+    # A count that is off by one at one sample moves the mean by 1e-5.
+    assert float(found[0, 0]) == pytest.approx(max(expected, 0.0), abs=3e-6)
 
 
 def test_minus_zero_is_zero():

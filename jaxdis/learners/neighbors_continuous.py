@@ -1,4 +1,4 @@
-"""Mutual information by nearest neighbors, one code at a time, with discrete and with continuous factors.
+"""Mutual information of one code and one continuous factor by nearest neighbors.
 
 Ties are handled without adding noise: the estimate is averaged over the orders in which tied neighbors can be met.
 """
@@ -9,54 +9,23 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from jaxdis.arrays import class_counts, from_keys, ordered_keys, power_of_two_below, stable_order
-from jaxdis.learners.ordered import count_nearer, digamma_table, expected_digamma, insert, smallest, tied_range
+from jaxdis.arrays import from_keys, ordered_keys, power_of_two_below, stable_order
+from jaxdis.learners.ordered import (
+    count_nearer,
+    digamma_table,
+    expected_digamma,
+    insert,
+    many_ties,
+    smallest,
+    tied_range,
+)
 
 Method = Literal["sorted", "brute"]
 
-# Ties are taken into account in a column with a larger share of repeated values, or of evenly spaced ones, than these.
-# The fewer ties that float32 creates among continuous values change an estimate by less than 1e-4.
-TIED_SHARE = 0.001
-EVEN_SHARE = 0.01
 # Share of samples left to brute force when the walk along the sorted code stops.
 LEFT_SHARE = 1 / 32
 # Steps of that walk between two checks of which samples have found all neighbors.
 STRIDE = 8
-
-
-def discrete_information(
-    codes: Float[Array, "n d"], classes: Int[Array, "n k"], sizes: tuple[int, ...], *, neighbors: int = 3
-) -> Float[Array, "d k"]:
-    """Mutual information in nats of each code with each discrete factor, at least 0.
-
-    ``ψ(n) + ⟨ψ(k_c) − ψ(n_c) − ψ(m)⟩``: for each sample, ``n_c`` samples share its class, the ``k_c``-th nearest of
-    these (``k_c = min(neighbors, n_c − 1)``) sets the radius, and ``m`` samples of any class lie within it. A sample
-    alone in its class is left out of the mean. This takes one sort per code and one per pair, and no table of
-    distances.
-
-    Args:
-      sizes: number of classes of each factor.
-      neighbors: which nearest neighbor sets the radius.
-
-    Reference: Ross 2014; scikit-learn's ``mutual_info_classif``.
-    """
-    starts, stops = _class_ranges(classes, sizes)
-
-    def one_code(code):
-        rank_order = stable_order(ordered_keys(code))
-        ordered = code[rank_order]
-        tied = _many_ties(ordered)
-
-        def one_factor(factor):
-            column, start, stop = factor
-            block = _sort_by_class(column[rank_order], max(sizes))
-            return _discrete_pair(ordered, block, start, stop, tied, neighbors)
-
-        return jax.lax.map(one_factor, (classes.T, starts, stops))
-
-    strength = jnp.maximum(jax.lax.map(one_code, codes.T), 0.0)
-    varies = codes.max(axis=0) > codes.min(axis=0)
-    return jnp.where(varies[:, None], strength, 0.0)  # exactly 0, without rounding errors
 
 
 def continuous_information(
@@ -112,85 +81,6 @@ def over_deviation(columns: Float[Array, "n c"]) -> Float[Array, "n c"]:
     return jax.lax.optimization_barrier(columns)
 
 
-def _class_ranges(classes, sizes):
-    """Where each sample's class starts and stops in class order, ``[k, n]`` each, by position in that order."""
-    counts = class_counts(classes, sizes)
-    n = classes.shape[0]
-    ends = jnp.cumsum(counts, axis=1)
-
-    def spread(ends, counts):
-        return jnp.repeat(ends - counts, counts, total_repeat_length=n), jnp.repeat(ends, counts, total_repeat_length=n)
-
-    return jax.vmap(spread)(ends, counts)
-
-
-def _sort_by_class(column: Int[Array, " n"], size: int) -> Int[Array, " n"]:
-    """The order of samples by class, stable within a class."""
-    n = column.shape[0]
-    index = jnp.arange(n, dtype=jnp.int32)
-    width = (n - 1).bit_length()
-    if size << width < 1 << 31:  # class and index packed into one integer sort much faster than as two
-        return jax.lax.sort((column << width) | index, is_stable=True) & ((1 << width) - 1)
-    return stable_order(column)
-
-
-def _many_ties(ordered):
-    """Whether many samples have a neighbor equal to them, or equally distant neighbors on both sides."""
-    gaps = ordered[1:] - ordered[:-1]
-    equal = (gaps == 0).astype(jnp.float32).mean()
-    even = (gaps[1:] == gaps[:-1]).astype(jnp.float32).mean()
-    return (equal > TIED_SHARE) | (even > EVEN_SHARE)
-
-
-def _discrete_pair(ordered, block, start, stop, tied, neighbors: int) -> Float[Array, ""]:
-    """One code and one factor. ``block`` lists samples by class, then code; ``start``, ``stop`` bound the classes."""
-    n = ordered.shape[0]
-    value = ordered[block]
-    size = stop - start
-    reach = jnp.minimum(neighbors, size - 1)
-    radius = _class_radius(value, start, stop, neighbors)
-    table = digamma_table(n)
-
-    def fast(_):
-        return table[count_nearer(ordered, value, radius)]
-
-    def with_ties(_):
-        own = {"start": start, "stop": stop}
-        # The sample itself is in the open ball unless that is empty, and always in the closed one.
-        itself = (radius > 0).astype(jnp.int32)
-        inside = count_nearer(ordered, value, radius) - itself
-        inside_class = count_nearer(value, value, radius, **own) - itself
-        shell = count_nearer(ordered, value, radius, closed=True) - 1 - inside
-        shell_class = count_nearer(value, value, radius, closed=True, **own) - 1 - inside_class
-        return expected_digamma(reach - inside_class, shell_class, inside, shell, shell_class)
-
-    near = jax.lax.cond(tied | (radius == 0).any(), with_ties, fast, None)
-    terms = table[reach] - table[size] - near
-    counted = size > 1
-    mean = jnp.where(counted, terms, 0.0).sum() / jnp.maximum(counted.sum(), 1).astype(jnp.float32)
-    return jnp.where(counted.any(), table[n] + mean, 0.0)
-
-
-def _class_radius(value, start, stop, neighbors: int):
-    """Distance of each sample to its k-th nearest in its class: the smallest over the k + 1 windows that contain it."""
-    n = value.shape[0]
-    index = jnp.arange(n, dtype=jnp.int32)
-    padded = jnp.pad(value, (neighbors, neighbors))
-
-    def shifted(by: int):
-        return jax.lax.slice(padded, (neighbors + by,), (neighbors + by + n,))
-
-    best = jnp.full(n, jnp.inf, value.dtype)
-    for before in range(neighbors + 1):
-        after = neighbors - before
-        within = (index - before >= start) & (index + after < stop)
-        reach = jnp.maximum(value - shifted(-before), shifted(after) - value)
-        best = jnp.minimum(best, jnp.where(within, reach, jnp.inf))
-    # In a class of at most k samples, the farthest one counts.
-    farthest = jnp.maximum(value - value[start], value[stop - 1] - value)
-    return jnp.where(stop - start > neighbors, best, farthest)
-
-
 def _continuous_pair(code, value, ordered_value, radius, inside, neighbors: int, table):
     """One code, whose samples are sorted by it, and one factor."""
     n = code.shape[0]
@@ -202,7 +92,7 @@ def _continuous_pair(code, value, ordered_value, radius, inside, neighbors: int,
         near = table[count_nearer(code, code, radius)] + table[count_nearer(ordered_value, value, radius)]
         return (table[neighbors] - near).mean()
 
-    tied = _many_ties(code) | _many_ties(ordered_value) | (radius == 0).any()
+    tied = many_ties(code) | many_ties(ordered_value) | (radius == 0).any()
     return table[n] + jax.lax.cond(tied, ties, none, None)
 
 
