@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from jaxdis import random
-from jaxdis.arrays import finite_codes, moments, product_over_samples, safe_divide
+from jaxdis.arrays import finite_codes, power_of_two_below, product_over_samples, rounding_of, safe_divide
 from jaxdis.learners.linear import lasso, standardized
 from jaxdis.options import Bins, Positive
 from jaxdis.relations.binning import equal_width_bins, joint_tables
@@ -24,6 +24,7 @@ LEAST_SHARE = 1e-6
 # Most steps to the square root of a covariance; codes that nearly copy each other take most.
 NEWTON_STEPS = 30
 CONJUGATE_STEPS = 60
+_multiply = functools.partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
 
 
 class Dependence(NamedTuple):
@@ -80,21 +81,18 @@ def total_correlation(
 
     Reference: Locatello et al. 2020, §4.2.9 and App. G. The released code fails on a constant code.
     """
-    finite = finite_codes(codes).all()
+    n, finite = codes.shape[0], finite_codes(codes)
+    shown = finite if active is None else finite & active
     codes = _represented(key, codes, representation, variances)
-    mean, deviation = moments(jnp.nan_to_num(codes))
-    varies = (deviation > 0) if active is None else (deviation > 0) & active
-    scale = jnp.where(varies, deviation, 1.0)[None, :]
-    unit = jnp.where(varies[None, :], (jnp.nan_to_num(codes) - mean[None, :]) / scale, 0.0)
-    n = codes.shape[0]
-    correlation = product_over_samples(unit, unit) / n
-    tc = _gaussian_total_correlation(unit, correlation, varies)
-    largest = jnp.where(varies, deviation, 0.0).max()
+    gaussian = _Gaussian.of(jnp.where(shown[None, :], codes, 0.0))
+    tc = _total_correlation(gaussian)
+    varies, deviation = gaussian.scale > 0, gaussian.deviation
+    largest = deviation.max()
     share = jnp.where(varies, deviation / jnp.where(largest > 0, largest, 1.0), 1.0)
     counted = share > LEAST_SHARE
     pairs = counted[:, None] & counted[None, :] & ~jnp.eye(len(share), dtype=bool)
-    apart = _distance_to_independence(jnp.where(counted, share, 1.0), jnp.where(pairs, correlation, 0.0))
-    usable = jnp.where(finite, 1.0, jnp.nan)
+    apart = _distance_to_independence(jnp.where(counted, share, 1.0), jnp.where(pairs, gaussian.correlation, 0.0))
+    usable = jnp.where(finite.all(), 1.0, jnp.nan)
     normalized = safe_divide(apart, jnp.where(varies, share**2, 0.0).sum())
     distance = apart * (n / (n - 1)) * largest * largest  # variances of this metric are over n − 1 samples
     return Dependence(usable * tc, usable * distance, usable * normalized)
@@ -109,6 +107,47 @@ def _represented(key, codes: Codes, representation: str, variances) -> Codes:
     return codes + jnp.sqrt(variances) * random.normal(key, codes.shape)
 
 
+class _Gaussian(NamedTuple):
+    """Codes as one Gaussian: ``rows [d, n]``, centered; ``scale [d]``, which brings each to unit deviation, 0 for a
+    constant code; ``correlation [d, d]``; ``deviation [d]``."""
+
+    rows: Float[Array, "d n"]
+    scale: Float[Array, " d"]
+    correlation: Float[Array, "d d"]
+    deviation: Float[Array, " d"]
+
+    @classmethod
+    def of(cls, codes: Codes) -> "_Gaussian":
+        first = codes[0]
+        moved = (codes - first[None, :]).T  # with samples last, passes fill the registers
+        reach = jnp.abs(moved).max(axis=1)
+        unit = power_of_two_below(reach)  # division by it is exact, and squares stay within float32
+        rows = moved / unit[:, None]
+        rows = rows - rows.mean(axis=1)[:, None]
+        covariance = _multiply(rows, rows.T) / codes.shape[0]
+        deviation = jnp.sqrt(jnp.diagonal(covariance))
+        varies = deviation * unit > rounding_of(jnp.abs(first) + reach)
+        scale = jnp.where(varies, 1 / jnp.where(varies, deviation, 1.0), 0.0)
+        deviation = jnp.where(varies, deviation * unit, 0.0)
+        return cls(rows, scale, covariance * scale[:, None] * scale[None, :], deviation)
+
+
+def _total_correlation(codes: _Gaussian) -> Float[Array, ""]:
+    """``−½ log det Corr``, refined once.
+
+    The eigenvalues of a float32 correlation matrix are accurate to 1e-6 of the largest. The codes are therefore rotated
+    and scaled by them, and the covariance of the result, close to the identity, gives the remainder.
+    """
+    missing = jnp.diag(jnp.where(codes.scale > 0, 0.0, 1.0))  # a collapsed code is independent of the others
+    eigenvalues, vectors = jnp.linalg.eigh(codes.correlation + missing)
+    eigenvalues = jnp.maximum(eigenvalues, SMALLEST_EIGENVALUE)
+    turn = vectors / jnp.sqrt(eigenvalues)[None, :]
+    turned = _multiply(turn.T * codes.scale[None, :], codes.rows)
+    rest = _multiply(turned, turned.T) / codes.rows.shape[1] + turn.T @ missing @ turn
+    rest = jnp.maximum(jnp.linalg.eigvalsh(rest), 0.1)  # it refines, and must not undo the floor above
+    return jnp.maximum(-0.5 * (jnp.log(eigenvalues).sum() + jnp.log(rest).sum()), 0.0)
+
+
 def _distance_to_independence(deviation: Float[Array, " d"], correlation: Float[Array, "d d"]) -> Float[Array, ""]:
     """``2 tr D − 2 tr S`` with ``S² = D Corr D``, ``D = deviation²``; ``correlation`` has 0 on its diagonal.
 
@@ -119,17 +158,16 @@ def _distance_to_independence(deviation: Float[Array, " d"], correlation: Float[
     variance, apiece = deviation**2, deviation[:, None]
     goal = variance[:, None] * variance[None, :] * correlation
     diagonal = variance[:, None] + variance[None, :]
-    multiply = functools.partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
 
     def size(matrix):  # entries in units of what they can be
         return jnp.sqrt(((matrix / apiece / apiece.T) ** 2 / diagonal).sum())
 
     def newton(state):
         count, excess, _ = state
-        rest = goal - diagonal * excess - multiply(excess, excess)
+        rest = goal - diagonal * excess - _multiply(excess, excess)
 
         def apply(step):
-            moved = multiply(excess, step)
+            moved = _multiply(excess, step)
             return diagonal * step + moved + moved.T
 
         step, _ = jax.scipy.sparse.linalg.cg(
@@ -141,22 +179,6 @@ def _distance_to_independence(deviation: Float[Array, " d"], correlation: Float[
     start = jnp.int32(0), jnp.zeros_like(goal), jnp.array(True)
     excess = jax.lax.while_loop(lambda state: (state[0] < NEWTON_STEPS) & state[2], newton, start)[1]
     return ((excess / apiece) ** 2).sum()
-
-
-def _gaussian_total_correlation(unit, correlation, varies) -> Float[Array, ""]:
-    """``−½ log det Corr``, refined once.
-
-    The eigenvalues of a float32 correlation matrix are accurate to 1e-6 of the largest. The codes are therefore rotated
-    and scaled by them, and the covariance of the result, close to the identity, gives the remainder.
-    """
-    missing = jnp.diag(jnp.where(varies, 0.0, 1.0))  # a collapsed code is independent of the others
-    eigenvalues, vectors = jnp.linalg.eigh(correlation + missing)
-    eigenvalues = jnp.maximum(eigenvalues, SMALLEST_EIGENVALUE)
-    turn = vectors / jnp.sqrt(eigenvalues)[None, :]
-    turned = jnp.matmul(unit, turn, precision=jax.lax.Precision.HIGHEST)
-    rest = product_over_samples(turned, turned) / unit.shape[0] + turn.T @ missing @ turn
-    rest = jnp.maximum(jnp.linalg.eigvalsh(rest), 0.1)  # it refines, and must not undo the floor above
-    return jnp.maximum(-0.5 * (jnp.log(eigenvalues).sum() + jnp.log(rest).sum()), 0.0)
 
 
 def code_information(
