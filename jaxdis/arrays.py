@@ -22,11 +22,24 @@ def safe_divide(numerator, denominator):
     return jnp.where(zero, 0.0, numerator / jnp.where(zero, 1.0, denominator))
 
 
-def finite_codes(codes: Float[Array, "n d"]) -> Bool[Array, " d"]:
-    """Which codes hold only finite values.
+def over_samples(reduction: Callable, columns: Float[Array, "n c"]) -> Float[Array, " c"]:
+    """``reduction(columns, axis=0)`` of a sum, a maximum, or the like.
 
-    Rows are read 32 at a time, since a few columns alone do not fill a register.
+    Rows are read 32 at a time, since a few columns alone do not fill a register; partial results are those of 16 such.
     """
+    n, width = columns.shape
+    parts = []
+    for rows in (512, 32, 1):
+        cut = n // rows * rows
+        if cut:
+            several = columns[:cut].reshape(-1, max(rows // 32, 1), min(rows, 32) * width)
+            parts.append(reduction(reduction(several, axis=1), axis=0).reshape(-1, width))
+        columns, n = columns[cut:], n - cut
+    return reduction(jnp.concatenate(parts), axis=0)
+
+
+def finite_codes(codes: Float[Array, "n d"]) -> Bool[Array, " d"]:
+    """Which codes hold only finite values."""
     n, d = codes.shape
     cut = n // 32 * 32
     most = jnp.isfinite(codes[:cut].reshape(-1, 32 * d)).all(axis=0).reshape(32, d).all(axis=0)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jaxdis import RELATIONS, Factors
-from jaxdis.arrays import class_order, moments, power_of_two_below, running_sums, stable_order
+from jaxdis.arrays import class_order, moments, over_samples, power_of_two_below, running_sums, stable_order
 
 
 def test_powers_of_two_are_exact():
@@ -42,6 +42,16 @@ def test_order_of_keys_is_stable(shape):
     keys = rng.choice(np.array([-(2**31), -70000, -1, 0, 1, 5, 70000, 2**31 - 1], np.int32), size=shape)
     keys = np.where(rng.random(shape) < 0.5, keys, rng.integers(-(2**31), 2**31, shape)).astype(np.int32)
     np.testing.assert_array_equal(stable_order(jnp.asarray(keys)), np.argsort(keys, axis=-1, kind="stable"))
+
+
+@pytest.mark.parametrize("n", [1, 31, 32, 33, 511, 512, 545, 10_000])
+def test_reductions_over_samples_are_those_of_numpy(n):
+    columns = np.random.default_rng(n).normal(size=(n, 3)).astype(np.float32)
+    for ours, numpys in ((jnp.min, np.min), (jnp.max, np.max)):
+        np.testing.assert_array_equal(over_samples(ours, jnp.asarray(columns)), numpys(columns, axis=0))
+    # Sums of at most 32 terms at a time are rounded by less than 32 half units of the largest partial sum.
+    sums, largest = columns.sum(axis=0, dtype=float), np.abs(columns).sum(axis=0).max()
+    np.testing.assert_allclose(over_samples(jnp.sum, jnp.asarray(columns)), sums, rtol=0, atol=1e-6 * largest)
 
 
 @pytest.mark.parametrize(("n", "size"), [(1, 1), (64, 1), (65, 2), (130, 127), (5000, 31), (5000, 127), (700, 500)])

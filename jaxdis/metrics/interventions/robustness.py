@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxdis.arrays import finite_codes, rounding_of, safe_divide
+from jaxdis.arrays import finite_codes, over_samples, rounding_of, safe_divide
 from jaxdis.options import Bins, Share
 from jaxdis.relations.binning import equal_width_bins
 from jaxdis.spec import needs_classes, prepared_by
@@ -100,26 +100,25 @@ def irs(
     """
     groups = group_by_value(factors, factor_bins=factor_bins) if prepared is None else prepared
     finite = finite_codes(codes)
-    safe = jnp.nan_to_num(codes)
-    safe = safe if active is None else jnp.where(active[None, :], safe, 0.0)
-    centered, deviation = largest_deviation(safe)
+    shown = finite if active is None else finite & active
+    deviation = jnp.where(shown, largest_deviation(codes), 0.0)
     columns, varies = [], []
     for group in groups:
         if group is None:
             columns.append(jnp.zeros(codes.shape[1]))
             varies.append(jnp.array(False))
         else:
-            columns.append(_moved(centered, group, quantile))
+            columns.append(_moved(codes, shown, group, quantile))
             varies.append((group.count > 0).sum() > 1)
     return judge_robustness(jnp.stack(columns, axis=1), deviation, jnp.stack(varies), finite)
 
 
-def largest_deviation(safe: Float[Array, "n d"]) -> tuple[Float[Array, "n d"], Float[Array, " d"]]:
-    """Centered codes and the largest distance from the mean, 0 if it is rounding error."""
-    centered = safe - safe[:1]
-    centered = centered - centered.mean(axis=0)[None, :]
-    deviation = jnp.abs(centered).max(axis=0)
-    return centered, jnp.where(deviation > rounding_of(jnp.abs(safe).max(axis=0)), deviation, 0.0)
+def largest_deviation(codes: Float[Array, "n d"]) -> Float[Array, " d"]:
+    """The largest distance of each code from its mean, 0 if that is rounding error."""
+    low, high = over_samples(jnp.min, codes), over_samples(jnp.max, codes)
+    mean = over_samples(jnp.sum, codes) / codes.shape[0]
+    deviation = jnp.maximum(high - mean, mean - low)
+    return jnp.where(deviation > rounding_of(jnp.maximum(jnp.abs(low), jnp.abs(high))), deviation, 0.0)
 
 
 def judge_robustness(moved: Float[Array, "d k"], deviation: Float[Array, " d"], varies, finite) -> Robustness:
@@ -133,19 +132,24 @@ def judge_robustness(moved: Float[Array, "d k"], deviation: Float[Array, " d"], 
     return Robustness(jnp.where(finite.all(), score, jnp.nan), per_code, matrix, jnp.where(finite, deviation, jnp.nan))
 
 
-def _moved(centered, group: Group, quantile: float) -> Float[Array, " d"]:
+def _moved(codes, shown, group: Group, quantile: float) -> Float[Array, " d"]:
     """Mean over the values that occur of the quantile of the distances from the mean given the value."""
+    first = codes[0]  # distances from a code far from 0 are rounded least after this shift
     occurs = group.count > 0
 
     def by_rows():
         """Every code and value is a row of its own: few long steps of the search are faster than many short ones."""
-        d, rows = centered.shape[1], jnp.maximum(group.rows, 0)
-        values = centered.T.at[:, rows].get(mode="promise_in_bounds").reshape(d * len(rows), -1)
+        d, rows = codes.shape[1], jnp.maximum(group.rows, 0)
+        values = codes.T.at[:, rows].get(mode="promise_in_bounds") - first[:, None, None]
+        values = jnp.where(shown[:, None, None], values, 0.0).reshape(d * len(rows), -1)
         present, count = jnp.tile(group.rows >= 0, (d, 1)), jnp.tile(group.count, d)
         found = quantile_from_mean(values, present, count, quantile).reshape(d, -1)
         return jnp.where(occurs[None], found, 0.0).sum(axis=1) / occurs.sum().astype(jnp.float32)
 
-    by_sorting = lambda: _moved_by_sorting(centered, group.values, group.count.shape[0], quantile)  # noqa: E731
+    def by_sorting():
+        moved = jnp.where(shown[None, :], codes - first[None, :], 0.0)
+        return _moved_by_sorting(moved, group.values, group.count.shape[0], quantile)
+
     return jax.lax.cond(group.fits, by_rows, by_sorting)
 
 
@@ -227,16 +231,16 @@ def cut_above(rows: Float[Array, "v s"], above: Float[Array, " v"]) -> tuple[Flo
     return low, jnp.where(reach(threshold) == above, high, low)
 
 
-def _moved_by_sorting(centered, values, size: int, quantile: float) -> Float[Array, " d"]:
+def _moved_by_sorting(moved, values, size: int, quantile: float) -> Float[Array, " d"]:
     """Mean over the values that occur of the quantile (linear) of ``|v − E[v | value]|``."""
     counts = jnp.zeros(size).at[values].add(1.0)
-    mean = jnp.zeros((size, centered.shape[1])).at[values].add(centered) / jnp.maximum(counts, 1.0)[:, None]
-    distance = jnp.abs(centered - mean[values])
+    mean = jnp.zeros((size, moved.shape[1])).at[values].add(moved) / jnp.maximum(counts, 1.0)[:, None]
+    distance = jnp.abs(moved - mean[values])
     ordered = _sorted_within(values, distance, size)
     start = jnp.cumsum(counts) - counts
     place = start + quantile * jnp.maximum(counts - 1, 0.0)
     low = jnp.floor(place).astype(jnp.int32)
-    high = jnp.minimum(jnp.ceil(place).astype(jnp.int32), centered.shape[0] - 1)
+    high = jnp.minimum(jnp.ceil(place).astype(jnp.int32), moved.shape[0] - 1)
     share = (place - low.astype(jnp.float32))[None, :]
     quantiles = ordered[:, low] * (1 - share) + ordered[:, high] * share  # [d, size]
     occurs = counts > 0

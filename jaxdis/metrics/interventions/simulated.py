@@ -148,7 +148,7 @@ def irs(
     shown = _masked(jnp.ones(base[:, 0].shape, bool), active)
     finite = jnp.isfinite(base).all(axis=1)
     shift = jnp.nan_to_num(base[:, :1])
-    _, deviation = jax.vmap(largest_deviation)(jnp.where(shown[:, None], jnp.nan_to_num(base), 0.0))
+    deviation = jax.vmap(largest_deviation)(jnp.where(shown[:, None], jnp.nan_to_num(base), 0.0))
     columns = []
     for j, size in enumerate(space.sizes):
         if j not in _free(space):
