@@ -25,17 +25,16 @@ def safe_divide(numerator, denominator):
 def over_samples(reduction: Callable, columns: Float[Array, "n c"]) -> Float[Array, " c"]:
     """``reduction(columns, axis=0)`` of a sum, a maximum, or the like.
 
-    Rows are read 32 at a time, since a few columns alone do not fill a register; partial results are those of 16 such.
+    Rows are read 32 at a time, since a few columns alone do not fill a register. Each of several rounds reduces at most
+    16 such rows to one, so that rounding errors stay those of short sums.
     """
-    n, width = columns.shape
-    parts = []
-    for rows in (512, 32, 1):
-        cut = n // rows * rows
-        if cut:
-            several = columns[:cut].reshape(-1, max(rows // 32, 1), min(rows, 32) * width)
-            parts.append(reduction(reduction(several, axis=1), axis=0).reshape(-1, width))
-        columns, n = columns[cut:], n - cut
-    return reduction(jnp.concatenate(parts), axis=0)
+    width = columns.shape[1]
+    while len(columns) >= 64:
+        run = min(16, len(columns) // 32)
+        cut = len(columns) // (32 * run) * 32 * run
+        fewer = reduction(columns[:cut].reshape(-1, run, 32 * width), axis=1).reshape(-1, width)
+        columns = jnp.concatenate([fewer, columns[cut:]])
+    return reduction(columns, axis=0)
 
 
 def finite_codes(codes: Float[Array, "n d"]) -> Bool[Array, " d"]:
