@@ -24,6 +24,8 @@ LEAST_SHARE = 1e-6
 # Most steps to the square root of a covariance; codes that nearly copy each other take most.
 NEWTON_STEPS = 30
 CONJUGATE_STEPS = 60
+# A result of these steps farther than this share of all variance from that by eigenvalues is another root.
+ROOTS_APART = 0.005
 _multiply = functools.partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
 
 
@@ -74,6 +76,7 @@ def total_correlation(
     - The total correlation of a singular covariance (duplicate codes, or no more samples than codes) is infinite. Here
       eigenvalues of the correlation below 1e-7 count as 1e-7, about 8 nats each. The released code takes the logarithm
       of a determinant that is float64 rounding error, which gives infinity or an arbitrary number.
+    - The distance is accurate to 1e-4 of itself, and to 0.004 of the codes' variance if the covariance is singular.
     - The total correlation is invariant under affine maps of a code. The distance grows with the codes' variances; as a
       share of them it is invariant under a common scale.
     - Any non-finite code gives NaN.
@@ -154,6 +157,9 @@ def _distance_to_independence(deviation: Float[Array, " d"], correlation: Float[
     The difference of traces loses the variances of small codes beside those of large ones. With ``X = S − D`` it equals
     ``Σ_ij X_ij² / D_i``, all terms positive, and ``X`` solves ``D X + X D + X² = D Corr D − D²``: by Newton's method,
     whose linear systems conjugate gradients solve, scaled by their diagonal, so that each entry keeps its digits.
+
+    Where the covariance is singular, Newton's method may miss the root. The difference of traces, whose float32
+    eigenvalues are within 1e-7 of the largest and their roots within 1e-3, then is the result.
     """
     variance, apiece = deviation**2, deviation[:, None]
     goal = variance[:, None] * variance[None, :] * correlation
@@ -178,7 +184,10 @@ def _distance_to_independence(deviation: Float[Array, " d"], correlation: Float[
 
     start = jnp.int32(0), jnp.zeros_like(goal), jnp.array(True)
     excess = jax.lax.while_loop(lambda state: (state[0] < NEWTON_STEPS) & state[2], newton, start)[1]
-    return ((excess / apiece) ** 2).sum()
+    apart = ((excess / apiece) ** 2).sum()
+    roots = jnp.sqrt(jnp.maximum(jnp.linalg.eigvalsh(goal + jnp.diag(variance**2)), 0.0))
+    by_traces = jnp.maximum(2 * (variance.sum() - roots.sum()), 0.0)
+    return jnp.where(jnp.abs(apart - by_traces) <= ROOTS_APART * variance.sum(), apart, by_traces)
 
 
 def code_information(

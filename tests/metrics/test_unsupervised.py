@@ -155,3 +155,20 @@ def test_wasserstein_keeps_its_digits_whatever_the_scales(scale, shared):
     tolerance = 1e-4 * distance + 1e-14 * trace
     assert found["total_correlation.wasserstein"] == pytest.approx(distance, abs=tolerance)
     assert found["total_correlation.wasserstein_normalized"] == pytest.approx(distance / trace, abs=tolerance / trace)
+
+
+@pytest.mark.parametrize("kind", ["few samples", "copies"])
+@pytest.mark.parametrize("seed", range(10))
+def test_wasserstein_of_a_singular_covariance(kind, seed):
+    """Newton's method alone found other roots: 40 to 1e7 times the variance."""
+    rng = np.random.default_rng(seed)
+    if kind == "few samples":
+        codes = rng.normal(size=(rng.integers(2, 6), 12)) @ rng.normal(size=(12, 12))
+    else:
+        codes = rng.normal(size=(500, 4)) @ rng.normal(size=(4, 12))
+        codes[:, 6:] = codes[:, :6]
+    codes = codes.astype(np.float32)
+    found = evaluate(codes, np.zeros((len(codes), 1), int), "total_correlation")
+    distance, trace = wasserstein(codes)
+    # Each of twelve eigenvalues is off by up to 1e-7 of the largest, its root by up to 3e-4.
+    assert found["total_correlation.wasserstein_normalized"] == pytest.approx(distance / trace, abs=4e-3)

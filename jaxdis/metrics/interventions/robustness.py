@@ -117,7 +117,8 @@ def largest_deviation(codes: Float[Array, "n d"]) -> Float[Array, " d"]:
     """The largest distance of each code from its mean, 0 if that is rounding error."""
     low, high = over_samples(jnp.min, codes), over_samples(jnp.max, codes)
     mean = over_samples(jnp.sum, codes) / codes.shape[0]
-    deviation = jnp.maximum(high - mean, mean - low)
+    # No more than the range: rounding of the mean must not make a constant code vary.
+    deviation = jnp.minimum(jnp.maximum(high - mean, mean - low), high - low)
     return jnp.where(deviation > rounding_of(jnp.maximum(jnp.abs(low), jnp.abs(high))), deviation, 0.0)
 
 

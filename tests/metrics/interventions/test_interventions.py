@@ -84,6 +84,23 @@ def test_irs_of_collapsed_codes(representation):
     assert evaluate(np.ones_like(codes), values, "irs")["irs"] == 0
 
 
+@pytest.mark.parametrize("number", [3.3, -1e6 / 7, 1e-30])
+def test_irs_of_a_number_whose_mean_is_rounded_is_0(number):
+    for n in (999, 3000, 100_000):
+        codes = np.full((n, 2), number, np.float32)
+        codes[::3, 1] = np.nextafter(codes[0, 0], np.float32(np.inf))  # moves by rounding alone
+        assert evaluate(codes, np.arange(n)[:, None] % 4, "irs")["irs"] == 0
+
+
+def test_irs_far_from_0_is_that_near_0(representation):
+    codes, values = representation
+    codes = np.round(codes * 64) / 64  # exact after the shift
+    near, far = (evaluate(codes + np.float32(shift), values, "irs") for shift in (0, 10_000))
+    # Of the largest distance from the mean; the mean is rounded as codes of this size are.
+    tolerance = 2 * np.spacing(np.float32(10_000)) / np.abs(codes - codes.mean(axis=0)).max(axis=0).min()
+    np.testing.assert_allclose(far.part("irs.matrix"), near.part("irs.matrix"), rtol=0, atol=tolerance)
+
+
 def test_batches_share_one_value_and_hold_every_factor(representation):
     values = np.asarray(representation[1])
     draws = jax.jit(lambda key, f: draw_batches(key, f, num_train=300, num_eval=100, batch=16))(
