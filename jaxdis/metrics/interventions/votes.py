@@ -201,12 +201,18 @@ def judge_features(
 
 
 def _in_chunks(function, batches):
-    """A function of batches ``[b, t]``, chunk by chunk, so that the gathered rows stay in cache."""
+    """A function of batches ``[b, t]``, chunk by chunk, so that the gathered rows stay in cache.
+
+    The last chunk repeats some of the batches before it if chunks do not divide their number.
+    """
     count = jax.tree.leaves(batches)[0].shape[1]
-    chunk = int(np.gcd(count, CHUNK))
+    chunk = min(count, CHUNK)
+    starts = np.minimum(np.arange(0, count, chunk), count - chunk).astype(np.int32)
 
     def one(start):
         return function(jax.tree.map(lambda rows: jax.lax.dynamic_slice_in_dim(rows, start, chunk, axis=1), batches))
 
-    done = jax.lax.map(one, jnp.arange(0, count, chunk, dtype=jnp.int32))
-    return done.reshape(count, *done.shape[2:])
+    done = jax.lax.map(one, jnp.asarray(starts))
+    done = done.reshape(-1, *done.shape[2:])
+    rest = count % chunk
+    return jnp.concatenate([done[: count - rest], done[count - rest + chunk - rest :]]) if rest else done

@@ -1,5 +1,7 @@
 """FactorVAE, BetaVAE and IRS against the reference's values and its loops written again in NumPy."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 
 from jaxdis import METRICS, Factors, evaluate
 from jaxdis.data.synthetic import CASES, calibration
-from jaxdis.metrics.interventions import draw_batches, draw_pairs, irs, robustness
+from jaxdis.metrics.interventions import beta_vae, draw_batches, draw_pairs, factor_vae, irs, robustness, votes
 from tests.golden_values import numbers
 from tests.relations.test_information import POPULATIONS
 
@@ -123,6 +125,19 @@ def test_pairs_share_one_value_pair_by_pair(representation):
     for rows, partners, held in zip(*map(np.asarray, (draws.rows.T, draws.partners.T, draws.factor)), strict=True):
         np.testing.assert_array_equal(values[rows, held], values[partners, held])
     assert len({tuple(values[row]) for row in np.asarray(draws.rows).ravel()}) > 60
+
+
+@pytest.mark.parametrize("method", [factor_vae, beta_vae])
+def test_chunks_need_not_divide_the_batches(method, representation, monkeypatch):
+    codes, values = representation
+    call = functools.partial(method, num_train=200, num_eval=107, batch=8)
+    found = []
+    for chunk in (7, 101, 307, 5000):  # 307 is prime: chunks of 7 and 101 leave some over
+        monkeypatch.setattr(votes, "CHUNK", chunk)
+        found.append(jax.jit(lambda *args: call(*args))(jax.random.key(0), jnp.asarray(codes), Factors.of(values)))
+    for other in found[1:]:
+        for ours, first in zip(other, found[0], strict=True):
+            np.testing.assert_array_equal(ours, first)
 
 
 def reference_factor_vae(codes, values, seed, num_train=3000, num_eval=1500):
