@@ -38,7 +38,7 @@ def over_samples(reduction: Callable, columns: Float[Array, "n c"]) -> Float[Arr
 
 
 def finite_codes(codes: Float[Array, "n d"]) -> Bool[Array, " d"]:
-    """Which codes hold only finite values."""
+    """Which codes hold only finite values; read 32 rows at a time, in one round."""
     n, d = codes.shape
     cut = n // 32 * 32
     most = jnp.isfinite(codes[:cut].reshape(-1, 32 * d)).all(axis=0).reshape(32, d).all(axis=0)
