@@ -6,6 +6,7 @@ from pathlib import Path
 import tyro
 
 from jaxdis.cli import terminal
+from jaxdis.cli.outputs import check_not_input
 
 # Encoded at a time.
 IMAGES = 2048
@@ -43,6 +44,9 @@ class Encode:
         checked_value("--samples", Count, self.samples)
         if self.images is not None and self.data is not None:
             raise ValueError("--images: needs images from a file or from --data, got both")
+        folder = self.zoo if self.zoo.is_dir() else self.zoo.parent
+        run = (folder / "zoo.npz", folder / "run.json")
+        check_not_input("--out", self.out, (self.zoo, *run, self.images, self.source))
         terminal.start(self.cache)
         import numpy as np
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import tyro
 
 from jaxdis.cli import terminal
+from jaxdis.cli.outputs import check_not_input
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,8 +126,7 @@ class Score:
         for option, path in (("--csv", self.csv), ("--json", self.json)):
             if path is None:
                 continue
-            if any(path.resolve() == given.resolve() for given in inputs):
-                raise ValueError(f"{option}: needs another file than the input, got {path}")
+            check_not_input(option, path, inputs)
             if path.is_dir():
                 raise ValueError(f"{option}: needs a file, got the folder {path}")
         if self.csv is not None and self.json is not None and self.csv.resolve() == self.json.resolve():

@@ -6,6 +6,7 @@ from pathlib import Path
 import tyro
 
 from jaxdis.cli import terminal
+from jaxdis.cli.outputs import check_not_input
 
 # From nothing to all of a factor's entropy.
 SHADES = " ▁▂▃▄▅▆▇█"
@@ -35,6 +36,8 @@ class Show:
     """Folder for compiled programs."""
 
     def run(self) -> None:
+        if self.out is not None:
+            check_not_input("--out", self.out, (self.file, self.factors))
         terminal.start(self.cache)
         import numpy as np
 

@@ -89,7 +89,7 @@ def logistic_importance(
 
     - The row of a constant code is 0. Invariant under affine maps of a code. Deterministic.
     - A non-finite code is left out of the model and makes ``fit`` NaN.
-    - A continuous factor has strength 0 and no fit.
+    - A continuous factor has strength and ceiling 0 and no fit: scores leave it out.
 
     Reference: Eastwood & Williams 2018, §2, with the regressor exchanged for a classifier.
     """
@@ -103,7 +103,8 @@ def logistic_importance(
     ]
     fit = samples.by_factor(_fit(model, held_out, samples.truth, samples.sizes, informativeness))
     values = factors.values.astype(jnp.float32)
-    varied = (values.max(axis=0) > values.min(axis=0)).astype(jnp.float32)
+    discrete = np.array([size is not None for size in factors.sizes])
+    varied = (discrete & (values.max(axis=0) > values.min(axis=0))).astype(jnp.float32)
     return Relation.of(jnp.stack(weights, axis=1), varied, fit=fit, active=active, finite=samples.finite)
 
 

@@ -75,6 +75,24 @@ def test_a_zoo_is_scored_by_encoding_and_intervening(zoo, tmp_path, capsys):
     assert len(found["mig"]) == len(found[f"{metrics[1]}.train"]) == 2
 
 
+def test_commands_do_not_overwrite_what_they_read(zoo, tmp_path, capsys):
+    codes, images = tmp_path / "codes.npz", tmp_path / "images.npy"
+    rng = np.random.default_rng(0)
+    np.savez(codes, codes=rng.normal(size=(50, 3)), factors=np.arange(50)[:, None] % 3)
+    np.save(images, rng.random((4, 32, 32, 1)).astype(np.float32))
+    inputs = {
+        codes: ["show", str(codes)],
+        images: ["encode", str(zoo), "--images", str(images)],
+        zoo / "zoo.npz": ["encode", str(zoo)],
+        zoo / "run.json": ["encode", str(zoo / "zoo.npz")],
+    }
+    for path, arguments in inputs.items():
+        before = path.read_bytes()
+        assert main([*arguments, "--out", str(path)]) == 2
+        assert "--out: needs another file than the input" in capsys.readouterr().err
+        assert path.read_bytes() == before
+
+
 def test_encoded_files_can_be_scored_and_shown(zoo, tmp_path, capsys):
     codes, picture = tmp_path / "codes.npz", tmp_path / "new" / "picture.png"
     assert main(["encode", str(zoo), "--out", str(codes), "--samples", "200"]) == 0

@@ -360,3 +360,13 @@ def test_adding_a_metric_or_a_member_changes_no_number():
     together = evaluate(codes, factors, ["sap", "mig", "beta_vae", "factor_vae"])
     for name in alone:
         np.testing.assert_array_equal(together[name][:2], alone[name])
+
+
+def test_dci_of_logistic_regression_leaves_a_continuous_factor_out():
+    rng = np.random.default_rng(0)
+    values = rng.integers(0, (3, 4, 5), size=(300, 3))
+    codes = (values @ rng.normal(size=(3, 4)) + 0.3 * rng.normal(size=(300, 4))).astype(np.float32)
+    alone = evaluate(codes, Factors.of(values, (3, 4, 5)), "dci_logistic")
+    more = evaluate(codes, Factors.of(np.c_[values, rng.normal(size=300)], (3, 4, 5, None)), "dci_logistic")
+    for name in alone:
+        assert more[name] == pytest.approx(float(alone[name]), abs=1e-6)
