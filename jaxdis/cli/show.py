@@ -60,6 +60,7 @@ class Show:
             picture = plots.codes_and_factors(shares, codes, np.asarray(arrays.factors.values), arrays.factors.names)
             self.out.resolve().parent.mkdir(parents=True, exist_ok=True)
             write_whole(self.out.resolve(), lambda file: file.write(picture))
+        shares[~np.isfinite(codes).all(axis=0)] = np.nan
         self._print(shares, arrays.factors.names)
 
     def _print(self, shares, names) -> None:
@@ -70,7 +71,9 @@ class Show:
         for name in names:
             table.add_column(Text(terminal.one_line(name)[:LONGEST_NAME]))
         for code, row in enumerate(shares):
-            table.add_row(str(code), *(f"{bar(share)} {share:.2f}" for share in row.tolist()))
+            table.add_row(
+                str(code), *("nan" if share != share else f"{bar(share)} {share:.2f}" for share in row.tolist())
+            )
         terminal.console().print(table)
         if self.out is not None:
             terminal.console().print(f"wrote {self.out}", markup=False)

@@ -94,7 +94,7 @@ def amari(relation: Relation, *, normalize: bool = False) -> Amari:
     Contract:
 
     - Between 0 and the largest possible error. Rows or columns of zeros count 0; if no code is related to any factor,
-      the error is the largest.
+      the error is the largest. NaN if no factor varies.
 
     Reference: Amari et al. 1996, §4; Yang & Amari 1997, §5.
     """
@@ -110,7 +110,7 @@ def amari(relation: Relation, *, normalize: bool = False) -> Amari:
     error = jnp.where((strength > 0).any(), excess(strength) + excess(strength.T), largest + 0 * strength.sum())
     if normalize:
         error = safe_divide(error, largest)
-    return Amari(error)
+    return Amari(jnp.where(factors > 0, error, jnp.nan))
 
 
 def independent_groups(relation: Relation) -> IndependentGroups:

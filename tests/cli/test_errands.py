@@ -75,6 +75,17 @@ def test_a_zoo_is_scored_by_encoding_and_intervening(zoo, tmp_path, capsys):
     assert len(found["mig"]) == len(found[f"{metrics[1]}.train"]) == 2
 
 
+def test_a_code_with_nan_is_shown_as_nan(tmp_path, capsys):
+    values = np.arange(60)[:, None] % 3
+    codes = np.c_[values, values].astype(np.float32)
+    codes[7, 1] = np.nan
+    np.savez(tmp_path / "codes.npz", codes=codes, factors=values)
+    assert main(["show", str(tmp_path / "codes.npz")]) == 0
+    printed = capsys.readouterr().out
+    assert printed.count("1.00") == 1
+    assert printed.count("nan") == 1
+
+
 def test_commands_do_not_overwrite_what_they_read(zoo, tmp_path, capsys):
     codes, images = tmp_path / "codes.npz", tmp_path / "images.npy"
     rng = np.random.default_rng(0)

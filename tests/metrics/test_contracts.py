@@ -370,3 +370,10 @@ def test_dci_of_logistic_regression_leaves_a_continuous_factor_out():
     more = evaluate(codes, Factors.of(np.c_[values, rng.normal(size=300)], (3, 4, 5, None)), "dci_logistic")
     for name in alone:
         assert more[name] == pytest.approx(float(alone[name]), abs=1e-6)
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_amari_without_a_factor_that_varies_is_nan(normalize):
+    codes = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
+    metric = METRICS["amari"].with_options(normalize=normalize)
+    assert np.isnan(evaluate(codes, np.zeros((50, 2), int), {"error": metric})["error"])
