@@ -44,9 +44,7 @@ class Encode:
         checked_value("--samples", Count, self.samples)
         if self.images is not None and self.data is not None:
             raise ValueError("--images: needs images from a file or from --data, got both")
-        folder = self.zoo if self.zoo.is_dir() else self.zoo.parent
-        run = (folder / "zoo.npz", folder / "run.json")
-        check_not_input("--out", self.out, (self.zoo, *run, self.images, self.source))
+        check_not_input("--out", self.out, (self.zoo, self.images, self.source))
         terminal.start(self.cache)
         import numpy as np
 

@@ -91,16 +91,18 @@ def test_commands_do_not_overwrite_what_they_read(zoo, tmp_path, capsys):
     rng = np.random.default_rng(0)
     np.savez(codes, codes=rng.normal(size=(50, 3)), factors=np.arange(50)[:, None] % 3)
     np.save(images, rng.random((4, 32, 32, 1)).astype(np.float32))
-    inputs = {
-        codes: ["show", str(codes)],
-        images: ["encode", str(zoo), "--images", str(images)],
-        zoo / "zoo.npz": ["encode", str(zoo)],
-        zoo / "run.json": ["encode", str(zoo / "zoo.npz")],
-    }
-    for path, arguments in inputs.items():
+    run = zoo / "run.json"
+    for path, option, arguments in (
+        (codes, "--out", ["show", str(codes)]),
+        (images, "--out", ["encode", str(zoo), "--images", str(images)]),
+        (zoo / "zoo.npz", "--out", ["encode", str(zoo)]),
+        (run, "--out", ["encode", str(zoo / "zoo.npz")]),
+        (zoo / "zoo.npz", "--csv", ["score", str(zoo), "--metrics", "mig"]),
+        (run, "--json", ["score", str(zoo), "--metrics", "mig"]),
+    ):
         before = path.read_bytes()
-        assert main([*arguments, "--out", str(path)]) == 2
-        assert "--out: needs another file than the input" in capsys.readouterr().err
+        assert main([*arguments, option, str(path)]) == 2
+        assert f"{option}: needs another file than the input" in capsys.readouterr().err
         assert path.read_bytes() == before
 
 
