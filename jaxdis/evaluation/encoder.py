@@ -165,7 +165,7 @@ def _checked(codes, drawn, traced: bool):
             f"encode: needs codes [{drawn.shape[0]}, d] of images of shape {tuple(drawn.shape)}, got {got}"
         )
     codes = codes.reshape(-1, *codes.shape[-2:])
-    return codes.astype(np.float32)
+    return codes.astype(np.float32) if traced else codes
 
 
 def _intervened(name: str, metric: Metric, joint, space, render, key, single: bool) -> Scores:

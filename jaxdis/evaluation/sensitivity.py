@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 from scipy.stats import rankdata
 
+from jaxdis.arrays import as_numpy
 from jaxdis.evaluation.evaluate import check_arguments, evaluate
 from jaxdis.evaluation.inputs import check_codes, check_same_samples, plan_of
 from jaxdis.metrics import Metric
@@ -193,7 +194,9 @@ def _one(metric: str | Metric) -> Metric:
 
 
 def _as_zoo(codes):
-    codes = check_codes(codes, "codes")
+    """Codes ``[m, n, d]`` as precise as they are: ``evaluate`` shifts those far from 0 before it rounds them."""
+    check_codes(codes, "codes")
+    codes = codes if isinstance(codes, jax.Array) else as_numpy(codes, "codes")
     return codes[None] if codes.ndim == 2 else codes
 
 

@@ -11,7 +11,7 @@ from jaxtyping import PRNGKeyArray
 
 from jaxdis import executor
 from jaxdis.arrays import as_numpy, safe_divide
-from jaxdis.evaluation.inputs import SPLIT_SEED, check_codes, check_numbers, look_up
+from jaxdis.evaluation.inputs import SPLIT_SEED, check_codes, check_numbers, look_up, read_codes
 from jaxdis.evaluation.results import Scores
 from jaxdis.metrics.metric import apply
 from jaxdis.options import (
@@ -378,5 +378,7 @@ def _check_slots(codes):
     array = codes if on_device else as_numpy(codes, "codes")
     if array.ndim not in (3, 4) or 0 in array.shape:
         raise ValueError(f"codes: needs shape [n, s, p] or [m, n, s, p] (slots of codes), got {array.shape}")
-    flat = check_codes(array.reshape(*array.shape[:-2], -1), "codes")
+    check_codes(array.reshape(*array.shape[:-2], -1), "codes")
+    # A code has one offset in all slots, which are exchangeable.
+    flat, *_ = read_codes(array.reshape(*array.shape[:-3], -1, array.shape[-1]))
     return flat.reshape(-1, *array.shape[-3:]), array.ndim == 3

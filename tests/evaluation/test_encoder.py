@@ -68,6 +68,17 @@ def test_interventions_are_real():
     assert sum(calls) >= 900 + batches
 
 
+def test_codes_far_from_0_are_shifted_before_they_are_rounded():
+    near, far = (
+        jaxdis.evaluate_encoder(
+            lambda images, shift=shift: np.float64(true_factors(images)) + shift, (SPACE, render), ("mig", "mcc"), **HOW
+        )
+        for shift in (0, 1e9)
+    )
+    for name in near:
+        assert far[name] == pytest.approx(float(near[name]), abs=1e-3)
+
+
 def test_members_are_scored_together_and_as_alone():
     mixed = lambda images: true_factors(images) @ np.array([[1, 0, 0], [0, 1, 1], [0, -1, 1]], np.float32)  # noqa: E731
     both = jaxdis.evaluate_encoder([true_factors, mixed], (SPACE, render), METRICS_USED, **HOW)

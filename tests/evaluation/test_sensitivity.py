@@ -19,6 +19,15 @@ def zoo():
     return (values + noise).astype(np.float32), Factors.of(values)
 
 
+def test_codes_far_from_0_are_shifted_before_they_are_rounded(zoo):
+    codes, factors = zoo[0].astype(np.float64), zoo[1]
+    near, far = (sweep(codes + shift, factors, "mig", bins=[5, 20]).score for shift in (0, 1e9))
+    np.testing.assert_allclose(far, near, atol=2e-3)  # float64 rounds these codes to 1e-7: a sample at an edge moves
+    near, far = (sample_curve(codes + shift, factors, "mig", sizes=(600,)).score for shift in (0, 1e9))
+    np.testing.assert_allclose(far, near, atol=2e-3)
+    assert near.min() > 0.01
+
+
 def test_a_sweep_is_the_metric_at_every_setting(zoo):
     found = sweep(*zoo, "mig", bins=[5, 20])
     assert found.settings == ({"bins": 5}, {"bins": 20})

@@ -31,6 +31,13 @@ def shuffled(groups=2):
     return planted, scores(planted.codes, planted, groups)
 
 
+def test_slots_far_from_0_are_shifted_before_they_are_rounded():
+    planted, found = shuffled()
+    far = scores(planted.codes.astype(np.float64) + 1e6, planted, 2)
+    for name in ("object.disentanglement", "object.completeness"):
+        assert abs(far[name] - found[name]) < 0.02
+
+
 def test_scores_return_to_those_of_unshuffled_slots():
     planted, found = shuffled()
     whole = scores(planted.whole, planted, 2, **AS_IT_COMES)
