@@ -147,7 +147,8 @@ def _jointly(encoders: Sequence[Callable], images: Images, space: FactorSpace) -
     traced = all(simulated.traceable(encode, images, space) for encode in encoders)
 
     def joint(drawn):
-        found = [_checked(encode(drawn if traced else np.asarray(drawn)), drawn, traced) for encode in encoders]
+        images = drawn if traced else np.asarray(drawn)
+        found = [_checked(encode(images), drawn, traced, isinstance(encode, Encoder)) for encode in encoders]
         if len({codes.shape[-1] for codes in found}) > 1:
             counts = ", ".join(str(codes.shape[-1]) for codes in found)
             raise ValueError(f"encode: needs members with equally many codes, got {counts}")
@@ -156,15 +157,21 @@ def _jointly(encoders: Sequence[Callable], images: Images, space: FactorSpace) -
     return jax.jit(joint) if traced else joint
 
 
-def _checked(codes, drawn, traced: bool):
-    """Codes ``[m, n, d]``."""
+def _checked(codes, drawn, traced: bool, many: bool):
+    """Codes ``[m, n, d]``; ``many``: of an encoder of many members, which are in this shape already."""
+    if isinstance(codes, tuple):
+        raise ValueError(
+            f"encode: needs one array of codes, got a tuple of {len(codes)}; of means and variances, return the means"
+        )
     codes = codes if traced else as_numpy(codes, "codes")
-    if getattr(codes, "ndim", 0) not in (2, 3) or codes.shape[-2] != drawn.shape[0]:
+    if getattr(codes, "ndim", 0) != 2 + many or codes.shape[-2] != drawn.shape[0]:
         got = getattr(codes, "shape", shown(codes))
         raise ValueError(
             f"encode: needs codes [{drawn.shape[0]}, d] of images of shape {tuple(drawn.shape)}, got {got}"
         )
-    codes = codes.reshape(-1, *codes.shape[-2:])
+    if not (jnp.issubdtype(codes.dtype, jnp.floating) or codes.dtype.kind in "iub"):
+        raise ValueError(f"encode: needs codes of real numbers, got dtype {codes.dtype}")
+    codes = codes if many else codes[None]
     return codes.astype(np.float32) if traced else codes
 
 

@@ -227,13 +227,7 @@ def code_information(
     return CodeInformation(jnp.where(finite, score, jnp.nan), matrix)
 
 
-def udr(
-    codes: Float[Array, "m n d"],
-    active: Bool[Array, "m d"] | None = None,
-    *,
-    kind: Literal["lasso", "spearman"] = "lasso",
-    penalty: Positive = 0.1,
-) -> Agreement:
+def udr(codes, active=None, *, kind: Literal["lasso", "spearman"] = "lasso", penalty: Positive = 0.1) -> Agreement:
     """Unsupervised disentanglement ranking: how well each member's codes map one to one onto those of other members.
 
     For members ``i`` and ``j`` on the same samples, ``R`` holds the absolute lasso coefficients from the codes of ``i``
@@ -247,17 +241,27 @@ def udr(
       kind: ``"lasso"`` or ``"spearman"``.
       penalty: weight of the L1 norm.
 
+    Raises:
+      ValueError: for codes of another shape.
+
     Contract:
 
-    - About 1 for members that are permutations of one another (slightly less with ``"lasso"``, because of the penalty).
-    - 0 for members without active codes; NaN for a single member.
+    - About 1 for members that are permutations of one another and whose codes are uncorrelated (slightly less with
+      ``"lasso"``, because of the penalty). Correlations among a member's own codes lower ``"spearman"`` much more.
+    - 0 for members without active codes; NaN for a single member. A member with a non-finite code is NaN and left out
+      of the others' medians.
+    - Codes are read as float32, which keeps little of codes that lie far from 0: center these beforehand.
 
     Reference: Duan et al. 2020, §4; the released code of disentanglement_lib.
     """
-    m = codes.shape[0]
+    if jnp.ndim(codes) != 3:
+        raise ValueError(f"codes: needs shape [m, n, d] (members, samples, codes), got {jnp.shape(codes)}")
+    codes = jnp.asarray(codes, jnp.float32)
+    m, finite = codes.shape[0], jnp.isfinite(codes).all(axis=(1, 2))
+    codes = jnp.where(finite[:, None, None], codes, 0.0)
     columns = jax.vmap(standardized)(jax.vmap(mid_ranks)(codes) if kind == "spearman" else codes)
     varies = jnp.abs(columns).max(axis=1) > 0
-    shown = varies if active is None else active & varies
+    shown = varies if active is None else jnp.asarray(active, bool) & varies
     columns = jnp.where(shown[:, None, :], columns, 0.0)
 
     def agree(left, right, mask_left, mask_right):
@@ -273,6 +277,7 @@ def udr(
         lambda left: jax.lax.map(lambda right: agree(left[0], right[0], left[1], right[1]), (columns, shown)),
         (columns, shown),
     )
+    pairs = jnp.where(finite[:, None] & finite[None, :], pairs, jnp.nan)
     others = jnp.where(np.eye(m, dtype=bool), jnp.nan, pairs)
     return Agreement(jnp.nanmedian(others, axis=0) if m > 1 else jnp.full(m, jnp.nan), pairs)
 

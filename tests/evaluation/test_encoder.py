@@ -103,6 +103,9 @@ def test_progress_counts_every_sample():
     [
         (lambda images: np.zeros((3, 2)), r"encode: needs codes \[128, d\] of images .*\(128, 8, 8, 1\), got \(3, 2\)"),
         (lambda images: np.zeros(128), r"encode: needs codes \[128, d\] of images .* got \(128,\)"),
+        (lambda images: true_factors(images)[None], r"encode: needs codes \[128, d\] .* got \(1, 128, 3\)"),
+        (lambda images: (true_factors(images),) * 2, "encode: needs one array of codes, got a tuple of 2"),
+        (lambda images: true_factors(images) + 1j, "encode: needs codes of real numbers, got dtype complex64"),
         (
             [true_factors, lambda images: true_factors(images)[:, :2]],
             "encode: needs members .* equally many codes, got 3, 2",

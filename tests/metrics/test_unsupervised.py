@@ -125,6 +125,20 @@ def test_udr_of_collapsed_members():
     assert np.isnan(udr(jnp.asarray(zoo[:1])).score).all()
 
 
+def test_udr_leaves_members_with_nan_out():
+    zoo = members("permuted")
+    with_nan = np.concatenate([zoo, zoo[:1]])
+    with_nan[-1, 5, 2] = np.nan
+    score = jax.jit(udr)(jnp.asarray(with_nan)).score
+    assert np.isnan(score[-1])
+    np.testing.assert_allclose(score[:-1], udr(jnp.asarray(zoo)).score, rtol=1e-5)
+
+
+def test_udr_names_the_shape_it_needs():
+    with pytest.raises(ValueError, match=r"codes: needs shape \[m, n, d\] .* got \(500, 4\)"):
+        udr(np.zeros((500, 4)))
+
+
 def wasserstein(codes):
     """By its definition in float64."""
     covariance = np.cov(codes.astype(float).T)
