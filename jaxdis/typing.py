@@ -197,7 +197,7 @@ def _checked_size(column: np.ndarray, name: str, size, *, inferred: bool) -> int
         example = column[column != np.round(column)][0]
         raise ValueError(
             f"factors: factor {name} holds values that are not whole numbers (such as {example:g}); a discrete "
-            "factor needs class numbers 0, 1, …; mark a continuous one by None in sizes"
+            "factor needs class numbers 0, 1, …; mark a continuous one by None in sizes (0 in a file)"
         )
     low, high = int(column.min()), int(column.max())
     if low < 0:
@@ -210,7 +210,7 @@ def _checked_size(column: np.ndarray, name: str, size, *, inferred: bool) -> int
         raise ValueError(
             f"{'factors' if inferred else 'sizes'}: needs at most {most:,} classes, got "
             f"{size:,} in factor {name}; number the values that occur by np.unique(column, return_inverse=True)[1], "
-            "or mark a continuous factor by None in sizes"
+            "or mark a continuous factor by None in sizes (0 in a file)"
         )
     if high >= size:
         raise ValueError(f"factors: factor {name} of size {size} needs values from 0 to {size - 1}, got {high}")

@@ -52,7 +52,7 @@ class Score:
 
     def run(self) -> None:
         from jaxdis.cli.metric_texts import options_in_words, plan_of_texts
-        from jaxdis.files import write_text
+        from jaxdis.evaluation.arrays_file import printable
         from jaxdis.options import Seed, checked_value
 
         checked_value("--seed", Seed, self.seed)
@@ -66,18 +66,28 @@ class Score:
         for path in filter(None, (self.csv, self.json)):
             path.resolve().parent.mkdir(parents=True, exist_ok=True)  # fail before hours of scoring
         terminal.first_sign("scoring")
-        file_scores = {name: self._score(path, plan) for name, path in _names(paths).items()}
-        # Files first, so that a failing terminal loses no results.
-        if self.csv is not None:
-            write_text(self.csv, to_csv(file_scores))
-        if self.json is not None:
-            # JSON has no NaN: null marks an undefined score.
-            columns = {name: _columns(scores) for name, scores in file_scores.items()}
-            write_text(
-                self.json,
-                json.dumps(columns if len(file_scores) > 1 else next(iter(columns.values())), indent=1) + "\n",
-            )
-        print_scores(file_scores)
+        file_scores, refused = {}, {}
+        for name, path in _names(paths).items():
+            try:
+                with terminal.naming(name if len(paths) > 1 else None):
+                    file_scores[name] = self._score(path, plan)
+            except ValueError as error:
+                if len(paths) == 1:
+                    raise
+                refused[name] = str(error).removeprefix(f"{printable(path)}: ")
+                continue
+            self._write(file_scores, last=False)
+        if file_scores:
+            self._write(file_scores, last=True)  # before a terminal that may fail
+            print_scores(file_scores, several=len(paths) > 1)
+        if refused:
+            raise ValueError(_refusal(refused, len(paths)))
+
+    @property
+    def kept(self) -> str:
+        where = self.csv or self.json
+        several = len(self._paths()) > 1
+        return f"stopped; scores of the files that were finished are in {where}" if several and where else ""
 
     def _paths(self) -> list[Path]:
         """The files, with patterns resolved."""
@@ -85,6 +95,21 @@ class Score:
         if not paths:
             raise ValueError("files: needs at least one file, got none")
         return list(dict.fromkeys(map(Path, paths)))
+
+    def _write(self, file_scores: Mapping, *, last: bool) -> None:
+        """Write what has been scored, to pipes only the last time."""
+        from jaxdis.files import write_text
+
+        several = len(self._paths()) > 1
+        # JSON has no NaN: null marks an undefined score.
+        columns = {name: _columns(scores) for name, scores in file_scores.items()}
+        texts = {
+            self.csv: to_csv(file_scores, several=several),
+            self.json: json.dumps(columns if several else columns.popitem()[1], indent=1) + "\n",
+        }
+        for path, text in texts.items():
+            if path is not None and (last or path.is_file() or not path.exists()):
+                write_text(path, text)
 
     def _score(self, path: Path, plan: Mapping):
         import jax
@@ -139,26 +164,38 @@ def _names(paths: list[Path]) -> dict[str, Path]:
     return {path.name if names.count(path.name) == 1 else str(path): path for path in paths}
 
 
-def to_csv(file_scores: Mapping) -> str:
+def _refusal(refused: Mapping[str, str], count: int) -> str:
+    """What was wrong with some of several files, or with all of them alike."""
+    if len(refused) == count and len(set(refused.values())) == 1:
+        return next(iter(refused.values()))
+    told = "; ".join(f"{name}: {words}" for name, words in refused.items())
+    return f"{len(refused)} of {count} files were not scored: {told}"
+
+
+def to_csv(file_scores: Mapping, *, several: bool) -> str:
     """One row per member; several files share a table, with their names in the first column."""
     import csv
     import io
 
     from jaxdis.files import csv_text
 
-    if len(file_scores) == 1:
+    if not several:
         return next(iter(file_scores.values())).to_csv()
-    tables = {name: list(csv.reader(io.StringIO(scores.to_csv()))) for name, scores in file_scores.items()}
-    head = next(iter(tables.values()))[0]
-    return csv_text(["file", *head], ([name, *row] for name, (_, *rows) in tables.items() for row in rows))
+    rows = [
+        {"file": name, **row}
+        for name, scores in file_scores.items()
+        for row in csv.DictReader(io.StringIO(scores.to_csv()))
+    ]
+    head = list(dict.fromkeys(column for row in rows for column in row))  # zoos have some columns that files lack
+    return csv_text(head, rows)
 
 
-def print_scores(file_scores: Mapping) -> None:
+def print_scores(file_scores: Mapping, *, several: bool) -> None:
     """Print a table: for one file a value, or mean and spread over members; for several, one column per file."""
     from rich.table import Table
     from rich.text import Text
 
-    if len(file_scores) == 1:
+    if not several:
         ((name, scores),) = file_scores.items()
         _print_one(scores, name)
         return
@@ -176,7 +213,7 @@ def _in_brief(scores, column: str) -> str:
     """``0.412 ± 0.013``: a score and its bootstrap error, or mean and spread over members."""
     import numpy as np
 
-    values = np.atleast_1d(scores[column])
+    values = np.atleast_1d(scores[column]) if column in scores else np.empty(0)
     values = values[~np.isnan(values)]
     if not values.size:
         return ""

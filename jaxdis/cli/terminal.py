@@ -2,6 +2,7 @@
 
 import contextlib
 import sys
+import warnings
 from pathlib import Path
 
 from jaxdis.cli.text import entry, wrapped
@@ -66,6 +67,15 @@ def unwritable(error: OSError, stream: str = "standard output") -> ValueError:
 
 def warn(message) -> None:
     console(error=True).print(f"warning: {one_line(str(message))}", style="yellow", markup=False)
+
+
+@contextlib.contextmanager
+def naming(name: str | None):
+    """Begin warnings with a name."""
+    with warnings.catch_warnings():
+        if name is not None:
+            warnings.showwarning = lambda message, *_: warn(f"{name}: {message}")
+        yield
 
 
 def one_line(text: str) -> str:

@@ -25,7 +25,8 @@ def read_factors(path: str | Path, columns: Sequence[str] = ()) -> Factors:
     - A column of other numbers is a continuous factor.
 
     Raises:
-      ValueError: for a file that is missing or damaged, an unknown column, or an empty entry.
+      ValueError: for a file that is missing or damaged, columns separated otherwise than by commas, an unknown column,
+        one without a name, text without repetitions, or an empty entry.
     """
     path = Path(path)
     if not path.is_file():
@@ -35,7 +36,9 @@ def read_factors(path: str | Path, columns: Sequence[str] = ()) -> Factors:
     if unknown:
         raise ValueError(f"columns: {path.name} has {', '.join(table)}, got {shown(unknown[0])}")
     names = list(columns) or list(table)
-    factors = [_factor(name, table[name]) for name in names]
+    if not all(names):
+        raise ValueError(f"{path.name}: needs a name for every column, got none for one; give the names of the others")
+    factors = [_factor(f"{path.name}: column {shown(name)}", table[name]) for name in names]
     sizes = tuple(size for _, size in factors)
     stacked = np.stack([values for values, _ in factors], axis=1)
     return Factors.of(stacked if None in sizes else stacked.astype(np.int32), sizes, names)
@@ -47,6 +50,9 @@ def _csv(path: Path) -> dict[str, list]:
             head, *rows = list(csv.reader(file))
     except (csv.Error, UnicodeDecodeError, ValueError) as error:
         raise ValueError(f"{path.name}: needs comma-separated text with a head ({error})") from None
+    separator = next((letter for letter in ";\t|" if len(head) == 1 and letter in head[0]), None)
+    if separator:
+        raise ValueError(f"{path.name}: needs commas between columns, got {shown(separator)}")
     odd = next((number for number, row in enumerate(rows, 2) if len(row) != len(head)), None)
     if odd is not None or not rows or len(set(head)) < len(head):
         where = f"line {odd} has {len(rows[odd - 2])}" if odd else f"{len(rows)} rows of columns {', '.join(head)}"
@@ -66,17 +72,21 @@ def _parquet(path: Path) -> dict[str, list]:
         raise ValueError(f"{path.name}: {reason}") from None
 
 
-def _factor(name: str, column: list) -> tuple[np.ndarray, int | None]:
+def _factor(where: str, column: list) -> tuple[np.ndarray, int | None]:
     """Class numbers and how many there are, or real values and None."""
-    if any(value is None or value == "" for value in column):
-        raise ValueError(f"{name}: needs a value in every row, got an empty one")
+    empty = next((row for row, value in enumerate(column, 1) if value is None or value == ""), None)
+    if empty is not None:
+        raise ValueError(f"{where} needs a value in every row, got an empty one in row {empty}")
     try:
         numbers = np.array(column, np.float64)
     except ValueError:
         distinct, classes = np.unique(np.array(column, str), return_inverse=True)
+        if len(distinct) == len(column):
+            reason = f"needs classes that repeat, got {len(column)} different texts; choose columns"
+            raise ValueError(f"{where} {reason}") from None
         return classes.astype(np.float32), len(distinct)
     if not np.isfinite(numbers).all():
-        raise ValueError(f"{name}: needs finite numbers, got {shown(float(numbers[~np.isfinite(numbers)][0]))}")
+        raise ValueError(f"{where} needs finite numbers, got {shown(float(numbers[~np.isfinite(numbers)][0]))}")
     if (numbers % 1 != 0).any():
         return numbers.astype(np.float32), None
     distinct, classes = np.unique(numbers, return_inverse=True)

@@ -306,6 +306,14 @@ def check_same_samples(name: str, codes, factors: Factors) -> None:
         )
 
 
+def _as_factors(values, like: Factors) -> Factors:
+    """An array as factors of the same sizes and names."""
+    array = as_numpy(values, "factors")
+    if array.ndim == 2 and array.shape[1] != like.num_factors:
+        raise ValueError(f"factors: needs {like.num_factors} columns, as the training factors, got {array.shape[1]}")
+    return Factors.of(array, like.sizes, like.names)
+
+
 def _numbers(values, name: str) -> np.ndarray:
     array = as_numpy(values, name)
     if array.dtype.kind not in "fiub":
@@ -369,8 +377,7 @@ def _check_others(role: str, pair, codes, factors: Factors):
             f"{role}: needs as many members and codes as the training codes, {codes.shape}, got {others.shape}"
         )
     try:
-        are_factors = isinstance(values, Factors)
-        values = Factors.checked(values) if are_factors else Factors.of(values, factors.sizes, factors.names)
+        values = Factors.checked(values) if isinstance(values, Factors) else _as_factors(values, factors)
     except ValueError as error:
         raise ValueError(f"{role} {error}") from None
     if values.sizes != factors.sizes:

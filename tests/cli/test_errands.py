@@ -58,6 +58,30 @@ def test_several_files_are_one_table_with_errors(seeds, capsys):
     assert "±" in printed
 
 
+def test_a_file_that_is_refused_is_named_and_keeps_no_other_from_being_scored(seeds, capsys):
+    (seeds / "seed1.npz").write_bytes(b"no archive")
+    with np.load(seeds / "seed2.npz") as arrays:
+        codes, factors = np.array(arrays["codes"]), arrays["factors"]
+    codes[3, 0] = np.nan
+    np.savez(seeds / "seed2.npz", codes=codes, factors=factors)
+    out = seeds / "scores.csv"
+    names = [str(seeds / f"seed{seed}.npz") for seed in range(3)]
+    assert main(["score", *names, "--metrics", "mig", "--csv", str(out)]) == 2
+    rows = list(csv.DictReader(out.read_text().splitlines()))
+    assert [row["file"] for row in rows] == ["seed0.npz", "seed2.npz"]
+    assert float(rows[0]["mig"]) >= 0
+    said = capsys.readouterr().err
+    assert "warning: seed2.npz: codes: 1 non-finite values" in " ".join(said.split())
+    assert "1 of 3 files were not scored: seed1.npz: needs a .npz file" in said
+
+
+def test_what_is_wrong_with_every_file_is_said_once(seeds, capsys):
+    names = [str(seeds / f"seed{seed}.npz") for seed in range(3)]
+    assert main(["score", *names, "--metrics", "mig_ksg:neighbors=500"]) == 2
+    said = capsys.readouterr().err
+    assert said == "jaxdis: neighbors: needs fewer than the 300 samples, got 500 for mig_ksg:neighbors=500\n"
+
+
 def test_held_out_samples_come_from_a_file(seeds, capsys):
     arguments = ["--metrics", "explicitness", "--json", str(seeds / "out.json"), "--test", str(seeds / "seed1.npz")]
     assert main(["score", str(seeds / "seed0.npz"), *arguments]) == 0
@@ -159,8 +183,11 @@ def test_factors_are_read_by_the_names_of_columns(tmp_path):
         ("a,a\n1,2\n", "needs rows of 2 distinct columns"),
         ("a,b\n", "needs rows of 2 distinct columns"),
         ("", "needs comma-separated text with a head"),
-        ("a,b\n1,\n", "b: needs a value in every row, got an empty one"),
-        ("a,b\n1,nan\n", "b: needs finite numbers, got nan"),
+        ("a,b\n1,\n", "labels.csv: column 'b' needs a value in every row, got an empty one in row 1"),
+        ("a,b\n1,nan\n", "labels.csv: column 'b' needs finite numbers, got nan"),
+        ("a,b\n1,x\n2,y\n", "labels.csv: column 'b' needs classes that repeat, got 2 different texts"),
+        ("a;b\n1;2\n", "labels.csv: needs commas between columns, got ';'"),
+        ("a\tb\n1\t2\n", r"labels.csv: needs commas between columns, got '\\t'"),
         ("a,c\n1,2\n", "columns: labels.csv has a, c, got 'b'"),
     ],
 )
@@ -168,6 +195,13 @@ def test_tables_that_do_not_hold_factors_are_refused(text, words, tmp_path):
     (tmp_path / "labels.csv").write_text(text)
     with pytest.raises(ValueError, match=words.replace("(", r"\(")):
         read_factors(tmp_path / "labels.csv", ("a", "b"))
+
+
+def test_a_column_without_a_name_is_refused_unless_others_are_chosen(tmp_path):
+    (tmp_path / "labels.csv").write_text(",a\n0,1\n1,0\n")
+    with pytest.raises(ValueError, match="labels.csv: needs a name for every column"):
+        read_factors(tmp_path / "labels.csv")
+    assert read_factors(tmp_path / "labels.csv", ("a",)).names == ("a",)
 
 
 def test_options_of_metrics_are_given_in_place():
