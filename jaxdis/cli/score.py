@@ -22,7 +22,7 @@ class Score:
     intervene in it.
     """
 
-    files: tyro.conf.Positional[tuple[str, ...]]
+    files: tyro.conf.Positional[tuple[str, ...]] = ()
     """.npz files, .npy files of codes alone together with --factors, or folders of zoos.
     Patterns such as 'runs/*.npz' are allowed. Several are scored one by one and reported in one table."""
     factors: Path | None = None
@@ -56,13 +56,13 @@ class Score:
         from jaxdis.options import Seed, checked_value
 
         checked_value("--seed", Seed, self.seed)
+        if self.list_options:
+            terminal.write(options_in_words(plan_of_texts(self.metrics)), wrap=False)
+            return
         paths = self._paths()
         self._check_outputs(paths)
         terminal.start(self.cache)
         plan = plan_of_texts(self.metrics)
-        if self.list_options:
-            terminal.write(options_in_words(plan), wrap=False)
-            return
         for path in filter(None, (self.csv, self.json)):
             path.resolve().parent.mkdir(parents=True, exist_ok=True)  # fail before hours of scoring
         terminal.first_sign("scoring")

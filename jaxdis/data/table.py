@@ -62,8 +62,8 @@ class DataSet:
         if self.renders or self.default_file:
             return self.make(**options)
         raise ValueError(
-            f"source: {name} cannot be drawn and needs its file ({self.reads}; {self.origin}); pass it as --source "
-            f"{name}=PATH, or in Python as Config(data={name!r}, source=DataSource.of(PATH))"
+            f"source: {name} cannot be drawn and needs its file ({self.reads}; {self.origin}); give its path "
+            "by --source (--help of the command shows the form), or in Python as DataSource.of(PATH)"
         )
 
 

@@ -80,17 +80,24 @@ def read_images(path: str | Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
       path: ``.npy`` of images, or ``.npz`` with an array ``images``.
 
     Raises:
-      ValueError: for a file that is missing, damaged or without images.
+      ValueError: for a file that is missing, damaged or without images, or factors of another number of images.
     """
     path = Path(path)
     if not path.is_file():
         raise ValueError(f"{printable(path)}: no such file; make one with numpy.save('images.npy', images)")
     if path.suffix == ".npy":
-        return _read_npy(path), {}
-    found = _read_npz(path, ("images", "factors", "names", "sizes"))
+        found = {"images": _read_npy(path)}
+    else:
+        found = _read_npz(path, ("images", "factors", "names", "sizes"))
     if found.get("images") is None:
         raise ValueError(f"{printable(path)}: needs an array 'images', got {shown(sorted(found))}")
-    return found.pop("images"), found
+    images = found.pop("images")
+    if not images.ndim or not len(images):
+        raise ValueError(f"{printable(path)}: needs at least one image, got shape {images.shape}")
+    if "factors" in found and found["factors"].shape[:1] != images.shape[:1]:
+        shapes = f"factors {found['factors'].shape} of images {images.shape}"
+        raise ValueError(f"{printable(path)}: needs one row of factors per image, got {shapes}")
+    return images, found
 
 
 def printable(path: Path) -> str:

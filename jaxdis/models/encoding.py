@@ -11,7 +11,7 @@ import numpy as np
 from jaxdis import executor
 from jaxdis.arrays import as_numpy
 from jaxdis.executor import Layout
-from jaxdis.models.images import Images, checked_images, noise_key, unit_images
+from jaxdis.models.images import Images, check_image_shape, checked_images, noise_key, unit_images
 from jaxdis.models.methods.method import Method
 from jaxdis.options import Count, checked_devices, checked_value, shown
 
@@ -48,14 +48,17 @@ def encode(
       what: name of the method's function of parameters and images that is applied.
 
     Raises:
-      ValueError: for arrays that are not images or do not have the method's image shape.
+      ValueError: for arrays that are not images, and for images of another shape than the method's.
     """
     drawn = render is not None
     rows = _checked_factors(images, render) if drawn else checked_images(images, "images", method.image_shape)
     layout = _layout(params, devices)
     placed = layout.place(params)
     key = noise_key(jax.random.key(0) if key is None else key)
-    renderer, key = layout.share((None if render is None else Images.of(render), key))
+    renderer = Images.of(render) if drawn else None
+    if drawn:
+        check_image_shape(jax.eval_shape(renderer, rows[:1], key).shape, "render", method.image_shape)
+    renderer, key = layout.share((renderer, key))
     program = functools.partial(_encode, method, what, summary, layout, placed, renderer, key)
     return _in_chunks(program, rows, batch_size, _num_members(params), layout)
 

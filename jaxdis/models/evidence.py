@@ -11,7 +11,7 @@ from jaxtyping import PRNGKeyArray
 
 from jaxdis import executor, random
 from jaxdis.executor import Layout
-from jaxdis.models.images import checked_images, unit_images
+from jaxdis.models.images import check_image_shape, checked_images, unit_images
 from jaxdis.models.methods.method import Method
 from jaxdis.models.methods.vae import Vae
 from jaxdis.models.objectives.distributions import negative_log_likelihood
@@ -41,6 +41,7 @@ class Encoder:
         return cls(zoo.params, zoo.config.method)
 
     def __call__(self, images: Num[Array, "n h w c"]) -> Float[Array, "m n d"]:
+        check_image_shape(images.shape, "images", self.method.image_shape)
         pixels = unit_images(images)
         return jax.lax.map(lambda params: self.method.represent(params, pixels)[0], self.params)
 

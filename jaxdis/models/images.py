@@ -87,8 +87,7 @@ def checked_images(images, name: str, image_shape: tuple[int, int, int] | None =
     array = array[..., None] if array.ndim == 3 else array
     if array.ndim != 4 or 0 in array.shape:
         raise ValueError(f"{name}: needs images of shape [n, height, width, channels], got {array.shape}")
-    if image_shape is not None and array.shape[1:] != tuple(image_shape):
-        raise ValueError(f"{name}: needs images of shape {tuple(image_shape)}, got {array.shape[1:]}")
+    check_image_shape(array.shape, name, image_shape)
     if array.dtype == np.uint8:
         return array
     if array.dtype.kind not in "bf":
@@ -98,6 +97,12 @@ def checked_images(images, name: str, image_shape: tuple[int, int, int] | None =
     if not (low >= 0 and high <= 1):
         raise ValueError(f"{name}: needs values in [0, 1] (or uint8 in 0…255), got {low:g} to {high:g}")
     return array.astype(np.float32)
+
+
+def check_image_shape(shape: tuple[int, ...], name: str, image_shape: tuple[int, int, int] | None) -> None:
+    """Compare a shape ``(n, h, w, c)`` with the image shape that a method was made for, if it is known."""
+    if image_shape is not None and tuple(shape[1:]) != tuple(image_shape):
+        raise ValueError(f"{name}: needs images of shape {tuple(image_shape)}, got {tuple(shape[1:])}")
 
 
 def _takes_key(render: Callable) -> bool:

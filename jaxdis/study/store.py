@@ -57,9 +57,15 @@ class Store:
 
         Raises:
           StoreError: if the directory holds another study, naming the first differences. With ``extend`` the stored
-            description is replaced instead: cells that both share are kept, since they are found by content.
+            description is replaced instead: cells that both share are kept, since they are found by content. If it
+            holds no study but tables or pages, which a study of its own would overwrite.
         """
         self.root.mkdir(parents=True, exist_ok=True)
+        foreign = sorted(path.name for ending in ("csv", "html") for path in self.root.glob(f"*.{ending}"))
+        if foreign and not self.begun:
+            raise StoreError(
+                f"{self.root}: needs a directory of its own for the study, got one with {foreign[0]}, which is of none"
+            )
         path = self.root / "study.json"
         text = json.dumps(_plain(description), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
         for folder in (self.root, *(path for kind in KINDS for path in self.root.glob(f"{kind}/*/"))):

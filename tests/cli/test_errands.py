@@ -160,6 +160,29 @@ def test_images_of_ones_own_are_encoded_as_those_of_the_data_set(zoo, tmp_path, 
         np.testing.assert_array_equal(arrays["factors"][:, 0], np.arange(5))
 
 
+@pytest.mark.parametrize(
+    ("arrays", "words"),
+    [
+        ({"images": np.zeros((0, 32, 32, 1), np.float32)}, "images.npz: needs at least one image, got shape (0, 32"),
+        (
+            {"images": np.zeros((4, 32, 32, 1), np.float32), "factors": np.zeros((3, 1), int)},
+            "images.npz: needs one row of factors per image, got factors (3, 1) of images (4, 32, 32, 1)",
+        ),
+        ({"images": np.zeros((4, 8, 8, 1), np.float32)}, "needs images of shape (32, 32, 1), got (8, 8, 1)"),
+    ],
+)
+def test_images_that_cannot_be_encoded_are_refused(arrays, words, zoo, tmp_path, capsys):
+    np.savez(tmp_path / "images.npz", **arrays)
+    assert main(["encode", str(zoo), "--images", str(tmp_path / "images.npz"), "--out", str(tmp_path / "x.npz")]) == 2
+    assert words in capsys.readouterr().err
+    assert not (tmp_path / "x.npz").exists()
+
+
+def test_a_data_set_of_another_image_shape_is_refused(zoo, tmp_path, capsys):
+    assert main(["encode", str(zoo), "--data", "dsprites", "--out", str(tmp_path / "x.npz")]) == 2
+    assert "render: needs images of shape (32, 32, 1), got (64, 64, 1)" in capsys.readouterr().err
+
+
 def test_factors_are_read_by_the_names_of_columns(tmp_path):
     table = tmp_path / "labels.csv"
     table.write_text("shape,size,angle,id\nheart,2,0.5,1\nsquare,4,0.25,2\nheart,2,1.5,3\n")
@@ -214,6 +237,13 @@ def test_options_of_metrics_are_given_in_place():
     for text, words in (("mig:bin=3", "mig has the options bins"), ("mig:bins", "OPTION=VALUE"), ("mgi", "'mig'")):
         with pytest.raises(ValueError, match=words):
             plan_of_texts([text])
+
+
+def test_options_are_listed_without_files(capsys):
+    assert main(["score", "--list-options", "--metrics", "mig"]) == 0
+    assert "bins" in capsys.readouterr().out
+    assert main(["score"]) == 2
+    assert "files: needs at least one file, got none" in capsys.readouterr().err
 
 
 def test_options_are_listed(capsys):

@@ -8,6 +8,7 @@ import pytest
 import jaxdis
 from jaxdis import METRICS
 from jaxdis.data import FactorSpace
+from jaxdis.models.evidence import Encoder
 
 SPACE = FactorSpace.of(shade=4, row=8, column=8)
 FEW = {"num_train": 64, "num_eval": 32, "batch": 16}
@@ -117,6 +118,11 @@ def test_progress_counts_every_sample():
 def test_what_is_no_encoder_is_refused_by_name(encode, words):
     with pytest.raises(ValueError, match=words):
         jaxdis.evaluate_encoder(encode, (SPACE, render), "mig", **HOW)
+
+
+def test_a_zoo_needs_images_of_its_own_shape():
+    with pytest.raises(ValueError, match=r"images: needs images of shape \(8, 8, 3\), got \(8, 8, 1\)"):
+        Encoder({}, jaxdis.models.Vae().resolved((8, 8, 3)))(jnp.zeros((2, 8, 8, 1)))
 
 
 def test_data_is_a_name_or_a_pair():

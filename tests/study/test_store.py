@@ -121,6 +121,18 @@ def test_names_cannot_leave_the_directory(tmp_path, name):
         Store(tmp_path).path("score", name)
 
 
+@pytest.mark.parametrize("name", ["results.csv", "report.html"])
+def test_a_directory_with_tables_of_something_else_is_refused(name, tmp_path):
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(StoreError, match=f"needs a directory of its own for the study, got one with {name}"):
+        Store(tmp_path).open({"name": "a"})
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    study = tmp_path / "study"
+    Store(study).open({"name": "a"})
+    (study / name).write_text("of the study")
+    Store(study).open({"name": "a"})
+
+
 def test_a_changed_study_is_refused_and_says_what_changed(tmp_path):
     store = Store(tmp_path)
     store.open({"name": "a", "sampling": {"num_samples": 100}})

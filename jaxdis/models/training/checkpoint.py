@@ -22,6 +22,10 @@ from jaxdis.files import (
 from jaxdis.models.training.step import State
 
 _KEPT = 2
+# Differences named in the refusal of another run's directory.
+_TOLD = 5
+# What differs where a fingerprint does, whose digits say nothing.
+_FINGERPRINTS = {"data": "other images", "numbers": "other seeds or settings of members"}
 _NAME = re.compile(r"step_[0-9]{9,18}\.npz")
 
 
@@ -60,11 +64,10 @@ class Checkpoints:
             ) from None
         identity = json.loads(json.dumps(identity))
         if stored != identity:
-            odd = sorted(name for name in {*stored, *identity} if stored.get(name) != identity.get(name))
-            raise ValueError(
-                f"directory: {directory} holds another run; {', '.join(odd)} differ (stored "
-                f"{_short(stored.get(odd[0]))}, asked {_short(identity.get(odd[0]))}). Choose another directory"
-            )
+            odd = list(_differences(stored, identity))
+            more = f", and {len(odd) - _TOLD} more" if len(odd) > _TOLD else ""
+            told = "; ".join(odd[:_TOLD]) + more
+            raise ValueError(f"directory: {directory} holds another run ({told}); choose another directory")
         return cls(directory, identity)
 
     def save(self, state: State, losses: list, done: int) -> None:
@@ -150,6 +153,17 @@ def _columns(losses: list) -> dict[str, tuple]:
     return dict(zip(losses[0]._fields, zip(*losses, strict=True), strict=True))
 
 
+def _differences(stored, asked, place: str = ""):
+    """In words, the entries in which two nested dicts differ."""
+    if not isinstance(stored, dict) or not isinstance(asked, dict):
+        fingerprints = place in _FINGERPRINTS
+        yield _FINGERPRINTS[place] if fingerprints else f"{place}: {_short(stored)} there, {_short(asked)} asked"
+        return
+    for name in sorted({*stored, *asked}):
+        if stored.get(name) != asked.get(name):
+            yield from _differences(stored.get(name), asked.get(name), f"{place}.{name}" if place else name)
+
+
 def _short(value) -> str:
     text = json.dumps(value)
-    return text if len(text) < 200 else text[:200] + "…"
+    return text if len(text) < 60 else text[:60] + "…"
