@@ -1,7 +1,6 @@
 """Many members × many metrics: score every member in one program, and name the columns."""
 
 import inspect
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 
 import jax
@@ -21,6 +20,7 @@ from jaxdis.evaluation.inputs import (
     names_of,
     plan_of,
     read_codes,
+    warn_of_non_finite,
 )
 from jaxdis.evaluation.member import (
     MemberCodes,
@@ -120,7 +120,9 @@ def evaluate(
     else:
         plan_and_count = (plan, bootstrap)
         results, finite, again = executor.map_members(score_member_often, plan_and_count, members, shared, **how)
-    _warn_of_bad_codes(members, finite)
+    roles = {"codes": members.codes, "variances": members.variances}
+    roles |= {"test codes": members.test_codes, "validation codes": members.validation_codes}
+    warn_of_non_finite(roles, np.flatnonzero(~finite))
     return _table(plan, results, again, single, factors.names)
 
 
@@ -214,21 +216,6 @@ def _relate(spec: Spec, member: MemberCodes, shared: Shared) -> Relation:
 
 
 _apply_jitted = jax.jit(apply, static_argnums=0)
-
-
-def _warn_of_bad_codes(members: MemberCodes, finite: np.ndarray) -> None:
-    roles = {"codes": members.codes, "test codes": members.test_codes, "validation codes": members.validation_codes}
-    for name, codes in roles.items():
-        suspects = () if codes is None else np.flatnonzero(~finite)
-        counts = {member: int((~np.isfinite(np.asarray(codes[member]))).sum()) for member in suspects}
-        if bad := [str(member) for member, count in counts.items() if count]:
-            shown = ", ".join(bad[:10]) + (", …" if len(bad) > 10 else "")
-            warnings.warn(
-                f"{name}: {sum(counts.values())} non-finite values in {len(bad)} of {len(finite)} members ({shown}); "
-                "scores that read them are NaN, other members are not touched",
-                RuntimeWarning,
-                stacklevel=3,
-            )
 
 
 def _table(plan: Plan, results: dict, again: dict, single: bool, factor_names) -> Scores:

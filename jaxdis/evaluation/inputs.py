@@ -4,6 +4,7 @@ import dataclasses
 import difflib
 import inspect
 import typing
+import warnings
 from collections.abc import Callable, Mapping
 
 import jax
@@ -304,6 +305,20 @@ def check_same_samples(name: str, codes, factors: Factors) -> None:
             f"{name}: needs as many samples as factors, got {codes.shape[1]} (axis 1 of [m, n, d] or 0 of [n, d]) "
             f"against {factors.num_samples}"
         )
+
+
+def warn_of_non_finite(roles: Mapping, suspects) -> None:
+    """Warn the caller's caller of arrays ``[m, …]`` with non-finite values; only the members ``suspects`` are read."""
+    for name, array in roles.items():
+        counts = {} if array is None else {i: int((~np.isfinite(np.asarray(array[i]))).sum()) for i in suspects}
+        if bad := [str(member) for member, count in counts.items() if count]:
+            some = ", ".join(bad[:10]) + (", …" if len(bad) > 10 else "")
+            warnings.warn(
+                f"{name}: {sum(counts.values())} non-finite values in {len(bad)} of {len(array)} members ({some}); "
+                "scores that read them are NaN, other members are not touched",
+                RuntimeWarning,
+                stacklevel=3,
+            )
 
 
 def _as_factors(values, like: Factors) -> Factors:

@@ -41,14 +41,15 @@ class Shared(NamedTuple):
 
 
 def score_member(plan: Plan, member: MemberCodes, shared: Shared):
-    """All metrics of one member, ``{name: NamedTuple}``, and whether its codes are finite. Traced, pure."""
+    """All metrics of one member, ``{name: NamedTuple}``, and whether all codes and variances are finite. Pure."""
     whole, train, held_out, validation = _samples(member, shared)
 
     def samples_for(spec):
         return (train, held_out) if spec.reads.test else (whole, None)
 
     key = jax.random.fold_in(shared.key, member.number)
-    finite = [finite_codes(sample.codes).all() for sample in (whole, held_out, validation) if sample is not None]
+    read = [whole.variances, *(sample.codes for sample in (whole, held_out, validation) if sample is not None)]
+    finite = [finite_codes(array).all() for array in read if array is not None]
     results = _measure(plan, key, samples_for, validation, member.active, shared.prepared)
     return results, jnp.stack(finite).all()
 

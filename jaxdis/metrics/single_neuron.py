@@ -65,6 +65,9 @@ def snc(
     Contract:
 
     - In [0, 1], 0 at chance; invariant under increasing maps of a code.
+    - Equal values are never separated. Where a quantile falls among them, two classes may share a bin, as in the
+      released code: a code that equals a factor of 3 sampled classes scores 0.5 or 1. With a little noise added to the
+      code, it scores 0.99 (10,000 samples).
     - Only values that occur in the training samples count as classes, however many are declared.
     - Continuous and one-valued factors are left out and NaN in their part. Any non-finite code gives NaN.
     - A factor left without a code (fewer codes than factors, ``mode="paper"``) counts 0.

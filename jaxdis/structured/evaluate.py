@@ -11,7 +11,7 @@ from jaxtyping import PRNGKeyArray
 
 from jaxdis import executor
 from jaxdis.arrays import as_numpy, safe_divide
-from jaxdis.evaluation.inputs import SPLIT_SEED, check_codes, check_numbers, look_up, read_codes
+from jaxdis.evaluation.inputs import SPLIT_SEED, check_codes, check_numbers, look_up, read_codes, warn_of_non_finite
 from jaxdis.evaluation.results import Scores
 from jaxdis.metrics.metric import apply
 from jaxdis.options import (
@@ -200,6 +200,8 @@ def evaluate_structured(
     results["probing.orders"] = orders
     named = {name: results[name][0] if single else results[name] for name in _in_order(settings, results)}
     columns = {name: values for name, values in named.items() if results[name].ndim == 1}
+    undefined = np.any([np.isnan(np.atleast_1d(values)) for values in columns.values()], axis=0)
+    warn_of_non_finite({"codes": codes}, np.flatnonzero(undefined))
     return Scores(columns, {name: named[name] for name in named if name not in columns}, factors.names)
 
 

@@ -209,6 +209,18 @@ def test_non_finite_codes_are_counted_and_named(arrays):
     assert np.isnan(scores["mig"][2])
 
 
+def test_non_finite_variances_are_counted_and_named(arrays):
+    codes, values = arrays
+    zoo = np.stack([codes] * 3)
+    variances = np.full_like(zoo, 0.1)
+    variances[1, 7, 0] = np.nan
+    with pytest.warns(RuntimeWarning, match=r"variances: 1 non-finite values in 1 of 3 members \(1\)"):
+        scores = evaluate(zoo, values, ("rmig", "mig"), variances=variances)
+    assert np.isnan(scores["rmig"][1])
+    assert np.isfinite(scores["rmig"][[0, 2]]).all()
+    assert np.isfinite(scores["mig"]).all()
+
+
 # ---- What comes out
 
 
