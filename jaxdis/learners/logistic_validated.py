@@ -15,7 +15,6 @@ from jaxdis.learners.logistic import (
     WIDE,
     Logistic,
     descend,
-    in_blocks,
     penalties,
     problem_of,
 )
@@ -69,48 +68,53 @@ def fit_logistic_validated(
     n, count = codes.shape[0], min(folds, codes.shape[0])
     # As KFold cuts them: the first n mod folds are one sample longer.
     lengths = np.array([n // count + (i < n % count) for i in range(count)])
-    fold, most = jnp.asarray(np.repeat(np.arange(count), lengths)), int(lengths[0])
-    length_of, start_of = jnp.asarray(lengths, jnp.int32), jnp.asarray(np.cumsum(lengths) - lengths, jnp.int32)
+    most = int(lengths[0])
+    # A row for each fold; the last ones are a sample longer than there are, which has no weight.
+    place = (np.cumsum(lengths) - lengths)[:, None] + np.arange(most)
+    counted = jnp.asarray(np.arange(most)[None] < lengths[:, None], jnp.float32)
+    of_folds = [jnp.take(array, place, axis=0, mode="clip") for array in (codes, classes.astype(jnp.int32))]
     order = np.argsort(np.array(inverse_penalties))
     path = jnp.asarray(np.array(inverse_penalties, np.float32)[order])
 
-    full_problem = problem_of(codes, classes, sizes, 1.0, None)
-    # One sample more than there is, for the last fold where it is shorter than the first.
-    longer = [jnp.pad(array, ((0, 1), (0, 0))) for array in (codes, classes.astype(jnp.int32))]
-    d, place = codes.shape[1], classes.astype(jnp.int32) + np.array(full_problem.groups.offsets, np.int32)[None]
-    of_fold = jnp.zeros((count, sum(sizes)), jnp.int32).at[fold[:, None], place].add(1)
+    flat = [array.reshape(count * most, -1) for array in of_folds]
+    full_problem = problem_of(*flat, sizes, 1.0, counted.reshape(-1), parts=count)
+    blocks, d = len(full_problem.inputs) // count, codes.shape[1]
+    # How often each class occurs in each fold.
+    classes_of = (full_problem.class_weights * full_problem.hot).reshape(count, blocks, sum(sizes), -1).sum(axis=(1, 3))
 
-    def one_penalty(parameters, inverse_penalty):
+    def one_penalty(point, inverse_penalty):
         share = inverse_penalty * max(count - 1, 1) / count
         penalized = full_problem._replace(penalty=penalties(share, full_problem.occurs, full_problem.groups, d))
-        point = descend(penalized, parameters, PATH_STEPS, PATH_PRODUCTS)
+        point = descend(penalized, point, PATH_STEPS, PATH_PRODUCTS)
         solve = penalized.precondition(point.probability, penalized.bounds() if d > WIDE else None)
 
-        def one_fold(number):
-            weights = (fold != number).astype(jnp.float32)
-            blocks = in_blocks(weights[:, None])
-            occurs = of_fold.sum(axis=0) > of_fold[number]
+        def one_fold(fold):
+            number, counted, *left_out = fold
+            occurs = classes_of.sum(axis=0) > classes_of[number]
             problem = full_problem._replace(
-                class_weights=blocks,
-                factor_weights=blocks,
+                first=(number + 1) * blocks,
+                count=jnp.int32((count - 1) * blocks),
                 penalty=penalties(inverse_penalty, occurs, full_problem.groups, d),
                 occurs=occurs,
             )
-            start = jnp.where(occurs[:, None], point.parameters, problem.start())
+            others = {name: getattr(point, name).at[number].set(0.0) for name in ("loss", "terms", "slope")}
+            start = jax.lax.cond(
+                (occurs == full_problem.occurs).all(),
+                lambda: point._replace(**others),
+                lambda: problem.at(jnp.where(occurs[:, None], point.parameters, problem.start())),
+            )
             model = Logistic.of(descend(problem, start, FOLD_STEPS, PATH_PRODUCTS, solve).parameters)
-            left_out = (jax.lax.dynamic_slice_in_dim(array, start_of[number], most) for array in longer)
-            counted = jnp.arange(most)[None] < length_of[number]
-            right = jnp.where(counted, _right(model, *left_out, sizes), 0.0)
-            return right.sum(axis=1) / length_of[number].astype(jnp.float32)
+            return (counted[None] * _right(model, *left_out, sizes)).sum(axis=1) / counted.sum()
 
-        return point.parameters, (point.parameters, jax.lax.map(one_fold, jnp.arange(count)).mean(axis=0))
+        accuracy = jax.lax.map(one_fold, (jnp.arange(count, dtype=jnp.int32), counted, *of_folds))
+        return point, (point.parameters, accuracy.mean(axis=0))
 
-    solutions, accuracy = jax.lax.scan(one_penalty, full_problem.start(), path)[1]
+    solutions, accuracy = jax.lax.scan(one_penalty, full_problem.at(full_problem.start()), path)[1]
     # Means of the same folds' shares in another order may differ by rounding: those are equals.
     best = jnp.argmax(accuracy > accuracy.max(axis=0, keepdims=True) - 1e-6, axis=0)
     start = jnp.take_along_axis(solutions, jnp.repeat(best, np.array(sizes))[None, :, None], axis=0)[0]
     final = full_problem._replace(penalty=penalties(path[best], full_problem.occurs, full_problem.groups, d))
-    return Chosen(Logistic.of(descend(final, start, STEPS, PRODUCTS).parameters), path[best], accuracy)
+    return Chosen(Logistic.of(descend(final, final.at(start), STEPS, PRODUCTS).parameters), path[best], accuracy)
 
 
 def _right(model: Logistic, codes, classes: Int[Array, "n k"], sizes: tuple[int, ...]) -> Float[Array, "k n"]:

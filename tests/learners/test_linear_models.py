@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.special import logsumexp
 from sklearn.linear_model import Lasso, LassoLars, LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.svm import LinearSVC
@@ -273,6 +274,38 @@ def test_areas_are_those_of_the_optimum_on_codes_that_are_hard_to_fit(inverse_pe
         labels = np.eye((3, 12)[j])[values[:, j]]
         areas = [roc_auc_score(labels, probability, average=None) for probability in (found[:, part], expected)]
         assert np.mean(areas[0]) == pytest.approx(np.mean(areas[1]), abs=1e-4)
+
+
+def cycling(n):
+    """A factor whose value cycles with the blocks of samples: a few blocks show few of its values."""
+    blocks = len(logistic.problem_of(jnp.zeros((n, 1)), jnp.zeros((n, 1), jnp.int32), (1,), 1.0, None).inputs)
+    return np.arange(n) % blocks
+
+
+@pytest.mark.parametrize("inverse_penalty", [0.01, 1.0, 100.0])
+@pytest.mark.parametrize("order", ["sorted", "cycling", "rare"])
+def test_where_few_samples_mislead_the_optimum_is_reached(order, inverse_penalty):
+    n, rng = 7000, np.random.default_rng(3)
+    values = {
+        "sorted": np.sort(rng.integers(0, 9, n)),
+        "cycling": cycling(n),
+        "rare": np.r_[1, 2, 2, 2, np.zeros(3000, int), 3 + rng.integers(0, 3, n - 3004)],
+    }[order]
+    size = values.max() + 1
+    codes = np.eye(size)[values] @ rng.normal(size=(size, 4)) + 0.7 * rng.normal(size=(n, 4))
+    codes = np.asarray(linear.standardized(jnp.asarray(codes, jnp.float32)))
+    fit = jax.jit(lambda c, v: logistic.fit_logistic(c, v, (int(size),), inverse_penalty=inverse_penalty))
+    model = fit(jnp.asarray(codes), jnp.asarray(values[:, None], jnp.int32))
+    oracle = LogisticRegression(C=inverse_penalty, solver="newton-cholesky", tol=1e-10, max_iter=2000)
+    oracle.fit(codes.astype(float), values)
+
+    def objective(coefficients, intercepts):
+        logits = codes.astype(float) @ coefficients + intercepts
+        entropy = (logsumexp(logits, axis=1) - logits[np.arange(n), values]).sum()
+        return entropy + 0.5 * (coefficients**2).sum() / inverse_penalty
+
+    found = objective(np.asarray(model.coefficients, float), np.asarray(model.intercepts, float))
+    assert found == pytest.approx(objective(oracle.coef_.T, oracle.intercept_), rel=1e-6)
 
 
 def test_logits_beyond_the_range_of_exponentials_are_fitted():
