@@ -135,20 +135,19 @@ def judge_robustness(moved: Float[Array, "d k"], deviation: Float[Array, " d"], 
 
 def _moved(codes, shown, group: Group, quantile: float) -> Float[Array, " d"]:
     """Mean over the values that occur of the quantile of the distances from the mean given the value."""
-    first = codes[0]  # distances from a code far from 0 are rounded least after this shift
+    # Distances from a code far from 0 are rounded least after this shift, and the first sample, which pads rows, is 0.
+    moved = jnp.where(shown[None, :], codes - codes[0][None, :], 0.0)
     occurs = group.count > 0
 
     def by_rows():
         """Every code and value is a row of its own: few long steps of the search are faster than many short ones."""
         d, rows = codes.shape[1], jnp.maximum(group.rows, 0)
-        values = codes.T.at[:, rows].get(mode="promise_in_bounds") - first[:, None, None]
-        values = jnp.where(shown[:, None, None], values, 0.0).reshape(d * len(rows), -1)
+        values = moved.T.at[:, rows].get(mode="promise_in_bounds").reshape(d * len(rows), -1)
         present, count = jnp.tile(group.rows >= 0, (d, 1)), jnp.tile(group.count, d)
         found = quantile_from_mean(values, present, count, quantile).reshape(d, -1)
         return jnp.where(occurs[None], found, 0.0).sum(axis=1) / occurs.sum().astype(jnp.float32)
 
     def by_sorting():
-        moved = jnp.where(shown[None, :], codes - first[None, :], 0.0)
         return _moved_by_sorting(moved, group.values, group.count.shape[0], quantile)
 
     return jax.lax.cond(group.fits, by_rows, by_sorting)
@@ -157,9 +156,9 @@ def _moved(codes, shown, group: Group, quantile: float) -> Float[Array, " d"]:
 def quantile_from_mean(
     values: Float[Array, "v s"], present: Bool[Array, "v s"], count: Int[Array, " v"], quantile: float
 ) -> Float[Array, " v"]:
-    """Quantile (linear) of the distances of each row's present values from their mean."""
+    """Quantile (linear) of the distances of each row's present values from their mean; other values are 0."""
     number = jnp.maximum(count, 1).astype(jnp.float32)
-    mean = jnp.where(present, values, 0.0).sum(axis=1) / number
+    mean = values.sum(axis=1) / number
     distance = jnp.where(present, jnp.abs(values - mean[:, None]), -1.0)
     if quantile == 1:
         return distance.max(axis=1)
