@@ -2,7 +2,7 @@
 
 Floor on one core for a member of 10,000 × 10 with sizes 3, 6, 40, 32, 32: 960,000 rows of 10 codes gathered, 5 ms for
 FactorVAE (two passes of variance over them are as much again) and twice that for BetaVAE, with a logistic
-regression on 10,000 × 11 (4 ms) behind it. IRS gathers 550,000 numbers (0.6 ms) and selects from them. Total
+regression on 10,000 × 11 (2 ms) behind it. IRS gathers 550,000 numbers (0.6 ms) and selects from them. Total
 correlation is three products of 10 × 10,000 numbers (0.2 ms) and some 80 products of 10 × 10 (0.1 ms), and NumPy's, in
 float64, is one of the former and two decompositions.
 

@@ -200,17 +200,12 @@ def print_plan(study, out: Path, *, extend: bool) -> None:
     for kind, cost in costs.items():
         flops = f"{cost.flops:.2g}" if cost.flops else ""
         disk = f"{cost.disk_bytes / 1e6:,.0f} MB"
-        table.add_row(kind, f"{cost.cells:,}", f"{cost.missing:,}", flops, _duration(cost.seconds), disk)
+        table.add_row(kind, f"{cost.cells:,}", f"{cost.missing:,}", flops, terminal.duration(cost.seconds), disk)
     terminal.console().print(table)
     seconds, disk = sum(cost.seconds for cost in costs.values()), sum(cost.disk_bytes for cost in costs.values()) / 1e6
-    terminal.console().print(f"total: about {_duration(seconds)} and {disk:,.0f} MB; nothing was run", markup=False)
-
-
-def _duration(seconds: float) -> str:
-    for unit, length in (("days", 86_400), ("h", 3600), ("min", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds / length:,.0f} {unit}"
-    return f"{seconds:.0f} s"
+    terminal.console().print(
+        f"total: about {terminal.duration(seconds)} and {disk:,.0f} MB; nothing was run", markup=False
+    )
 
 
 def _run_study(study, out: Path, *, extend: bool, executor=None) -> None:

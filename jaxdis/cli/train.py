@@ -17,7 +17,8 @@ OF_VAE = ("objective", *SWEPT, "learning_rate", "network")
 class Train:
     """Train a zoo of models: every variant × setting × seed in one program.
 
-    Running the same command again resumes training, or reports that it is complete.
+    Running the same command again resumes training, or reports that it is complete. Published networks may take days on
+    a CPU: see --plan first.
     """
 
     out: Path
@@ -52,6 +53,8 @@ class Train:
     network: Literal["mlp", "locatello", "burgess"] | None = None
     """Network of autoencoders: mlp, the default, trains in minutes on a laptop.
     The others are published convolutional networks."""
+    plan: bool = False
+    """Print the number of members, FLOPs and time, and train nothing."""
     cache: Path | None = None
     """Folder for compiled programs."""
 
@@ -74,6 +77,9 @@ class Train:
         method = self._method()
         config = models.Config(self.data, sources.get(self.data), method, self.steps)
         sweep = {name: self._settings(name) if self.model == "vae" else {} for name in method.trained}
+        if self.plan:
+            _print_plan(config, sweep, self.seeds)
+            return
         finished = train_to_directory(config, sweep, self.seeds, self.out)
         terminal.console().print(finished.message, markup=False)
 
@@ -119,3 +125,20 @@ class Train:
         known = inspect.signature(OBJECTIVES[objective].settings).parameters
         settings = {name: getattr(self, name) for name in SWEPT if getattr(self, name) and name in known}
         return settings if self.learning_rate is None else {**settings, "learning_rate": self.learning_rate}
+
+
+def _print_plan(config, sweep, seeds: int) -> None:
+    """What training costs, as `jaxdis study run --plan` estimates it."""
+    from jaxdis.models.training.train import resolved_config, resolved_source
+    from jaxdis.study.cost import TRAINING_EFFICIENCY, model_cost, product_rate
+    from jaxdis.study.definition import Training
+
+    training = Training.of(config, sweep, seeds)
+    source, (_, settings, labels) = resolved_source(config), training.members()
+    resolved_config(config, source).method.check(settings, source, config.steps)
+    cost, members = model_cost(training), len(labels)
+    flops = members * config.steps * cost.update_flops
+    time = terminal.duration(flops / (TRAINING_EFFICIENCY * product_rate()))
+    words = f"{members:,} member{'s' * (members > 1)} × {config.steps:,} updates of {cost.update_flops:.2g} FLOPs and"
+    words = f"{words} {cost.parameters:,} parameters: about {time} here; nothing was trained"
+    terminal.console().print(words, markup=False, soft_wrap=True)

@@ -183,6 +183,17 @@ def test_a_data_set_of_another_image_shape_is_refused(zoo, tmp_path, capsys):
     assert "render: needs images of shape (32, 32, 1), got (64, 64, 1)" in capsys.readouterr().err
 
 
+def test_the_plan_of_a_training_trains_nothing(tmp_path, capsys):
+    arguments = ["train", "--data", "hearts", "--out", str(tmp_path / "run"), "--plan"]
+    assert main([*arguments, "--beta", "1", "4", "--seeds", "3", "--steps", "50"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("6 members × 50 updates of 1.1e+08 FLOPs and 300,308 parameters: about ")
+    assert said.endswith("nothing was trained\n")
+    assert main([*arguments, "--model", "labelled_partition"]) == 2
+    assert "data: needs at least 5 factors, got 3" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
 def test_factors_are_read_by_the_names_of_columns(tmp_path):
     table = tmp_path / "labels.csv"
     table.write_text("shape,size,angle,id\nheart,2,0.5,1\nsquare,4,0.25,2\nheart,2,1.5,3\n")
