@@ -110,7 +110,7 @@ def chance_of(classes: Int[Array, "n k"], sizes: tuple[int, ...]) -> Float[Array
 
 def above_chance(accuracy: Float[Array, "..."], chance: Float[Array, "..."]) -> Float[Array, "..."]:
     """``max(0, (a − r) / (1 − r))``: 0 at chance, 1 for perfect accuracy."""
-    return jnp.maximum(safe_divide(accuracy - chance, 1 - chance), 0.0)
+    return jnp.clip(safe_divide(accuracy - chance, 1 - chance), 0.0, 1.0)  # a mean of ones may exceed 1 by rounding
 
 
 def joint_accuracy(correct: Float[Array, "n k"]) -> Float[Array, "k k"]:
