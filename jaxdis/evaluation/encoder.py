@@ -147,8 +147,8 @@ def _jointly(encoders: Sequence[Callable], images: Images, space: FactorSpace) -
     traced = all(simulated.traceable(encode, images, space) for encode in encoders)
 
     def joint(drawn):
-        images = drawn if traced else np.asarray(drawn)
-        found = [_checked(encode(images), drawn, traced, isinstance(encode, Encoder)) for encode in encoders]
+        seen = drawn if traced else np.asarray(drawn)
+        found = [_checked(encode(seen), drawn, traced, isinstance(encode, Encoder)) for encode in encoders]
         if len({codes.shape[-1] for codes in found}) > 1:
             counts = ", ".join(str(codes.shape[-1]) for codes in found)
             raise ValueError(f"encode: needs members with equally many codes, got {counts}")
