@@ -84,7 +84,7 @@ CODES = (VALUES @ RNG.normal(size=(2, 3)) + RNG.normal(size=(60, 3))).astype(np.
             "factor 'a' of size 2 needs values",
         ),
         ({"test": "ab"}, r"test: needs a pair \(codes, factors\), got str"),
-        ({"test": (CODES, VALUES[:, :1])}, "test factors: needs 2 columns, as the training factors, got 1"),
+        ({"test": (CODES, VALUES[:, :1])}, "test factors: needs 2 columns, got 1"),
         ({"test": (CODES, VALUES + 9)}, "test factors: factor 'factor_0' of size 3 needs values from 0 to 2"),
     ],
 )

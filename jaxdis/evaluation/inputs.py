@@ -321,14 +321,6 @@ def warn_of_non_finite(roles: Mapping, suspects) -> None:
             )
 
 
-def _as_factors(values, like: Factors) -> Factors:
-    """An array as factors of the same sizes and names."""
-    array = as_numpy(values, "factors")
-    if array.ndim == 2 and array.shape[1] != like.num_factors:
-        raise ValueError(f"factors: needs {like.num_factors} columns, as the training factors, got {array.shape[1]}")
-    return Factors.of(array, like.sizes, like.names)
-
-
 def _numbers(values, name: str) -> np.ndarray:
     array = as_numpy(values, name)
     if array.dtype.kind not in "fiub":
@@ -392,7 +384,12 @@ def _check_others(role: str, pair, codes, factors: Factors):
             f"{role}: needs as many members and codes as the training codes, {codes.shape}, got {others.shape}"
         )
     try:
-        values = Factors.checked(values) if isinstance(values, Factors) else _as_factors(values, factors)
+        if not isinstance(values, Factors):
+            values = as_numpy(values, "factors")
+            if values.ndim == 2 and values.shape[1] != factors.num_factors:
+                raise ValueError(f"factors: needs {factors.num_factors} columns, got {values.shape[1]}")
+            values = Factors.of(values, factors.sizes, factors.names)
+        values = Factors.checked(values)
     except ValueError as error:
         raise ValueError(f"{role} {error}") from None
     if values.sizes != factors.sizes:

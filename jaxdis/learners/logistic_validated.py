@@ -9,15 +9,8 @@ from jaxtyping import Array, Float, Int
 
 from jaxdis.arrays import exact_products
 from jaxdis.learners.groups import Groups
-from jaxdis.learners.logistic import (
-    PRODUCTS,
-    STEPS,
-    WIDE,
-    Logistic,
-    descend,
-    penalties,
-    problem_of,
-)
+from jaxdis.learners.logistic import PRODUCTS, STEPS, Logistic
+from jaxdis.learners.logistic_descent import WIDE, descend, penalties, problem_of
 
 # scikit-learn's ``Cs=10``; the Newton steps from one solution to the next, and from there to that of a fold; and the
 # products in each step.

@@ -53,8 +53,8 @@ def evidence(zoo: Zoo, images, key: PRNGKeyArray, *, batch_size: Count = 256) ->
     Args:
       zoo: ``m`` variational autoencoders.
       images: ``[n, h, w, c]``.
-      key: the code of image i under member j is drawn with ``fold_in(fold_in(key, i), j)`` and does not depend on the
-        batch size.
+      key: the noise of image i is drawn with ``fold_in(key, i)``, for every member the same, and depends neither on the
+        batch size nor on the other members.
       batch_size: images at a time.
 
     Raises:
@@ -66,7 +66,7 @@ def evidence(zoo: Zoo, images, key: PRNGKeyArray, *, batch_size: Count = 256) ->
     rows = checked_images(images, "images", method.image_shape)
     n, m = len(rows), len(zoo)
     layout = Layout.over(None, m)
-    members = layout.place((zoo.params, np.arange(m, dtype=np.int32)))
+    members = layout.place(zoo.params)
     total = np.zeros((m, 2))
     for places in executor.chunks(n, min(batch_size, n)):
         # The last chunk repeats an image; its weight is 0.
@@ -84,10 +84,10 @@ def _evidence(vae: Vae, layout: Layout, members, part) -> Array:
     numbers = start + jnp.arange(rows.shape[0], dtype=jnp.int32)
     likelihood = functools.partial(negative_log_likelihood, reconstruction=vae.reconstruction)
 
-    def sums(member, shared):
-        (params, number), (images, weights, key, numbers) = member, shared
+    def sums(params, shared):
+        images, weights, key, numbers = shared
         mean, log_variance = vae.autoencoder.encode(params, images)
-        keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.fold_in(key, i), number))(numbers)
+        keys = jax.vmap(jax.random.fold_in, (None, 0))(key, numbers)
         noise = jax.vmap(lambda key: random.normal(key, mean.shape[1:]))(keys)
         logits = vae.autoencoder.decode(params, mean + jnp.exp(0.5 * log_variance) * noise)
         errors = jax.vmap(lambda logits, image: likelihood(logits[None], image[None]))(logits, images)

@@ -72,6 +72,8 @@ def noise_key(key: Array) -> Array:
 
 def unit_images(images: Array) -> Array:
     """float32 in [0, 1] from float, boolean or uint8 (0…255) images."""
+    if images.dtype != jnp.uint8 and jnp.issubdtype(images.dtype, jnp.integer):
+        raise ValueError(f"images: needs uint8 (0…255), bool or real numbers in [0, 1], got dtype {images.dtype}")
     flat = images.reshape(images.shape[0], -1)  # a last axis of length 1 is not vectorized on CPU
     scale = np.float32(1 / 255 if images.dtype == jnp.uint8 else 1)
     return (flat.astype(jnp.float32) * scale).reshape(images.shape)

@@ -100,7 +100,8 @@ class Zoo:
         return self.decode(self.encode(images, **how)[0], **how)
 
     def export(self, member: int) -> dict:
-        """One autoencoder as a flax variables tree, ``{"params": …}``, for ``networks.module(method.network).apply``.
+        """One autoencoder as a flax variables tree, ``{"params": …}``, for flax's ``apply`` of
+        ``jaxdis.models.networks.architectures.module(method.network)``.
 
         Kernels have flax's layout: a member trained with ``compute="matmul"`` is also valid with ``"conv"``.
         """

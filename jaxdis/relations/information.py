@@ -152,7 +152,6 @@ def mutual_information_sampled(
     Options:
       bins: number of bins.
       limit: the bins cover ``[−limit, limit]``, in units of the prior's standard deviation.
-      method: as in :func:`mutual_information`.
 
     Contract:
 
@@ -160,7 +159,7 @@ def mutual_information_sampled(
       1).
     - A posterior narrower than the bins (density below 1e-5 at every center) counts entirely in the bin of its mean. So
       does every sample when ``variances`` is None.
-    - Means outside the limits count in the outermost bins.
+    - Means outside the limits count in the outermost bins. Continuous factors are cut into 20 bins.
 
     Reference: Chen et al. 2018, §4.1 (the gap as first published reads the sampled code); Do & Tran 2020, §4 and App.
     (100 bins on [−4, 4]; RMIG and JEMMIG). Their script mixes soft marginals with a hard joint table; here both are
@@ -221,17 +220,17 @@ def information_of_tables(table: Float[Array, "d b s"], sizes: tuple[int, ...], 
     strength = jnp.einsum("ds,sk->dk", terms.sum(axis=1), member, precision=jax.lax.Precision.HIGHEST) / total
     ceiling = _entropy_terms(per_value / total) @ member
     code_ceiling = _entropy_terms(per_bin / total).sum(axis=1)
+    values = (per_value > 0).astype(table.dtype) @ member
     if correction == "miller_madow":
         cells = (table > 0).sum(axis=1).astype(table.dtype) @ member
-        values = (per_value > 0).astype(table.dtype) @ member
         occupied = (per_bin > 0).sum(axis=1).astype(table.dtype)
         strength = strength + (occupied[:, None] + values[None, :] - cells - 1) / (2 * total)
         ceiling = ceiling + (values - 1) / (2 * total)
         code_ceiling = code_ceiling + (occupied - 1) / (2 * total)
-    # One occupied bin carries nothing, exactly; less than the resolution is rounding.
-    occupied_bins = (per_bin > 0).sum(axis=1)
-    strength = jnp.where((strength < RESOLUTION) | (occupied_bins < 2)[:, None], 0.0, strength)
-    return strength, ceiling, code_ceiling
+    # One occupied bin and one value carry nothing, exactly; less than the resolution is rounding.
+    varies = ((per_bin > 0).sum(axis=1) > 1)[:, None] & (values > 1)[None, :]
+    strength = jnp.where((strength < RESOLUTION) | ~varies, 0.0, strength)
+    return strength, jnp.where(values > 1, ceiling, 0.0), code_ceiling
 
 
 def _excess(x):

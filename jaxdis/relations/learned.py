@@ -12,6 +12,7 @@ from jaxdis.learners.margins import fit_margins, margin_accuracy, sorted_sums
 from jaxdis.options import Bins, NonNegative, Penalties, Positive
 from jaxdis.relations.binning import equal_count_bins, factor_classes, joint_tables
 from jaxdis.relations.correlation import r2
+from jaxdis.relations.logistic import one_minus_nrmse
 from jaxdis.relations.relation import Relation
 from jaxdis.relations.samples import candidates, read
 from jaxdis.spec import chooses
@@ -79,8 +80,8 @@ def lasso_importance(
     Options:
       penalty: weight of the L1 norm; or several to choose among, such as :data:`jaxdis.learners.linear.PENALTIES`.
       informativeness: what ``fit`` is. ``"nrmse"``: one minus the normalized root-mean-square error, ``1 − RMSE /
-        σ(factor)`` (1 is perfect, 0 no better than the mean). ``"accuracy"``: share of samples whose prediction is
-        nearest to the true class number (NaN for a continuous factor).
+        σ(factor)`` of held-out samples (1 is perfect, 0 no better than the mean). ``"accuracy"``: share of samples
+        whose prediction is nearest to the true class number (NaN for a continuous factor).
 
     Contract:
 
@@ -100,13 +101,12 @@ def lasso_importance(
     else:
         goals = validation.factors.values.astype(jnp.float32)
         model, chosen, _ = lasso_validated(samples.train, values, samples.validation, goals, penalties=penalties)
-    error = standardized_error(model, samples.held_out, truth)
+    predicted = truth - standardized_error(model, samples.held_out, truth).T * model.target_deviation[None, :]
     if informativeness == "nrmse":
-        fit = 1 - jnp.sqrt((error**2).mean(axis=1))
+        fit = one_minus_nrmse(predicted, truth)
     else:
         last = np.array([samples.sizes], np.float32) - 1
         discrete = np.array([size is not None for size in factors.sizes])
-        predicted = truth - error.T * model.target_deviation[None, :]
         right = jnp.round(jnp.clip(predicted, 0, last)) == truth
         fit = jnp.where(discrete, right.mean(axis=0, dtype=jnp.float32), jnp.nan)
     fit = jnp.where(samples.finite.all(), fit, jnp.nan)

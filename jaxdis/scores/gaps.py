@@ -67,6 +67,7 @@ def factor_gap(relation: Relation, *, normalize: Literal["factor", "code"] = "fa
     Contract:
 
     - With a single factor the next is 0. A constant code contributes 0 unless it is masked (``active``).
+    - ``"code"`` is NaN for relations without entropies of codes.
 
     Reference: Li et al. 2020, §5.1 and its released code (factor entropies, mean over active codes). Julka et al. 2024,
     App. divide by the code's entropy and average over all codes: ``normalize="code"`` with ``bins=30``.
@@ -75,7 +76,8 @@ def factor_gap(relation: Relation, *, normalize: Literal["factor", "code"] = "fa
     if normalize == "factor":
         per_code = top_two_gap(jnp.maximum(reading.strength, 0.0) / reading.ceiling[None, :], axis=1)
     else:
-        per_code = safe_divide(top_two_gap(reading.strength, axis=1), relation.code_ceiling)
+        gap = top_two_gap(reading.strength, axis=1)
+        per_code = jnp.where(jnp.isnan(gap), jnp.nan, safe_divide(gap, relation.code_ceiling))
     return CodeScore(mean_over_codes(per_code, reading), per_code)
 
 

@@ -78,7 +78,11 @@ class Store:
             return
         self.check(description, "Choose another directory, or extend this one")
 
-    def check(self, description: dict, advice: str = "Give the options that it was run with") -> None:
+    def check(
+        self,
+        description: dict,
+        advice: str = "Give the options that it was run with, or extend it by `study run --extend`",
+    ) -> None:
         """Check that the directory holds this study.
 
         Raises:

@@ -59,6 +59,16 @@ def test_logistic_accuracy_equals_sklearn(samples):
             assert found.strength[i, j] == pytest.approx(oracle.score(judged, truth[:, j]), abs=2e-3)
 
 
+def test_a_lasso_without_weights_is_no_better_than_the_mean():
+    """Errors are in deviations of the samples that are predicted, here a fifth of those of the training samples."""
+    rng = np.random.default_rng(0)
+    train, test = rng.integers(0, 11, (4000, 1)), rng.integers(4, 7, (2000, 1))
+    codes, held_out = (rng.normal(size=(len(values), 2)).astype(np.float32) for values in (train, test))
+    spec = RELATIONS["lasso_importance"].with_options(penalty=5.0)
+    relation = relate(codes, Factors.of(train, (11,)), spec, test=(held_out, Factors.of(test, (11,))))
+    assert relation.fit[0] == pytest.approx(0, abs=0.02)  # the means of both differ by chance
+
+
 @pytest.mark.parametrize("informativeness", ["accuracy", "nrmse"])
 def test_logistic_importance_equals_sklearn(samples, informativeness):
     codes, values, held_out, truth = samples

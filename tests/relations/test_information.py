@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import mutual_info_score
 
-from jaxdis import Factors, relate
+from jaxdis import METRICS, Factors, evaluate, relate
 from jaxdis.arrays import sort_columns
 from jaxdis.data import synthetic
 from jaxdis.relations import RELATIONS, binning, information, mutual_information, mutual_information_sampled
@@ -18,6 +18,42 @@ def _xor():
     codes = np.indices((2, 2, 2, 2)).reshape(4, -1).T
     values = np.stack([codes[:, 0] ^ codes[:, 1], codes[:, 1] ^ codes[:, 2], codes[:, 2]], axis=1)
     return codes.astype(np.float32), Factors.of(values)
+
+
+@pytest.mark.parametrize("metric", ["rmig", "jemmig"])
+def test_a_one_valued_factor_is_left_out_although_its_sums_are_rounded(metric):
+    """Sums of soft counts round: the entropy of the only value was ±1e-7, and every other factor was counted."""
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        values = np.stack([rng.integers(0, 3, 500), np.zeros(500, int), rng.integers(0, 4, 500)], axis=1)
+        codes = (values + rng.normal(size=values.shape)).astype(np.float32)
+        variances = np.exp(rng.normal(size=values.shape)).astype(np.float32) * 0.3
+        with_it = evaluate(codes, Factors.of(values, (3, 2, 4)), metric, variances=variances)
+        without = evaluate(codes, Factors.of(values[:, [0, 2]], (3, 4)), metric, variances=variances)
+        assert np.isnan(with_it.part(f"{metric}.per_factor")[1])
+        assert with_it[metric] == pytest.approx(float(without[metric]), abs=1e-6)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_code_that_is_not_finite_makes_the_gap_of_codes_nan(bad):
+    rng = np.random.default_rng(0)
+    values = rng.integers(0, 4, (300, 3))
+    codes = (values + rng.normal(size=values.shape)).astype(np.float32)
+    codes[5, 1] = bad
+    for normalize in ("factor", "code"):
+        with pytest.warns(RuntimeWarning, match="1 non-finite"):
+            scores = evaluate(codes, values, {"gap": METRICS["mig_sup"].with_options(normalize=normalize)})
+        assert np.isnan(scores["gap"])
+
+
+def test_a_one_valued_factor_has_no_entropy_whatever_its_weights():
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        values = np.stack([rng.integers(0, 3, 900), np.zeros(900, int)], axis=1)
+        codes, weights = (values + rng.normal(size=values.shape)).astype(np.float32), rng.random(900)
+        for method in ("scatter", "matmul"):
+            spec = RELATIONS["mutual_information"].with_options(method=method)
+            assert relate(codes, Factors.of(values, (3, 2)), spec, weights=weights).ceiling[1] == 0
 
 
 POPULATIONS = {

@@ -31,7 +31,7 @@ class Own:
       init, encode, decode: the functions described above. They are part of the compilation key and should be defined at
         module level: a function that is defined on each call is compiled on each call.
       name: name by which run directories identify the network. Functions cannot be stored; pass them to
-        ``jaxdis.models.load(path, network=…)``.
+        ``jaxdis.models.load(path, method=…)``.
       image_shape: ``(height, width, channels)``; None: that of the data.
     """
 

@@ -153,13 +153,28 @@ def _stored(array: np.ndarray, factors: np.ndarray | None = None) -> Source:
 def _named(render) -> str:
     """A renderer by the names of its functions and its plain fields, which do not depend on the process or on paths."""
     if callable(render) and hasattr(render, "__qualname__"):
-        return f"{render.__module__}.{render.__qualname__}"
+        name = f"{render.__module__}.{render.__qualname__}"
+        return f"{name} {_code(render)}" if "<" in render.__qualname__ and hasattr(render, "__code__") else name
     if not dataclasses.is_dataclass(render):
         return type(render).__qualname__
     identifying = (field.name for field in dataclasses.fields(render) if field.metadata.get("identity", True))
     fields = {name: getattr(render, name) for name in identifying}
     plain = {n: _named(v) if callable(v) else v for n, v in fields.items() if callable(v) or _is_plain(v)}
     return f"{type(render).__qualname__} {plain}"
+
+
+def _code(function) -> str:
+    """What tells functions apart that share a name, lambdas and local functions: instructions and what they enclose."""
+    code, digest = function.__code__, hashlib.sha256()
+    constants = [constant for constant in code.co_consts if _is_plain(constant)]
+    digest.update(code.co_code + repr((constants, code.co_names, function.__defaults__)).encode())
+    for cell in function.__closure__ or ():
+        value = cell.cell_contents
+        if hasattr(value, "dtype"):
+            digest.update(np.asarray(value).tobytes())
+        else:
+            digest.update((_named(value) if callable(value) else repr(value) if _is_plain(value) else "").encode())
+    return digest.hexdigest()[:16]
 
 
 def _is_plain(value) -> bool:

@@ -121,13 +121,27 @@ def digest(subject: Subject) -> Digest | None:
 
 
 def _verdict(subject: Subject, found: Ranking, chosen: Mapping[str, str]) -> str:
-    best = found.settings[found.order[0]]
-    parts = [f"<p><strong>{html.escape(best)}</strong> has the best average rank of {len(found.settings)} settings. "]
+    best = [found.settings[row] for row in found.order if found.overall[row] == found.overall[found.order[0]]]
+    names = " and ".join(f"<strong>{html.escape(name)}</strong>" for name in best)
+    verb = "has" if len(best) == 1 else "share"
+    parts = [f"<p>{names} {verb} the best average rank of {len(found.settings)} settings. ", _stopped(subject)]
     for aspect, column in chosen.items():
         gap = lead(subject, found, column)
         if gap is not None:
             parts.append(_in_words(aspect, gap, found.settings))
     return "".join(parts).rstrip() + "</p>"
+
+
+def _stopped(subject: Subject) -> str:
+    """Members whose training was not finite to its end, if any: their scores are those of what they were before."""
+    stopped = np.asarray(subject.table.get("stopped", np.full(len(subject), -1)), float) >= 0
+    if not stopped.any():
+        return ""
+    some = list(dict.fromkeys(np.array(subject.settings)[stopped].tolist()))
+    return (
+        f"<strong>Training of {stopped.sum()} of {len(subject)} members stopped early</strong>, at an update that was "
+        f"not finite ({html.escape('; '.join(some))}): their scores are those of the parameters before it. "
+    )
 
 
 def _in_words(aspect: str, gap: Lead, settings: Sequence[str]) -> str:

@@ -10,6 +10,7 @@ import textwrap
 import time
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -136,6 +137,19 @@ def test_a_directory_of_another_run_is_refused(resumed):
     resumed()
     with pytest.raises(ValueError, match=r"holds another run \(config\.method\.batch_size: 8 there, 4 asked\); choose"):
         resumed(batch_size=4)
+
+
+def test_renderers_of_one_name_are_told_apart():
+    space = data.FactorSpace.of(shade=4, row=2)
+    zeros = lambda factors: jnp.zeros((len(factors), 8, 8, 1))  # noqa: E731
+    ones = lambda factors: jnp.ones((len(factors), 8, 8, 1))  # noqa: E731
+
+    def of(level):
+        return lambda factors: jnp.full((len(factors), 8, 8, 1), level)
+
+    prints = [fingerprint(as_source((space, render))) for render in (zeros, ones, of(0.25), of(0.5))]
+    assert len(set(prints)) == 4
+    assert prints[3] == fingerprint(as_source((space, of(0.5))))
 
 
 def test_a_directory_of_something_else_is_refused(resumed, tmp_path):

@@ -54,6 +54,20 @@ def test_one_seed_ranks_but_is_sure_of_nothing():
     assert np.isnan(ranking(subject, CHOSEN).error).all()
 
 
+def test_settings_that_share_the_best_rank_are_all_named():
+    said = answer(subject_of(dict.fromkeys(CHOSEN, spread([0.1, 0.3, 0.3]))))
+    assert "<strong>β-VAE, β = 4</strong> and <strong>β-TCVAE, β = 4</strong> share the best average rank of 3" in said
+
+
+def test_members_whose_training_stopped_are_mentioned():
+    subject = subject_of(dict.fromkeys(CHOSEN, spread([0.1, 0.2, 0.3])))
+    assert "stopped early" not in answer(subject)
+    stopped = np.where(np.array(subject.settings) == "β-TCVAE, β = 4", 0, -1)
+    said = answer(Subject.of(subject.study, {**subject.table, "stopped": stopped}))
+    assert f"Training of {SEEDS} of {3 * SEEDS} members stopped early" in said
+    assert "(β-TCVAE, β = 4)" in said
+
+
 def test_members_without_different_combinations_are_not_called_seeds_alone():
     subject = subject_of(dict.fromkeys(CHOSEN, spread([0.1, 0.2, 0.3])))
     assert f"standard error over {SEEDS} seeds (rank)" in answer(subject)
