@@ -4,6 +4,7 @@ import dataclasses
 from pathlib import Path
 
 from jaxdis.cli import terminal
+from jaxdis.cli.outputs import make_room
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,6 +42,8 @@ class Benchmark:
         checked_value("--samples", Count, self.samples)
         for size in self.zoo_sizes or (0,):
             checked_value("--zoo-sizes", Count, size)
+        for option, path in (("--out", self.out), ("--plot", self.plot)):
+            make_room(option, path)  # before minutes of measuring
         self._start()
         from jaxdis import benchmark
         from jaxdis.cli.metric_texts import plan_of_texts
@@ -52,12 +55,10 @@ class Benchmark:
                 plan, self.zoo_sizes, minutes=self.minutes, samples=self.samples, progress=progress
             )
         if self.out is not None:
-            self.out.resolve().parent.mkdir(parents=True, exist_ok=True)
             write_whole(self.out.resolve(), lambda file: file.write(benchmark.to_json(record).encode()))
         if self.plot is not None:
             from jaxdis import plots
 
-            self.plot.resolve().parent.mkdir(parents=True, exist_ok=True)
             write_whole(self.plot.resolve(), lambda file: file.write(plots.throughput(record.rows)))
         _print(record)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import tyro
 
 from jaxdis.cli import terminal
-from jaxdis.cli.outputs import check_not_input
+from jaxdis.cli.outputs import check_not_input, make_room
 
 # Encoded at a time.
 IMAGES = 2048
@@ -51,7 +51,7 @@ class Encode:
         from jaxdis.cli.zoos import load_zoo
         from jaxdis.files import write_whole
 
-        self.out.resolve().parent.mkdir(parents=True, exist_ok=True)
+        make_room("--out", self.out)
         zoo = load_zoo(self.zoo)
         terminal.first_sign("encoding")
         representation, known = self._of_file(zoo) if self.images is not None else self._of_data(zoo)

@@ -1,5 +1,6 @@
 """Checks of the files that a command is asked to write, before anything is computed."""
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -15,3 +16,21 @@ def check_not_input(option: str, out: Path, inputs: Iterable[Path | None]) -> No
         files = [given] if folder is None else [given, folder / ZOO_FILE, folder / "run.json"]
         if any(out.resolve() == file.resolve() for file in files):
             raise ValueError(f"{option}: needs another file than the input, got {out}")
+
+
+def make_room(option: str, out: Path | None) -> None:
+    """Make the folder of a file, and check that the file can be written there.
+
+    Raises:
+      ValueError: if it cannot.
+    """
+    if out is None:
+        return
+    folder = out.resolve().parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"{option}: cannot be written, since {folder} cannot be made ({error.strerror})") from None
+    special = out.exists() and not out.is_file()  # a pipe, or the terminal
+    if not os.access(out if special else folder, os.W_OK):
+        raise ValueError(f"{option}: cannot be written in {folder}")

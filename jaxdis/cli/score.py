@@ -9,7 +9,7 @@ from pathlib import Path
 import tyro
 
 from jaxdis.cli import terminal
-from jaxdis.cli.outputs import check_not_input
+from jaxdis.cli.outputs import check_not_input, make_room
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,8 +63,8 @@ class Score:
         self._check_outputs(paths)
         terminal.start(self.cache)
         plan = plan_of_texts(self.metrics)
-        for path in filter(None, (self.csv, self.json)):
-            path.resolve().parent.mkdir(parents=True, exist_ok=True)  # fail before hours of scoring
+        for option, path in (("--csv", self.csv), ("--json", self.json)):
+            make_room(option, path)  # before hours of scoring
         terminal.first_sign("scoring")
         file_scores, refused = {}, {}
         for name, path in _names(paths).items():

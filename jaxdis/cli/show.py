@@ -6,7 +6,7 @@ from pathlib import Path
 import tyro
 
 from jaxdis.cli import terminal
-from jaxdis.cli.outputs import check_not_input
+from jaxdis.cli.outputs import check_not_input, make_room
 
 # From nothing to all of a factor's entropy.
 SHADES = " ▁▂▃▄▅▆▇█"
@@ -58,7 +58,7 @@ class Show:
             from jaxdis.files import write_whole
 
             picture = plots.codes_and_factors(shares, codes, np.asarray(arrays.factors.values), arrays.factors.names)
-            self.out.resolve().parent.mkdir(parents=True, exist_ok=True)
+            make_room("--out", self.out)
             write_whole(self.out.resolve(), lambda file: file.write(picture))
         shares[~np.isfinite(codes).all(axis=0)] = np.nan
         self._print(shares, arrays.factors.names)

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 
 import jax
 import numpy as np
@@ -181,6 +182,28 @@ def test_images_that_cannot_be_encoded_are_refused(arrays, words, zoo, tmp_path,
 def test_a_data_set_of_another_image_shape_is_refused(zoo, tmp_path, capsys):
     assert main(["encode", str(zoo), "--data", "dsprites", "--out", str(tmp_path / "x.npz")]) == 2
     assert "render: needs images of shape (32, 32, 1), got (64, 64, 1)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        (("score", "{codes}", "--metrics", "mig"), "--csv"),
+        (("score", "{codes}", "--metrics", "mig"), "--json"),
+        (("encode", "{zoo}"), "--out"),
+        (("benchmark", "--metrics", "mig"), "--out"),
+        (("benchmark", "--metrics", "mig"), "--plot"),
+    ],
+)
+def test_outputs_that_cannot_be_written_are_refused_at_once(command, option, seeds, zoo, monkeypatch, capsys):
+    monkeypatch.setattr("jaxdis.cli.terminal.first_sign", lambda what: pytest.fail("it began to compute"))
+    monkeypatch.setattr("jaxdis.benchmark.measure", lambda *_, **__: pytest.fail("it began to measure"))
+    given = [argument.format(codes=seeds / "seed0.npz", zoo=zoo) for argument in command]
+    (seeds / "file").write_text("")
+    assert main([*given, option, str(seeds / "file" / "x")]) == 2
+    assert f"{option}: cannot be written" in capsys.readouterr().err
+    monkeypatch.setattr("os.access", lambda path, mode: mode != os.W_OK)
+    assert main([*given, option, str(seeds / "x")]) == 2
+    assert f"{option}: cannot be written in" in capsys.readouterr().err
 
 
 def test_the_plan_of_a_training_trains_nothing(tmp_path, capsys):
