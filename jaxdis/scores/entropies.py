@@ -162,7 +162,8 @@ def concentration(relation: Relation, *, over: Literal["codes", "factors"] = "co
 
     Contract:
 
-    - In [0, 1]. Rows and columns without any strength count as evenly spread. A single competing entry gives 1.
+    - In [0, 1]. Rows and columns without any strength count as evenly spread, hence 0. A single competing entry of any
+      strength gives 1.
 
     Reference: Hsu et al. 2023, §4 (InfoMEC). They estimate information from ten nearest neighbors, as the rows of
     ``METRICS`` do, and prune codes whose range is under a twentieth of the largest (in a later release, whose
