@@ -69,9 +69,7 @@ def lasso_regression(
     set; their notebook fixes 0.02).
     """
     relation = lasso_importance(codes, factors, test=test, validation=validation, penalty=penalty, active=active)
-    fitted, tested = (values.astype(jnp.float32).std(axis=0) for values in (factors.values, test.factors.values))
-    # The relation measures errors in deviations of the fitted factors.
-    return _in_full(relation, (1 - relation.fit) * fitted / jnp.where(tested > 0, tested, jnp.nan))
+    return _in_full(relation, 1 - relation.fit)
 
 
 @chooses("depth")
