@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 
 import jax
 import numpy as np
