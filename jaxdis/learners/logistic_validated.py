@@ -53,7 +53,7 @@ def fit_logistic_validated(
 
     - A class that is missing in the training samples of a fold is never predicted there.
     - A single sample gives the smallest inverse penalty. Deterministic.
-    - The samples that a fold leaves out have weight 0, so that all folds share one shape; folds run one after another.
+    - Folds run one after another and skip the blocks of the samples that they leave out.
     - The last fit starts from the path's solution, and ends at the optimum.
 
     Reference: Locatello et al. 2020, §4.2.8 and §7 (released code: ``utils.py``).

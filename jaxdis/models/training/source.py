@@ -2,6 +2,8 @@
 
 import dataclasses
 import hashlib
+import inspect
+import types
 from typing import Any
 
 import jax
@@ -154,7 +156,9 @@ def _named(render) -> str:
     """A renderer by the names of its functions and its plain fields, which do not depend on the process or on paths."""
     if callable(render) and hasattr(render, "__qualname__"):
         name = f"{render.__module__}.{render.__qualname__}"
-        return f"{name} {_code(render)}" if "<" in render.__qualname__ and hasattr(render, "__code__") else name
+        function = inspect.unwrap(render)
+        local = "<" in render.__qualname__ and isinstance(function, types.FunctionType)
+        return f"{name} {_code(function)}" if local else name
     if not dataclasses.is_dataclass(render):
         return type(render).__qualname__
     identifying = (field.name for field in dataclasses.fields(render) if field.metadata.get("identity", True))
@@ -163,17 +167,27 @@ def _named(render) -> str:
     return f"{type(render).__qualname__} {plain}"
 
 
-def _code(function) -> str:
-    """What tells functions apart that share a name, lambdas and local functions: instructions and what they enclose."""
-    code, digest = function.__code__, hashlib.sha256()
-    constants = [constant for constant in code.co_consts if _is_plain(constant)]
-    digest.update(code.co_code + repr((constants, code.co_names, function.__defaults__)).encode())
-    for cell in function.__closure__ or ():
-        value = cell.cell_contents
-        if hasattr(value, "dtype"):
-            digest.update(np.asarray(value).tobytes())
+def _code(function: types.FunctionType) -> str:
+    """What tells functions apart that share a name, lambdas and local ones: their code, defaults and closures."""
+    digest = hashlib.sha256()
+
+    def add(value) -> None:
+        value = inspect.unwrap(value) if callable(value) else value
+        if isinstance(value, types.FunctionType):  # without its closure, which may hold itself
+            value = value.__code__
+        if isinstance(value, types.CodeType):
+            digest.update(value.co_code)
+            for each in (*value.co_names, *value.co_consts):
+                add(each)
+        elif hasattr(value, "dtype"):
+            digest.update(f"{value.dtype}{value.shape}".encode() + np.asarray(value).tobytes())
         else:
-            digest.update((_named(value) if callable(value) else repr(value) if _is_plain(value) else "").encode())
+            digest.update((repr(value) if _is_plain(value) else _named(value)).encode())
+
+    add(function.__code__)
+    defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
+    for value in (*defaults, *(cell.cell_contents for cell in function.__closure__ or ())):
+        add(value)
     return digest.hexdigest()[:16]
 
 

@@ -147,9 +147,22 @@ def test_renderers_of_one_name_are_told_apart():
     def of(level):
         return lambda factors: jnp.full((len(factors), 8, 8, 1), level)
 
-    prints = [fingerprint(as_source((space, render))) for render in (zeros, ones, of(0.25), of(0.5))]
-    assert len(set(prints)) == 4
-    assert prints[3] == fingerprint(as_source((space, of(0.5))))
+    def by_default(level):
+        return lambda factors, *, level=level: jnp.broadcast_to(level, (len(factors), 8, 8, 1))
+
+    def make(number):
+        arrays = np.float32([0.1, 0.2, 0.3])
+        return (zeros, ones, of(0.25), of(0.5), jax.jit(of(0.75)), by_default(arrays[0]), by_default(arrays[1]))[number]
+
+    prints = [fingerprint(as_source((space, make(number)))) for number in range(7)]
+    assert len(set(prints)) == 7
+    assert prints == [fingerprint(as_source((space, make(number)))) for number in range(7)]
+
+
+def test_a_renderer_of_whole_numbers_is_refused():
+    space = data.FactorSpace.of(shade=4, row=2)
+    with pytest.raises(ValueError, match=r"images: needs uint8 .*, got dtype int32"):
+        as_source((space, lambda factors: jnp.full((len(factors), 8, 8, 1), 200, jnp.int32)))
 
 
 def test_a_directory_of_something_else_is_refused(resumed, tmp_path):
