@@ -4,7 +4,7 @@ import dataclasses
 from pathlib import Path
 
 from jaxdis.cli import terminal
-from jaxdis.cli.outputs import make_room
+from jaxdis.cli.outputs import check_pictures, make_room
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,6 +44,8 @@ class Benchmark:
             checked_value("--zoo-sizes", Count, size)
         for option, path in (("--out", self.out), ("--plot", self.plot)):
             make_room(option, path)  # before minutes of measuring
+        if self.plot is not None:
+            check_pictures()
         self._start()
         from jaxdis import benchmark
         from jaxdis.cli.metric_texts import plan_of_texts

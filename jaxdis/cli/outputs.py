@@ -1,5 +1,6 @@
-"""Checks of the files that a command is asked to write, before anything is computed."""
+"""Checks of what a command is asked to write, before anything is computed."""
 
+import importlib.util
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,6 +17,16 @@ def check_not_input(option: str, out: Path, inputs: Iterable[Path | None]) -> No
         files = [given] if folder is None else [given, folder / ZOO_FILE, folder / "run.json"]
         if any(out.resolve() == file.resolve() for file in files):
             raise ValueError(f"{option}: needs another file than the input, got {out}")
+
+
+def check_pictures() -> None:
+    """Check that pictures can be drawn.
+
+    Raises:
+      RuntimeError: if matplotlib is not installed.
+    """
+    if importlib.util.find_spec("matplotlib") is None:
+        raise RuntimeError("pictures: need matplotlib, which is not installed (pip install matplotlib)")
 
 
 def make_room(option: str, out: Path | None) -> None:

@@ -7,6 +7,7 @@ from typing import Literal
 import tyro
 
 from jaxdis.cli import terminal
+from jaxdis.cli.outputs import check_pictures
 
 Paper = Literal["mahon2024", "locatello2020", "eastwood2018", "julka2024", "dangnhu2022", "all"]
 
@@ -47,6 +48,8 @@ class Reproduce:
         from jaxdis.reproduce.papers import REPRODUCTIONS
         from jaxdis.study.executors import check_name
 
+        if not self.plan:
+            check_pictures()
         if self.executor is not None:
             check_name(self.executor)
         sources = sources_of(self.source, (), DATASETS)

@@ -6,7 +6,7 @@ from pathlib import Path
 import tyro
 
 from jaxdis.cli import terminal
-from jaxdis.cli.outputs import check_not_input, make_room
+from jaxdis.cli.outputs import check_not_input, check_pictures, make_room
 
 # From nothing to all of a factor's entropy.
 SHADES = " ▁▂▃▄▅▆▇█"
@@ -37,6 +37,7 @@ class Show:
 
     def run(self) -> None:
         if self.out is not None:
+            check_pictures()
             check_not_input("--out", self.out, (self.file, self.factors))
         terminal.start(self.cache)
         import numpy as np

@@ -8,6 +8,7 @@ from typing import Literal
 import tyro
 
 from jaxdis.cli import terminal
+from jaxdis.cli.outputs import check_pictures
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +43,7 @@ class Quickstart:
         from jaxdis.data.source import check_used, sources_of
         from jaxdis.study.library import quickstart
 
+        check_pictures()
         sources = sources_of(self.source, self.data_option, DATASETS)
         check_used(sources, self.data)
         study = quickstart(seeds=self.seeds, steps=self.steps, data=self.data, sources=sources)
@@ -131,9 +133,11 @@ class Study:
                 check_name(self.executor)
             print_plan(study, self.out, extend=self.extend)
         elif self.action == "run":
+            check_pictures()
             with opened(self.executor, self.cache) as executor:
                 _run_study(study, self.out, extend=self.extend, executor=executor)
         elif self.action == "report":
+            check_pictures()
             progress = status(study, self.out)
             if not progress.complete:
                 done, total = sum(progress.done.values()), sum(progress.total.values())

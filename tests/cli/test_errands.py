@@ -1,6 +1,7 @@
 """Errands in the shell: score files and zoos with options and errors, encode, show, benchmark."""
 
 import csv
+import importlib.util
 import json
 import os
 
@@ -204,6 +205,24 @@ def test_outputs_that_cannot_be_written_are_refused_at_once(command, option, see
     monkeypatch.setattr("os.access", lambda path, mode: mode != os.W_OK)
     assert main([*given, option, str(seeds / "x")]) == 2
     assert f"{option}: cannot be written in" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("quickstart", "--out", "{folder}/out"),
+        ("study", "run", "calibration", "--out", "{folder}/out"),
+        ("reproduce", "mahon2024", "--out", "{folder}/out"),
+        ("show", "{folder}/seed0.npz", "--out", "{folder}/out/show.png"),
+        ("benchmark", "--plot", "{folder}/plot.png"),
+    ],
+)
+def test_without_matplotlib_pictures_are_refused_before_anything_is_computed(command, seeds, monkeypatch, capsys):
+    found = importlib.util.find_spec
+    monkeypatch.setattr("importlib.util.find_spec", lambda name, *a: None if name == "matplotlib" else found(name, *a))
+    assert main([argument.format(folder=seeds) for argument in command]) == 2
+    assert "pictures: need matplotlib" in capsys.readouterr().err
+    assert not (seeds / "out").exists()
 
 
 def test_the_plan_of_a_training_trains_nothing(tmp_path, capsys):
