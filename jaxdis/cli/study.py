@@ -87,7 +87,7 @@ class Study:
     parts: tuple[Literal["cases", "sweeps", "sizes"], ...] = ()
     """Parts of the study calibration; all by default. The cases show what each metric responds to."""
     extend: bool = False
-    """Extend the smaller version of this study that the folder holds."""
+    """Extend the smaller version of this study that the folder holds, with fewer seeds, settings or metrics."""
     executor: str | None = None
     """processes:COUNT for workers on this machine, or dask://HOST:PORT for those of a Dask scheduler.
     The latter must see the folder under the same path. By default everything runs in this process."""

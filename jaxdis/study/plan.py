@@ -29,7 +29,7 @@ def plan(study, out: str | Path | None = None, *, extend: bool = False) -> dict[
     - ``disk_bytes``: of records, without checkpoints.
 
     Raises:
-      StoreError: if ``out`` holds another study, unless ``extend`` allows it to grow into this one.
+      StoreError: if ``out`` holds another study; with ``extend``, other than a smaller version of this one.
     """
     work = work_of(study)
     total = {kind: len(names) for kind, names in work.wanted().items()}

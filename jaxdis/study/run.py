@@ -50,7 +50,7 @@ def run(
         with missing ones of their batch. Workers of an executor must see it under the same path.
       executor: any ``concurrent.futures.Executor`` (:func:`jaxdis.study.executors.opened` provides two); None runs
         here.
-      extend: allow the directory of a smaller version of this study to grow.
+      extend: allow the directory of a smaller version of this study, with fewer members or metrics, to grow.
       progress: called with a kind and the number of its cells computed by this call; members in training count in part.
 
     Raises:
@@ -68,6 +68,8 @@ def run(
 
 
 def _run(study, work: Work, store: Store, executor, extend: bool, progress: Progress | None) -> Path:
+    if extend and store.described:
+        store.check_smaller(work.describe(), work.wanted().get("train", ()))
     store.open(work.describe(), extend=extend)
     lost = 0
     made = dict.fromkeys(KINDS, 0)
@@ -105,12 +107,14 @@ def status(study, out: str | Path, *, extend: bool = False) -> Status:
     """How much of a study its directory holds; nothing if there is no directory yet.
 
     Raises:
-      StoreError: if the directory holds another study, unless ``extend`` allows it to grow into this one.
+      StoreError: if the directory holds another study; with ``extend``, other than a smaller version of this one.
     """
     store, work = Store(out), work_of(study)
-    if not extend and (store.root / "study.json").exists():
-        store.check(work.describe())
     wanted = work.wanted()
+    if store.described and extend:
+        store.check_smaller(work.describe(), wanted.get("train", ()))
+    elif store.described:
+        store.check(work.describe())
     done = {kind: len(names & store.ids(kind)) for kind, names in wanted.items()}
     return Status(done, {kind: len(names) for kind, names in wanted.items()})
 

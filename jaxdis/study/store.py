@@ -8,7 +8,7 @@ import math
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -57,8 +57,8 @@ class Store:
 
         Raises:
           StoreError: if the directory holds another study, naming the first differences. With ``extend`` the stored
-            description is replaced instead: cells that both share are kept, since they are found by content. If it
-            holds no study but tables or pages, which a study of its own would overwrite.
+            description is replaced instead (see :meth:`check_smaller`): cells that both share are kept, since they are
+            found by content. If it holds no study but tables or pages, which a study of its own would overwrite.
         """
         self.root.mkdir(parents=True, exist_ok=True)
         foreign = sorted(path.name for ending in ("csv", "html") for path in self.root.glob(f"*.{ending}"))
@@ -92,6 +92,31 @@ class Store:
         if differences:
             raise StoreError(f"{self.root}: holds a study that differs: {'; '.join(differences[:3])}. {advice}")
 
+    def check_smaller(self, description: dict, trained: Collection[str]) -> None:
+        """Check that the directory holds a smaller version of this study: extending it loses no row and no column.
+
+        The study may add members, metrics, and parts that the stored description leaves empty.
+
+        Args:
+          description: of the study.
+          trained: ids of its training cells.
+
+        Raises:
+          StoreError: if the directory holds no study, or one that has members or metrics, or settings besides those of
+            its trainings, that this study lacks.
+        """
+        stored, wanted = self.description(), _plain(description)
+        metrics = {name: wanted.get("metrics", {}).get(name) for name in stored.get("metrics", {})}
+        kept = {key: value for key, value in stored.items() if key != "trainings" and value not in ([], 0)}
+        differences = [d for key in kept for d in _differences(kept[key], {**wanted, "metrics": metrics}.get(key), key)]
+        if lost := len(self.ids("train").difference(trained)):
+            differences.append(f"{lost} of its trained members are not in the study")
+        if differences:
+            raise StoreError(
+                f"{self.root}: holds a study that is not a smaller version of this one: {'; '.join(differences[:3])}. "
+                "Choose another directory"
+            )
+
     def description(self) -> dict:
         """The description that :meth:`open` stored.
 
@@ -105,6 +130,11 @@ class Store:
         if not isinstance(found, dict):
             raise StoreError(f"{path}: is damaged (it describes no study); {_ADVICE}")
         return found
+
+    @property
+    def described(self) -> bool:
+        """Whether the directory says which study it holds."""
+        return os.path.lexists(self.root / "study.json")
 
     @property
     def begun(self) -> bool:

@@ -5,6 +5,7 @@ import contextlib
 import csv
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +17,8 @@ import pytest
 
 import jaxdis.study.make as make
 import jaxdis.study.run as module
-from jaxdis.study.definition import cells
+from jaxdis.study.definition import Sampling, cells
+from jaxdis.study.plan import plan
 from jaxdis.study.run import run, status
 from jaxdis.study.store import Store, StoreError
 from tests.study.tiny import tiny
@@ -68,15 +70,32 @@ def test_a_lost_or_damaged_score_is_made_again_with_the_same_bytes(finished):
     assert run(tiny(), out).read_bytes() == table
 
 
-def test_adding_a_metric_trains_nothing(finished, monkeypatch):
-    out, _ = finished
+def test_adding_a_metric_trains_nothing(finished, tmp_path, monkeypatch):
+    out = shutil.copytree(finished[0], tmp_path / "out")
     monkeypatch.setattr(make.models, "train", lambda *_, **__: pytest.fail("trained again"))
     wider = tiny(metrics=("mig", "med", "mcc"))
     with pytest.raises(StoreError, match="holds a study that differs: metrics.mcc"):
         run(wider, out)
     rows = list(csv.DictReader(run(wider, out, extend=True).read_text().splitlines()))
     assert all(float(row["mcc"]) > 0 for row in rows)
-    run(tiny(), out, extend=True)
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        ({"metrics": ("mcc",)}, "metrics.med is .*, asked for null"),
+        ({"steps": 4}, "3 of its trained members are not in the study"),
+        ({"sampling": Sampling(256, 64)}, "sampling.train is 128, asked for 256"),
+    ],
+    ids=["metrics", "steps", "sampling"],
+)
+def test_what_would_lose_results_is_no_extension(other, words, finished, tmp_path):
+    out = shutil.copytree(finished[0], tmp_path / "out")
+    kept = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    for act in (run, status, plan):
+        with pytest.raises(StoreError, match=f"not a smaller version of this one: .*{words}"):
+            act(tiny(**other), out, extend=True)
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == kept
 
 
 def test_the_table_is_derived(finished):

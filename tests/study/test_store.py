@@ -143,6 +143,14 @@ def test_a_changed_study_is_refused_and_says_what_changed(tmp_path):
     assert store.description()["sampling"] == {"num_samples": 200}
 
 
+def test_parts_that_were_left_empty_may_be_added_and_nothing_else(tmp_path):
+    store = Store(tmp_path)
+    store.open({"name": "a", "case_samples": 100, "warp": [], "full_size": 0})
+    store.check_smaller({"name": "a", "case_samples": 100, "warp": [0.5], "full_size": 10}, ())
+    with pytest.raises(StoreError, match=r"case_samples is 100, asked for 0\."):
+        store.check_smaller({"name": "a", "case_samples": 0, "warp": [0.5], "full_size": 10}, ())
+
+
 def test_a_change_deep_in_a_list_is_named(tmp_path):
     store = Store(tmp_path)
     store.open({"trainings": [{"config": {"steps": 3}, "seeds": [0, 1]}]})
