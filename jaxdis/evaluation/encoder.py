@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import inspect
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -20,7 +21,7 @@ from jaxdis.metrics import METRICS, Metric
 from jaxdis.metrics.interventions import simulated
 from jaxdis.metrics.metric import metric_seed
 from jaxdis.models.evidence import Encoder
-from jaxdis.models.images import Images
+from jaxdis.models.images import Images, check_unit_values
 from jaxdis.models.zoo import Zoo
 from jaxdis.options import BatchSize, Count, checked_key, checked_value, shown
 from jaxdis.typing import Factors
@@ -82,7 +83,12 @@ def evaluate_encoder(
     Raises:
       ValueError: for codes that are not ``[n, d]``, naming the shapes of images and codes, and as :func:`evaluate`.
     """
-    checked_value("samples", Count, samples)
+    for name, value, kind in (
+        ("samples", samples, Count),
+        ("test_samples", test_samples, Count),
+        ("batch", batch, BatchSize),
+    ):
+        checked_value(name, kind, value)
     for name in arguments:
         if name not in PASSED_ON:
             raise ValueError(f"arguments: needs names among {', '.join(PASSED_ON)}, got {shown(name)}")
@@ -91,6 +97,8 @@ def evaluate_encoder(
         _options(name, metric)  # refused before anything is drawn
     space, render = _opened(data, source)
     encoders, single = _encoders(encode)
+    if isinstance(encode, Zoo):
+        _warn_of_stopped(encode)
     images = Images.of(render)
     look = functools.partial(_encoded, encoders, images, space, batch=batch)
     with _reported(progress, samples + test_samples) as tell:
@@ -129,6 +137,17 @@ def _encoders(encode) -> tuple[list[Callable], bool]:
     return encoders, not several
 
 
+def _warn_of_stopped(zoo: Zoo) -> None:
+    if len(rows := np.flatnonzero(zoo.stopped >= 0)):
+        some = ", ".join(f"{row} at update {zoo.stopped[row]}" for row in rows[:5].tolist())
+        warnings.warn(
+            f"training of {len(rows)} of {len(zoo)} members stopped at an update that was not finite ({some}"
+            f"{', …' if len(rows) > 5 else ''}); their scores are those of the parameters before it",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+
+
 def _encoded(encoders, images: Images, space: FactorSpace, key, count: int, *, batch: int, tell) -> _Drawn:
     """Codes ``[m, n, d]`` of samples drawn with a key, batch by batch."""
     rows = space.sample(key, count)
@@ -137,6 +156,8 @@ def _encoded(encoders, images: Images, space: FactorSpace, key, count: int, *, b
     for start in range(0, count, batch):
         some = rows[start : start + batch]
         drawn = simulated.drawn(images, some, jax.random.fold_in(key, start))
+        if not start:
+            check_unit_values(drawn, "data")
         parts.append(as_numpy(seen(drawn), "codes"))
         tell(start + len(some))
     return _Drawn(np.concatenate(parts, axis=1), space.wrap(rows))

@@ -28,7 +28,8 @@ class Scores(Mapping[str, np.ndarray | np.generic]):
 
     def __getitem__(self, name: str) -> np.ndarray | np.generic:
         if not isinstance(name, str) or name not in self.columns:
-            hint = f"; it is an array: part({name!r})" if isinstance(name, str) and name in self.parts else ""
+            arrays = [part for part in (name, f"{name}.score") if isinstance(name, str) and part in self.parts]
+            hint = f"; it is an array: part({arrays[0]!r})" if arrays else ""
             raise KeyError(f"no column {shown(name)}{hint}; the columns are {list(self.columns)}")
         return self.columns[name]
 

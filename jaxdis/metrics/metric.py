@@ -154,6 +154,8 @@ class Direct:
 
     def finish(self, result) -> tuple:
         """The metric, given what its source returned."""
+        if not hasattr(result, "_asdict"):
+            raise ValueError(f"{self.function.name}: needs to return a NamedTuple of arrays, got {shown(result)}")
         return result
 
 

@@ -94,11 +94,20 @@ def checked_images(images, name: str, image_shape: tuple[int, int, int] | None =
         return array
     if array.dtype.kind not in "bf":
         raise ValueError(f"{name}: needs uint8 (0…255), bool or real numbers in [0, 1], got dtype {array.dtype}")
-    low, high = float(array.min()), float(array.max())
-    # NaN compares false and is therefore caught here too.
-    if not (low >= 0 and high <= 1):
-        raise ValueError(f"{name}: needs values in [0, 1] (or uint8 in 0…255), got {low:g} to {high:g}")
+    check_unit_values(array, name)
     return array.astype(np.float32)
+
+
+def check_unit_values(images, name: str) -> None:
+    """Check the values of real images; uint8 ones have no others.
+
+    Raises:
+      ValueError: for values outside of [0, 1], or NaN.
+    """
+    low, high = float(images.min()), float(images.max())
+    # NaN compares false and is therefore caught here too.
+    if images.dtype != np.uint8 and not (low >= 0 and high <= 1):
+        raise ValueError(f"{name}: needs values in [0, 1] (or uint8 in 0…255), got {low:g} to {high:g}")
 
 
 def check_image_shape(shape: tuple[int, ...], name: str, image_shape: tuple[int, int, int] | None) -> None:

@@ -1,7 +1,7 @@
 """A trained zoo: the parameters of all members, how they were trained, and what can be done with them."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +14,7 @@ from jaxdis.models.config import Config, UnknownType, describe, restored
 from jaxdis.models.encoding import decode, encode
 from jaxdis.models.methods.method import Method, Posterior, Slots
 from jaxdis.models.methods.vae import Vae
-from jaxdis.options import Range, checked_value
+from jaxdis.options import Range, checked_value, shown
 
 _FORMAT = 1
 
@@ -48,6 +48,10 @@ class Zoo:
         """The members at an index (a zoo of one), a slice, a sequence of indices or a mask ``[m]``."""
         rows = np.arange(len(self))[which]
         rows = np.atleast_1d(rows)
+        if not rows.size:
+            raise IndexError(
+                f"zoo: needs an index that selects at least one of {len(self)} members, got {shown(which)}"
+            )
         take = lambda tree: jax.tree.map(lambda leaf: np.asarray(leaf)[rows], tree)  # noqa: E731
         return dataclasses.replace(
             self,
@@ -180,17 +184,17 @@ def concatenate(zoos: Sequence[Zoo]) -> Zoo:
     """The members of several zoos as one zoo; only variants may differ, and the first config is kept.
 
     Raises:
-      ValueError: if the shapes of parameters, the losses or the numbers of blocks differ.
+      ValueError: if the zoos differ in data, method, number of updates or ``log_every``.
     """
     zoos = list(zoos)
     if not zoos or not all(isinstance(zoo, Zoo) for zoo in zoos):
         raise ValueError(f"zoos: needs at least one zoo, got {[type(zoo).__name__ for zoo in zoos]}")
     first = zoos[0]
     for zoo in zoos[1:]:
-        name = first.config.method.trained[0]
-        same = describe(zoo.config.method.alone(name)) == describe(first.config.method.alone(name))
-        if not same or zoo.losses[0].shape[1] != first.losses[0].shape[1]:
-            raise ValueError("zoos: need the same method and number of loss blocks to be concatenated")
+        mine, others = _shared(zoo, first), _shared(first, first)
+        odd = [name for name in others if mine[name] != others[name]]
+        if odd:
+            raise ValueError(f"zoos: need the same {', '.join(odd)} to be concatenated")
     join = lambda *leaves: np.concatenate(leaves)  # noqa: E731
     return dataclasses.replace(
         first,
@@ -200,6 +204,13 @@ def concatenate(zoos: Sequence[Zoo]) -> Zoo:
         stopped=np.concatenate([zoo.stopped for zoo in zoos]),
         labels=tuple(label for zoo in zoos for label in zoo.labels),
     )
+
+
+def _shared(zoo: Zoo, first: Zoo) -> dict:
+    """What zoos must share to be one."""
+    method = zoo.config.method.alone(first.config.method.trained[0])
+    config = describe(dataclasses.replace(zoo.config, method=method))
+    return {**config, "log_every": zoo.log_every, "losses": zoo.losses[0].shape[1]}
 
 
 def _config(description: dict, method: Method | None) -> Config:
@@ -224,4 +235,5 @@ def _config(description: dict, method: Method | None) -> Config:
 
 
 def _is(value, wanted) -> bool:
-    return value in wanted if isinstance(wanted, list | tuple | set) else value == wanted
+    several = isinstance(wanted, Iterable) and not isinstance(wanted, str)
+    return value in list(wanted) if several else value == wanted

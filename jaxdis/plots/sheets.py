@@ -8,7 +8,8 @@ from jaxdis.plots.canvas import figure_of, inches, png, texts
 
 
 def image_grid(images: np.ndarray, row_labels: Sequence[str] = ()) -> bytes:
-    """Images ``[rows, columns, h, w, c]`` in [0, 1] as one picture."""
+    """Images ``[rows, columns, h, w, c]`` in [0, 1] (or uint8 in 0…255) as one picture."""
+    images = images / 255 if images.dtype == np.uint8 else images
     rows, columns, height, width, channels = images.shape
     framed = np.pad(images, ((0, 0), (0, 0), (1, 1), (1, 1), (0, 0)), constant_values=0.5)
     sheet = framed.transpose(0, 2, 1, 3, 4).reshape(rows * (height + 2), columns * (width + 2), channels)

@@ -1,5 +1,7 @@
 """Scores of encoders: of JAX, of NumPy, of several members, with real interventions."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -118,6 +120,21 @@ def test_progress_counts_every_sample():
 def test_what_is_no_encoder_is_refused_by_name(encode, words):
     with pytest.raises(ValueError, match=words):
         jaxdis.evaluate_encoder(encode, (SPACE, render), "mig", **HOW)
+
+
+def test_members_whose_training_stopped_are_named():
+    images = np.asarray(render(SPACE.sample(jax.random.key(0), 16)))
+    method = jaxdis.models.Vae(network=jaxdis.models.Mlp((8,), 3), batch_size=8)
+    config = jaxdis.models.Config("made", method=method, steps=2)
+    zoo = jaxdis.models.train(config, *jaxdis.models.members({"beta": {}}, seeds=3), data=images)
+    zoo = dataclasses.replace(zoo, stopped=np.int32([-1, 1, -1]))
+    with pytest.warns(RuntimeWarning, match=r"1 of 3 members stopped at an update .* \(1 at update 1\)"):
+        jaxdis.evaluate_encoder(zoo, (SPACE, render), "mig", **HOW)
+
+
+def test_a_renderer_of_bytes_as_floats_is_refused():
+    with pytest.raises(ValueError, match=r"data: needs values in \[0, 1\] .*, got .* to 255"):
+        jaxdis.evaluate_encoder(true_factors, (SPACE, lambda factors: 0 * render(factors) + 255), "mig", **HOW)
 
 
 def test_a_zoo_needs_images_of_its_own_shape():

@@ -2,6 +2,7 @@
 
 import csv
 import io
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 import jaxdis
-from jaxdis import METRICS, RELATIONS, SCORES, Blend, Factors, blend_table, evaluate, relate
+from jaxdis import METRICS, RELATIONS, SCORES, Blend, Direct, Factors, Spec, blend_table, evaluate, relate
 from jaxdis.data import synthetic
 from tests.golden_values import numbers
 
@@ -251,6 +252,20 @@ def test_tables_go_to_dict_and_csv(arrays, tmp_path):
 def test_names_of_ones_own(arrays):
     scores = evaluate(*arrays, {"thirty": METRICS["mig"].with_options(bins=30), "twenty": METRICS["mig"]})
     assert scores["thirty"] != scores["twenty"]
+
+
+class PerCode(NamedTuple):
+    score: jax.Array
+
+
+def test_a_metric_of_ones_own_that_returns_arrays(arrays):
+    per_code = Direct(Spec(lambda codes, factors: PerCode(codes.mean(0))))
+    scores = evaluate(*arrays, {"mine": per_code, "mig": METRICS["mig"]})
+    np.testing.assert_allclose(scores.part("mine.score"), np.mean(arrays[0], 0), atol=1e-5)
+    with pytest.raises(KeyError, match=r"it is an array: part\('mine.score'\)"):
+        scores["mine"]
+    with pytest.raises(ValueError, match="needs to return a NamedTuple of arrays, got"):
+        evaluate(*arrays, {"mine": Direct(Spec(lambda codes, factors: codes.mean()))})
 
 
 def test_blend_table_is_every_relation_under_every_score(arrays):

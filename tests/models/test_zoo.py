@@ -101,11 +101,25 @@ def test_members_are_picked_by_index_slice_and_label(zoo, images):
     assert same(zoo[2:4], zoo.select(beta=4.0))
     assert zoo.select(model="dip_i", seed=[1]).labels == (zoo.labels[5],)
     np.testing.assert_array_equal(zoo[-1].encode(images).mean[0], zoo.encode(images).mean[5])
+    assert zoo.select(model="dip_i", seed=range(2)).labels == zoo.select(model="dip_i", seed=np.arange(2)).labels
     assert same(models.concatenate([zoo[:2], zoo[2:]]), zoo)
     with pytest.raises(ValueError, match="needs a label among"):
         zoo.select(gamma=1)
     with pytest.raises(ValueError, match="no member has"):
         zoo.select(beta=3.0)
+    for none in ([], slice(6, None), np.zeros(6, bool)):
+        with pytest.raises(IndexError, match="at least one of 6 members"):
+            zoo[none]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"), [({"data": "dots"}, "data"), ({"steps": 30}, "steps"), ({"log_every": 4}, "log_every")]
+)
+def test_zoos_of_different_trainings_are_not_joined(changes, words, zoo):
+    config = dataclasses.replace(zoo.config, **{n: v for n, v in changes.items() if n != "log_every"})
+    other = dataclasses.replace(zoo, config=config, log_every=changes.get("log_every", zoo.log_every))
+    with pytest.raises(ValueError, match=f"zoos: need the same {words} to be concatenated"):
+        models.concatenate([zoo, other])
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from jaxdis.models.methods.method import Method, Posterior, all_finite
 from jaxdis.models.methods.optimizer import Adam
 from jaxdis.models.networks.architectures import Convolutional, Discriminator, Mlp
 from jaxdis.models.networks.autoencoder import Autoencoder
-from jaxdis.models.networks.custom import as_network
+from jaxdis.models.networks.custom import as_network, check_network
 from jaxdis.models.objectives.distributions import expected_images, negative_log_likelihood, sample
 from jaxdis.models.objectives.losses import Losses, Terms, divergence
 from jaxdis.models.objectives.table import OBJECTIVES, Objective
@@ -220,6 +220,7 @@ class Vae(Method):
             network = dataclasses.replace(network, image_shape=shape)
         if tuple(network.image_shape) != shape:
             raise ValueError(f"data: the network needs images of shape {tuple(network.image_shape)}, got {shape}")
+        check_network(network, shape)
         return dataclasses.replace(self, network=network, image_shape=shape)
 
     def tuned(self, platform: str) -> "Vae":

@@ -19,8 +19,12 @@ A flax nnx module is split once into its graph, which is static, and its state, 
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any
+
+import jax
+import jax.numpy as jnp
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,3 +71,21 @@ def as_network(network):
     name = getattr(network, "name", type(network).__name__)
     shape = getattr(network, "image_shape", None)
     return Own(network.init, network.encode, network.decode, str(name), None if shape is None else tuple(shape))
+
+
+@functools.lru_cache(maxsize=64)
+def check_network(network, image_shape: tuple[int, int, int]) -> None:
+    """Trace a network on the shape of two images: arrays of other shapes could broadcast unnoticed in a loss.
+
+    Raises:
+      ValueError: if codes are not two arrays ``[2, d]``, or the images of codes not ``[2, h, w, c]``.
+    """
+    params = jax.eval_shape(network.init, jax.random.key(0))
+    posterior = jax.eval_shape(network.encode, params, jax.ShapeDtypeStruct((2, *image_shape), jnp.float32))
+    shapes = [array.shape for array in jax.tree.leaves(posterior)]
+    if len(shapes) != 2 or shapes[0] != shapes[1] or len(shapes[0]) != 2 or shapes[0][0] != 2:
+        raise ValueError(f"network: encode needs two arrays [n, d], means and log-variances, got {shapes} for n = 2")
+    logits = jax.eval_shape(network.decode, params, posterior[0])
+    if getattr(logits, "shape", None) != (2, *image_shape):
+        got = getattr(logits, "shape", type(logits).__name__)
+        raise ValueError(f"network: decode needs logits of shape {(2, *image_shape)} for n = 2, got {got}")

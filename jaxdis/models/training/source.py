@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxdis import random
 from jaxdis.arrays import as_numpy
-from jaxdis.models.images import Images, checked_images, noise_key, unit_images
+from jaxdis.models.images import Images, check_unit_values, checked_images, noise_key, unit_images
 from jaxdis.typing import Array, Float, Int, Num
 
 
@@ -138,6 +138,8 @@ def _rendered(space, render) -> Source:
         raise ValueError(
             f"data: needs a renderer that returns [n, height, width, channels], got shape {images.shape} for n = 2"
         )
+    if not type(arrays.renderer).__module__.startswith("jaxdis."):
+        check_unit_values(arrays(space.sample(jax.random.key(0), 1), jax.random.key(1)), "data")
     return Source(arrays, draw, num_data, images.shape[1:], factors.shape[1])
 
 

@@ -1,3 +1,5 @@
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -70,3 +72,25 @@ def test_a_users_own_network_is_trained_saved_and_read(name, images, tmp_path):
         models.load(tmp_path / "zoo.npz")
     read = models.load(tmp_path / "zoo.npz", method=config.method)
     assert largest_difference(read.encode(images), zoo.encode(images)) == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"decode": lambda p, codes: plain_decode(p, codes)[..., 0]},
+            r"decode needs logits of shape \(2, 8, 8, 1\) .*",
+        ),
+        ({"encode": lambda p, images: plain_encode(p, images)[0]}, r"encode needs two arrays \[n, d\]"),
+        (
+            {"encode": lambda p, images: (plain_encode(p, images)[0], jnp.zeros(()))},
+            r"encode needs two arrays \[n, d\]",
+        ),
+    ],
+    ids=["images without channels", "means alone", "one variance"],
+)
+def test_networks_whose_arrays_would_broadcast_are_refused(changes, words, images):
+    network = dataclasses.replace(OWN["plain"], **changes)
+    config = models.Config(data="squares", method=models.Vae(network=network, batch_size=8), steps=2)
+    with pytest.raises(ValueError, match=words):
+        models.train(config, *models.members({"beta": {}}), data=images)

@@ -165,6 +165,12 @@ def test_a_renderer_of_whole_numbers_is_refused():
         as_source((space, lambda factors: jnp.full((len(factors), 8, 8, 1), 200, jnp.int32)))
 
 
+def test_a_renderer_of_bytes_as_floats_is_refused():
+    space = data.FactorSpace.of(shade=4, row=2)
+    with pytest.raises(ValueError, match=r"data: needs values in \[0, 1\] .*, got 200 to 200"):
+        as_source((space, lambda factors: jnp.full((len(factors), 8, 8, 1), 200.0)))
+
+
 def test_a_directory_of_something_else_is_refused(resumed, tmp_path):
     (tmp_path / "run.json").write_text("{")
     with pytest.raises(ValueError, match=r"run.json needs the JSON of a run"):
