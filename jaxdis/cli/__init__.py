@@ -43,6 +43,8 @@ def in_one_line(error: BaseException) -> str:
     words = str(error)
     if isinstance(error, MemoryError):
         words = f"memory: needs more than there is ({words or 'an array does not fit'})"
+    elif isinstance(error, OSError) and error.strerror:
+        words = error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
     elif not isinstance(error, _SPEAKING) or not words:
         words = f"{type(error).__name__}: {words}"
     return terminal.one_line(words)

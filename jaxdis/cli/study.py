@@ -59,7 +59,7 @@ class Study:
 
     action: tyro.conf.Positional[Literal["run", "status", "report", "verify"]]
     """run: compute missing results, then write the report. status: show progress. report: write the report.
-    verify: read every record again and remove damaged ones."""
+    verify: read every record again and remove damaged ones, whatever the options."""
     name: tyro.conf.Positional[str]
     """Name of a study of `jaxdis list studies`."""
     out: Path
@@ -161,7 +161,8 @@ class Study:
         known = inspect.signature(make).parameters
         for name in options:
             if name not in known:
-                raise ValueError(f"{name}: the study {self.name} takes {', '.join(known)}")
+                given = [option for option in known if option in (*names, "metrics")]
+                raise ValueError(f"{name}: the study {self.name} takes {', '.join(given)}")
         names = [name for entry in self.metrics for name in entry.split(",") if name]
         return options if names == ["all"] else {**options, "metrics": names}
 

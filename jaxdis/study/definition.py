@@ -182,8 +182,10 @@ class Study:
 
     def _check_kind(self) -> None:
         """Check that all methods represent images by codes, or all by slots, and that the metrics suit them."""
-        if not self.trainings or len(set(self.trainings)) < len(self.trainings):
-            raise ValueError(f"trainings: needs at least one, all different, got {len(self.trainings)}")
+        if not self.trainings:
+            raise ValueError("trainings: needs at least one, got none")
+        if same := [one.config.data for one in self.trainings if self.trainings.count(one) > 1]:
+            raise ValueError(f"trainings: need to differ, got the same one on {same[0]} {len(same)} times")
         kinds = {training.config.method.represents for training in self.trainings}
         if len(kinds) > 1:
             raise ValueError("trainings: need methods that all represent images by codes or all by slots, got both")

@@ -90,6 +90,21 @@ def test_a_folder_without_a_study_is_refused(action, options, tmp_path, capsys):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_file_in_place_of_a_folder_is_named(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    for arguments in (
+        study("run", QUICK, tmp_path / "file"),
+        ("train", "--data", "hearts", "--out", str(tmp_path / "file")),
+    ):
+        assert f"jaxdis: {tmp_path}/file: File exists" in refused(capsys, *arguments)
+
+
+def test_a_data_set_twice_is_refused(tmp_path, capsys):
+    assert "the same one on hearts 2 times" in refused(
+        capsys, "quickstart", "--data", "hearts", "hearts", "--out", str(tmp_path)
+    )
+
+
 @pytest.mark.parametrize("option", ["--plan", "--extend"])
 def test_options_of_run_go_with_run(option, tmp_path, capsys):
     assert "needs `study run`, got" in refused(capsys, *study("status", QUICK, tmp_path, option))
