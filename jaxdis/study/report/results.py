@@ -28,7 +28,8 @@ def read_results(path: str | Path) -> dict[str, np.ndarray]:
 
 def variance_explained(table: Table, name: str, regularization: np.ndarray) -> Explained:
     """Shares of a score's variance that ordinary least squares on one-hot groups explains (Locatello et al. 2020,
-    Table 5): the variance of the groups' means over that of the scores. ``regularization`` is that of each member."""
+    Table 5): the variance of the groups' means over that of the scores; NaN where every group has one member.
+    ``regularization`` is that of each member."""
     scores = table[name]
     model = np.asarray(table["model"]).astype(str)
     both = np.array([f"{m} {s:g}" for m, s in zip(model, regularization, strict=True)])
@@ -50,10 +51,11 @@ def varies(column: np.ndarray) -> bool:
 def _between(scores: np.ndarray, groups: np.ndarray) -> float:
     known = np.isfinite(scores)
     scores, groups = scores[known], groups[known]
-    if len(scores) < 2 or np.ptp(scores) == 0:
+    names = np.unique(groups)
+    if len(names) == len(scores) or np.ptp(scores) == 0:
         return math.nan
     means = np.zeros_like(scores)
-    for group in np.unique(groups):
+    for group in names:
         means[groups == group] = scores[groups == group].mean()
     return float(means.var() / scores.var())
 

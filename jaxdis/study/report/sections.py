@@ -180,7 +180,7 @@ def explained(subject: Subject) -> str:
     }
     text = (
         "<p>Share of each score's variance over members that the model explains, and the model with its regularization"
-        " strength; the rest is the seed's.</p>"
+        " strength; the rest is the seed's. A share is empty where every group has one member.</p>"
     )
     return text + table(list(columns), columns)
 

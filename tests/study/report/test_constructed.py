@@ -218,6 +218,12 @@ class TestUndefinedScores:
         assert plots.median(np.array([np.nan, 1, 5, 3])) == 3
         assert np.isnan(plots.median(np.array([np.nan])))
 
+    def test_one_member_per_group_leaves_the_share_explained_undefined(self):
+        table = {"model": np.array(["a", "a", "b", "b"]), "mig": np.array([1.0, 2.0, 2.0, 3.0])}
+        shares = results.variance_explained(table, "mig", np.array([1.0, 2.0, 1.0, 2.0]))
+        assert shares.model == pytest.approx(0.5)
+        assert np.isnan(shares.model_and_regularization)
+
     def test_the_share_explained_is_that_of_defined_members(self):
         mig = spread([0.1, 0.5, 0.9], noise=0)
         mig[0, 2] = np.nan
