@@ -59,6 +59,21 @@ def test_identity_is_one():
     assert score(balanced, balanced)["snc"] == pytest.approx(1)
 
 
+def test_a_code_that_equals_a_factor_of_sampled_classes_scores_one_half_or_one():
+    """A quantile that falls among equal values leaves two classes to one bin; with noise, it errs at the edge alone."""
+    exact, noisy = [], []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        values = rng.integers(0, 3, (10_000, 1))
+        exact.append(float(score(values, values)["snc"]))
+        noisy.append(float(score(values + 0.01 * rng.normal(size=values.shape), values)["snc"]))
+    # Classes of 10,000 / 3 samples fluctuate by 47: one half ± 0.02, and 1 − 0.03 at the edges.
+    assert all(min(abs(found - 0.5), abs(found - 1)) < 0.02 for found in exact)
+    assert {round(2 * found) for found in exact} == {1, 2}
+    assert 0.97 < min(noisy) < max(noisy) <= 1
+    assert max(exact) <= 1
+
+
 def test_unbalanced_separable_classes_score_one_by_common_bins():
     values = np.repeat([0, 1, 2], (1800, 900, 300))[:, None]
     rng = np.random.default_rng(0)
