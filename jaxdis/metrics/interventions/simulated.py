@@ -179,16 +179,26 @@ class _Looking:
     def __init__(self, encode: Callable, render: Callable, space: FactorSpace):
         self._encode, self._images, self._single = encode, Images.of(render), False
         self._on_host = not traceable(encode, self._images, space)
+        self._first = None
 
     def at(self, cells: Num[Array, "... k"], key: PRNGKeyArray) -> Float[Array, "m ... d"]:
         rows = cells.reshape(-1, cells.shape[-1])
         if self._on_host:
-            codes = jnp.asarray(self._encode(np.asarray(drawn(self._images, rows, key))))
+            codes = jnp.asarray(self._near_0(np.asarray(self._encode(np.asarray(drawn(self._images, rows, key))))))
         else:
             codes = self._encode(self._images(rows, key))
         self._single = codes.ndim == 2
         codes = codes[None] if self._single else codes
         return codes.reshape(codes.shape[0], *cells.shape[:-1], codes.shape[-1])
+
+    def _near_0(self, codes: np.ndarray) -> np.ndarray:
+        """Codes of double precision less those of the first image, before they are rounded: no metric here depends on
+        where codes lie."""
+        if codes.dtype != np.float64:
+            return codes
+        if self._first is None:
+            self._first = np.nan_to_num(codes[..., :1, :], posinf=0, neginf=0)
+        return (codes - self._first).astype(np.float32)
 
     def at_many(self, cells: Num[Array, "n k"], key: PRNGKeyArray) -> Float[Array, "m n d"]:
         """In chunks of images."""
