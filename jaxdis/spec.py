@@ -60,6 +60,11 @@ class Spec:
         return _reads(self.function)
 
     @property
+    def errors(self) -> tuple[str, ...]:
+        """Which fields of its result are errors: see :func:`errors`."""
+        return getattr(self.function, "errors", ())
+
+    @property
     def distinct_samples(self) -> bool:
         """Whether samples may not repeat: see :func:`distinct_samples`."""
         return getattr(self.function, "distinct_samples", False)
@@ -134,6 +139,16 @@ def needs_classes(function: Callable) -> Callable:
     """Mark a function that leaves out continuous factors, unless its option ``factor_bins`` cuts them into classes."""
     function.needs_classes = True
     return function
+
+
+def errors(*fields: str) -> Callable:
+    """Mark a function by the fields of its result that are errors, best when they are low; others are scores."""
+
+    def mark(function: Callable) -> Callable:
+        function.errors = fields
+        return function
+
+    return mark
 
 
 def lower_is_better(*, unless: str | None = None) -> Callable:

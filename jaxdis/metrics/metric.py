@@ -148,6 +148,11 @@ class Direct:
         return {"metric": self.function.describe()}
 
     @property
+    def errors(self) -> tuple[str, ...]:
+        """The fields that are best when they are low, though the others may not be."""
+        return self.function.errors
+
+    @property
     def source(self) -> Spec:
         """The function that reads the samples."""
         return self.function

@@ -11,7 +11,7 @@ from jaxdis.relations.learned import lasso_importance
 from jaxdis.relations.relation import Relation
 from jaxdis.relations.trees import random_forest
 from jaxdis.scores.entropies import entropy
-from jaxdis.spec import chooses
+from jaxdis.spec import chooses, errors
 from jaxdis.typing import Codes, Factors, Sample
 
 # The depths that forests of continuous factors choose among.
@@ -43,6 +43,7 @@ class Regression(NamedTuple):
 
 
 @chooses("penalty")
+@errors("score", "error")
 def lasso_regression(
     codes: Codes,
     factors: Factors,
@@ -73,6 +74,7 @@ def lasso_regression(
 
 
 @chooses("depth")
+@errors("score", "error")
 def forest_regression(
     key: PRNGKeyArray,
     codes: Codes,

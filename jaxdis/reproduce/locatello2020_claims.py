@@ -187,8 +187,9 @@ def _importance(table: Table) -> dict[str, list[Part]]:
         kinds = []
         for model in r.models_of(some):
             trends = [r.trend(r.of(mine, model=model), c) for _, mine in r.each_data(some) for c in COLUMNS]
-            kinds.append(min(trends) < 0 < max(trends))
-        return float(np.mean(kinds))
+            known = [value for value in trends if np.isfinite(value)]
+            kinds.append(min(known) < 0 < max(known) if known else float("nan"))
+        return r.mean(kinds)
 
     def consistent(some):
         worst = []

@@ -23,7 +23,8 @@ def agreement(table: Table) -> dict[str, list[Part]]:
 
         def statistic(mine):
             correlations = r.pairs_of(mine, COLUMNS)
-            return float(np.mean(correlations > correlations[place]))
+            known = np.isfinite(correlations)
+            return float(np.mean(correlations[known] > correlations[place])) if known[place] else float("nan")
 
         return statistic
 

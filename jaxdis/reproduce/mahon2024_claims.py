@@ -107,11 +107,11 @@ def _normal(table: Table, folder: Path) -> dict[str, list[Part]]:
         lowest = lambda some: r.lead_of("factor", means(some), min)  # noqa: E731
         parts["lowest"].append(Part(f"{data}, FactorVAE minus the next", by_seed(mine, lowest), below=0))
     for name in ("D", "IRS", "C", "I"):
-        exceeds = lambda some, c=EXISTING[name]: float(np.mean(some[c] > some["snc"]))  # noqa: E731
+        exceeds = lambda some, c=EXISTING[name]: r.share_above(some[c], some["snc"])  # noqa: E731
         least = 0.9 if name in ("D", "IRS") else 0.5
         parts["higher"].append(Part(f"share of members with {name} above SNC", by_member(six, exceeds), above=least))
     for name in ("MIG", "SAP", "MED"):
-        exceeds = lambda some, c=EXISTING[name]: float(np.mean(some[c] > some["snc"]))  # noqa: E731
+        exceeds = lambda some, c=EXISTING[name]: r.share_above(some[c], some["snc"])  # noqa: E731
         parts["higher"].append(Part(f"share of members with {name} above SNC", by_member(six, exceeds), below=0.5))
     columns = {"SNC": "snc", "NK": "nk", **EXISTING}
 
@@ -124,7 +124,7 @@ def _normal(table: Table, folder: Path) -> dict[str, list[Part]]:
         "greedy_alignment_collides": _collisions(table, folder),
         "snc_below_mlp": parts["below"],
         "nk_marginal": [
-            Part("share of members below .2", by_member(six, lambda some: float(np.mean(some["nk"] < 0.2))), above=0.5)
+            Part("share of members below .2", by_member(six, lambda some: r.share_above(-some["nk"], -0.2)), above=0.5)
         ],
         "beta_tc_best_snc_dsprites": parts["best"],
         "factor_lowest_snc": parts["lowest"],

@@ -209,7 +209,13 @@ def from_print(printed: Mapping[str, Table]) -> list[Beside]:
         " and DCI, which match nothing printed (the printed DCI is the recomputed D)."
     )
     title = f"{printed['table_4'].title} (recomputed from print)"
-    return [Beside(printed["table_4"]._replace(label="Table 4 from print", title=title), recomputed, remark)]
+    return [
+        Beside(
+            printed["table_4"]._replace(id="table_4_from_print", label="Table 4 from print", title=title),
+            recomputed,
+            remark,
+        )
+    ]
 
 
 def _figures(table, folder, printed: Mapping[str, Table]) -> list[Figure]:

@@ -70,9 +70,16 @@ def by_model(table: Table, column: str) -> dict[str, float]:
 def lead_of(model: str, found: dict[str, float], best: Callable = max) -> float:
     """By how much a model exceeds the best (``max``) of the others, or stays below it (``min``: negative).
 
-    NaN if the model is missing, or all others are, as in some draws of a few members."""
-    others = [value for name, value in found.items() if name != model]
+    NaN if the model is missing or undefined, or all others are, as in some draws of a few members."""
+    others = [value for name, value in found.items() if name != model and np.isfinite(value)]
     return found[model] - best(others) if model in found and others else float("nan")
+
+
+def share_above(values: np.ndarray, limits: np.ndarray | float) -> float:
+    """Share of members whose value exceeds a limit, among those with both; NaN if there are none."""
+    values, limits = np.broadcast_arrays(np.asarray(values, float), np.asarray(limits, float))
+    known = np.isfinite(values) & np.isfinite(limits)
+    return float(np.mean(values[known] > limits[known])) if known.any() else float("nan")
 
 
 def adjusted(r2: float, groups: int, members: int) -> float:
@@ -101,15 +108,16 @@ def beats(table: Table, column: str) -> float:
     if not np.isfinite(found).all() or len(levels) < 2:
         return float("nan")
     worst, best = (table[column][table["regularization"] == levels[pick(found)]] for pick in (np.argmin, np.argmax))
-    return float(np.mean(worst[:, None] > best[None, :]))
+    return share_above(worst[:, None], best[None, :])
 
 
 def overlaps(table: Table, column: str) -> Iterator[float]:
-    """For each pair of models: the part of the narrower range that both ranges share."""
-    ranges = [of(table, model=model)[column] for model in models_of(table)]
+    """For each pair of models with defined values: the part of the narrower range that both ranges share."""
+    columns = (np.asarray(of(table, model=model)[column], float) for model in models_of(table))
+    ranges = [known for column in columns if len(known := column[np.isfinite(column)])]
     for a, b in itertools.combinations(ranges, 2):
-        low, high = max(np.nanmin(a), np.nanmin(b)), min(np.nanmax(a), np.nanmax(b))
-        narrower = min(np.nanmax(a) - np.nanmin(a), np.nanmax(b) - np.nanmin(b))
+        low, high = max(a.min(), b.min()), min(a.max(), b.max())
+        narrower = min(np.ptp(a), np.ptp(b))
         yield max(0.0, high - low) / narrower if narrower > 0 else float(high >= low)
 
 

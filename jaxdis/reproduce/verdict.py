@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxdis.study.published import Claim
-from jaxdis.study.report.correlation import Interval, Table, over_seeds
+from jaxdis.study.report.correlation import MOSTLY, Interval, Table, over_seeds
 
 LEVEL = 0.9
 REPLICATES = 500
@@ -81,7 +81,8 @@ def of_values(values: Sequence[float] | np.ndarray, statistic: Callable[[np.ndar
 
 
 def resampled(count: int, statistic: Callable[[np.ndarray], float]) -> Interval:
-    """A statistic of row numbers; undefined for no rows, and without an interval for fewer than three."""
+    """A statistic of row numbers; undefined for no rows, and without an interval for fewer than three, or if it is
+    undefined in two thirds of the replicates."""
     if count == 0:
         return Interval(math.nan, math.nan, math.nan)
     value = float(statistic(np.arange(count)))
@@ -89,7 +90,7 @@ def resampled(count: int, statistic: Callable[[np.ndarray], float]) -> Interval:
         return Interval(value, math.nan, math.nan)
     rng = np.random.default_rng(0)
     statistics = np.array([statistic(rng.integers(count, size=count)) for _ in range(REPLICATES)], float)
-    if not np.isfinite(statistics).any():
+    if np.isfinite(statistics).mean() < MOSTLY:
         return Interval(value, math.nan, math.nan)
     tail = 50 * (1 - LEVEL)
     low, high = np.nanpercentile(statistics, [tail, 100 - tail])

@@ -58,6 +58,7 @@ class Structured:
     validation_share: ValidationShare = 0.0
 
     lower_is_better: ClassVar[bool] = False
+    errors: ClassVar[tuple[str, ...]] = ("informativeness", "order_mismatch")
 
     def __post_init__(self):
         check_fields(self)

@@ -94,3 +94,15 @@ def test_missing_scores_are_left_out():
     assert r.trend(table(rows, score=score), "score") == pytest.approx(1)
     assert np.isnan(r.median(np.full(3, np.nan)))
     assert len(r.of(table(rows, score=score), regularization=(1, 2))["model"]) == 8
+
+
+def test_what_is_undefined_counts_for_nothing():
+    rows = grid(models=("a", "b"), regularizations=(1, 2), seeds=2)
+    score = np.array([0, 1, 2, np.nan, np.nan, np.nan, np.nan, np.nan])
+    assert list(r.overlaps(table(rows, score=score), "score")) == []
+    one = table(rows[:4], score=np.array([0, 3, 2, np.nan]))
+    assert r.beats(one, "score") == pytest.approx(0.5)
+    assert r.lead_of("a", {"a": 3.0, "b": np.nan, "c": 1.0}) == r.lead_of("a", {"a": 3.0, "c": 1.0, "b": np.nan}) == 2
+    assert np.isnan(r.lead_of("a", {"a": np.nan, "b": 1.0}))
+    assert r.share_above(np.array([1, np.nan, 3.0]), np.array([2, 0, 2.0])) == 0.5
+    assert np.isnan(r.share_above(np.full(3, np.nan), 0.5))

@@ -68,6 +68,14 @@ def test_few_rows_have_no_interval():
     assert of_values([1.0, np.nan, 3.0, 5.0]).value == 3
 
 
+def test_a_statistic_that_few_replicates_define_has_no_interval():
+    """Defined where all three rows are drawn: in 6 of 27 replicates."""
+    value, low, high = resampled(3, lambda rows: 1.0 if len(set(rows.tolist())) == 3 else math.nan)
+    assert value == 1
+    assert math.isnan(low)
+    assert math.isnan(high)
+
+
 def test_shares_have_clopper_pearson_intervals():
     """Of 5 among 10, 90 %: .2224 to .7776 (Clopper & Pearson's table)."""
     assert share(5, 10) == pytest.approx((0.5, 0.2224, 0.7776), abs=1e-4)

@@ -190,8 +190,11 @@ SMALL = Config("dsprites", method=Vae(network=Mlp((4,), 2)), steps=2)
             lambda: Study.of("x", [dataclasses.replace(planted().trainings[0], held_out_share=0.1)]),
             "held_out: slots are scored on all scenes",
         ),
-        (lambda: Study.of("x", []), "trainings: needs at least one, all different, got 0"),
-        (lambda: Study.of("x", [*planted().trainings] * 2), "trainings: needs at least one, all different, got 2"),
+        (lambda: Study.of("x", []), "trainings: needs at least one, got none"),
+        (
+            lambda: Study.of("x", [*planted().trainings] * 2),
+            "trainings: need to differ, got the same one on planted 2 times",
+        ),
         (lambda: Training.of(SMALL, {"beta": {}}, [3, 3]), "seeds: needs distinct seeds"),
         (
             lambda: Study.of("x", planted().trainings, ["mig"], sampling=Sampling(40, 10)),

@@ -85,7 +85,8 @@ def best_member(subject: Subject, found: Ranking) -> int:
     """Of the members with the best overall setting, the row with the best mean rank."""
     sign = [1 if subject.lower_is_better(name) else -1 for name in found.columns]
     keys = [
-        s * np.nan_to_num(subject.table[name], nan=-s * np.inf) for s, name in zip(sign, found.columns, strict=True)
+        np.nan_to_num(s * np.asarray(subject.table[name], float), nan=np.inf)
+        for s, name in zip(sign, found.columns, strict=True)
     ]
     rank = np.mean([stats.rankdata(key) for key in keys], axis=0)
     mine = np.array(subject.settings) == found.settings[found.order[0]]

@@ -8,6 +8,8 @@ import numpy as np
 from scipy import stats
 
 Table = Mapping[str, np.ndarray]
+# An interval needs a statistic that is defined in this share of its replicates.
+MOSTLY = 1 / 3
 
 
 class Correlation(NamedTuple):
@@ -90,7 +92,7 @@ def over_seeds(
     """A statistic of a table with its bootstrap interval; whole seeds are drawn with replacement.
 
     All members that share a seed are drawn together, since they start from the same weights. Percentile intervals of
-    the replicates in which the statistic is defined; NaN with fewer than two seeds.
+    the replicates in which the statistic is defined; NaN if these are less than a third, or with fewer than two seeds.
     """
     value = float(statistic(table))
     rows_of = [np.flatnonzero(table["seed"] == each) for each in np.unique(table["seed"])]
@@ -103,7 +105,7 @@ def over_seeds(
         statistics.append(statistic({name: column[rows] for name, column in table.items()}))
     tail = 100 * (1 - level) / 2
     statistics = np.asarray(statistics, float)
-    if not np.isfinite(statistics).any():
+    if np.isfinite(statistics).mean() < MOSTLY:
         return Interval(value, math.nan, math.nan)
     low, high = np.nanpercentile(statistics, [tail, 100 - tail])
     return Interval(value, float(low), float(high))

@@ -101,8 +101,9 @@ def _together(subject: Subject, store: Store, members: dict[str, Member]) -> str
 
 
 def _best(subject: Subject) -> int:
-    """The member with the highest value in the first column of scores; the first member if none is defined."""
-    column = np.asarray(subject.table[subject.names[0]], float)
+    """The member with the best value in the first column of scores; the first member if none is defined."""
+    name = subject.names[0]
+    column = np.asarray(subject.table[name], float) * (-1 if subject.lower_is_better(name) else 1)
     return int(np.nanargmax(column)) if np.isfinite(column).any() else 0
 
 

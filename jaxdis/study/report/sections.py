@@ -187,14 +187,7 @@ def explained(subject: Subject) -> str:
 
 def carried(subject: Subject) -> str:
     """Transfer of settings between seeds, metrics and data sets: the one section that looks at all data sets."""
-    study = subject.study
-    upward = [
-        name
-        for name in subject.names
-        if not subject.lower_is_better(name)
-        and not (study.has_slots and name.endswith(".informativeness"))
-        and np.isfinite(subject.table[name]).any()
-    ]
+    upward = [n for n in subject.names if not subject.lower_is_better(n) and np.isfinite(subject.table[n]).any()]
     seven = [name for name in SEVEN if name in upward]
     drawn = seven if len(seven) == len(SEVEN) else upward
     if len(np.unique(subject.table["seed"])) < 2 or len(set(subject.settings)) < 2 or not upward:

@@ -68,7 +68,10 @@ class Subject:
         return claimed[0] if len(claimed) == 1 else None
 
     def lower_is_better(self, name: str) -> bool:
-        return dict(self.study.metrics)[metric_of(self.study, name)].lower_is_better
+        """Whether a column is best when it is low."""
+        owner = metric_of(self.study, name)
+        metric = dict(self.study.metrics)[owner]
+        return metric.lower_is_better or (name[len(owner) + 1 :] or "score") in getattr(metric, "errors", ())
 
     def headlines(self) -> dict[str, str]:
         """Aspect → the first column that claims to measure it alone; a metric's headline comes before its fields."""

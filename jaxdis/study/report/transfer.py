@@ -2,12 +2,14 @@
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from jaxdis.study.report.correlation import Table, spearman
+from jaxdis.study.report.subject import UNSAID
 
 
 class Transfer(NamedTuple):
@@ -34,14 +36,14 @@ def transfer(table: Table, metrics: Sequence[str], *, trials: int = 10_000, seed
 
     - NaN if there is no other data set or metric, or with one seed.
     - Undefined scores are never chosen, and a comparison with one is not counted.
+    - Members that are repeated, as in a bootstrap over seeds, count as often, but not against their own copies.
     """
-    cube, _ = score_cube(table, metrics)
-    rng = np.random.default_rng(seed)
+    draws, rng = _draws(table, metrics), np.random.default_rng(seed)
     return Transfer(
-        _share(cube, rng, trials, other_data=False, other_metric=False),
-        _share(cube, rng, trials, other_data=True, other_metric=False),
-        _share(cube, rng, trials, other_data=False, other_metric=True),
-        _share(cube, rng, trials, other_data=True, other_metric=True),
+        _share(draws, rng, trials, other_data=False, other_metric=False),
+        _share(draws, rng, trials, other_data=True, other_metric=False),
+        _share(draws, rng, trials, other_data=False, other_metric=True),
+        _share(draws, rng, trials, other_data=True, other_metric=True),
     )
 
 
@@ -76,30 +78,66 @@ def agreement(table: Table, other: Table, metrics: Sequence[str]) -> dict[str, f
 
 
 def score_cube(table: Table, metrics: Sequence[str]) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Scores ``[data, settings, seeds, metrics]``, NaN where there is no member, and the names of the data sets."""
+    """Scores ``[data, settings, seeds, metrics]``, NaN where there is no member, and the names of the data sets.
+
+    Members that share a setting and a seed, but not the combination left out of training, have a place each among the
+    seeds, and so have members that are repeated.
+    """
+    draws = _draws(table, metrics)
+    return draws.cube, draws.data
+
+
+class _Draws(NamedTuple):
+    """Scores ``[data, settings, seeds, metrics]``, names of data sets, and which of the seeds are copies of another."""
+
+    cube: np.ndarray
+    data: tuple[str, ...]
+    original: np.ndarray
+
+
+def _draws(table: Table, metrics: Sequence[str]) -> _Draws:
     data, of_data = np.unique(np.asarray(table["data"]).astype(str), return_inverse=True)
-    seeds, of_seed = np.unique(table["seed"], return_inverse=True)
-    settings = settings_of(table)
-    places = {setting: place for place, setting in enumerate(dict.fromkeys(settings))}
-    cube = np.full((len(data), len(places), len(seeds), len(metrics)), math.nan)
-    place = np.array([places[setting] for setting in settings])
-    cube[of_data, place, of_seed] = np.stack([np.asarray(table[name], float) for name in metrics], axis=-1)
-    return cube, tuple(data)
+    seeds, settings = _seeds_of(table), settings_of(table, without=UNSAID)
+    if len(set(zip(of_data, settings, seeds, strict=True))) < len(set(_labels(table))):
+        settings = settings_of(table)  # which differ in nothing else
+    met: Counter = Counter()
+    copies = []
+    for key in zip(of_data.tolist(), settings, seeds, strict=True):
+        copies.append((key[2], met[key]))
+        met[key] += 1
+    settings, of_setting = _numbered(settings)
+    draws, of_draw = _numbered(copies)
+    cube = np.full((len(data), len(settings), len(draws), len(metrics)), math.nan)
+    cube[of_data, of_setting, of_draw] = np.stack([np.asarray(table[name], float) for name in metrics], axis=-1)
+    return _Draws(cube, tuple(data), _numbered([seed for seed, _ in draws])[1])
 
 
-def settings_of(table: Table) -> list[tuple]:
+def _numbered(values: Sequence) -> tuple[list, np.ndarray]:
+    """Distinct values in the order of their first occurrence, and the place of each value among them."""
+    places = {value: place for place, value in enumerate(dict.fromkeys(values))}
+    return list(places), np.array([places[value] for value in values])
+
+
+def _seeds_of(table: Table) -> list[tuple]:
+    """What tells members of one setting apart: the seed and the combination left out of training."""
+    held_out = table.get("held_out", np.full(len(table["seed"]), ""))
+    return list(zip(map(float, table["seed"]), map(str, held_out), strict=True))
+
+
+def settings_of(table: Table, without: Sequence[str] = ()) -> list[tuple]:
     """Model and settings of each member: the columns between ``model`` and ``seed``."""
     names = list(table)
     names = names[names.index("model") : names.index("seed")]
-    rows = zip(*(table[name] for name in names), strict=True)
+    rows = zip(*(table[name] for name in names if name == "model" or name not in without), strict=True)
     return [tuple("" if value != value else str(value) for value in row) for row in rows]
 
 
 def _labels(table: Table) -> list[tuple]:
-    return list(zip(map(str, table["data"]), settings_of(table), map(float, table["seed"]), strict=True))
+    return list(zip(map(str, table["data"]), settings_of(table), _seeds_of(table), strict=True))
 
 
-def _share(cube, rng, trials: int, *, other_data: bool, other_metric: bool) -> float:
+def _share(draws: _Draws, rng, trials: int, *, other_data: bool, other_metric: bool) -> float:
+    cube = draws.cube
     data, settings, seeds, metrics = cube.shape
     if seeds < 2 or (other_data and data < 2) or (other_metric and metrics < 2):
         return math.nan
@@ -112,6 +150,7 @@ def _share(cube, rng, trials: int, *, other_data: bool, other_metric: bool) -> f
     transferred = cube[there, best, fresh, other]
     random = cube[there, rng.integers(settings, size=trials), fresh, other]
     counted = possible & np.isfinite(transferred) & np.isfinite(random)
+    counted &= draws.original[chosen_on] != draws.original[fresh]
     return float((transferred >= random)[counted].mean()) if counted.any() else math.nan
 
 

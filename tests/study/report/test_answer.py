@@ -1,5 +1,6 @@
 """The answer at the top of a report, on tables whose answer is known."""
 
+import dataclasses
 import re
 
 import numpy as np
@@ -7,9 +8,13 @@ import pytest
 from scipy import stats
 
 from jaxdis import METRICS
+from jaxdis.metrics import Direct
+from jaxdis.metrics.regression import lasso_regression
+from jaxdis.spec import Spec
 from jaxdis.study import Sampling, Study
 from jaxdis.study.report import sections
 from jaxdis.study.report.answer import answer, best_member, lead, ranking
+from jaxdis.study.report.report import _best
 from jaxdis.study.report.subject import Subject
 from tests.study.report.planned import CHOSEN, SEEDS, spread, subject_of
 
@@ -92,6 +97,24 @@ def test_the_best_member_is_of_the_best_setting():
         column[0, 1, 2] = 0.99  # one lucky seed of the worst setting
     row = best_member(subject_of(columns), ranking(subject_of(columns), CHOSEN))
     assert row == 3  # of the first setting, the seed with the highest scores
+
+
+def test_a_member_without_scores_is_not_the_best():
+    columns = {name: spread([0.5, 0.1, 0.2]) for name in CHOSEN}
+    for column in columns.values():
+        column[0, 0, :2] = np.nan
+    assert best_member(subject_of(columns), ranking(subject_of(columns), CHOSEN)) == 3
+
+
+def test_the_best_member_without_headlines_has_the_least_error():
+    plan = {"lasso": Direct(Spec(lasso_regression).with_options(penalty=0.1))}
+    subject = subject_of(dict.fromkeys(("lasso", "lasso.completeness"), spread([0.5, 0.1, 0.2])), metrics=("mig",))
+    study = dataclasses.replace(subject.study, metrics=tuple(plan.items()))
+    subject = Subject.of(study, subject.table)
+    assert subject.lower_is_better("lasso")
+    assert not subject.lower_is_better("lasso.completeness")
+    assert _best(subject) == 4  # of the second setting, the first seed
+    assert "Metrics: lasso completeness." in sections.carried(subject)
 
 
 def test_data_sets_are_never_pooled():

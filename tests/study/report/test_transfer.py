@@ -103,3 +103,36 @@ def test_runs_without_a_common_member_are_refused():
     second = {**first, "data": np.array(["other"] * len(first["data"]))}
     with pytest.raises(ValueError, match="no.* in common|in common, got none"):
         agreement(first, second, ["mig"])
+
+
+def test_members_that_differ_in_what_is_left_out_are_all_there():
+    """Two members of each setting and seed, which differ in the combination left out; ``held_out`` follows the seed."""
+    first, second = (table(lambda data, setting, seed, up=up: (setting[1] + up, 0)) for up in (0, 0.5))
+    both = {name: np.concatenate([first[name], second[name]]) for name in first}
+    both["held_out"] = np.repeat(["", "shape 0"], len(first["id"]))
+    cube, _ = score_cube(both, ["mig"])
+    assert cube.shape == (3, 8, 12, 1)
+    assert sorted(cube.ravel()) == sorted(both["mig"])
+    order = np.random.default_rng(0).permutation(len(both["mig"]))
+    assert agreement(both, {name: column[order] for name, column in both.items()}, ["mig"])["mig"] == pytest.approx(1)
+
+
+def test_settings_of_two_data_sets_match_whatever_their_schedules():
+    rising = table(lambda data, setting, seed: (setting[1], 0))
+    schedule = np.where(rising["data"] == "a", 100.0, 300.0)
+    names = list(rising)
+    rising = {n: schedule if n == "warmup_steps" else rising[n] for n in [*names[:3], "warmup_steps", *names[3:]]}
+    matrix, _ = across_data(rising, "mig")
+    np.testing.assert_allclose(matrix, 1)
+
+
+def test_repeated_members_count_as_often_but_not_against_themselves():
+    rng = np.random.default_rng(4)
+    noise = table(lambda *_: rng.normal(size=2))
+    twice = {name: np.concatenate([column, column]) for name, column in noise.items()}
+    cube, _ = score_cube(twice, ["mig"])
+    assert cube.shape == (3, 8, 12, 1)
+    once, again = (transfer(some, ["mig"], trials=100_000).same_data_same_metric for some in (noise, twice))
+    assert again == pytest.approx(once, abs=0.01)  # 100,000 trials err by .0016
+    one_seed = np.tile(np.flatnonzero(noise["seed"] == 0), 2)
+    assert np.isnan(transfer({name: column[one_seed] for name, column in noise.items()}, ["mig"])[0])
