@@ -104,7 +104,8 @@ def predict_with_probes(
 
     - Codes must be finite. A class without training samples is never predicted.
     - The order of codes does not matter: weights are drawn for codes in a canonical order.
-    - All masks see the same batches, and no probe depends on how many others are trained, up to float32 rounding.
+    - All masks see the same batches, and no probe depends on how many others are trained, up to float32 rounding. Its
+      first weights depend on the largest number of classes of any factor.
     - Temporary memory is that of one mask on CPU, where masks run one after the other, and of all masks on an
       accelerator.
     """
@@ -261,7 +262,8 @@ def _gradient(probe: Probe, codes, hot, share, mask, groups: Groups) -> tuple[Pr
 def _initial(key, d: int, sizes, mask, width: int | None) -> Probe:
     """Uniform weights within one over the root of the number of inputs (those that the mask shows), as in PyTorch."""
     k, most, h = len(sizes), max(sizes), width or d
-    # A random number depends only on its place: factors come first, so that none depends on the number of others.
+    # A random number depends only on its place: factors come first, so that none depends on the number of others (but
+    # on the largest number of classes among them).
     draws = random.uniform(key, (k, d + 1 + most, h + 1), minval=-1.0, maxval=1.0)
     bounds = 1 / jnp.sqrt(jnp.maximum(mask.sum(axis=0), 1.0))
     first = None

@@ -1,5 +1,6 @@
 """Predictions outside of the training distribution: new combinations of familiar values, new regions of the factors."""
 
+import dataclasses
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -8,9 +9,10 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from jaxdis.arrays import safe_divide, weighted_mean
 from jaxdis.learners.linear import lasso, standardized
-from jaxdis.learners.probes import PRESETS, WIDTH, Preset, predict_with_probes
+from jaxdis.learners.probes import WIDTH, Preset
+from jaxdis.metrics.probes import classified_correctly, recipe_of
 from jaxdis.relations.samples import above_chance, joint_accuracy, read
-from jaxdis.spec import needs_classes
+from jaxdis.spec import distinct_samples, needs_classes
 from jaxdis.typing import Codes, Factors, Sample
 
 # Of the samples, the share that probes learn from; the rest is the control.
@@ -108,6 +110,7 @@ class NovelCombination(NamedTuple):
     linear_accuracy: Float[Array, " k"]
 
 
+@distinct_samples
 @needs_classes
 def novel_combination(
     key: PRNGKeyArray,
@@ -159,19 +162,16 @@ def novel_combination(
 
 
 def _read_out(key, codes, factors: Factors, evaluated: tuple[Sample, ...], preset, units, epochs) -> list[Composition]:
-    """Probes trained once and evaluated on several sets of samples."""
-    tests = [read(codes, factors, sample, None) for sample in evaluated]
-    first, held_out = tests[0], jnp.concatenate([samples.held_out for samples in tests])
-    mask = jnp.ones((1, codes.shape[1], len(first.sizes)), bool)
-    recipe = PRESETS[preset].with_epochs(epochs)
-    predicted = predict_with_probes(
-        key, first.train, first.classes, first.sizes, held_out, mask, recipe=recipe, width=units
-    )[0]
-    chance = first.chance()
+    """Probes trained once and evaluated on several sets of samples; a non-finite code in any of them is one in all."""
+    values = jnp.concatenate([sample.factors.values for sample in evaluated])
+    joined = jnp.concatenate([sample.codes for sample in evaluated])
+    samples = read(codes, factors, Sample(joined, dataclasses.replace(evaluated[0].factors, values=values)), None)
+    mask = jnp.ones((codes.shape[1], len(samples.sizes)), bool)
+    correct = classified_correctly(key, samples, mask[None], recipe_of(preset, epochs, units), units)[0]
+    chance = samples.chance()
     chance_of_pair = jnp.where(jnp.eye(len(chance), dtype=bool), chance[:, None], chance[:, None] * chance[None, :])
 
-    def composition(samples, predicted):
-        correct = (predicted == samples.truth).astype(jnp.float32)
+    def composition(correct):
         accuracy, joint = correct.mean(axis=0), joint_accuracy(correct)
         return Composition(
             samples.by_factor(accuracy),
@@ -180,8 +180,8 @@ def _read_out(key, codes, factors: Factors, evaluated: tuple[Sample, ...], prese
             samples.by_pair(above_chance(joint, chance_of_pair)),
         )
 
-    ends = np.cumsum([len(samples.truth) for samples in tests])[:-1]
-    return [composition(*pair) for pair in zip(tests, jnp.split(predicted, ends), strict=True)]
+    ends = np.cumsum([len(sample.codes) for sample in evaluated])[:-1]
+    return [composition(part) for part in jnp.split(correct, ends)]
 
 
 class ZeroShot(NamedTuple):

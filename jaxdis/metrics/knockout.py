@@ -13,7 +13,7 @@ from jaxdis.metrics.single_neuron import align_codes
 from jaxdis.options import Count, Units
 from jaxdis.relations.information import mutual_information_equal_count
 from jaxdis.relations.samples import Samples, read
-from jaxdis.spec import needs_classes, starts_from
+from jaxdis.spec import distinct_samples, needs_classes, starts_from
 from jaxdis.typing import Codes, Factors, Sample
 
 
@@ -32,6 +32,7 @@ class Knockout(NamedTuple):
     code: Int[Array, " k"]
 
 
+@distinct_samples
 @needs_classes
 @starts_from(mlp_probe)
 def nk(
@@ -83,7 +84,7 @@ def nk(
     gone = jax.nn.one_hot(orders, codes.shape[1], dtype=bool).any(axis=1).T  # [d, k]
     full = jnp.broadcast_to(samples.shown[:, None], gone.shape)
     masks = jnp.stack([full, full & ~gone])[0 if base is None else 1 :]
-    accuracies = classified_correctly(key, samples, masks, recipe_of(preset, epochs), width).mean(axis=1)
+    accuracies = classified_correctly(key, samples, masks, recipe_of(preset, epochs, width), width).mean(axis=1)
     full_accuracy, without = accuracies[0] if base is None else base.accuracy, accuracies[-1]
     lost = jnp.where(orders[:, 0] >= 0, full_accuracy - without, 0.0)
     return Knockout(
@@ -125,7 +126,7 @@ def knockout_curve(
     gone = jnp.cumsum(jax.nn.one_hot(orders, d), axis=1) > 0  # [k, most, d]
     gone = jnp.concatenate([jnp.zeros((len(factors.sizes), 1, d), bool), gone], axis=1).transpose(1, 2, 0)
     shown = samples.shown[None, :, None]
-    correct = classified_correctly(key, samples, shown & ~gone, recipe_of(preset, epochs), width)
+    correct = classified_correctly(key, samples, shown & ~gone, recipe_of(preset, epochs, width), width)
     return samples.by_factor(correct.mean(axis=1))
 
 
@@ -154,7 +155,7 @@ def knockout_table(
     gone = jax.nn.one_hot(aligned, codes.shape[1], dtype=bool)  # [i, d]
     shown = samples.shown[None, :] & jnp.concatenate([jnp.ones((1, codes.shape[1]), bool), ~gone])
     masks = jnp.broadcast_to(shown[:, :, None], (*shown.shape, k))
-    accuracy = classified_correctly(key, samples, masks, recipe_of(preset, epochs), width).mean(axis=1)
+    accuracy = classified_correctly(key, samples, masks, recipe_of(preset, epochs, width), width).mean(axis=1)
     return samples.by_pair(jnp.where(aligned[:, None] >= 0, accuracy[:1] - accuracy[1:], 0.0))
 
 

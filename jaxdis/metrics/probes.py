@@ -1,5 +1,6 @@
 """Trained probes that predict each factor from all codes: linear and multilayer perceptrons, held-out accuracy."""
 
+import dataclasses
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -8,8 +9,12 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from jaxdis.learners.probes import PRESETS, WIDTH, Preset, Recipe, predict_with_probes
 from jaxdis.options import Count, Units
 from jaxdis.relations.samples import Samples, above_chance, joint_accuracy, read
-from jaxdis.spec import needs_classes
+from jaxdis.spec import distinct_samples, needs_classes
 from jaxdis.typing import Codes, Factors, Sample
+
+# Adam's rate for linear probes of the preset "converged": at that of perceptrons, 200 epochs end far from the optimum
+# (accuracy .45 on 1,000 samples of eight ordered classes, where logistic regression has .92 and this rate .91).
+LINEAR_RATE = 0.1
 
 
 class Probed(NamedTuple):
@@ -25,6 +30,7 @@ class Probed(NamedTuple):
     joint: Float[Array, "k k"]
 
 
+@distinct_samples
 @needs_classes
 def linear_probe(
     key: PRNGKeyArray,
@@ -48,13 +54,17 @@ def linear_probe(
     Contract:
 
     - In [0, 1]; stochastic; otherwise as :func:`jaxdis.metrics.knockout.nk`.
+    - Many ordered classes along one code need large weights, which no preset reaches: with 40 classes of a code with
+      little noise the accuracy is 0.45 where logistic regression with a weak penalty has 1. ``downstream_logistic`` and
+      ``explicitness`` are fitted to their optimum instead.
 
     Reference: Mahon et al. 2024, §4.2 and Table 2, whose caption states chance-adjusted values while the printed
     accuracies are raw (``accuracy``).
     """
-    return _probe(key, codes, factors, test, active, recipe_of(preset, epochs), None)
+    return _probe(key, codes, factors, test, active, recipe_of(preset, epochs, None), None)
 
 
+@distinct_samples
 @needs_classes
 def mlp_probe(
     key: PRNGKeyArray,
@@ -83,13 +93,15 @@ def mlp_probe(
 
     Reference: Mahon et al. 2024, §4.3 and Table 2.
     """
-    return _probe(key, codes, factors, test, active, recipe_of(preset, epochs), width)
+    return _probe(key, codes, factors, test, active, recipe_of(preset, epochs, width), width)
 
 
-def recipe_of(preset: Preset, epochs: int | None) -> Recipe:
+def recipe_of(preset: Preset, epochs: int | None, width: int | None) -> Recipe:
+    """The recipe of a preset, for a perceptron or, with ``width=None``, for a linear probe."""
     if preset not in PRESETS:
         raise ValueError(f"preset: unknown name {preset!r}; the presets are {', '.join(PRESETS)}")
-    return PRESETS[preset].with_epochs(epochs)
+    recipe = PRESETS[preset].with_epochs(epochs)
+    return dataclasses.replace(recipe, rate=LINEAR_RATE) if width is None and preset == "converged" else recipe
 
 
 def classified_correctly(key, samples: Samples, masks, recipe: Recipe, width: int | None) -> Float[Array, "r m k"]:

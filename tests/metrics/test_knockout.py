@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 from jaxdis import METRICS, Factors, Sample, evaluate
 from jaxdis.data import synthetic
@@ -229,3 +230,23 @@ def test_memory_does_not_grow_with_masks():
 
     assert temporaries(10) < 1.2 * temporaries(2)
     assert temporaries(2) < 40e6
+
+
+def test_a_converged_linear_probe_is_near_the_optimum_of_logistic_regression():
+    """Eight ordered classes along one code, 1,000 samples: logistic regression with a weak penalty has .92."""
+    rng = np.random.default_rng(0)
+    values = rng.integers(0, 8, (2000, 1))
+    codes = (values + 0.3 * rng.normal(size=values.shape)).astype(np.float32)
+    mean, deviation = codes[:1000].mean(), codes[:1000].std()
+    inputs = (codes - mean) / deviation
+    best = LogisticRegression(C=1e3, max_iter=2000).fit(inputs[:1000], values[:1000, 0])
+    scores = evaluate(codes[:1000], values[:1000], "linear_probe", test=(codes[1000:], values[1000:]))
+    # Both accuracies are of the same 1,000 samples; Adam's last steps move it by a standard error, .009.
+    assert scores.part("linear_probe.accuracy")[0] == pytest.approx(
+        best.score(inputs[1000:], values[1000:, 0]), abs=0.02
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_bootstrap_does_not_repeat_samples_that_probes_learn_and_are_selected_by(name):
+    assert METRICS[name].source.distinct_samples
