@@ -65,7 +65,7 @@ def neural_information(
       information is large: a copy of a continuous variable, whose information is infinite, gives 3 to 5 nats.
     - Training may stop before the network has learned anything, since the rule, which is the authors', counts epochs:
       while the value is below 0.05 nats, it waits six of them. With fewer than 768 samples (``"held_out"``) an epoch is
-      one step: a copy of nine classes, 2.2 nats, gives .04 with 500 samples and 2.1 with 1,000. Relations that are not
+      one step: a copy of nine classes, 2.2 nats, gives .05 with 500 samples and 2.2 with 1,000. Relations that are not
       monotone need still more: the parity of six intervals, .69 nats, gives .02 with 1,000 samples, .07 or .48 with
       3,000 and .57 with 10,000, where nearest neighbors give .69 throughout.
     - Not invariant under increasing maps: long tails (a lognormal variable and itself) give below 0.4 nats.

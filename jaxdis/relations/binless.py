@@ -98,7 +98,8 @@ def mutual_information_neural(
 
     - Strength is at least 0, and at most the ceiling for a discrete factor. The row of a constant code is 0.
     - Near 0 for fewer than 768 samples, whatever the information, since training then stops after six steps (see
-      there), and so do the halves that a bootstrap passes on. :func:`mutual_information_neighbors` has no such limit.
+      there). A bootstrap passes on halves of the samples, so it needs 1,536 of them.
+      :func:`mutual_information_neighbors` has no such limit.
     - The order of class numbers matters: 40 classes that a code lists in order give 3.7 nats, relabeled at random 1.5.
     - Stochastic, with the same random numbers for every pair. Takes seconds per pair.
 
@@ -156,7 +157,7 @@ def impact_intensity(
       information: for five perfect codes they find half of it (0.51 instead of 1), and 0.30 with five noise codes
       added. Capping hides this, because explicitness is then that of the best single code. Networks in turn miss
       relations that are not monotone, and everything with fewer than 768 samples: on five codes ``sin(z W + b)`` of
-      three factors they find 0.74 of it (3,000 samples), and nearest neighbors 0.99.
+      three factors explicitness is 0.74 (3,000 samples), and 0.99 by nearest neighbors.
     - Joint neighbors compare all samples, ``n² d`` operations, except samples that equal others.
 
     Reference: Julka et al. 2024, §III-A. The paper uses networks throughout; the released code uses neighbors for

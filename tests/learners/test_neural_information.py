@@ -66,3 +66,11 @@ def test_the_key_decides_and_the_order_of_columns_does_not():
     np.testing.assert_array_equal(pairs(jax.random.key(0), left, right), found)
     np.testing.assert_allclose(pairs(jax.random.key(0), left[:, ::-1], right), found[::-1], atol=1e-5)
     assert not np.array_equal(pairs(jax.random.key(1), left, right), found)
+
+
+@pytest.mark.parametrize(("n", "low", "high"), [(500, 0, 0.1), (1000, 1.9, 2.4)])
+def test_fewer_samples_than_batches_need_teach_nothing(n, low, high):
+    """A copy of nine classes, log 9 = 2.2 nats: an epoch of 500 samples is one step, and training stops after six."""
+    values = np.random.default_rng(0).integers(0, 9, (n, 1)).astype(np.float32)
+    for seed in range(2):
+        assert low <= float(estimate(jax.random.key(seed), values, values).information) <= high

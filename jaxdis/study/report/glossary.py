@@ -28,9 +28,7 @@ def glossary(subject: Subject) -> str:
         source = REFERENCES[about.references[0]]
         sense = "lower is better" if metric.lower_is_better else "higher is better"
         if low := getattr(metric, "errors", ()):
-            sense += (
-                f", except for {' and '.join(low).replace('_', ' ')}, which {'are errors' if low[1:] else 'is one'}"
-            )
+            sense += f", except for the errors ({', '.join(low).replace('_', ' ')})"
         facts = f"Claims to measure {claimed}; {sense}." if claimed else f"{sense.capitalize()}."
         authors = source.authors[0].split(",")[0] + (" et al." if len(source.authors) > 2 else "")
         if len(source.authors) == 2:
