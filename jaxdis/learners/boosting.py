@@ -12,7 +12,7 @@ from jaxdis import random
 from jaxdis.arrays import moments, power_of_two_below, safe_divide, weighted_mean
 from jaxdis.learners.splits_exact import exact_order
 from jaxdis.learners.splits_histogram import quantile_histogram
-from jaxdis.learners.trees import Totals, by_blocks, canonical_order, choose, grow, leaves, node_sums
+from jaxdis.learners.trees import LANES, Totals, by_blocks, canonical_order, choose, grow, leaves, node_sums
 
 Splitter = Literal["exact", "histogram"]
 
@@ -23,8 +23,6 @@ ABSENT = 1e-7
 ROUNDING = 2.0**16
 # With this many samples or more, 64 bins are as good as 128, and cheaper.
 MANY = 4000
-# Numbers per vector register: adding rows whose length is not a multiple of this takes up to twice as long.
-LANES = 8
 
 
 class Columns(NamedTuple):

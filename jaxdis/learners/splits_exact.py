@@ -15,6 +15,7 @@ from jaxtyping import Array, Bool, Float, Int
 from jaxdis.arrays import ordered_keys, stable_order
 from jaxdis.learners.splits_histogram import cumulated, even_bins, row_histogram, siblings, weights_of_nodes
 from jaxdis.learners.trees import (
+    LANES,
     NEVER,
     RESOLUTION,
     TIE,
@@ -28,13 +29,14 @@ from jaxdis.learners.trees import (
 
 # With this many samples or fewer, runs are single samples, and no run is searched.
 FEW = 128
-# Samples in a run: the fewest, and per square root of all samples. Fewer make more bounds, more a longer search.
-SHORTEST = 8
+# Samples in a run per square root of all samples, a multiple of LANES. Fewer make more bounds, more a longer search.
 LENGTH = 0.79
 # Runs searched together.
-TOGETHER = 2048
+TOGETHER = 512
 # Entries of a mask counted together.
 ROW = 32
+# The gradient of a sample outside of the node.
+OUTSIDE = float("inf")
 # Rounding may put a bound below the best gain by up to this share.
 SLACK = 1e-3
 
@@ -165,6 +167,7 @@ class Exact(NamedTuple):
         order, allowed = self.order.reshape(-1, steps), self.allowed.reshape(-1, steps)
         flat, where = gradient.reshape(-1), None if node is None else node.reshape(-1)
         prefix = jnp.triu(jnp.ones((steps, steps)))
+        place_in_run = jnp.arange(1, steps + 1, dtype=jnp.float32)[None]
         ends, sums = (tuple(part.reshape(-1) for part in parts) for parts in (ends, sums))
         totals = Totals(*(part.reshape(-1) for part in totals))
 
@@ -178,12 +181,17 @@ class Exact(NamedTuple):
             run, rest = at // (nodes * columns), at % (nodes * columns)
             samples = order[run]
             entry = samples * columns + (rest % columns)[:, None]
-            held, weight = _at(flat, entry), _at(self.weights, samples)
+            held = _at(flat, entry)
             if where is not None:
                 inside = _at(where, entry) == (rest // columns)[:, None].astype(node.dtype)
-                held, weight = jnp.where(inside, held, 0.0), jnp.where(inside, weight, 0.0)
+                held = jax.lax.optimization_barrier(jnp.where(inside, held, OUTSIDE))
+            inside = held < OUTSIDE
+            weight = jnp.where(inside, 1.0 if self.alike else _at(self.weights, samples), 0.0)
+            # At the root, samples of equal weight are counted by their place.
+            counted = place_in_run if node is None and self.alike else running(weight)
+            rising = running(jnp.where(inside, held, 0.0)), counted
             before = (_at(end, at) - _at(own, at) for end, own in zip(ends, sums, strict=False))
-            left = Totals(*(start[:, None] + running(part) for start, part in zip(before, (held, weight), strict=True)))
+            left = Totals(*(start[:, None] + part for start, part in zip(before, rising, strict=True)))
             parent = Totals(*(part[rest][:, None] for part in totals))
             gains = jnp.where(allowed[run], gain_of(*left, parent, self.least), -1.0)
             most = gains.max(axis=1)
@@ -271,7 +279,7 @@ def exact_order(
     order = stable_order(ordered_keys(codes.T))
     values = jnp.take_along_axis(codes.T, order, axis=1)
     rank = jnp.zeros((d, n), jnp.int32).at[jnp.arange(d)[:, None], order].set(jnp.arange(n, dtype=jnp.int32)[None])
-    steps = 1 if n <= FEW else max(SHORTEST, math.ceil(LENGTH * math.sqrt(n)))
+    steps = 1 if n <= FEW else math.ceil(LENGTH * math.sqrt(n) / LANES) * LANES
     runs = even_bins(-(-n // steps))
     padding = ((0, 0), (0, steps * runs - n))
     allowed = jnp.pad(values[:, 1:] > values[:, :-1], ((0, 0), (0, steps * runs - n + 1)))
