@@ -37,7 +37,8 @@ def method(model: str, data: str, *, as_released: bool = True) -> Method:
       model: one of :data:`MODELS`.
       data: one of :data:`DATA`.
       as_released: FactorVAE as its code runs it: its encoder also minimizes the discriminator's loss, and the
-        discriminator has five hidden layers where its documentation has six. WeakDE is trained as its code intends in
+        discriminator has five hidden layers where its documentation has six. Its weights start as the autoencoder's
+        do (``kaiming``) in either case. WeakDE is trained as its code intends in
         either case: see :func:`weak_de`.
 
     Raises:
@@ -52,7 +53,7 @@ def method(model: str, data: str, *, as_released: bool = True) -> Method:
             order="split_batch",
             encoder_sees_discriminator=as_released,
             clip=False,
-            network=Discriminator(layers=5 if as_released else 6),
+            network=Discriminator(layers=5 if as_released else 6, initialization="kaiming"),
         )
         return Vae(model, burgess(), estimator="mahon2024", discriminator=training)
     makers: dict[str, Callable[[str], Method]] = {
@@ -137,7 +138,9 @@ def small(method: Method) -> Method:
     FactorVAE's discriminator shrinks as well: that of the paper would cost ten times as much as the perceptrons.
     """
     if isinstance(method, Vae):
-        discriminator = dataclasses.replace(method.discriminator, network=Discriminator(layers=3, width=200))
+        discriminator = dataclasses.replace(
+            method.discriminator, network=dataclasses.replace(method.discriminator.network, layers=3, width=200)
+        )
         return dataclasses.replace(method, network=Mlp(), discriminator=discriminator)
     if isinstance(method, LabelledPartition):
         return dataclasses.replace(method, network=Mlp())

@@ -29,6 +29,8 @@ def test_mahon2024_is_the_released_defaults():
     assert (tc.members.hyperparameters.mutual_information[0], tc.members.hyperparameters.total_correlation[0]) == (1, 6)
     assert factor.config.method.discriminator.order == "split_batch"
     assert factor.config.method.discriminator.encoder_sees_discriminator
+    assert factor.config.method.discriminator.network.initialization == "kaiming"
+    assert mahon.small(factor.config.method).discriminator.network.initialization == "kaiming"
     assert factor.members.hyperparameters.discriminator_learning_rate[0] == np.float32(5e-5)
     assert presets.mahon2024(seeds=1, section="dsprites")[2].members.hyperparameters.density_ratio[0] == np.float32(6.4)
     assert not presets.mahon2024(seeds=1, as_released=False)[2].config.method.discriminator.encoder_sees_discriminator

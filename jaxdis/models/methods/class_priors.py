@@ -59,7 +59,7 @@ class ClassPriors(NamedTuple):
         """Mean and ``share`` of the (unbiased) covariance of each class's codes; class −1 is none.
 
         A class with fewer than two images is absent. Where a class has fewer images than codes, its covariance is
-        singular: a millionth of its mean variance is added to the diagonal.
+        singular: a millionth of the sum of its variances is added to the diagonal, enough for a factor in float32.
         """
         hot = jax.nn.one_hot(classes, num_classes, dtype=jnp.float32)
         d, count = codes.shape[1], hot.sum(0)
@@ -67,7 +67,7 @@ class ClassPriors(NamedTuple):
         centered = jnp.where((classes >= 0)[:, None], codes - mean[jnp.maximum(classes, 0)], 0)
         products = (centered[:, :, None] * centered[:, None, :]).reshape(-1, d * d)
         scatter = (hot.T @ products / jnp.maximum(count - 1, 1)[:, None]).reshape(-1, d, d)
-        ridge = 1e-6 * jnp.trace(scatter, axis1=1, axis2=2) / d + 1e-12
+        ridge = 1e-6 * jnp.trace(scatter, axis1=1, axis2=2) + 1e-12
         covariance = share * (scatter + ridge[:, None, None] * jnp.eye(d)[None])
         return cls(mean, jnp.linalg.cholesky(covariance), count >= 2)
 

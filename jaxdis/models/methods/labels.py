@@ -8,6 +8,8 @@ import numpy as np
 def check_labels(source, sizes: dict[int, int]) -> None:
     """Check that a source has the factors that a method is labelled by.
 
+    All labels of arrays are checked, and those of 1,024 examples of a renderer.
+
     Args:
       source: where examples come from.
       sizes: position of a factor → number of its classes.
@@ -17,7 +19,10 @@ def check_labels(source, sizes: dict[int, int]) -> None:
     """
     if source.num_factors <= max(sizes):
         raise ValueError(f"data: needs at least {max(sizes) + 1} factors, got {source.num_factors}")
-    seen = np.asarray(jax.jit(lambda source: source.examples(jax.random.key(0), 1024)[1])(source))
+    if source.is_finite_list:
+        seen = np.asarray(source.arrays[1])
+    else:
+        seen = np.asarray(jax.jit(lambda source: source.examples(jax.random.key(0), 1024)[1])(source))
     for position, size in sizes.items():
         column = seen[:, position]
         if column.dtype.kind == "f" or column.min() < 0 or column.max() >= size:

@@ -32,8 +32,8 @@ class DiscriminatorTraining:
         * ``simultaneous``: both gradients are taken at the same parameters and on the same batch (Locatello et al.
           2020).
         * ``split_batch``: a batch of twice the size, whose first half is for the autoencoder and the joint and whose
-          second half, encoded separately, is for the permuted codes (Kim & Mnih 2018, algorithm 1; the code behind
-          Mahon et al. 2024).
+          second half, encoded separately, is for the permuted codes (the code behind Mahon et al. 2024; algorithm 2 of
+          Kim & Mnih 2018 encodes the second half after the autoencoder's update).
         * ``sequential``: the autoencoder first, then the discriminator on fresh codes of the updated encoder (the code
           of Julka et al. 2024).
       encoder_sees_discriminator: whether the encoder also minimizes the discriminator's loss of the joint, as in the

@@ -73,7 +73,7 @@ def factor(
 ) -> Hyperparameters:
     """FactorVAE: reconstruction + KL + a(t)·γ·TC.
 
-    Kim & Mnih (2018), eq. 2 and algorithm 1; Locatello et al. (2020), Table 3, take γ of 10, 20, 30, 40, 50, 100. The
+    Kim & Mnih (2018), eq. 2 and algorithm 2; Locatello et al. (2020), Table 3, take γ of 10, 20, 30, 40, 50, 100. The
     order of the two updates is an option of :class:`jaxdis.models.config.DiscriminatorTraining`.
     """
     return Hyperparameters(

@@ -90,7 +90,9 @@ def train(
 
     Args:
       config: what all members share. Members trained separately with the same config, key and hyperparameters are equal
-        up to rounding, whatever the grouping, the devices and the arguments below.
+        up to rounding, whatever the grouping, the devices and the arguments below. Parameters that the loss does not
+        depend on, such as a bias before a batch normalization, are an exception: their gradient is a rounding error,
+        which Adam scales to full steps; codes and losses are not affected.
       keys: ``[m]`` typed keys (``jax.random.key``), one per member, which determine initialization, noise and data
         order.
       hyperparameters: what the settings of the method return, as scalars (shared) or ``[m]``. See

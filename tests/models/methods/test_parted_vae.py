@@ -252,6 +252,16 @@ def test_the_schedule_watches_the_loss_with_its_moving_capacities():
     assert SMALL.epoch(source.num_data) == 3  # the last batch is smaller
 
 
+def test_a_single_label_that_does_not_suit_is_refused():
+    """Among more labels than a sample of them would show."""
+    method = models.PartedVae(labelled=True, label_factors=(0,))
+    factors = np.arange(6000)[:, None] % 3
+    factors[4321] = 7
+    config, members = models.Config("x", method=method), models.members({"parted_vae_ss": {}}, 1, method)
+    with pytest.raises(ValueError, match="factor 0 needs class numbers from 0 to 2, got 0 to 7"):
+        models.train(config, *members, data=(np.zeros((6000, 8, 8, 1), np.float32), factors))
+
+
 @pytest.mark.parametrize(
     ("factor", "values", "message"),
     [(1, 4, "factor 1 needs class numbers from 0 to 2, got 0 to 3"), (2, 3, "data: needs at least 3 factors, got 2")],

@@ -192,6 +192,14 @@ def test_priors_are_fitted_once_to_the_labelled_images_of_each_class():
     assert all(map(np.array_equal, later.priors, new.priors))
 
 
+@pytest.mark.parametrize("num_codes", [8, 16, 32, 64])
+def test_priors_of_classes_with_few_images_have_factors(num_codes):
+    """Two images of a class leave a covariance of rank one, which rounding must not make indefinite."""
+    codes = jax.random.normal(jax.random.key(0), (400, num_codes)) * jnp.logspace(-2, 1, num_codes)[None]
+    priors = ClassPriors.fitted(codes, jnp.arange(400, dtype=jnp.int32) // 2, 200, share=jnp.float32(0.1))
+    assert np.isfinite(priors.factor).all()
+
+
 def test_classes_are_drawn_uniformly_among_those_with_images():
     priors = ClassPriors.blank(5, 2)._replace(present=jnp.array([False, True, True, False, True]))
     drawn = np.bincount(np.asarray(priors.draw_classes(jax.random.key(0), 3000)), minlength=5)
