@@ -9,7 +9,8 @@ from jaxtyping import Array, Float, Int
 
 from jaxdis.arrays import exact_products
 from jaxdis.learners.groups import Groups
-from jaxdis.learners.logistic_descent import STILL, Point, Problem, descend, problem_of
+from jaxdis.learners.logistic_descent import STILL, descend
+from jaxdis.learners.logistic_problem import Point, Problem, problem_of
 
 # The most Newton steps, and the most products with the Hessian in each.
 STEPS = 100
@@ -48,10 +49,11 @@ def fit_logistic(
 
     ``inverse_penalty`` may differ between factors (infinity means no penalty), and so may ``weights``. This is
     scikit-learn's ``LogisticRegression(C=inverse_penalty)``. All factors share one program, in which the logits
-    ``[n, s]`` are a single product. The method is a truncated Newton method: conjugate gradients, preconditioned by the
-    blocks of the Hessian that belong to single classes, solve for each step, which is halved until the objective falls.
-    Each factor has its own step sizes and stops by itself, after ``steps`` at the latest. Of many samples, a quarter
-    gives the point from which descent on all of them starts.
+    ``[n, s]`` are a single product. The method is a truncated Newton method: conjugate gradients solve for each step,
+    which is halved until the objective falls. They are preconditioned by the Hessian of each factor with few
+    parameters, and for other factors by its blocks that belong to single classes; near the optimum, by those of an
+    earlier step. Each factor has its own step sizes and stops by itself, after ``steps`` at the latest. Of many
+    samples, a quarter gives the point from which descent on all of them starts.
 
     Contract:
 
@@ -65,7 +67,7 @@ def fit_logistic(
     - Deterministic.
 
     Reference: Nocedal & Wright 2006, algorithm 7.1; Hager & Zhang 2005, §2 (when a step is accepted); Böhning 1992 (the
-    preconditioner for more than ``WIDE`` codes).
+    preconditioner for many codes).
     """
     problem = problem_of(codes, classes, sizes, inverse_penalty, weights)
     blocks = len(problem.inputs)
@@ -77,16 +79,16 @@ def fit_logistic(
         count, still = settings
         share = count.astype(jnp.float32) / blocks
         some = problem._replace(count=count, penalty=share * problem.penalty)
-        return descend(some, _no_worse(some, parameters, share), steps, PRODUCTS, still=still).parameters, None
+        return descend(some, _no_worse(some, parameters), steps, PRODUCTS, still=still).parameters, None
 
     settings = jnp.asarray(count, jnp.int32), jnp.asarray(still, jnp.float32)
     return Logistic.of(jax.lax.scan(stage, problem.start(), settings)[0])
 
 
-def _no_worse(problem: Problem, parameters: Float[Array, "s e"], share: Float[Array, ""]) -> Point:
+def _no_worse(problem: Problem, parameters: Float[Array, "s e"]) -> Point:
     """The point at the parameters; a factor for which equal probabilities are better starts from these."""
     start, occurs = problem.start(), problem.occurs.astype(jnp.float32)
-    at_start = share * problem.factor_weights.sum(axis=(0, 2)) * jnp.log(occurs @ problem.groups.member)
+    at_start = problem.weight() * jnp.log(occurs @ problem.groups.member)
 
     def attempt(state):
         number, parameters, _, _ = state

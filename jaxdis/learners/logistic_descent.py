@@ -1,16 +1,12 @@
-"""Descent to the optimum of multinomial logistic regression, for every factor at once: the objective and its steps."""
-
-import itertools
-from collections.abc import Callable
-from typing import NamedTuple
+"""Descent to the optimum of multinomial logistic regression, for every factor at once: truncated Newton steps."""
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Num, Shaped
+from jaxtyping import Array, Bool, Float
 
 from jaxdis.arrays import safe_divide
-from jaxdis.learners.groups import Groups
+from jaxdis.learners.logistic_curvature import Curvature, curvature_of, is_wide, solve
+from jaxdis.learners.logistic_problem import Point, Problem
 
 # Conjugate gradients end when they have reduced the preconditioned residual to the first share; to the second near the
 # optimum, so that little depends on the step at which descent ends.
@@ -19,177 +15,13 @@ RESIDUALS = (0.6, 0.1)
 # than this many nats per sample.
 STILL = 1e-6
 STILL_PER_SAMPLE = 1e-8
+# After steps that are expected to lower every objective by less than this share, the preconditioner is kept.
+CLOSE = 1e-2
 # A step may leave a slope of this share of the first one where rounding hides whether the objective has fallen.
 SLOPE = 0.8
 HALVINGS = 12
-# Up to so many inputs the preconditioner is the Hessian's diagonal blocks; beyond it, Böhning's bound.
-WIDE = 64
 # Of a term of the objective: differences of logits of hundreds round by as much.
 ROUNDING = 3e-7
-# Samples whose logits are held at one time: the fastest of 200 to 2,000 on a CPU.
-ROWS = 700
-# Beyond this a float32 exponential overflows; logits are then taken from the largest of their factor.
-LARGEST_LOGIT = 80.0
-# The intercept of a class that does not occur: no probability, and no gradient.
-ABSENT = -60.0
-
-
-class Point(NamedTuple):
-    """Parameters and, of each part of the samples, the loss, the sum of the absolute true logits, which round, and the
-    gradient of the loss; class probabilities by blocks."""
-
-    parameters: Float[Array, "s e"]
-    loss: Float[Array, "p k"]
-    terms: Float[Array, "p k"]
-    slope: Float[Array, "p s e"]
-    probability: Float[Array, "b s r"]
-
-
-class Problem(NamedTuple):
-    """Samples in blocks, whose logits stay in cache; samples of zeros, hence of no weight, fill the last.
-
-    Samples come last, to fill vector registers. ``longest``: the Euclidean length of each block's longest sample.
-    ``class_weights`` and ``factor_weights`` hold one row for each of ``s`` classes and ``k`` factors, or one row.
-    ``parts``: the number of parts, of equally many blocks each, whose losses are kept apart. The objective is of
-    ``count`` blocks from ``first`` on; the first block follows the last.
-    """
-
-    groups: Groups
-    parts: int
-    first: Int[Array, ""]
-    count: Int[Array, ""]
-    inputs: Float[Array, "b e r"]
-    longest: Float[Array, " b"]
-    hot: Float[Array, "b s r"]
-    true_class: Int[Array, "b k r"]
-    class_weights: Float[Array, "b u r"]
-    factor_weights: Float[Array, "b v r"]
-    penalty: Float[Array, "s e"]
-    occurs: Bool[Array, " s"]
-
-    def start(self) -> Float[Array, "s e"]:
-        """Parameters of equal probabilities for the classes that occur."""
-        return jnp.zeros_like(self.penalty).at[:, -1].set(jnp.where(self.occurs, 0.0, ABSENT))
-
-    def value(self, point: Point) -> Float[Array, " k"]:
-        return point.loss.sum(axis=0) + 0.5 * self.dot(self.penalty * point.parameters, point.parameters)
-
-    def gradient(self, point: Point) -> Float[Array, "s e"]:
-        return point.slope.sum(axis=0) + self.penalty * point.parameters
-
-    def over_blocks(self, add: Callable, total, arrays: tuple):
-        """``total = add(total, block, number)`` for each block of the objective, with its part of the arrays."""
-        blocks = len(self.inputs)
-
-        def one(place, total):
-            number = (self.first + place) % blocks
-            return add(total, tuple(jax.lax.dynamic_index_in_dim(a, number, keepdims=False) for a in arrays), number)
-
-        return jax.lax.fori_loop(0, self.count, one, total)
-
-    def dot(self, a: Float[Array, "s e"], b: Float[Array, "s e"]) -> Float[Array, " k"]:
-        """One inner product per factor."""
-        return (a * b).sum(axis=1) @ self.groups.member
-
-    def spread(self, values: Shaped[Array, " k"]) -> Float[Array, "s 1"]:
-        """The value of each factor for all of its classes."""
-        return (self.groups.member @ values.astype(jnp.float32))[:, None]
-
-    def centered(self, vector: Float[Array, "s e"]) -> Float[Array, "s e"]:
-        """Less its mean over the occurring classes of each factor, which moves no probability; 0 for other classes."""
-        member, occurs = self.groups.member, self.occurs.astype(jnp.float32)[:, None]
-        means = (member.T @ (vector * occurs)) / (member.T @ occurs)
-        return (vector - member @ means) * occurs
-
-    def at(self, parameters: Float[Array, "s e"]) -> Point:
-        member = self.groups.member
-
-        def add(totals, block, number):
-            inputs, longest, hot, true_class, class_weights, factor_weights = block
-            logits = parameters @ inputs
-            true = jnp.take_along_axis(logits, true_class, axis=0, mode="clip")
-            # Only a block that would overflow pays for the largest logit of every factor.
-            shifted, shift = jax.lax.cond(
-                longest * steepest > LARGEST_LOGIT,
-                lambda: _from_largest(logits, self.groups),
-                lambda: (logits, jnp.zeros_like(true)),
-            )
-            exponentials = jnp.exp(shifted)
-            normalizer = member.T @ exponentials
-            probability = exponentials * (member @ (1 / normalizer))
-            loss = (factor_weights * (jnp.log(normalizer) + (shift - true))).sum(axis=1)
-            terms = (factor_weights * jnp.abs(true)).sum(axis=1)
-            slope = jnp.einsum("sn,en->se", class_weights * (probability - hot), inputs)
-            *sums, probabilities = totals
-            part = number // (len(self.inputs) // self.parts)
-            sums = [total.at[part].add(term) for total, term in zip(sums, (loss, terms, slope), strict=True)]
-            return *sums, jax.lax.dynamic_update_index_in_dim(probabilities, probability, number, 0)
-
-        none = jnp.zeros((self.parts, len(self.groups.sizes)))
-        slopes = jnp.zeros((self.parts, *parameters.shape))
-        # No logit exceeds the longest sample times the longest vector of parameters; those of absent classes underflow.
-        steepest = jnp.sqrt(jnp.where(self.occurs, (parameters**2).sum(axis=1), 0.0).max())
-        samples = (self.inputs, self.longest, self.hot, self.true_class)
-        blocks = (*samples, self.class_weights, self.factor_weights)
-        return Point(parameters, *self.over_blocks(add, (none, none, slopes, jnp.zeros_like(self.hot)), blocks))
-
-    def times_hessian(self, probability: Float[Array, "b s r"], vector: Float[Array, "s e"]) -> Float[Array, "s e"]:
-        member = self.groups.member
-
-        def add(total, block, _):
-            inputs, probability, class_weights = block
-            change = probability * (vector @ inputs)
-            change = change - probability * (member @ (member.T @ change))
-            return total + jnp.einsum("sn,en->se", class_weights * change, inputs)
-
-        return self.over_blocks(add, self.penalty * vector, (self.inputs, probability, self.class_weights))
-
-    def bounds(self) -> Float[Array, "k e e"]:
-        """Böhning's bound on the Hessian of each factor, factorized."""
-        share = 0.5 * self.count.astype(jnp.float32) / len(self.inputs)
-        products = jnp.einsum("bdn,bkn,ben->kde", self.inputs, share * self.factor_weights, self.inputs)
-        penalty = jnp.stack([self.penalty[part].max(axis=0) for part in self.groups.slices()])
-        return jax.vmap(_factorized)(jnp.broadcast_to(products, (len(penalty), *products.shape[1:])), penalty)
-
-    def precondition(self, probability, bounds: Float[Array, "k e e"] | None) -> Callable:
-        """The inverse of the bounds, or of the blocks of the Hessian that belong to single classes, of ``[s, e]``."""
-        if bounds is not None:
-            parts = list(enumerate(self.groups.slices()))
-            return lambda q: self.centered(jnp.concatenate([_solved(bounds[j], q[part].T).T for j, part in parts]))
-        rows, columns = np.triu_indices(self.inputs.shape[1])
-        place = np.zeros((rows.max() + 1,) * 2, np.int32)
-        place[rows, columns] = place[columns, rows] = np.arange(len(rows))
-
-        def add(total, block, _):
-            inputs, probability, class_weights = block
-            curvature = class_weights * probability * (1 - probability)
-            return total + jnp.einsum("sn,pn->sp", curvature, inputs[rows] * inputs[columns])
-
-        none = jnp.zeros((self.hot.shape[1], len(rows)))
-        products = self.over_blocks(add, none, (self.inputs, probability, self.class_weights))
-        blocks = jax.vmap(_factorized)(products[:, place], self.penalty)
-        return lambda q: self.centered(jax.vmap(_solved)(blocks, q))
-
-
-def problem_of(codes, classes, sizes, inverse_penalty, weights, *, parts: int = 1) -> Problem:
-    """The problem of samples, of which each of the parts holds equally many, one part after the other."""
-    n, d = codes.shape
-    groups = Groups.of(sizes)
-    weights = jnp.ones((n, 1)) if weights is None else weights.reshape(n, -1)
-    by_class = weights @ groups.member.T if weights.shape[1] > 1 else weights
-    inputs = jnp.concatenate([codes, jnp.ones((n, 1))], axis=1)
-    true_class = classes.astype(jnp.int32) + np.array(groups.offsets, np.int32)[None]
-    inputs, true_class, by_class, weights = (
-        _in_blocks(array, parts) for array in (inputs, true_class, by_class, weights)
-    )
-    # Samples that fill the last block have the first factor's first class, and no weight.
-    of_class = jnp.repeat(true_class, np.array(sizes), axis=1, total_repeat_length=sum(sizes))
-    hot = (of_class == np.arange(sum(sizes), dtype=np.int32)[None, :, None]).astype(jnp.float32)
-    occurs = (by_class * hot).sum(axis=(0, 2)) > 0
-    penalty = penalties(inverse_penalty, occurs, groups, d)
-    longest = jnp.sqrt((inputs**2).sum(axis=1).max(axis=1))
-    window = jnp.int32(0), jnp.int32(len(inputs))
-    return Problem(groups, parts, *window, inputs, longest, hot, true_class, by_class, weights, penalty, occurs)
 
 
 def descend(
@@ -197,32 +29,41 @@ def descend(
     point: Point,
     steps: int,
     products: int,
-    precondition: Callable | None = None,
+    curvature: Curvature | None = None,
     *,
     still: float | Float[Array, ""] = STILL,
 ) -> Point:
-    """The point after Newton's steps; ``precondition``: that of a similar problem instead of one for each step."""
-    bounds = problem.bounds() if problem.inputs.shape[1] > WIDE + 1 and precondition is None else None
-    nats = STILL_PER_SAMPLE * problem.factor_weights.sum(axis=(0, 2))
+    """The point after Newton's steps; ``curvature``: that of a similar problem, kept in all steps."""
+    if curvature is None and is_wide(problem):
+        curvature = curvature_of(problem, point.probability)
+    renewed = curvature is None
+    if renewed:
+        shapes = jax.eval_shape(lambda: curvature_of(problem, point.probability))
+        curvature = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+    nats = STILL_PER_SAMPLE * problem.weight()
 
     def step(state):
-        number, point, falling = state
-        solve = precondition or problem.precondition(point.probability, bounds)
-        decrease = _newton_direction(problem, point, falling, solve, products)
+        number, point, falling, gain, curvature = state
+        if renewed:
+            curvature = jax.lax.cond(gain > CLOSE, lambda: curvature_of(problem, point.probability), lambda: curvature)
+        decrease = _newton_direction(problem, point, falling, curvature, products)
         expected = problem.dot(problem.gradient(point), decrease)
         moved, accepted = _moved(problem, point, decrease, expected)
-        return number + 1, moved, falling & accepted & (expected > still * problem.value(moved) + nats)
+        value = problem.value(moved)
+        falling = falling & accepted & (expected > still * value + nats)
+        gain = jnp.where(falling, safe_divide(expected, value), 0.0).max()
+        return number + 1, moved, falling, gain, curvature
 
-    begin = (jnp.int32(0), point, jnp.ones(len(problem.groups.sizes), bool))
+    begin = (jnp.int32(0), point, jnp.ones(len(problem.groups.sizes), bool), jnp.float32(jnp.inf), curvature)
     return jax.lax.while_loop(lambda state: (state[0] < steps) & state[2].any(), step, begin)[1]
 
 
 def _newton_direction(
-    problem: Problem, point: Point, falling, precondition: Callable, products: int
+    problem: Problem, point: Point, falling, curvature: Curvature, products: int
 ) -> Float[Array, "s e"]:
     """Inverse Hessian times gradient by conjugate gradients for the factors that are falling, 0 for the others."""
     gradient = problem.gradient(point)
-    solved = precondition(gradient)
+    solved = solve(problem, curvature, gradient)
     size = problem.dot(gradient, solved)
     far, near = RESIDUALS
     goal = jnp.clip(safe_divide(size, problem.value(point)), near**2, far**2) * size
@@ -230,11 +71,11 @@ def _newton_direction(
     def product(state):
         number, total, residual, search, size, running = state
         curved = problem.times_hessian(point.probability, search)
-        curvature = problem.dot(search, curved)
-        running = running & (curvature > 0)
-        share = jnp.where(running, safe_divide(size, curvature), 0.0)
+        length = problem.dot(search, curved)
+        running = running & (length > 0)
+        share = jnp.where(running, safe_divide(size, length), 0.0)
         total, residual = total + problem.spread(share) * search, residual - problem.spread(share) * curved
-        solved = precondition(residual)
+        solved = solve(problem, curvature, residual)
         left = problem.dot(residual, solved)
         search = solved + problem.spread(safe_divide(left, size)) * search
         return number + 1, total, residual, search, left, running & (left > goal)
@@ -268,49 +109,3 @@ def _moved(problem: Problem, point: Point, decrease, expected) -> tuple[Point, B
         undecided, shorter, (jnp.int32(-1), twice, point, jnp.zeros(len(expected), bool))
     )
     return moved, share > 0
-
-
-def penalties(inverse_penalty, occurs, groups: Groups, d: int) -> Float[Array, "s e"]:
-    """What multiplies half of each squared parameter when the objective is divided by ``inverse_penalty``.
-
-    Two classes share one vector in scikit-learn; ours are its two halves, and twice the penalty makes them equal.
-    """
-    member = jnp.asarray(groups.member)
-    double = jnp.where(occurs.astype(jnp.float32) @ member == 2, 2.0, 1.0)
-    per_factor = jnp.broadcast_to(1 / jnp.asarray(inverse_penalty, jnp.float32), double.shape) * double
-    free_intercept = jnp.concatenate([jnp.ones(d), jnp.zeros(1)])
-    return (member @ per_factor)[:, None] * free_intercept[None, :]
-
-
-def _from_largest(logits, groups: Groups):
-    """Logits minus the largest logit of their factor, ``[s, n]``, and these largest logits, ``[k, n]``."""
-    largest = jnp.stack([logits[part].max(axis=0) for part in groups.slices()])
-    return logits - jnp.repeat(largest, np.array(groups.sizes), axis=0, total_repeat_length=sum(groups.sizes)), largest
-
-
-def _in_blocks(array: Num[Array, "n c"], parts: int) -> Num[Array, "b c r"]:
-    """Into blocks of samples, which come last; zeros, hence samples of no weight, fill the last rows.
-
-    The samples of a part are dealt like cards, so that every block is much like the part. The number of blocks is
-    prime, since factors that cycle through their values along the samples would otherwise show few values in a block.
-    """
-    n = array.shape[0] // parts
-    blocks = next(number for number in itertools.count(-(-n // ROWS)) if _is_prime(number))
-    rows = -(-n // blocks)
-    dealt = jnp.pad(array.reshape(parts, n, -1), ((0, 0), (0, blocks * rows - n), (0, 0)))
-    return dealt.reshape(parts, rows, blocks, -1).transpose(0, 2, 3, 1).reshape(parts * blocks, -1, rows)
-
-
-def _is_prime(number: int) -> bool:
-    return all(number % divisor for divisor in range(2, int(number**0.5) + 1))
-
-
-def _factorized(gram: Float[Array, "e e"], penalty: Float[Array, " e"]) -> Float[Array, "e e"]:
-    """The Cholesky factor of a Gram matrix and a penalty, made invertible."""
-    diagonal = jnp.diag(gram)
-    ridge = 1e-5 * diagonal + 1e-7 * diagonal.mean() + 1e-12
-    return jnp.linalg.cholesky(gram + jnp.diag(penalty + ridge))
-
-
-def _solved(factor: Float[Array, "e e"], right: Float[Array, "e ..."]) -> Float[Array, "e ..."]:
-    return jax.scipy.linalg.cho_solve((factor, True), right)

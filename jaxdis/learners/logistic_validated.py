@@ -10,7 +10,9 @@ from jaxtyping import Array, Float, Int
 from jaxdis.arrays import exact_products
 from jaxdis.learners.groups import Groups
 from jaxdis.learners.logistic import PRODUCTS, STEPS, Logistic
-from jaxdis.learners.logistic_descent import WIDE, descend, penalties, problem_of
+from jaxdis.learners.logistic_curvature import curvature_of
+from jaxdis.learners.logistic_descent import descend
+from jaxdis.learners.logistic_problem import penalties, problem_of
 
 # scikit-learn's ``Cs=10``; the Newton steps from one solution to the next, and from there to that of a fold; and the
 # products in each step.
@@ -79,7 +81,7 @@ def fit_logistic_validated(
         share = inverse_penalty * max(count - 1, 1) / count
         penalized = full_problem._replace(penalty=penalties(share, full_problem.occurs, full_problem.groups, d))
         point = descend(penalized, point, PATH_STEPS, PATH_PRODUCTS)
-        solve = penalized.precondition(point.probability, penalized.bounds() if d > WIDE else None)
+        curvature = curvature_of(penalized, point.probability)
 
         def one_fold(fold):
             number, counted, *left_out = fold
@@ -96,7 +98,7 @@ def fit_logistic_validated(
                 lambda: point._replace(**others),
                 lambda: problem.at(jnp.where(occurs[:, None], point.parameters, problem.start())),
             )
-            model = Logistic.of(descend(problem, start, FOLD_STEPS, PATH_PRODUCTS, solve).parameters)
+            model = Logistic.of(descend(problem, start, FOLD_STEPS, PATH_PRODUCTS, curvature).parameters)
             return (counted[None] * _right(model, *left_out, sizes)).sum(axis=1) / counted.sum()
 
         accuracy = jax.lax.map(one_fold, (jnp.arange(count, dtype=jnp.int32), counted, *of_folds))

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from jaxdis import random
 from jaxdis.learners.groups import Groups, one_hot_of
 from jaxdis.learners.linear import standardized
-from jaxdis.learners.logistic_descent import LARGEST_LOGIT
+from jaxdis.learners.logistic_problem import LARGEST_LOGIT
 
 # Logit of a class without training samples, so that it is never predicted.
 NEVER = -1e30

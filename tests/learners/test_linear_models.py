@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.svm import LinearSVC
 
 from jaxdis import METRICS, Factors, evaluate, relate
-from jaxdis.learners import linear, logistic, logistic_descent, margins
+from jaxdis.learners import linear, logistic, logistic_problem, margins
 from jaxdis.learners.groups import Groups
 from jaxdis.learners.roc import class_areas
 from jaxdis.relations import threshold_accuracy
@@ -278,7 +278,7 @@ def test_areas_are_those_of_the_optimum_on_codes_that_are_hard_to_fit(inverse_pe
 
 def cycling(n):
     """A factor whose value cycles with the blocks of samples: a few blocks show few of its values."""
-    blocks = len(logistic_descent.problem_of(jnp.zeros((n, 1)), jnp.zeros((n, 1), jnp.int32), (1,), 1.0, None).inputs)
+    blocks = len(logistic_problem.problem_of(jnp.zeros((n, 1)), jnp.zeros((n, 1), jnp.int32), (1,), 1.0, None).inputs)
     return np.arange(n) % blocks
 
 
