@@ -16,7 +16,7 @@ RESIDUALS = (0.6, 0.1)
 STILL = 1e-6
 STILL_PER_SAMPLE = 1e-8
 # After steps that are expected to lower every objective by less than this share, the preconditioner is kept.
-CLOSE = 1e-2
+CLOSE = 0.1
 # A step may leave a slope of this share of the first one where rounding hides whether the objective has fallen.
 SLOPE = 0.8
 HALVINGS = 12

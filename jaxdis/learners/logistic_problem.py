@@ -9,10 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Num, Shaped
 
+from jaxdis.arrays import safe_divide
 from jaxdis.learners.groups import Groups
 
 # Samples whose logits are held at one time: the fastest of 200 to 2,000 on a CPU.
-ROWS = 700
+ROWS = 1000
 # Blocks of many rows have a multiple of so many: no operation ends with a part of a vector register.
 LANES = 16
 MANY = 8 * LANES
@@ -54,6 +55,7 @@ class Problem(NamedTuple):
     factor_weights: Float[Array, "b v r"]
     penalty: Float[Array, "s e"]
     occurs: Bool[Array, " s"]
+    contrast: Float[Array, " s"]
 
     def start(self) -> Float[Array, "s e"]:
         """Parameters of equal probabilities for the classes that occur."""
@@ -91,9 +93,7 @@ class Problem(NamedTuple):
 
     def centered(self, vector: Float[Array, "s e"]) -> Float[Array, "s e"]:
         """Less its mean over the occurring classes of each factor, which moves no probability; 0 for other classes."""
-        member, occurs = self.groups.member, self.occurs.astype(jnp.float32)[:, None]
-        means = (member.T @ (vector * occurs)) / (member.T @ occurs)
-        return (vector - member @ means) * occurs
+        return _centered(vector, self.occurs[:, None], self.groups)
 
     def at(self, parameters: Float[Array, "s e"]) -> Point:
         member = self.groups.member
@@ -153,11 +153,34 @@ def problem_of(codes, classes, sizes, inverse_penalty, weights, *, parts: int = 
     # Samples that fill the last block have the first factor's first class, and no weight.
     of_class = jnp.repeat(true_class, np.array(sizes), axis=1, total_repeat_length=sum(sizes))
     hot = (of_class == np.arange(sum(sizes), dtype=np.int32)[None, :, None]).astype(jnp.float32)
-    occurs = (by_class * hot).sum(axis=(0, 2)) > 0
+    sums = jnp.einsum("bsn,ben->bse", by_class * hot, inputs).sum(axis=0)
+    occurs = sums[:, -1] > 0
     penalty = penalties(inverse_penalty, occurs, groups, d)
     longest = jnp.sqrt((inputs**2).sum(axis=1).max(axis=1))
     window = jnp.int32(0), jnp.int32(len(inputs))
-    return Problem(groups, parts, *window, inputs, longest, hot, true_class, by_class, weights, penalty, occurs)
+    return Problem(
+        groups,
+        parts,
+        *window,
+        inputs,
+        longest,
+        hot,
+        true_class,
+        by_class,
+        weights,
+        penalty,
+        occurs,
+        _contrast(sums, groups),
+    )
+
+
+def _contrast(sums: Float[Array, "s e"], groups: Groups) -> Float[Array, " s"]:
+    """The first principal component of the mean inputs of each factor's classes, of length 1."""
+    means = _centered(safe_divide(sums, sums[:, -1:]), sums[:, -1:] > 0, groups)
+    scatter = jnp.einsum("sk,sd,se->kde", groups.member, means, means)
+    direction = jnp.linalg.eigh(scatter)[1][:, :, -1]
+    contrast = (means * (groups.member @ direction)).sum(axis=1)
+    return safe_divide(contrast, groups.member @ jnp.sqrt(groups.member.T @ contrast**2))
 
 
 def penalties(inverse_penalty, occurs, groups: Groups, d: int) -> Float[Array, "s e"]:
@@ -170,6 +193,12 @@ def penalties(inverse_penalty, occurs, groups: Groups, d: int) -> Float[Array, "
     per_factor = jnp.broadcast_to(1 / jnp.asarray(inverse_penalty, jnp.float32), double.shape) * double
     free_intercept = jnp.concatenate([jnp.ones(d), jnp.zeros(1)])
     return (member @ per_factor)[:, None] * free_intercept[None, :]
+
+
+def _centered(vector: Float[Array, "s e"], occurs: Bool[Array, "s 1"], groups: Groups) -> Float[Array, "s e"]:
+    share = occurs.astype(jnp.float32)
+    means = (groups.member.T @ (vector * share)) / (groups.member.T @ share)
+    return (vector - groups.member @ means) * share
 
 
 def _from_largest(logits, groups: Groups):

@@ -276,6 +276,20 @@ def test_areas_are_those_of_the_optimum_on_codes_that_are_hard_to_fit(inverse_pe
         assert np.mean(areas[0]) == pytest.approx(np.mean(areas[1]), abs=1e-4)
 
 
+def test_a_contrast_separates_the_means_of_the_classes_that_occur():
+    rng = np.random.default_rng(0)
+    values = np.stack([rng.permutation(np.arange(300) % 5), rng.integers(0, 2, 300)], axis=1)
+    codes = rng.normal(size=(300, 3)) + np.stack([4 * values[:, 0], values[:, 1], 2 * values[:, 1]], axis=1)
+    problem = logistic_problem.problem_of(
+        jnp.asarray(codes, jnp.float32), jnp.asarray(values, jnp.int32), (6, 2), 1.0, None
+    )
+    contrast = np.asarray(problem.contrast)
+    line = np.arange(5) - 2.0
+    assert abs(np.corrcoef(contrast[:5], line)[0, 1]) > 0.999
+    np.testing.assert_allclose(contrast[5:] ** 2, [0.0, 0.5, 0.5], atol=1e-6)
+    np.testing.assert_allclose([contrast[:6].sum(), contrast[6:].sum()], 0.0, atol=1e-6)
+
+
 def cycling(n):
     """A factor whose value cycles with the blocks of samples: a few blocks show few of its values."""
     blocks = len(logistic_problem.problem_of(jnp.zeros((n, 1)), jnp.zeros((n, 1), jnp.int32), (1,), 1.0, None).inputs)
