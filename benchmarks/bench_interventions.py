@@ -3,8 +3,8 @@
 Floor on one core for a member of 10,000 × 10 with sizes 3, 6, 40, 32, 32: 960,000 rows of 10 codes gathered, 5 ms for
 FactorVAE (two passes of variance over them are as much again) and twice that for BetaVAE, with a logistic
 regression on 10,000 × 11 (2 ms) behind it. IRS gathers 550,000 numbers (0.6 ms) and selects from them. Total
-correlation is three products of 10 × 10,000 numbers (0.2 ms) and some 80 products of 10 × 10 (0.1 ms), and NumPy's, in
-float64, is one of the former and two decompositions.
+correlation is a product of 10 × 10,000 numbers and two decompositions of 10 × 10, as NumPy's; codes that nearly copy
+one another cost two more such products, and codes of very different variances Newton's method.
 
 Peers: the loops of disentanglement_lib (Locatello et al. 2020) on a table of codes, written again in NumPy (and its
 scikit-learn classifier). They draw a row for a value by its list of rows, made beforehand.

@@ -21,6 +21,10 @@ from jaxdis.typing import Codes, Factors
 SMALLEST_EIGENVALUE = 1e-7
 # Codes of a smaller share of the largest deviation are left out of a distance, to which they add 1e-12 of its unit.
 LEAST_SHARE = 1e-6
+# A correlation with no smaller eigenvalue has a float32 determinant that is accurate to 1e-5 of itself.
+WELL_CONDITIONED = 0.03
+# A root is found if what its equation misses is a smaller share of it, which moves the distance by twice that share.
+CLOSE = 1e-5
 # Most steps to the square root of a covariance; codes that nearly copy each other take most.
 NEWTON_STEPS = 30
 CONJUGATE_STEPS = 60
@@ -136,27 +140,33 @@ class _Gaussian(NamedTuple):
 
 
 def _total_correlation(codes: _Gaussian) -> Float[Array, ""]:
-    """``−½ log det Corr``, refined once.
+    """``−½ log det Corr``, refined once if eigenvalues are small.
 
-    The eigenvalues of a float32 correlation matrix are accurate to 1e-6 of the largest. The codes are therefore rotated
-    and scaled by them, and the covariance of the result, close to the identity, gives the remainder.
+    The eigenvalues of a float32 correlation matrix are accurate to 1e-6 of the largest. For small ones the codes are
+    therefore rotated and scaled by them, and the covariance of the result, close to the identity, gives the remainder.
     """
     missing = jnp.diag(jnp.where(codes.scale > 0, 0.0, 1.0))  # a collapsed code is independent of the others
     eigenvalues, vectors = jnp.linalg.eigh(codes.correlation + missing)
     eigenvalues = jnp.maximum(eigenvalues, SMALLEST_EIGENVALUE)
-    turn = vectors / jnp.sqrt(eigenvalues)[None, :]
-    turned = _multiply(turn.T * codes.scale[None, :], codes.rows)
-    rest = _multiply(turned, turned.T) / codes.rows.shape[1] + turn.T @ missing @ turn
-    rest = jnp.maximum(jnp.linalg.eigvalsh(rest), 0.1)  # it refines, and must not undo the floor above
-    return jnp.maximum(-0.5 * (jnp.log(eigenvalues).sum() + jnp.log(rest).sum()), 0.0)
+
+    def remainder():
+        turn = vectors / jnp.sqrt(eigenvalues)[None, :]
+        turned = _multiply(turn.T * codes.scale[None, :], codes.rows)
+        rest = _multiply(turned, turned.T) / codes.rows.shape[1] + turn.T @ missing @ turn
+        # It refines, and must not undo the floor above.
+        return jnp.log(jnp.maximum(jnp.linalg.eigvalsh(rest), 0.1)).sum()
+
+    rest = jax.lax.cond(eigenvalues.min() > WELL_CONDITIONED, lambda: jnp.zeros(()), remainder)
+    return jnp.maximum(-0.5 * (jnp.log(eigenvalues).sum() + rest), 0.0)
 
 
 def _distance_to_independence(deviation: Float[Array, " d"], correlation: Float[Array, "d d"]) -> Float[Array, ""]:
     """``2 tr D − 2 tr S`` with ``S² = D Corr D``, ``D = deviation²``; ``correlation`` has 0 on its diagonal.
 
     The difference of traces loses the variances of small codes beside those of large ones. With ``X = S − D`` it equals
-    ``Σ_ij X_ij² / D_i``, all terms positive, and ``X`` solves ``D X + X D + X² = D Corr D − D²``: by Newton's method,
-    whose linear systems conjugate gradients solve, scaled by their diagonal, so that each entry keeps its digits.
+    ``Σ_ij X_ij² / D_i``, all terms positive, and ``X`` solves ``D X + X D + X² = D Corr D − D²``. The ``X`` of the
+    eigenvectors of ``S²`` does so for codes of similar variances. Where it misses, the equation is solved by Newton's
+    method, whose linear systems conjugate gradients solve, scaled by their diagonal: each entry keeps its digits.
 
     Where the covariance is singular, Newton's method may miss the root. The difference of traces, whose float32
     eigenvalues are within 1e-7 of the largest and their roots within 1e-3, then is the result.
@@ -168,24 +178,29 @@ def _distance_to_independence(deviation: Float[Array, " d"], correlation: Float[
     def size(matrix):  # entries in units of what they can be
         return jnp.sqrt(((matrix / apiece / apiece.T) ** 2 / diagonal).sum())
 
+    def missing(excess):
+        return goal - diagonal * excess - _multiply(excess, excess)
+
     def newton(state):
         count, excess, _ = state
-        rest = goal - diagonal * excess - _multiply(excess, excess)
 
         def apply(step):
             moved = _multiply(excess, step)
             return diagonal * step + moved + moved.T
 
         step, _ = jax.scipy.sparse.linalg.cg(
-            apply, rest, M=lambda residual: residual / diagonal, tol=1e-4, maxiter=CONJUGATE_STEPS
+            apply, missing(excess), M=lambda residual: residual / diagonal, tol=1e-4, maxiter=CONJUGATE_STEPS
         )
         step = (step + step.T) / 2
         return count + 1, excess + step, size(step) > 1e-6 * size(excess + step)
 
-    start = jnp.int32(0), jnp.zeros_like(goal), jnp.array(True)
+    eigenvalues, vectors = jnp.linalg.eigh(goal + jnp.diag(variance**2))
+    roots = jnp.sqrt(jnp.maximum(eigenvalues, 0.0))
+    by_vectors = _multiply(vectors * roots[None, :], vectors.T) - jnp.diag(variance)
+    close = size(missing(by_vectors) / diagonal) <= CLOSE * size(by_vectors)
+    start = jnp.int32(0), jnp.where(close, by_vectors, 0.0), ~close
     excess = jax.lax.while_loop(lambda state: (state[0] < NEWTON_STEPS) & state[2], newton, start)[1]
     apart = ((excess / apiece) ** 2).sum()
-    roots = jnp.sqrt(jnp.maximum(jnp.linalg.eigvalsh(goal + jnp.diag(variance**2)), 0.0))
     by_traces = jnp.maximum(2 * (variance.sum() - roots.sum()), 0.0)
     return jnp.where(jnp.abs(apart - by_traces) <= ROOTS_APART * variance.sum(), apart, by_traces)
 
