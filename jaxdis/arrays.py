@@ -176,6 +176,14 @@ def stable_order(keys: Int[Array, "*rows n"]) -> Int[Array, "*rows n"]:
     return at(by_lower, order(at(keys, by_lower) & ~place_bits)).astype(jnp.int32)
 
 
+def packed_order(classes: Int[Array, " n"], size: int) -> Int[Array, " n"]:
+    """:func:`class_order` by one sort of integers that hold class and place: faster to compile, slower to run."""
+    n = classes.shape[0]
+    if size * n > 1 << 31:
+        return stable_order(classes)
+    return jax.lax.sort(classes * n + jnp.arange(n, dtype=jnp.int32)) % n
+
+
 def class_order(classes: Int[Array, " n"], size: int) -> Int[Array, " n"]:
     """The order of samples by class, stable within a class; classes are below ``size``.
 

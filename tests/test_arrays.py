@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 from jaxdis import RELATIONS, Factors
-from jaxdis.arrays import class_order, moments, over_samples, power_of_two_below, running_sums, stable_order
+from jaxdis.arrays import (
+    class_order,
+    moments,
+    over_samples,
+    packed_order,
+    power_of_two_below,
+    running_sums,
+    stable_order,
+)
 
 
 def test_powers_of_two_are_exact():
@@ -56,13 +64,20 @@ def test_reductions_over_samples_are_those_of_numpy(n):
 
 
 @pytest.mark.parametrize(("n", "size"), [(1, 1), (64, 1), (65, 2), (130, 127), (5000, 31), (5000, 127), (700, 500)])
-def test_order_of_classes_is_stable(n, size):
+@pytest.mark.parametrize("ordered_by", [class_order, packed_order])
+def test_order_of_classes_is_stable(ordered_by, n, size):
     """Blocks of 64 that are full, begun or of one class; as many classes as bytes can tell apart, and more."""
     rng = np.random.default_rng(0)
     drawn = rng.integers(0, size, n).astype(np.int32)
     for classes in (drawn, np.sort(drawn)[::-1], np.full(n, size - 1, np.int32)):
-        order = class_order(jnp.asarray(classes), size)
+        order = ordered_by(jnp.asarray(classes), size)
         np.testing.assert_array_equal(order, np.argsort(classes, kind="stable"))
+
+
+@pytest.mark.parametrize("size", [2**31 // 70, 2**31 // 70 + 1])
+def test_order_of_classes_that_fill_an_integer(size):
+    classes = np.random.default_rng(0).integers(size - 3, size, 70).astype(np.int32)
+    np.testing.assert_array_equal(packed_order(jnp.asarray(classes), size), np.argsort(classes, kind="stable"))
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (64, 2), (65, 3), (5000, 2)])

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int, PRNGKeyArray
 
 from jaxdis import random
+from jaxdis.arrays import packed_order
 from jaxdis.relations.binning import equal_width_bins
 from jaxdis.typing import Factors
 
@@ -90,7 +91,7 @@ def _varying(key, factors: Factors, num_train: int, num_eval: int, factor_bins: 
     for j in range(factors.num_factors):
         values, size = held_values(factors, j, factor_bins)
         number = jnp.zeros(2 * size, jnp.int32).at[values + size * held_out].add(1)
-        orders.append(jnp.argsort(values + size * held_out).astype(jnp.int32))
+        orders.append(packed_order(values + size * held_out, 2 * size))
         starts.append((jnp.cumsum(number) - number)[values + size * held_out])
         counts.append(number[values + size * held_out])
         varies.append(values.max() > values.min())

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxdis.arrays import finite_codes, over_samples, rounding_of, safe_divide
+from jaxdis.arrays import finite_codes, over_samples, packed_order, rounding_of, safe_divide
 from jaxdis.options import Bins, Share
 from jaxdis.relations.binning import equal_width_bins
 from jaxdis.spec import needs_classes, prepared_by
@@ -60,7 +60,7 @@ def _group(values, size: int) -> Group:
     count = jnp.zeros(size, jnp.int32).at[values].add(1)
     start = jnp.cumsum(count) - count
     place = jnp.arange(room, dtype=jnp.int32)[None, :]
-    order = jnp.argsort(values).astype(jnp.int32)
+    order = packed_order(values, size)
     rows = jnp.where(place < count[:, None], order[jnp.minimum(start[:, None] + place, n - 1)], -1)
     return Group(values, count, rows, (count <= room).all())
 
@@ -102,13 +102,18 @@ def irs(
     finite = finite_codes(codes)
     shown = finite if active is None else finite & active
     deviation = jnp.where(shown, largest_deviation(codes), 0.0)
+    # Distances from a code far from 0 are rounded least after this shift, and the first sample, which pads rows, is 0.
+    moved = jnp.where(shown[:, None], codes.T - codes[0][:, None], 0.0)
+    held = [None if group is None else jnp.maximum(group.rows, 0) for group in groups]
+    # Code by code: what is gathered for all codes at once has codes last, and is transposed in every pass.
+    values = jax.lax.map(lambda code: [None if rows is None else _at(code, rows) for rows in held], moved)
     columns, varies = [], []
-    for group in groups:
+    for group, given in zip(groups, values, strict=True):
         if group is None:
             columns.append(jnp.zeros(codes.shape[1]))
             varies.append(jnp.array(False))
         else:
-            columns.append(_moved(codes, shown, group, quantile))
+            columns.append(_moved(moved, given, group, quantile))
             varies.append((group.count > 0).sum() > 1)
     return judge_robustness(jnp.stack(columns, axis=1), deviation, jnp.stack(varies), finite)
 
@@ -133,30 +138,32 @@ def judge_robustness(moved: Float[Array, "d k"], deviation: Float[Array, " d"], 
     return Robustness(jnp.where(finite.all(), score, jnp.nan), per_code, matrix, jnp.where(finite, deviation, jnp.nan))
 
 
-def _moved(codes, shown, group: Group, quantile: float) -> Float[Array, " d"]:
-    """Mean over the values that occur of the quantile of the distances from the mean given the value."""
-    # Distances from a code far from 0 are rounded least after this shift, and the first sample, which pads rows, is 0.
-    moved = jnp.where(shown[None, :], codes - codes[0][None, :], 0.0)
+def _at(code: Float[Array, " n"], rows: Int[Array, "v s"]) -> Float[Array, "v s"]:
+    return code.at[rows].get(mode="promise_in_bounds", wrap_negative_indices=False)
+
+
+def _moved(
+    moved: Float[Array, "d n"], given: Float[Array, "d v s"], group: Group, quantile: float
+) -> Float[Array, " d"]:
+    """Mean over the values that occur of the quantile of the distances from the mean ``given`` the value."""
+    d, size, _ = given.shape
     occurs = group.count > 0
 
     def by_rows():
         """Every code and value is a row of its own: few long steps of the search are faster than many short ones."""
-        d, rows = codes.shape[1], jnp.maximum(group.rows, 0)
-        values = moved.T.at[:, rows].get(mode="promise_in_bounds").reshape(d * len(rows), -1)
-        present, count = jnp.tile(group.rows >= 0, (d, 1)), jnp.tile(group.count, d)
-        found = quantile_from_mean(values, present, count, quantile).reshape(d, -1)
+        count = jnp.tile(group.count, d)
+        found = quantile_from_mean(given.reshape(len(count), -1), count, quantile).reshape(d, size)
         return jnp.where(occurs[None], found, 0.0).sum(axis=1) / occurs.sum().astype(jnp.float32)
 
     def by_sorting():
-        return _moved_by_sorting(moved, group.values, group.count.shape[0], quantile)
+        return _moved_by_sorting(moved.T, group.values, size, quantile)
 
     return jax.lax.cond(group.fits, by_rows, by_sorting)
 
 
-def quantile_from_mean(
-    values: Float[Array, "v s"], present: Bool[Array, "v s"], count: Int[Array, " v"], quantile: float
-) -> Float[Array, " v"]:
-    """Quantile (linear) of the distances of each row's present values from their mean; other values are 0."""
+def quantile_from_mean(values: Float[Array, "v s"], count: Int[Array, " v"], quantile: float) -> Float[Array, " v"]:
+    """Quantile (linear) of the distances of each row's first ``count`` values from their mean; others must be 0."""
+    present = jnp.arange(values.shape[1], dtype=jnp.int32)[None, :] < count[:, None]
     number = jnp.maximum(count, 1).astype(jnp.float32)
     mean = values.sum(axis=1) / number
     distance = jnp.where(present, jnp.abs(values - mean[:, None]), -1.0)
@@ -195,7 +202,8 @@ def cut_above(rows: Float[Array, "v s"], above: Float[Array, " v"]) -> tuple[Flo
     """:func:`around` by a search for a threshold that ``above`` numbers reach: rows are read about ten times.
 
     The threshold is interpolated between the last one that too many numbers reach and the last one that too few reach,
-    as if the logarithm of their count fell linearly, and in the middle in every ``HALVE``-th step.
+    as if the logarithm of their count fell with its square, as in the tail of a Gaussian, and in the middle in every
+    ``HALVE``-th step.
     """
 
     def reach(threshold):
@@ -204,8 +212,8 @@ def cut_above(rows: Float[Array, "v s"], above: Float[Array, " v"]) -> tuple[Flo
     def step(state):
         number, low, high, too_many, too_few, _ = state
         part = jnp.log((too_many + 0.5) / (above + 0.5)) / jnp.log((too_many + 0.5) / (too_few + 0.5))
-        part = jnp.where(number % HALVE == 0, 0.5, part)
-        threshold = low * (1 - part) + high * part
+        tail = jnp.sqrt(jnp.maximum(low, 0.0) ** 2 * (1 - part) + jnp.maximum(high, 0.0) ** 2 * part)
+        threshold = jnp.where(number % HALVE == 0, low / 2 + high / 2, tail)
         threshold = jnp.where((threshold > low) & (threshold < high), threshold, low / 2 + high / 2)
         count = reach(threshold)
         down, up = count <= above, count >= above
@@ -225,10 +233,10 @@ def cut_above(rows: Float[Array, "v s"], above: Float[Array, " v"]) -> tuple[Flo
     beyond = jnp.where(largest > 0, largest * 1.000001, largest * 0.999999) + jnp.finfo(rows.dtype).tiny
     everything, none = jnp.full(above.shape, float(rows.shape[1])), jnp.zeros(above.shape)
     start = (jnp.int32(1), jnp.where(above == 0, beyond, least), beyond, everything, none, above == 0)
-    _, _, threshold, *_ = jax.lax.while_loop(lambda state: ~state[-1].all(), step, start)
+    _, _, threshold, _, reached, _ = jax.lax.while_loop(lambda state: ~state[-1].all(), step, start)
     low = jnp.where(rows < threshold[:, None], rows, -jnp.inf).max(axis=1)
     high = jnp.where(rows >= threshold[:, None], rows, jnp.inf).min(axis=1)
-    return low, jnp.where(reach(threshold) == above, high, low)
+    return low, jnp.where(reached == above, high, low)
 
 
 def _moved_by_sorting(moved, values, size: int, quantile: float) -> Float[Array, " d"]:

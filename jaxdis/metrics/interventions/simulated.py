@@ -160,7 +160,7 @@ def irs(
             codes = look.at_many(space.given(key, j, jnp.broadcast_to(value, (num_given,))), noise_key(key))
             rows = jnp.where(shown[:, None], jnp.nan_to_num(codes) - shift, 0.0).swapaxes(1, 2)  # [m, d, s]
             count = jnp.full(rows.shape[1], num_given, jnp.int32)
-            find = jax.vmap(lambda rows: quantile_from_mean(rows, jnp.ones(rows.shape, bool), count, quantile))
+            find = jax.vmap(lambda rows: quantile_from_mean(rows, count, quantile))
             return find(rows), jnp.isfinite(codes).all(axis=1)
 
         values = jnp.arange(size, dtype=jnp.int32) if size else middles(space.values[j], factor_bins)
