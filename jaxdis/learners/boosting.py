@@ -157,13 +157,14 @@ def fit_boosting(
     def stage(number, state):
         train, test, importance = state
         error = by_blocks(residual, targets, train)
-        curvature = jnp.where(regression[None], 1.0, jnp.abs(error) * (1 - jnp.abs(error))) * weights[:, None]
-        error = error * weights[:, None]
+        curvature = jnp.where(regression[None], 1.0, jnp.abs(error) * (1 - jnp.abs(error)))
+        if not finder.alike:
+            curvature, error = curvature * weights[:, None], error * weights[:, None]
         draws = random.uniform(jax.random.fold_in(jax.random.key(0), number), (max(columns.local) + 1, nodes, d))
         priority = draws[columns.local][:, :, rank].T
         # Trees are grown on gradients rescaled to order 1: equal gains are recognized by their size.
-        unit = power_of_two_below(jnp.abs(error).max(axis=0))[None]
-        scaled = error / unit
+        unit = power_of_two_below(jnp.maximum(error.max(axis=0), -error.min(axis=0)))[None]
+        scaled = by_blocks(lambda row: row / unit[0], error)
         levels, leaf = grow(finder, numbers, scaled, Totals(scaled.sum(axis=0)[None], total_weight), depth, priority)
         # Summed again: the sums of a nearly certain class are below the rounding errors of its ancestors' differences.
         sums, steps = (node_sums(leaf, values, 2**depth) for values in (error, curvature))

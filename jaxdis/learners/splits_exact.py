@@ -5,12 +5,14 @@ bound on the gain of the cuts within. Only the few percent of runs whose bound r
 cut is missed. With few samples, every sample is a run.
 """
 
+import functools
 import math
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from jaxdis.arrays import ordered_keys, stable_order
 from jaxdis.learners.splits_histogram import cumulated, even_bins, row_histogram, siblings, weights_of_nodes
@@ -35,6 +37,8 @@ LENGTH = 0.79
 TOGETHER = 512
 # Entries of a mask counted together.
 ROW = 32
+# More than any number of entries.
+NEITHER = np.iinfo(np.int32).max
 # The gradient of a sample outside of the node.
 OUTSIDE = float("inf")
 # Rounding may put a bound below the best gain by up to this share.
@@ -84,7 +88,8 @@ class Exact(NamedTuple):
             bound = self._bound(sums, ends, rise, allowed, totals, steepest)
             # Where no cut between runs is possible, any cut is accepted.
             sought = (bound > RESOLUTION) | (best < 0)[None]
-            return (bound >= (best * (1 - SLACK))[None]) & sought & allowed.any(axis=1)[:, None, None]
+            promising = (bound >= (best * (1 - SLACK))[None]) & sought & allowed.any(axis=1)[:, None, None]
+            return promising.astype(jnp.float32)  # counted as numbers, and bytes are converted slowly
 
         # Code by code: XLA would otherwise compute gains along a flattened array, number by number.
         gain = jax.lax.map(between, (ends, self.allowed))
@@ -109,7 +114,7 @@ class Exact(NamedTuple):
         left = range(0, 2 * state[0].shape[2], 2)
         halves = (
             [row_histogram(self.runs, jnp.where(node == q, gradient, 0.0), number) for q in left],
-            weights_of_nodes(self.runs, self.weights, node, left, number, alike=self.alike),
+            weights_of_nodes(self.runs, self.weights, node, left, number, alike=self.alike, most=self.order.shape[2]),
         )
         sums = tuple(siblings(jnp.stack(half, axis=2), parent) for half, parent in zip(halves, state, strict=True))
         # Without weight there is no gradient; what remains is a rounding error.
@@ -166,13 +171,16 @@ class Exact(NamedTuple):
         count, listed = _numbered(promising.reshape(-1))
         order, allowed = self.order.reshape(-1, steps), self.allowed.reshape(-1, steps)
         flat, where = gradient.reshape(-1), None if node is None else node.reshape(-1)
-        prefix = jnp.triu(jnp.ones((steps, steps)))
+        within = jnp.triu(jnp.ones((LANES, LANES)))
+        before = jnp.triu(jnp.ones((steps // LANES, steps // LANES)), 1)
+        product = functools.partial(jnp.dot, precision=jax.lax.Precision.HIGHEST)
         place_in_run = jnp.arange(1, steps + 1, dtype=jnp.float32)[None]
         ends, sums = (tuple(part.reshape(-1) for part in parts) for parts in (ends, sums))
         totals = Totals(*(part.reshape(-1) for part in totals))
 
         def running(parts):
-            return jnp.dot(parts, prefix, precision=jax.lax.Precision.HIGHEST)
+            rows = product(parts.reshape(len(parts), -1, LANES), within)
+            return (rows + product(rows[:, :, -1], before)[:, :, None]).reshape(parts.shape)
 
         def some(carry):
             done, gain, place = carry
@@ -183,8 +191,8 @@ class Exact(NamedTuple):
             entry = samples * columns + (rest % columns)[:, None]
             held = _at(flat, entry)
             if where is not None:
-                inside = _at(where, entry) == (rest // columns)[:, None].astype(node.dtype)
-                held = jax.lax.optimization_barrier(jnp.where(inside, held, OUTSIDE))
+                held = jnp.where(_at(where, entry) == (rest // columns)[:, None].astype(node.dtype), held, OUTSIDE)
+            held = jax.lax.optimization_barrier(held)
             inside = held < OUTSIDE
             weight = jnp.where(inside, 1.0 if self.alike else _at(self.weights, samples), 0.0)
             # At the root, samples of equal weight are counted by their place.
@@ -233,32 +241,44 @@ class Exact(NamedTuple):
         return splits._replace(threshold=jnp.where(splits.cut < NEVER, middle, NEVER))
 
 
-def _numbered(mask: Bool[Array, " x"]):
-    """The number of true entries, and a function from 0, 1, … to the places of the first, the second, … true entry.
+def _numbered(mask: Float[Array, " x"]):
+    """The number of entries that are 1, and a function from 0, 1, … to the places of the first, the second, … of them.
 
-    Entries are counted by rows of ``ROW``: a place is found by its row and then within it, which needs no list as long
-    as the mask.
+    Entries are counted by rows of ``ROW``, rows by rows of rows, and so on: a place is found from the last level to the
+    first, which needs no list as long as the mask and no search of many steps.
     """
-    rows = jnp.pad(mask, (0, -mask.shape[0] % ROW)).reshape(-1, ROW).astype(jnp.float32)
-    last = jnp.cumsum(rows.sum(axis=1).astype(jnp.int32))
-    before = jnp.pad(last, (1, 0))
+    rows = _by_rows(mask, 0.0)
+    counts = rows.sum(axis=1).astype(jnp.int32)
+    last = jnp.cumsum(counts)
+    levels = [_by_rows(last, NEITHER)]
+    while len(levels[-1]) > 1:
+        levels.append(_by_rows(levels[-1][:, -1], NEITHER))
     prefix = jnp.triu(jnp.ones((ROW, ROW)))
 
     def place(number):
-        row = jnp.searchsorted(last, number, side="right").astype(jnp.int32)
+        row = jnp.zeros_like(number)
+        for ends in reversed(levels):
+            row = jnp.minimum(row, len(ends) - 1)
+            passed = (ends[row] <= number[:, None]).astype(jnp.float32)  # added faster than integers
+            row = row * ROW + passed.sum(axis=1).astype(jnp.int32)
         known = jnp.minimum(row, len(rows) - 1)
-        within = (number - before[known]).astype(jnp.float32)
-        column = (jnp.dot(rows[known], prefix) <= within[:, None]).astype(jnp.int32).sum(axis=1)
-        return jnp.where(row < len(rows), known * ROW + column, mask.shape[0])
+        within = (number - last[known] + counts[known]).astype(jnp.float32)
+        column = (jnp.dot(rows[known], prefix) <= within[:, None]).astype(jnp.float32).sum(axis=1)
+        return jnp.where(row < len(rows), known * ROW + column.astype(jnp.int32), mask.shape[0])
 
     return last[-1], place
+
+
+def _by_rows(entries: Shaped[Array, " x"], filling) -> Shaped[Array, "r w"]:
+    """Entries in rows of ``ROW``, the last of which is filled."""
+    return jnp.pad(entries, (0, -entries.shape[0] % ROW), constant_values=filling).reshape(-1, ROW)
 
 
 def _first(true: Bool[Array, "... x"]) -> Int[Array, "..."]:
     """The first true place along the last axis; the length of the axis where there is none."""
     size = true.shape[-1]
-    index = jax.lax.broadcasted_iota(jnp.int32, true.shape, true.ndim - 1)
-    return jnp.where(true, index, size).min(axis=-1)
+    index = jax.lax.broadcasted_iota(jnp.float32, true.shape, true.ndim - 1)  # compared faster than integers
+    return jnp.where(true, index, float(size)).min(axis=-1).astype(jnp.int32)
 
 
 def _at(array, index):
