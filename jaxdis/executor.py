@@ -86,7 +86,11 @@ class Layout:
                 return traced_once(member, shared)
 
             def fill(number, results):
-                return jax.tree.map(lambda rows, row: rows.at[number].set(row), results, of_member(number))
+                return jax.tree.map(
+                    lambda rows, row: jax.lax.dynamic_update_index_in_dim(rows, row, number, 0),
+                    results,
+                    of_member(number),
+                )
 
             size = jax.tree.leaves(members)[0].shape[0]
             shapes = jax.eval_shape(of_member, jnp.int32(0))
