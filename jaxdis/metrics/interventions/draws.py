@@ -87,19 +87,21 @@ def _varying(key, factors: Factors, num_train: int, num_eval: int, factor_bins: 
     n = factors.num_samples
     shuffled = jax.random.permutation(halves, n).astype(jnp.int32)
     held_out = jnp.zeros(n, jnp.int32).at[shuffled[n // 2 :]].set(1)
-    orders, starts, counts, varies = [], [], [], []
-    for j in range(factors.num_factors):
-        values, size = held_values(factors, j, factor_bins)
-        number = jnp.zeros(2 * size, jnp.int32).at[values + size * held_out].add(1)
-        orders.append(packed_order(values + size * held_out, 2 * size))
-        starts.append((jnp.cumsum(number) - number)[values + size * held_out])
-        counts.append(number[values + size * held_out])
-        varies.append(values.max() > values.min())
-    varies = jnp.stack(varies)
-    place = jnp.nonzero(varies, size=len(orders), fill_value=0)[0].astype(jnp.int32)
+    held = [held_values(factors, j, factor_bins) for j in range(factors.num_factors)]
+    size = max(size for _, size in held)
+
+    def positions(values):
+        """For all factors alike, which compiles once."""
+        cell = values + size * held_out
+        number = jnp.zeros(2 * size, jnp.int32).at[cell].add(1)
+        start = jnp.cumsum(number) - number
+        return packed_order(cell, 2 * size), start[cell], number[cell], values.max() > values.min()
+
+    *table, varies = jax.lax.map(positions, jnp.stack([values for values, _ in held]))
+    place = jnp.nonzero(varies, size=len(held), fill_value=0)[0].astype(jnp.int32)
     number = jnp.maximum(varies.sum(), 1).astype(jnp.float32)
     chosen = jnp.floor(random.uniform(which, (num_train + num_eval,)) * number).astype(jnp.int32)
-    return place[chosen], _Table(shuffled, jnp.stack(orders), jnp.stack(starts), jnp.stack(counts)), varies.sum()
+    return place[chosen], _Table(shuffled, *table), varies.sum()
 
 
 def held_values(factors: Factors, j: int, factor_bins: int | None) -> tuple[Int[Array, " n"], int]:
