@@ -18,7 +18,11 @@ import time  # noqa: E402
 
 import jax  # noqa: E402
 import pytest  # noqa: E402
+from threadpoolctl import threadpool_limits  # noqa: E402
 
+# The variables come too late for libraries that plugins of pytest have imported. Two threads of linear algebra that
+# wait for each other on one core can double the time of a peer.
+threadpool_limits(CORES)
 jax.config.update("jax_num_cpu_devices", CORES)
 
 
