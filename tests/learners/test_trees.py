@@ -20,8 +20,8 @@ from jaxdis.data import synthetic
 from jaxdis.data.teapot import Gap
 from jaxdis.learners import splits_exact
 from jaxdis.learners.boosting import accuracy, fit_boosting
-from jaxdis.learners.splits_exact import exact_order
-from jaxdis.learners.splits_histogram import cumulated
+from jaxdis.learners.splits_exact import _numbered, exact_order
+from jaxdis.learners.splits_histogram import cumulated, weights_of_nodes
 from jaxdis.learners.trees import Totals, grow
 from jaxdis.relations.trees import PRESETS
 from tests.golden_values import arrays, numbers
@@ -477,6 +477,31 @@ def test_sums_over_bins_are_those_of_numpy(bins):
     # Up to 22 terms are added one after another, of about 30 in size.
     np.testing.assert_allclose(cumulated(jnp.asarray(table)), np.cumsum(table.astype(np.float64), axis=1), atol=2e-5)
     np.testing.assert_allclose(cumulated(jnp.asarray(table[..., 0, 0])), np.cumsum(table[..., 0, 0], axis=1), atol=2e-5)
+
+
+@pytest.mark.parametrize("length", [1, 31, 32, 33, 1024, 1025, 40_000])
+@pytest.mark.parametrize("share", [0.0, 0.02, 1.0])
+def test_places_of_entries_are_found_without_a_list(length, share):
+    mask = np.random.default_rng(0).random(length) < share
+    count, place = _numbered(jnp.asarray(mask, jnp.float32))
+    expected = np.flatnonzero(mask)
+    assert count == len(expected)
+    found = place(jnp.arange(len(expected) + 3, dtype=jnp.int32))
+    np.testing.assert_array_equal(found[: len(expected)], expected)
+    np.testing.assert_array_equal(found[len(expected) :], length)  # beyond the last one
+
+
+@pytest.mark.parametrize("most", [255, 256, 300])
+@pytest.mark.parametrize("nodes", [range(0, 2, 2), range(0, 4, 2), range(0, 8, 2)])
+def test_counts_that_share_an_integer_do_not_mix(most, nodes):
+    """All samples in one bin and one node, and samples in all nodes."""
+    rng = np.random.default_rng(0)
+    bins = np.stack([np.zeros(most), rng.integers(0, 3, most)]).astype(np.int32)
+    node = np.stack([np.full(most, nodes[-1]), np.zeros(most), rng.integers(0, 8, most)], axis=1).astype(np.uint8)
+    found = weights_of_nodes(jnp.asarray(bins), jnp.ones(most), jnp.asarray(node), nodes, 3, alike=True, most=most)
+    for counts, q in zip(found, nodes, strict=True):
+        expected = [[((node == q) & (row == b)[:, None]).sum(axis=0) for b in range(3)] for row in bins]
+        np.testing.assert_array_equal(counts, expected)
 
 
 def test_trying_every_cut_finds_the_splits_of_the_search(monkeypatch):
