@@ -18,13 +18,17 @@ against 267 s of the peer, about 70 times. An earlier run on two cores, wall tim
 LightGBM 4.6 s, xgboost 5.4 s, HistGradientBoostingClassifier 12.6 s; the peer knows one thread. Memory of a member: 43
 MB, which bounds a chunk under ``vmap``; a CPU maps over members, once each.
 
-A stage of exact splits takes 33 ms (37 in the same run with runs of 79 samples, searched 2,048 at a time, and a gather
-of weights). It sums 132 runs of samples as histograms do, with 6 payloads (7 ms); bounds the gain within each (3 ms);
-and walks the 26 of 1,320 runs per node, on average, that may hold the best cut: 2 million samples, 12 to 14 ms, mostly
-reading gradients and nodes in the order of a code and running sums. Knowing the best gain beforehand would spare only a
-quarter of the walks, and walking the most promising run of each node first a tenth at most. Runs of 64 to 96 samples
-take the same time. Running sums in a loop over the places of a run are twice as fast alone, but slower here: the reads,
-in the order of places, leave the cache. 65 MB.
+A stage of exact splits takes 45 to 47 ms on a slower machine, where the form before took 49 to 50 in alternation (33 ms
+on the machine of the last paragraph). It sums 132 runs of samples as histograms do, with 6 payloads (7 ms, of which
+counts, two in two bytes, are 1.4); bounds the gain within each (2 ms); and walks the 26 of 1,320 runs per node, on
+average, that may hold the best cut: 2 million samples, 10 ms, mostly reading gradients and nodes in the order of a
+code. Their running sums are two small products, over 8 places and over 10 such groups, in place of one over 80.
+Promising runs are found by rows of rows of their mask; a binary search took 15 steps of six kernels. Gradients are
+scaled block by block: elsewhere XLA repeats the division for each reader, in flattened form. What is left are the paths
+(5 ms), leaves (2 ms) and some 20 passes over arrays of 5 MB, .3 to .5 ms each. Knowing the best gain beforehand would
+spare only a quarter of the walks, and walking the most promising run of each node first a tenth at most. Runs of 64 to
+96 samples take the same time, as do 256 to 1,024 runs at a time. Running sums in a loop over the places of a run are
+twice as fast alone, but slower here: the reads, in the order of places, leave the cache. 65 MB.
 
 Growth in an earlier version, whose exact splits took twice as long (20 stages, 4,000 samples, 10 codes, sizes 6 and 10;
 ms with histograms, with exact splits; load 3 to 8): 2,000,
