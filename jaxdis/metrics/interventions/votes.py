@@ -93,9 +93,9 @@ def factor_vae(
     table = _in_lines(safe)
 
     def vote_of(rows):
-        mean = _summed(lambda one: _at(table, one), rows) / batch
+        mean = _summed(lambda one: _at(table, one), rows) / len(rows)
         squares = _summed(lambda one: (_at(table, one) - mean) ** 2, rows)
-        return _least(squares[:, : codes.shape[1]] / (batch - 1), spread, competes)
+        return _least(squares[:, : codes.shape[1]] / (len(rows) - 1), spread, competes)
 
     vote = _in_chunks(vote_of, draws.rows)
     usable = finite & (draws.varying > 1)
@@ -177,7 +177,7 @@ def beta_vae(
 
     def distance_of(pairs):
         total = _summed(lambda pair: jnp.abs(_at(table, pair[0]) - _at(table, pair[1])), pairs)
-        return total[:, : codes.shape[1]] / batch
+        return total[:, : codes.shape[1]] / len(pairs[0])
 
     features = _in_chunks(distance_of, (draws.rows, draws.partners))
     varying = draws.varying if rescale else None
