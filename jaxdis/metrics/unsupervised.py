@@ -24,7 +24,7 @@ LEAST_SHARE = 1e-6
 # A correlation with no smaller eigenvalue has a float32 determinant that is accurate to 1e-5 of itself.
 WELL_CONDITIONED = 0.03
 # A root is found if what its equation misses is a smaller share of it, which moves the distance by twice that share.
-CLOSE = 1e-5
+CLOSE = 4e-5
 # Most steps to the square root of a covariance; codes that nearly copy each other take most.
 NEWTON_STEPS = 30
 CONJUGATE_STEPS = 60
