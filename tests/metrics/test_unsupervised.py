@@ -33,6 +33,18 @@ def test_total_correlation_equals_the_reference(codes):
     assert normalized == pytest.approx(distance / np.trace(covariance), abs=1e-4)
 
 
+@pytest.mark.parametrize("smallest", [0.3, 0.04, 0.02, 1e-3, 1e-5])
+def test_total_correlation_of_codes_however_dependent(smallest):
+    """Both sides of the smallest eigenvalue below which the determinant is refined."""
+    rng = np.random.default_rng(0)
+    shared, noise = rng.normal(size=(2000, 1)), rng.normal(size=(2000, 4))
+    codes = (np.sqrt(1 - smallest) * shared + np.sqrt(smallest) * noise).astype(np.float32)
+    expected = -0.5 * np.linalg.slogdet(np.corrcoef(codes.astype(float).T))[1]
+    found = evaluate(codes, np.zeros((2000, 1), int), "total_correlation")["total_correlation"]
+    # Each eigenvalue is accurate to 1e-6 of the largest, hence to 5e-5 of itself at 0.03.
+    assert found == pytest.approx(expected, abs=2e-5 * 4)
+
+
 def test_collapsed_codes_are_dropped_and_duplicates_are_finite(codes):
     expected = float(evaluate(codes, VALUES, "total_correlation")["total_correlation"])
     more = np.c_[codes, np.full(3000, 7.0)].astype(np.float32)
