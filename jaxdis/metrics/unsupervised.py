@@ -21,7 +21,7 @@ from jaxdis.typing import Codes, Factors
 SMALLEST_EIGENVALUE = 1e-7
 # Codes of a smaller share of the largest deviation are left out of a distance, to which they add 1e-12 of its unit.
 LEAST_SHARE = 1e-6
-# A correlation with no smaller eigenvalue has a float32 determinant that is accurate to 1e-5 of itself.
+# If no eigenvalue of the correlation is smaller, theirs in float32 give the total correlation to 2e-6 of itself.
 WELL_CONDITIONED = 0.03
 # A root is found if what its equation misses is a smaller share of it, which moves the distance by twice that share.
 CLOSE = 4e-5
