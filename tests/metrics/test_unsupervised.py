@@ -184,6 +184,17 @@ def test_wasserstein_keeps_its_digits_whatever_the_scales(scale, shared):
     assert found["total_correlation.wasserstein_normalized"] == pytest.approx(distance / trace, abs=tolerance / trace)
 
 
+@pytest.mark.parametrize(("seed", "spread", "shared"), [(5, 3, 0.03), (6, 2, 0.1), (9, 3, 0.1)])
+def test_wasserstein_of_codes_that_eigenvectors_mix(seed, spread, shared):
+    """Eigenvectors in float32 mix codes of very different scales, and give a distance 29 to 6,300 times as large."""
+    rng = np.random.default_rng(seed)
+    codes = rng.normal(size=(2000, 5)) + shared * rng.normal(size=(2000, 1))
+    codes = (codes * np.exp(spread * rng.normal(size=5))).astype(np.float32)
+    found = evaluate(codes, np.zeros((2000, 1), int), "total_correlation")
+    distance, trace = wasserstein(codes)
+    assert found["total_correlation.wasserstein"] == pytest.approx(distance, abs=1e-4 * distance + 1e-14 * trace)
+
+
 @pytest.mark.parametrize("kind", ["few samples", "copies"])
 @pytest.mark.parametrize("seed", range(10))
 def test_wasserstein_of_a_singular_covariance(kind, seed):
