@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Int
 from jaxdis.arrays import exact_products
 from jaxdis.learners.groups import Groups
 from jaxdis.learners.logistic_descent import STILL, descend
-from jaxdis.learners.logistic_problem import Point, Problem, problem_of
+from jaxdis.learners.logistic_problem import Point, Problem, from_largest, problem_of
 
 # The most Newton steps, and the most products with the Hessian in each.
 STEPS = 100
@@ -103,10 +103,13 @@ def _no_worse(problem: Problem, parameters: Float[Array, "s e"]) -> Point:
     return jax.lax.while_loop(lambda state: (state[0] < 2) & state[3], attempt, begin)[2]
 
 
+@exact_products
 def log_probabilities(model: Logistic, codes: Float[Array, "n d"], sizes: tuple[int, ...]) -> Float[Array, "n s"]:
     """Log probability of every value of every factor."""
+    member = Groups.of(sizes).member
     logits = model.coefficients.T @ codes.T + model.intercepts[:, None]  # samples last: they fill vector registers
-    return jnp.concatenate([jax.nn.log_softmax(logits[part], axis=0) for part in Groups.of(sizes).slices()]).T
+    shifted, _ = from_largest(logits, Groups.of(sizes))
+    return (shifted - member @ jnp.log(member.T @ jnp.exp(shifted))).T
 
 
 def predict(model: Logistic, codes: Float[Array, "n d"], sizes: tuple[int, ...]) -> Int[Array, "n k"]:

@@ -105,7 +105,7 @@ class Problem(NamedTuple):
             # Only a block that would overflow pays for the largest logit of every factor.
             shifted, shift = jax.lax.cond(
                 longest * steepest > LARGEST_LOGIT,
-                lambda: _from_largest(logits, self.groups),
+                lambda: from_largest(logits, self.groups),
                 lambda: (logits, jnp.zeros_like(true)),
             )
             exponentials = jnp.exp(shifted)
@@ -201,7 +201,7 @@ def _centered(vector: Float[Array, "s e"], occurs: Bool[Array, "s 1"], groups: G
     return (vector - groups.member @ means) * share
 
 
-def _from_largest(logits, groups: Groups):
+def from_largest(logits, groups: Groups):
     """Logits minus the largest logit of their factor, ``[s, n]``, and these largest logits, ``[k, n]``."""
     largest = jnp.stack([logits[part].max(axis=0) for part in groups.slices()])
     return logits - jnp.repeat(largest, np.array(groups.sizes), axis=0, total_repeat_length=sum(groups.sizes)), largest

@@ -8,6 +8,9 @@ from jaxtyping import Array, Float, Int
 from jaxdis.arrays import class_counts, class_order, ordered_keys, stable_order
 from jaxdis.learners.groups import Groups
 
+# Equal parts of a class's scores in the first step of a search, a power of two.
+PARTS = 32
+
 
 def class_areas(scores: Float[Array, "s n"], classes: Int[Array, "n k"], sizes: tuple[int, ...]) -> Float[Array, " s"]:
     """Area under the ROC curve of each class against the others of its factor; ties count half.
@@ -40,7 +43,7 @@ def class_areas(scores: Float[Array, "s n"], classes: Int[Array, "n k"], sizes: 
         of_class = own[factor]
 
         def number(below):
-            return _number(lambda place: below(of_class[jnp.clip(start + place, 0, n - 1)], keys), count, keys)
+            return _number(lambda place: of_class[jnp.clip(start + place, 0, n - 1)], below, count, keys)
 
         less = number(jnp.less)
         tied = others & (less < count) & (of_class[jnp.clip(start + less, 0, n - 1)] == keys)
@@ -53,13 +56,20 @@ def class_areas(scores: Float[Array, "s n"], classes: Int[Array, "n k"], sizes: 
     return jax.lax.map(area, (keys, *rows))
 
 
-def _number(below, count: Int[Array, ""], like: Int[Array, " n"]) -> Int[Array, " n"]:
-    """Of ``count`` sorted numbers, those for whose place ``below`` holds, which are the first ones: by bisection."""
+def _number(own, below, count: Int[Array, ""], keys: Int[Array, " n"]) -> Int[Array, " n"]:
+    """How many of ``count`` sorted numbers, ``own(place)``, are below each key; these are the first ones.
+
+    All keys are compared with the ends of up to ``PARTS`` equal parts, without a gather; bisection of a part follows.
+    """
+    largest = jnp.int32(1) << (31 - jax.lax.clz(jnp.maximum(count, 1)))
+    part = jnp.maximum(2 * largest // PARTS, 1)
+    ends = part * np.arange(1, PARTS, dtype=np.int32)
+    at_ends = jnp.where(ends <= count, own(ends - 1), np.iinfo(np.int32).max)
+    found = part * sum(below(at_ends[i], keys).astype(jnp.int32) for i in range(PARTS - 1))
 
     def halve(state):
         step, found = state
         further = found + step
-        return step // 2, jnp.where((further <= count) & below(further - 1), further, found)
+        return step // 2, jnp.where((further <= count) & below(own(further - 1), keys), further, found)
 
-    largest = jnp.int32(1) << (31 - jax.lax.clz(jnp.maximum(count, 1)))
-    return jax.lax.while_loop(lambda state: state[0] > 0, halve, (largest, jnp.zeros_like(like)))[1]
+    return jax.lax.while_loop(lambda state: state[0] > 0, halve, (part // 2, found))[1]

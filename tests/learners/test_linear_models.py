@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.svm import LinearSVC
 
 from jaxdis import METRICS, Factors, evaluate, relate
-from jaxdis.learners import linear, logistic, logistic_problem, margins
+from jaxdis.learners import linear, logistic, logistic_problem, margins, roc
 from jaxdis.learners.groups import Groups
 from jaxdis.learners.roc import class_areas
 from jaxdis.relations import threshold_accuracy
@@ -84,6 +84,19 @@ def test_areas_of_classes_equal_those_of_sklearn(values):
                 )
             else:
                 assert np.isnan(area)
+
+
+@pytest.mark.parametrize("values", [None, 40])
+def test_areas_of_classes_of_every_size_up_to_three_parts(values):
+    """A search begins with parts of equal length, a power of two: one sample short of a part, and one too many."""
+    counts = np.arange(1, 3 * roc.PARTS + 2)
+    classes = np.repeat(np.arange(len(counts)), counts).astype(np.int32)
+    rng = np.random.default_rng(1)
+    shape = len(counts), len(classes)
+    scores = (rng.normal(size=shape) if values is None else rng.integers(0, values, shape)).astype(np.float32)
+    found = jax.jit(class_areas, static_argnums=2)(jnp.asarray(scores), jnp.asarray(classes)[:, None], (len(counts),))
+    expected = [roc_auc_score(classes == value, scores[value]) for value in range(len(counts))]
+    np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("factor", [0, 1, 2])
