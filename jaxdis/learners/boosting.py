@@ -167,23 +167,25 @@ def fit_boosting(
         scaled = by_blocks(lambda row: row / unit[0], error)
         levels, leaf = grow(finder, numbers, scaled, Totals(scaled.sum(axis=0)[None], total_weight), depth, priority)
         # Summed again: the sums of a nearly certain class are below the rounding errors of its ancestors' differences.
-        sums, steps = (node_sums(leaf, values, 2**depth) for values in (error, curvature))
+        sums, steps = node_sums(leaf, [error, curvature], 2**depth)
         leaf_values = _materialized(rate * newton[None] * safe_divide(sums, jnp.where(steps > 1e-20, steps, 0.0)))
         for splits in levels:
             chosen = splits.feature[None] == jnp.arange(d)[:, None, None]
             importance = importance + jnp.where(chosen, (splits.gain * unit**2)[None], 0.0).sum(axis=1)
-        return train + choose(leaf_values, leaf), test + choose(leaf_values, leaves(others, levels)), importance
+        train = train + choose(leaf_values[:, None], leaf)
+        test = test + choose(leaf_values[:, :, None], leaves(others, levels))
+        return train, test, importance
 
     state = (
         jnp.broadcast_to(start, targets.shape),
-        jnp.broadcast_to(start, (held_out.shape[0], targets.shape[1])),
+        jnp.broadcast_to(start[:, None], (targets.shape[1], held_out.shape[0])),
         jnp.zeros((d, targets.shape[1])),
     )
     train, test, importance = jax.lax.fori_loop(0, stages, stage, state)
     importance = importance @ member
     importance = safe_divide(importance, importance.sum(axis=0)[None])
     last = columns.parts[-1].stop
-    return Boosted(importance, *((scores * scale + shift)[:, :last] for scores in (train, test)))
+    return Boosted(importance, *((scores * scale + shift)[:, :last] for scores in (train, test.T)))
 
 
 def accuracy(

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int, Num, PRNGKeyArray, UInt
 from jaxdis import random
 from jaxdis.arrays import moments, power_of_two_below, running_sums, safe_divide, stable_order
 from jaxdis.learners.splits_histogram import quantile_bins
-from jaxdis.learners.trees import RESOLUTION, TIE, as_numbers, canonical_order
+from jaxdis.learners.trees import RESOLUTION, TIE, canonical_order
 
 # Larger than any bin number.
 NO_BIN = jnp.iinfo(jnp.int32).max
@@ -83,7 +83,7 @@ def fit_forest(
     n, d = codes.shape
     features = math.isqrt(d) if features == "sqrt" else features or d
     bins, others, weights, _ = quantile_bins(codes, weights, held_out, max_bins)
-    order = canonical_order(as_numbers(bins), weights)  # the random choices must not depend on the order of the codes
+    order = canonical_order(bins, weights)  # the random choices must not depend on the order of the codes
     bins, others = bins[order], others[order]
     columns, middle, unit = _unit_targets(targets.astype(jnp.float32), weights, classes)
     draws, choices = jax.random.split(key, (2, trees))

@@ -21,10 +21,8 @@ from jaxdis.learners.trees import (
     NEVER,
     RESOLUTION,
     TIE,
-    Numbers,
     Splits,
     Totals,
-    as_numbers,
     gain_of,
     pick,
 )
@@ -53,7 +51,7 @@ class Exact(NamedTuple):
     - ``runs [d, n]``: the run of each sample.
     - ``weights [n]``: sample weights; ``least``: half of the smallest weight, below which a side counts as empty;
       ``alike``: whether all weights are 1.
-    - ``ranks``: samples as numbers; ``values [d, n]``: the codes of each rank.
+    - ``values [d, n]``: the codes in sorted order.
     - ``own [n, k]``: for each sample, the columns in which its gradient may be positive.
     """
 
@@ -62,7 +60,6 @@ class Exact(NamedTuple):
     runs: Int[Array, "d n"]
     weights: Float[Array, " n"]
     least: Float[Array, ""]
-    ranks: Numbers
     values: Float[Array, "d n"]
     own: Int[Array, "n k"]
     alike: bool
@@ -166,7 +163,7 @@ class Exact(NamedTuple):
 
     def _walk(self, promising, gain, place, ends: Totals, sums, gradient, node, totals: Totals):
         """The best cut of every promising run, and its place in the run."""
-        steps = self.order.shape[2]
+        runs, steps = self.order.shape[1:]
         nodes, columns = totals.weight.shape
         count, listed = _numbered(promising.reshape(-1))
         order, allowed = self.order.reshape(-1, steps), self.allowed.reshape(-1, steps)
@@ -175,8 +172,6 @@ class Exact(NamedTuple):
         before = jnp.triu(jnp.ones((steps // LANES, steps // LANES)), 1)
         product = functools.partial(jnp.dot, precision=jax.lax.Precision.HIGHEST)
         place_in_run = jnp.arange(1, steps + 1, dtype=jnp.float32)[None]
-        ends, sums = (tuple(part.reshape(-1) for part in parts) for parts in (ends, sums))
-        totals = Totals(*(part.reshape(-1) for part in totals))
 
         def running(parts):
             rows = product(parts.reshape(len(parts), -1, LANES), within)
@@ -186,21 +181,22 @@ class Exact(NamedTuple):
             done, gain, place = carry
             cell = listed(done + jnp.arange(TOGETHER, dtype=jnp.int32))
             at = jnp.minimum(cell, promising.size - 1)
-            run, rest = at // (nodes * columns), at % (nodes * columns)
+            run, of_node, column = at // (nodes * columns), at // columns % nodes, at % columns
             samples = order[run]
-            entry = samples * columns + (rest % columns)[:, None]
+            entry = samples * columns + column[:, None]
             held = _at(flat, entry)
             if where is not None:
-                held = jnp.where(_at(where, entry) == (rest // columns)[:, None].astype(node.dtype), held, OUTSIDE)
+                held = jnp.where(_at(where, entry) == of_node[:, None].astype(node.dtype), held, OUTSIDE)
             held = jax.lax.optimization_barrier(held)
             inside = held < OUTSIDE
             weight = jnp.where(inside, 1.0 if self.alike else _at(self.weights, samples), 0.0)
             # At the root, samples of equal weight are counted by their place.
             counted = place_in_run if node is None and self.alike else running(weight)
             rising = running(jnp.where(inside, held, 0.0)), counted
-            before = (_at(end, at) - _at(own, at) for end, own in zip(ends, sums, strict=False))
+            cells = run // runs, run % runs, of_node, column
+            before = (_at(end, cells) - _at(own, cells) for end, own in zip(ends, sums, strict=True))
             left = Totals(*(start[:, None] + part for start, part in zip(before, rising, strict=True)))
-            parent = Totals(*(part[rest][:, None] for part in totals))
+            parent = Totals(*(_at(part, cells[2:])[:, None] for part in totals))
             gains = jnp.where(allowed[run], gain_of(*left, parent, self.least), -1.0)
             most = gains.max(axis=1)
             first = _first(gains >= most[:, None] * (1 - TIE))
@@ -290,7 +286,7 @@ def exact_order(
     weights: Float[Array, " n"] | None,
     held_out: Float[Array, "m d"],
     own: Int[Array, "n k"],
-) -> tuple[Exact, Numbers, Numbers]:
+) -> tuple[Exact, Float[Array, "d n"], Float[Array, "d m"]]:
     """A finder over every threshold, the training samples as ranks, and the held-out samples unchanged.
 
     ``own``: the columns in which the gradient of each sample may be positive.
@@ -306,16 +302,14 @@ def exact_order(
     alike = weights is None
     weights = jnp.ones(n) if alike else weights
     least = jnp.where(weights > 0, weights, jnp.inf).min() / 2
-    ranks = as_numbers(rank)
     finder = Exact(
         jnp.pad(order, padding).reshape(d, runs, steps),
         allowed.reshape(d, runs, steps),
         rank // steps,
         weights,
         least,
-        ranks,
         values,
         own,
         alike,
     )
-    return finder, ranks, as_numbers(held_out.T)
+    return finder, rank.astype(jnp.float32), held_out.T

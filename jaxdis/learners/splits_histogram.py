@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Num, UInt
 
 from jaxdis.arrays import ordered_keys, sort_columns, stable_order
-from jaxdis.learners.trees import NEVER, TIE, Numbers, Totals, as_numbers, gain_of, pick
+from jaxdis.learners.trees import NEVER, TIE, Totals, gain_of, pick
 
 
 class Histogram(NamedTuple):
@@ -63,12 +63,12 @@ class Histogram(NamedTuple):
 
 def quantile_histogram(
     codes: Float[Array, "n d"], weights: Float[Array, " n"] | None, held_out: Float[Array, "m d"], max_bins: int
-) -> tuple[Histogram, Numbers, Numbers]:
+) -> tuple[Histogram, Float[Array, "d n"], Float[Array, "d m"]]:
     """A finder over quantile bins, and training and held-out samples as bin numbers."""
     alike = weights is None
     bins, others, weights, least = quantile_bins(codes, weights, held_out, max_bins)
     mass = cumulated(row_histogram(bins, weights[:, None], max_bins))[:, :, 0]
-    return Histogram(bins, weights, mass, least, alike), as_numbers(bins), as_numbers(others)
+    return Histogram(bins, weights, mass, least, alike), bins.astype(jnp.float32), others.astype(jnp.float32)
 
 
 def quantile_bins(

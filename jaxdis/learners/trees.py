@@ -6,18 +6,18 @@ when its number is above the cut. A ``Finder`` finds the cuts: at every threshol
 Held-out samples may be in other numbers, with thresholds in place of cuts.
 """
 
-import functools
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
+from jax.experimental.layout import Layout, with_layout_constraint
 from jaxtyping import Array, Float, Int, Num, Shaped, UInt
 
 # Gains within this relative distance of the best are ties: float32 sums in different orders differ by less.
 TIE = 1e-5
 # Gains within this absolute distance are ties too, and smaller gains are not searched for: gradients are of order 1.
 RESOLUTION = 1e-7
-# Samples that descend a tree together.
+# Samples that pass through a function together.
 BLOCK = 1000
 # Numbers per vector register: adding rows whose length is not a multiple of this takes up to twice as long.
 LANES = 8
@@ -44,12 +44,6 @@ class Totals(NamedTuple):
     weight: Float[Array, "q c"]
 
 
-class Numbers(NamedTuple):
-    """Samples as numbers: float32 ``[n, d + 1]``, with a last column of ones that multiplies the cut."""
-
-    values: Float[Array, "n e"]
-
-
 @runtime_checkable
 class Finder(Protocol):
     """Finds the splits of one level.
@@ -63,16 +57,11 @@ class Finder(Protocol):
     def __call__(self, state, gradient, node, totals: Totals, priority): ...
 
 
-def as_numbers(number: Num[Array, "d n"]) -> Numbers:
-    ones = jnp.ones((1, number.shape[1]))
-    return Numbers(jnp.concatenate([number.astype(jnp.float32), ones]).T)
-
-
-def canonical_order(numbers: Numbers, weights: Float[Array, " n"]) -> Int[Array, " d"]:
+def canonical_order(numbers: Num[Array, "d n"], weights: Float[Array, " n"]) -> Int[Array, " d"]:
     """Codes in an order independent of their input order: sorted by a sum over samples of scrambled numbers."""
-    whole = numbers.values[:, :-1].astype(jnp.uint32) + jnp.uint32(1)
+    whole = numbers.astype(jnp.uint32) + jnp.uint32(1)
     odd = (jnp.arange(weights.shape[0], dtype=jnp.uint32) * jnp.uint32(2654435761)) | jnp.uint32(1)
-    return jnp.argsort(jnp.where((weights > 0)[:, None], whole * odd[:, None], jnp.uint32(0)).sum(axis=0))
+    return jnp.argsort(jnp.where((weights > 0)[None], whole * odd[None], jnp.uint32(0)).sum(axis=1))
 
 
 def gain_of(left_gradient, left_weight, totals: Totals, least):
@@ -106,7 +95,7 @@ def pick(gain: Float[Array, "d q c"], cut: Float[Array, "d q c"], priority: Floa
 
 
 def grow(
-    find: Finder, numbers: Numbers, gradient: Float[Array, "n c"], totals: Totals, depth: int, priority
+    find: Finder, numbers: Float[Array, "d n"], gradient: Float[Array, "n c"], totals: Totals, depth: int, priority
 ) -> tuple[list[Splits], UInt[Array, "n c"]]:
     """Grow one tree on every column of gradients.
 
@@ -117,23 +106,24 @@ def grow(
     Returns:
       the splits of each level and the leaf of every sample ``[n, c]``.
     """
-    node, state, levels = None, None, []
+    blocks, path, node, state, levels = _in_blocks(numbers), None, None, None, []
     for level in range(depth):
         nodes = 2**level
         splits, left, state = find(state, gradient, node, totals, priority[:, nodes - 1 : 2 * nodes - 1])
-        node = descend(numbers, node, splits.feature, splits.cut)
+        path, node = _descend_blocks(blocks, path, splits)
+        node = node[: gradient.shape[0]]
         levels.append(splits)
         if level == depth - 1:
             break
         if left is None:
             weights = jnp.broadcast_to(find.weights[:, None], gradient.shape)
-            totals = Totals(node_sums(node, gradient, 2 * nodes), node_sums(node, weights, 2 * nodes))
+            totals = Totals(*node_sums(node, [gradient, weights], 2 * nodes))
         else:
             totals = Totals(*(_children(part, total - part) for part, total in zip(left, totals, strict=True)))
     return levels, node
 
 
-def leaves(numbers: Numbers, levels: list[Splits]) -> UInt[Array, "n c"]:
+def leaves(numbers: Float[Array, "d n"], levels: list[Splits]) -> UInt[Array, "c n"]:
     """The leaf that every held-out sample reaches in every tree."""
     node = None
     for splits in levels:
@@ -141,23 +131,42 @@ def leaves(numbers: Numbers, levels: list[Splits]) -> UInt[Array, "n c"]:
     return node
 
 
-def descend(numbers: Numbers, node: UInt[Array, "n c"] | None, feature, cut) -> UInt[Array, "n c"]:
-    """Nodes one level down: ``2 q`` to the left, ``2 q + 1`` to the right."""
-    features = numbers.values.shape[1] - 1
-    chosen = (feature[:, None] == jnp.arange(features)[None, :, None]).astype(jnp.float32)
+def descend(numbers: Float[Array, "d n"], node: UInt[Array, "c n"] | None, feature, cut) -> UInt[Array, "c n"]:
+    """Nodes one level down: ``2 q`` to the left, ``2 q + 1`` to the right.
+
+    Samples come last: a tree then reads whole rows of numbers and compares them with one cut for each of its nodes.
+    """
     kind = jnp.uint8 if 2 * len(cut) <= 256 else jnp.uint16
-    product = functools.partial(jnp.dot, precision=jax.lax.Precision.HIGHEST)
-    # number − cut as one product with one-hot features; its sign is exact.
-    planes = jnp.concatenate([chosen, -cut[:, None]], axis=1)
 
-    def down(values, node=None):
-        above = product(values, planes[0])
-        for q in range(1, cut.shape[0]):
-            above = jnp.where(node == q, product(values, planes[q]), above)
-        step = (above > 0).astype(kind)
-        return step if node is None else 2 * node.astype(kind) + step
+    def right(q):
+        row = numbers.at[feature[q]].get(mode="promise_in_bounds")
+        return jnp.where(row > cut[q][:, None], 1, 0)
 
-    return by_blocks(down, numbers.values, *([] if node is None else [node]))
+    step = right(0)
+    for q in range(1, len(cut)):
+        step = jnp.where(node == q, right(q), step)
+    step = step.astype(kind)
+    return step if node is None else 2 * node.astype(kind) + step
+
+
+def _in_blocks(numbers: Float[Array, "d n"]) -> Float[Array, "b d r"]:
+    """About ``BLOCK`` samples in each block; zeros fill the last."""
+    n = numbers.shape[1]
+    blocks = -(-n // BLOCK)
+    rows = -(-n // blocks)
+    return jnp.pad(numbers, ((0, 0), (0, blocks * rows - n))).reshape(-1, blocks, rows).transpose(1, 0, 2)
+
+
+def _descend_blocks(numbers: Float[Array, "b d r"], path: UInt[Array, "b c r"] | None, splits: Splits):
+    """The nodes one level down, as a path ``[b, c, r]`` to go on from, and ``[b r, c]`` to sum by."""
+
+    def down(block):
+        node = descend(*block, splits.feature, splits.cut)
+        # XLA would otherwise find the path in the order of its transpose, ten times slower.
+        return node, with_layout_constraint(node, Layout(major_to_minor=(0, 1))).T
+
+    path, node = jax.lax.map(down, (numbers, path))
+    return path, node.reshape(-1, node.shape[2])
 
 
 def by_blocks(function, *arrays: Shaped[Array, "n ..."]):
@@ -170,10 +179,9 @@ def by_blocks(function, *arrays: Shaped[Array, "n ..."]):
     return jax.lax.map(lambda rows: function(*rows), arrays, batch_size=-(-arrays[0].shape[0] // blocks))
 
 
-def choose(values: Float[Array, "l c"], leaf: UInt[Array, "n c"]) -> Float[Array, "n c"]:
+def choose(values: Float[Array, "l ..."], leaf: UInt[Array, "..."]) -> Float[Array, "..."]:
     """``values[leaf]`` by halving: a tree of selections, which runs in registers where a gather would not."""
-    rows = [values[i][None] for i in range(values.shape[0])]
-    bit = 1
+    rows, bit = list(values), 1
     while len(rows) > 1:
         odd = (leaf & bit) > 0
         rows = [jnp.where(odd, right, left) for left, right in zip(rows[::2], rows[1::2], strict=True)]
@@ -181,11 +189,13 @@ def choose(values: Float[Array, "l c"], leaf: UInt[Array, "n c"]) -> Float[Array
     return rows[0]
 
 
-def node_sums(node: UInt[Array, "n c"], values: Float[Array, "n c"], nodes: int) -> Float[Array, "q c"]:
-    """Sums over the samples of each node, as one scatter."""
-    columns = node.shape[1]
+def node_sums(node: UInt[Array, "n c"], values: list[Float[Array, "n c"]], nodes: int) -> Float[Array, "v q c"]:
+    """Sums over the samples of each node, as one scatter that adds a sample's values side by side."""
+    columns, count = node.shape[1], len(values)
     place = node.astype(jnp.int32) * columns + jnp.arange(columns, dtype=jnp.int32)[None]
-    return jnp.zeros(nodes * columns).at[place].add(values, mode="promise_in_bounds").reshape(nodes, columns)
+    beside = jnp.stack(values, axis=2).reshape(-1, count)
+    sums = jnp.zeros((nodes * columns, count)).at[place.reshape(-1)].add(beside, mode="promise_in_bounds")
+    return sums.T.reshape(count, nodes, columns)
 
 
 def _children(left, right):
