@@ -8,33 +8,38 @@ and the time scaled by 100 / PEER_STAGES and by 113 / 6 classes. LightGBM and xg
 Floor of a stage on one core, histograms: 1.2 million gradients (113 columns filled up to 120) by 10 codes by 6 payloads
 (root: gradients; one left child: gradients and counts; two more: gradients, and counts that share an integer) are 72
 million row additions, at 0.06 ns 4 ms, at the 0.09 ns measured for the kernel alone 6.5 ms. Exponentials and products
-of probabilities are 1.4 ms, the paths of 15,000 samples through seven splits 3.5 ms at 0.31 ms a product of 10,000,
-sums over leaves 1.1 ms, gains of 7 nodes by 640 cuts 1.3 ms: 14 ms in all. Measured 22 to 27 ms; what is left is the
-traffic of 5 MB payloads, which each code reads anew.
+of probabilities are 1.4 ms, the paths of 15,000 samples through seven splits 0.7 ms and their transposes 0.4 ms, sums
+over leaves 1 ms, gains of 7 nodes by 640 cuts 1.3 ms: 11 ms in all. Measured 16 to 17 ms; what is left is the traffic
+of 5 MB payloads, which each code reads anew. Paths are found tree by tree, along the samples: a row of numbers is
+compared with one cut. As products of samples with one-hot features they took 5 ms. XLA has to be told the order in
+memory, since it would otherwise find the paths in the order of their transpose, in 3 ms.
 
 Measured on one core of a server, nothing else on it: 1.24 s with histograms against 240 s of the peer, 194 times;
-LightGBM 5.4 s (4.4 times), HistGradientBoostingClassifier 7.1 s (5.8). Exact splits, in a later run: 3.7 to 3.9 s
-against 267 s of the peer, about 70 times. An earlier run on two cores, wall time: 1.8 and 2.3 s with histograms,
-LightGBM 4.6 s, xgboost 5.4 s, HistGradientBoostingClassifier 12.6 s; the peer knows one thread. Memory of a member: 43
-MB, which bounds a chunk under ``vmap``; a CPU maps over members, once each.
+LightGBM 5.4 s (4.4 times), HistGradientBoostingClassifier 7.1 s (5.8). On a slower machine, after paths and sums over
+leaves were written anew: 1.66 s with histograms (174, 4.2 and 6.0 times) and 4.3 s with exact splits against 288 s of
+the peer, 67 times; in alternation with the form before, 12 and 9 % less. An earlier run on two cores, wall time: 1.8
+and 2.3 s with histograms, LightGBM 4.6 s, xgboost 5.4 s, HistGradientBoostingClassifier 12.6 s; the peer knows one
+thread. Memory of a member: 43 MB, which bounds a chunk under ``vmap``; a CPU maps over members, once each.
 
-A stage of exact splits takes 45 to 47 ms on a slower machine, where the form before took 49 to 50 in alternation (33 ms
-on the machine of the last paragraph). It sums 132 runs of samples as histograms do, with 6 payloads (7 ms, of which
-counts, two in two bytes, are 1.4); bounds the gain within each (2 ms); and walks the 26 of 1,320 runs per node, on
-average, that may hold the best cut: 2 million samples, 10 ms, mostly reading gradients and nodes in the order of a
-code. Their running sums are two small products, over 8 places and over 10 such groups, in place of one over 80.
-Promising runs are found by rows of rows of their mask; a binary search took 15 steps of six kernels. Gradients are
-scaled block by block: elsewhere XLA repeats the division for each reader, in flattened form. What is left are the paths
-(5 ms), leaves (2 ms) and some 20 passes over arrays of 5 MB, .3 to .5 ms each. Knowing the best gain beforehand would
-spare only a quarter of the walks, and walking the most promising run of each node first a tenth at most. Runs of 64 to
-96 samples take the same time, as do 256 to 1,024 runs at a time. Running sums in a loop over the places of a run are
-twice as fast alone, but slower here: the reads, in the order of places, leave the cache. 65 MB.
+A stage of exact splits takes 38 ms on the slower machine in the first 40 stages and 41 ms on average over 100. It sums
+132 runs of samples as histograms do, with 6 payloads (7 ms, of which counts, two in two bytes, are 1.4); bounds the
+gain within each (2 ms); and walks the 26 of 1,320 runs per node, on average, that may hold the best cut: 2 million
+samples, 10 ms, mostly reading gradients and nodes in the order of a code; later stages, whose gains are alike, walk
+more (7 % of the runs at the root). Their running sums are two small products, over 8 places and over 10 such groups, in
+place of one over 80. Promising runs are found by rows of rows of their mask; a binary search took 15 steps of six
+kernels. Gradients are scaled block by block: elsewhere XLA repeats the division for each reader, in flattened form.
+What is left are paths and their transposes (3 ms), leaves (1.7 ms) and some 15 passes over arrays of 5 MB, .3 to .5 ms
+each. Two reads of samples that are side by side in memory, by keeping gradients also by trees and walking neighboring
+trees together, take 2 ms less, but the transposes take as much; places that are carried from round to round, and so
+computed once, spare 1 %. Knowing the best gain beforehand would spare only a quarter of the walks, and walking the most
+promising run of each node first a tenth at most. Runs of 64 to 96 samples take the same time, as do 256 to 1,024 runs
+at a time. Running sums in a loop over the places of a run are twice as fast alone, but slower here: the reads, in the
+order of places, leave the cache. 65 MB.
 
-Growth in an earlier version, whose exact splits took twice as long (20 stages, 4,000 samples, 10 codes, sizes 6 and 10;
-ms with histograms, with exact splits; load 3 to 8): 2,000,
-4,000, 8,000 samples 33, 48, 89 and 192, 207, 357; 5, 10, 20 codes 35, 48, 75 and 193, 207, 271; 16, 32, 64 classes 48,
-84, 92 and 207, 263, 497; 20, 40 stages 48, 106 and 207, 358. A member of a zoo of 1, 2, 8 (histograms): 43, 48, 45.
-Compile time does not depend on any of these: 8 to 10 s and 11 to 13 s at load 3.
+Growth (20 stages, 4,000 samples, 10 codes, sizes 6 and 10; ms with histograms, with exact splits): 2,000, 4,000, 8,000
+samples 18, 24, 46 and 55, 77, 120; 5, 10, 20 codes 17, 24, 40 and 53, 77, 107; 16, 32, 64 classes 24, 45, 75 and 77,
+142, 249; 20, 40 stages 24, 43 and 77, 152. A member of a zoo of 1, 2, 8 (histograms): 26, 26, 23. Compile time does
+not depend on any of these: 5 s with histograms, 10 s with exact splits.
 
 Convergence of boosting: differences of D and C (the entropy scores of the importances) and of accuracy, on noisy
 representations of factors with 2 to 40 values.

@@ -80,7 +80,8 @@ def total_correlation(
     - The total correlation of a singular covariance (duplicate codes, or no more samples than codes) is infinite. Here
       eigenvalues of the correlation below 1e-7 count as 1e-7, about 8 nats each. The released code takes the logarithm
       of a determinant that is float64 rounding error, which gives infinity or an arbitrary number.
-    - The distance is accurate to 1e-4 of itself, or to 0.004 of the codes' variance where codes nearly copy others.
+    - The distance is accurate to 1e-4 of itself (or 1e-12 of the largest variance, below which a code's part is left
+      out), or to 0.004 of the codes' variance where codes nearly copy others.
     - The total correlation is invariant under affine maps of a code. The distance grows with the codes' variances; as a
       share of them it is invariant under a common scale.
     - Any non-finite code gives NaN.

@@ -24,7 +24,7 @@ from jaxdis.metrics.metric import prepared_for, sources_of
 from jaxdis.study.definition import FEWEST_SAMPLES, MOST_SAMPLES
 
 # Raised whenever a number may change for the same specification.
-NUMERICS = 9
+NUMERICS = 10
 # Of the factors of sweeps, for metrics that hold a factor: what the released configuration of IRS takes.
 FACTOR_BINS = 20
 
