@@ -17,7 +17,7 @@ def class_areas(scores: Float[Array, "s n"], classes: Int[Array, "n k"], sizes: 
 
     The area is the share of pairs of a sample of the class and another sample in which the former has the higher score.
     The scores of a class's own samples are sorted once per factor; every other sample then finds its place among them
-    by bisection, which takes a fifth of the time of sorting all scores of the class.
+    by a search, which takes less than a fifth of the time of sorting all scores of the class.
 
     Args:
       scores: of every class of every factor, in the order of :class:`~jaxdis.learners.groups.Groups`.

@@ -100,6 +100,7 @@ def grow(
     """Grow one tree on every column of gradients.
 
     Args:
+      numbers: of each code of every sample, whole numbers as float32.
       totals: totals of the roots, ``[1, c]``.
       priority: ``[d, 2^depth − 1, c]`` in [0, 1); the largest wins a tie.
 
