@@ -182,7 +182,7 @@ class Exact(NamedTuple):
             cell = listed(done + jnp.arange(TOGETHER, dtype=jnp.int32))
             at = jnp.minimum(cell, promising.size - 1)
             run, of_node, column = at // (nodes * columns), at // columns % nodes, at % columns
-            samples = order[run]
+            samples = _at(order, run)
             entry = samples * columns + column[:, None]
             held = _at(flat, entry)
             if where is not None:
@@ -197,7 +197,7 @@ class Exact(NamedTuple):
             before = (_at(end, cells) - _at(own, cells) for end, own in zip(ends, sums, strict=True))
             left = Totals(*(start[:, None] + part for start, part in zip(before, rising, strict=True)))
             parent = Totals(*(_at(part, cells[2:])[:, None] for part in totals))
-            gains = jnp.where(allowed[run], gain_of(*left, parent, self.least), -1.0)
+            gains = jnp.where(_at(allowed, run), gain_of(*left, parent, self.least), -1.0)
             most = gains.max(axis=1)
             first = _first(gains >= most[:, None] * (1 - TIE))
             return done + TOGETHER, gain.at[cell].set(most, mode="drop"), place.at[cell].set(first, mode="drop")
@@ -255,11 +255,11 @@ def _numbered(mask: Float[Array, " x"]):
         row = jnp.zeros_like(number)
         for ends in reversed(levels):
             row = jnp.minimum(row, len(ends) - 1)
-            passed = (ends[row] <= number[:, None]).astype(jnp.float32)  # added faster than integers
+            passed = (_at(ends, row) <= number[:, None]).astype(jnp.float32)  # added faster than integers
             row = row * ROW + passed.sum(axis=1).astype(jnp.int32)
         known = jnp.minimum(row, len(rows) - 1)
-        within = (number - last[known] + counts[known]).astype(jnp.float32)
-        column = (jnp.dot(rows[known], prefix) <= within[:, None]).astype(jnp.float32).sum(axis=1)
+        within = (number - _at(last, known) + _at(counts, known)).astype(jnp.float32)
+        column = (jnp.dot(_at(rows, known), prefix) <= within[:, None]).astype(jnp.float32).sum(axis=1)
         return jnp.where(row < len(rows), known * ROW + column.astype(jnp.int32), mask.shape[0])
 
     return last[-1], place
