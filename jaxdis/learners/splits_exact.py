@@ -278,7 +278,7 @@ def _first(true: Bool[Array, "... x"]) -> Int[Array, "..."]:
 
 
 def _at(array, index):
-    return array.at[index].get(mode="promise_in_bounds")
+    return array.at[index].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 
 def exact_order(
