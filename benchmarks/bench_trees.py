@@ -16,25 +16,26 @@ memory, since it would otherwise find the paths in the order of their transpose,
 
 Measured on one core of a server, nothing else on it: 1.24 s with histograms against 240 s of the peer, 194 times;
 LightGBM 5.4 s (4.4 times), HistGradientBoostingClassifier 7.1 s (5.8). On a slower machine, after paths and sums over
-leaves were written anew: 1.66 s with histograms (174, 4.2 and 6.0 times) and 4.3 s with exact splits against 288 s of
-the peer, 67 times; in alternation with the form before, 12 and 9 % less. An earlier run on two cores, wall time: 1.8
-and 2.3 s with histograms, LightGBM 4.6 s, xgboost 5.4 s, HistGradientBoostingClassifier 12.6 s; the peer knows one
-thread. Memory of a member: 43 MB, which bounds a chunk under ``vmap``; a CPU maps over members, once each.
+leaves were written anew: 1.61 s with histograms (178, 4.3 and 6.0 times) and 4.0 s with exact splits against 287 s of
+the peer, 72 times; in alternation with the forms before, 12 % less with histograms, 9, 2 and 2 % less in three steps
+with exact splits. An earlier run on two cores, wall time: 1.8 and 2.3 s with histograms, LightGBM 4.6 s, xgboost 5.4 s,
+HistGradientBoostingClassifier 12.6 s; the peer knows one thread. Memory of a member: 43 MB, which bounds a chunk under
+``vmap``; a CPU maps over members, once each.
 
-A stage of exact splits takes 38 ms on the slower machine in the first 40 stages and 41 ms on average over 100. It sums
-132 runs of samples as histograms do, with 6 payloads (7 ms, of which counts, two in two bytes, are 1.4); bounds the
-gain within each (2 ms); and walks the 26 of 1,320 runs per node, on average, that may hold the best cut: 2 million
-samples, 10 ms, mostly reading gradients and nodes in the order of a code; later stages, whose gains are alike, walk
-more (7 % of the runs at the root). Their running sums are two small products, over 8 places and over 10 such groups, in
-place of one over 80. Promising runs are found by rows of rows of their mask; a binary search took 15 steps of six
-kernels. Gradients are scaled block by block: elsewhere XLA repeats the division for each reader, in flattened form.
-What is left are paths and their transposes (3 ms), leaves (1.7 ms) and some 15 passes over arrays of 5 MB, .3 to .5 ms
-each. Two reads of samples that are side by side in memory, by keeping gradients also by trees and walking neighboring
-trees together, take 2 ms less, but the transposes take as much; places that are carried from round to round, and so
-computed once, spare 1 %. Knowing the best gain beforehand would spare only a quarter of the walks, and walking the most
-promising run of each node first a tenth at most. Runs of 64 to 96 samples take the same time, as do 256 to 1,024 runs
-at a time. Running sums in a loop over the places of a run are twice as fast alone, but slower here: the reads, in the
-order of places, leave the cache. 65 MB.
+A stage of exact splits takes 40 ms on the slower machine. It sums 132 runs of samples as histograms do, with 6 payloads
+(7 ms, of which counts, two in two bytes, are 1.4); bounds the gain within each (2 ms); and walks the 26 of 1,320 runs
+per node, on average, that may hold the best cut: 2 million samples, 10 ms, mostly reading gradients and nodes in the
+order of a code; later stages, whose gains are alike, walk more (7 % of the runs at the root). Their running sums are
+two small products, over 8 places and over 10 such groups, in place of one over 80. Promising runs are found by rows of
+rows of their mask, in 3 ms; a binary search took 15 steps of six kernels. Indices that are known to be right are not
+checked: XLA computes them, and what they depend on, for each sample that is read. Gradients are scaled block by block:
+elsewhere XLA repeats the division for each reader, in flattened form. What is left are paths and their transposes (3
+ms), leaves (1.7 ms) and some 15 passes over arrays of 5 MB, .3 to .5 ms each. Two reads of samples that are side by
+side in memory, by keeping gradients also by trees and walking neighboring trees together, take 2 ms less, but the
+transposes take as much; places that are carried from round to round, and so computed once, spare 1 %. Knowing the best
+gain beforehand would spare only a quarter of the walks, and walking the most promising run of each node first a tenth
+at most. Runs of 64 to 96 samples take the same time, as do 256 to 1,024 runs at a time. Running sums in a loop over the
+places of a run are twice as fast alone, but slower here: the reads, in the order of places, leave the cache. 65 MB.
 
 Growth (20 stages, 4,000 samples, 10 codes, sizes 6 and 10; ms with histograms, with exact splits): 2,000, 4,000, 8,000
 samples 18, 24, 46 and 55, 77, 120; 5, 10, 20 codes 17, 24, 40 and 53, 77, 107; 16, 32, 64 classes 24, 45, 75 and 77,
