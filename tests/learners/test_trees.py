@@ -519,3 +519,14 @@ def test_trying_every_cut_finds_the_splits_of_the_search(monkeypatch):
     monkeypatch.setattr(splits_exact, "FEW", 0)
     for one, other in zip(every, fitted(), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-4)  # sums in another order
+
+
+@pytest.mark.parametrize("splitter", ["exact", "histogram"])
+def test_held_out_samples_take_the_paths_of_equal_training_samples(splitter):
+    """The latter pass in blocks, the last of which is filled up here (1,001 samples are two blocks of 501)."""
+    rng = np.random.default_rng(3)
+    codes = jnp.asarray(rng.normal(size=(1001, 3)), jnp.float32)
+    values = jnp.asarray(rng.integers(0, 4, (1001, 1)), jnp.int32)
+    fit = fit_boosting(codes, values, (4,), codes, splitter=splitter, stages=3)
+    np.testing.assert_allclose(fit.test, fit.train, atol=1e-6)
+    assert np.ptp(np.asarray(fit.train), axis=0).min() > 0.01
