@@ -243,12 +243,13 @@ def bench_memory_of_a_member(measure, benchmark):
     """Temporary memory of one member's NK does not grow with members: they run one after the other on CPU."""
     from jaxdis.evaluation.inputs import inputs_of, plan_of
     from jaxdis.evaluation.member import score_member
+    from jaxdis.evaluation.stages import shared_by
     from jaxdis.executor import member_bytes
 
     benchmark.group = "NK: memory of a member"
     codes, values, held_out, truth = zoo()
     test = (held_out[:2], Factors.of(truth, DSPRITES))
     plan = plan_of({"nk": METRICS["nk"].with_options(epochs=1)})
-    given = inputs_of(plan, codes[:2], Factors.of(values, DSPRITES), None, test, None, None, None)
-    megabytes = member_bytes(score_member, plan, *given) / 1e6
+    members, shared = inputs_of(plan, codes[:2], Factors.of(values, DSPRITES), None, test, None, None, None)
+    megabytes = member_bytes(score_member, plan, members, shared_by(plan, shared)) / 1e6
     measure(lambda: None, rounds=1, megabytes=round(megabytes, 1))

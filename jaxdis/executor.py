@@ -115,17 +115,7 @@ class Layout:
         return jax.device_put(tree, None if self.mesh is None else NamedSharding(self.mesh, spec))
 
 
-def map_members(
-    function: Callable,
-    static: Hashable,
-    members: Any,
-    shared: Any,
-    *,
-    batch_size: int | None = None,
-    devices: tuple[jax.Device, ...] | None = None,
-    chunk_bytes: int = CHUNK_BYTES,
-    progress: Callable[[int, int], None] | None = None,
-) -> Any:
+def map_members(function: Callable, static: Hashable, members: Any, shared: Any, **how: Any) -> Any:
     """``function(static, member, shared)`` for every member, as a pytree of NumPy arrays with a leading member axis.
 
     Args:
@@ -133,43 +123,83 @@ def map_members(
       static: hashable; part of the same key.
       members: pytree of arrays ``[m, …]``. They may be memory-mapped and are read chunk by chunk.
       shared: pytree of arrays that every member reads.
+      how: further arguments of :func:`map_stages`.
+    """
+    return map_stages(function, (static,), members, lambda static: shared, **how)[0]
+
+
+def map_stages(
+    function: Callable,
+    stages: Sequence[Hashable],
+    members: Any,
+    shared_of: Callable[[Hashable], Any],
+    *,
+    batch_size: int | None = None,
+    devices: tuple[jax.Device, ...] | None = None,
+    chunk_bytes: int = CHUNK_BYTES,
+    progress: Callable[[int, int], None] | None = None,
+    arrived: Callable[[Hashable, Any], None] | None = None,
+) -> list:
+    """As :func:`map_members` for several values of ``static``, each of which is a program of its own.
+
+    Every chunk passes through all stages, so that members are read and placed once.
+
+    Args:
+      stages: values of ``static``.
+      shared_of: of a stage, the arrays that every member reads; called when the first chunk comes to the stage.
       batch_size: members at once on one device; None: chosen by backend and the compiler's memory analysis.
       devices: when None, as many of the default backend as there are members. On CPU, given devices are all used, even
         by fewer members: one program then serves zoos of any size.
       chunk_bytes: bytes of members on the devices at once.
       progress: called after every chunk with the number of finished members and the number of all members.
+      arrived: called with each stage and its result for each chunk; for the first chunk, before the next stage is
+        compiled.
+
+    Returns:
+      the results of each stage.
     """
     count = jax.tree.leaves(members)[0].shape[0]
     layout = Layout.over(devices, count)
-    if devices is not None and devices[0].platform == "cpu":
+    on_cpu = layout.devices[0].platform == "cpu"
+    if devices is not None and on_cpu:
         layout = Layout(devices)
     num_devices = len(layout.devices)
-    # Without a mesh, programs take host arrays, which starts faster than placing them first.
-    placed = layout.mesh is not None
-    shared = layout.share(shared) if placed else shared
+    # Without a mesh, a single program takes host arrays, which starts faster than placing them first.
+    placed = layout.mesh is not None or len(stages) > 1
     most = most_in_a_chunk(count, members, num_devices, chunk_bytes)
-    if batch_size is None:
-        platform, each = layout.devices[0].platform, even_size(count, most, num_devices) // num_devices
-        batch_size = choose_batch_size(function, static, members, shared, each, platform)
-    layout = dataclasses.replace(layout, at_once=batch_size)
-    if batch_size > 1:
-        size = even_size(count, most, num_devices)
-    else:
+    if batch_size == 1 or (batch_size is None and on_cpu):
         size = num_devices if 2 * count <= FEW * num_devices else min(FEW * num_devices, most)
+    else:
+        size = even_size(count, most, num_devices)
+    each = size // num_devices
 
-    def run(start_and_rows):
-        start, rows = start_and_rows
-        chunk = jax.tree.map(lambda leaf: take(leaf, rows), members)
-        each = size // num_devices
-        real = np.clip(count - start - each * np.arange(num_devices), 0, each).astype(np.int32)
-        return _run(function, static, layout, layout.place(chunk) if placed else chunk, real, shared)
+    @functools.cache
+    def program(stage):
+        shared = shared_of(stage)
+        shared = layout.share(shared) if layout.mesh is not None else shared
+        at_once = batch_size or choose_batch_size(function, stage, members, shared, each, layout.devices[0].platform)
+        return functools.partial(_run, function, stage, dataclasses.replace(layout, at_once=at_once)), shared
 
-    finished = []
-    for part in fetched(map(run, zip(range(0, count, size), chunks(count, size), strict=True))):
-        finished.append(part)
-        if progress is not None:
-            progress(min(len(finished) * size, count), count)
-    return jax.tree.map(lambda *parts: np.concatenate(parts)[:count], *finished)
+    def results():
+        for start, rows in zip(range(0, count, size), chunks(count, size), strict=True):
+            chunk = jax.tree.map(lambda leaf, rows=rows: take(leaf, rows), members)
+            chunk = layout.place(chunk) if placed else chunk
+            real = np.clip(count - start - each * np.arange(num_devices), 0, each).astype(np.int32)
+            for stage in stages:
+                run, shared = program(stage)
+                yield run(chunk, real, shared)
+
+    finished = [[] for _ in stages]
+    for number, part in enumerate(fetched(results(), first=0 if arrived is None else len(stages))):
+        chunk, stage = divmod(number, len(stages))
+        start, done = chunk * size, min((chunk + 1) * size, count)
+        part = jax.tree.map(lambda rows, real=done - start: rows[:real], part)
+        finished[stage].append(part)
+        if arrived is not None:
+            arrived(stages[stage], part)
+        if progress is not None and stage == len(stages) - 1:
+            progress(done, count)
+    return [jax.tree.map(lambda *parts: np.concatenate(parts), *parts) for parts in finished]
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
@@ -180,14 +210,18 @@ def _run(function, static, layout: Layout, members, counts, shared):
     return layout.map_first(of_member, members, counts, shared)
 
 
-def fetched(running: Iterable) -> Iterator:
-    """The results of programs as NumPy arrays; each is fetched while the next program runs."""
-    pending = None
-    for result in running:
-        if pending is not None:
-            yield jax.tree.map(np.asarray, pending)
-        pending = result
-    yield jax.tree.map(np.asarray, pending)
+def fetched(running: Iterable, first: int = 0) -> Iterator:
+    """The results of programs as NumPy arrays; each is fetched while the next program runs.
+
+    The ``first`` ones are fetched before the next program starts, since it may have to be compiled.
+    """
+    pending = []
+    for number, result in enumerate(running):
+        pending.append(result)
+        if number < first or len(pending) > 1:
+            yield jax.tree.map(np.asarray, pending.pop(0))
+    for result in pending:
+        yield jax.tree.map(np.asarray, result)
 
 
 def most_in_a_chunk(count: int, members: Any, num_devices: int, chunk_bytes: int) -> int:

@@ -48,6 +48,32 @@ def test_zoos_of_any_number_share_two_programs(devices):
         traced.clear()
 
 
+@pytest.mark.parametrize("devices", [1, 2])
+def test_every_chunk_passes_through_all_stages(devices):
+    x, known = np.arange(20, dtype=np.float32).reshape(10, 2), []
+
+    def shared_of(static):
+        known.append(f"shared {static}")
+        return jnp.float32(3)
+
+    results = executor.map_stages(
+        summarize,
+        (2.0, 5.0),
+        {"x": x},
+        shared_of,
+        devices=tuple(jax.devices()[:devices]),
+        chunk_bytes=32,
+        progress=lambda done, total: known.append((done, total)),
+        arrived=lambda static, part: known.append(f"{len(part['first'])} of {static}"),
+    )
+    for static, result in zip((2.0, 5.0), results, strict=True):
+        np.testing.assert_array_equal(result["sum"], x.sum(axis=1) * 3 * static)
+        np.testing.assert_array_equal(result["first"], x[:, 0])
+    # What the second stage needs is made after the first one has a result.
+    first = ["shared 2.0", "4 of 2.0", "shared 5.0", "4 of 5.0", (4, 10)]
+    assert known == [*first, "4 of 2.0", "4 of 5.0", (8, 10), "2 of 2.0", "2 of 5.0", (10, 10)]
+
+
 def test_members_may_be_memory_mapped(tmp_path):
     x = np.random.default_rng(0).random((9, 4)).astype(np.float32)
     np.save(tmp_path / "x.npy", x)

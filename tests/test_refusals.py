@@ -55,6 +55,7 @@ CODES = (VALUES @ RNG.normal(size=(2, 3)) + RNG.normal(size=(60, 3))).astype(np.
         ({"bootstrap": "x"}, "bootstrap: needs a whole number, got 'x'"),
         ({"bootstrap": -2}, "bootstrap: needs a whole number of replicates, at least 2, got -2"),
         ({"progress": 3}, "progress: needs a function or None, got 3"),
+        ({"arrived": 3}, "arrived: needs a function or None, got 3"),
         ({"weights": "x"}, "weights: needs an array of numbers, got 'x'"),
         (
             {"weights": np.ones(60), "metrics": ("mig", "snc")},

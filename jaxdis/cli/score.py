@@ -127,10 +127,9 @@ class Score:
         if self.test is not None:
             held_out = load_arrays(self.test)
             test = (held_out.codes, held_out.factors)
-        with terminal.members_bar() as progress:
-            return evaluate(
-                arrays.codes, arrays.factors, plan, key, test=test, variances=arrays.variances, progress=progress, **how
-            )
+        with terminal.latest_scores(plan, _in_brief) as (arrived, bar):
+            how |= {"arrived": arrived, "progress": bar("members")}
+            return evaluate(arrays.codes, arrays.factors, plan, key, test=test, variances=arrays.variances, **how)
 
     def _score_zoo(self, zoo, plan: Mapping, key, how: Mapping):
         from jaxdis.evaluation.encoder import evaluate_encoder
@@ -140,10 +139,9 @@ class Score:
                 raise ValueError(f"--{name}: goes with files of codes; a zoo encodes images of its own data set")
         config = zoo.config
         samples = {"samples": self.samples, "test_samples": max(1, self.samples // 2)}
-        with terminal.bar("encoding", "samples") as progress:
-            return evaluate_encoder(
-                zoo, config.data, plan, key, source=config.source, progress=progress, **samples, **how
-            )
+        with terminal.latest_scores(plan, _in_brief) as (arrived, bar):
+            how |= {"arrived": arrived, "progress": bar("images encoded")}
+            return evaluate_encoder(zoo, config.data, plan, key, source=config.source, **samples, **how)
 
     def _check_outputs(self, paths: list[Path]) -> None:
         """Check, before anything is computed, that outputs can be written and are not inputs."""

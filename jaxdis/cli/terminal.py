@@ -4,6 +4,7 @@ import contextlib
 import gc
 import sys
 import warnings
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from jaxdis.cli.text import entry, wrapped
@@ -14,6 +15,8 @@ LONGEST_NAME = 30
 NARROWEST = 40
 # Letters of a message.
 LONGEST = 1000
+# Scores shown while others are computed.
+LATEST = 12
 
 
 def start(cache: Path | None) -> None:
@@ -129,6 +132,51 @@ def bar(what: str, of: str):
         yield lambda done, total: drawn.update(task, completed=done, total=total)
 
 
-def members_bar():
-    """A progress bar over members, as the ``progress`` callback of :func:`jaxdis.evaluate`."""
-    return bar("scoring", "members")
+@contextlib.contextmanager
+def latest_scores(names: Iterable[str], in_brief: Callable):
+    """On a terminal, the latest scores above a bar over metrics.
+
+    Yields the callback ``arrived`` of :func:`jaxdis.evaluate`, which draws them, and a function that makes a callback
+    ``(done, total)`` for a bar over something else. All callbacks are None where there is no terminal.
+
+    Args:
+      names: of the metrics.
+      in_brief: the text of a column of scores, ``in_brief(scores, column)``.
+    """
+    from rich.console import Group
+    from rich.live import Live
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = console(error=True)
+    if not shown.is_terminal:
+        yield None, lambda what: None
+        return
+    names, known = tuple(names), {}
+    bars = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+
+    def drawn():
+        table = Table.grid(padding=(0, 2))
+        for row in list(known.items())[-LATEST:]:
+            table.add_row(*(Text(one_line(text)) for text in row))
+        return Group(table, bars)
+
+    def counted(what):
+        task = bars.add_task(what, total=None, visible=False)
+        return lambda done, total: bars.update(task, completed=done, total=total, visible=total > 1)
+
+    with Live(drawn(), console=shown, transient=True, refresh_per_second=4) as live:
+        over_metrics = counted("metrics")
+        over_metrics(0, len(names))
+
+        def arrived(scores):
+            known.update((column, in_brief(scores, column)) for column in scores)
+            over_metrics(sum(any(_belongs(column, name) for column in known) for name in names), len(names))
+            live.update(drawn())
+
+        yield arrived, counted
+
+
+def _belongs(column: str, name: str) -> bool:
+    return column == name or column.startswith(f"{name}.")

@@ -33,7 +33,7 @@ INTERVENTIONS = {
     if metric.about is not None and metric.about.intervenes
 }
 # Arguments of `evaluate`; others would not reach the metrics that intervene.
-PASSED_ON = ("bootstrap", "batch_size", "devices")
+PASSED_ON = ("bootstrap", "batch_size", "devices", "arrived")
 # Folded into the key: each role is drawn independently of the others.
 _TEST, _INTERVENTION = 1, 2
 
@@ -74,8 +74,8 @@ def evaluate_encoder(
         held-out samples on which the learners are evaluated.
       batch: images encoded at once.
       progress: called with the number of encoded samples and of all samples; True draws a bar.
-      arguments: ``bootstrap`` (which leaves out metrics that intervene), ``batch_size`` and ``devices``, as in
-        :func:`evaluate`.
+      arguments: ``bootstrap`` (which leaves out metrics that intervene), ``batch_size``, ``devices`` and ``arrived``,
+        as in :func:`evaluate`.
 
     Returns:
       :class:`Scores`: numbers ``[]``, or ``[m]`` for several members.
@@ -111,6 +111,8 @@ def evaluate_encoder(
     joint = _jointly(encoders, images, space)
     for name, metric in moved.items():
         scores.append(_intervened(name, metric, joint, space, render, jax.random.fold_in(key, _INTERVENTION), single))
+        if arguments.get("arrived") is not None:
+            arguments["arrived"](scores[-1])
     return _in_order(plan, scores, seen.factors.names)
 
 

@@ -1,4 +1,4 @@
-"""Many members × many metrics: score every member in one program, and name the columns."""
+"""Many members × many metrics: score every member, and name the columns."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -26,15 +26,15 @@ from jaxdis.evaluation.member import (
     MemberCodes,
     Plan,
     Shared,
-    score_member,
     score_member_often,
     train_and_test,
     validation_of,
 )
 from jaxdis.evaluation.results import Scores
+from jaxdis.evaluation.stages import shared_by, stages_of
 from jaxdis.metrics import Blend
 from jaxdis.metrics.metric import apply
-from jaxdis.options import shown
+from jaxdis.options import checked_value, shown
 from jaxdis.relations import RELATIONS, Relation
 from jaxdis.scores import SCORES
 from jaxdis.spec import Spec
@@ -57,6 +57,7 @@ def evaluate(
     numbers: Sequence[int] | None = None,
     bootstrap: int = 0,
     progress: Callable[[int, int], None] | None = None,
+    arrived: Callable[[Scores], None] | None = None,
 ) -> Scores:
     """Score one representation, or every member of a zoo, with the given metrics.
 
@@ -84,6 +85,8 @@ def evaluate(
         evaluation. All members share the draws of samples, so that differences between members are more certain than
         each score. Stochastic metrics draw new random numbers in every replicate: their own noise is part of the error.
       progress: called with the number of finished members and of all members after every chunk.
+      arrived: called with the scores of some metrics for the members of a chunk as soon as they are computed. Metrics
+        that share what they compute are compiled together, apart from the others, quick ones first.
 
     Returns:
       :class:`Scores`, a mapping from columns to numbers (``[]``, or ``[m]`` for a zoo).
@@ -95,7 +98,9 @@ def evaluate(
     members are unaffected. No number depends on which other members or metrics are evaluated, nor, up to float32
     rounding, on ``batch_size`` and ``devices``.
     """
-    plan, how, bootstrap = plan_of(metrics), check_run(batch_size, devices, progress), check_bootstrap(bootstrap)
+    plan, how = plan_of(metrics), check_run(batch_size, devices, progress)
+    bootstrap = check_bootstrap(bootstrap)
+    checked_value("arrived", Callable | None, arrived)
     codes, test, validation = read_codes(codes, test=test, validation=validation)
     single = codes.ndim == 2
     codes = codes[None] if single else codes
@@ -114,16 +119,24 @@ def evaluate(
         validation=validation,
         bootstrap=bootstrap,
     )
-    if not bootstrap:
-        results, finite = executor.map_members(score_member, plan, members, shared, **how)
-        again = {}
-    else:
-        plan_and_count = (plan, bootstrap)
-        results, finite, again = executor.map_members(score_member_often, plan_and_count, members, shared, **how)
+    stages = stages_of(plan)
+
+    def table(plan, parts):
+        results, again = ({name: result for part in parts for name, result in part[i].items()} for i in (0, 2))
+        return _table(plan, results, again, single, factors.names)
+
+    parts = executor.map_stages(
+        score_member_often,
+        [(stage, bootstrap) for stage in stages],
+        members,
+        lambda stage_and_count: shared_by(stage_and_count[0], shared),
+        arrived=None if arrived is None else lambda stage_and_count, part: arrived(table(stage_and_count[0], [part])),
+        **how,
+    )
     roles = {"codes": members.codes, "variances": members.variances}
     roles |= {"test codes": members.test_codes, "validation codes": members.validation_codes}
-    warn_of_non_finite(roles, np.flatnonzero(~finite))
-    return _table(plan, results, again, single, factors.names)
+    warn_of_non_finite(roles, np.flatnonzero(~parts[0][1]))
+    return table(plan, parts)
 
 
 def relate(

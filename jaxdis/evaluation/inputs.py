@@ -14,7 +14,7 @@ import numpy as np
 from jaxdis.arrays import as_numpy
 from jaxdis.evaluation.member import MemberCodes, Plan, Shared
 from jaxdis.metrics import METRICS, Blend, Direct, Metric
-from jaxdis.metrics.metric import metric_seed, prepared_for, sources_of
+from jaxdis.metrics.metric import metric_seed
 from jaxdis.options import Count, checked_devices, checked_key, checked_value, listed, shown
 from jaxdis.typing import Factors
 
@@ -328,9 +328,6 @@ def _numbers(values, name: str) -> np.ndarray:
     return array
 
 
-_prepared = jax.jit(prepared_for, static_argnums=0)
-
-
 def inputs_of(
     plan, codes, factors, key, test, weights, variances, active, numbers=None, *, validation=None, bootstrap: int = 0
 ) -> tuple[MemberCodes, Shared]:
@@ -343,10 +340,8 @@ def inputs_of(
         check_neighbors(metric.all_options, name, codes.shape[1], halved=halved)
     check_classes(plan, factors)
     check_validation(plan, validation is not None)
-    sources = sources_of(metric for _, metric in plan)
-    split = any(spec.reads.test for spec in sources)
-    members, shared = gathered(codes, factors, key, test, weights, variances, active, numbers, validation, split=split)
-    return members, shared._replace(prepared=_prepared(sources, shared.key, factors))
+    split = any(metric.source.reads.test for _, metric in plan)
+    return gathered(codes, factors, key, test, weights, variances, active, numbers, validation, split=split)
 
 
 def gathered(

@@ -57,6 +57,8 @@ def score_member(plan: Plan, member: MemberCodes, shared: Shared):
 def score_member_often(plan_and_count: tuple[Plan, int], member: MemberCodes, shared: Shared):
     """As :func:`score_member`, with every column of each replicate, ``{name: {field: [count]}}``. Traced, pure."""
     plan, count = plan_and_count
+    if not count:
+        return *score_member(plan, member, shared), {}
     all_samples, train, held_out, validation = _samples(member, shared)
     often = jax.random.fold_in(shared.key, SEED)
 

@@ -1,4 +1,4 @@
-"""Computing cells: train, encode or score a batch of members in one program, and publish each under its own id."""
+"""Computing cells: train, encode or score a batch of members together, and publish each under its own id."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -192,7 +192,7 @@ def _posteriors(study: Study, training: Training, zoo: models.Zoo) -> tuple[dict
 
 
 def _score(store: Store, study: Study, chosen: Sequence[Member]) -> None:
-    """All metrics of all members in one program; every (member, metric) is a cell of its own."""
+    """All metrics of all members together; every (member, metric) is a cell of its own."""
     training = study.trainings[chosen[0].training]
     encoded = [store.arrays("encode", member.encode) for member in chosen]
     stacked = {name: np.stack([arrays[name] for arrays in encoded]) for name in encoded[0] if "factors" not in name}

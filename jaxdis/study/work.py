@@ -10,7 +10,7 @@ Updates = Callable[[float], None]
 
 
 class Batch(NamedTuple):
-    """Cells that one compiled program computes. Small values, since they are sent to workers.
+    """Cells that are computed together. Small values, since they are sent to workers.
 
     Attributes:
       kind: one of :data:`jaxdis.study.store.KINDS`.

@@ -4,6 +4,7 @@ import ast
 import csv
 import errno
 import importlib
+import io
 import itertools
 import json
 import os
@@ -54,6 +55,19 @@ def test_score_writes_a_table_a_csv_and_json(codes_file, tmp_path, capsys):
     assert len(rows) == 4
     loaded = json.loads(columns.read_text())
     assert loaded["mig"][3] == pytest.approx(float(rows[3]["mig"]), rel=1e-6)
+
+
+def test_a_terminal_shows_scores_while_others_are_computed(codes_file, monkeypatch):
+    from rich.console import Console
+
+    shown = {error: Console(file=io.StringIO(), force_terminal=error, width=100) for error in (False, True)}
+    monkeypatch.setattr("jaxdis.cli.terminal.console", lambda *, error=False: shown[error])
+    main(["score", str(codes_file), "--metrics", "mcc", "dci:splitter=histogram:stages=2", "mig"])
+    table, meanwhile = (re.sub(r"\x1b\[[\d;?]*\w", "", shown[error].file.getvalue()) for error in (False, True))
+    assert "4 members" in table
+    assert re.search(r"mcc +0\.\d{3} ± 0\.\d{3}", meanwhile)
+    assert re.search(r"metrics.* 2/3", meanwhile)  # while the trees are fitted
+    assert meanwhile.index("mcc") < meanwhile.index("disentanglement")
 
 
 def test_score_reads_npy_pairs_and_single_representations(codes_file, tmp_path, capsys):

@@ -12,6 +12,7 @@ import pytest
 from jaxdis import METRICS, RELATIONS, Blend, Factors, evaluate
 from jaxdis.evaluation.inputs import inputs_of
 from jaxdis.evaluation.member import score_member_often
+from jaxdis.evaluation.stages import shared_by
 
 SIZES = (4, 3)
 QUICK = {"num_train": 200, "num_eval": 100, "batch": 16, "stages": 5, "trees": 3, "epochs": 3, "sizes": (10, 100)}
@@ -105,7 +106,7 @@ def test_every_metric_can_be_bootstrapped(zoo):
     codes, values = zoo
     plan = tuple((name, quick(name)) for name in METRICS)
     members, shared = inputs_of(plan, codes, Factors.of(values), None, None, None, None, None, bootstrap=4)
-    member = jax.tree.map(lambda leaf: leaf[0], members)
+    member, shared = jax.tree.map(lambda leaf: leaf[0], members), shared_by(plan, shared)
     scores, _, replicates = jax.eval_shape(functools.partial(score_member_often, (plan, 4)), member, shared)
     assert set(scores) == set(replicates) == set(METRICS)
     for name in METRICS:

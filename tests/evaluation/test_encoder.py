@@ -96,6 +96,15 @@ def test_members_are_scored_together_and_as_alone():
         np.testing.assert_allclose(both[name][0], alone[name], atol=1e-6)
 
 
+def test_scores_arrive_one_by_one():
+    arrived = []
+    scores = jaxdis.evaluate_encoder(true_factors, (SPACE, render), METRICS_USED, arrived=arrived.append, **HOW)
+    assert [next(iter(part)) for part in arrived] == ["mig", "factor_vae", "beta_vae", "irs"]
+    for part in arrived:
+        for column in part:
+            np.testing.assert_array_equal(part[column], scores[column])
+
+
 def test_progress_counts_every_sample():
     seen = []
     jaxdis.evaluate_encoder(

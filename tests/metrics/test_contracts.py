@@ -10,6 +10,7 @@ import pytest
 from jaxdis import METRICS, RELATIONS, Factors, Scores, evaluate
 from jaxdis.evaluation.inputs import inputs_of, plan_of
 from jaxdis.evaluation.member import score_member
+from jaxdis.evaluation.stages import shared_by
 from jaxdis.metrics.metric import apply
 from jaxdis.typing import Sample
 
@@ -264,7 +265,7 @@ def test_ten_calls_trace_once(name):
 
     for call in range(10):
         member, shared = inputs_of(plan, codes + call, factors, jax.random.key(call), None, None, None, None)
-        counted.trace(plan_of(name), jax.tree.map(lambda leaf: leaf[0], member), shared)
+        counted.trace(plan_of(name), jax.tree.map(lambda leaf: leaf[0], member), shared_by(plan, shared))
     assert len(traces) == 1
 
 

@@ -10,6 +10,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from jaxdis import METRICS, RELATIONS, Factors, blend_table, evaluate, evaluate_structured, relate, sample_curve, sweep
 from jaxdis.evaluation.inputs import inputs_of, plan_of
 from jaxdis.evaluation.member import score_member
+from jaxdis.evaluation.stages import shared_by
 from jaxdis.relations import lasso_importance, random_forest
 from jaxdis.structured import Structure
 from jaxdis.typing import Sample
@@ -157,7 +158,7 @@ def test_ten_calls_trace_once():
         member, shared = inputs_of(
             plan, codes, factors, jax.random.key(call), TEST, None, None, None, validation=VALIDATION
         )
-        jitted.trace(plan_of(PLAN), jax.tree.map(lambda leaf: leaf[0], member), shared)
+        jitted.trace(plan_of(PLAN), jax.tree.map(lambda leaf: leaf[0], member), shared_by(plan, shared))
     assert len(traces) == 1
 
 

@@ -1,0 +1,37 @@
+"""A plan of metrics in stages, each compiled by itself: the first scores are known before the slow metrics start.
+
+A stage does not depend on the other metrics of the plan, so that its program is compiled once for all plans.
+"""
+
+import jax
+
+from jaxdis.evaluation.member import Plan, Shared
+from jaxdis.metrics.metric import LIGHT_SECONDS, prepared_for, sources_of
+
+
+def stages_of(plan: Plan) -> tuple[Plan, ...]:
+    """The metrics that share what they compute, together; stages in the order of their expected time.
+
+    These are the metrics of one function of the samples, whatever its options, and those that start from its result.
+    """
+    stages = {}
+    for name, metric in plan:
+        stages.setdefault((metric.source.base or metric.source).function, []).append((name, metric))
+    return tuple(sorted(map(tuple, stages.values()), key=_seconds))
+
+
+def _seconds(stage: Plan) -> float:
+    return max(metric.about.seconds if metric.about is not None else LIGHT_SECONDS for _, metric in stage)
+
+
+def shared_by(stage: Plan, shared: Shared) -> Shared:
+    """What the members share in a stage: with the arrays that its metrics prepare, without a split they do not read."""
+    sources = sources_of(metric for _, metric in stage)
+    if not any(spec.reads.test for spec in sources):
+        shared = shared._replace(train_rows=None, test_rows=None)
+    if not any(spec.reads.prepared for spec in sources):
+        return shared._replace(prepared=(None,) * len(sources))
+    return shared._replace(prepared=_prepared(sources, shared.key, shared.factors))
+
+
+_prepared = jax.jit(prepared_for, static_argnums=0)
