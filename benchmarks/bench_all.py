@@ -8,8 +8,8 @@ beside its own peer in the other files. Set ``JAX_ENABLE_COMPILATION_CACHE=false
 cache. On Linux, ``peak_megabytes`` is what a call needs beyond what the process holds before it.
 
 Metrics are compiled in stages (:mod:`jaxdis.evaluation.stages`). On one core, ``jaxdis score`` shows the first scores
-4 s after its start without a cache, 20 of 36 metrics after 41 s, all after 131 s; as one program they took as long (131
-to 139 s), and nothing was seen before. From the cache, the first scores come after 2 s, 1.4 of which load libraries,
+4 s after its start without a cache, half of them after 45 s, all after 131 s; as one program they took as long (131 to
+140 s), and nothing was seen before. From the cache, the first scores come after 2 s, 1.4 of which load libraries,
 and all after 24 s (one program: 28), 9 of which compute. On two cores the first call takes 76 s of wall time. Zoos are
 scored as fast as by one program, or up to 6 % slower where metrics of several stages sort the same codes.
 
@@ -18,10 +18,10 @@ itself. All metrics together have 2,990. At 13 to 15 ms for the smallest kernels
 s are the floor of a program of this size, which took 75 to 115 s on machines of different speed. All of them differ:
 XLA compiles equal kernels once (of 5,700 calls). Tracing 46,000 operations takes 6 and lowering 3 s, which a cache does
 not spare; reading one program of all metrics from it took another 6 s, half of which XLA spent on searching all
-instructions for each of 620 reductions and products that a library computes; reading the stages takes 3.4 s. The older code generator of XLA without optimization
-compiles single metrics two to four times as fast (SNC 6.1 → 2.3 s, SAP 3.8 → 1.5) and runs them 3 to 16 times as long;
-it is gone from jax 0.12, where optimization level 0 alone spares 3 to 30 % and runs 2 to 19 times as long. Neither is
-used.
+instructions for each of 620 reductions and products that a library computes; reading the stages takes 3.4 s. The older
+code generator of XLA without optimization compiles single metrics two to four times as fast (SNC 6.1 → 2.3 s, SAP 3.8 →
+1.5) and runs them 3 to 16 times as long; it is gone from jax 0.12, where optimization level 0 alone spares 3 to 30 %
+and runs 2 to 19 times as long. Neither is used.
 """
 
 import ctypes
