@@ -1,6 +1,6 @@
 """A plan of metrics in stages, each compiled by itself: the first scores are known before the slow metrics start.
 
-A stage does not depend on the other metrics of the plan, so that its program is compiled once for all plans.
+A stage does not depend on the metrics of other stages, so that plans which have it in common share its program.
 """
 
 import jax

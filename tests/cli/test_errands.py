@@ -2,8 +2,10 @@
 
 import csv
 import importlib.util
+import io
 import json
 import os
+import re
 
 import jax
 import numpy as np
@@ -99,6 +101,18 @@ def test_a_zoo_is_scored_by_encoding_and_intervening(zoo, tmp_path, capsys):
     assert main(["score", str(zoo), "--metrics", *metrics, "--samples", "200", "--json", str(out)]) == 0
     found = json.loads(out.read_text())
     assert len(found["mig"]) == len(found[f"{metrics[1]}.train"]) == 2
+
+
+def test_a_terminal_shows_how_a_zoo_is_encoded_and_scored(zoo, monkeypatch):
+    from rich.console import Console
+
+    shown = {error: Console(file=io.StringIO(), force_terminal=error, width=100) for error in (False, True)}
+    monkeypatch.setattr("jaxdis.cli.terminal.console", lambda *, error=False: shown[error])
+    assert main(["score", str(zoo), "--metrics", "irs", "mig", "--samples", "200"]) == 0
+    meanwhile = re.sub(r"\x1b\[[\d;?]*\w", "", shown[True].file.getvalue())
+    assert re.search(r"images encoded.* 300/300", meanwhile)  # half as many are held out
+    assert re.search(r"metrics.* 2/2", meanwhile)
+    assert meanwhile.index("mig ") < meanwhile.index("irs ")  # interventions come last
 
 
 def test_a_code_with_nan_is_shown_as_nan(tmp_path, capsys):

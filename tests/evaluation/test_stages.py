@@ -86,7 +86,7 @@ def test_chunks_arrive_one_by_one(arrays):
 
 
 def test_programs_serve_every_plan(arrays):
-    """A metric that joins or leaves a plan is the only one that is compiled again, and no number changes."""
+    """When metrics of other functions join or leave a plan, nothing is compiled again, and no number changes."""
     codes, values = arrays
     jax.clear_caches()
     whole = evaluate(codes, values, ("mig", "snc", "sap_r2"))
