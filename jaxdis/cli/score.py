@@ -140,7 +140,7 @@ class Score:
         config = zoo.config
         samples = {"samples": self.samples, "test_samples": max(1, self.samples // 2)}
         with terminal.latest_scores(plan, _in_brief) as (arrived, bar):
-            how |= {"arrived": arrived, "progress": bar("images encoded")}
+            how |= {"arrived": arrived, "progress": bar("images encoded") or False}
             return evaluate_encoder(zoo, config.data, plan, key, source=config.source, **samples, **how)
 
     def _check_outputs(self, paths: list[Path]) -> None:
