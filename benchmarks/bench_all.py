@@ -1,6 +1,7 @@
 """Every metric alone and all of them together: time and peak memory per member, what the first call costs beyond that.
 
-    python -m pytest benchmarks/bench_all.py -o addopts= --benchmark-timer=time.process_time
+    python -m pytest benchmarks/bench_all.py -o addopts= --benchmark-timer=time.process_time -k "not new_process"
+    python -m pytest benchmarks/bench_all.py -o addopts= -k new_process                            wall time
 
 At the end they are listed by their time, with its ratio to the time of all together, which is less than the sum:
 metrics that read the same relation, or the same fit, share it. There is no peer that has all of them; each part is
@@ -25,12 +26,15 @@ and runs 2 to 19 times as long. Neither is used.
 """
 
 import ctypes
+import subprocess
+import sys
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import CORES
 from workload import DSPRITES, make_zoo
 
 from jaxdis import METRICS, Factors, evaluate
@@ -62,6 +66,48 @@ def test_metric(name, measure, benchmark):
 
 def megabytes(name: str) -> float:
     return int(STATUS.read_text().split(f"{name}:")[1].split()[0]) / 1e3
+
+
+# Scores a member twice, and prints for how long.
+PROCESS = """
+import sys, time
+from jaxdis.cli import terminal
+terminal.start(sys.argv[1])
+sys.path.insert(0, sys.argv[2])
+import numpy as np
+from bench_all import HELD_OUT, TRAIN
+from workload import DSPRITES, make_zoo
+from jaxdis import Factors, evaluate
+codes, values = make_zoo(1, n=TRAIN + HELD_OUT)
+test = codes[0, TRAIN:], Factors.of(values[TRAIN:], DSPRITES)
+for _ in range(2):
+    started = time.perf_counter()
+    evaluate(codes[0, :TRAIN], Factors.of(values[:TRAIN], DSPRITES), "all", test=test, variances=codes[0, :TRAIN] ** 2)
+    print(time.perf_counter() - started)
+"""
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.mark.benchmark(group="one member under all metrics in a new process")
+@pytest.mark.parametrize("state", ["empty", "full"])
+def test_new_process(benchmark, cache, state):
+    """What a process does before it computes (the column of compiling), with an empty cache and with a full one."""
+    command = [sys.executable, "-c", PROCESS, str(cache), str(Path(__file__).parent)]
+    times = []
+
+    def run():
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        times.append([float(line) for line in done.stdout.split()])
+
+    if state == "full" and not any(cache.iterdir()):
+        run()
+    benchmark.pedantic(run, rounds=1)
+    first, second = times[-1]
+    benchmark.extra_info.update(compile_seconds=round(first - second, 2), computing=round(second, 2), cores=CORES)
 
 
 @pytest.mark.benchmark(group="compiling the smallest kernels")

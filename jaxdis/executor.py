@@ -16,6 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from jaxdis import programs
+
 AXIS = "zoo"
 # Bytes of inputs on the devices at once. Small enough that a zoo streams through in bounded memory, large enough that
 # the cost of starting a program vanishes.
@@ -204,9 +206,10 @@ def map_stages(
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
 def _run(function, static, layout: Layout, members, counts, shared):
-    of_member = functools.partial(function, static)
     if layout.at_once > 1:
-        return layout.map(of_member, members, shared)
+        return layout.map(functools.partial(function, static), members, shared)
+    on_cpu = layout.devices[0].platform == "cpu"
+    of_member = programs.kept(function, static) if on_cpu else functools.partial(function, static)
     return layout.map_first(of_member, members, counts, shared)
 
 

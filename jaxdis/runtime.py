@@ -7,6 +7,8 @@ from pathlib import Path
 
 import jax
 
+from jaxdis import programs
+
 # The environment variable that chooses the folder of all caches.
 CACHE_VARIABLE = "JAXDIS_CACHE"
 
@@ -26,7 +28,7 @@ def default_cache_directory() -> Path:
 
 
 def use_compilation_cache(directory: str | Path | None = None) -> Path | None:
-    """Keep compiled programs on disk between processes.
+    """Keep compiled programs, and on CPU traced ones (:mod:`jaxdis.programs`), on disk between processes.
 
     Args:
       directory: where; None: the folder ``programs`` of :func:`default_cache_directory`.
@@ -53,6 +55,7 @@ def use_compilation_cache(directory: str | Path | None = None) -> Path | None:
         return None
     jax.config.update("jax_compilation_cache_dir", str(directory))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+    programs.keep_in(directory / "traced")
     return directory
 
 

@@ -10,7 +10,7 @@ import jax
 import jaxlib
 import pytest
 
-from jaxdis import runtime
+from jaxdis import programs, runtime
 
 # Programs of tests run for milliseconds and take seconds to compile: a fifth of that without optimization.
 QUICK_TO_COMPILE = {
@@ -32,8 +32,9 @@ def compile_quickly():
 
 
 def known(flag: str) -> bool:
+    """Whether the library holds the name as a string of its own; as part of another, it may be a flag of the past."""
     libraries = Path(jaxlib.__file__).parent.glob("*jax_common*")
-    return any(contains(library, flag.encode()) for library in libraries)
+    return any(contains(library, f"\0{flag}\0".encode()) for library in libraries)
 
 
 def contains(path: Path, text: bytes) -> bool:
@@ -52,6 +53,12 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 # Tests of two seconds or more, mostly compiling; tests or cases beside them hold the same code to its contract every
 # time. Written from ``--durations=0``; with ``-m slow`` they run.
 LONG = frozenset((Path(__file__).parent / "long.txt").read_text(encoding="utf-8").splitlines())
+
+
+@pytest.fixture(autouse=True)
+def traced_anew():
+    """What a test replaces must be seen: no program comes from disk, except in tests of that."""
+    programs.keep_in(None)
 
 
 def pytest_collection_modifyitems(items):
