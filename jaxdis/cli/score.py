@@ -117,6 +117,7 @@ class Score:
         from jaxdis.cli.zoos import is_zoo, load_zoo
         from jaxdis.evaluation.arrays_file import load_arrays
         from jaxdis.evaluation.evaluate import evaluate
+        from jaxdis.evaluation.stages import stages_of
 
         key = jax.random.key(self.seed)
         how = {"bootstrap": self.bootstrap, "batch_size": self.batch_size}
@@ -127,19 +128,20 @@ class Score:
         if self.test is not None:
             held_out = load_arrays(self.test)
             test = (held_out.codes, held_out.factors)
-        with terminal.latest_scores(plan, _in_brief) as (arrived, bar):
+        stages = [tuple(dict(stage)) for stage in stages_of(tuple(plan.items()))]
+        with terminal.latest_scores(stages, _in_brief) as (arrived, bar):
             how |= {"arrived": arrived, "progress": bar("members")}
             return evaluate(arrays.codes, arrays.factors, plan, key, test=test, variances=arrays.variances, **how)
 
     def _score_zoo(self, zoo, plan: Mapping, key, how: Mapping):
-        from jaxdis.evaluation.encoder import evaluate_encoder
+        from jaxdis.evaluation.encoder import evaluate_encoder, names_in_turn
 
         for name in ("factors", "test", "columns"):
             if getattr(self, name):
                 raise ValueError(f"--{name}: goes with files of codes; a zoo encodes images of its own data set")
         config = zoo.config
         samples = {"samples": self.samples, "test_samples": max(1, self.samples // 2)}
-        with terminal.latest_scores(plan, _in_brief) as (arrived, bar):
+        with terminal.latest_scores(names_in_turn(plan), _in_brief) as (arrived, bar):
             how |= {"arrived": arrived, "progress": bar("images encoded") or False}
             return evaluate_encoder(zoo, config.data, plan, key, source=config.source, **samples, **how)
 

@@ -4,7 +4,7 @@ import contextlib
 import gc
 import sys
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from jaxdis.cli.text import entry, wrapped
@@ -133,14 +133,14 @@ def bar(what: str, of: str):
 
 
 @contextlib.contextmanager
-def latest_scores(names: Iterable[str], in_brief: Callable):
-    """On a terminal, the latest scores above a bar over metrics.
+def latest_scores(stages: Sequence[Sequence[str]], in_brief: Callable):
+    """On a terminal, the latest scores and what is computed now, above a bar over metrics.
 
     Yields the callback ``arrived`` of :func:`jaxdis.evaluate`, which draws them, and a function that makes a callback
     ``(done, total)`` for a bar over something else. All callbacks are None where there is no terminal.
 
     Args:
-      names: of the metrics.
+      stages: names of metrics that are computed together, in the order of their computation.
       in_brief: the text of a column of scores, ``in_brief(scores, column)``.
     """
     from rich.console import Group
@@ -153,27 +153,35 @@ def latest_scores(names: Iterable[str], in_brief: Callable):
     if not shown.is_terminal:
         yield None, lambda what: None
         return
-    names, known = tuple(names), {}
+    known = {}
     bars = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
 
     def drawn():
         table = Table.grid(padding=(0, 2))
         for row in list(known.items())[-LATEST:]:
             table.add_row(*(Text(one_line(text)) for text in row))
+        now = next((stage for stage in stages if not all(map(is_known, stage))), None)
+        if now is not None and all(task.finished for task in bars.tasks[1:] if task.visible):
+            first, *others = now
+            table.add_row(Text(one_line(f"{first} and {len(others)} more" if others else first), style="dim"), "…")
         return Group(table, bars)
+
+    def is_known(name):
+        return any(_belongs(column, name) for column in known)
 
     def counted(what):
         task = bars.add_task(what, total=None, visible=False)
         return lambda done, total: bars.update(task, completed=done, total=total, visible=total > 1)
 
-    with Live(drawn(), console=shown, transient=True, refresh_per_second=4) as live:
+    with Live(get_renderable=drawn, console=shown, transient=True, refresh_per_second=4) as live:
+        names = [name for stage in stages for name in stage]
         over_metrics = counted("metrics")
         over_metrics(0, len(names))
 
         def arrived(scores):
             known.update((column, in_brief(scores, column)) for column in scores)
-            over_metrics(sum(any(_belongs(column, name) for column in known) for name in names), len(names))
-            live.update(drawn())
+            over_metrics(sum(map(is_known, names)), len(names))
+            live.refresh()
 
         yield arrived, counted
 

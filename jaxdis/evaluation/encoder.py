@@ -17,6 +17,7 @@ from jaxdis.data import DATASETS, DataSource, FactorSpace
 from jaxdis.evaluation.evaluate import evaluate
 from jaxdis.evaluation.inputs import look_up, plan_of
 from jaxdis.evaluation.results import Scores
+from jaxdis.evaluation.stages import stages_of
 from jaxdis.metrics import METRICS, Metric
 from jaxdis.metrics.interventions import simulated
 from jaxdis.metrics.metric import metric_seed
@@ -104,8 +105,7 @@ def evaluate_encoder(
     with _reported(progress, samples + test_samples) as tell:
         seen = look(key, samples, tell=tell)
         test = look(jax.random.fold_in(key, _TEST), test_samples, tell=lambda done: tell(samples + done))
-    moved = {name: metric for name, metric in plan.items() if metric.source.function in INTERVENTIONS}
-    still = {name: metric for name, metric in plan.items() if name not in moved}
+    still, moved = _apart(plan)
     codes, held_out = (drawn.codes[0] if single else drawn.codes for drawn in (seen, test))
     scores = [evaluate(codes, seen.factors, still, key, test=(held_out, test.factors), **arguments)] if still else []
     joint = _jointly(encoders, images, space)
@@ -114,6 +114,18 @@ def evaluate_encoder(
         if arguments.get("arrived") is not None:
             arguments["arrived"](scores[-1])
     return _in_order(plan, scores, seen.factors.names)
+
+
+def names_in_turn(metrics: Mapping[str, Metric]) -> list[tuple[str, ...]]:
+    """The names of metrics that :func:`evaluate_encoder` computes together; those that intervene come last."""
+    still, moved = _apart(metrics)
+    return [*(tuple(dict(stage)) for stage in stages_of(tuple(still.items()))), *((name,) for name in moved)]
+
+
+def _apart(plan: Mapping[str, Metric]) -> tuple[dict[str, Metric], dict[str, Metric]]:
+    """The metrics that read codes, and those that intervene."""
+    moved = {name: metric for name, metric in plan.items() if metric.source.function in INTERVENTIONS}
+    return {name: metric for name, metric in plan.items() if name not in moved}, moved
 
 
 def _opened(data, source) -> tuple[FactorSpace, Callable]:

@@ -66,7 +66,7 @@ def test_a_terminal_shows_scores_while_others_are_computed(codes_file, monkeypat
     table, meanwhile = (re.sub(r"\x1b\[[\d;?]*\w", "", shown[error].file.getvalue()) for error in (False, True))
     assert "4 members" in table
     assert re.search(r"mcc +0\.\d{3} ± 0\.\d{3}", meanwhile)
-    assert re.search(r"metrics.* 2/3", meanwhile)  # while the trees are fitted
+    assert re.search(r"dci:splitter=histogram:stages=2 +…\s+metrics.* 2/3", meanwhile)  # while the trees are fitted
     assert meanwhile.index("mcc") < meanwhile.index("disentanglement")
 
 
