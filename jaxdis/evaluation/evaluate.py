@@ -135,7 +135,7 @@ def evaluate(
     )
     roles = {"codes": members.codes, "variances": members.variances}
     roles |= {"test codes": members.test_codes, "validation codes": members.validation_codes}
-    warn_of_non_finite(roles, np.flatnonzero(~parts[0][1]))
+    warn_of_non_finite(roles, np.flatnonzero(~np.all([finite for _, finite, _ in parts], axis=0)))
     return table(plan, parts)
 
 

@@ -41,15 +41,18 @@ class Shared(NamedTuple):
 
 
 def score_member(plan: Plan, member: MemberCodes, shared: Shared):
-    """All metrics of one member, ``{name: NamedTuple}``, and whether all codes and variances are finite. Pure."""
+    """All metrics of one member, ``{name: NamedTuple}``, and whether all arrays that they read are finite. Pure."""
     whole, train, held_out, validation = _samples(member, shared)
 
     def samples_for(spec):
         return (train, held_out) if spec.reads.test else (whole, None)
 
     key = jax.random.fold_in(shared.key, member.number)
-    read = [whole.variances, *(sample.codes for sample in (whole, held_out, validation) if sample is not None)]
-    finite = [finite_codes(array).all() for array in read if array is not None]
+    sources, read = sources_of(metric for _, metric in plan), [whole.codes]
+    for name, array in (("variances", whole.variances), ("test", _codes(held_out)), ("validation", _codes(validation))):
+        if array is not None and any(getattr(spec.reads, name) for spec in sources):
+            read.append(array)
+    finite = [finite_codes(array).all() for array in read]
     results = _measure(plan, key, samples_for, validation, member.active, shared.prepared)
     return results, jnp.stack(finite).all()
 
@@ -106,6 +109,10 @@ def _measure(plan: Plan, key, samples_for: Callable, validation, active, prepare
 def scalars(result: tuple) -> dict[str, jax.Array]:
     """The fields of a metric's result that are columns."""
     return {field: value for field, value in result._asdict().items() if value is not None and value.ndim == 0}
+
+
+def _codes(sample: Sample | None):
+    return None if sample is None else sample.codes
 
 
 def _samples(member: MemberCodes, shared: Shared) -> tuple[Sample, Sample, Sample | None, Sample | None]:

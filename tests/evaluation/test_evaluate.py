@@ -220,6 +220,9 @@ def test_non_finite_variances_are_counted_and_named(arrays):
     assert np.isnan(scores["rmig"][1])
     assert np.isfinite(scores["rmig"][[0, 2]]).all()
     assert np.isfinite(scores["mig"]).all()
+    assert np.isfinite(
+        evaluate(zoo, values, "mig", variances=variances)["mig"]
+    ).all()  # nor a warning of what none reads
 
 
 # ---- What comes out
