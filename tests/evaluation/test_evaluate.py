@@ -222,7 +222,7 @@ def test_non_finite_variances_are_counted_and_named(arrays):
     assert np.isfinite(scores["mig"]).all()
     assert np.isfinite(
         evaluate(zoo, values, "mig", variances=variances)["mig"]
-    ).all()  # nor a warning of what none reads
+    ).all()  # not read, no warning
 
 
 # ---- What comes out
