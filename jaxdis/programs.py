@@ -1,9 +1,10 @@
 """Traced functions on disk: a process that finds one there neither traces nor lowers it again.
 
 JAX keeps compiled programs, but to find one it first traces and lowers the function, which takes longer than reading
-the program. A function is kept under the sources of this package, versions, settings, static arguments and shapes, so
-that a change of any of them traces anew. Files hold StableHLO of :mod:`jax.export` and a checksum; nothing is
-unpickled. :func:`jaxdis.runtime.use_compilation_cache` chooses the folder.
+the program. The key of a function is made of the sources of this package, the versions of its libraries, settings,
+static arguments and shapes. Sources that are edited while a process runs are noticed, and its functions are traced as
+usual; attributes of modules that a program replaces are not. Files hold StableHLO of :mod:`jax.export` and a checksum;
+nothing is unpickled. :func:`jaxdis.runtime.use_compilation_cache` chooses the folder.
 """
 
 import contextlib
@@ -33,24 +34,22 @@ SETTINGS = (
     "jax_random_seed_offset",
     "jax_numpy_dtype_promotion",
 )
-# With these, a user wants to see single operations.
-DEBUGGING = ("jax_disable_jit", "jax_debug_nans", "jax_debug_infs")
-# Custom calls of which JAX does not promise that other versions know them; ours are the same version.
+# Settings that look into functions.
+DEBUGGING = ("jax_disable_jit", "jax_debug_nans", "jax_debug_infs", "jax_debug_key_reuse")
+# Custom calls that JAX does not guarantee across versions; a file is only read by the version that wrote it.
 SAME_VERSION = ("LayoutConstraint",)
 
 _folder: Path | None = None
 
 
 class _Unknown(Exception):
-    """A value that this package did not define, so that nothing on disk can be known to belong to it."""
+    """A value that is not defined in this package; what belongs to it cannot be looked up on disk."""
 
 
 def keep_in(folder: Path | None) -> None:
     """Keep traced functions in a folder, or no longer (None)."""
     global _folder
     _folder = folder
-    if folder is not None:
-        _sources()  # as they are now, since they may be edited later
 
 
 def kept(function: Callable, static: Hashable) -> Callable:
@@ -59,7 +58,8 @@ def kept(function: Callable, static: Hashable) -> Callable:
     Functions and static arguments that are not of this package are traced as usual.
     """
     whole = functools.partial(function, static)
-    if _folder is None or not jax.config.jax_enable_compilation_cache or any(map(_setting, DEBUGGING)):
+    used = _folder is not None and jax.config.jax_enable_compilation_cache and jax.sharding.get_abstract_mesh().empty
+    if not used or any(map(_setting, DEBUGGING)) or _stamps() != _STAMPS or not _sources():
         return whole
     try:
         identity = f"{_identity(function)}({_identity(static)})"
@@ -86,9 +86,11 @@ def _read(path: Path) -> tuple[jax.export.Exported, Any] | None:
     """The program and the structure of its result; None if there is no whole file."""
     try:
         header, arrays = files.read_arrays(path)
-        return jax.export.deserialize(bytearray(arrays["program"])), header["result"]
-    except (FileNotFoundError, files.DamagedFile):
+        program, structure = jax.export.deserialize(bytearray(arrays["program"])), header["result"]
+        _assembled(structure, iter(program.out_avals))
+    except Exception:  # whatever is wrong with it, it is written again
         return None
+    return program, structure
 
 
 def _write(path: Path, function: Callable, tree, shapes: list) -> tuple[jax.export.Exported, Any] | None:
@@ -120,7 +122,7 @@ def _structure(tree) -> Any:
     """
     if tree is None:
         return None
-    if isinstance(tree, dict):
+    if type(tree) is dict and all(type(name) is str for name in tree):
         return {"dict": {name: _structure(tree[name]) for name in sorted(tree)}}
     if isinstance(tree, tuple):
         kind = None if type(tree) is tuple else _identity(type(tree))
@@ -138,19 +140,25 @@ def _assembled(structure, leaves: Iterator):
     if "dict" in structure:
         return {name: _assembled(part, leaves) for name, part in structure["dict"].items()}
     parts = [_assembled(part, leaves) for part in structure["tuple"]]
-    return tuple(parts) if structure["kind"] is None else _found(structure["kind"])(*parts)
+    if structure["kind"] is None:
+        return tuple(parts)
+    kind = _found(structure["kind"])
+    if not (isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_make")):
+        raise _Unknown(structure["kind"])
+    return kind(*parts)
 
 
 def _identity(value) -> str:
-    """A text that no other static argument, function or class has.
+    """A text that only equal values of the same type have.
 
     Raises:
       _Unknown: for what this package does not define, except plain values.
     """
     if value is None or type(value) in (bool, int, float, str):
         return repr(value)
-    if type(value) is tuple:
-        return f"({''.join(f'{_identity(part)},' for part in value)})"
+    if isinstance(value, tuple):
+        kind = "" if type(value) is tuple else _identity(type(value))
+        return f"{kind}({''.join(f'{_identity(part)},' for part in value)})"
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         parts = {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.compare}
         return f"{_identity(type(value))}({''.join(f'{name}={_identity(part)},' for name, part in parts.items())})"
@@ -161,14 +169,18 @@ def _identity(value) -> str:
 
 
 def _found(name: str):
-    """The function or class of this package that is named ``module:name``; None for any other name."""
+    """The function or class that a module of this package defines as ``module:name``; None for any other name."""
     module, _, path = name.partition(":")
     if module.split(".")[0] != PACKAGE:
         return None
-    found = importlib.import_module(module)
+    try:
+        found = importlib.import_module(module)
+    except ImportError:
+        return None
     for part in path.split("."):
         found = getattr(found, part, None)
-    return found
+    defined = getattr(found, "__module__", None), getattr(found, "__qualname__", None)
+    return found if defined == (module, path) else None
 
 
 def _setting(name: str):
@@ -177,9 +189,22 @@ def _setting(name: str):
 
 @functools.cache
 def _sources() -> str:
-    """A digest of what tracing reads: the sources of this package, and the versions of those that it calls."""
-    digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.rglob("*.py")):
-        digest.update(path.read_bytes())
+    """A digest of what tracing reads: the sources of this package, and the versions of those that it calls.
+
+    Empty where there are no source files, as in an archive.
+    """
+    digest, folder = hashlib.sha256(), Path(__file__).parent
+    paths = sorted(folder.rglob("*.py"))
+    for path in paths:
+        digest.update(f"{path.relative_to(folder)}\n".encode() + path.read_bytes())
     versions = [f"{name} {importlib.metadata.version(name)}" for name in LIBRARIES]
-    return f"{digest.hexdigest()} {versions}"
+    return f"{digest.hexdigest()} {versions}" if paths else ""
+
+
+def _stamps() -> list[tuple]:
+    """When each source file was written, and its size."""
+    found = [(path, path.stat()) for path in sorted(Path(__file__).parent.rglob("*.py"))]
+    return [(path, stat.st_mtime_ns, stat.st_size) for path, stat in found]
+
+
+_STAMPS = _stamps()

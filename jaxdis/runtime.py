@@ -28,7 +28,7 @@ def default_cache_directory() -> Path:
 
 
 def use_compilation_cache(directory: str | Path | None = None) -> Path | None:
-    """Keep compiled programs, and on CPU traced ones (:mod:`jaxdis.programs`), on disk between processes.
+    """Keep compiled programs and, on CPU, traced functions (:mod:`jaxdis.programs`) on disk between processes.
 
     Args:
       directory: where; None: the folder ``programs`` of :func:`default_cache_directory`.

@@ -10,12 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxdis import METRICS, RELATIONS, SCORES, Blend, Direct, Factors, Spec, evaluate, programs
+from jaxdis import METRICS, RELATIONS, SCORES, Blend, Direct, Factors, Spec, evaluate, files, programs
 from jaxdis.evaluation import member
 from jaxdis.evaluation.inputs import gathered, plan_of
 from jaxdis.evaluation.member import score_member_often
 from jaxdis.evaluation.stages import shared_by
-from jaxdis.learners.assignment import assign
+from jaxdis.learners.assignment import Assignment, assign
+from jaxdis.options import Range
 
 SIZES = (3, 4)
 STATIC = (plan_of("sap_r2"), 0)
@@ -146,18 +147,55 @@ def test_nothing_is_found_for_other_sources(folder, monkeypatch):
     assert len(kept_files(folder)) == 2
 
 
-def test_all_sources_and_libraries_count(tmp_path, monkeypatch):
-    """A digest of every file of the package, taken when keeping begins."""
-    package = tmp_path / "jaxdis"
-    (package / "metrics").mkdir(parents=True)
-    (package / "metrics" / "one.py").write_text("a = 1")
-    monkeypatch.setattr(programs, "__file__", str(package / "programs.py"))
-    digests = {programs._sources.__wrapped__()}
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """Another package in the place of this one, of two modules."""
+    folder = tmp_path / "jaxdis"
+    (folder / "metrics").mkdir(parents=True)
+    monkeypatch.setattr(programs, "__file__", str(folder / "programs.py"))
+    (folder / "metrics" / "one.py").write_text("a = 1")
+    (folder / "metrics" / "two.py").write_text("b = 1")
+    return folder
+
+
+def test_all_sources_and_libraries_count(package, monkeypatch):
+    def digest():
+        return programs._sources.__wrapped__()
+
+    digests = [digest()]
     (package / "metrics" / "one.py").write_text("a = 2")
-    digests.add(programs._sources.__wrapped__())
+    digests.append(digest())
+    (package / "metrics" / "two.py").rename(package / "metrics" / "three.py")
+    digests.append(digest())
     monkeypatch.setattr(programs, "LIBRARIES", ("jax",))
-    digests.add(programs._sources.__wrapped__())
-    assert len(digests) == 3
+    digests.append(digest())
+    assert len(set(digests)) == 4
+
+
+def test_without_sources_nothing_is_known(package):
+    for path in (package / "metrics").iterdir():
+        path.unlink()
+    assert programs._sources.__wrapped__() == ""
+
+
+def test_edited_sources_are_traced_as_usual(folder, package, monkeypatch):
+    """What was imported may be the text before the edit or that after it."""
+    monkeypatch.setattr(programs, "_STAMPS", programs._stamps())
+    shapes_of()
+    assert len(kept_files(folder)) == 1
+    (package / "metrics" / "one.py").write_text("a = 22")
+    assert programs.kept(score_member_often, STATIC).func is score_member_often
+
+
+def test_nothing_is_kept_in_a_mesh_of_the_user(folder):
+    codes, factors = make()
+    mesh = jax.make_mesh((2,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
+    with jax.set_mesh(mesh):
+        inside = evaluate(codes, factors, "sap_r2")
+    assert not kept_files(folder)
+    jax.clear_caches()
+    assert evaluate(codes, factors, "sap_r2")["sap_r2"] == inside["sap_r2"]
+    assert len(kept_files(folder)) == 1
 
 
 class Own(NamedTuple):
@@ -208,6 +246,29 @@ def test_a_damaged_file_is_written_again(folder, untraced, damage):
     assert kept_files(folder) == [path]
 
 
+@pytest.mark.parametrize(
+    ("header", "program"),
+    [
+        ({}, None),
+        ({"result": "array"}, b""),
+        ({"result": "array"}, bytes(100)),
+        ({"result": {"tuple": ["array"], "kind": "jaxdis.files:np.f2py.subprocess.Popen"}}, None),
+        ({"result": {"tuple": ["array"], "kind": "jaxdis.evaluation.member:score_member_often"}}, None),
+        ({"result": {"tuple": ["array"] * 99, "kind": None}}, None),
+    ],
+)
+def test_a_file_that_was_not_written_here_is_written_again(folder, header, program):
+    traced = shapes_of()
+    (path,) = kept_files(folder)
+    _, arrays = files.read_arrays(path)
+    if program is not None:
+        arrays["program"] = np.frombuffer(program, np.uint8)
+    files.write_arrays(path, header, arrays)
+    assert programs._read(path) is None
+    assert shapes_of() == traced
+    assert programs._read(path) is not None
+
+
 def test_a_folder_that_cannot_be_written_does_not_matter(folder):
     folder.parent.mkdir(exist_ok=True)
     folder.write_text("a file")
@@ -223,10 +284,10 @@ def test_a_program_that_calls_back_is_not_kept(folder, monkeypatch):
     """A callback to Python, as for assignments of many codes, cannot be on disk."""
     monkeypatch.setattr(programs, "_identity", str)
     cost = jnp.asarray(np.random.default_rng(0).random((4, 4)), jnp.float32)
-    for method, files in (("scipy", 0), ("optax", 1)):
+    for method, count in (("scipy", 0), ("optax", 1)):
         found = jax.jit(programs.kept(assigned, method))(cost)
         np.testing.assert_array_equal(found, assign(cost, method="scipy").column)
-        assert len(kept_files(folder)) == files
+        assert len(kept_files(folder)) == count
 
 
 def refusing(static, x):
@@ -261,8 +322,40 @@ def test_structures_come_back(tree):
     assert all(one is other for one, other in zip(jax.tree.leaves(again), jax.tree.leaves(tree), strict=True))
 
 
-def test_no_other_package_is_imported_for_a_name():
-    assert programs._found("os:system") is None
-    assert programs._found("jaxdis_of_mine:f") is None
-    assert programs._found("jaxdis.metrics:nothing") is None
+def test_only_what_this_package_defines_has_a_name():
+    for name in (
+        "os:system",
+        "jaxdis_of_mine:f",
+        "jaxdis.nothing:f",
+        "jaxdis.metrics:nothing",
+        "jaxdis.files:os.system",
+    ):
+        assert programs._found(name) is None
     assert programs._found("jaxdis.evaluation.member:score_member_often") is score_member_often
+
+
+def test_static_arguments_have_texts_of_their_own():
+    values = [
+        0,
+        0.0,
+        -0.0,
+        1,
+        1.0,
+        True,
+        "1",
+        None,
+        "None",
+        (),
+        (1,),
+        ((1,),),
+        (1, 2),
+        ((1, 2),),
+        ("1, 2",),
+        Range(1, 2),
+    ]
+    texts = [programs._identity(value) for value in [*values, Range(1, 3), score_member_often, Range]]
+    assert len(set(texts)) == len(texts)
+    assert programs._identity(Assignment(1, 2)) != programs._identity((1, 2))
+    for value in (np.float32(1), [1], {"a": 1}, frozenset(), jnp.sin, shapes_of, Own(1)):
+        with pytest.raises(programs._Unknown):
+            programs._identity(value)

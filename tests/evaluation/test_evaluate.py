@@ -220,9 +220,7 @@ def test_non_finite_variances_are_counted_and_named(arrays):
     assert np.isnan(scores["rmig"][1])
     assert np.isfinite(scores["rmig"][[0, 2]]).all()
     assert np.isfinite(scores["mig"]).all()
-    assert np.isfinite(
-        evaluate(zoo, values, "mig", variances=variances)["mig"]
-    ).all()  # not read, no warning
+    assert np.isfinite(evaluate(zoo, values, "mig", variances=variances)["mig"]).all()  # not read, no warning
 
 
 # ---- What comes out
