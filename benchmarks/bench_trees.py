@@ -14,11 +14,11 @@ of 5 MB payloads, which each code reads anew. Paths are found tree by tree, alon
 compared with one cut. As products of samples with one-hot features they took 5 ms. XLA has to be told the order in
 memory, since it would otherwise find the paths in the order of their transpose, in 3 ms.
 
-Measured on one core of a server, nothing else on it: 1.24 s with histograms against 240 s of the peer, 194 times;
-LightGBM 5.4 s (4.4 times), HistGradientBoostingClassifier 7.1 s (5.8). On a slower machine, after paths and sums over
-leaves were written anew: 1.61 s with histograms (178, 4.3 and 6.0 times) and 4.0 s with exact splits against 287 s of
-the peer, 72 times; in alternation with the forms before, 12 % less with histograms, 9, 2 and 2 % less in three steps
-with exact splits. An earlier run on two cores, wall time: 1.8 and 2.3 s with histograms, LightGBM 4.6 s, xgboost 5.4 s,
+Measured on one core of a server, nothing else on it: 1.04 s with histograms against 236 s of the peer, 226 times;
+LightGBM and xgboost 5.2 s (5.0 times), HistGradientBoostingClassifier 6.8 s (6.6); 2.67 s with exact splits, 88 times
+(84 to 88 in four runs of five rounds each). On a slower machine: 1.61 s with histograms (178, LightGBM 4.3 and
+HistGradientBoostingClassifier 6.0 times) and 4.0 s with exact splits against 287 s of the peer, 72 times. An earlier
+run on two cores, wall time: 1.8 and 2.3 s with histograms, LightGBM 4.6 s, xgboost 5.4 s,
 HistGradientBoostingClassifier 12.6 s; the peer knows one thread. Memory of a member: 43 MB, which bounds a chunk under
 ``vmap``; a CPU maps over members, once each.
 
@@ -120,7 +120,7 @@ def bench_peer_scikit_learn(measure, benchmark):
     codes, values = sample()
     model = GradientBoostingClassifier(n_estimators=PEER_STAGES)
     scale = STAGES / PEER_STAGES * CLASSES / 6
-    measure(lambda: _fit_and_score(model, codes, values[:, 1]), rounds=1, each=1 / scale, compiled=False)
+    measure(lambda: _fit_and_score(model, codes, values[:, 1]), rounds=5, each=1 / scale, compiled=False)
 
 
 @pytest.mark.parametrize("name", ["lightgbm", "xgboost", "scikit-learn histogram"])
@@ -154,7 +154,7 @@ def _fit_and_score(model, codes, classes):
 @pytest.mark.parametrize("splitter", ["histogram", "exact"])
 def bench_boosted(measure, splitter, benchmark):
     benchmark.group = "boosted trees, dsprites: ms per member"
-    _measure(measure, *sample(), DSPRITES, rounds=2, splitter=splitter)
+    _measure(measure, *sample(), DSPRITES, rounds=5, splitter=splitter)
 
 
 @pytest.mark.parametrize("splitter", ["histogram", "exact"])

@@ -54,7 +54,7 @@ def use_compilation_cache(directory: str | Path | None = None) -> Path | None:
         warnings.warn(f"compiled programs are not kept: {error}; {advice}", stacklevel=2)
         return None
     jax.config.update("jax_compilation_cache_dir", str(directory))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
     programs.keep_in(directory / "traced")
     return directory
 
