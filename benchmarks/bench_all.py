@@ -14,9 +14,9 @@ long (131 to 140 s), and nothing was seen before. Zoos are scored as fast as by 
 metrics of several stages sort the same codes.
 
 On one core of a newer server, all metrics take 8.5 s per member. Before it computes, a process with an empty cache
-traces, lowers and compiles for 84 s, one with a full cache works for 3.4 to 3.8 s (``test_new_process``): 0.3 s for
-tracing what surrounds the functions on disk (:mod:`jaxdis.programs`), 0.7 for lowering, 2.2 for reading programs, 0.1
-for compiling small ones that were not kept by then. While JAX's cache of compiled programs was the only one, it took
+traces, lowers and compiles for 84 s, one with a full cache works for 3.4 to 3.8 s (``test_new_process``): 0.2 s for
+tracing what surrounds the functions on disk (:mod:`jaxdis.programs`), 0.5 for lowering, 2.3 for reading programs, and
+0.3 for what zoos prepare once, such as draws. While JAX's cache of compiled programs was the only one, it took
 10.2 s, since every function had to be traced and lowered (8 s) before its program could be found. A first call costs
 more than these parts, as it touches memory for the first time. Compiling the next stage in a thread while one runs
 changes nothing on two cores (57 s of wall time; XLA compiles in parallel as it is) and spares 10 % from the cache as
