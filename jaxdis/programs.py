@@ -2,9 +2,9 @@
 
 JAX keeps compiled programs, but to find one it first traces and lowers the function, which takes longer than reading
 the program. The key of a function is made of the sources of this package, the versions of its libraries, settings,
-static arguments and shapes. Sources that are edited while a process runs are noticed, and its functions are traced as
-usual; attributes of modules that a program replaces are not. Files hold StableHLO of :mod:`jax.export` and a checksum;
-nothing is unpickled. :func:`jaxdis.runtime.use_compilation_cache` chooses the folder.
+static arguments and shapes. A process whose sources are edited while it runs traces as usual; a function that a program
+replaces in a module of this package is not noticed. Files hold StableHLO of :mod:`jax.export` and a checksum; nothing
+is unpickled. :func:`jaxdis.runtime.use_compilation_cache` chooses the folder.
 """
 
 import contextlib
@@ -193,18 +193,22 @@ def _sources() -> str:
 
     Empty where there are no source files, as in an archive.
     """
-    digest, folder = hashlib.sha256(), Path(__file__).parent
-    paths = sorted(folder.rglob("*.py"))
+    digest, paths = hashlib.sha256(), _modules()
     for path in paths:
-        digest.update(f"{path.relative_to(folder)}\n".encode() + path.read_bytes())
+        digest.update(f"{path.relative_to(Path(__file__).parent)}\n".encode() + path.read_bytes())
     versions = [f"{name} {importlib.metadata.version(name)}" for name in LIBRARIES]
     return f"{digest.hexdigest()} {versions}" if paths else ""
 
 
 def _stamps() -> list[tuple]:
     """When each source file was written, and its size."""
-    found = [(path, path.stat()) for path in sorted(Path(__file__).parent.rglob("*.py"))]
+    found = [(path, path.stat()) for path in _modules()]
     return [(path, stat.st_mtime_ns, stat.st_size) for path, stat in found]
+
+
+def _modules() -> list[Path]:
+    """The source files; not the links that lead nowhere by which some editors lock a file."""
+    return [path for path in sorted(Path(__file__).parent.rglob("*.py")) if path.is_file()]
 
 
 _STAMPS = _stamps()

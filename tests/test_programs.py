@@ -73,6 +73,37 @@ def test_a_program_on_disk_is_not_traced_and_gives_the_same_numbers(folder, untr
     assert len(kept_files(folder)) == 2
 
 
+def continuous():
+    codes, factors = make()
+    return codes, Factors.of(np.c_[factors.values, codes @ np.array([1.0, 0.5, 0.0])], (*SIZES, None))
+
+
+@pytest.mark.parametrize(
+    ("samples", "arguments"),
+    [
+        (continuous, {}),
+        (make, {"weights": np.arange(60) % 3 + 1.0, "active": np.array([True, False, True])}),
+        (make, {"bootstrap": 2}),
+        (make, {"test": make(40, seed=1), "variances": np.full((60, 3), 0.1)}),
+    ],
+    ids=["continuous", "weights, active", "bootstrap", "test, variances"],
+)
+def test_whatever_is_passed_gives_the_same_numbers(folder, untraced, samples, arguments):
+    plan = ("sap_r2", "linear_probe") if "test" in arguments else ("sap_r2",)
+    programs.keep_in(None)
+    plain = evaluate(*samples(), plan, **arguments)
+    programs.keep_in(folder)
+    for begin in (jax.clear_caches, untraced):
+        begin()
+        kept = evaluate(*samples(), plan, **arguments)
+        for name in plain:
+            np.testing.assert_array_equal(kept[name], plain[name])
+            np.testing.assert_array_equal(kept.replicates.get(name, 0), plain.replicates.get(name, 0))
+        for name in plain.parts:
+            np.testing.assert_array_equal(kept.parts[name], plain.parts[name])
+    assert len(kept_files(folder)) == len(plan)
+
+
 @pytest.mark.parametrize("name", METRICS)
 def test_every_metric_can_be_kept(folder, untraced, name):
     """With names, shapes and dtypes; programs are compiled in the test above."""
@@ -170,6 +201,12 @@ def test_all_sources_and_libraries_count(package, monkeypatch):
     monkeypatch.setattr(programs, "LIBRARIES", ("jax",))
     digests.append(digest())
     assert len(set(digests)) == 4
+
+
+def test_a_lock_of_an_editor_is_no_source(package):
+    before = programs._sources.__wrapped__(), programs._stamps()
+    (package / "metrics" / ".#one.py").symlink_to("someone@somewhere.1234")
+    assert (programs._sources.__wrapped__(), programs._stamps()) == before
 
 
 def test_without_sources_nothing_is_known(package):
