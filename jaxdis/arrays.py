@@ -1,6 +1,5 @@
 """Small array functions that several subpackages share, and conversion of arrays of other libraries to NumPy."""
 
-import functools
 from collections.abc import Callable
 
 import jax
@@ -75,15 +74,15 @@ def running_sums(rows: Float[Array, "n c"]) -> Float[Array, "n c"]:
     return (within + (jnp.cumsum(own, axis=1) - own)[:, :, None]).reshape(columns, -1)[:, :n].T
 
 
-def exact_products(function: Callable) -> Callable:
-    """Wrap the function so that matrix products use full float32; by default, accelerators round the operands."""
+def settled(values: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """Return the values unchanged, so that every reader sees the same numbers.
 
-    @functools.wraps(function)
-    def call(*args, **kwargs):
-        with jax.default_matmul_precision("highest"):
-            return function(*args, **kwargs)
-
-    return call
+    A compiler may compute a product anew for each reader and contract it with the reader's own sum. The results differ
+    in the last place, so that exact comparisons (``==``, counts of ties, ``>=`` a divider) of equal samples fail. It
+    cannot contract across a maximum. (An ``optimization_barrier`` does not help: on CPU it is gone before loops are
+    fused.)
+    """
+    return jnp.where(values < 0, -jnp.maximum(-values, 0.0), jnp.maximum(values, 0.0))
 
 
 def power_of_two_below(values: Float[Array, "..."]) -> Float[Array, "..."]:

@@ -24,6 +24,8 @@ import jax
 import jaxtyping
 import numpy as np
 
+from jaxdis.precision import single_precision
+
 MOST = 2**31 - 1
 Function = TypeVar("Function", bound=Callable)
 
@@ -91,7 +93,10 @@ class Refused(Exception):
 
 
 def checked(function: Function) -> Function:
-    """Wrap the function so that arguments that its annotations do not allow raise a ValueError that names them."""
+    """Wrap the function so that arguments that its annotations do not allow raise a ValueError that names them.
+
+    It computes in single precision: see :func:`jaxdis.precision.single_precision`.
+    """
     parameters = inspect.signature(function).parameters
     in_order = [name for name, parameter in parameters.items() if parameter.kind is parameter.POSITIONAL_OR_KEYWORD]
 
@@ -106,7 +111,7 @@ def checked(function: Function) -> Function:
         }
         return function(*positional, *args[len(positional) :], **named)
 
-    return typing.cast(Function, call)
+    return single_precision(typing.cast(Function, call))
 
 
 def check_fields(value) -> None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from jaxtyping import AbstractArray
 
 from jaxdis.options import checked_value, shown
+from jaxdis.precision import single_precision
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -37,6 +38,7 @@ class Spec:
         options = ", ".join(f"{name}={value!r}" for name, value in self.options)
         return f"{self.name}({options})" if options else self.name
 
+    @single_precision
     def __call__(self, *args, **kwargs) -> Any:
         return self.function(*args, **dict(self.options), **kwargs)
 

@@ -35,6 +35,7 @@ from jaxtyping import Array, Bool, Float, Int, Num
 
 from jaxdis.arrays import as_numpy
 from jaxdis.options import Range, checked_value, listed, shown
+from jaxdis.precision import single_precision
 
 # More classes than this, and than samples, are ids or time stamps: no table of them fits into memory.
 MOST_CLASSES = 2**16
@@ -64,6 +65,7 @@ class Factors:
     names: tuple[str, ...] = dataclasses.field(metadata={"static": True})
 
     @classmethod
+    @single_precision
     def of(cls, values, sizes=None, names=None) -> "Factors":
         """Check and wrap an array of factors.
 
@@ -98,6 +100,7 @@ class Factors:
         return cls(jnp.asarray(array.astype(dtype)), sizes, names)
 
     @classmethod
+    @single_precision
     def checked(cls, factors) -> "Factors":
         """Construct factors from an array by :meth:`of`; return a :class:`Factors` unchanged after the same checks.
 
@@ -109,6 +112,7 @@ class Factors:
         cls.of(factors.values, factors.sizes, factors.names)
         return factors
 
+    @single_precision
     def binned(self, bins: int = 20) -> "Factors":
         """The same factors with every continuous one cut into equal-width bins, as classes 0 … bins − 1.
 
@@ -130,11 +134,13 @@ class Factors:
     def num_factors(self) -> int:
         return len(self.sizes)
 
+    @single_precision
     def discrete(self) -> Int[Array, "n j"]:
         """The discrete factors alone, as int32 class numbers ``[n, j]``, in their order."""
         columns = [j for j, size in enumerate(self.sizes) if size is not None]
         return self.values[:, np.array(columns, int)].astype(jnp.int32)
 
+    @single_precision
     def take(self, rows: Int[Array, " r"]) -> "Factors":
         """The same factors at the given samples."""
         return dataclasses.replace(self, values=self.values[rows])

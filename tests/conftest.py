@@ -1,9 +1,11 @@
 """Strict numerics for every test: no silent promotion, two CPU devices, one compilation cache for all runs."""
 
 import gc
+import inspect
 import itertools
 import mmap
 import os
+import re
 from pathlib import Path
 
 import jax
@@ -23,9 +25,11 @@ QUICK_TO_COMPILE = {
 def compile_quickly():
     """For this process and those it starts; XLA reads its flags when it first compiles, and ends at an unknown one.
 
-    Flags that are set already stay: tests that train for minutes take a fraction of the time with
-    ``XLA_FLAGS=--xla_backend_optimization_level=3 python -m pytest -m slow …``.
+    Flags that are set already stay. With ``JAXDIS_TESTS=optimized`` programs are those of users: some numbers are
+    others, and tests that train for minutes take a fraction of the time.
     """
+    if os.environ.get("JAXDIS_TESTS") == "optimized":
+        return
     given = os.environ.get("XLA_FLAGS", "")
     flags = [f"--{flag}={value}" for flag, value in QUICK_TO_COMPILE.items() if flag not in given and known(flag)]
     os.environ["XLA_FLAGS"] = " ".join([*flags, given]).strip()
@@ -55,6 +59,9 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 LONG = frozenset((Path(__file__).parent / "long.txt").read_text(encoding="utf-8").splitlines())
 
 
+GOLDEN_VALUES = "tests.golden_values"
+
+
 @pytest.fixture(autouse=True)
 def traced_anew():
     """What a test replaces must be seen: no program comes from disk, except in tests of that."""
@@ -65,6 +72,15 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.nodeid in LONG:
             item.add_marker(pytest.mark.slow)
+        if reads_recorded_values(item):
+            item.add_marker(pytest.mark.golden)
+
+
+def reads_recorded_values(item) -> bool:
+    """Whether the test names recorded values, or the functions of :mod:`tests.golden_values` that read them."""
+    readers = {name for name, value in vars(item.module).items() if getattr(value, "__module__", "") == GOLDEN_VALUES}
+    source = inspect.getsource(item.function) if readers else ""
+    return any(re.search(rf"\b{name}\b", source) for name in {"GOLDEN", *readers})
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -84,12 +84,21 @@ def _facts(metric) -> str:
     where = "jaxdis.evaluate_encoder and jaxdis score ZOO"
     facts = {
         "Best value": "the lowest" if metric.lower_is_better else "the highest",
+        "Without information": _chance(about),
         "Factors": factors if about.reads_factors else "not read",
         "Held-out samples": "needed" if source.reads.test else "not read",
         "Posterior variances": "read if they are given" if source.reads.variances else "not read",
         "Simulator": f"used by {where} to hold factors" if about.intervenes else "not used",
     }
     return "\n".join(f"- {name}: {fact}." for name, fact in facts.items())
+
+
+def _chance(about) -> str:
+    if not about.chance:
+        return "not stated: the metric does not read factors"
+    ranges = ((f"{low:g} to {high:g}", field) for field, (low, high) in about.chance.items())
+    stated = ", ".join(text if field == "score" else f"{field} {text}" for text, field in ranges)
+    return f"{stated} (2,000 samples; see jaxdis.metrics.About.chance)"
 
 
 def _time(about) -> str:

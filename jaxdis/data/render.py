@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, Num, PRNGKeyArray, UInt8
 
 from jaxdis.arrays import as_numpy
 from jaxdis.options import is_key, shown
+from jaxdis.precision import single_precision
 
 Images = Float[Array, "... height width channels"] | UInt8[Array, "... height width channels"]
 
@@ -46,6 +47,7 @@ class Render:
     draws_noise: bool = dataclasses.field(default=False, metadata={"static": True})
     source: str = dataclasses.field(default="procedural", metadata={"static": True, "identity": False})
 
+    @single_precision
     def __call__(self, factors: Num[Array | np.ndarray, "... k"], key: PRNGKeyArray | None = None) -> Images:
         factors = factors if isinstance(factors, jax.Array) else as_numpy(factors, "factors")
         if factors.ndim < 1 or factors.shape[-1] != len(self.sizes):

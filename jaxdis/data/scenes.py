@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 from jaxdis.data.factors import FactorSpace
+from jaxdis.precision import single_precision
 from jaxdis.typing import Array, Factors, Num
 
 # Scenes drawn at one time for their masks.
@@ -53,6 +54,7 @@ class Scenes:
     background: str | None = None
     extrinsic: tuple[str, ...] = ()
 
+    @single_precision
     def draw(self, space: FactorSpace, key, n: int, groups: int = 1) -> Num[Array, "n k"]:
         """Factors of ``n`` complete scenes: in local groups of equal length, or independent for one group."""
         space = self.complete(space)
@@ -60,6 +62,7 @@ class Scenes:
             return space.sample(key, n)
         return space.local_groups(key, self.radius(space), groups=groups, samples=n // groups)
 
+    @single_precision
     def samples(self, space: FactorSpace, factors: Factors) -> SceneSamples:
         """What slots are scored against."""
         labels = self.labels(space)

@@ -25,6 +25,7 @@ from jaxdis.models.evidence import Encoder
 from jaxdis.models.images import Images, check_unit_values
 from jaxdis.models.zoo import Zoo
 from jaxdis.options import BatchSize, Count, checked_key, checked_value, shown
+from jaxdis.precision import single_precision
 from jaxdis.typing import Factors
 
 # Metrics that change a factor and encode again, by the function of their row in METRICS.
@@ -44,6 +45,7 @@ class _Drawn(NamedTuple):
     factors: Factors
 
 
+@single_precision
 def evaluate_encoder(
     encode,
     data,

@@ -35,12 +35,14 @@ from jaxdis.evaluation.stages import shared_by, stages_of
 from jaxdis.metrics import Blend
 from jaxdis.metrics.metric import apply
 from jaxdis.options import checked_value, shown
+from jaxdis.precision import single_precision
 from jaxdis.relations import RELATIONS, Relation
 from jaxdis.scores import SCORES
 from jaxdis.spec import Spec
 from jaxdis.typing import Factors, Sample
 
 
+@single_precision
 def evaluate(
     codes,
     factors,
@@ -139,6 +141,7 @@ def evaluate(
     return table(plan, parts)
 
 
+@single_precision
 def relate(
     codes,
     factors,
@@ -174,6 +177,7 @@ def relate(
     return _relate(spec, jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), members), shared)
 
 
+@single_precision
 def blend_table(
     codes,
     factors,

@@ -115,7 +115,7 @@ def _fields(metric: Metric) -> set[str]:
     result = inspect.signature(function).return_annotation
     kinds = typing.get_args(result) or (result,)
     own = {field for kind in kinds for field in getattr(kind, "_fields", ())}
-    return own | {"error", "low", "high"}
+    return own | {"error", "bias", "low", "high"}
 
 
 def refuse_ignored(argument: str, plan: Plan) -> None:

@@ -47,24 +47,41 @@ class Scores(Mapping[str, np.ndarray | np.generic]):
         return self.parts[name]
 
     def error(self, name: str) -> np.ndarray | np.generic:
-        """Bootstrap standard error of a column, ``[]`` or ``[m]``."""
+        """Return the bootstrap standard error of a column, ``[]`` or ``[m]``.
+
+        It is within a fifth of the standard deviation of the scores of fresh samples for most metrics. For FactorVAE it
+        is 1.3 to 1.4 times as large, since every replicate also draws new votes among fewer distinct samples, and for
+        IRS 0.8 times, since maxima have no bootstrap.
+        """
         return self._replicates(name).std(axis=-1, ddof=1)
 
     def bias(self, name: str) -> np.ndarray | np.generic:
-        """Bootstrap estimate of a column's bias, ``[]`` or ``[m]``: the mean of the replicates minus the score.
+        """Return the mean of the replicates minus the score, ``[]`` or ``[m]``: the bootstrap estimate of the bias.
 
-        Histogram estimates of information are biased upwards, by about ``(b − 1)(v − 1) / 2n`` nats. The estimate is 0
-        for metrics of distinct samples, such as those based on nearest neighbors, because their replicates are
-        centered.
+        A redrawn sample has 63 % distinct rows, of which learners learn less, and plug-in estimates of information,
+        biased upwards by about ``(b − 1)(v − 1) / 2n`` nats, are biased once more. Where the bias exceeds the error,
+        more samples would give another score. It is 0 for metrics of distinct samples, such as those based on
+        nearest neighbors, whose replicates are centered.
         """
         return self._replicates(name).mean(axis=-1) - self[name]
 
     @checked
-    def interval(self, name: str, level: Level = 0.95, kind: Literal["basic", "percentile"] = "basic") -> np.ndarray:
-        """Bounds of a column at a confidence level, ``[2]`` or ``[m, 2]``.
+    def interval(
+        self, name: str, level: Level = 0.95, kind: Literal["normal", "basic", "percentile"] = "normal"
+    ) -> np.ndarray:
+        """Return bounds around a column at a confidence level, ``[2]`` or ``[m, 2]``; they always include the score.
 
-        ``basic`` reflects the replicates' quantiles about the score (``2 s − q``), which corrects for bias.
-        ``percentile`` uses the quantiles directly: it stays within the metric's range but counts any bias twice.
+        The interval covers the mean score of fresh samples of the same number, not the value that infinitely many
+        samples would give: a plug-in bias is not covered. See :meth:`bias`.
+
+        Args:
+          level: share of the intervals that cover that mean.
+          kind: ``"normal"``: score ± error, times a quantile of Student's distribution. ``"percentile"`` and
+            ``"basic"``: quantiles of the replicates, shifted to the mean of the score, and these reflected about it.
+
+        Nominal 95 % intervals covered the mean in 90 to 97 % of 200 trials with 600 samples, 300 held-out ones and 60
+        replicates, for every metric tried (``tests/evaluation/test_coverage.py`` prints the table).
+
         Reference: Davison & Hinkley 1997, §5.2 and §5.3.
         """
         return interval(self[name], self._replicates(name), level, kind)
@@ -78,7 +95,7 @@ class Scores(Mapping[str, np.ndarray | np.generic]):
         return self.replicates[name]
 
     def _numbers(self) -> dict[str, np.ndarray | np.generic]:
-        """Columns, each followed by its error and 95 % interval if it has replicates."""
+        """Columns, each followed by its error, bias and 95 % interval if it has replicates."""
         if not self.replicates:
             return dict(self.columns)
         numbers = {}
@@ -87,12 +104,13 @@ class Scores(Mapping[str, np.ndarray | np.generic]):
                 numbers[name] = column
                 continue
             bounds = self.interval(name)
-            named = {"error": self.error(name), "low": bounds[..., 0], "high": bounds[..., 1]}
+            named = {"error": self.error(name), "bias": self.bias(name), "low": bounds[..., 0], "high": bounds[..., 1]}
             numbers |= {name: column, **{f"{name}.{field}": values for field, values in named.items()}}
         return numbers
 
     def to_dict(self) -> dict[str, float | list[float]]:
-        """Columns as plain numbers, or lists of them for a zoo; after a bootstrap also ``name.error, .low, .high``."""
+        """Columns as plain numbers, or lists of them for a zoo; after a bootstrap also ``name.error``, ``.bias``,
+        ``.low`` and ``.high``."""
         return {name: column.tolist() for name, column in self._numbers().items()}
 
     def to_csv(self, path: str | Path | None = None) -> str:

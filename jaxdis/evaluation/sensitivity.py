@@ -17,6 +17,7 @@ from jaxdis.evaluation.inputs import check_codes, check_same_samples, plan_of
 from jaxdis.metrics import Metric
 from jaxdis.metrics.metric import metric_seed
 from jaxdis.options import checked_key, shown
+from jaxdis.precision import single_precision
 from jaxdis.typing import Factors
 
 SEED = metric_seed("sample curve")
@@ -57,6 +58,7 @@ class SampleCurve(NamedTuple):
     columns: dict[str, np.ndarray]
 
 
+@single_precision
 def sweep(
     codes,
     factors,
@@ -100,6 +102,7 @@ def sweep(
     return Sweep(settings, score, rank_correlation(score, score), columns)
 
 
+@single_precision
 def sample_curve(
     codes,
     factors,

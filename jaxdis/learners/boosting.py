@@ -110,7 +110,8 @@ def fit_boosting(
       stages: number of trees per class.
       rate: learning rate.
       depth: depth of each tree.
-      weights: ``[n]`` ≥ 0; samples of weight 0 do not count, whatever their codes.
+      weights: ``[n]`` ≥ 0; samples of weight 0 are left out, whatever their codes. Cuts of equal gain may then be
+        chosen otherwise than among the other samples alone (disentanglement of 240 samples moved by .002).
 
     Contract:
 

@@ -49,7 +49,7 @@ def fit_forest(
     depth: int = 12,
     features: int | Literal["sqrt"] | None = None,
     bootstrap: bool = True,
-    max_bins: int = 64,
+    max_bins: int = 256,
     weights: Float[Array, " n"] | None = None,
 ) -> Forest:
     """Forests from all codes to each target: regression (``"variance"``) or classification (``"gini"``, ``"entropy"``).

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jaxdis.arrays import exact_products, moments, product_over_samples, safe_divide
+from jaxdis.arrays import moments, product_over_samples, safe_divide
+from jaxdis.precision import exact_products
 
 SWEEPS = 1000
 SWEEPS_TO_JUMP = 5

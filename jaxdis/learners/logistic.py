@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from jaxdis.arrays import exact_products
 from jaxdis.learners.groups import Groups
 from jaxdis.learners.logistic_descent import STILL, descend
 from jaxdis.learners.logistic_problem import Point, Problem, from_largest, problem_of
+from jaxdis.precision import exact_products
 
 # The most Newton steps, and the most products with the Hessian in each.
 STEPS = 100

@@ -29,15 +29,14 @@ def descend(
     point: Point,
     steps: int,
     products: int,
-    curvature: Curvature | None = None,
     *,
     still: float | Float[Array, ""] = STILL,
 ) -> Point:
-    """The point after Newton's steps; ``curvature``: that of a similar problem, kept in all steps."""
-    if curvature is None and is_wide(problem):
+    """Take at most ``steps`` Newton steps from a point, each with at most so many products with the Hessian."""
+    renewed = not is_wide(problem)  # the bound that many inputs have is the same everywhere
+    if not renewed:
         curvature = curvature_of(problem, point.probability)
-    renewed = curvature is None
-    if renewed:
+    else:
         shapes = jax.eval_shape(lambda: curvature_of(problem, point.probability))
         curvature = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
     nats = STILL_PER_SAMPLE * problem.weight()
@@ -90,7 +89,7 @@ def _moved(problem: Problem, point: Point, decrease, expected) -> tuple[Point, B
     Where rounding hides the decrease, the slope at the new point decides. A factor for which no step does stays.
     """
     before = problem.value(point)
-    rounding = ROUNDING * (before + point.terms.sum(axis=0))
+    rounding = ROUNDING * (before + point.terms)
 
     def shorter(state):
         number, share, _, accepted = state

@@ -24,13 +24,13 @@ ABSENT = -60.0
 
 
 class Point(NamedTuple):
-    """Parameters and, of each part of the samples, the loss, the sum of the absolute true logits, which round, and the
-    gradient of the loss; class probabilities by blocks."""
+    """Parameters, the loss, the sum of the absolute true logits, which round, and the gradient of the loss; class
+    probabilities by blocks."""
 
     parameters: Float[Array, "s e"]
-    loss: Float[Array, "p k"]
-    terms: Float[Array, "p k"]
-    slope: Float[Array, "p s e"]
+    loss: Float[Array, " k"]
+    terms: Float[Array, " k"]
+    slope: Float[Array, "s e"]
     probability: Float[Array, "b s r"]
 
 
@@ -39,12 +39,10 @@ class Problem(NamedTuple):
 
     Samples come last, to fill vector registers. ``longest``: the Euclidean length of each block's longest sample.
     ``class_weights`` and ``factor_weights`` hold one row for each of ``s`` classes and ``k`` factors, or one row.
-    ``parts``: the number of parts, of equally many blocks each, whose losses are kept apart. The objective is of
-    ``count`` blocks from ``first`` on; the first block follows the last.
+    The objective is of ``count`` blocks from ``first`` on; the first block follows the last.
     """
 
     groups: Groups
-    parts: int
     first: Int[Array, ""]
     count: Int[Array, ""]
     inputs: Float[Array, "b e r"]
@@ -68,10 +66,10 @@ class Problem(NamedTuple):
         return jnp.where(counted[:, None], self.factor_weights.sum(axis=2), 0.0).sum(axis=0)
 
     def value(self, point: Point) -> Float[Array, " k"]:
-        return point.loss.sum(axis=0) + 0.5 * self.dot(self.penalty * point.parameters, point.parameters)
+        return point.loss + 0.5 * self.dot(self.penalty * point.parameters, point.parameters)
 
     def gradient(self, point: Point) -> Float[Array, "s e"]:
-        return point.slope.sum(axis=0) + self.penalty * point.parameters
+        return point.slope + self.penalty * point.parameters
 
     def over_blocks(self, add: Callable, total, arrays: tuple):
         """``total = add(total, block, number)`` for each block of the objective, with its part of the arrays."""
@@ -115,12 +113,10 @@ class Problem(NamedTuple):
             terms = (factor_weights * jnp.abs(true)).sum(axis=1)
             slope = jnp.einsum("sn,en->se", class_weights * (probability - hot), inputs)
             *sums, probabilities = totals
-            part = number // (len(self.inputs) // self.parts)
-            sums = [total.at[part].add(term) for total, term in zip(sums, (loss, terms, slope), strict=True)]
+            sums = [total + term for total, term in zip(sums, (loss, terms, slope), strict=True)]
             return *sums, jax.lax.dynamic_update_index_in_dim(probabilities, probability, number, 0)
 
-        none = jnp.zeros((self.parts, len(self.groups.sizes)))
-        slopes = jnp.zeros((self.parts, *parameters.shape))
+        none, slopes = jnp.zeros(len(self.groups.sizes)), jnp.zeros_like(parameters)
         # No logit exceeds the longest sample times the longest vector of parameters; those of absent classes underflow.
         steepest = jnp.sqrt(jnp.where(self.occurs, (parameters**2).sum(axis=1), 0.0).max())
         samples = (self.inputs, self.longest, self.hot, self.true_class)
@@ -160,7 +156,6 @@ def problem_of(codes, classes, sizes, inverse_penalty, weights, *, parts: int = 
     window = jnp.int32(0), jnp.int32(len(inputs))
     return Problem(
         groups,
-        parts,
         *window,
         inputs,
         longest,

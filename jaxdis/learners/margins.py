@@ -7,11 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from jaxdis.arrays import BLOCK, safe_divide, sort_columns
+from jaxdis.arrays import BLOCK, power_of_two_below, safe_divide, sort_columns
 
 NEWTON_STEPS = 10
 # Newton's method converges quadratically: after a step that moves no line by more than this, the next is rounding.
 SETTLED = 1e-4
+# Codes of less reach are scaled up to it, which changes no prediction: their slopes are not penalized against the loss
+# (``C n x²`` is far below 1), and squares stay within float32.
+LEAST_REACH = 2.0**-17
 # A line that rises by less than this over all samples counts as flat; margins are resolved to about this much.
 FLAT = 1e-7
 
@@ -31,6 +34,13 @@ class Sorted(NamedTuple):
 
     codes: Float[Array, "d n"]
     sums: Float[Array, "d 3 m"]
+
+
+def lifted(codes: Float[Array, "n d"], others: Float[Array, "m d"]) -> tuple[Float[Array, "n d"], Float[Array, "m d"]]:
+    """Scale codes of tiny reach to ``LEAST_REACH`` by a power of two, and other samples of the same codes alike."""
+    reach = jnp.abs(codes).max(axis=0)
+    unit = jnp.where((reach > 0) & (reach < LEAST_REACH), power_of_two_below(reach) / LEAST_REACH, 1.0)
+    return codes / unit[None, :], others / unit[None, :]
 
 
 def sorted_sums(codes: Float[Array, "n d"]) -> Sorted:
@@ -70,10 +80,20 @@ def fit_margins(
     n, d = codes.shape
     counts = jnp.zeros(size).at[classes].add(1.0, mode="promise_in_bounds")
     occurring = (counts > 0).sum().astype(jnp.float32)
-    balanced = safe_divide(n / occurring, counts)
-    # With two values, the other side has the weight of its own class.
-    other = jnp.where(occurring == 2, balanced.sum() - balanced, 1.0)
-    positive, negative = 2 * inverse_penalty * balanced[:, None], 2 * inverse_penalty * other[:, None]
+    # With two values, the other side has a class's weight.
+    each_class = 2 * inverse_penalty * n / occurring
+    each_other = jnp.where(occurring == 2, each_class, 2 * inverse_penalty * (n - counts))
+
+    # What pulls on the intercepts where every sample has a loss: 0 for two values, exactly. The rounded sums of both
+    # sides' weights would outweigh the slopes of small codes.
+    pull = jnp.where(occurring == 2, 0.0, each_other - each_class)
+
+    def of_class(sums):
+        return each_class * safe_divide(sums, counts[:, None])
+
+    def of_others(sums):
+        return each_other[:, None] * safe_divide(sums, (n - counts)[:, None])
+
     totals = ordered.sums[:, :, -1]  # [d, 3]
     reach = jnp.maximum(jnp.abs(ordered.codes[:, 0]), jnp.abs(ordered.codes[:, -1]))
 
@@ -93,11 +113,12 @@ def fit_margins(
         parts = [side * power for side in (as_negative, as_positive) for power in powers]
         own = jnp.zeros((size, 6 * d)).at[classes].add(jnp.concatenate(parts, axis=1), mode="promise_in_bounds")
         own = jnp.moveaxis(own.reshape(size, 6, d), 1, 0)
-        n0, n1, n2 = lost - own[:3]
-        p0, p1, p2 = own[3:]
-        h0, h1, h2 = negative * n0 + positive * p0, negative * n1 + positive * p1, negative * n2 + positive * p2
-        g_slope = slope * (1 + h2) + intercept * h1 + negative * n1 - positive * p1
-        g_intercept = slope * h1 + intercept * (1 + h0) + negative * n0 - positive * p0
+        without_loss = of_class(counts[:, None] - own[3]) - of_others(n - counts[:, None] - (lost[0] - own[0]))
+        n0, n1, n2 = (of_others(sums) for sums in lost - own[:3])
+        p0, p1, p2 = (of_class(sums) for sums in own[3:])
+        h0, h1, h2 = n0 + p0, n1 + p1, n2 + p2
+        g_slope = slope * (1 + h2) + intercept * h1 + n1 - p1
+        g_intercept = slope * h1 + intercept * (1 + h0) + pull[:, None] + without_loss
         determinant = (1 + h2) * (1 + h0) - h1**2
         tilt = ((1 + h0) * g_slope - h1 * g_intercept) / determinant
         shift = ((1 + h2) * g_intercept - h1 * g_slope) / determinant

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from jaxdis.arrays import from_keys, ordered_keys, power_of_two_below, stable_order
+from jaxdis.arrays import from_keys, ordered_keys, power_of_two_below, settled, stable_order
 from jaxdis.learners.ordered import (
     count_nearer,
     digamma_table,
@@ -70,15 +70,17 @@ def continuous_information(
 
 
 def over_deviation(columns: Float[Array, "n c"]) -> Float[Array, "n c"]:
-    """Each column divided by its standard deviation; a constant column becomes 0."""
+    """Divide each column by its standard deviation; a constant column becomes 0.
+
+    Equal entries stay equal in every reader: see :func:`jaxdis.arrays.settled`.
+    """
     constant = columns.max(axis=0) == columns.min(axis=0)
     largest = jnp.abs(columns).max(axis=0)
     # Exact: squares of codes of any unit stay within float32.
     columns = columns / power_of_two_below(largest)[None, :]
     deviation = jnp.sqrt(((columns - columns.mean(axis=0)[None, :]) ** 2).mean(axis=0))
     columns = jnp.where(constant[None, :], 0.0, columns / jnp.where(deviation > 0, deviation, 1.0)[None, :])
-    # Computed once: if a compiler repeats the division for each reader, equal values may become unequal.
-    return jax.lax.optimization_barrier(columns)
+    return settled(columns)
 
 
 def _continuous_pair(code, value, ordered_value, radius, inside, neighbors: int, table):

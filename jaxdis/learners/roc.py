@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from jaxdis.arrays import class_counts, class_order, ordered_keys, stable_order
+from jaxdis.arrays import class_counts, class_order, ordered_keys, settled, stable_order
 from jaxdis.learners.groups import Groups
 
 # Equal parts of a class's scores in the first step of a search, a power of two.
@@ -27,7 +27,7 @@ def class_areas(scores: Float[Array, "s n"], classes: Int[Array, "n k"], sizes: 
     """
     groups = Groups.of(sizes)
     n, classes = classes.shape[0], classes.T
-    keys = ordered_keys(scores)
+    keys = ordered_keys(settled(scores))
     own = jnp.take_along_axis(keys, classes + np.array(groups.offsets, np.int32)[:, None], axis=0, mode="clip")
     by_score = stable_order(own)
     by_class = jax.lax.map(lambda row: class_order(row, max(sizes)), jnp.take_along_axis(classes, by_score, axis=1))

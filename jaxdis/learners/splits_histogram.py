@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, Num, UInt
 
 from jaxdis.arrays import ordered_keys, sort_columns, stable_order
@@ -82,14 +83,16 @@ def quantile_bins(
     """
     if weights is None:
         ordered = sort_columns(codes)
-        weights = jnp.ones(codes.shape[0])
-        below = jnp.broadcast_to(jnp.cumsum(weights)[:, None], ordered.shape)
+        n, weights = len(codes), jnp.ones(codes.shape[0])
+        window = (np.arange(1, n) * (max_bins - 1) // n).astype(np.int32)
+        window = jnp.broadcast_to(window[:, None], (n - 1, codes.shape[1]))
     else:
         order = stable_order(ordered_keys(codes.T)).T
         ordered = jnp.take_along_axis(codes, order, axis=0)
         below = jnp.cumsum(weights[order], axis=0)
+        # The last window holds samples without weight.
+        window = jnp.floor(below[:-1] * (max_bins - 1) / below[-1:]).astype(jnp.int32)
     windows = max_bins - 1
-    window = jnp.floor(below[:-1] * windows / below[-1:]).astype(jnp.int32)  # the last one holds samples without weight
 
     def edges_of(column, window):
         gap = column[1:] - column[:-1]

@@ -160,7 +160,8 @@ def knockout_table(
 
 
 def _orders(samples: Samples, factors: Factors, count: int, mode: str) -> Int[Array, "k c"]:
-    information = mutual_information_equal_count(samples.train, factors, active=samples.shown).strength
+    dividers = "code" if mode == "code" else "between"
+    information = mutual_information_equal_count(samples.train, factors, mode=dividers, active=samples.shown).strength
     return knockout_order(information, samples.shown, samples.usable, count, reuse=mode == "code")
 
 

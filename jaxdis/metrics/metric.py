@@ -34,6 +34,9 @@ class About:
       measured_seconds: time per member of 10,000 samples × 10 codes with the factors of dSprites, on one core, after
         compilation; None for a metric that takes less than 0.1 s, whose time was not measured on its own.
       reads_factors: False for a metric of the codes alone.
+      chance: for each field, the least and the largest score of codes that know nothing of the factors: constant codes,
+        and four codes of noise or of rare spikes, on 2,000 samples of three factors with two to four equally frequent
+        values, or with a value of 2 or 10 %.
       intervenes: whether :func:`jaxdis.evaluate_encoder`, which has a simulator, holds a factor in it and encodes new
         images, by the function of the same name in :mod:`jaxdis.metrics.interventions.simulated`.
     """
@@ -42,6 +45,7 @@ class About:
     question: str
     references: tuple[str, ...]
     claims: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    chance: Mapping[str, tuple[float | int, float | int]] = dataclasses.field(default_factory=dict)
     measured_seconds: float | None = None
     reads_factors: bool = True
     intervenes: bool = False

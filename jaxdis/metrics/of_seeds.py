@@ -10,6 +10,7 @@ import numpy as np
 from jaxdis.metrics.metric import About
 from jaxdis.metrics.unsupervised import udr
 from jaxdis.options import Positive, check_fields
+from jaxdis.precision import single_precision
 from jaxdis.typing import Array, Bool, Float
 
 
@@ -42,6 +43,7 @@ class Udr:
     def describe(self) -> dict:
         return {"of_seeds": "udr", **dataclasses.asdict(self)}
 
+    @single_precision
     def score(self, codes: np.ndarray, variances: np.ndarray) -> np.ndarray:
         """``[m]`` from posterior means and variances ``[m, n, d]``; NaN for a single member.
 

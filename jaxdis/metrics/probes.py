@@ -8,7 +8,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from jaxdis.learners.probes import PRESETS, WIDTH, Preset, Recipe, predict_with_probes
 from jaxdis.options import Count, Units
-from jaxdis.relations.samples import Samples, above_chance, joint_accuracy, read
+from jaxdis.relations.samples import Chance, Samples, above_chance, joint_accuracy, read
 from jaxdis.spec import distinct_samples, needs_classes
 from jaxdis.typing import Codes, Factors, Sample
 
@@ -18,7 +18,7 @@ LINEAR_RATE = 0.1
 
 
 class Probed(NamedTuple):
-    """``score []``: mean of ``per_factor [k]``, held-out ``accuracy [k]`` adjusted for chance (0 chance, 1 perfect).
+    """``score []``: mean of ``per_factor [k]``, held-out ``accuracy [k]`` adjusted for chance: 1 is perfect.
 
     ``joint [k, k]``: share of held-out samples in which both factors are classified correctly; the diagonal is the
     accuracy.
@@ -40,20 +40,27 @@ def linear_probe(
     test: Sample,
     preset: Preset = "converged",
     epochs: Count | None = None,
+    chance: Chance = "squared",
     active: Bool[Array, " d"] | None = None,
 ) -> Probed:
     """Chance-adjusted held-out accuracy of a linear softmax classifier of each factor on all codes, trained by Adam.
 
-    ``per_factor[j] = max(0, (a − r) / (1 − r))`` with ``r = Σ_c p_c²`` of the training classes.
+    ``per_factor[j] = max(0, (a − r) / (1 − r))`` with ``r`` the ``chance`` of the training classes.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``.
 
     Options:
       preset, epochs: as in :func:`jaxdis.metrics.knockout.nk`.
+      chance: what accuracy scores 0. ``"squared"``, the paper's: ``r = Σ_c p_c²``, reached by guessing classes as often
+        as they occur. ``"majority"``: ``r = max_c p_c``, reached by always predicting the most frequent one.
 
     Contract:
 
     - In [0, 1]; stochastic; otherwise as :func:`jaxdis.metrics.knockout.nk`.
+    - Constant codes predict the most frequent class. By ``chance="squared"`` this scores 0 for balanced classes, but
+      ``(1 − 2p) / (2 (1 − p))`` for a binary factor with a class of frequency ``p ≤ ½``, which tends to ½ for a rare
+      one, where noise may score less; by ``"majority"`` it scores 0 up to differences between training and held-out
+      samples.
     - Many ordered classes along one code need large weights, which no preset reaches: with 40 classes of a code with
       little noise the accuracy is 0.45 where logistic regression with a weak penalty has 1. ``downstream_logistic`` and
       ``explicitness`` are fitted to their optimum instead.
@@ -61,7 +68,7 @@ def linear_probe(
     Reference: Mahon et al. 2024, §4.2 and Table 2, whose caption states chance-adjusted values while the printed
     accuracies are raw (``accuracy``).
     """
-    return _probe(key, codes, factors, test, active, recipe_of(preset, epochs, None), None)
+    return _probe(key, codes, factors, test, active, recipe_of(preset, epochs, None), None, chance)
 
 
 @distinct_samples
@@ -75,6 +82,7 @@ def mlp_probe(
     preset: Preset = "converged",
     width: Units = WIDTH,
     epochs: Count | None = None,
+    chance: Chance = "squared",
     active: Bool[Array, " d"] | None = None,
 ) -> Probed:
     """Chance-adjusted held-out accuracy of a perceptron with one hidden layer for each factor on all codes.
@@ -86,14 +94,15 @@ def mlp_probe(
     Options:
       preset, epochs: as in :func:`jaxdis.metrics.knockout.nk`.
       width: number of hidden units.
+      chance: as in :func:`linear_probe`.
 
     Contract:
 
-    - In [0, 1]; stochastic; otherwise as :func:`jaxdis.metrics.knockout.nk`.
+    - In [0, 1]; stochastic; otherwise as :func:`linear_probe`.
 
     Reference: Mahon et al. 2024, §4.3 and Table 2.
     """
-    return _probe(key, codes, factors, test, active, recipe_of(preset, epochs, width), width)
+    return _probe(key, codes, factors, test, active, recipe_of(preset, epochs, width), width, chance)
 
 
 def recipe_of(preset: Preset, epochs: int | None, width: int | None) -> Recipe:
@@ -112,11 +121,11 @@ def classified_correctly(key, samples: Samples, masks, recipe: Recipe, width: in
     return (predicted == samples.truth[None]).astype(jnp.float32)
 
 
-def _probe(key, codes, factors, test, active, recipe: Recipe, width: int | None) -> Probed:
+def _probe(key, codes, factors, test, active, recipe: Recipe, width: int | None, chance: Chance) -> Probed:
     samples = read(codes, factors, test, active)
     mask = jnp.broadcast_to(samples.shown[:, None], (codes.shape[1], len(samples.sizes)))
     correct = classified_correctly(key, samples, mask[None], recipe, width)[0]
     accuracy = correct.mean(axis=0)
-    adjusted = above_chance(accuracy, samples.chance())
+    adjusted = above_chance(accuracy, samples.chance(chance))
     joint = samples.by_pair(joint_accuracy(correct))
     return Probed(samples.mean(adjusted), samples.by_factor(adjusted), samples.by_factor(accuracy), joint)

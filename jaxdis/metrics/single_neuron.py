@@ -1,5 +1,6 @@
 """Single-neuron classification: how well a single code, aligned with each factor, predicts the factor's classes."""
 
+import functools
 from typing import Literal, NamedTuple
 
 import jax
@@ -10,9 +11,9 @@ from scipy.stats import chi2
 
 from jaxdis.arrays import class_counts, sort_columns
 from jaxdis.learners.assignment import assign, assign_each
-from jaxdis.relations.binning import count_dividers, divided_place
+from jaxdis.relations.binning import Dividers, count_dividers, divided, dividers_at
 from jaxdis.relations.information import mutual_information_equal_count
-from jaxdis.relations.samples import above_chance, joint_accuracy, read
+from jaxdis.relations.samples import Chance, above_chance, joint_accuracy, read
 from jaxdis.spec import needs_classes
 from jaxdis.typing import Codes, Factors, Sample
 
@@ -43,14 +44,15 @@ def snc(
     *,
     test: Sample,
     mode: Literal["paper", "code"] = "paper",
+    chance: Chance = "squared",
     active: Bool[Array, " d"] | None = None,
 ) -> SingleNeuron:
     """Single-neuron classification: chance-adjusted accuracy of the one code aligned with each factor, cut into bins.
 
     Codes are aligned with factors one to one by mutual information (with as many equal-count bins as classes). The
     aligned code is cut at its training quantiles, the bins are matched to classes so that most training samples agree,
-    and the same cuts classify the held-out samples. ``SNC_j = max(0, (a − r) / (1 − r))``, with ``r = Σ_c p_c²`` of the
-    training classes; the score is the mean over factors.
+    and the same cuts classify the held-out samples. ``SNC_j = max(0, (a − r) / (1 − r))``, with ``r`` the ``chance`` of
+    the training classes; the score is the mean over factors.
 
     If the classes are balanced (equal counts, or counts that uniform sampling would give: chi-square, 0.1 % level),
     there are as many bins of equal count as classes. Otherwise the size of the bins is the greatest common divisor of
@@ -60,14 +62,20 @@ def snc(
 
     Options:
       mode: ``"paper"`` as above. ``"code"`` always takes as many bins as classes, and if there are fewer codes than
-        factors lets a code serve several factors.
+        factors lets a code serve several factors; its quantiles are sorted values, which belong to the bin above.
+      chance: what accuracy scores 0. ``"squared"``, the paper's: ``r = Σ_c p_c²``, reached by guessing classes as often
+        as they occur. ``"majority"``: ``r = max_c p_c``, reached by always predicting the most frequent one.
 
     Contract:
 
-    - In [0, 1], 0 at chance; invariant under increasing maps of a code.
-    - Equal values are never separated. Where a quantile falls among them, two classes may share a bin, as in the
-      released code: a code that equals a factor of 3 sampled classes scores 0.5 or 1. With a little noise added to the
-      code, it scores 0.99 (10,000 samples).
+    - In [0, 1]; invariant under increasing maps of a code.
+    - A constant code predicts the most frequent class. By ``chance="squared"`` this scores 0 for balanced classes, but
+      ``(1 − 2p) / (2 (1 − p))`` for a binary factor with a class of frequency ``p ≤ ½``, which tends to ½ for a rare
+      one, where noise may score less; by ``"majority"`` it scores 0 up to differences between training and held-out
+      samples.
+    - Equal values are never separated: a quantile that falls among them moves to their nearer end, so that a code that
+      equals a factor scores 1. With ``mode="code"``, two classes may then share a bin, and a code that equals a factor
+      of 3 sampled classes scores 0.5 or 1.
     - Only values that occur in the training samples count as classes, however many are declared.
     - Continuous and one-valued factors are left out and NaN in their part. Any non-finite code gives NaN.
     - A factor left without a code (fewer codes than factors, ``mode="paper"``) counts 0.
@@ -80,7 +88,8 @@ def snc(
     as many bins as classes and reports raw accuracy (``accuracy``); Table 1 of the paper prints ``a − 1/2``.
     """
     samples = read(codes, factors, test, active)
-    information = mutual_information_equal_count(samples.train, factors, active=active)
+    dividers = "code" if mode == "code" else "between"
+    information = mutual_information_equal_count(samples.train, factors, mode=dividers, active=active)
     aligned = align_codes(information.strength, samples.shown, samples.usable, reuse=mode == "code")
     # A code is a row.
     ordered, trained, held_out = (table.T for table in (sort_columns(samples.train), samples.train, samples.held_out))
@@ -89,7 +98,7 @@ def snc(
     most, classes = max(samples.sizes), samples.classes.T
     counts = class_counts(samples.classes, samples.sizes)
     aligned_codes = tuple(table[jnp.maximum(aligned, 0)] for table in (ordered, trained, held_out))
-    predicted = _as_many_bins_as_classes(*aligned_codes, classes, counts > 0)
+    predicted = _as_many_bins_as_classes(*aligned_codes, classes, counts > 0, dividers)
     if mode == "paper":
 
         def one_factor(factor):
@@ -103,7 +112,7 @@ def snc(
         predicted = jax.lax.map(one_factor, (predicted, classes, counts, *aligned_codes))
     correct = jnp.where((aligned >= 0)[None, :], (samples.truth == predicted.T).astype(jnp.float32), 0.0)
     accuracy = correct.mean(axis=0)
-    adjusted = jnp.where(aligned >= 0, above_chance(accuracy, samples.chance()), 0.0)
+    adjusted = jnp.where(aligned >= 0, above_chance(accuracy, samples.chance(chance)), 0.0)
     return SingleNeuron(
         samples.mean(adjusted),
         samples.by_factor(adjusted),
@@ -131,12 +140,15 @@ def _balanced(counts: Float[Array, " v"]) -> Bool[Array, ""]:
     return distance <= jnp.asarray(limits)[occurs.sum()]
 
 
-def _as_many_bins_as_classes(ordered, trained, held_out, classes, occurs: Bool[Array, "k v"]) -> Int[Array, "k m"]:
+def _as_many_bins_as_classes(
+    ordered, trained, held_out, classes, occurs: Bool[Array, "k v"], mode: Dividers
+) -> Int[Array, "k m"]:
     """Equal-count bins of each factor's code, as many as classes occur, matched one to one. A factor is a row."""
     most, used = occurs.shape[1], occurs.sum(axis=1, dtype=jnp.int32)[:, None]
     cut = np.arange(1, most, dtype=np.int32)[None, :]
-    place = divided_place(cut, ordered.shape[1], used)
-    dividers = jnp.where(cut < used, jnp.take_along_axis(ordered, place, axis=1), jnp.inf)
+    place, excess = divided(cut, ordered.shape[1], used)
+    dividers = jax.vmap(functools.partial(dividers_at, mode=mode))(ordered, place, excess)
+    dividers = jnp.where(cut < used, dividers, jnp.inf)
     cell = count_dividers(trained, dividers) * most + classes
 
     def table(cell):
@@ -154,14 +166,15 @@ def _bins_of_common_size(ordered, column, held_out, classes, most: int) -> Int[A
     counts = jnp.zeros(most, jnp.int32).at[classes].add(1)
     width = jnp.maximum(_common_divisor(counts), max(1, -(-n // bins)))
     cut = jnp.arange(1, bins) * width
-    dividers = jnp.where(cut < n, ordered[jnp.minimum(cut, n - 1)], jnp.inf)
+    between = dividers_at(ordered, jnp.minimum(cut, n - 1), jnp.zeros(bins - 1), mode="between")
+    dividers = jnp.where(cut < n, between, jnp.inf)
     agree = jnp.zeros((bins, most)).at[count_dividers(column, dividers), classes].add(1.0)
     # One slot for each bin that a class needs, in order of class; slots beyond the last are worth nothing.
-    slots = jnp.cumsum(jnp.round(counts / width).astype(jnp.int32))
-    class_of_slot = jnp.searchsorted(slots, jnp.arange(bins), side="right").astype(jnp.int32)
+    slots = jnp.cumsum(-(-counts // width))
+    class_of_slot = jnp.searchsorted(slots, jnp.arange(bins + most), side="right").astype(jnp.int32)
     worth = jnp.where((class_of_slot < most)[None, :], agree[:, jnp.minimum(class_of_slot, most - 1)], 0.0)
     class_of_bin = class_of_slot[assign(worth, maximize=True).column]
-    # A bin that rounding left without a slot predicts its most frequent class.
+    # A bin beyond the last, which is empty, may have a slot of no class.
     class_of_bin = jnp.where(class_of_bin < most, class_of_bin, jnp.argmax(agree, axis=1).astype(jnp.int32))
     return class_of_bin[count_dividers(held_out, dividers)]
 

@@ -31,6 +31,7 @@ METRICS: dict[str, Metric] = {
             "How much more information does the best code carry about each factor than the second best?",
             ("chen2018", "locatello2020"),
             claims=_COMPACT,
+            chance={"score": (0, 0.03)},
         ),
     ),
     "mig_sup": Blend(
@@ -41,6 +42,7 @@ METRICS: dict[str, Metric] = {
             "How much more information does each code carry about its best factor than about the second best?",
             ("li2020",),
             claims=_MODULAR,
+            chance={"score": (0, 0.03)},
         ),
     ),
     "med": Blend(
@@ -51,6 +53,7 @@ METRICS: dict[str, Metric] = {
             "How far is the information of each code concentrated on one factor, and of each factor in one code?",
             ("cao2022", "mahon2024"),
             claims=_BY_FIELD,
+            chance={"disentanglement": (0, 0.06), "completeness": (0, 0.06)},
         ),
     ),
     "dcimig": Blend(
@@ -61,6 +64,7 @@ METRICS: dict[str, Metric] = {
             "If each code counts only for the factor it is most informative about, how much information remains?",
             ("sepliarskaia2019", "julka2024"),
             claims=_ALL,
+            chance={"score": (0, 0.04)},
         ),
     ),
     "modularity": Blend(
@@ -71,6 +75,7 @@ METRICS: dict[str, Metric] = {
             "Is each code informative about a single factor?",
             ("ridgeway2018", "locatello2020"),
             claims=_MODULAR,
+            chance={"score": (0, 1)},
         ),
     ),
     "sap": Blend(
@@ -81,6 +86,7 @@ METRICS: dict[str, Metric] = {
             "How much more accurately does the best code alone predict each factor than the second best, linearly?",
             ("kumar2018", "locatello2020"),
             claims=_COMPACT,
+            chance={"score": (0, 0.1)},
         ),
     ),
     "sap_r2": Blend(
@@ -91,6 +97,7 @@ METRICS: dict[str, Metric] = {
             "How much more of each factor's variance does the best code explain linearly than the second best?",
             ("kumar2018",),
             claims=_COMPACT,
+            chance={"score": (0, 0.02)},
         ),
     ),
     "dci": Blend(
@@ -101,6 +108,7 @@ METRICS: dict[str, Metric] = {
             "Do boosted trees that predict each factor rely on one code per factor, and on each code for one factor?",
             ("eastwood2018", "locatello2020"),
             claims=_BY_FIELD,
+            chance={"disentanglement": (0, 0.6), "completeness": (0, 0.6), "informativeness": (0.2, 1)},
             measured_seconds=3.6,
         ),
     ),
@@ -112,6 +120,7 @@ METRICS: dict[str, Metric] = {
             "Do random forests that predict each factor rely on one code per factor, and on each code for one factor?",
             ("eastwood2018",),
             claims=_BY_FIELD,
+            chance={"disentanglement": (0, 1), "completeness": (0, 1), "informativeness": (-0.05, 0.05)},
             measured_seconds=1.1,
         ),
     ),
@@ -123,6 +132,7 @@ METRICS: dict[str, Metric] = {
             "Do sparse linear regressions of each factor rely on one code per factor, and on each code for one factor?",
             ("eastwood2018",),
             claims=_BY_FIELD,
+            chance={"disentanglement": (0, 1), "completeness": (0, 1), "informativeness": (-0.05, 0.05)},
         ),
     ),
     "dci_logistic": Blend(
@@ -132,6 +142,7 @@ METRICS: dict[str, Metric] = {
             "DCI by logistic regression",
             "Do linear classifiers of each factor rely on one code per factor, and on each code for one factor?",
             ("eastwood2018",),
+            chance={"disentanglement": (0, 0.6), "completeness": (0, 0.6), "informativeness": (0.2, 1)},
             measured_seconds=0.08,
         ),
     ),
@@ -142,6 +153,7 @@ METRICS: dict[str, Metric] = {
             "Structured disentanglement",
             "Are codes disentangled at each level of a hierarchy of factors, such as objects and their properties?",
             ("dangnhu2022",),
+            chance={"disentanglement": (0, 1), "completeness": (0, 1)},
             measured_seconds=1.1,
         ),
     ),
@@ -153,6 +165,7 @@ METRICS: dict[str, Metric] = {
             "How much more information does the best sampled code carry about each factor than the second best?",
             ("do2020", "chen2018"),
             claims=_COMPACT,
+            chance={"score": (0, 0.05)},
         ),
     ),
     "jemmig": Blend(
@@ -162,6 +175,7 @@ METRICS: dict[str, Metric] = {
             "Joint entropy minus mutual information gap",
             "Is each factor encoded by one code that encodes nothing else?",
             ("do2020",),
+            chance={"score": (0.05, 1)},
         ),
     ),
     "mcc": Blend(
@@ -171,6 +185,7 @@ METRICS: dict[str, Metric] = {
             "Mean correlation coefficient",
             "How strongly does each factor correlate with the one code matched to it?",
             ("hyvarinen2016",),
+            chance={"score": (0, 0.1)},
         ),
     ),
     "explicitness": Direct(
@@ -180,6 +195,7 @@ METRICS: dict[str, Metric] = {
             "How well does a linear classifier of all codes separate the values of each factor?",
             ("ridgeway2018", "locatello2020"),
             claims=_EXPLICIT,
+            chance={"score": (0.42, 0.58), "train": (0.45, 0.65)},
             measured_seconds=0.12,
         ),
     ),
@@ -189,6 +205,7 @@ METRICS: dict[str, Metric] = {
             "Downstream accuracy of boosted trees by sample size",
             "How accurately do boosted trees predict the factors from few and from many samples?",
             ("locatello2020",),
+            chance={"score": (0.2, 1), "worst": (0.2, 1)},
             measured_seconds=4.6,
         ),
     ),
@@ -198,6 +215,7 @@ METRICS: dict[str, Metric] = {
             "Single-neuron classification",
             "How accurately does the one code aligned with each factor classify it, without learning?",
             ("mahon2024",),
+            chance={"score": (0, 0.5)},
         ),
     ),
     "nk": Direct(
@@ -206,6 +224,7 @@ METRICS: dict[str, Metric] = {
             "Neuron knockout",
             "How much accuracy does a classifier of each factor lose when the factor's aligned code is removed?",
             ("mahon2024",),
+            chance={"score": (-0.03, 0.03)},
             measured_seconds=2.7,
         ),
     ),
@@ -215,6 +234,7 @@ METRICS: dict[str, Metric] = {
             "Linear probe",
             "How accurately does a linear classifier trained by gradient descent predict each factor from all codes?",
             ("mahon2024",),
+            chance={"score": (0, 0.5)},
             measured_seconds=0.5,
         ),
     ),
@@ -224,6 +244,7 @@ METRICS: dict[str, Metric] = {
             "MLP probe",
             "How accurately does a small network predict each factor from all codes?",
             ("mahon2024",),
+            chance={"score": (0, 0.5)},
             measured_seconds=1.6,
         ),
     ),
@@ -234,6 +255,7 @@ METRICS: dict[str, Metric] = {
             "Does the code that varies least predict which factor was held fixed?",
             ("kim2018", "locatello2020"),
             claims=_MODULAR,
+            chance={"score": (0, 0.42), "train": (0, 0.45)},
             intervenes=True,
         ),
     ),
@@ -244,6 +266,7 @@ METRICS: dict[str, Metric] = {
             "Can a linear classifier predict which factor two halves of a batch share?",
             ("higgins2017", "locatello2020"),
             claims=_MODULAR,
+            chance={"score": (0.25, 0.45), "train": (0.3, 0.45)},
             intervenes=True,
         ),
     ),
@@ -253,6 +276,7 @@ METRICS: dict[str, Metric] = {
             "Interventional robustness score",
             "How little does each code move while one factor is held and the others vary?",
             ("suter2019", "locatello2020"),
+            chance={"score": (0, 0.6)},
             intervenes=True,
         ),
     ),
@@ -283,6 +307,7 @@ METRICS: dict[str, Metric] = {
             "Amari error",
             "How far is the correlation of codes and factors from a scaled permutation?",
             ("amari1996", "yang1997"),
+            chance={"score": (4, 17)},
         ),
     ),
     "infom": Blend(
@@ -293,6 +318,7 @@ METRICS: dict[str, Metric] = {
             "Is the information of each code concentrated on one factor?",
             ("hsu2023",),
             claims=_MODULAR,
+            chance={"score": (0, 1)},
         ),
     ),
     "infoe": Direct(
@@ -302,6 +328,7 @@ METRICS: dict[str, Metric] = {
             "How much of each factor's uncertainty does a linear classifier of all codes remove?",
             ("hsu2023",),
             claims=_EXPLICIT,
+            chance={"score": (0, 0.05)},
             measured_seconds=0.17,
         ),
     ),
@@ -313,6 +340,7 @@ METRICS: dict[str, Metric] = {
             "Is the information about each factor concentrated in one code?",
             ("hsu2023",),
             claims=_COMPACT,
+            chance={"score": (0, 1)},
         ),
     ),
     "mig_ksg": Blend(
@@ -323,6 +351,7 @@ METRICS: dict[str, Metric] = {
             "As mig, with information estimated without bins.",
             ("julka2024", "kraskov2004", "ross2014"),
             claims=_COMPACT,
+            chance={"score": (0, 0.06)},
         ),
     ),
     "mig_sup_ksg": Blend(
@@ -333,6 +362,7 @@ METRICS: dict[str, Metric] = {
             "As mig_sup, with information estimated without bins.",
             ("li2020", "kraskov2004", "ross2014"),
             claims=_MODULAR,
+            chance={"score": (0, 0.06)},
         ),
     ),
     "dcimig_ksg": Blend(
@@ -343,6 +373,7 @@ METRICS: dict[str, Metric] = {
             "As dcimig, with information estimated without bins.",
             ("sepliarskaia2019", "kraskov2004", "ross2014"),
             claims=_ALL,
+            chance={"score": (0, 0.06)},
         ),
     ),
     "modularity_ksg": Blend(
@@ -353,6 +384,7 @@ METRICS: dict[str, Metric] = {
             "As modularity, with information estimated without bins.",
             ("ridgeway2018", "kraskov2004", "ross2014"),
             claims=_MODULAR,
+            chance={"score": (0, 1)},
         ),
     ),
     "edi": Blend(
@@ -363,6 +395,7 @@ METRICS: dict[str, Metric] = {
             "Which share of all the information about each factor does a single code carry, and exclusively?",
             ("julka2024",),
             claims={aspect: (aspect,) for aspect in ASPECTS},
+            chance={"modularity": (0, 1), "compactness": (0, 1), "explicitness": (0, 0.05)},
             measured_seconds=1.1,
         ),
     ),

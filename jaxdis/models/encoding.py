@@ -14,11 +14,13 @@ from jaxdis.executor import Layout
 from jaxdis.models.images import Images, check_image_shape, checked_images, noise_key, unit_images
 from jaxdis.models.methods.method import Method
 from jaxdis.options import Count, checked_devices, checked_value, shown
+from jaxdis.precision import single_precision
 
 # Images at a time: one program then serves any number of images.
 _CHUNK = 256
 
 
+@single_precision
 def encode(
     method: Method,
     params,
@@ -63,6 +65,7 @@ def encode(
     return _in_chunks(program, rows, batch_size, _num_members(params), layout)
 
 
+@single_precision
 def decode(
     method: Method, params, codes, *, batch_size: int | None = None, devices: Sequence[jax.Device] | None = None
 ) -> np.ndarray:

@@ -4,8 +4,10 @@ import numpy as np
 
 from jaxdis.models.images import checked_images
 from jaxdis.models.zoo import Zoo
+from jaxdis.precision import single_precision
 
 
+@single_precision
 def traversals(
     zoo: Zoo, images, *, values=None, num_values: int = 9, reach: float = 2.0, relative: bool = False
 ) -> np.ndarray:
@@ -40,6 +42,7 @@ def traversals(
     return decoded.reshape(m, n, d, len(values), *decoded.shape[2:])
 
 
+@single_precision
 def reconstructions(zoo: Zoo, images) -> np.ndarray:
     """Images next to each member's reconstructions: ``[m, n, 2, h, w, c]`` float32 in [0, 1], originals first."""
     rows = checked_images(images, "images", zoo.config.method.image_shape)

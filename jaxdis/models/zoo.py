@@ -15,6 +15,7 @@ from jaxdis.models.encoding import decode, encode
 from jaxdis.models.methods.method import Method, Posterior, Slots
 from jaxdis.models.methods.vae import Vae
 from jaxdis.options import Range, checked_value, shown
+from jaxdis.precision import single_precision
 
 _FORMAT = 1
 
@@ -138,6 +139,7 @@ class Zoo:
         return header, {**arrays, "stopped": self.stopped}
 
 
+@single_precision
 def load(path: str | Path, method: Method | None = None) -> Zoo:
     """Read a zoo that :meth:`Zoo.save` wrote.
 

@@ -29,6 +29,7 @@ def mutual_information_neighbors(
     *,
     neighbors: Count = 3,
     bins: Bins = 30,
+    bounded: bool = True,
     method: Method | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:
@@ -43,13 +44,14 @@ def mutual_information_neighbors(
     Options:
       neighbors: the neighbor whose distance is read, 3 by default.
       bins: number of equal-width bins for the entropy of a continuous factor.
+      bounded: clip the information about a continuous factor at the ceiling, the entropy of its bins. That of a
+        noiseless code is infinite: without a bound its estimate, and every score of it, grows as ``log n``.
       method: how neighbors are searched; the numbers are the same.
 
     Contract:
 
-    - Strength is at least 0, and at most the ceiling for a discrete factor (the estimate is clipped). For a continuous
-      factor it may exceed the ceiling: the information of a noiseless code is infinite, and its estimate grows as ``log
-      n``.
+    - Strength is in [0, ceiling], by clipping; unless ``bounded``, it may exceed the ceiling of a continuous factor. A
+      code as informative about a continuous factor as its ``bins`` are scores as if it were perfect.
     - The row of a constant code is 0. Ties and repeated values need no added noise.
     - Invariant under affine maps of a code, and nearly so under increasing ones (neighborhoods change). Deterministic.
     - For independent variables the estimate scatters around 0 by about ``0.8 / √n`` before it is clipped at 0.
@@ -65,8 +67,8 @@ def mutual_information_neighbors(
         lambda values: continuous_information(shown, values, neighbors=neighbors, method=method),
     )
     ceiling = factor_entropies(factors, bins)
-    strength = jnp.minimum(strength, _discrete_ceiling(factors, ceiling)[None, :])
-    return Relation.of(strength, ceiling, active=active, finite=finite)
+    limit = ceiling if bounded else _discrete_ceiling(factors, ceiling)
+    return Relation.of(jnp.minimum(strength, limit[None, :]), ceiling, active=active, finite=finite)
 
 
 @distinct_samples

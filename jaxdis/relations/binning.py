@@ -1,6 +1,7 @@
 """Samples into bins, bins into joint tables: the part of every histogram estimate that reads all samples."""
 
 import math
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +11,10 @@ from jaxtyping import Array, Float, Int
 from jaxdis.arrays import rounding_of
 from jaxdis.typing import Factors
 
+Dividers = Literal["between", "code"]
+
+# Ends of a run of equal values whose distances from a divider's place differ by less are equally near.
+HALFWAY = 1e-3
 # A joint table of several factors at once saves one scatter a factor; past this many columns a code's table leaves the
 # first-level cache and each update costs more than is saved.
 MAX_GROUP_COLUMNS = 300
@@ -23,11 +28,12 @@ def equal_width_bins(codes: Float[Array, "n d"], bins: int, *, weights=None) -> 
     """
     low, high = _range(codes, weights)
     flat = (high - low) <= rounding_of(jnp.maximum(jnp.abs(low), jnp.abs(high)))
-    step = jnp.where(flat, 1.0, (high - low) / bins)
+    # Not by a constant, which compilers turn into a product with its rounded reciprocal.
+    step = jnp.where(flat, 1.0, high - low) / jnp.where(flat, 1.0, bins)
     number = jnp.clip(jnp.floor((codes - low[None, :]) * (1 / step)[None, :]), 0, bins - 1)
-    # The quotient may be one ulp off at an edge; the edge itself, as numpy computes it, decides.
-    edge = number * step[None, :] + low[None, :]
-    next_edge = (number + 1) * step[None, :] + low[None, :]
+    # The quotient may be one ulp off at an edge; the edge itself, as numpy computes it, decides. The maximum, which
+    # changes nothing, keeps compilers from contracting product and sum: codes on a grid would fall to other bins.
+    edge, next_edge = (jnp.maximum((number + i) * step[None, :], 0.0) + low[None, :] for i in (0, 1))
     number = number + (codes >= next_edge).astype(codes.dtype) - (codes < edge).astype(codes.dtype)
     number = jnp.where(flat[None, :], 0.0, jnp.clip(number, 0, bins - 1))
     return jnp.clip(number.astype(jnp.int32), 0, bins - 1)  # a NaN becomes some integer: keep it in the table
@@ -35,19 +41,22 @@ def equal_width_bins(codes: Float[Array, "n d"], bins: int, *, weights=None) -> 
 
 def equal_count_bins(
     ordered: Float[Array, "n d"],
-    codes: Float[Array, "n d"],
+    codes: Float[Array, "m d"],
     bins: int,
     *,
     weights=None,
     used: Int[Array, ""] | None = None,
+    mode: Dividers = "between",
 ):
-    """Bin numbers by dividers at every ``1 / bins`` of the samples: value ``floor(m n / bins)`` of each sorted column.
+    """Cut each code by dividers at every ``1 / bins`` of the samples, near place ``m n / bins`` of its sorted values.
 
     Args:
       ordered: ``[n, d]``, codes sorted by :func:`jaxdis.arrays.sort_columns`, since calls with other ``bins`` share it.
       codes: ``[m, d]`` to be binned, the same samples or held-out ones.
       weights: ``[n, d]``, weights in sorted order; the dividers are then weighted quantiles.
       used: the number of bins, if it is only known from the data; ``bins`` is then its upper limit.
+      mode: ``"between"``: dividers lie between values (:func:`dividers_at`). ``"code"``: a divider is the value at
+        place ``floor(m n / bins)``, and belongs to the bin above.
 
     Returns:
       ``[m, d]`` int32 in 0 … bins − 1. Ties never straddle a divider, so bins of a code with ties are of unequal count.
@@ -55,21 +64,58 @@ def equal_count_bins(
     n = ordered.shape[0]
     cut = np.arange(1, bins, dtype=np.int32)
     if weights is None:
-        place = cut.astype(int) * n // bins if used is None else divided_place(cut, n, used)
-        dividers = ordered[place]
+        place, excess = divided(cut, n, bins if used is None else used)
+        dividers = jax.vmap(lambda column: dividers_at(column, place, excess, mode=mode))(ordered.T)
     else:
-        total = jnp.cumsum(weights, axis=0)
-        goals = cut.astype(np.float32) / (np.float32(bins) if used is None else used.astype(total.dtype))
-        find = jax.vmap(lambda column: jnp.searchsorted(column, goals * column[-1], side="right"), 1, 1)
-        dividers = jnp.take_along_axis(ordered, jnp.minimum(find(total), n - 1), axis=0)
+        shares = cut.astype(np.float32) / (np.float32(bins) if used is None else used.astype(weights.dtype))
+
+        def weighted(column, weights):
+            total = jnp.cumsum(weights)
+            goal = shares * total[-1]
+            place = jnp.minimum(jnp.searchsorted(total, goal, side="right"), n - 1).astype(jnp.int32)
+            return dividers_at(column, place, goal - (total[place] - weights[place]), weights, mode=mode)
+
+        dividers = jax.vmap(weighted)(ordered.T, weights.T)
     if used is not None:
-        dividers = jnp.where((cut < used)[:, None], dividers, jnp.inf)
-    return count_dividers(codes.T, dividers.T).T
+        dividers = jnp.where((cut < used)[None], dividers, jnp.inf)
+    return count_dividers(codes.T, dividers).T
 
 
-def divided_place(cut, n: int, used) -> Int[Array, "..."]:
-    """``floor(cut · n / used)`` in int32 without overflow, at most ``n − 1``."""
-    return jnp.minimum(cut * (n // used) + cut * (n % used) // used, n - 1)
+def dividers_at(
+    ordered: Float[Array, " n"], place: Int[Array, " c"], excess: Float[Array, " c"], weights=None, *, mode: Dividers
+) -> Float[Array, " c"]:
+    """Return dividers ``[c]`` between sorted values, with as nearly as possible ``place + excess`` samples below each.
+
+    Of the two ends of the run of equal values at the place, the nearer one is taken where values are left on both sides
+    of it; of two equally near ones, that towards the median. A divider is the middle of the gap between two values, so
+    that the negated code has the same bins in reverse. A constant code has no divider: infinity.
+
+    Args:
+      excess: part of the samples (or of their weight) beyond those before the place, less than that at the place.
+      weights: of the sorted values, ``[n]``; None: each counts once.
+    """
+    if mode == "code":
+        return ordered[place]
+    n, value = ordered.shape[0], ordered[place]
+    first = jnp.searchsorted(ordered, value, side="left").astype(jnp.int32)
+    beyond = jnp.searchsorted(ordered, value, side="right").astype(jnp.int32)
+    total = jnp.arange(n + 1, dtype=jnp.float32) if weights is None else jnp.pad(jnp.cumsum(weights), (1, 0))
+    below, within = total[first], total[beyond]
+    # How much farther the lower end is than the upper; in whole samples, rounding is no difference.
+    farther = (total[place] + excess - below) - (within - total[place] - excess)
+    towards_median = jnp.abs(below - total[-1] / 2) <= jnp.abs(within - total[-1] / 2)
+    lower = (farther < -HALFWAY) | ((farther <= HALFWAY) & towards_median)
+    cut = jnp.where((below > 0) & (lower | (within >= total[-1])), first, beyond)
+    low, high = ordered[jnp.maximum(cut - 1, 0)], ordered[jnp.minimum(cut, n - 1)]
+    halfway = low / 2 + high / 2
+    return jnp.where((cut > 0) & (cut < n), jnp.where(halfway > low, halfway, high), jnp.inf)
+
+
+def divided(cut, n: int, used) -> tuple[Int[Array, "..."], Float[Array, "..."]]:
+    """Return the whole part of ``cut · n / used``, at most ``n − 1``, without overflow in int32, and the rest."""
+    rest = cut * (n % used)
+    whole = jnp.minimum(cut * (n // used) + rest // used, n - 1)
+    return whole, (rest % used).astype(jnp.float32) / jnp.asarray(used, jnp.float32)
 
 
 def count_dividers(values: Float[Array, "... m"], dividers: Float[Array, "... c"]) -> Int[Array, "... m"]:

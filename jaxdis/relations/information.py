@@ -12,6 +12,7 @@ from jaxdis.arrays import class_counts, finite_codes, ordered_keys, safe_divide,
 from jaxdis.learners.groups import Groups, one_hot_of
 from jaxdis.options import Bins, Positive
 from jaxdis.relations.binning import (
+    Dividers,
     equal_count_bins,
     equal_width_bins,
     factor_classes,
@@ -81,6 +82,7 @@ def mutual_information_equal_count(
     factors: Factors,
     *,
     bins: Bins | None = None,
+    mode: Dividers = "between",
     correction: Correction = "none",
     method: Literal["scatter", "matmul"] | None = None,
     weights: Weights | None = None,
@@ -88,19 +90,24 @@ def mutual_information_equal_count(
 ) -> Relation:
     """Mutual information in nats between each code, cut into equal-count bins, and each factor (plug-in estimate).
 
-    As :func:`mutual_information`, except that the dividers of code ``i`` are its sorted values at ``floor(m n /
-    bins)``. Tied values share a bin. ``code_ceiling`` is computed with the bins of the first factor.
+    As :func:`mutual_information`, except that the dividers of code ``i`` leave as nearly as possible ``m n / bins`` of
+    its values below them. Equal values share a bin: a divider that would fall among them moves to their nearer end.
+    ``code_ceiling`` is computed with the bins of the first factor.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``, weights ``[n]``.
 
     Options:
       bins: number of bins per code; by default the number of values of the factor that occur (20 for a continuous
         factor).
+      mode: ``"between"`` as above. ``"code"``, as released, takes the values at place ``floor(m n / bins)`` for
+        dividers, which belong to the bin above: a code that is 0 for most samples and positive for the others then has
+        a single bin, and its negative has two.
       correction, method: as in :func:`mutual_information`.
 
     Contract:
 
-    - As :func:`mutual_information`, and invariant under every increasing map of a code.
+    - As :func:`mutual_information`, and invariant under every increasing map of a code. Its negative has the same
+      information, unless a divider is equally near to both neighbors of the median.
 
     Reference: Mahon et al. 2024, §4.1 (single-neuron classification aligns codes with factors by this relation). The
     paper sizes bins by the greatest common divisor of the class counts; the released code always takes as many bins as
@@ -116,7 +123,7 @@ def mutual_information_equal_count(
         group_sizes = tuple(sizes[j] for j in group)
         count = bins or group_sizes[0]
         used = None if bins else jnp.maximum((seen[group[0]] > 0).sum(dtype=jnp.int32), 1)
-        number = equal_count_bins(ordered, codes, count, weights=ordered_weights, used=used)
+        number = equal_count_bins(ordered, codes, count, weights=ordered_weights, used=used, mode=mode)
         table = joint_tables(number, count, classes[:, np.array(group)], group_sizes, weights=weights, method=method)
         estimates = information_of_tables(table, group_sizes, correction)
         for position, j in enumerate(group):
@@ -162,12 +169,12 @@ def mutual_information_sampled(
     - Means outside the limits count in the outermost bins. Continuous factors are cut into 20 bins.
 
     Reference: Chen et al. 2018, §4.1 (the gap as first published reads the sampled code); Do & Tran 2020, §4 and App.
-    (100 bins on [−4, 4]; RMIG and JEMMIG). Their script mixes soft marginals with a hard joint table; here both are
-    soft.
+    (100 bins on [−4, 4]; RMIG and JEMMIG). As in their released script, marginals and joint table are soft.
     """
     classes, sizes = factor_classes(factors, 20, weights=weights)
-    width = 2 * limit / bins
-    nearest = jnp.clip(jnp.floor((jnp.nan_to_num(codes) + limit) / width), 0, bins - 1).astype(jnp.int32)
+    # A product: compilers turn some quotients into one, and codes on a grid would fall to other bins.
+    place = (jnp.nan_to_num(codes) + limit) * (bins / (2 * limit))
+    nearest = jnp.clip(jnp.floor(place), 0, bins - 1).astype(jnp.int32)
     if variances is None:
         table = joint_tables(nearest, bins, classes, sizes, weights=weights)
     else:

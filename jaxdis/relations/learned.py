@@ -8,7 +8,7 @@ from jaxtyping import Array, Bool
 
 from jaxdis.arrays import finite_codes, sort_columns
 from jaxdis.learners.linear import lasso_standardized, lasso_validated, standardized_error
-from jaxdis.learners.margins import fit_margins, margin_accuracy, sorted_sums
+from jaxdis.learners.margins import fit_margins, lifted, margin_accuracy, sorted_sums
 from jaxdis.options import Bins, NonNegative, Penalties, Positive
 from jaxdis.relations.binning import equal_count_bins, factor_classes, joint_tables
 from jaxdis.relations.correlation import r2
@@ -49,13 +49,14 @@ def svm_accuracy(
     prediction error; the released code takes accuracy, as this function does.
     """
     samples, linear = read(codes, factors, test, active), r2(codes, factors, active=active)
-    ordered, columns = sorted_sums(samples.train), []
+    train, held_out = lifted(samples.train, samples.held_out)
+    ordered, columns = sorted_sums(train), []
     for j, size in enumerate(factors.sizes):
         if size is None:
             columns.append(linear.strength[:, j])
             continue
-        model = fit_margins(samples.train, samples.classes[:, j], size, ordered, inverse_penalty=inverse_penalty)
-        columns.append(margin_accuracy(model, samples.held_out, samples.truth[:, j]))
+        model = fit_margins(train, samples.classes[:, j], size, ordered, inverse_penalty=inverse_penalty)
+        columns.append(margin_accuracy(model, held_out, samples.truth[:, j]))
     return Relation.of(jnp.stack(columns, axis=1), linear.ceiling, active=active, finite=samples.finite)
 
 

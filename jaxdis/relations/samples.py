@@ -1,6 +1,6 @@
 """Training, held-out and validation samples as every learner reads them: cleaned once, all factors as classes."""
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -9,6 +9,9 @@ from jaxtyping import Array, Bool, Float, Int
 from jaxdis import options
 from jaxdis.arrays import finite_codes, safe_divide
 from jaxdis.typing import Codes, Factors, Sample
+
+# What accuracy counts as chance.
+Chance = Literal["squared", "majority"]
 
 
 class Samples(NamedTuple):
@@ -54,9 +57,9 @@ class Samples(NamedTuple):
         mean = jnp.where(self.usable, values, 0.0).sum() / self.usable.sum().astype(jnp.float32)
         return jnp.where(self.finite.all(), mean, jnp.nan)
 
-    def chance(self) -> Float[Array, " k"]:
-        """Accuracy of guessing classes as often as they occur in training, ``Σ_c p_c²``."""
-        return chance_of(self.classes, self.sizes)
+    def chance(self, kind: Chance = "squared") -> Float[Array, " k"]:
+        """Return what counts as chance for the accuracy of each factor: :func:`chance_of` the training samples."""
+        return chance_of(self.classes, self.sizes, kind)
 
 
 def read(
@@ -101,11 +104,12 @@ def candidates(option: str, values: int | float | tuple, validation: Sample | No
     return values, validation if len(values) > 1 else None
 
 
-def chance_of(classes: Int[Array, "n k"], sizes: tuple[int, ...]) -> Float[Array, " k"]:
-    """Accuracy of guessing classes as often as they occur, ``Σ_c p_c²``."""
+def chance_of(classes: Int[Array, "n k"], sizes: tuple[int, ...], kind: Chance = "squared") -> Float[Array, " k"]:
+    """Return the accuracy of guessing classes as often as they occur, ``Σ_c p_c²``, or always the most frequent one."""
     n = classes.shape[0]
     counts = [jnp.zeros(size).at[classes[:, j]].add(1.0, mode="promise_in_bounds") for j, size in enumerate(sizes)]
-    return jnp.stack([((count / n) ** 2).sum() for count in counts])
+    of_shares = {"squared": lambda shares: (shares**2).sum(), "majority": jnp.max}[kind]
+    return jnp.stack([of_shares(count / n) for count in counts])
 
 
 def above_chance(accuracy: Float[Array, "..."], chance: Float[Array, "..."]) -> Float[Array, "..."]:

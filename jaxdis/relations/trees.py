@@ -86,7 +86,7 @@ def random_forest(
     choose_depth: bool = True,
     features: Count | Literal["sqrt"] | None = None,
     bootstrap: bool = True,
-    max_bins: Cuts = 64,
+    max_bins: Cuts = 256,
     weights: Weights | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:
@@ -107,8 +107,9 @@ def random_forest(
         training samples that a tree did not draw; needs ``bootstrap``.
       features: codes considered per split; all by default.
       bootstrap: draw the samples of each tree with replacement.
-      max_bins: cuts considered per code. For a continuous factor that codes determine exactly take 256 or 1,024; time
-        grows in proportion.
+      max_bins: cuts considered per code. With 64, disentanglement and completeness of 2,000 samples are .01 lower than
+        with all cuts; with 256 they differ by less than their standard deviation over keys. For a continuous factor
+        that codes determine exactly take 1,024.
 
     Contract:
 

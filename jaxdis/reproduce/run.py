@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from jaxdis.files import write_csv
+from jaxdis.precision import single_precision
 from jaxdis.reproduce.beside import CsvRow, csv_rows
 from jaxdis.reproduce.page import Content, render
 from jaxdis.reproduce.paper import Reproducible, Reproduction, Size, Sources, kept
@@ -30,6 +31,7 @@ class ClaimRow(NamedTuple):
     part_verdict: str
 
 
+@single_precision
 def reproduce(
     paper: Reproducible,
     out: str | Path,

@@ -1,7 +1,7 @@
 """Verdicts on claims, by a rule that is fixed before the numbers are seen.
 
-A claim consists of one or more statistics, each expected above or below a threshold (or between two). Over 90 % of
-bootstrap replicates (percentiles 5 to 95), each statistic has an interval.
+A claim consists of one or more statistics, each expected above or below a threshold (or between two). Each statistic
+has a 90 % interval (:func:`jaxdis.study.report.correlation.student_interval`).
 
 - *holds*: the intervals of all statistics lie on the expected side.
 - *does not hold*: the interval of at least one lies entirely on the other side.
@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxdis.study.published import Claim
-from jaxdis.study.report.correlation import MOSTLY, Interval, Table, over_seeds
+from jaxdis.study.report.correlation import Interval, Table, over_seeds, student_interval
 
 LEVEL = 0.9
 REPLICATES = 500
@@ -63,7 +63,7 @@ def exact(value: float | int) -> Interval:
 
 
 def by_seed(table: Table, statistic: Callable[[Table], float]) -> Interval:
-    """A statistic, with an interval from redrawing whole seeds with replacement (undefined for a single seed)."""
+    """A statistic, with an interval from redrawing whole seeds with replacement (undefined below three seeds)."""
     return over_seeds(table, statistic, replicates=REPLICATES, level=LEVEL)
 
 
@@ -81,20 +81,8 @@ def of_values(values: Sequence[float] | np.ndarray, statistic: Callable[[np.ndar
 
 
 def resampled(count: int, statistic: Callable[[np.ndarray], float]) -> Interval:
-    """A statistic of row numbers; undefined for no rows, and without an interval for fewer than three, or if it is
-    undefined in two thirds of the replicates."""
-    if count == 0:
-        return Interval(math.nan, math.nan, math.nan)
-    value = float(statistic(np.arange(count)))
-    if count < 3:
-        return Interval(value, math.nan, math.nan)
-    rng = np.random.default_rng(0)
-    statistics = np.array([statistic(rng.integers(count, size=count)) for _ in range(REPLICATES)], float)
-    if np.isfinite(statistics).mean() < MOSTLY:
-        return Interval(value, math.nan, math.nan)
-    tail = 50 * (1 - LEVEL)
-    low, high = np.nanpercentile(statistics, [tail, 100 - tail])
-    return Interval(value, float(low), float(high))
+    """A statistic of row numbers; undefined for no rows, and without an interval for fewer than three."""
+    return student_interval(count, statistic, replicates=REPLICATES, level=LEVEL)
 
 
 def share(wins: int | np.integer, count: int) -> Interval:

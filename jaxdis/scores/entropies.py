@@ -9,7 +9,15 @@ from jaxdis.arrays import safe_divide
 from jaxdis.options import Count
 from jaxdis.relations.relation import Relation
 from jaxdis.scores.gaps import CodeScore, FactorScore
-from jaxdis.scores.reading import Reading, mean_over_codes, mean_over_factors, only_valid, read
+from jaxdis.scores.reading import (
+    ROUNDING,
+    Reading,
+    mean_over_codes,
+    mean_over_factors,
+    only_valid,
+    place_of_largest,
+    read,
+)
 
 
 class Entropy(NamedTuple):
@@ -134,7 +142,7 @@ def exclusivity(relation: Relation) -> Exclusivity:
     reading = read(relation)
     shares = reading.strength / reading.ceiling[None, :]
     per_code = jnp.where(reading.active, _exclusive(shares, reading.num_factors), 0.0)
-    factor = jnp.argmax(shares, axis=1)
+    factor = place_of_largest(shares)
     credit = jnp.zeros_like(reading.ceiling).at[factor].add(per_code)
     modular = jnp.where(jnp.isnan(per_code).any(), jnp.nan, jnp.clip(credit, 0.0, 1.0))
     compact = jnp.clip(_exclusive(shares.T, reading.num_codes), 0.0, 1.0)
@@ -194,12 +202,11 @@ def _disentanglement(strength, reading: Reading):
 
 def _top_codes(strength, per_code, top_k: Count):
     """The codes among the first ``top_k`` of highest disentanglement of their own strongest factor."""
-    factor = jnp.argmax(strength, axis=1)
+    factor = place_of_largest(strength)
     rival = factor[:, None] == factor[None, :]
     index = jnp.arange(len(per_code))
-    better = (per_code[None, :] > per_code[:, None]) | (
-        (per_code[None, :] == per_code[:, None]) & (index[None, :] < index[:, None])
-    )
+    apart = per_code[None, :] - per_code[:, None]
+    better = (apart > ROUNDING) | ((jnp.abs(apart) <= ROUNDING) & (index[None, :] < index[:, None]))
     return (rival & better).sum(axis=1) < top_k
 
 

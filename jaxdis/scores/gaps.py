@@ -13,6 +13,7 @@ from jaxdis.scores.reading import (
     mean_over_codes,
     mean_over_factors,
     only_valid,
+    place_of_largest,
     read,
     top_two_gap,
 )
@@ -49,7 +50,8 @@ def gap(relation: Relation) -> FactorScore:
 
     Contract:
 
-    - In [0, 1]. With a single code the second strongest is 0. A constant code changes nothing.
+    - In [0, 1], as long as no strength exceeds its ceiling. With a single code the second strongest is 0. A constant
+      code changes nothing.
     - A one-valued factor is left out and NaN in its part. Any non-finite code gives NaN.
     """
     reading = read(relation)
@@ -66,7 +68,8 @@ def factor_gap(relation: Relation, *, normalize: Literal["factor", "code"] = "fa
 
     Contract:
 
-    - With a single factor the next is 0. A constant code contributes 0 unless it is masked (``active``).
+    - In [0, 1], as long as no strength exceeds its ceiling, or the code's entropy. With a single factor the next is 0.
+      A constant code contributes 0 unless it is masked (``active``).
     - ``"code"`` is NaN for relations without entropies of codes.
 
     Reference: Li et al. 2020, §5.1 and its released code (factor entropies, mean over active codes). Julka et al. 2024,
@@ -95,13 +98,13 @@ def strongest(
 
     Contract:
 
-    - In [0, 1]. Among equally strong factors the first is taken (the gap is then 0).
+    - In [0, 1], as long as no strength exceeds its ceiling. Among equally strong factors the first is taken (the gap is
+      then 0).
 
     Reference: Sepliarskaia et al. 2019, §5; Julka et al. 2024, App.
     """
     reading = read(relation)
-    gaps = top_two_gap(reading.strength, axis=1)
-    factor = jnp.argmax(reading.strength, axis=1).astype(jnp.int32)
+    gaps, factor = top_two_gap(reading.strength, axis=1), place_of_largest(reading.strength)
     credited_gaps = jax.nn.one_hot(factor, reading.strength.shape[1]) * jnp.where(reading.active, gaps, 0.0)[:, None]
     per_factor = credited_gaps.max(axis=0)
     per_factor = jnp.where(jnp.isnan(gaps).any(), jnp.nan, per_factor)
@@ -133,7 +136,7 @@ def joint_gap(relation: Relation, *, normalize: bool = True) -> FactorScore:
     Reference: Do & Tran 2020, §4.3.
     """
     reading = read(relation)
-    best = jnp.argmax(reading.strength, axis=0)
+    best = place_of_largest(reading.strength.T)
     information = jnp.take_along_axis(reading.strength, best[None, :], axis=0)[0]
     # An inactive code has the entropy of a constant one.
     joint = jnp.where(relation.active, relation.code_ceiling, 0.0)[best] + reading.ceiling - information

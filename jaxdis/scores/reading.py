@@ -3,9 +3,12 @@
 from typing import NamedTuple
 
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from jaxdis.relations.relation import Relation
+
+# Strengths that differ by no more than this share of themselves are equal: sums over samples are rounded.
+ROUNDING = 1e-5
 
 
 class Reading(NamedTuple):
@@ -48,6 +51,16 @@ def mean_over_codes(values: Float[Array, " d"], reading: Reading) -> Float[Array
 def only_valid(values: Float[Array, " k"], reading: Reading) -> Float[Array, " k"]:
     """Values per factor, NaN for a one-valued factor."""
     return jnp.where(reading.valid, values, jnp.nan)
+
+
+def place_of_largest(rows: Float[Array, "r c"]) -> Int[Array, " r"]:
+    """Return the first place in each row whose entry is the largest up to rounding; a NaN counts as the largest.
+
+    Programs that round strengths otherwise must not choose another one of several equal strengths, since what else is
+    known of the chosen code or factor differs.
+    """
+    largest = rows.max(axis=1, keepdims=True)
+    return jnp.argmax((rows >= largest - ROUNDING * jnp.abs(largest)) | jnp.isnan(rows), axis=1).astype(jnp.int32)
 
 
 def top_two_gap(matrix: Float[Array, "r c"], axis: int) -> Float[Array, " ..."]:

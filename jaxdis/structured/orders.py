@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from jaxdis.learners.assignment import assign
+from jaxdis.precision import single_precision
 
 # All orders are tried for up to this many slots; a table of 8! = 40,320 orders would not pay off.
 MOST_EXACT = 7
@@ -25,6 +26,7 @@ class Costs(NamedTuple):
     pair: Float[Array, "n s s s s"]
 
 
+@single_precision
 def best_orders(
     codes: Float[Array, "n s p"],
     targets: Float[Array, "n c"],
@@ -69,6 +71,7 @@ def best_orders(
     return orders.reshape(blocks * SAMPLES, slots)[:n]
 
 
+@single_precision
 def take_slots(codes: Float[Array, "n s p"], orders: Int[Array, "n q"]) -> Float[Array, "n q p"]:
     """Codes with their slots (or some of them) in the given orders."""
     return jnp.take_along_axis(codes, orders[:, :, None], axis=1)

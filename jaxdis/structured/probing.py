@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from jaxdis.arrays import rounding_of
 from jaxdis.learners.assignment import assign
+from jaxdis.precision import single_precision
 from jaxdis.structured.orders import best_orders, take_slots
 from jaxdis.structured.targets import Encoding, Layout, basis, layout_of, mixing
 from jaxdis.typing import Factors
@@ -42,6 +43,7 @@ class _Fit(NamedTuple):
     error: Float[Array, ""]
 
 
+@single_precision
 def probe(
     codes: Float[Array, "n s p"],
     factors: Factors,

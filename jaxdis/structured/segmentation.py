@@ -47,7 +47,7 @@ def contingency(
         method = "scatter" if jax.default_backend() == "cpu" else "one_hot"
     if method == "one_hot":
         left, right = jax.nn.one_hot(true, true_segments), jax.nn.one_hot(predicted, predicted_segments)
-        table = jnp.einsum("ipt,ipq->itq", left, right)
+        table = jnp.einsum("ipt,ipq->itq", left, right, precision=jax.lax.Precision.HIGHEST)
     else:
         size = true_segments * predicted_segments
         inside = (true >= 0) & (true < true_segments) & (predicted >= 0) & (predicted < predicted_segments)
@@ -87,19 +87,18 @@ def ari(
     """
     table = contingency(true, predicted, true_segments, predicted_segments, method=method)
     table = table[..., 1:, :] if foreground else table
-    rows, columns, pixels = table.sum(axis=-1), table.sum(axis=-2), table.sum(axis=(-2, -1))
+    rows, columns, pixels = table.sum(axis=-1), table.sum(axis=-2), table.sum(axis=(-2, -1))[..., None]
 
-    def pairs(counts):
-        """Pairs within parts, as a share of all pairs."""
-        ends = tuple(range(pixels.ndim, counts.ndim))
-        total = jnp.expand_dims(pixels, ends)
-        return (counts / jnp.maximum(total, 1.0) * safe_divide(counts - 1, total - 1)).sum(axis=ends)
-
-    both, left, right = pairs(table), pairs(rows), pairs(columns)
-    chance, most = left * right, (left + right) / 2
+    # Pairs of pixels that are apart, counted twice. Unlike pairs that are together they stay few where one segment
+    # covers nearly all pixels, so that no difference of large numbers is rounded.
+    left, right = (rows * (pixels - rows)).sum(axis=-1), (columns * (pixels - columns)).sum(axis=-1)
+    elsewhere = pixels[..., None] - rows[..., :, None] - columns[..., None, :] + table
+    both, pixels = (table * elsewhere).sum(axis=(-2, -1)), pixels[..., 0]
+    chance = left * safe_divide(right, pixels * (pixels - 1))
     # One segment on each side, or as many as pixels: the partitions are equal, also by chance.
-    equal = ((rows > 0).sum(axis=-1) == (columns > 0).sum(axis=-1)) & (jnp.abs(most - chance) < 1e-12)
-    index = jnp.where(equal, 1.0, safe_divide(both - chance, most - chance))
+    single = ((rows > 0).sum(axis=-1) == 1) & ((columns > 0).sum(axis=-1) == 1)
+    equal = single | ((rows.max(axis=-1) <= 1) & (columns.max(axis=-1) <= 1))
+    index = jnp.where(equal, 1.0, safe_divide(both - chance, (left + right) / 2 - chance))
     return jnp.where(pixels > 0, index, jnp.nan)
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple, NoReturn
 
 from jaxdis import runtime
 from jaxdis.files import full, is_full
+from jaxdis.precision import single_precision
 from jaxdis.study.leases import clear_all
 from jaxdis.study.store import KINDS, Store
 from jaxdis.study.work import Batch, Updates, Work
@@ -33,6 +34,7 @@ class Status(NamedTuple):
         return self.done == self.total
 
 
+@single_precision
 def run(
     study,
     out: str | Path,
@@ -103,6 +105,7 @@ def _stop(store: Store, batches: Sequence[Batch], failures: Sequence[BaseExcepti
     raise RuntimeError(f"{store.root}: {len(batches)} batches made no progress; the last failure: {words}") from cause
 
 
+@single_precision
 def status(study, out: str | Path, *, extend: bool = False) -> Status:
     """How much of a study its directory holds; nothing if there is no directory yet.
 
@@ -119,6 +122,7 @@ def status(study, out: str | Path, *, extend: bool = False) -> Status:
     return Status(done, {kind: len(names) for kind, names in wanted.items()})
 
 
+@single_precision
 def run_batch(root: str | Path, study, batch: Batch, on_updates: Updates | None = None) -> None:
     """Compute and publish the cells of one batch. Executors run this; it takes small values and returns nothing."""
     work_of(study).compute(Store(root), batch, on_updates)

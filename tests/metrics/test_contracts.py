@@ -42,6 +42,19 @@ NEED_INFORMATION = {"edi.modularity", "edi.compactness"}
 NEED_TWO_FACTORS = {"factor_vae", "beta_vae"}
 
 
+# Metrics that change with the sign of a code, and why.
+SIGN_MATTERS = {
+    "dci": "of cuts of equal gain, trees take the lowest",
+    "downstream_trees": "of cuts of equal gain, trees take the lowest",
+    "dci_forest": "random choices among cuts fall otherwise",
+    "structured": "random choices among cuts fall otherwise",
+    "rmig": "0 lies at an edge of its fixed bins, and belongs to the upper one",
+    "jemmig": "0 lies at an edge of its fixed bins, and belongs to the upper one",
+    "nk": "the first weights of a perceptron are not mirrored",
+    "linear_probe": "the first weights of a probe are not mirrored",
+    "mlp_probe": "the first weights of a perceptron are not mirrored",
+}
+
 # Learners that stop early: what is promised here holds after any number of stages, trees or epochs.
 SHORT = {"stages": 10, "trees": 4, "epochs": 10, "max_epochs": 10, "num_train": 1000, "num_eval": 500}
 
@@ -95,6 +108,11 @@ def constant_code(codes):
     return codes
 
 
+def half_equal(codes):
+    """Rectified codes: 0 for half of the samples."""
+    return np.maximum(codes - np.median(codes, axis=1, keepdims=True), 0)
+
+
 def one_more_factor(factors):
     values = np.asarray(factors.values)
     return Factors.of(np.c_[values, np.zeros(len(values), int)], (*SIZES, 1))
@@ -123,6 +141,8 @@ VARIANTS = {
         **ONE_DEVICE,
     },
     "another order": lambda codes, factors: {"codes": codes[:, :, [2, 0, 3, 1]]},
+    "half equal": lambda codes, factors: {"codes": half_equal(codes)},
+    "half equal, negated": lambda codes, factors: {"codes": -half_equal(codes)},
 }
 
 
@@ -249,6 +269,16 @@ def test_the_order_of_codes_does_not_matter(name):
     """To 1e-4: coordinate descent ends where its order leads, within its tolerance."""
     scores = scores_of(name, "another order")
     for column, values in scores_of(name).items():
+        np.testing.assert_allclose(scores[column], values, atol=1e-4, err_msg=column)
+
+
+@every_metric
+def test_the_sign_of_codes_does_not_matter(name):
+    """To 1e-4, the tolerance of learners; of codes of which half of the values are equal."""
+    if name in SIGN_MATTERS:
+        pytest.skip(SIGN_MATTERS[name])
+    scores = scores_of(name, "half equal, negated")
+    for column, values in scores_of(name, "half equal").items():
         np.testing.assert_allclose(scores[column], values, atol=1e-4, err_msg=column)
 
 

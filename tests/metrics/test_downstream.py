@@ -1,5 +1,7 @@
 """Downstream tasks: InfoE, learning curves, new combinations, new regions, against scikit-learn and by construction."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,6 +12,7 @@ from sklearn.model_selection import KFold
 
 from jaxdis import METRICS, Direct, Factors, Sample, Spec, evaluate, relate
 from jaxdis.data.teapot import Gap
+from jaxdis.learners.logistic import STEPS
 from jaxdis.learners.logistic_validated import INVERSE_PENALTIES, fit_logistic_validated
 from jaxdis.metrics.downstream import downstream_logistic
 from jaxdis.metrics.generalization import compositional_generalization, zero_shot
@@ -119,6 +122,24 @@ def test_cross_validation_equals_sklearn(samples):
         accuracy = (named[:, start : start + size].argmax(axis=1) == truth[:, j]).mean()
         assert accuracy == pytest.approx(oracle.score(held_out, truth[:, j]), abs=3e-3)
         start += size
+
+
+@pytest.mark.parametrize(("n", "d", "size"), [(200, 100, 2), (100, 10, 40), (10, 10, 4)])
+def test_cross_validation_of_noise_equals_sklearn(n, d, size):
+    """Few samples and weak penalties: a fit that has seen the samples it is judged on would be far above chance."""
+    rng = np.random.default_rng(0)
+    codes, values = rng.normal(size=(n, d)).astype(np.float32), rng.integers(0, size, n)
+    fit = functools.partial(
+        fit_logistic_validated, jnp.asarray(codes), jnp.asarray(values[:, None], jnp.int32), (size,)
+    )
+    chosen = fit()
+    tried = range(0, 10, 3)
+    expected = [
+        np.mean([_score(codes, values, INVERSE_PENALTIES[c], *fold) for fold in KFold(5).split(codes)]) for c in tried
+    ]
+    # Two samples: weakly penalized solutions are flat, and neither solver ends at the very optimum.
+    np.testing.assert_allclose(chosen.accuracy[::3, 0], expected, atol=2.01 / n)
+    np.testing.assert_allclose(fit(steps=10 * STEPS).accuracy, chosen.accuracy, atol=1.01 / n)
 
 
 def test_folds_of_unequal_length_are_those_of_kfold():

@@ -19,8 +19,9 @@ def representation(name):
     return codes, Factors.of(stored["factors"])
 
 
-def score(codes, factors, mode="paper"):
-    return evaluate(codes, factors, {"snc": METRICS["snc"].with_options(mode=mode)}, test=(codes, factors))
+def score(codes, factors, mode="paper", **options):
+    metric = METRICS["snc"].with_options(mode=mode, **options)
+    return evaluate(codes, factors, {"snc": metric}, test=(codes, factors))
 
 
 @pytest.mark.parametrize("name", GOLDEN)
@@ -59,19 +60,29 @@ def test_identity_is_one():
     assert score(balanced, balanced)["snc"] == pytest.approx(1)
 
 
-def test_a_code_that_equals_a_factor_of_sampled_classes_scores_one_half_or_one():
-    """A quantile that falls among equal values leaves two classes to one bin; with noise, it errs at the edge alone."""
-    exact, noisy = [], []
+def test_a_code_that_equals_a_factor_of_sampled_classes_scores_one():
+    """As released, a quantile that falls among equal values leaves two classes to one bin."""
+    released = []
     for seed in range(6):
         rng = np.random.default_rng(seed)
         values = rng.integers(0, 3, (10_000, 1))
-        exact.append(float(score(values, values)["snc"]))
-        noisy.append(float(score(values + 0.01 * rng.normal(size=values.shape), values)["snc"]))
-    # Classes of 10,000 / 3 samples fluctuate by 47: one half ± 0.02, and 1 − 0.03 at the edges.
-    assert all(min(abs(found - 0.5), abs(found - 1)) < 0.02 for found in exact)
-    assert {round(2 * found) for found in exact} == {1, 2}
-    assert 0.97 < min(noisy) < max(noisy) <= 1
-    assert max(exact) <= 1
+        assert score(values, values)["snc"] == 1
+        assert score(-values, values)["snc"] == 1
+        released.append(float(score(values, values, "code")["snc"]))
+    # Classes of 10,000 / 3 samples fluctuate by 47: one half ± 0.02.
+    assert all(min(abs(found - 0.5), abs(found - 1)) < 0.02 for found in released)
+    assert {round(2 * found) for found in released} == {1, 2}
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_threshold_at_zero_separates_rare_concepts_of_rectified_codes(sign):
+    """Codes that are 0 without their concept, and larger with it, in any order."""
+    rng = np.random.default_rng(0)
+    concepts, order = rng.random((3000, 8)) < 0.1, rng.permutation(8)
+    codes = np.where(concepts, rng.uniform(0.1, 1, (3000, 8)), 0)[:, order].astype(np.float32)
+    found = score(sign * codes, concepts.astype(int))
+    assert found["snc"] == 1
+    np.testing.assert_array_equal(order[found.part("snc.code")], np.arange(8))
 
 
 def test_unbalanced_separable_classes_score_one_by_common_bins():
@@ -131,3 +142,13 @@ def test_declared_values_that_do_not_occur_change_nothing(mode):
     scores = [float(evaluate(codes, Factors.of(values, (size,)), {"it": metric})["it"]) for size in (2, 3, 4)]
     assert scores[0] > 0.3
     assert scores == [scores[0]] * 3
+
+
+@pytest.mark.parametrize("share", [0.5, 0.1, 0.02])
+def test_constant_codes_score_what_the_contract_says(share):
+    """``(1 − 2p) / (2 (1 − p))`` by the squared shares, 0 by the share of the most frequent class."""
+    values = (np.arange(2000) < 2000 * share).astype(int)[:, None]
+    codes = np.ones((2000, 2), np.float32)
+    assert score(codes, values)["snc"] == pytest.approx((1 - 2 * share) / (2 * (1 - share)), abs=1e-6)
+    assert score(codes, values, chance="majority")["snc"] == pytest.approx(0, abs=1e-6)
+    assert score(values + 0.1, values, chance="majority")["snc"] == 1

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxdis.arrays import finite_codes, over_samples, packed_order, rounding_of, safe_divide
+from jaxdis.arrays import finite_codes, over_samples, packed_order, rounding_of, safe_divide, settled
 from jaxdis.options import Bins, Share
 from jaxdis.relations.binning import equal_width_bins
 from jaxdis.spec import needs_classes, prepared_by
@@ -120,11 +120,12 @@ def irs(
 
 def largest_deviation(codes: Float[Array, "n d"]) -> Float[Array, " d"]:
     """The largest distance of each code from its mean, 0 if that is rounding error."""
-    low, high = over_samples(jnp.min, codes), over_samples(jnp.max, codes)
-    mean = over_samples(jnp.sum, codes) / codes.shape[0]
+    moved = codes - codes[:1]  # the mean of codes far from 0 would be rounded
+    low, high = over_samples(jnp.min, moved), over_samples(jnp.max, moved)
+    mean = over_samples(jnp.sum, moved) / codes.shape[0]
     # No more than the range: rounding of the mean must not make a constant code vary.
     deviation = jnp.minimum(jnp.maximum(high - mean, mean - low), high - low)
-    return jnp.where(deviation > rounding_of(jnp.maximum(jnp.abs(low), jnp.abs(high))), deviation, 0.0)
+    return jnp.where(deviation > rounding_of(over_samples(jnp.max, jnp.abs(codes))), deviation, 0.0)
 
 
 def judge_robustness(moved: Float[Array, "d k"], deviation: Float[Array, " d"], varies, finite) -> Robustness:
@@ -166,7 +167,7 @@ def quantile_from_mean(values: Float[Array, "v s"], count: Int[Array, " v"], qua
     present = jnp.arange(values.shape[1], dtype=jnp.int32)[None, :] < count[:, None]
     number = jnp.maximum(count, 1).astype(jnp.float32)
     mean = values.sum(axis=1) / number
-    distance = jnp.where(present, jnp.abs(values - mean[:, None]), -1.0)
+    distance = settled(jnp.where(present, jnp.abs(values - mean[:, None]), -1.0))
     if quantile == 1:
         return distance.max(axis=1)
     place = quantile * (number - 1)

@@ -23,6 +23,7 @@ from jaxdis.models.training.source import Source, as_source, fingerprint
 from jaxdis.models.training.step import begin, run_block
 from jaxdis.models.zoo import Zoo
 from jaxdis.options import Count, checked, checked_devices
+from jaxdis.precision import single_precision
 from jaxdis.typing import Array
 
 
@@ -57,6 +58,7 @@ def make_train(config: Config, data=None, *, log_every: Count | None = None) -> 
     log_every = log_every or method.log_every
     starts = np.arange(0, config.steps, log_every, dtype=np.int32)
 
+    @single_precision
     def train_one(key, hyperparameters) -> Trained:
         hyperparameters = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), hyperparameters)
 

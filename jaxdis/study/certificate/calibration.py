@@ -21,6 +21,7 @@ from jaxdis.evaluation.inputs import TRAIN_SHARE, plan_of
 from jaxdis.evaluation.member import MemberCodes, Plan, Shared, scalars, score_member
 from jaxdis.metrics import Metric
 from jaxdis.metrics.metric import prepared_for, sources_of
+from jaxdis.precision import single_precision
 from jaxdis.study.definition import FEWEST_SAMPLES, MOST_SAMPLES
 
 # Raised whenever a number may change for the same specification.
@@ -144,6 +145,7 @@ class Certificate(NamedTuple):
     seconds: dict[str, np.ndarray]
 
 
+@single_precision
 def score_part(part: Part, plan: Plan) -> dict[str, dict]:
     """All seeds and points of a part: the columns of each metric as lists, and seconds per representation, compiled."""
     count = len(part.points) * part.seeds

@@ -10,6 +10,8 @@ from scipy import stats
 Table = Mapping[str, np.ndarray]
 # An interval needs a statistic that is defined in this share of its replicates.
 MOSTLY = 1 / 3
+# Fewer seeds or members have no interval.
+FEWEST = 3
 
 
 class Correlation(NamedTuple):
@@ -22,7 +24,7 @@ class Correlation(NamedTuple):
 
 
 class Interval(NamedTuple):
-    """A statistic over all seeds, and percentiles of its bootstrap replicates."""
+    """A statistic over all seeds or members, and the bounds of its interval."""
 
     value: float
     low: float
@@ -87,28 +89,58 @@ def spearman(x: np.ndarray, y: np.ndarray) -> float:
 
 
 def over_seeds(
-    table: Table, statistic: Callable[[Table], float], *, replicates: int = 1000, level: float = 0.95, seed: int = 0
+    table: Table, statistic: Callable[[Table], float], *, replicates: int = 1000, level: float = 0.95
 ) -> Interval:
-    """A statistic of a table with its bootstrap interval; whole seeds are drawn with replacement.
+    """Return a statistic of a table with its interval over seeds, as :func:`student_interval` makes it of whole seeds.
 
-    All members that share a seed are drawn together, since they start from the same weights. Percentile intervals of
-    the replicates in which the statistic is defined; NaN if these are less than a third, or with fewer than two seeds.
+    All members that share a seed are drawn together, since they start from the same weights.
     """
-    value = float(statistic(table))
     rows_of = [np.flatnonzero(table["seed"] == each) for each in np.unique(table["seed"])]
-    if len(rows_of) < 2:
+
+    def of_seeds(seeds):
+        rows = np.concatenate([rows_of[i] for i in seeds])
+        return statistic({name: column[rows] for name, column in table.items()})
+
+    return student_interval(len(rows_of), of_seeds, replicates=replicates, level=level)
+
+
+def student_interval(
+    count: int, statistic: Callable[[np.ndarray], float], *, replicates: int = 1000, level: float = 0.95
+) -> Interval:
+    """Return a statistic of ``count`` independent units, given by their numbers, with its interval.
+
+    The interval is ``value ± t s √(count / (count − 1))``: ``s`` is the standard deviation of the statistic over draws
+    of the units with replacement, ``t`` the quantile of Student's distribution with ``count − 1`` degrees of freedom.
+    For a mean, this is Student's interval of the units; percentiles of the draws would cover the mean of three units in
+    73 % of cases where 95 % are asked for.
+
+    Contract:
+
+    - NaN without units. No interval with fewer than three, or if the statistic is defined in less than a third of the
+      draws. Deterministic.
+    """
+    if count == 0:
+        return Interval(math.nan, math.nan, math.nan)
+    value = float(statistic(np.arange(count)))
+    if count < FEWEST:
         return Interval(value, math.nan, math.nan)
-    rng = np.random.default_rng(seed)
-    statistics = []
-    for _ in range(replicates):
-        rows = np.concatenate([rows_of[i] for i in rng.integers(len(rows_of), size=len(rows_of))])
-        statistics.append(statistic({name: column[rows] for name, column in table.items()}))
-    tail = 100 * (1 - level) / 2
-    statistics = np.asarray(statistics, float)
-    if np.isfinite(statistics).mean() < MOSTLY:
+    rng = np.random.default_rng(0)
+    draws = np.array([statistic(rng.integers(count, size=count)) for _ in range(replicates)], float)
+    if np.isfinite(draws).mean() < MOSTLY:
         return Interval(value, math.nan, math.nan)
-    low, high = np.nanpercentile(statistics, [tail, 100 - tail])
-    return Interval(value, float(low), float(high))
+    reach = stats.t.isf((1 - level) / 2, count - 1) * np.nanstd(draws) * math.sqrt(count / (count - 1))
+    return Interval(value, value - float(reach), value + float(reach))
+
+
+def mean_over_seeds(values: np.ndarray, seeds: np.ndarray, *, level: float = 0.95) -> Interval:
+    """Return the mean of the defined values with Student's interval of the means of seeds; NaN below three seeds."""
+    defined = np.isfinite(values)
+    means = np.array([values[defined & (seeds == seed)].mean() for seed in np.unique(seeds[defined])])
+    value = float(np.mean(values[defined])) if len(means) else math.nan
+    if len(means) < FEWEST:
+        return Interval(value, math.nan, math.nan)
+    reach = stats.t.isf((1 - level) / 2, len(means) - 1) * stats.sem(means)
+    return Interval(value, value - float(reach), value + float(reach))
 
 
 def _both_known(x, y) -> tuple[np.ndarray, np.ndarray]:

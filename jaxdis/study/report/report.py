@@ -12,6 +12,7 @@ import numpy as np
 
 import jaxdis
 from jaxdis import files, plots
+from jaxdis.precision import single_precision
 from jaxdis.study.definition import Member, Study, cells, metric_of
 from jaxdis.study.report import results, sections
 from jaxdis.study.report.answer import answer, best_member, ranking
@@ -33,6 +34,7 @@ MOST_CURVES = 5
 MOST_ROWS = 300
 
 
+@single_precision
 def write_report(study: Study, out: str | Path) -> Path:
     """Write ``report.html`` into a study's directory from its published cells and ``results.csv``.
 

@@ -9,7 +9,7 @@ from jaxdis import plots
 from jaxdis.metrics.metric import ASPECTS
 from jaxdis.study.definition import metric_of
 from jaxdis.study.report import results
-from jaxdis.study.report.correlation import fisher_comparison, over_seeds, pearson, spearman_of_columns
+from jaxdis.study.report.correlation import fisher_comparison, mean_over_seeds, pearson, spearman_of_columns
 from jaxdis.study.report.glossary import link_to_metric
 from jaxdis.study.report.page import Html, folded, image, table
 from jaxdis.study.report.subject import Subject
@@ -89,23 +89,21 @@ def _violins(subject: Subject, names: Sequence[str]) -> str:
 
 
 def _means(subject: Subject) -> str:
-    """Metrics × models; each entry is a mean and its bootstrap interval over seeds."""
+    """Metrics × models; each entry is a mean and its interval over seeds."""
     rows = {"metric": _links(subject, subject.names)}
-    several = len(np.unique(subject.table["seed"])) >= FEWEST_SEEDS
     for model in dict.fromkeys(subject.models):
         mine = subject.rows(np.array(subject.models) == model).table
-        rows[model] = [_mean(mine, name, several) for name in subject.names]
-    return "<p>With 95 % intervals over seeds where there are three.</p>" + table(list(rows), rows)
+        rows[model] = [_mean(mine, name) for name in subject.names]
+    return "<p>With 95 % intervals of the mean over seeds (Student's t), where there are three seeds.</p>" + table(
+        list(rows), rows
+    )
 
 
-def _mean(rows: Mapping, name: str, several: bool) -> str:
-    if not np.isfinite(rows[name]).any():
+def _mean(rows: Mapping, name: str) -> str:
+    value, low, high = mean_over_seeds(rows[name], rows["seed"])
+    if not np.isfinite(value):
         return ""
-    if not several:
-        return f"{np.nanmean(rows[name]):.4g}"
-    needed = {column: rows[column] for column in ("seed", name)}
-    found = over_seeds(needed, lambda some: known_mean(some[name]), replicates=200)
-    return f"{found.value:.3g} [{found.low:.3g}, {found.high:.3g}]"
+    return f"{value:.3g} [{low:.3g}, {high:.3g}]" if np.isfinite(low) else f"{value:.4g}"
 
 
 def known_mean(column: np.ndarray) -> float:

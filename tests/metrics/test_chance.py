@@ -1,0 +1,36 @@
+"""What codes that know nothing of the factors score: within the range that each row states."""
+
+import numpy as np
+import pytest
+
+from jaxdis import METRICS, Factors, evaluate
+from tests.metrics.test_contracts import shortened
+
+
+def uninformed(n: int = 2000) -> np.ndarray:
+    """Members that know nothing of any factor: constant codes, noise, and rare spikes."""
+    rng = np.random.default_rng(0)
+    spikes = np.where(rng.random((n, 4)) < 0.9, 0, rng.random((n, 4)))
+    return np.stack([np.ones((n, 4)), rng.normal(size=(n, 4)), spikes]).astype(np.float32)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name, metric in METRICS.items() if metric.about.reads_factors])
+def test_codes_without_information_score_within_the_stated_range(name):
+    rng = np.random.default_rng(1)
+    balanced = np.stack([rng.integers(0, size, 2000) for size in (3, 4, 2)], axis=1)
+    rare = (rng.random((2000, 3)) < (0.02, 0.1, 0.02)).astype(int)
+    stated = METRICS[name].about.chance
+    assert stated
+    for values in (balanced, rare):
+        scores = evaluate(uninformed(), Factors.of(values), {name: shortened(METRICS[name])})
+        for field, (low, high) in stated.items():
+            column = scores[name if field == "score" else f"{name}.{field}"]
+            assert ((low <= column) & (column <= high) | np.isnan(column)).all(), (field, column)
+
+
+@pytest.mark.parametrize("name", ["snc", "linear_probe", "mlp_probe"])
+def test_by_majority_codes_without_information_score_nothing_on_rare_values(name):
+    rare = (np.random.default_rng(1).random((2000, 3)) < (0.02, 0.1, 0.02)).astype(int)
+    scores = evaluate(uninformed(), Factors.of(rare), {name: shortened(METRICS[name]).with_options(chance="majority")})
+    assert (scores[name] < 0.05).all()

@@ -1,0 +1,85 @@
+"""What every row does in the programs that users run: compiled with optimization, on codes with ties.
+
+A compiler may compute a value anew for each reader, contract products with sums and turn quotients into products. Equal
+samples then differ in the last place, unless the code takes care of it: see "Exact comparisons" in CONTRIBUTING.
+"""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxdis import METRICS, RELATIONS, Factors, evaluate
+from jaxdis.metrics.metric import apply
+from jaxdis.relations import binning
+from jaxdis.typing import Sample
+from tests.metrics.test_contracts import columns, shortened
+
+SIZES = (3, 5, None, 2)
+ONE_DEVICE = {"devices": jax.devices()[:1]}
+# Searches that end at another place after another rounding: how far scores may then lie apart.
+#  infoe: without a penalty, nearly separable classes have a flat optimum. The others train by gradient descent.
+APART = {"infoe": 1e-3, "nk": 0.05, "mlp_probe": 0.05, "linear_probe": 0.02}
+
+pytestmark = pytest.mark.optimized
+
+
+@functools.cache
+def tied(n: int) -> tuple[np.ndarray, Factors]:
+    """Three members of four codes: on a grid, whole numbers, half of them zero, and free; every sample twice."""
+    rng = np.random.default_rng(0)
+    values = np.stack([rng.integers(0, v, n) if v else rng.normal(size=n).round(1) for v in SIZES], axis=1)
+    codes = np.einsum("nk,mkd->mnd", values, rng.normal(size=(3, len(SIZES), 4))) + 0.3 * rng.normal(size=(3, n, 4))
+    codes[..., 0] = (codes[..., 0] / 0.03).round() * 0.03
+    codes[..., 1] = codes[..., 1].round()
+    codes[..., 2] = np.maximum(codes[..., 2], 0)
+    codes[:, n // 2 :], values[n // 2 :] = codes[:, : n - n // 2], values[: n - n // 2]
+    return codes.astype(np.float32), Factors.of(values, SIZES)
+
+
+def assert_close(name: str, scores: dict, others: dict) -> None:
+    for column, values in scores.items():
+        np.testing.assert_allclose(values, others[column], atol=APART.get(name, 1e-5), err_msg=column)
+
+
+sizes = pytest.mark.parametrize("n", [50, *(pytest.param(n, marks=pytest.mark.slow) for n in (200, 2000))])
+
+
+@sizes
+@pytest.mark.parametrize("name", METRICS)
+def test_a_member_scores_the_same_alone_in_a_zoo_and_in_batches(name, n):
+    codes, factors = tied(n)
+    plan = {name: shortened(METRICS[name])}
+    whole = columns(evaluate(codes, factors, plan, **ONE_DEVICE))
+    alone = columns(evaluate(codes[0], factors, plan, **ONE_DEVICE))
+    assert_close(name, {column: values[0] for column, values in whole.items()}, alone)
+    assert_close(name, whole, columns(evaluate(codes, factors, plan, batch_size=2, **ONE_DEVICE)))
+
+
+@sizes
+@pytest.mark.parametrize("name", RELATIONS)
+def test_a_relation_is_the_same_with_and_without_jit(name, n):
+    codes, factors = tied(n)
+    spec = shortened(RELATIONS[name])
+
+    def strength(codes):
+        sample = Sample(codes, factors)
+        return apply(spec, jax.random.key(0), sample, sample).strength
+
+    np.testing.assert_allclose(jax.jit(strength)(codes[0]), strength(jnp.asarray(codes[0])), atol=1e-5)
+
+
+@pytest.mark.parametrize("bins", [10, 20, 30])
+def test_equal_width_bins_are_those_of_numpy_at_every_edge(bins):
+    """Of codes on grids, whose values lie at the edges themselves."""
+    place = jax.jit(binning.equal_width_bins, static_argnums=1)
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        free = rng.normal(size=(50, 3))
+        codes = np.c_[(free[:, 0] / 0.03).round() * 0.03, free[:, 1:].round((1, 2)[seed % 2]), rng.integers(0, 21, 50)]
+        codes = codes.astype(np.float32)
+        edges = [np.histogram(code, bins)[1] for code in codes.T]
+        number = [np.digitize(code, edge[:-1]) - 1 for code, edge in zip(codes.T, edges, strict=True)]
+        np.testing.assert_array_equal(place(codes, bins), np.stack(number, axis=1))
