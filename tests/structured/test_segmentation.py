@@ -34,6 +34,17 @@ def test_ari_is_the_recorded_one(masks, recorded, method, foreground, name):
     np.testing.assert_allclose(found, undefined(recorded[name]), atol=1e-6)
 
 
+@pytest.mark.parametrize("side", [1, 2, 8])
+@pytest.mark.parametrize("shape", [(64, 64), (480, 640), (1024, 1024)])
+def test_ari_of_tiny_objects_in_large_images_equals_scikit_learn(shape, side):
+    """To float32: pairs that are apart are counted, of which there are few, and no large numbers are subtracted."""
+    true, predicted = np.zeros((2, *shape), np.int32)
+    true[:side, :side] = 1
+    predicted[:side, : 2 * side] = 1
+    found = ari(jnp.asarray(true), jnp.asarray(predicted), true_segments=2, predicted_segments=2)
+    assert found == pytest.approx(adjusted_rand_score(true.ravel(), predicted.ravel()), rel=1e-6)
+
+
 @pytest.mark.parametrize("foreground", [False, True])
 def test_covering_is_the_recorded_one(masks, recorded, foreground):
     true, predicted, segments = masks

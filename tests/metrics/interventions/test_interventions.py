@@ -103,6 +103,17 @@ def test_irs_far_from_0_is_that_near_0(representation):
     np.testing.assert_allclose(far.part("irs.matrix"), near.part("irs.matrix"), rtol=0, atol=tolerance)
 
 
+@pytest.mark.parametrize("offset", [1e4, 1e6])
+def test_irs_and_deviations_do_not_depend_on_an_offset(offset):
+    """Of codes on a grid that float32 keeps exactly at this offset; their mean, taken there, would be rounded."""
+    rng = np.random.default_rng(0)
+    values = np.stack([rng.integers(0, size, 300) for size in (3, 4)], axis=1)
+    codes = ((values @ rng.normal(size=(2, 5)) + rng.normal(size=(300, 5))) * 16).round() / 16
+    near, far = (evaluate((codes + place).astype(np.float32), Factors.of(values), "irs") for place in (0, offset))
+    assert far["irs"] == pytest.approx(float(near["irs"]), abs=1e-6)
+    np.testing.assert_allclose(far.part("irs.deviation"), near.part("irs.deviation"), rtol=1e-6)
+
+
 def test_batches_share_one_value_and_hold_every_factor(representation):
     values = np.asarray(representation[1])
     draws = jax.jit(lambda key, f: draw_batches(key, f, num_train=300, num_eval=100, batch=16))(
