@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from jaxtyping import AbstractArray
 
 from jaxdis.options import checked_value, shown
-from jaxdis.precision import single_precision
+from jaxdis.precision import exact_products, single_precision
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -39,6 +39,7 @@ class Spec:
         return f"{self.name}({options})" if options else self.name
 
     @single_precision
+    @exact_products
     def __call__(self, *args, **kwargs) -> Any:
         return self.function(*args, **dict(self.options), **kwargs)
 

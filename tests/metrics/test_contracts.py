@@ -299,6 +299,30 @@ def test_ten_calls_trace_once(name):
     assert len(traces) == 1
 
 
+def products_of(jaxpr):
+    """Every matrix product of a program, and of the programs that it calls."""
+    for equation in jaxpr.eqns:
+        if equation.primitive.name == "dot_general":
+            yield equation
+        for value in jax.tree.leaves(equation.params, is_leaf=lambda leaf: hasattr(leaf, "eqns")):
+            inner = getattr(value, "jaxpr", value)
+            if hasattr(inner, "eqns"):
+                yield from products_of(inner)
+
+
+@every_metric
+def test_products_are_of_full_precision(name):
+    """Accelerators round the operands of others: by TF32, parts of DCI would move by .03."""
+    codes, factors = zoo()
+    plan = plan_of(shortened_plan([name]))
+    member, shared = inputs_of(plan, codes, factors, jax.random.key(0), None, None, None, None)
+    member = jax.tree.map(lambda leaf: leaf[0], member)
+    program = jax.make_jaxpr(functools.partial(score_member, plan))(member, shared_by(plan, shared))
+    for product in products_of(program.jaxpr):
+        if product.invars[0].aval.dtype == np.float32:
+            assert "HIGHEST" in str(product.params["precision"]), product.source_info.traceback
+
+
 @every_metric
 def test_options_make_a_new_value_and_the_default_is_the_same_value(name):
     metric = METRICS[name]

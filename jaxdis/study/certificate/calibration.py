@@ -25,7 +25,7 @@ from jaxdis.precision import single_precision
 from jaxdis.study.definition import FEWEST_SAMPLES, MOST_SAMPLES
 
 # Raised whenever a number may change for the same specification.
-NUMERICS = 10
+NUMERICS = 11
 # Of the factors of sweeps, for metrics that hold a factor: what the released configuration of IRS takes.
 FACTOR_BINS = 20
 
