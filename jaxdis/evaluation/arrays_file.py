@@ -16,13 +16,13 @@ from jaxdis.typing import Factors
 
 MAKE_ONE = "numpy.savez('codes.npz', codes=codes, factors=factors)"
 NAMES = ("codes", "factors", "names", "sizes", "variances")
-# Files that are loaded by the library that wrote them; some are pickles, which can run anything.
+# How to load what only the library that wrote it can load; some of these are pickles, which can run anything.
 CONVERT = {
-    **dict.fromkeys((".pt", ".pth"), "torch.load('{name}')"),
-    **dict.fromkeys((".pkl", ".pickle"), "pickle.load(open('{name}', 'rb'))"),
-    ".mat": "scipy.io.loadmat('{name}')",
-    **dict.fromkeys((".h5", ".hdf5"), "h5py.File('{name}')"),
-    **dict.fromkeys((".xls", ".xlsx"), "pandas.read_excel('{name}')"),
+    **dict.fromkeys((".pt", ".pth"), "torch.load({name!r}).numpy()"),
+    **dict.fromkeys((".pkl", ".pickle"), "pickle.load(open({name!r}, 'rb'))"),
+    ".mat": "scipy.io.loadmat({name!r})[{array!r}]",
+    **dict.fromkeys((".h5", ".hdf5"), "h5py.File({name!r})[{array!r}][:]"),
+    ".xlsx": "pandas.read_excel({name!r})",
 }
 # Deflate packs at most 1,032 to 1; arrays of numbers are nowhere near that unless they are constant.
 MOST_PACKED = 200
@@ -116,10 +116,10 @@ def _read(path: Path, wanted: str) -> dict[str, np.ndarray]:
     name = printable(path)
     check_file(path, f"; make one with {MAKE_ONE}" if wanted == "codes" else "")
     if path.suffix in CONVERT:
+        load = CONVERT[path.suffix].format(name=path.name, array=wanted)
         raise ValueError(
-            f"{name}: must be {', '.join(('.npz', '.npy', *SUFFIXES))}, got {path.suffix}, which is never loaded; "
-            f"convert it: x = {CONVERT[path.suffix].format(name=name)}; numpy.savez('codes.npz', codes=x[…], "
-            "factors=x[…])"
+            f"{name}: must be {', '.join(('.npz', '.npy', *SUFFIXES))}, got {path.suffix}; convert it in Python: "
+            f"x = {load}; numpy.save('{wanted}.npy', x)"
         )
     if path.suffix == ".npy":
         return {wanted: _read_npy(path)}
