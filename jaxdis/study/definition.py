@@ -19,7 +19,7 @@ from jaxdis.structured.metrics import SLOT_METRICS, SlotMetric
 from jaxdis.study.store import cell_id
 
 # Raised whenever a number may change for the same specification: old results are then stale, not overwritten.
-NUMERICS = 13
+NUMERICS = 14
 
 # Fewer are too few to evaluate on; more would not fit into memory.
 FEWEST_SAMPLES, MOST_SAMPLES = 10, 10**8

@@ -1,0 +1,57 @@
+"""Class numbers as metrics read them: those that no sample has cost time, and tip the ties of learners."""
+
+from collections.abc import Iterable
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxdis.evaluation.member import Shared
+from jaxdis.metrics import METRICS
+from jaxdis.relations import RELATIONS
+from jaxdis.spec import Spec
+from jaxdis.typing import Factors
+
+# Functions that take class numbers as values: the distances between them matter, and how many there are does not.
+_OF_VALUES = {RELATIONS[name].function for name in ("correlation", "r2", "lasso_importance", "random_forest")}
+# Functions that only ask which samples have the same class. What others make of class numbers is not known.
+_OF_CLASSES = {spec.function for spec in (*RELATIONS.values(), *(metric.source for metric in METRICS.values()))}
+_OF_CLASSES -= _OF_VALUES
+
+
+def numbered(sources: Iterable[Spec], shared: Shared) -> Shared:
+    """Number the classes that occur in training, held-out or validation samples from 0, in order.
+
+    The sizes of factors become the numbers of classes that occur, whatever is declared. For functions that take class
+    numbers as values these stay, and so does everything for functions of users and for bins of classes.
+    """
+    sources = tuple(sources)
+    functions = {spec.function for spec in sources}
+    in_bins = any(spec.all_options.get("factor_bins") is not None for spec in sources)
+    if in_bins or not functions <= _OF_CLASSES | _OF_VALUES:
+        return shared
+    roles = ("factors", "test_factors", "validation_factors")
+    given = {role: getattr(shared, role) for role in roles if getattr(shared, role) is not None}
+    counted = _counted(given, keep_values=bool(functions & _OF_VALUES))
+    return shared if counted is None else shared._replace(**counted)
+
+
+def _counted(given: dict[str, Factors], *, keep_values: bool) -> dict[str, Factors] | None:
+    """The factors of each role with the classes that occur alone; None if all classes do."""
+    sizes = next(iter(given.values())).sizes
+    values = {role: np.asarray(factors.values).copy() for role, factors in given.items()}
+    new_sizes = list(sizes)
+    for j, size in enumerate(sizes):
+        if size is None:
+            continue
+        columns = {role: array[:, j].astype(np.int32) for role, array in values.items()}
+        occurs = sum(np.bincount(column, minlength=size) for column in columns.values()) > 0
+        if occurs.all():
+            continue
+        new_sizes[j] = int(occurs.nonzero()[0][-1]) + 1 if keep_values else int(occurs.sum())
+        for role, column in columns.items():
+            values[role][:, j] = column if keep_values else (np.cumsum(occurs) - 1)[column]
+    if tuple(new_sizes) == sizes:
+        return None
+    return {
+        role: Factors(jnp.asarray(values[role]), tuple(new_sizes), factors.names) for role, factors in given.items()
+    }
