@@ -231,15 +231,21 @@ def _alike(one, other) -> bool:
     ]
     same = one.codes.ndim == 2 and kinds[0] == kinds[1]
     same = same and (one.variances is None or one.variances.dtype == other.variances.dtype)
-    given = (array for arrays in (one, other) for array in (arrays.codes, arrays.variances) if array is not None)
-    same = same and all(map(_finite, given))
+    same = same and all(map(_sound, (one, other)))
     return same and np.array_equal(np.asarray(one.factors.values), np.asarray(other.factors.values))
 
 
-def _finite(array) -> bool:
+def _sound(arrays) -> bool:
+    """Whether nothing in the arrays of a file will be warned of or refused."""
     import numpy as np
 
-    return array.dtype.kind in "fiub" and bool(np.isfinite(array).all())
+    from jaxdis.arrays import LARGEST, SMALLEST
+
+    if any(array is not None and array.dtype.kind not in "fiub" for array in (arrays.codes, arrays.variances)):
+        return False
+    largest = np.abs(np.asarray(arrays.codes, np.float64)).max(axis=0, initial=0)
+    in_range = (largest == 0) | ((largest >= SMALLEST) & (largest <= LARGEST))  # False for NaN
+    return bool(in_range.all()) and (arrays.variances is None or bool((arrays.variances >= 0).all()))
 
 
 def _member(scores, row: int):

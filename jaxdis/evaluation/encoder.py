@@ -205,6 +205,7 @@ def _jointly(encoders: Sequence[Callable], images: Images, space: FactorSpace, t
     ``tell`` is called with the number of images that are encoded, from inside the compiled program too.
     """
     traced = all(simulated.traceable(encode, images, space) for encode in encoders)
+    widths = []
 
     def joint(drawn):
         # Torch warns of arrays that cannot be written, such as views of JAX's.
@@ -215,6 +216,10 @@ def _jointly(encoders: Sequence[Callable], images: Images, space: FactorSpace, t
         if len({codes.shape[-1] for codes in found}) > 1:
             counts = ", ".join(str(codes.shape[-1]) for codes in found)
             raise ValueError(f"encode: needs members with equally many codes, got {counts}")
+        widths.append(found[0].shape[-1])
+        if widths[-1] != widths[0]:
+            counts = f"{widths[0]} and then {widths[-1]}"
+            raise ValueError(f"encode: must return equally many codes for every batch, got {counts}")
         return (jnp if traced else np).concatenate(found)
 
     return jax.jit(joint) if traced else joint

@@ -105,6 +105,12 @@ def test_scores_arrive_one_by_one():
             np.testing.assert_array_equal(part[column], scores[column])
 
 
+def test_an_encoder_whose_codes_change_in_number_is_refused():
+    widths = iter([3] * 3 + [2] * 9)
+    with pytest.raises(ValueError, match="encode: must return equally many codes for every batch, got 3 and then 2"):
+        jaxdis.evaluate_encoder(lambda images: true_factors(images)[:, : next(widths)], (SPACE, render), "mig", **HOW)
+
+
 @pytest.mark.parametrize("encode", [true_factors, traced_factors], ids=["host", "traced"])
 def test_progress_counts_the_images_of_interventions(encode):
     """By hand: (64 + 32) batches of 16 and 512 for the spread; as many pairs; 512 and 256 for each of 20 values."""
