@@ -31,27 +31,31 @@ def numbered(sources: Iterable[Spec], shared: Shared) -> Shared:
         return shared
     roles = ("factors", "test_factors", "validation_factors")
     given = {role: getattr(shared, role) for role in roles if getattr(shared, role) is not None}
-    counted = _counted(given, keep_values=bool(functions & _OF_VALUES))
-    return shared if counted is None else shared._replace(**counted)
+    sizes, numbers = _occurring(given.values(), keep_values=bool(functions & _OF_VALUES))
+    if sizes == shared.factors.sizes:
+        return shared
+
+    def counted(factors):
+        values = np.array(factors.values)
+        for j, of_class in numbers.items():
+            values[:, j] = of_class[values[:, j].astype(np.int32)]
+        return Factors(jnp.asarray(values), sizes, factors.names)
+
+    return shared._replace(**{role: counted(factors) for role, factors in given.items()})
 
 
-def _counted(given: dict[str, Factors], *, keep_values: bool) -> dict[str, Factors] | None:
-    """The factors of each role with the classes that occur alone; None if all classes do."""
-    sizes = next(iter(given.values())).sizes
-    values = {role: np.asarray(factors.values).copy() for role, factors in given.items()}
-    new_sizes = list(sizes)
-    for j, size in enumerate(sizes):
+def _occurring(roles: Iterable[Factors], *, keep_values: bool) -> tuple[tuple[int | None, ...], dict[int, np.ndarray]]:
+    """The size of each factor by the classes that occur, and for those that change the number of each class."""
+    roles = tuple(roles)
+    sizes, numbers = list(roles[0].sizes), {}
+    for j, size in enumerate(roles[0].sizes):
         if size is None:
             continue
-        columns = {role: array[:, j].astype(np.int32) for role, array in values.items()}
-        occurs = sum(np.bincount(column, minlength=size) for column in columns.values()) > 0
+        columns = (np.asarray(factors.values)[:, j].astype(np.int32) for factors in roles)
+        occurs = sum(np.bincount(column, minlength=size) for column in columns) > 0
         if occurs.all():
             continue
-        new_sizes[j] = int(occurs.nonzero()[0][-1]) + 1 if keep_values else int(occurs.sum())
-        for role, column in columns.items():
-            values[role][:, j] = column if keep_values else (np.cumsum(occurs) - 1)[column]
-    if tuple(new_sizes) == sizes:
-        return None
-    return {
-        role: Factors(jnp.asarray(values[role]), tuple(new_sizes), factors.names) for role, factors in given.items()
-    }
+        sizes[j] = int(occurs.nonzero()[0][-1]) + 1 if keep_values else int(occurs.sum())
+        if not keep_values:
+            numbers[j] = np.cumsum(occurs) - 1
+    return tuple(sizes), numbers

@@ -93,7 +93,8 @@ def _value(entry) -> int | float | str | None:
     entry = entry.strip()
     if entry in MISSING:
         return None
-    for kind in () if "_" in entry else (int, float):
+    # Python reads 1_000 as a number, and whole ones that no float holds.
+    for kind in () if "_" in entry else (int, float) if len(entry) < 300 else (float,):
         try:
             return kind(entry)
         except ValueError:
@@ -109,8 +110,9 @@ def _text(path: Path, wanted: list[str]) -> dict[str, list]:
         raise ValueError(
             f"{path.name}: needs text in columns with a head, got bytes or quotes that are none ({error})"
         ) from None
-    while lines and not "".join(lines[-1][:2]).strip() and len(lines[-1]) < 2:
-        lines.pop()
+    for end in (-1, 0):
+        while lines and len(lines[end]) < 2 and not "".join(lines[end]).strip():
+            lines.pop(end)
     columns = _under_names(path, lines)
     _check_wanted(path, list(columns), wanted)
     return {name: columns[name] for name in wanted or columns}

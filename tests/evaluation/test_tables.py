@@ -104,6 +104,7 @@ def test_missing_values_are_no_classes(marker, tmp_path):
         ("", "needs comma-separated text with a head"),
         ("a,b\n1,inf\n2,2\n", "labels.csv: column 'b' needs finite numbers, got inf in row 1"),
         ("a,b\n1,x\n2,y\n", "labels.csv: column 'b' needs classes that repeat, got 2 different texts"),
+        ("a,b\n1,1\n2," + "9" * 400, "labels.csv: column 'b' needs finite numbers, got inf in row 2"),
         ("a;b\n1;2\n", "labels.csv: needs commas between columns, got ';'"),
         ("a\tb\n1\t2\n", r"labels.csv: needs commas between columns, got '\t'"),
         ("1.0 2.0\n3.0 4.0\n", "labels.csv: needs commas between columns, got ' '"),
@@ -141,7 +142,7 @@ def test_large_whole_numbers_stay_apart(tmp_path):
     ("name", "text"),
     [
         ("labels.csv", csv(SHAPES, SIZES, head="shape,size")),
-        ("labels.csv", csv(SHAPES, SIZES, head="shape,size") + "\n\n"),
+        ("labels.csv", "\n" + csv(SHAPES, SIZES, head="shape,size") + "\n\n"),
         ("labels.csv", "\ufeff" + csv(SHAPES, SIZES, head="shape, size", separator=", ")),
         ("labels.tsv", csv(SHAPES, SIZES, head="shape\tsize", separator="\t")),
         ("labels.txt", csv(SHAPES, SIZES, head="shape,size")),
