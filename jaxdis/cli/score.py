@@ -1,5 +1,6 @@
 """``jaxdis score``: scores of the codes in files, and of trained zoos."""
 
+import contextlib
 import dataclasses
 import glob
 from collections.abc import Iterator, Mapping
@@ -145,7 +146,8 @@ class Score:
             return
         words = in_words(arrays.factors, arrays.table)
         if words not in factors.values():
-            terminal.write(f"{terminal.one_line(first) + ': ' if factors else ''}factors: {words}")
+            with contextlib.suppress(Exception):  # scores are computed for files even if nothing can be printed
+                terminal.write(f"{terminal.one_line(first) + ': ' if factors else ''}factors: {words}")
         factors |= dict.fromkeys(group, words)
 
     def _scored(self, group: Mapping, plan: Mapping) -> dict:

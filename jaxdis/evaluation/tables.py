@@ -44,7 +44,10 @@ def read_columns(path: str | Path, wanted: Sequence[str] = ()) -> Columns:
     columns = {name: _parsed(entries) for name, entries in _read(path, list(wanted)).items()}
     if wanted:
         return {name: columns[name] for name in wanted}
-    return {name: entries for name, entries in columns.items() if not _INDEX.fullmatch(name) or not differ(entries)}
+    kept = {name: entries for name, entries in columns.items() if not _INDEX.fullmatch(name) or not differ(entries)}
+    if not kept:
+        raise ValueError(f"{path.name}: must have columns besides an index, got none; name the index to read it")
+    return kept
 
 
 def check_file(path: Path, advice: str = "") -> None:
@@ -79,6 +82,8 @@ def _check_wanted(path: Path, names: Sequence[str], wanted: Sequence[str]) -> No
     unknown = [name for name in wanted if name not in names]
     if unknown:
         raise ValueError(f"columns: {path.name} has {', '.join(names)}, got {shown(unknown[0])}")
+    if len(set(wanted)) < len(wanted):
+        raise ValueError(f"columns: must be named once each, got {', '.join(wanted)}")
 
 
 def _parsed(entries: Sequence) -> list[int | float | str | None]:
@@ -119,8 +124,8 @@ def _text(path: Path, wanted: list[str]) -> dict[str, list]:
 
 
 def _lines(text: str, separator: str) -> list[list[str]]:
-    first = text.partition("\n")[0]
-    separator = separator or next((letter for letter in "\t," if letter in first), " ")
+    first = text.split("\n", 2)[:2]
+    separator = separator or next((letter for letter in "\t," if letter in "".join(first)), " ")
     if separator == " ":
         return list(csv.reader((line.strip() for line in text.splitlines()), delimiter=" ", skipinitialspace=True))
     return list(csv.reader(io.StringIO(text, newline=""), delimiter=separator))

@@ -150,6 +150,7 @@ def test_large_whole_numbers_stay_apart(tmp_path):
         ("labels.txt", csv(SHAPES, SIZES, head="  shape  size", separator="   ")),
         ("labels.txt", csv(SHAPES, SIZES, head="# shape size", separator=" ")),
         # CelebA's list of attributes: a count, a head with a blank at its end, and names of files.
+        ("labels.txt", f"{ROWS}\n" + csv(SHAPES, SIZES, head="shape\tsize", separator="\t")),
         (
             "labels.txt",
             f"{ROWS}\n" + csv([f"{n:06d}.jpg" for n in range(ROWS)], SHAPES, SIZES, head="shape size ", separator="  "),
@@ -168,6 +169,15 @@ def test_a_first_line_of_numbers_is_a_row(separator, tmp_path):
     factors = read_factors(saved(tmp_path, text, {",": "a.csv", "\t": "a.tsv", " ": "a.txt"}[separator]))
     assert factors.names == ("factor_0", "factor_1")
     assert factors.num_samples == ROWS
+
+
+def test_an_index_alone_and_a_column_named_twice_are_refused(tmp_path):
+    path = saved(tmp_path, csv(range(ROWS), head="Unnamed: 0"))
+    with pytest.raises(ValueError, match="labels.csv: must have columns besides an index, got none"):
+        read_factors(path)
+    path = saved(tmp_path, csv(SHAPES, head="shape"))
+    with pytest.raises(ValueError, match="columns: must be named once each, got shape, shape"):
+        read_factors(path, ("shape", "shape"))
 
 
 def test_a_list_that_is_cut_short_is_refused(tmp_path):
