@@ -46,7 +46,8 @@ class Score:
     bootstrap: int = 0
     """Number of bootstrap replicates for standard errors and 95 % intervals; each costs one evaluation."""
     samples: int = 10_000
-    """For zoos: number of images on which metrics are computed; half as many are held out."""
+    """For zoos: number of images on which metrics are computed; half as many are held out.
+    Interventions draw at most as many batches of images."""
     csv: Path | None = None
     """CSV file to write, with one row per member."""
     json: Path | None = None
