@@ -121,7 +121,7 @@ class Score:
         from jaxdis.cli.zoos import is_zoo
         from jaxdis.evaluation.arrays_file import load_arrays, printable
 
-        group, size = {}, 0
+        group, size, sound = {}, 0, False
         for name, path in paths.items():
             try:
                 arrays = path if is_zoo(path) else load_arrays(path, self.factors, self.columns, self.missing)
@@ -130,7 +130,9 @@ class Score:
                     raise
                 refused[name] = str(error).removeprefix(f"{printable(path)}: ")
                 continue
-            if group and not (size < GROUP_BYTES and _alike(next(iter(group.values())), arrays)):
+            was_sound, sound = sound, not isinstance(arrays, Path) and _sound(arrays)
+            fits = sound and was_sound and size < GROUP_BYTES and _alike(next(iter(group.values())), arrays)
+            if group and not fits:
                 yield group
                 group, size = {}, 0
             group[name] = arrays
@@ -223,30 +225,26 @@ def _refusal(refused: Mapping[str, str], count: int) -> str:
 
 
 def _alike(one, other) -> bool:
-    """Whether the codes of two files can be members of one zoo, whose warnings then need not name a member."""
+    """Whether the codes of two files can be members of one zoo."""
     import numpy as np
 
-    if isinstance(one, Path) or isinstance(other, Path):
-        return False
-    kinds = [
-        (arrays.codes.shape, arrays.codes.dtype, arrays.variances is None, arrays.factors.sizes, arrays.factors.names)
-        for arrays in (one, other)
-    ]
-    same = one.codes.ndim == 2 and kinds[0] == kinds[1]
-    same = same and (one.variances is None or one.variances.dtype == other.variances.dtype)
-    same = same and all(map(_sound, (one, other)))
-    return same and np.array_equal(np.asarray(one.factors.values), np.asarray(other.factors.values))
+    def kind(arrays):
+        given = [(array.shape, array.dtype) for array in (arrays.codes, arrays.variances) if array is not None]
+        return given, arrays.factors.sizes, arrays.factors.names
+
+    return kind(one) == kind(other) and np.array_equal(one.factors.values, other.factors.values)
 
 
 def _sound(arrays) -> bool:
-    """Whether nothing in the arrays of a file will be warned of or refused."""
+    """Whether a file holds one member, of which nothing will be warned of or refused."""
     import numpy as np
 
     from jaxdis.arrays import LARGEST, SMALLEST
 
-    if any(array is not None and array.dtype.kind not in "fiub" for array in (arrays.codes, arrays.variances)):
+    kinds = [array.dtype.kind for array in (arrays.codes, arrays.variances) if array is not None]
+    if arrays.codes.ndim != 2 or not set(kinds) <= set("fiub"):
         return False
-    largest = np.abs(np.asarray(arrays.codes, np.float64)).max(axis=0, initial=0)
+    largest = np.abs(arrays.codes).max(axis=0, initial=0).astype(np.float64)
     in_range = (largest == 0) | ((largest >= SMALLEST) & (largest <= LARGEST))  # False for NaN
     return bool(in_range.all()) and (arrays.variances is None or bool((arrays.variances >= 0).all()))
 

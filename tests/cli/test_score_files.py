@@ -89,12 +89,13 @@ def test_a_file_that_is_refused_stops_no_other_of_its_group(folder, capsys):
     np.savez(folder / "run2.npz", codes=codes * np.float32(1e35), factors=VALUES, names=["shape", "size"])
     np.savez(folder / "run4.npz", codes=codes, variances=-codes, factors=VALUES, names=["shape", "size"])
     np.savez(folder / "run5.npz", codes=codes * np.float64(1e300), factors=VALUES, names=["shape", "size"])
+    np.savez(folder / "run6.npz", codes=np.float32(1), factors=VALUES, names=["shape", "size"])
     out = folder / "scores.csv"
     assert main(["score", str(folder / "*.npz"), "--csv", str(out), "--metrics", "mig"]) == 2
     rows = list(csv.DictReader(out.read_text().splitlines()))
     assert [row["file"] for row in rows] == ["run0.npz", "run2.npz", "run3.npz"]
     said = " ".join(capsys.readouterr().err.split())
-    assert "3 of 6 files were not scored: run1.npz: codes: needs real numbers" in said
+    assert "4 of 7 files were not scored: run1.npz: codes: needs real numbers" in said
     assert "run4.npz: variances: needs numbers of at least 0" in said
     assert "run5.npz: codes: must be numbers that float32 can hold" in said
     assert "warning: run2.npz: codes: must lie within 1e-30" in said
