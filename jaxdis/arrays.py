@@ -13,6 +13,8 @@ from jaxdis.options import shown
 BLOCK = 128
 # Samples of a running sum that are one product: the fastest of 32, 64 and 128.
 RUN = 64
+# Squares of codes within these bounds, and sums of them, neither vanish nor overflow in a few products.
+SMALLEST, LARGEST = 1e-30, 1e30
 
 
 def safe_divide(numerator, denominator):
@@ -42,6 +44,22 @@ def finite_codes(codes: Float[Array, "n d"]) -> Bool[Array, " d"]:
     cut = n // 32 * 32
     most = jnp.isfinite(codes[:cut].reshape(-1, 32 * d)).all(axis=0).reshape(32, d).all(axis=0)
     return most & jnp.isfinite(codes[cut:]).all(axis=0)
+
+
+def ordinary_codes(codes: Float[Array, "n d"]) -> Bool[Array, " d"]:
+    """Which codes are finite and neither constant 0 by rounding nor close to overflow: see :data:`SMALLEST`.
+
+    Bits are compared: a processor may take numbers below 1e-38 for 0.
+    """
+    n, d = codes.shape
+    cut = n // 32 * 32
+    bits = jax.lax.bitcast_convert_type(codes, jnp.int32) & 0x7FFFFFFF
+    largest = jnp.maximum(
+        bits[:cut].reshape(-1, 32 * d).max(axis=0, initial=0).reshape(32, d).max(axis=0),
+        bits[cut:].max(axis=0, initial=0),
+    )
+    low, high = (int(np.float32(bound).view(np.int32)) for bound in (SMALLEST, LARGEST))
+    return (largest == 0) | ((largest >= low) & (largest <= high))
 
 
 def product_over_samples(left: Float[Array, "n a"], right: Float[Array, "n b"]) -> Float[Array, "a b"]:
@@ -212,26 +230,59 @@ def sort_columns(codes: Float[Array, "n d"]) -> Float[Array, "n d"]:
     return from_keys(jax.lax.sort(ordered_keys(codes.T), dimension=1, is_stable=True)).T
 
 
-def as_numpy(array, name: str) -> np.ndarray:
+def as_numpy(array, name: str, advice: str = "") -> np.ndarray:
     """A NumPy view (copied only where it must be) of a NumPy, JAX or DLPack array, or of nested lists of numbers.
 
+    Args:
+      advice: what to do with an array of objects, for the message.
+
     Raises:
-      ValueError: for anything else, traced and masked arrays included, naming the argument.
+      ValueError: for anything else, traced, masked, deleted and sparse arrays included, naming the argument.
     """
     if isinstance(array, jax.core.Tracer):
         raise ValueError(f"{name}: needs concrete numbers, got a traced array; call this outside jit and vmap")
+    if isinstance(array, jax.Array) and array.is_deleted():
+        raise ValueError(f"{name}: must be an array that holds numbers, got a deleted one; keep a copy of it")
     if np.ma.isMaskedArray(array) and np.ma.is_masked(array):
         raise ValueError(f"{name}: needs an array without a mask, got one with masked entries; drop those samples")
     if isinstance(array, str | bytes) or array is None:
         raise ValueError(f"{name}: needs an array of numbers, got {shown(array)}")
+    kind = type(array).__name__
+    if dense := _to_dense(array):
+        raise ValueError(f"{name}: must be a dense array, got {kind}, which is sparse; convert it by {dense}")
     try:
         converted = _converted(array)
     except Exception as error:  # whatever another library's conversion raises
+        if isinstance(array, tuple | list) and "inhomogeneous" in str(error):
+            raise ValueError(f"{name}: must be an array, got a {kind} of entries of different lengths") from None
         reason = " ".join(str(error).split())[:200]
-        raise ValueError(f"{name}: needs an array of numbers, got {type(array).__name__} ({reason})") from None
+        raise ValueError(f"{name}: needs an array of numbers, got {kind} ({reason})") from None
     if converted.dtype == object:
-        raise ValueError(f"{name}: needs an array of numbers, got {type(array).__name__} of Python objects")
+        raise ValueError(f"{name}: needs an array of numbers, got {kind} of Python objects{advice}")
     return converted
+
+
+def check_one_array(values, name: str) -> None:
+    """Refuse a list or tuple of arrays with samples of their own, whose meaning would be a guess.
+
+    Raises:
+      ValueError: saying how means and variances, batches and members are passed.
+    """
+    if not isinstance(values, tuple | list) or not any(getattr(value, "ndim", 0) > 1 for value in values):
+        return
+    raise ValueError(
+        f"{name}: must be one array, got a {type(values).__name__} of {len(values)}; of means and log-variances give "
+        "the means, join batches by numpy.concatenate, and stack the members of a zoo to [m, n, d] by numpy.stack"
+    )
+
+
+def _to_dense(array) -> str | None:
+    """The method that makes a sparse array of SciPy, torch or JAX dense; None for others."""
+    if isinstance(array, np.ndarray | jax.Array):
+        return None
+    if str(getattr(array, "layout", "")).startswith("torch.sparse"):
+        return ".to_dense()"
+    return next((f".{method}()" for method in ("toarray", "todense") if hasattr(array, method)), None)
 
 
 def _converted(array) -> np.ndarray:

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from jaxdis import random
-from jaxdis.arrays import as_numpy
+from jaxdis.arrays import as_numpy, check_one_array
 from jaxdis.models.methods.method import Posterior
 from jaxdis.options import NonNegative, checked
 from jaxdis.typing import Array, Float
@@ -77,6 +77,7 @@ def active(
             raise ValueError("by: a divergence needs a posterior (means and variances), got codes alone")
         measure = divergence(posterior)
     else:
+        check_one_array(None if has_variance else posterior, "posterior")
         mean = as_numpy(posterior.mean if has_variance else posterior, "posterior")
         if mean.ndim not in (2, 3) or 0 in mean.shape or mean.dtype.kind not in "fiub":
             raise ValueError(

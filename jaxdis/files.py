@@ -8,6 +8,7 @@ import csv
 import errno
 import hashlib
 import io
+import itertools
 import json
 import os
 import re
@@ -153,12 +154,25 @@ def csv_text(head: Sequence[str], rows: Iterable[Sequence | Mapping]) -> str:
     Args:
       head: names of the columns.
       rows: cells in the order of the head, or mappings from its names; a name that is missing is an empty cell.
+
+    Text that a spreadsheet would take for a formula, since it begins with =, +, - or @, gets an apostrophe before it.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(head)
-    writer.writerows([row.get(name, "") for name in head] if isinstance(row, Mapping) else row for row in rows)
+    cells = ([row.get(name, "") for name in head] if isinstance(row, Mapping) else row for row in rows)
+    writer.writerows(map(_harmless, row) for row in itertools.chain([head], cells))
     return text.getvalue()
+
+
+def _harmless(cell):
+    """A cell that no spreadsheet takes for a formula: text that begins like one gets an apostrophe before it."""
+    if not isinstance(cell, str) or not cell.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell
 
 
 def write_csv(path: str | Path, head: Sequence[str], rows: Iterable[Sequence | Mapping]) -> None:

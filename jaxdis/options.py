@@ -190,13 +190,16 @@ def is_keys(value: Any) -> bool:
 
 
 def checked_key(key: Any) -> jax.Array:
-    """The key, ``jax.random.key(0)`` for None.
+    """The typed key that is given as such, as a raw one (``jax.random.PRNGKey(0)``) or as a seed; None is the seed 0.
 
     Raises:
-      ValueError: for anything but one typed key.
+      ValueError: for anything else, and for several keys.
     """
-    if key is None:
-        return jax.random.key(0)
+    key = 0 if key is None else key
+    if isinstance(key, numbers.Integral) and not isinstance(key, bool) and 0 <= key < 2**32:
+        return jax.random.key(int(key))
+    if isinstance(key, np.ndarray | jax.Array) and key.dtype == np.uint32 and key.shape == (2,):
+        return jax.random.wrap_key_data(key, impl="threefry2x32")
     if not is_key(key):
         raise ValueError(f"key: needs a typed key such as jax.random.key(0), got {shown(key)}")
     return key

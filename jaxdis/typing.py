@@ -33,7 +33,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Num
 
-from jaxdis.arrays import as_numpy
+from jaxdis.arrays import as_numpy, check_one_array
 from jaxdis.options import Range, checked_value, listed, shown
 from jaxdis.precision import single_precision
 
@@ -41,6 +41,7 @@ from jaxdis.precision import single_precision
 MOST_CLASSES = 2**16
 # A continuous factor of which float32 merges more than half of the values is refused.
 LEVELS_KEPT = 0.5
+NUMBER_CLASSES = "number the values that occur by np.unique(column, return_inverse=True)[1]"
 
 Codes = Float[Array, "n d"]
 Weights = Float[Array, " n"]
@@ -74,12 +75,14 @@ class Factors:
             0 to size − 1.
           sizes: number of values of each of ``k`` factors, ``None`` for a continuous factor; inferred as maximum + 1
             when not given. A size is at most 65,536 or, if larger, the number of samples.
-          names: ``k`` distinct names; ``factor_0``, ``factor_1``, … when not given.
+          names: ``k`` distinct names; when not given, those of the columns of a data frame, or ``factor_0``, ….
 
         Raises:
           ValueError: naming the argument, what it needs and what it got.
         """
-        array = as_numpy(values, "factors")
+        check_one_array(values, "factors")
+        text = _columns_of_text(values)
+        array = as_numpy(values, "factors", f"{text}; {NUMBER_CLASSES}")
         array = array[:, None] if array.ndim == 1 else array
         if array.ndim != 2:
             raise ValueError(f"factors: needs shape [n, k] (samples, factors), got {array.shape}")
@@ -88,9 +91,10 @@ class Factors:
         if array.shape[1] < 1:
             raise ValueError(f"factors: needs at least 1 factor (column), got shape {array.shape}")
         if array.dtype.kind not in "iubf":
-            raise ValueError(f"factors: needs whole or real numbers, got dtype {array.dtype}")
+            advice = f"; {NUMBER_CLASSES}" if array.dtype.kind in "SU" else ""
+            raise ValueError(f"factors: needs whole or real numbers, got dtype {array.dtype}{advice}")
         k = array.shape[1]
-        names = _checked_names(names, k)
+        names = _checked_names(_columns(values) if names is None else names, k)
         declared = _entries(sizes, "sizes", k)
         sizes = tuple(
             _checked_size(array[:, j], names[j], None if declared is None else declared[j], inferred=declared is None)
@@ -170,6 +174,18 @@ def _entries(values, name: str, k: int) -> list | None:
     return entries
 
 
+def _columns(values) -> list[str] | None:
+    """The names of the columns of a data frame; None for other arrays, and for columns that have only numbers."""
+    names = list(values.columns) if hasattr(values, "columns") and hasattr(values, "dtypes") else [None]
+    return names if all(isinstance(name, str) for name in names) else None
+
+
+def _columns_of_text(values) -> str:
+    """Which columns of a data frame hold no numbers, for a message."""
+    names = [name for name in _columns(values) or () if np.asarray(values[name]).dtype.kind not in "iubf"]
+    return f" in {', '.join(names)}" if names else ""
+
+
 def _checked_names(names, k: int) -> tuple[str, ...]:
     if names is None:
         return tuple(f"factor_{j}" for j in range(k))
@@ -207,7 +223,7 @@ def _checked_size(column: np.ndarray, name: str, size, *, inferred: bool) -> int
         )
     low, high = int(column.min()), int(column.max())
     if low < 0:
-        raise ValueError(f"factors: needs class numbers from 0 upwards, got {low} in factor {name}")
+        raise ValueError(f"factors: needs class numbers from 0 upwards, got {low} in factor {name}; {NUMBER_CLASSES}")
     if not inferred and (not isinstance(size, numbers.Real) or isinstance(size, bool) or size % 1 or size < 1):
         raise ValueError(f"sizes: needs whole numbers of at least 1 or None, got {shown(size)} for factor {name}")
     size = high + 1 if inferred else int(size)
@@ -215,7 +231,7 @@ def _checked_size(column: np.ndarray, name: str, size, *, inferred: bool) -> int
         most = max(MOST_CLASSES, len(column))
         raise ValueError(
             f"{'factors' if inferred else 'sizes'}: needs at most {most:,} classes, got "
-            f"{size:,} in factor {name}; number the values that occur by np.unique(column, return_inverse=True)[1], "
+            f"{size:,} in factor {name}; {NUMBER_CLASSES}, "
             "or mark a continuous factor by None in sizes (0 in a file)"
         )
     if high >= size:

@@ -34,9 +34,17 @@ CODES = (VALUES @ RNG.normal(size=(2, 3)) + RNG.normal(size=(60, 3))).astype(np.
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"key": 0}, r"key: needs a typed key such as jax.random.key\(0\), got 0"),
+        ({"key": -1}, r"key: needs a typed key such as jax.random.key\(0\), got -1"),
+        ({"key": True}, r"key: needs a typed key such as jax.random.key\(0\), got True"),
+        ({"key": 0.5}, r"key: needs a typed key such as jax.random.key\(0\), got 0.5"),
         ({"key": jax.random.split(jax.random.key(0))}, "key: needs a typed key"),
         ({"metrics": 3}, "metrics: needs names, got 3"),
+        ({"metrics": "MIG"}, "metrics: unknown metric 'MIG'; did you mean 'mig'"),
+        ({"metrics": "DCI"}, "metrics: unknown metric 'DCI'; did you mean 'dci'"),
+        (
+            {"metrics": "mig:bins=30"},
+            r"unknown metric 'mig:bins=30'; give options by METRICS\['mig'\].with_options\(bins=30\), in a mapping",
+        ),
         ({"metrics": {"a": 3}}, "metrics: needs a Blend, a Direct or a name for 'a', got 3"),
         ({"metrics": {1: METRICS["mig"]}}, "metrics: needs column names that are text"),
         ({"metrics": {"member": METRICS["mig"]}}, "metrics: needs column names that are text other than 'member'"),
@@ -97,12 +105,12 @@ def test_evaluate_names_what_it_refuses(arguments, message):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: relate(CODES, VALUES, "r2", 0), "key: needs a typed key"),
+        (lambda: relate(CODES, VALUES, "r2", "0"), "key: needs a typed key"),
         (lambda: relate(CODES, VALUES, METRICS["mig"]), "relations: needs names, got Blend"),
         (lambda: relate(CODES, VALUES, "r2", variances=CODES), "variances: needs a relation that reads it, got r2"),
         (lambda: relate(CODES, VALUES, "svm_accuracy", weights=np.ones(60)), "weights: needs a relation that reads it"),
         (lambda: relate(CODES[:3], VALUES[:3], "mutual_information_neighbors"), "neighbors: needs fewer than the 3"),
-        (lambda: blend_table(CODES, VALUES, ["r2"], ["gap"], 0), "key: needs a typed key"),
+        (lambda: blend_table(CODES, VALUES, ["r2"], ["gap"], "0"), "key: needs a typed key"),
         (lambda: blend_table(CODES, VALUES, 3), "relations: needs names, got 3"),
         (
             lambda: blend_table(CODES, VALUES, ["r2"], nonsense=3),
@@ -117,7 +125,7 @@ def test_evaluate_names_what_it_refuses(arguments, message):
         (lambda: sweep(CODES, VALUES, "mig", bins=[5], arguments=3), "arguments: needs a mapping"),
         (lambda: sample_curve(CODES, VALUES, "mig", sizes=5), "sizes: needs a sequence of values to try, got 5"),
         (lambda: sample_curve(CODES, VALUES, "mig", sizes=["x"]), "sizes: needs numbers of samples from 2 to 60"),
-        (lambda: sample_curve(CODES, VALUES, "mig", 0, sizes=[20]), "key: needs a typed key"),
+        (lambda: sample_curve(CODES, VALUES, "mig", "0", sizes=[20]), "key: needs a typed key"),
         (lambda: Spec(3), "function: needs a function"),
         (lambda: jaxdis.Blend("r2", 3), "score: needs a name or a Spec, got 3"),
         (lambda: jaxdis.Direct(len), "function: needs a Spec"),

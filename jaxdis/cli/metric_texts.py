@@ -40,6 +40,8 @@ def _metric(entry: str) -> Metric:
         if not equals or option not in metric.all_options:
             known = ", ".join(metric.all_options) or "none"
             raise ValueError(f"metrics: {name} has the options {known}, as {name}:OPTION=VALUE; got {setting!r}")
+        if option in options:
+            raise ValueError(f"metrics: must give each option once, got {option} twice in {entry!r}; leave one out")
         options[option] = _value(text)
     return metric.with_options(**options) if options else metric
 

@@ -1,15 +1,20 @@
 """``jaxdis score``: scores of the codes in files, and of trained zoos."""
 
+import contextlib
 import dataclasses
 import glob
-import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Literal
 
 import tyro
 
 from jaxdis.cli import terminal
 from jaxdis.cli.outputs import check_not_input, make_room
+from jaxdis.cli.score_tables import in_brief, print_scores, to_csv, to_json
+
+# Bytes of codes that are scored together, and then written.
+GROUP_BYTES = 128 << 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,12 +28,15 @@ class Score:
     """
 
     files: tyro.conf.Positional[tuple[str, ...]] = ()
-    """.npz files, .npy files of codes alone together with --factors, or folders of zoos.
-    Patterns such as 'runs/*.npz' are allowed. Several are scored one by one and reported in one table."""
+    """.npz files, .npy, .csv, .tsv, .txt or .parquet files of codes alone together with --factors, or folders of zoos.
+    Patterns such as 'runs/*.npz' are allowed. Several are reported in one table, under the names of their files."""
     factors: Path | None = None
-    """Factors, if files hold codes alone: an .npy, or a .csv or .parquet table with a header."""
+    """Factors, if files hold codes alone: an .npy or .npz, or a .csv, .tsv, .txt or .parquet table."""
     columns: tuple[str, ...] = ()
-    """Columns of such a table; all by default. Whole numbers and text are classes; other numbers are continuous."""
+    """Columns of such a table; all by default. Whole numbers and text are classes; other numbers are continuous.
+    For another kind, write it after the name: angle:continuous or scale:classes."""
+    missing: Literal["error", "drop"] = "error"
+    """Whether to drop the rows of such a table in which a value is missing, and the same rows of the codes."""
     test: Path | None = None
     """.npz of held-out codes and factors, for metrics that train learners; by default these hold out a third."""
     metrics: tuple[str, ...] = ("all",)
@@ -38,7 +46,8 @@ class Score:
     bootstrap: int = 0
     """Number of bootstrap replicates for standard errors and 95 % intervals; each costs one evaluation."""
     samples: int = 10_000
-    """For zoos: number of images on which metrics are computed; half as many are held out."""
+    """For zoos: number of images on which metrics are computed; half as many are held out.
+    Interventions draw at most as many batches of images."""
     csv: Path | None = None
     """CSV file to write, with one row per member."""
     json: Path | None = None
@@ -66,20 +75,23 @@ class Score:
         for option, path in (("--csv", self.csv), ("--json", self.json)):
             make_room(option, path)  # before hours of scoring
         terminal.first_sign("scoring")
-        file_scores, refused = {}, {}
-        for name, path in _names(paths).items():
+        file_scores, factors, refused = {}, {}, {}
+        named, several = _names(paths), len(paths) > 1
+        for group in self._groups(named, refused, several):
+            first, *others = group
+            self._say_factors(group, factors)
             try:
-                with terminal.naming(name if len(paths) > 1 else None):
-                    file_scores[name] = self._score(path, plan)
+                with terminal.naming((f"{first} and {len(others)} more" if others else first) if several else None):
+                    file_scores |= self._scored(group, plan)
             except ValueError as error:
-                if len(paths) == 1:
+                if not several:
                     raise
-                refused[name] = str(error).removeprefix(f"{printable(path)}: ")
+                refused |= dict.fromkeys(group, str(error).removeprefix(f"{printable(named[first])}: "))
                 continue
-            self._write(file_scores, last=False)
+            self._write(file_scores, factors, last=False)
         if file_scores:
-            self._write(file_scores, last=True)  # before a terminal that may fail
-            print_scores(file_scores, several=len(paths) > 1)
+            self._write(file_scores, factors, last=True)  # before a terminal that may fail
+            print_scores(file_scores, plan, several=several, out=self.csv)
         if refused:
             raise ValueError(_refusal(refused, len(paths)))
 
@@ -96,42 +108,82 @@ class Score:
             raise ValueError("files: needs at least one file, got none")
         return list(dict.fromkeys(map(Path, paths)))
 
-    def _write(self, file_scores: Mapping, *, last: bool) -> None:
-        """Write what has been scored, to pipes only the last time."""
+    def _write(self, file_scores: Mapping, factors: Mapping[str, str], *, last: bool) -> None:
+        """Write what has been scored: files every time, pipes only the last time."""
         from jaxdis.files import write_text
 
-        several = len(self._paths()) > 1
-        # JSON has no NaN: null marks an undefined score.
-        columns = {name: _columns(scores) for name, scores in file_scores.items()}
-        texts = {
-            self.csv: to_csv(file_scores, several=several),
-            self.json: json.dumps(columns if several else columns.popitem()[1], indent=1) + "\n",
-        }
-        for path, text in texts.items():
-            if path is not None and (last or path.is_file() or not path.exists()):
-                write_text(path, text)
+        for path, text_of in ((self.csv, to_csv), (self.json, to_json)):
+            if path is not None and last == (path.exists() and not path.is_file()):
+                write_text(path, text_of(file_scores, factors, several=len(self._paths()) > 1))
 
-    def _score(self, path: Path, plan: Mapping):
+    def _groups(self, paths: Mapping[str, Path], refused: dict[str, str], several: bool) -> Iterator[dict]:
+        """Read files: a zoo's path alone, or the codes of files that can be scored as the members of one zoo."""
+        from jaxdis.cli.zoos import is_zoo
+        from jaxdis.evaluation.arrays_file import load_arrays, printable
+
+        group, size, sound = {}, 0, False
+        for name, path in paths.items():
+            try:
+                arrays = path if is_zoo(path) else load_arrays(path, self.factors, self.columns, self.missing)
+            except ValueError as error:
+                if not several:
+                    raise
+                refused[name] = str(error).removeprefix(f"{printable(path)}: ")
+                continue
+            was_sound, sound = sound, not isinstance(arrays, Path) and _sound(arrays)
+            fits = sound and was_sound and size < GROUP_BYTES and _alike(next(iter(group.values())), arrays)
+            if group and not fits:
+                yield group
+                group, size = {}, 0
+            group[name] = arrays
+            size += 0 if arrays is path else arrays.codes.nbytes
+        if group:
+            yield group
+
+    def _say_factors(self, group: Mapping, factors: dict[str, str]) -> None:
+        """Print how the factors of a group were read, if no group before it had the same."""
+        from jaxdis.evaluation.factor_tables import in_words
+
+        first, arrays = next(iter(group.items()))
+        if isinstance(arrays, Path):
+            return
+        words = in_words(arrays.factors, arrays.table)
+        if words not in factors.values():
+            with contextlib.suppress(Exception):  # scores are computed for files even if nothing can be printed
+                terminal.write(f"{terminal.one_line(first) + ': ' if factors else ''}factors: {words}")
+        factors |= dict.fromkeys(group, words)
+
+    def _scored(self, group: Mapping, plan: Mapping) -> dict:
+        """Scores by the names of files. The numbers of a file do not depend on the others of its group."""
         import jax
+        import numpy as np
 
-        from jaxdis.cli.zoos import is_zoo, load_zoo
+        from jaxdis.cli.zoos import load_zoo
         from jaxdis.evaluation.arrays_file import load_arrays
         from jaxdis.evaluation.evaluate import evaluate
         from jaxdis.evaluation.stages import stages_of
 
         key = jax.random.key(self.seed)
         how = {"bootstrap": self.bootstrap, "batch_size": self.batch_size}
-        if is_zoo(path):
-            return self._score_zoo(load_zoo(path), plan, key, how)
-        arrays = load_arrays(path, self.factors, self.columns)
-        test = None
+        (name, first), *others = group.items()
+        if isinstance(first, Path):
+            return {name: self._score_zoo(load_zoo(first), plan, key, how)}
+        codes, variances, test = first.codes, first.variances, None
         if self.test is not None:
+            _check_numbering(first.table)
             held_out = load_arrays(self.test)
             test = (held_out.codes, held_out.factors)
+        if others:
+            codes = np.stack([arrays.codes for arrays in group.values()])
+            variances = None if variances is None else np.stack([arrays.variances for arrays in group.values()])
+            if test is not None and test[0].ndim == 2:
+                test = (np.broadcast_to(test[0], (len(group), *test[0].shape)), test[1])
+            how["numbers"] = [0] * len(group)  # each file is the member 0 that it would be alone
         stages = [tuple(dict(stage)) for stage in stages_of(tuple(plan.items()))]
-        with terminal.latest_scores(stages, _in_brief) as (arrived, bar):
+        with terminal.latest_scores(stages, in_brief) as (arrived, bar):
             how |= {"arrived": arrived, "progress": bar("members")}
-            return evaluate(arrays.codes, arrays.factors, plan, key, test=test, variances=arrays.variances, **how)
+            scores = evaluate(codes, first.factors, plan, key, test=test, variances=variances, **how)
+        return {each: _member(scores, row) for row, each in enumerate(group)} if others else {name: scores}
 
     def _score_zoo(self, zoo, plan: Mapping, key, how: Mapping):
         from jaxdis.evaluation.encoder import evaluate_encoder, names_in_turn
@@ -141,7 +193,7 @@ class Score:
                 raise ValueError(f"--{name}: goes with files of codes; a zoo encodes images of its own data set")
         config = zoo.config
         samples = {"samples": self.samples, "test_samples": max(1, self.samples // 2)}
-        with terminal.latest_scores(names_in_turn(plan), _in_brief) as (arrived, bar):
+        with terminal.latest_scores(names_in_turn(plan), in_brief) as (arrived, bar):
             how |= {"arrived": arrived, "progress": bar("images encoded") or False}
             return evaluate_encoder(zoo, config.data, plan, key, source=config.source, **samples, **how)
 
@@ -172,89 +224,44 @@ def _refusal(refused: Mapping[str, str], count: int) -> str:
     return f"{len(refused)} of {count} files were not scored: {told}"
 
 
-def to_csv(file_scores: Mapping, *, several: bool) -> str:
-    """One row per member; several files share a table, with their names in the first column."""
-    import csv
-    import io
-
-    from jaxdis.files import csv_text
-
-    if not several:
-        return next(iter(file_scores.values())).to_csv()
-    rows = [
-        {"file": name, **row}
-        for name, scores in file_scores.items()
-        for row in csv.DictReader(io.StringIO(scores.to_csv()))
-    ]
-    head = list(dict.fromkeys(column for row in rows for column in row))  # zoos have some columns that files lack
-    return csv_text(head, rows)
-
-
-def print_scores(file_scores: Mapping, *, several: bool) -> None:
-    """Print a table: for one file a value, or mean and spread over members; for several, one column per file."""
-    from rich.table import Table
-    from rich.text import Text
-
-    if not several:
-        ((name, scores),) = file_scores.items()
-        _print_one(scores, name)
-        return
-    table = Table(title=f"{len(file_scores)} files")
-    table.add_column("metric", overflow="fold")
-    for name in file_scores:
-        table.add_column(Text(terminal.one_line(name)), overflow="fold")
-    columns = dict.fromkeys(column for scores in file_scores.values() for column in scores)
-    for column in columns:
-        table.add_row(column, *(_in_brief(scores, column) for scores in file_scores.values()))
-    terminal.console().print(table)
-
-
-def _in_brief(scores, column: str) -> str:
-    """``0.412 ± 0.013``: a score and its bootstrap error, or mean and spread over members."""
+def _alike(one, other) -> bool:
+    """Whether the codes of two files can be members of one zoo."""
     import numpy as np
 
-    values = np.atleast_1d(scores[column]) if column in scores else np.empty(0)
-    values = values[~np.isnan(values)]
-    if not values.size:
-        return ""
-    if values.size > 1:
-        return f"{values.mean():.3f} ± {values.std():.3f}"
-    error = scores.replicates.get(column)
-    return f"{values[0]:.3f}" + (f" ± {np.std(error, ddof=1):.3f}" if error is not None else "")
+    def kind(arrays):
+        given = [(array.shape, array.dtype) for array in (arrays.codes, arrays.variances) if array is not None]
+        return given, arrays.factors.sizes, arrays.factors.names
+
+    return kind(one) == kind(other) and np.array_equal(one.factors.values, other.factors.values)
 
 
-def _print_one(scores, title: str) -> None:
+def _sound(arrays) -> bool:
+    """Whether a file holds one member, of which nothing will be warned of or refused."""
     import numpy as np
-    from rich.table import Table
-    from rich.text import Text
 
-    zoo = any(np.ndim(column) for column in scores.values())
-    members = max(np.size(column) for column in scores.values())
-    errors = ["error"] if scores.replicates else []
-    heads = ["mean", "spread", "lowest", "highest", "undefined"] if zoo else ["score", *errors]
-    table = Table(title=Text(f"{title}: {members} members" if zoo else title))
-    table.add_column("metric", overflow="fold")
-    for head in heads:
-        table.add_column(head, no_wrap=True)
-    for name, column in scores.items():
-        values = np.atleast_1d(column)
-        defined = values[~np.isnan(values)]
-        if not zoo:
-            error = [f"{scores.error(name):.4f}" if name in scores.replicates else ""] if errors else []
-            table.add_row(name, f"{values[0]:.4f}", *error)
-        elif defined.size:
-            numbers = defined.mean(), defined.std(), defined.min(), defined.max()
-            table.add_row(name, *(f"{number:.4f}" for number in numbers), str(len(values) - len(defined) or ""))
-        else:
-            table.add_row(name, "", "", "", "", str(len(values)))
-    terminal.console().print(table)
+    from jaxdis.arrays import LARGEST, SMALLEST
+
+    kinds = [array.dtype.kind for array in (arrays.codes, arrays.variances) if array is not None]
+    if arrays.codes.ndim != 2 or not set(kinds) <= set("fiub"):
+        return False
+    largest = np.abs(arrays.codes).max(axis=0, initial=0).astype(np.float64)
+    in_range = (largest == 0) | ((largest >= SMALLEST) & (largest <= LARGEST))  # False for NaN
+    return bool(in_range.all()) and (arrays.variances is None or bool((arrays.variances >= 0).all()))
 
 
-def _columns(scores) -> dict:
-    return {name: _or_null(column) for name, column in scores.to_dict().items()}
+def _member(scores, row: int):
+    """The scores of one member of a zoo, as if it had been scored alone."""
+    fields = ("columns", "parts", "replicates")
+    return dataclasses.replace(
+        scores, **{field: {name: values[row] for name, values in getattr(scores, field).items()} for field in fields}
+    )
 
 
-def _or_null(column):
-    if isinstance(column, list):
-        return [_or_null(value) for value in column]
-    return column if column == column and abs(column) != float("inf") else None
+def _check_numbering(table) -> None:
+    """Held-out samples in NumPy's format have class numbers: those of a table must be the same."""
+    for name, values in zip(table.factors.names, table.classes, strict=True) if table else ():
+        if values is not None and list(values) != list(range(len(values))):
+            raise ValueError(
+                f"--test: must be numbered as the table of factors, got classes of {name} that are not 0, 1, 2, …; "
+                "put these numbers into the table"
+            )

@@ -2,6 +2,7 @@
 
 import dataclasses
 from pathlib import Path
+from typing import Literal
 
 import tyro
 
@@ -23,9 +24,11 @@ class Show:
     file: tyro.conf.Positional[Path]
     """File of codes and factors, as for `jaxdis score`."""
     factors: Path | None = None
-    """Factors, if FILE holds codes alone: an .npy, or a .csv or .parquet table with a header."""
+    """Factors, if FILE holds codes alone, as for `jaxdis score`."""
     columns: tuple[str, ...] = ()
-    """Columns of such a table; all by default."""
+    """Columns of a table of factors, and what they hold, as for `jaxdis score`; all by default."""
+    missing: Literal["error", "drop"] = "error"
+    """Whether to drop the rows of such a table in which a value is missing, and the same rows of the codes."""
     member: int = 0
     """The member to show, for a file with several."""
     out: Path | None = None
@@ -44,8 +47,10 @@ class Show:
 
         from jaxdis.evaluation.arrays_file import load_arrays
         from jaxdis.evaluation.evaluate import relate
+        from jaxdis.evaluation.factor_tables import in_words
 
-        arrays = load_arrays(self.file, self.factors, self.columns)
+        arrays = load_arrays(self.file, self.factors, self.columns, self.missing)
+        terminal.write(f"factors: {in_words(arrays.factors, arrays.table)}")
         codes = np.asarray(arrays.codes)
         codes = codes if codes.ndim == 3 else codes[None]
         if not 0 <= self.member < len(codes):

@@ -161,7 +161,7 @@ def latest_scores(stages: Sequence[Sequence[str]], in_brief: Callable):
         for row in list(known.items())[-LATEST:]:
             table.add_row(*(Text(one_line(text)) for text in row))
         now = next((stage for stage in stages if not all(map(is_known, stage))), None)
-        if now is not None and all(task.finished for task in bars.tasks[1:] if task.visible):
+        if now is not None:
             first, *others = now
             table.add_row(Text(one_line(f"{first} and {len(others)} more" if others else first), style="dim"), "…")
         return Group(table, bars)

@@ -1,5 +1,6 @@
 """Codes and factors from a user's files: checked, never unpickled, and never larger in memory than the file allows."""
 
+import functools
 import math
 import zipfile
 from collections.abc import Sequence
@@ -8,69 +9,143 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxdis.evaluation.factor_tables import SUFFIXES, read_factors
+from jaxdis.evaluation.factor_tables import FEW_CLASSES, FactorTable, Missing, columns_and_kinds, read_table
+from jaxdis.evaluation.tables import SUFFIXES, check_file, differ, printable, read_columns
 from jaxdis.options import shown
 from jaxdis.typing import Factors
 
 MAKE_ONE = "numpy.savez('codes.npz', codes=codes, factors=factors)"
 NAMES = ("codes", "factors", "names", "sizes", "variances")
+# How to load what only the library that wrote it can load; some of these are pickles, which can run anything.
+CONVERT = {
+    **dict.fromkeys((".pt", ".pth"), "torch.load({name!r}).numpy()"),
+    **dict.fromkeys((".pkl", ".pickle"), "pickle.load(open({name!r}, 'rb'))"),
+    ".mat": "scipy.io.loadmat({name!r})[{array!r}]",
+    **dict.fromkeys((".h5", ".hdf5"), "h5py.File({name!r})[{array!r}][:]"),
+    ".xlsx": "pandas.read_excel({name!r})",
+}
 # Deflate packs at most 1,032 to 1; arrays of numbers are nowhere near that unless they are constant.
 MOST_PACKED = 200
 SMALL = 64 << 20
 
 
 class Arrays(NamedTuple):
-    """``codes [n, d]`` or ``[m, n, d]``; ``factors``; ``variances`` in the shape of codes, or None."""
+    """``codes [n, d]`` or ``[m, n, d]``; ``factors``; ``variances`` in the shape of codes, or None.
+
+    ``table`` says how the columns of a table of factors were read; None for factors in NumPy's format.
+    """
 
     codes: np.ndarray
     factors: Factors
     variances: np.ndarray | None
+    table: FactorTable | None = None
 
 
-def load_arrays(path: str | Path, factors_path: str | Path | None = None, columns: Sequence[str] = ()) -> Arrays:
+def load_arrays(
+    path: str | Path,
+    factors_path: str | Path | None = None,
+    columns: Sequence[str] = (),
+    missing: Missing = "error",
+) -> Arrays:
     """Read codes and factors.
 
     Args:
       path: ``.npz`` with arrays ``codes`` and, without ``factors_path``, ``factors``, and optionally ``names`` (of
-        factors), ``sizes`` (numbers of values, 0 for a continuous factor) and ``variances``; or ``.npy`` with the codes
-        alone (memory-mapped).
-      factors_path: ``.npy`` with the factors if the codes are an ``.npy``, or a ``.csv`` or ``.parquet`` table of them.
-      columns: columns of such a table; all if empty.
+        factors), ``sizes`` (numbers of values, 0 for a continuous factor) and ``variances``; or the codes alone, as
+        ``.npy`` (memory-mapped) or as a table whose columns are codes (``.csv``, ``.tsv``, ``.txt`` or ``.parquet``).
+      factors_path: the factors, as ``.npy``, ``.npz`` or a table.
+      columns: columns of a table of factors, each alone or with what it holds, as ``angle:continuous`` or
+        ``shape:classes``; all if empty.
+      missing: ``"drop"`` leaves out samples without a value for one of these columns, of codes, variances and factors.
 
     Raises:
-      ValueError: for a file that is missing, truncated, damaged, not in NumPy's format, lacks an array or holds pickled
-        objects, and for an ``.npy`` of factors together with an ``.npz``.
+      ValueError: for a file that is missing, truncated, damaged, in another format, lacks an array or holds pickled
+        objects, for factors beside an ``.npz`` that holds its own, and as
+        :func:`jaxdis.evaluation.factor_tables.read_table`.
     """
-    path = Path(path)
-    name = printable(path)
-    if not path.is_file():
-        raise ValueError(f"{name}: no such file; make one with {MAKE_ONE}")
-    table = factors_path is not None and Path(factors_path).suffix in SUFFIXES
-    if columns and not table:
-        raise ValueError(f"--columns: goes with --factors TABLE ({' or '.join(SUFFIXES)}), got {factors_path}")
-    if table:
-        arrays = {"codes": _read_npy(path)} if path.suffix == ".npy" else _read_npz(path)
-        if "codes" not in arrays:
-            raise ValueError(f"{name}: needs an array 'codes', got {shown(sorted(arrays))}")
-        return Arrays(arrays["codes"], read_factors(factors_path, columns), arrays.get("variances"))
-    if path.suffix == ".npy":
-        if factors_path is None:
-            raise ValueError(f"{name}: an .npy holds one array; give the factors as well: --factors factors.npy")
-        arrays = {"codes": _read_npy(path), "factors": _read_npy(Path(factors_path))}
-    else:
-        if factors_path is not None:
-            raise ValueError(f"--factors: goes with an .npy of codes; {name} holds its own")
-        arrays = _read_npz(path)
-    for wanted in ("codes", "factors"):
-        if wanted not in arrays:
+    path, factors_path = Path(path), None if factors_path is None else Path(factors_path)
+    is_table = factors_path is not None and factors_path.suffix in SUFFIXES
+    if (columns or missing != "error") and not is_table:
+        option = "--columns" if columns else "--missing"
+        raise ValueError(f"{option}: goes with --factors TABLE ({', '.join(SUFFIXES)}), got {factors_path}")
+    if factors_path == path:
+        raise ValueError(f"--factors: must be another file than the codes, got {printable(path)} for both")
+    arrays = _codes_of(path)
+    codes, variances = arrays["codes"], arrays.get("variances")
+    if is_table:
+        check_file(factors_path)
+        table = _read_once(factors_path, tuple(columns), missing, factors_path.stat().st_mtime_ns)
+        codes, variances = (_kept(array, table, path) for array in (codes, variances))
+        return Arrays(codes, table.factors, variances, table)
+    if factors_path is None:
+        if "factors" not in arrays:
             raise ValueError(
-                f"{name}: needs an array {wanted!r}, got {shown(sorted(arrays))}; make one with {MAKE_ONE}"
+                f"{printable(path)}: needs an array 'factors', got {shown(sorted(arrays))}; give them by "
+                f"--factors factors.npy, or make one with {MAKE_ONE}"
             )
+        return Arrays(codes, _factors_of(arrays, path), variances)
+    if "factors" in arrays:
+        raise ValueError(f"--factors: goes with an .npy of codes; {printable(path)} holds its own")
+    return Arrays(codes, _factors_of(_read(factors_path, "factors"), factors_path), variances)
+
+
+@functools.lru_cache(maxsize=1)
+def _read_once(path: Path, columns: tuple[str, ...], missing: Missing, _time: int) -> FactorTable:
+    """A table that the codes of many files share."""
+    return read_table(path, *columns_and_kinds(columns), missing)
+
+
+def _codes_of(path: Path) -> dict[str, np.ndarray]:
+    if path.suffix not in SUFFIXES:
+        return _read(path, "codes")
+    columns = read_columns(path)
+    for name, entries in columns.items():
+        row, text = next(((row, entry) for row, entry in enumerate(entries, 1) if isinstance(entry, str)), (0, None))
+        if row:
+            raise ValueError(
+                f"{path.name}: column {shown(name)} must hold numbers, got {shown(text)} in row {row}; leave out what "
+                "is no code"
+            )
+        if len(entries) > FEW_CLASSES and differ(entries) and max(entries) - min(entries) == len(entries) - 1:
+            raise ValueError(f"{path.name}: column {shown(name)} must hold a code, got row numbers; leave it out")
+    return {"codes": np.array([list(entries) for entries in columns.values()], np.float64).T}  # missing ones are NaN
+
+
+def _read(path: Path, wanted: str) -> dict[str, np.ndarray]:
+    """The arrays of an .npz that has one of the name wanted, or the one array of an .npy."""
+    name = printable(path)
+    check_file(path, f"; make one with {MAKE_ONE}" if wanted == "codes" else "")
+    if path.suffix in CONVERT:
+        load = CONVERT[path.suffix].format(name=path.name, array=wanted)
+        raise ValueError(
+            f"{name}: must be {', '.join(('.npz', '.npy', *SUFFIXES))}, got {path.suffix}; convert it in Python: "
+            f"x = {load}; numpy.save('{wanted}.npy', x)"
+        )
+    if path.suffix == ".npy":
+        return {wanted: _read_npy(path)}
+    arrays = _read_npz(path)
+    if wanted not in arrays:
+        raise ValueError(f"{name}: needs an array {wanted!r}, got {shown(sorted(arrays))}; make one with {MAKE_ONE}")
+    return arrays
+
+
+def _factors_of(arrays: dict[str, np.ndarray], path: Path) -> Factors:
     try:
-        factors = Factors.of(arrays["factors"], _sizes(arrays.get("sizes")), _names(arrays.get("names")))
+        return Factors.of(arrays["factors"], _sizes(arrays.get("sizes")), _names(arrays.get("names")))
     except ValueError as error:
-        raise ValueError(f"{name}: {error}") from None
-    return Arrays(arrays["codes"], factors, arrays.get("variances"))
+        raise ValueError(f"{printable(path)}: {error}") from None
+
+
+def _kept(array: np.ndarray | None, table: FactorTable, path: Path) -> np.ndarray | None:
+    """The rows that a table kept, of codes or variances."""
+    if array is None or len(table.rows) == table.num_rows:
+        return array
+    if array.ndim < 2 or array.shape[-2] != table.num_rows:
+        raise ValueError(
+            f"{printable(path)}: must have as many samples as the table of factors has rows, {table.num_rows}, got "
+            f"shape {array.shape}"
+        )
+    return array[..., table.rows, :]
 
 
 def read_images(path: str | Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
@@ -83,8 +158,7 @@ def read_images(path: str | Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
       ValueError: for a file that is missing, damaged or without images, or factors of another number of images.
     """
     path = Path(path)
-    if not path.is_file():
-        raise ValueError(f"{printable(path)}: no such file; make one with numpy.save('images.npy', images)")
+    check_file(path, "; make one with numpy.save('images.npy', images)")
     if path.suffix == ".npy":
         found = {"images": _read_npy(path)}
     else:
@@ -98,11 +172,6 @@ def read_images(path: str | Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         shapes = f"factors {found['factors'].shape} of images {images.shape}"
         raise ValueError(f"{printable(path)}: needs one row of factors per image, got {shapes}")
     return images, found
-
-
-def printable(path: Path) -> str:
-    """A file's name without the control characters that would reach the terminal."""
-    return "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in str(path))
 
 
 def _sizes(sizes: np.ndarray | None) -> tuple[int | None, ...] | None:
@@ -146,34 +215,32 @@ def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
             f"{member.filename} claims {member.file_size:,} bytes, packed in {member.compress_size:,}; use savez"
         )
     with archive.open(member) as stream:
-        _check_header(stream, member.file_size)
-    with archive.open(member) as stream:
-        return np.lib.format.read_array(stream, allow_pickle=False)
+        shape, by_columns, dtype = _header(stream, member.file_size)
+        return np.ndarray(shape, dtype, stream.read(), order="F" if by_columns else "C")
 
 
 def _read_npy(path: Path) -> np.ndarray:
-    if not path.is_file():
-        raise ValueError(f"{printable(path)}: no such file")
     try:
         with path.open("rb") as stream:
-            _check_header(stream, path.stat().st_size)
+            _header(stream, path.stat().st_size)
         return np.load(path, mmap_mode="r", allow_pickle=False)
     except Exception as error:
         reason = f"needs a plain .npy array, got another file or one that is cut short ({_reason(error)})"
         raise ValueError(f"{printable(path)}: {reason}") from None
 
 
-def _check_header(stream, size: int) -> None:
-    """Refuse a header whose array the following bytes cannot hold, before allocating memory for it."""
+def _header(stream, size: int) -> tuple[tuple[int, ...], bool, np.dtype]:
+    """Shape, order and dtype of the array that follows, unless the bytes cannot hold it or hold pickled objects."""
     version = np.lib.format.read_magic(stream)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, _, dtype = read(stream)
+    shape, by_columns, dtype = read(stream)
     if dtype.hasobject:
         raise ValueError("holds pickled Python objects, which are never loaded; save plain arrays")
     if any(isinstance(length, bool) or length < 0 for length in shape):
         raise ValueError(f"is damaged: an array claims the shape {shape}")
     if math.prod(shape) * dtype.itemsize > size:
         raise ValueError(f"is damaged or cut short: an array claims the shape {shape}, in {size:,} bytes")
+    return shape, by_columns, dtype
 
 
 def _reason(error: Exception) -> str:

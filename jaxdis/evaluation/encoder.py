@@ -1,6 +1,7 @@
 """Scores of an encoder: images are drawn from a data set and encoded, and interventions are made in the data set."""
 
 import contextlib
+import difflib
 import functools
 import inspect
 import warnings
@@ -16,11 +17,11 @@ from jaxdis.arrays import as_numpy
 from jaxdis.data import DATASETS, DataSource, FactorSpace
 from jaxdis.evaluation.evaluate import evaluate
 from jaxdis.evaluation.inputs import look_up, plan_of
+from jaxdis.evaluation.intervening import INTERVENTIONS, images_of, intervened, options_of
 from jaxdis.evaluation.results import Scores
 from jaxdis.evaluation.stages import stages_of
-from jaxdis.metrics import METRICS, Metric
+from jaxdis.metrics import Metric
 from jaxdis.metrics.interventions import simulated
-from jaxdis.metrics.metric import metric_seed
 from jaxdis.models.evidence import Encoder
 from jaxdis.models.images import Images, check_unit_values
 from jaxdis.models.zoo import Zoo
@@ -28,14 +29,8 @@ from jaxdis.options import BatchSize, Count, checked_key, checked_value, shown
 from jaxdis.precision import single_precision
 from jaxdis.typing import Factors
 
-# Metrics that change a factor and encode again, by the function of their row in METRICS.
-INTERVENTIONS = {
-    metric.source.function: getattr(simulated, metric.source.name)
-    for metric in METRICS.values()
-    if metric.about is not None and metric.about.intervenes
-}
-# Arguments of `evaluate`; others would not reach the metrics that intervene.
-PASSED_ON = ("bootstrap", "batch_size", "devices", "arrived")
+# From so many images on, interventions are announced.
+MANY_IMAGES = 100_000
 # Folded into the key: each role is drawn independently of the others.
 _TEST, _INTERVENTION = 1, 2
 
@@ -50,14 +45,18 @@ def evaluate_encoder(
     encode,
     data,
     metrics: str | Sequence | Mapping = "all",
-    key: PRNGKeyArray | None = None,
+    key: PRNGKeyArray | int | None = None,
     *,
     source=None,
     samples: Count = 10_000,
     test_samples: Count = 5_000,
     batch: BatchSize = 256,
     progress: Callable[[int, int], None] | bool = False,
-    **arguments,
+    bootstrap: int = 0,
+    batch_size: int | None = None,
+    devices: Sequence[jax.Device] | None = None,
+    arrived: Callable[[Scores], None] | None = None,
+    **unknown,
 ) -> Scores:
     """Score an encoder on a data set: draw images, encode them, and evaluate the codes.
 
@@ -67,24 +66,28 @@ def evaluate_encoder(
     Args:
       encode: a function, of any library, from images ``[n, h, w, c]`` to codes ``[n, d]`` (usually posterior means); or
         several functions with the same number of codes, which are scored as members; or a trained zoo. Images are
-        float32 in [0, 1], JAX arrays for a function that JAX can trace, else NumPy arrays. With torch:
+        float32 in [0, 1], JAX arrays for a function that JAX can trace, else NumPy arrays of its own. With torch:
         ``lambda images: model(torch.from_numpy(images).permute(0, 3, 1, 2)).detach()``.
       data: name of a data set of ``jaxdis.data.DATASETS``, or a pair ``(space, render)``.
       metrics: as in :func:`evaluate`.
-      key: typed PRNG key of samples, interventions and metrics; ``jax.random.key(0)`` when None.
+      key: PRNG key of samples, interventions and metrics, or a seed; as in :func:`evaluate`.
       source: path of the official file, for a data set that is read from one, or a :class:`~jaxdis.data.DataSource`.
       samples, test_samples: number of samples on which metrics are computed and learners are trained, and number of
-        held-out samples on which the learners are evaluated.
-      batch: images encoded at once.
-      progress: called with the number of encoded samples and of all samples; True draws a bar.
-      arguments: ``bootstrap`` (which leaves out metrics that intervene), ``batch_size``, ``devices`` and ``arrived``,
-        as in :func:`evaluate`.
+        held-out samples on which the learners are evaluated. Unless options say otherwise, metrics that intervene train
+        on as many batches of images as there are samples, and are evaluated on as many as there are held-out ones
+        (FactorVAE and BetaVAE, 64 images or pairs a batch), and measure the spread of codes on as many images as there
+        are samples, rounded down to a multiple of 32; at most those of the papers, which are the defaults.
+      batch: images encoded at once (``batch_size`` is of members).
+      progress: called with the number of encoded images and of all images, those of interventions included; True draws
+        a bar. Without it, a warning names the images of interventions if they are more than 100,000.
+      bootstrap, batch_size, devices, arrived: as in :func:`evaluate`; a bootstrap leaves out metrics that intervene.
 
     Returns:
       :class:`Scores`: numbers ``[]``, or ``[m]`` for several members.
 
     Raises:
-      ValueError: for codes that are not ``[n, d]``, naming the shapes of images and codes, and as :func:`evaluate`.
+      ValueError: for codes that are not ``[n, d]``, naming the shapes of images and codes, for an unknown argument, and
+        as :func:`evaluate`.
     """
     for name, value, kind in (
         ("samples", samples, Count),
@@ -92,29 +95,39 @@ def evaluate_encoder(
         ("batch", batch, BatchSize),
     ):
         checked_value(name, kind, value)
-    for name in arguments:
-        if name not in PASSED_ON:
-            raise ValueError(f"arguments: needs names among {', '.join(PASSED_ON)}, got {shown(name)}")
+    _refuse_unknown(unknown)
+    arguments = {"bootstrap": bootstrap, "batch_size": batch_size, "devices": devices, "arrived": arrived}
     key, plan = checked_key(key), dict(plan_of(metrics))
-    for name, metric in plan.items():
-        _options(name, metric)  # refused before anything is drawn
+    still, moved = _apart(plan)
+    limits = {"num_train": samples, "num_variance": samples, "num_samples": samples, "num_eval": test_samples}
+    options = {name: options_of(name, metric, limits) for name, metric in moved.items()}  # before anything is drawn
     space, render = _opened(data, source)
     encoders, single = _encoders(encode)
     if isinstance(encode, Zoo):
         _warn_of_stopped(encode)
     images = Images.of(render)
-    look = functools.partial(_encoded, encoders, images, space, batch=batch)
-    with _reported(progress, samples + test_samples) as tell:
-        seen = look(key, samples, tell=tell)
-        test = look(jax.random.fold_in(key, _TEST), test_samples, tell=lambda done: tell(samples + done))
-    still, moved = _apart(plan)
-    codes, held_out = (drawn.codes[0] if single else drawn.codes for drawn in (seen, test))
-    scores = [evaluate(codes, seen.factors, still, key, test=(held_out, test.factors), **arguments)] if still else []
-    joint = _jointly(encoders, images, space)
-    for name, metric in moved.items():
-        scores.append(_intervened(name, metric, joint, space, render, jax.random.fold_in(key, _INTERVENTION), single))
-        if arguments.get("arrived") is not None:
-            arguments["arrived"](scores[-1])
+    drawn = {name: images_of(given, space) for name, given in options.items()}
+    if progress is False and sum(drawn.values()) > MANY_IMAGES:
+        counts = ", ".join(f"{count:,} ({name})" for name, count in drawn.items())
+        warnings.warn(
+            f"metrics: interventions draw and encode {counts} images; fewer samples and test_samples mean fewer, and "
+            "progress=True shows how far it is",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    with _reported(progress, samples + test_samples + sum(drawn.values())) as tell:
+        look = functools.partial(_encoded, encoders, images, space, batch=batch, tell=tell)
+        seen, test = look(key, samples), look(jax.random.fold_in(key, _TEST), test_samples)
+        codes, held_out = (drawn.codes[0] if single else drawn.codes for drawn in (seen, test))
+        test = (held_out, test.factors)
+        scores = [evaluate(codes, seen.factors, still, key, test=test, **arguments)] if still else []
+        joint = _jointly(encoders, images, space, None if progress is False else tell)
+        key = jax.random.fold_in(key, _INTERVENTION)
+        for name, metric in moved.items():
+            scores.append(intervened(name, metric, options[name], joint, space, render, key, single))
+            if arrived is not None:
+                arrived(scores[-1])
+        jax.effects_barrier()  # the last images are told from inside a program
     return _in_order(plan, scores, seen.factors.names)
 
 
@@ -164,6 +177,15 @@ def _warn_of_stopped(zoo: Zoo) -> None:
         )
 
 
+def _refuse_unknown(names: Mapping) -> None:
+    parameters = inspect.signature(evaluate_encoder).parameters.values()
+    known = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
+    for name in names:
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.3)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"arguments: must be among {', '.join(known)}, got {shown(name)}{hint}")
+
+
 def _encoded(encoders, images: Images, space: FactorSpace, key, count: int, *, batch: int, tell) -> _Drawn:
     """Codes ``[m, n, d]`` of samples drawn with a key, batch by batch."""
     rows = space.sample(key, count)
@@ -175,20 +197,31 @@ def _encoded(encoders, images: Images, space: FactorSpace, key, count: int, *, b
         if not start:
             check_unit_values(drawn, "data")
         parts.append(as_numpy(seen(drawn), "codes"))
-        tell(start + len(some))
+        tell(len(some))
     return _Drawn(np.concatenate(parts, axis=1), space.wrap(rows))
 
 
-def _jointly(encoders: Sequence[Callable], images: Images, space: FactorSpace) -> Callable:
-    """One encoder of all members, ``[n, h, w, c] → [m, n, d]``, compiled if JAX can trace every member."""
+def _jointly(encoders: Sequence[Callable], images: Images, space: FactorSpace, tell: Callable | None = None):
+    """One encoder of all members, ``[n, h, w, c] → [m, n, d]``, compiled if JAX can trace every member.
+
+    ``tell`` is called with the number of images that are encoded, from inside the compiled program too.
+    """
     traced = all(simulated.traceable(encode, images, space) for encode in encoders)
+    widths = []
 
     def joint(drawn):
-        seen = drawn if traced else np.asarray(drawn)
+        # Torch warns of arrays that cannot be written, such as views of JAX's.
+        seen = drawn if traced else np.require(drawn, requirements="W")
+        if tell is not None:
+            jax.debug.callback(functools.partial(tell, drawn.shape[0])) if traced else tell(drawn.shape[0])
         found = [_checked(encode(seen), drawn, traced, isinstance(encode, Encoder)) for encode in encoders]
         if len({codes.shape[-1] for codes in found}) > 1:
             counts = ", ".join(str(codes.shape[-1]) for codes in found)
             raise ValueError(f"encode: needs members with equally many codes, got {counts}")
+        widths.append(found[0].shape[-1])
+        if widths[-1] != widths[0]:
+            counts = f"{widths[0]} and then {widths[-1]}"
+            raise ValueError(f"encode: must return equally many codes for every batch, got {counts}")
         return (jnp if traced else np).concatenate(found)
 
     return jax.jit(joint) if traced else joint
@@ -212,31 +245,6 @@ def _checked(codes, drawn, traced: bool, many: bool):
     return codes.astype(np.float32) if traced else codes
 
 
-def _intervened(name: str, metric: Metric, joint, space, render, key, single: bool) -> Scores:
-    """One metric, computed by interventions in the simulator."""
-    judge = INTERVENTIONS[metric.source.function]
-    judged = functools.partial(judge, space=space, render=render, **_options(name, metric))
-    result = judged(jax.random.fold_in(key, metric_seed(metric.source.name)), encode=joint)
-    columns, parts = {}, {}
-    for field, values in result._asdict().items():
-        values = np.asarray(values)[0] if single else np.asarray(values)
-        column = name if field == "score" else f"{name}.{field}"
-        (columns if values.ndim == (0 if single else 1) else parts)[column] = values
-    return Scores(columns, parts)
-
-
-def _options(name: str, metric: Metric) -> dict:
-    """The options of a metric that intervenes; options that only apply to given samples, such as bins, are refused."""
-    judge = INTERVENTIONS.get(metric.source.function)
-    if judge is None:
-        return {}
-    given = {option: value for option, value in metric.all_options.items() if value is not None}
-    unread = [option for option in given if option not in inspect.signature(judge).parameters]
-    if unread:
-        raise ValueError(f"{unread[0]}: {name} holds the factors of the data set itself and has no such option")
-    return given
-
-
 def _in_order(plan: Mapping[str, Metric], found: Sequence[Scores], factor_names) -> Scores:
     """One table, whose columns come in the order of the metrics."""
     joined = {field: {} for field in ("columns", "parts", "replicates")}
@@ -253,13 +261,27 @@ def _owner(column: str, plan: Mapping[str, Metric]) -> str:
 
 @contextlib.contextmanager
 def _reported(progress, total: int):
-    """A function of the number of encoded samples: the user's own, a bar, or nothing."""
+    """A function of the number of images just encoded, which tells the user's own function, a bar, or nothing."""
+    done = [0]
+
+    def tell(count):
+        done[0] += count
+        show(done[0])
+
     if callable(progress):
-        yield lambda done: progress(done, total)
+
+        def show(count):
+            progress(count, total)
+
+        yield tell
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = TextColumn("encoding"), BarColumn(), MofNCompleteColumn(), TextColumn("samples"), TimeRemainingColumn()
+    columns = TextColumn("encoding"), BarColumn(), MofNCompleteColumn(), TextColumn("images"), TimeRemainingColumn()
     with Progress(*columns, disable=progress is not True) as bar:
         task = bar.add_task("encoding", total=total)
-        yield lambda done: bar.update(task, completed=done)
+
+        def show(count):
+            bar.update(task, completed=count)
+
+        yield tell

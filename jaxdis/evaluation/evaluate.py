@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from jaxdis import executor
+from jaxdis.evaluation.given import read_codes, warn_of_non_finite, warn_of_range
 from jaxdis.evaluation.inputs import (
     check_bootstrap,
     check_neighbors,
@@ -19,8 +20,7 @@ from jaxdis.evaluation.inputs import (
     look_up,
     names_of,
     plan_of,
-    read_codes,
-    warn_of_non_finite,
+    warn_of_constant,
 )
 from jaxdis.evaluation.member import (
     MemberCodes,
@@ -30,6 +30,7 @@ from jaxdis.evaluation.member import (
     train_and_test,
     validation_of,
 )
+from jaxdis.evaluation.numbering import numbered
 from jaxdis.evaluation.results import Scores
 from jaxdis.evaluation.stages import shared_by, stages_of
 from jaxdis.metrics import Blend
@@ -47,7 +48,7 @@ def evaluate(
     codes,
     factors,
     metrics: str | Sequence | Mapping = "all",
-    key: PRNGKeyArray | None = None,
+    key: PRNGKeyArray | int | None = None,
     *,
     test=None,
     validation=None,
@@ -69,7 +70,7 @@ def evaluate(
       factors: :class:`Factors`, or an array ``[n, k]`` of class numbers.
       metrics: ``"all"``, a name, names (``METRICS`` lists them), or a mapping from column names to metrics:
         ``{"mig_30": METRICS["mig"].with_options(bins=30)}``. Columns are returned in this order.
-      key: typed PRNG key for stochastic metrics; ``jax.random.key(0)`` when None.
+      key: PRNG key for stochastic metrics, or a seed: ``jax.random.key(0)`` and 0 are the same, and the default.
       test: held-out ``(codes, factors)`` in the same shapes. When None, metrics that need them split the samples 2 : 1
         by the key, in the same way for all members.
       validation: other samples, ``(codes, factors)`` in the same shapes, on which metrics choose an option that was
@@ -97,8 +98,8 @@ def evaluate(
       ValueError: naming the argument, what it needs and what it got.
 
     A member with non-finite codes is reported by a warning, and its scores are NaN if they read these codes; other
-    members are unaffected. No number depends on which other members or metrics are evaluated, nor, up to float32
-    rounding, on ``batch_size`` and ``devices``.
+    members are unaffected. A code whose largest value lies beyond 1e-30 … 1e30 is reported, too. No number depends on
+    which other members or metrics are evaluated, nor, up to float32 rounding, on ``batch_size`` and ``devices``.
     """
     plan, how = plan_of(metrics), check_run(batch_size, devices, progress)
     bootstrap = check_bootstrap(bootstrap)
@@ -108,6 +109,7 @@ def evaluate(
     codes = codes[None] if single else codes
     factors = Factors.checked(factors)
     check_same_samples("codes", codes, factors)
+    warn_of_constant(factors)
     members, shared = inputs_of(
         plan,
         codes,
@@ -135,9 +137,10 @@ def evaluate(
         arrived=None if arrived is None else lambda stage_and_count, part: arrived(table(stage_and_count[0], [part])),
         **how,
     )
-    roles = {"codes": members.codes, "variances": members.variances}
-    roles |= {"test codes": members.test_codes, "validation codes": members.validation_codes}
-    warn_of_non_finite(roles, np.flatnonzero(~np.all([finite for _, finite, _ in parts], axis=0)))
+    roles = {"codes": members.codes, "test codes": members.test_codes, "validation codes": members.validation_codes}
+    suspects = np.flatnonzero(~np.all([sound for _, sound, _ in parts], axis=0))
+    warn_of_non_finite({**roles, "variances": members.variances}, suspects)
+    warn_of_range(roles, suspects)
     return table(plan, parts)
 
 
@@ -146,7 +149,7 @@ def relate(
     codes,
     factors,
     relation: str | Spec,
-    key: PRNGKeyArray | None = None,
+    key: PRNGKeyArray | int | None = None,
     *,
     test=None,
     validation=None,
@@ -174,7 +177,7 @@ def relate(
     check_same_samples("codes", codes[None], factors)
     check_neighbors(spec.all_options, spec.name, len(codes))
     members, shared = gathered(codes[None], factors, key, **arguments, split=spec.reads.test)
-    return _relate(spec, jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), members), shared)
+    return _relate(spec, jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), members), numbered((spec,), shared))
 
 
 @single_precision
@@ -183,7 +186,7 @@ def blend_table(
     factors,
     relations: Sequence[str] | None = None,
     scores: Sequence[str] | None = None,
-    key: PRNGKeyArray | None = None,
+    key: PRNGKeyArray | int | None = None,
     **arguments,
 ) -> Scores:
     """Every relation × every score; each relation is computed once.

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdis.arrays import as_numpy
+from jaxdis.evaluation.given import check_codes
 from jaxdis.evaluation.member import MemberCodes, Plan, Shared
 from jaxdis.metrics import METRICS, Blend, Direct, Metric
 from jaxdis.metrics.metric import metric_seed
@@ -25,8 +26,6 @@ SPLIT_SEED = metric_seed("train and test")
 MOST_REPLICATES = 10**6
 # Whole weights of no larger a sum are counts of samples.
 MOST_COUNTED = 2**24
-# Of a code this many times its range from 0, float32 keeps 2^14 levels, as many as a histogram of 20 bins needs.
-FAR = 2.0**10
 # The column of member numbers in tables.
 RESERVED = "member"
 # Metrics that are not of the codes of one member: what they read, and where they are.
@@ -83,8 +82,12 @@ def look_up(name, table: Mapping, kind: str, kinds: str | None = None):
     if table is METRICS and name in ELSEWHERE:
         raise ValueError(f"metrics: needs metrics of the codes of one member, got {name!r}, which {ELSEWHERE[name]}")
     if name not in table:
-        near = difflib.get_close_matches(name, table, n=1, cutoff=0.3)
+        stem, _, options = name.partition(":")
+        near = difflib.get_close_matches(name.lower(), table, n=1, cutoff=0.3)
         hint = f"; did you mean {near[0]!r}?" if near else ""
+        if options and stem in table:
+            options = options.replace(":", ", ")
+            hint = f"; give options by {kinds.upper()}[{stem!r}].with_options({options}), in a mapping from names"
         raise ValueError(f"{kinds}: unknown {kind} {shown(name)}{hint}; the {kinds} are {', '.join(table)}")
     return table[name]
 
@@ -210,51 +213,15 @@ def effective(weights: np.ndarray) -> np.ndarray:
     return shares / (shares**2).sum()
 
 
-def read_codes(codes, **others):
-    """Codes as of :func:`check_codes`, and others, pairs (codes, factors) or None, by role.
-
-    A code of more than float32's precision that lies farther from 0 than ``FAR`` times its own range is shifted to 0,
-    in float64: nearly all metrics depend only on the spread of a code, which rounding would remove. SAP, whose support
-    vector machines penalize the intercept, and the information of sampled codes, whose bins are fixed, therefore score
-    such a code as if it were near 0.
-    """
-    if isinstance(codes, jax.Array):
-        return check_codes(codes, "codes"), *others.values()
-    array, *others = _near_zero(as_numpy(codes, "codes"), others)
-    return _single(array, "codes"), *others
-
-
-def _near_zero(array: np.ndarray, others: dict) -> tuple:
-    """Codes, and those of the others, without an offset that would destroy their precision."""
-    if array.ndim not in (2, 3) or 0 in array.shape or array.dtype.kind not in "fiu" or array.dtype.itemsize < 4:
-        return array, *others.values()
-    if array.dtype == np.float32:
-        return array, *others.values()
-    low, high = (bound.astype(np.float64) for bound in (array.min(axis=-2), array.max(axis=-2)))
-    with np.errstate(invalid="ignore"):  # non-finite codes are met later
-        far = (np.maximum(np.abs(low), np.abs(high)) > FAR * (high - low)) & (high > low)
-    if not far.any():
-        return array, *others.values()
-    offset = np.where(far, low, 0.0)[..., None, :]
-
-    def shifted(role, pair):
-        if not isinstance(pair, tuple | list) or len(pair) != 2:
-            return pair
-        codes = as_numpy(pair[0], f"{role} codes")
-        if codes.ndim not in (2, 3) or codes.shape[-1] != array.shape[-1] or codes.dtype.kind not in "fiub":
-            return pair
-        return codes - (offset[0] if codes.ndim < offset.ndim else offset), pair[1]
-
-    return array - offset, *(shifted(role, pair) for role, pair in others.items())
-
-
 def check_variances(variances, shape: tuple[int, int, int]):
     """Posterior variances in the shape of codes, ``[m, n, d]``."""
     variances = variances[None] if variances.ndim == 2 else variances
     if variances.shape != shape:
         raise ValueError(f"variances: needs the shape of codes, {shape}, got {variances.shape}")
     if (variances < 0).any():
-        raise ValueError(f"variances: needs numbers of at least 0, got {float(variances.min()):g}")
+        raise ValueError(
+            f"variances: needs numbers of at least 0, got {float(variances.min()):g}; of log-variances, give numpy.exp"
+        )
     return variances
 
 
@@ -280,25 +247,6 @@ def check_numbers(numbers, m: int) -> np.ndarray:
     return array.astype(np.uint32)
 
 
-def check_codes(codes, name: str):
-    """Codes as float32, ``[n, d]`` or ``[m, n, d]``, on the host unless they are JAX arrays already."""
-    on_device = isinstance(codes, jax.Array) and not isinstance(codes, jax.core.Tracer)
-    return _single(codes if on_device else as_numpy(codes, name), name)
-
-
-def _single(array, name: str):
-    """Codes in single precision, of which there are enough."""
-    if array.ndim not in (2, 3):
-        raise ValueError(f"{name}: needs shape [n, d] or [m, n, d] (members, samples, codes), got {array.shape}")
-    if array.dtype.kind not in "fiub" and array.dtype != jnp.bfloat16:
-        raise ValueError(f"{name}: needs real numbers, got dtype {array.dtype}")
-    if array.shape[-2] < 2:
-        raise ValueError(f"{name}: needs at least 2 samples, got {array.shape[-2]} in shape {array.shape}")
-    if 0 in array.shape:
-        raise ValueError(f"{name}: needs at least one member and one code, got shape {array.shape}")
-    return array if array.dtype == np.float32 else array.astype(np.float32)
-
-
 def check_same_samples(name: str, codes, factors: Factors) -> None:
     if codes.shape[1] != factors.num_samples:
         raise ValueError(
@@ -307,18 +255,15 @@ def check_same_samples(name: str, codes, factors: Factors) -> None:
         )
 
 
-def warn_of_non_finite(roles: Mapping, suspects) -> None:
-    """Warn the caller's caller of arrays ``[m, …]`` with non-finite values; only the members ``suspects`` are read."""
-    for name, array in roles.items():
-        counts = {} if array is None else {i: int((~np.isfinite(np.asarray(array[i]))).sum()) for i in suspects}
-        if bad := [str(member) for member, count in counts.items() if count]:
-            some = ", ".join(bad[:10]) + (", …" if len(bad) > 10 else "")
-            warnings.warn(
-                f"{name}: {sum(counts.values())} non-finite values in {len(bad)} of {len(array)} members ({some}); "
-                "scores that read them are NaN, other members are not touched",
-                RuntimeWarning,
-                stacklevel=3,
-            )
+def warn_of_constant(factors: Factors) -> None:
+    """Warn the caller's caller if no factor varies, so that there is nothing to score."""
+    values = np.asarray(factors.values)
+    if (values == values[0]).all():
+        warnings.warn(
+            f"factors: must vary, got one value alone in {', '.join(factors.names)}; scores that need a factor are NaN",
+            RuntimeWarning,
+            stacklevel=3,
+        )
 
 
 def _numbers(values, name: str) -> np.ndarray:
@@ -386,8 +331,20 @@ def _check_others(role: str, pair, codes, factors: Factors):
             values = Factors.of(values, factors.sizes, factors.names)
         values = Factors.checked(values)
     except ValueError as error:
-        raise ValueError(f"{role} {error}") from None
+        raise ValueError(f"{role} {error}{_enough_sizes(values, factors)}") from None
     if values.sizes != factors.sizes:
         raise ValueError(f"{role}: needs factors of sizes {factors.sizes}, got {values.sizes}")
     check_same_samples(f"{role} codes", others, values)
     return others, dataclasses.replace(values, names=factors.names)
+
+
+def _enough_sizes(values, factors: Factors) -> str:
+    """The advice to declare classes that training lacks, if held-out class numbers are beyond its sizes."""
+    if not isinstance(values, np.ndarray) or values.dtype.kind not in "iu" or values.ndim not in (1, 2):
+        return ""
+    highest = values.reshape(len(values), -1).max(axis=0, initial=0).tolist()
+    pairs = list(zip(factors.sizes, highest, strict=False))
+    if len(pairs) != len(highest) or not any(size is not None and high >= size for size, high in pairs):
+        return ""
+    sizes = tuple(size if size is None else max(size, high + 1) for size, high in pairs)
+    return f"; declare classes that training lacks: Factors.of(values, sizes={sizes})"

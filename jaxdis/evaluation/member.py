@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
-from jaxdis.arrays import finite_codes
+from jaxdis.arrays import finite_codes, ordinary_codes
 from jaxdis.evaluation.bootstrap import SEED, centered, replicate
 from jaxdis.metrics import Metric
 from jaxdis.metrics.metric import apply, prepared_for, sources_of
@@ -41,20 +41,23 @@ class Shared(NamedTuple):
 
 
 def score_member(plan: Plan, member: MemberCodes, shared: Shared):
-    """All metrics of one member, ``{name: NamedTuple}``, and whether all arrays that they read are finite. Pure."""
+    """All metrics of one member, ``{name: NamedTuple}``, and whether all that they read is sound. Pure."""
     whole, train, held_out, validation = _samples(member, shared)
 
     def samples_for(spec):
         return (train, held_out) if spec.reads.test else (whole, None)
 
     key = jax.random.fold_in(shared.key, member.number)
-    sources, read = sources_of(metric for _, metric in plan), [whole.codes]
-    for name, array in (("variances", whole.variances), ("test", _codes(held_out)), ("validation", _codes(validation))):
+    sources, sound = sources_of(metric for _, metric in plan), [ordinary_codes(whole.codes).all()]
+    for name, array, check in (
+        ("variances", whole.variances, finite_codes),
+        ("test", _codes(held_out), ordinary_codes),
+        ("validation", _codes(validation), ordinary_codes),
+    ):
         if array is not None and any(getattr(spec.reads, name) for spec in sources):
-            read.append(array)
-    finite = [finite_codes(array).all() for array in read]
+            sound.append(check(array).all())
     results = _measure(plan, key, samples_for, validation, member.active, shared.prepared)
-    return results, jnp.stack(finite).all()
+    return results, jnp.stack(sound).all()
 
 
 def score_member_often(plan_and_count: tuple[Plan, int], member: MemberCodes, shared: Shared):

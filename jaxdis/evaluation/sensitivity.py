@@ -13,7 +13,8 @@ from scipy.stats import rankdata
 
 from jaxdis.arrays import as_numpy
 from jaxdis.evaluation.evaluate import check_arguments, evaluate
-from jaxdis.evaluation.inputs import check_codes, check_same_samples, plan_of
+from jaxdis.evaluation.given import check_codes
+from jaxdis.evaluation.inputs import check_same_samples, plan_of
 from jaxdis.metrics import Metric
 from jaxdis.metrics.metric import metric_seed
 from jaxdis.options import checked_key, shown
@@ -63,7 +64,7 @@ def sweep(
     codes,
     factors,
     metric: str | Metric,
-    key: PRNGKeyArray | None = None,
+    key: PRNGKeyArray | int | None = None,
     *,
     column: str | None = None,
     arguments: Mapping[str, Any] | None = None,
@@ -107,7 +108,7 @@ def sample_curve(
     codes,
     factors,
     metric: str | Metric,
-    key: PRNGKeyArray | None = None,
+    key: PRNGKeyArray | int | None = None,
     *,
     sizes: Sequence[int] = (100, 1000, 10000),
     column: str | None = None,

@@ -6,6 +6,7 @@ A stage does not depend on the metrics of other stages, so that plans which have
 import jax
 
 from jaxdis.evaluation.member import Plan, Shared
+from jaxdis.evaluation.numbering import numbered
 from jaxdis.metrics.metric import LIGHT_SECONDS, prepared_for, sources_of
 
 
@@ -25,8 +26,9 @@ def _seconds(stage: Plan) -> float:
 
 
 def shared_by(stage: Plan, shared: Shared) -> Shared:
-    """What the members share in a stage: with the arrays that its metrics prepare, without a split they do not read."""
+    """What the members share in a stage: the classes that occur, the arrays that its metrics prepare, no idle split."""
     sources = sources_of(metric for _, metric in stage)
+    shared = numbered(sources, shared)
     if not any(spec.reads.test for spec in sources):
         shared = shared._replace(train_rows=None, test_rows=None)
     if not any(spec.reads.prepared for spec in sources):

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdis import executor
-from jaxdis.arrays import as_numpy
+from jaxdis.arrays import as_numpy, check_one_array
 from jaxdis.executor import Layout
 from jaxdis.models.images import Images, check_image_shape, checked_images, noise_key, unit_images
 from jaxdis.models.methods.method import Method
@@ -80,6 +80,7 @@ def decode(
     """
     if not decodes(method):
         raise ValueError(f"method: needs a decoder, {type(method).__name__} has none")
+    check_one_array(codes, "codes")
     codes = as_numpy(codes, "codes")
     if codes.dtype.kind not in "fiub":
         raise ValueError(f"codes: needs real numbers, got dtype {codes.dtype}")

@@ -29,6 +29,14 @@ class Members(NamedTuple):
     hyperparameters: NamedTuple
     labels: tuple[dict, ...]
 
+    def __repr__(self) -> str:
+        return f"Members({len(self.labels)}: {in_brief(self.labels)})"
+
+
+def in_brief(labels: Sequence[dict]) -> str:
+    """The first and the last label of members, for a representation that fits a line or two."""
+    return " … ".join(str(label) for label in (labels if len(labels) < 3 else (labels[0], labels[-1])))
+
 
 def members(
     sweep: Mapping[str, Mapping], seeds: int | Sequence[int] = 1, method: Method | type[Method] | None = None

@@ -12,6 +12,7 @@ from jaxdis import files
 from jaxdis.files import DamagedFile, named_leaves, read_arrays, with_leaves, write_arrays
 from jaxdis.models.config import Config, UnknownType, describe, restored
 from jaxdis.models.encoding import decode, encode
+from jaxdis.models.members import in_brief
 from jaxdis.models.methods.method import Method, Posterior, Slots
 from jaxdis.models.methods.vae import Vae
 from jaxdis.options import Range, checked_value, shown
@@ -44,6 +45,10 @@ class Zoo:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def __repr__(self) -> str:
+        method = type(self.config.method).__name__
+        return f"Zoo({method} on {self.config.data!r}, {len(self)} members: {in_brief(self.labels)})"
 
     def __getitem__(self, which) -> "Zoo":
         """The members at an index (a zoo of one), a slice, a sequence of indices or a mask ``[m]``."""

@@ -33,6 +33,9 @@ class Relation:
     chosen: Float[Array, "... k"] | None = None
     capacity: float = dataclasses.field(default=math.nan, metadata={"static": True})
 
+    def __repr__(self) -> str:
+        return f"Relation(strength of shape {getattr(self.strength, 'shape', ())})"
+
     @classmethod
     def of(
         cls,

@@ -10,8 +10,9 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from jaxdis import executor
-from jaxdis.arrays import as_numpy, safe_divide
-from jaxdis.evaluation.inputs import SPLIT_SEED, check_codes, check_numbers, look_up, read_codes, warn_of_non_finite
+from jaxdis.arrays import as_numpy, check_one_array, safe_divide
+from jaxdis.evaluation.given import check_codes, read_codes, warn_of_non_finite
+from jaxdis.evaluation.inputs import SPLIT_SEED, check_numbers, look_up
 from jaxdis.evaluation.results import Scores
 from jaxdis.metrics.metric import apply
 from jaxdis.options import (
@@ -376,6 +377,7 @@ def _rows(groups, n: int, key) -> np.ndarray:
 
 def _check_slots(codes):
     """Codes as float32 ``[m, n, s, p]``, and whether there was only one member."""
+    check_one_array(codes, "codes")
     on_device = isinstance(codes, jax.Array) and not isinstance(codes, jax.core.Tracer)
     array = codes if on_device else as_numpy(codes, "codes")
     if array.ndim not in (3, 4) or 0 in array.shape:

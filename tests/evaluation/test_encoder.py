@@ -105,6 +105,57 @@ def test_scores_arrive_one_by_one():
             np.testing.assert_array_equal(part[column], scores[column])
 
 
+def test_an_encoder_whose_codes_change_in_number_is_refused():
+    widths = iter([3] * 3 + [2] * 9)
+    with pytest.raises(ValueError, match="encode: must return equally many codes for every batch, got 3 and then 2"):
+        jaxdis.evaluate_encoder(lambda images: true_factors(images)[:, : next(widths)], (SPACE, render), "mig", **HOW)
+
+
+@pytest.mark.parametrize("encode", [true_factors, traced_factors], ids=["host", "traced"])
+def test_progress_counts_the_images_of_interventions(encode):
+    """By hand: (64 + 32) batches of 16 and 512 for the spread; as many pairs; 512 and 256 for each of 20 values."""
+    told = []
+    jaxdis.evaluate_encoder(
+        encode, (SPACE, render), METRICS_USED, progress=lambda *count: told.append(count), **{**HOW, "samples": 540}
+    )
+    total = 840 + (96 * 16 + 512) + 2 * 96 * 16 + (512 + 20 * 256)
+    assert sorted(told)[-1] == (total, total)
+    assert len({done for done, _ in told}) == len(told) > 20
+
+
+def test_samples_limit_the_images_of_interventions():
+    counts = []
+
+    def encode(images):
+        counts.append(len(images))
+        return true_factors(images)
+
+    jaxdis.evaluate_encoder(encode, (SPACE, render), "factor_vae", samples=64, test_samples=32)
+    assert sum(count for count in counts if count > 2) == 64 + 32 + (64 + 32) * 64 + 64  # two to look at the codes
+    with pytest.warns(
+        RuntimeWarning, match=r"metrics: interventions draw and encode 102,400 \(f\) images; fewer samples"
+    ):
+        jaxdis.evaluate_encoder(
+            encode,
+            (SPACE, render),
+            {"f": METRICS["beta_vae"].with_options(num_train=768, num_eval=32)},
+            samples=64,
+            test_samples=32,
+        )
+
+
+def test_images_of_an_encoder_on_the_host_can_be_written():
+    """Torch complains of arrays that cannot be."""
+    writable = []
+
+    def encode(images):
+        writable.append(images.flags.writeable)
+        return true_factors(images)
+
+    jaxdis.evaluate_encoder(encode, (SPACE, render), {"f": METRICS_USED["factor_vae"]}, **HOW)
+    assert all(writable)
+
+
 def test_progress_counts_every_sample():
     seen = []
     jaxdis.evaluate_encoder(
@@ -140,6 +191,8 @@ def test_members_whose_training_stopped_are_named():
     method = jaxdis.models.Vae(network=jaxdis.models.Mlp((8,), 3), batch_size=8)
     config = jaxdis.models.Config("made", method=method, steps=2)
     zoo = jaxdis.models.train(config, *jaxdis.models.members({"beta": {}}, seeds=3), data=images)
+    assert repr(zoo).startswith("Zoo(Vae on 'made', 3 members: {'model': 'beta'")
+    assert len(repr(zoo)) < 200
     zoo = dataclasses.replace(zoo, stopped=np.int32([-1, 1, -1]))
     with pytest.warns(RuntimeWarning, match=r"1 of 3 members stopped at an update .* \(1 at update 1\)"):
         jaxdis.evaluate_encoder(zoo, (SPACE, render), "mig", **HOW)
@@ -168,8 +221,10 @@ def test_what_would_go_unread_is_refused():
     binned = {"factor_vae": METRICS["factor_vae"].with_options(factor_bins=5)}
     with pytest.raises(ValueError, match="factor_bins: factor_vae holds the factors of the data set itself"):
         jaxdis.evaluate_encoder(true_factors, (SPACE, render), binned, **HOW)
-    with pytest.raises(ValueError, match="arguments: needs names among bootstrap, .*, got 'active'"):
+    with pytest.raises(ValueError, match="arguments: must be among source, samples, .*, got 'active'"):
         jaxdis.evaluate_encoder(true_factors, (SPACE, render), "mig", active=np.ones(3, bool), **HOW)
+    with pytest.raises(ValueError, match="got 'smaples'; did you mean 'samples'"):
+        jaxdis.evaluate_encoder(true_factors, (SPACE, render), "mig", smaples=3)
 
 
 def test_a_data_set_that_draws_noise_and_continuous_factors():

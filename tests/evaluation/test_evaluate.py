@@ -185,7 +185,7 @@ def test_bad_metrics_are_refused(arrays, metrics, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"key": jnp.zeros(2, jnp.uint32)}, r"key: needs a typed key"),
+        ({"key": jnp.zeros(4, jnp.uint32)}, r"key: needs a typed key"),
         ({"weights": np.ones(3)}, r"weights: needs shape \[200\]"),
         ({"weights": -np.ones(200)}, r"weights: needs finite numbers of at least 0"),
         ({"weights": np.zeros(200)}, r"weights: .* not all 0"),

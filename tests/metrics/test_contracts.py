@@ -118,6 +118,10 @@ def one_more_factor(factors):
     return Factors.of(np.c_[values, np.zeros(len(values), int)], (*SIZES, 1))
 
 
+def declared(factors, more):
+    return Factors.of(factors.values, tuple(size + more for size in factors.sizes))
+
+
 def one_factor(factors):
     return Factors.of(np.asarray(factors.values)[:, :1], SIZES[:1])
 
@@ -143,6 +147,8 @@ VARIANTS = {
     "another order": lambda codes, factors: {"codes": codes[:, :, [2, 0, 3, 1]]},
     "half equal": lambda codes, factors: {"codes": half_equal(codes)},
     "half equal, negated": lambda codes, factors: {"codes": -half_equal(codes)},
+    "classes in degrees": lambda codes, factors: {"factors": Factors.of(20 * np.asarray(factors.values) + 30)},
+    "more classes declared": lambda codes, factors: {"factors": declared(factors, 3)},
 }
 
 
@@ -165,6 +171,12 @@ def of_metric(name: str, scores: Scores) -> Scores:
         return {column: values for column, values in table.items() if column.split(".")[0] == name}
 
     return Scores(own(scores.columns), own(scores.parts))
+
+
+@pytest.mark.parametrize("variant", ["classes in degrees", "more classes declared"])
+@pytest.mark.parametrize("name", METRICS)
+def test_classes_that_do_not_occur_change_nothing(name, variant):
+    assert_same(scores_of(name, variant), scores_of(name), rtol=1e-5, atol=1e-6)
 
 
 @functools.partial(jax.jit, static_argnums=0)

@@ -1,0 +1,201 @@
+"""Many files in the shell: they are scored as one zoo, named everywhere, and shown in a table that fits."""
+
+import csv
+import json
+import re
+
+import jax
+import numpy as np
+import pytest
+
+from jaxdis import METRICS
+from jaxdis.cli import main
+from jaxdis.cli.metric_texts import plan_of_texts
+from jaxdis.cli.score_tables import folded
+from jaxdis.evaluation.evaluate import evaluate
+from jaxdis.files import csv_text
+
+RNG = np.random.default_rng(0)
+VALUES = np.stack([RNG.integers(0, 3, 200), RNG.integers(0, 4, 200)], axis=1)
+
+
+@pytest.fixture(autouse=True)
+def in_process(monkeypatch):
+    monkeypatch.setattr("jaxdis.cli.terminal.start", lambda cache: None)
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+def codes_of(noise):
+    return (VALUES + noise * RNG.normal(size=(200, 2))).astype(np.float32)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Six files: the codes of the last are the factors themselves."""
+    for number in range(6):
+        codes = codes_of((5 - number) / 5)
+        np.savez(tmp_path / f"run{number}.npz", codes=codes, factors=VALUES, names=["shape", "size"])
+    return tmp_path
+
+
+def scored(folder, *arguments, files="*.npz"):
+    out = folder / "scores.csv"
+    assert main(["score", str(folder / files), "--csv", str(out), *arguments]) == 0
+    return list(csv.DictReader(out.read_text().splitlines()))
+
+
+def test_a_file_has_the_scores_that_it_has_alone(folder, monkeypatch):
+    """Random metrics too: among others, a file keeps the random numbers of the member 0 that it is alone."""
+    calls = []
+
+    def counted(codes, *arguments, **named):
+        calls.append(codes.shape)
+        return evaluate(codes, *arguments, **named)
+
+    monkeypatch.setattr("jaxdis.evaluation.evaluate.evaluate", counted)
+    metrics = ["--metrics", "mig", "factor_vae:num_train=50:num_eval=50:batch=8", "--bootstrap", "3"]
+    together = scored(folder, *metrics)
+    assert calls == [(6, 200, 2)]
+    assert [row["file"] for row in together] == [f"run{number}.npz" for number in range(6)]
+    (alone,) = scored(folder, *metrics, files="run3.npz")
+    for column, value in alone.items():
+        if column not in ("member", "factors"):
+            assert float(together[3][column]) == pytest.approx(float(value), abs=1e-6), column
+
+
+def test_files_that_differ_are_scored_apart(folder):
+    np.savez(folder / "run1.npz", codes=codes_of(0.1)[:150], factors=VALUES[:150])
+    np.savez(folder / "run2.npz", codes=np.stack([codes_of(0.1)] * 2), factors=VALUES)
+    np.savez(folder / "run4.npz", codes=codes_of(0.1), factors=VALUES[::-1])
+    rows = scored(folder, "--metrics", "mig")
+    assert [row["file"] for row in rows] == [f"run{number}.npz" for number in (0, 1, 2, 2, 3, 4, 5)]
+    with np.load(folder / "run4.npz") as arrays:
+        expected = evaluate(arrays["codes"], arrays["factors"], "mig")
+    assert float(rows[5]["mig"]) == pytest.approx(float(expected["mig"]), rel=1e-6)
+
+
+def test_a_file_with_nan_is_named_and_touches_no_other(folder, capsys):
+    codes = codes_of(0.1)
+    codes[3] = np.nan
+    np.savez(folder / "run4.npz", codes=codes, factors=VALUES, names=["shape", "size"])
+    rows = scored(folder, "--metrics", "mig")
+    assert [np.isnan(float(row["mig"])) for row in rows] == [number == 4 for number in range(6)]
+    assert "warning: run4.npz: codes: 2 non-finite values" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_file_that_is_refused_stops_no_other_of_its_group(folder, capsys):
+    codes = codes_of(0.1)
+    np.savez(folder / "run1.npz", codes=codes.astype(np.complex64), factors=VALUES, names=["shape", "size"])
+    np.savez(folder / "run2.npz", codes=codes * np.float32(1e35), factors=VALUES, names=["shape", "size"])
+    np.savez(folder / "run4.npz", codes=codes, variances=-codes, factors=VALUES, names=["shape", "size"])
+    np.savez(folder / "run5.npz", codes=codes * np.float64(1e300), factors=VALUES, names=["shape", "size"])
+    np.savez(folder / "run6.npz", codes=np.float32(1), factors=VALUES, names=["shape", "size"])
+    out = folder / "scores.csv"
+    assert main(["score", str(folder / "*.npz"), "--csv", str(out), "--metrics", "mig"]) == 2
+    rows = list(csv.DictReader(out.read_text().splitlines()))
+    assert [row["file"] for row in rows] == ["run0.npz", "run2.npz", "run3.npz"]
+    said = " ".join(capsys.readouterr().err.split())
+    assert "4 of 7 files were not scored: run1.npz: codes: needs real numbers" in said
+    assert "run4.npz: variances: needs numbers of at least 0" in said
+    assert "run5.npz: codes: must be numbers that float32 can hold" in said
+    assert "warning: run2.npz: codes: must lie within 1e-30" in said
+
+
+def test_held_out_samples_are_those_of_every_file(folder):
+    codes, values = codes_of(0.1), VALUES
+    (folder / "held").mkdir()
+    np.savez(folder / "held" / "out.npz", codes=codes, factors=values)
+    rows = scored(folder, "--metrics", "sap", "--test", str(folder / "held" / "out.npz"))
+    with np.load(folder / "run2.npz") as arrays:
+        expected = evaluate(arrays["codes"], VALUES, "sap", jax.random.key(0), test=(codes, values))
+    assert float(rows[2]["sap"]) == pytest.approx(float(expected["sap"]), abs=1e-6)
+
+
+def test_every_output_says_what_the_factors_are(folder, capsys):
+    (folder / "labels.csv").write_text("shape,size\n" + "\n".join(",".join(map(str, row)) for row in VALUES.tolist()))
+    np.save(folder / "codes.npy", codes_of(0.1))
+    given = ["--factors", str(folder / "labels.csv"), "--columns", "shape", "size:continuous", "--metrics", "mig"]
+    (row,) = scored(folder, *given, "--json", str(folder / "scores.json"), files="codes.npy")
+    words = "shape (3 classes), size (continuous)"
+    assert f"factors: {words}\n" in capsys.readouterr().out
+    assert row["factors"] == json.loads((folder / "scores.json").read_text())["factors"] == words
+    assert 0 < float(row["mig"]) == pytest.approx(json.loads((folder / "scores.json").read_text())["mig"])
+    rows = scored(folder, "--metrics", "mig", "--json", str(folder / "scores.json"))
+    found = json.loads((folder / "scores.json").read_text())
+    assert {row["factors"] for row in rows} == {each["factors"] for each in found.values()}
+    assert capsys.readouterr().out.count("factors: shape (3 classes), size (4 classes)\n") == 1
+
+
+def test_rows_without_a_value_are_dropped_from_codes_and_factors(folder, capsys):
+    lines = [",".join(map(str, row)) for row in VALUES.tolist()]
+    lines[7] = "NA,1"
+    (folder / "labels.csv").write_text("\n".join(["shape,size", *lines]))
+    codes = codes_of(0.1)
+    np.save(folder / "codes.npy", codes)
+    given = ["--factors", str(folder / "labels.csv"), "--metrics", "mig"]
+    assert main(["score", str(folder / "codes.npy"), *given]) == 2
+    assert "labels.csv: must have a value in every row, got none in 1 of 200 rows of shape" in capsys.readouterr().err
+    (row,) = scored(folder, *given, "--missing", "drop", files="codes.npy")
+    expected = evaluate(np.delete(codes, 7, 0), np.delete(VALUES, 7, 0), "mig")
+    assert float(row["mig"]) == pytest.approx(float(expected["mig"]), rel=1e-6)
+    assert main(["show", str(folder / "codes.npy"), "--factors", str(folder / "labels.csv"), "--missing", "drop"]) == 0
+
+
+def test_held_out_samples_need_the_numbers_of_the_table(folder, capsys):
+    (folder / "labels.csv").write_text("degrees\n" + "\n".join(str(20 * row[0]) for row in VALUES.tolist()))
+    np.save(folder / "codes.npy", codes_of(0.1))
+    np.savez(folder / "test.npz", codes=codes_of(0.1), factors=20 * VALUES[:, :1])
+    given = ["--factors", str(folder / "labels.csv"), "--metrics", "sap", "--test", str(folder / "test.npz")]
+    assert main(["score", str(folder / "codes.npy"), *given]) == 2
+    assert "--test: must be numbered as the table of factors, got classes of degrees" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("count", [2, 4, 5, 20, 21, 120])
+def test_tables_of_files_hold_names_and_numbers_in_80_columns(count, tmp_path, capsys):
+    for number in range(count):
+        noise = 0.02 + 0.01 * abs(number - 1)  # the second file is the best, the last the worst
+        np.savez(tmp_path / f"a-long-name-of-run-{number:04d}.npz", codes=codes_of(noise), factors=VALUES)
+    metrics = ["mig", "med", "mcc", "modularity:bins=10", "sap_r2"]
+    rows = scored(tmp_path, "--metrics", *metrics)
+    assert len(rows) == count
+    printed = capsys.readouterr().out
+    assert max(map(len, printed.splitlines())) <= 80
+    words = ["mig", "disentanglement", "completeness", "modularity", "bins=10", "sap_r2", f"{count} files"]
+    assert all(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", printed) for word in words)
+    shown = re.findall(r"-run-(\d+)\.npz", printed)
+    if count > 20:
+        assert set(shown) < {f"{number:04d}" for number in range(count)}
+        best = max(rows, key=lambda row: float(row["mig"]))
+        assert best["file"][-8:] in printed
+        assert f"{float(best['mig']):.4f}" in printed
+        assert re.search(rf"the scores of each of the {count} files are in", printed)
+    else:
+        assert set(shown) == {f"{number:04d}" for number in range(count)}
+        assert all(f"{float(row['mig']):.3f}" in printed for row in rows)
+
+
+def test_the_best_is_the_lowest_of_an_error():
+    from jaxdis.cli.score_tables import _lower_is_better
+
+    errors = [name for name, metric in METRICS.items() if metric.lower_is_better]
+    assert errors
+    plan = plan_of_texts(["mig", *errors])
+    assert [name for name in plan if _lower_is_better(name, plan)] == errors
+
+
+def test_long_names_are_cut_between_their_parts():
+    assert folded("dci:splitter=histogram.disentanglement").split("\n") == [
+        "dci:splitter=histogram",
+        ".disentanglement",
+    ]
+    assert folded("dci_lasso:penalty=(0.1,0.2)", 12).split("\n") == ["dci_lasso", ":penalty=(0.1,0.2)"]
+
+
+def test_no_cell_is_a_formula():
+    text = csv_text(["=a", "b"], [["=1+1", -0.5], {"=a": "@x", "b": "-0.5"}, ["+1e3", "-cmd"]])
+    assert list(csv.reader(text.splitlines())) == [["'=a", "b"], ["'=1+1", "-0.5"], ["'@x", "-0.5"], ["+1e3", "'-cmd"]]
+
+
+def test_an_option_is_given_once():
+    with pytest.raises(ValueError, match="metrics: must give each option once, got bins twice in 'mig:bins=5:bins=6'"):
+        plan_of_texts(["mig:bins=5:bins=6"])

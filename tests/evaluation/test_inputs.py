@@ -1,0 +1,192 @@
+"""What users pass by mistake is refused with what to do; what is unusual but clear is scored as what it is."""
+
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxdis
+from jaxdis import Factors, evaluate
+from jaxdis.codes import active
+from jaxdis.structured import Structure
+
+RNG = np.random.default_rng(0)
+VALUES = RNG.integers(0, (3, 4), size=(60, 2))
+CODES = (VALUES + 0.1 * RNG.normal(size=(60, 2))).astype(np.float32)
+ONE_ARRAY = "must be one array, got a {} of {}; of means and log-variances give the means, join batches by numpy.conc"
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda codes: evaluate(codes, VALUES, "mig"), "codes"),
+        (lambda codes: evaluate(CODES, VALUES, "sap", test=(codes, VALUES)), "test codes"),
+        (lambda codes: evaluate(CODES, VALUES, "mig", variances=codes), "variances"),
+        (lambda codes: evaluate(CODES, codes, "mig"), "factors"),
+        (lambda codes: jaxdis.relate(codes, VALUES, "r2"), "codes"),
+        (lambda codes: jaxdis.sweep(codes, VALUES, "mig", bins=[5]), "codes"),
+        (active, "posterior"),
+    ],
+)
+def test_several_arrays_are_not_taken_for_a_zoo(call, name):
+    for codes in ((CODES, CODES), [CODES[:30], CODES[30:]], [CODES[:40], CODES[40:]], [jnp.asarray(CODES)] * 2):
+        with pytest.raises(ValueError, match=f"{name}: " + ONE_ARRAY.format(type(codes).__name__, 2)):
+            call(codes)
+
+
+def test_slots_are_one_array_too():
+    with pytest.raises(ValueError, match="codes: " + ONE_ARRAY.format("list", 2)):
+        jaxdis.evaluate_structured([CODES[:, None]] * 2, VALUES, Structure.slots(1, 2, 1, ("x", "y")))
+
+
+def test_lists_of_numbers_and_of_samples_are_arrays():
+    expected = evaluate(CODES, VALUES, "mig")["mig"]
+    assert evaluate(CODES.tolist(), VALUES.tolist(), "mig")["mig"] == expected
+    assert evaluate(list(CODES), list(VALUES), "mig")["mig"] == expected
+    with pytest.raises(ValueError, match="codes: must be an array, got a list of entries of different lengths"):
+        evaluate([[1.0, 2.0], [3.0]], VALUES, "mig")
+
+
+def test_log_variances_are_recognized_by_their_sign():
+    with pytest.raises(
+        ValueError, match="variances: needs numbers of at least 0, got -1; of log-variances, give numpy.e"
+    ):
+        evaluate(CODES, VALUES, "mig", variances=np.full((60, 2), -1.0))
+
+
+def test_sparse_arrays_name_the_method_that_makes_them_dense():
+    sparse = pytest.importorskip("scipy.sparse")
+    with pytest.raises(ValueError, match=r"codes: must be a dense array, got csr_matrix.*by \.toarray\(\)"):
+        evaluate(sparse.csr_matrix(CODES), VALUES, "mig")
+    from jax.experimental.sparse import BCOO
+
+    with pytest.raises(ValueError, match=r"codes: must be a dense array, got BCOO.*by \.todense\(\)"):
+        evaluate(BCOO.fromdense(jnp.asarray(CODES)), VALUES, "mig")
+
+    class Tensor:
+        layout = "torch.sparse_csr"
+
+    with pytest.raises(ValueError, match=r"codes: must be a dense array, got Tensor.*by \.to_dense\(\)"):
+        evaluate(Tensor(), VALUES, "mig")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.array(["a", "b", "c", "d"])[VALUES],
+        np.array(["a", "b", "c", "d"], object)[VALUES[:, 0]],
+        {"shape": VALUES[:, 0]},
+        np.where(VALUES > 1, 1, -1),
+    ],
+    ids=["text", "objects", "mapping", "signs"],
+)
+def test_values_that_are_no_class_numbers_come_with_the_remedy(values):
+    with pytest.raises(ValueError, match=re.escape("by np.unique(column, return_inverse=True)[1]")):
+        Factors.of(values)
+
+
+def test_a_data_frame_names_its_factors_and_its_columns_of_text():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(VALUES, columns=["shape", "size"])
+    assert Factors.of(frame).names == ("shape", "size")
+    assert Factors.of(frame, names=("a", "b")).names == ("a", "b")
+    assert Factors.of(pandas.DataFrame(VALUES)).names == ("factor_0", "factor_1")
+    assert evaluate(CODES, frame, "mig").factor_names == ("shape", "size")
+    frame["color"] = "red"
+    with pytest.raises(ValueError, match=r"got DataFrame of Python objects in color; number .* np\.unique"):
+        Factors.of(frame)
+
+
+def test_held_out_classes_that_training_lacks_are_declared():
+    with pytest.raises(
+        ValueError, match=re.escape("declare classes that training lacks: Factors.of(values, sizes=(8,))")
+    ):
+        evaluate(CODES, VALUES[:, 0], "sap", test=(CODES, VALUES[:, 0] + 5))
+    held_out = np.c_[VALUES[:, 0] + 5, VALUES[:, 1]]
+    with pytest.raises(ValueError, match=re.escape("sizes=(8, 4))")):
+        evaluate(CODES, VALUES, "sap", test=(CODES, held_out))
+    assert np.isfinite(evaluate(CODES, Factors.of(VALUES, (8, 4)), "sap", test=(CODES, held_out))["sap"])
+
+
+@pytest.mark.parametrize("array", [CODES + 0j, CODES.astype(object), np.array([["a", "b"]] * 60)])
+def test_arrays_of_other_things_than_real_numbers_are_refused_by_name(array):
+    with pytest.raises(ValueError, match="codes: needs (real numbers|an array of numbers), got"):
+        evaluate(array, VALUES, "mig")
+
+
+def test_the_layout_of_memory_changes_nothing():
+    expected = evaluate(CODES, VALUES, "mig")["mig"]
+    for codes in (
+        np.asfortranarray(CODES),
+        CODES.astype(">f4"),
+        CODES.astype(np.float64),
+        np.ma.array(CODES),
+        np.repeat(CODES, 2, axis=0)[::2],
+        jnp.asarray(CODES),
+    ):
+        assert evaluate(codes, VALUES, "mig")["mig"] == expected
+    assert evaluate(CODES, VALUES.astype(">i8"), "mig")["mig"] == expected
+
+
+def test_a_deleted_array_is_named():
+    codes = jax.device_put(CODES)
+    codes.delete()
+    for call in (lambda: evaluate(codes, VALUES, "mig"), lambda: evaluate(CODES, VALUES, "mig", variances=codes)):
+        with pytest.raises(
+            ValueError, match=r"(codes|variances): must be an array that holds numbers, got a deleted one"
+        ):
+            call()
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1e-25, 1e25])
+def test_the_scale_of_codes_changes_nothing_within_a_wide_range(scale):
+    plain, scaled = (evaluate(codes, VALUES, ("mig", "mcc")) for codes in (CODES, CODES * np.float64(scale)))
+    for name in plain:
+        assert scaled[name] == pytest.approx(plain[name], abs=1e-5)
+
+
+@pytest.mark.parametrize("scale", [1e-33, 1e-39, 1e33])
+@pytest.mark.parametrize("role", ["codes", "test codes"])
+def test_codes_that_float32_loses_are_named(role, scale):
+    odd = (CODES * np.float64(scale)).astype(np.float32)
+    codes, test = (odd, None) if role == "codes" else (CODES, (odd, VALUES))
+    with pytest.warns(
+        RuntimeWarning, match=f"{role}: must lie within 1e-30 … 1e\\+30, got [\\d.]+e[+-]\\d+ as the largest"
+    ):
+        evaluate(codes, VALUES, "sap_r2" if role == "codes" else "sap", test=test)
+
+
+def test_a_constant_code_is_not_out_of_range():
+    evaluate(np.c_[CODES, np.zeros(60, np.float32)], VALUES, "mig")  # a warning would be an error
+
+
+def test_values_beyond_float32_are_not_called_infinite():
+    with pytest.raises(
+        ValueError, match=r"codes: must be numbers that float32 can hold, up to 3\.4e38, got 4\.\d+e\+300"
+    ):
+        evaluate((1 + CODES) * np.float64(1e300), VALUES, "mig")
+    with pytest.raises(ValueError, match="factors: needs values that float32 can hold"):
+        Factors.of(VALUES * 1e300, (None, None))
+
+
+def test_a_key_may_be_a_seed_or_raw():
+    metric = {"f": jaxdis.METRICS["factor_vae"].with_options(num_train=50, num_eval=50)}
+    expected = evaluate(CODES, VALUES, metric, jax.random.key(3)).to_dict()
+    for key in (3, jax.random.PRNGKey(3)):
+        assert evaluate(CODES, VALUES, metric, key).to_dict() == expected
+
+
+def test_factors_that_do_not_vary_are_named():
+    constant = Factors.of(np.zeros((60, 2), int), names=("shape", "size"))
+    with pytest.warns(RuntimeWarning, match="factors: must vary, got one value alone in shape, size; scores that need"):
+        assert np.isnan(evaluate(CODES, constant, "mig")["mig"])
+    evaluate(CODES, np.c_[VALUES, np.zeros(60, int)], "mig")  # a warning would be an error
+
+
+def test_what_users_look_at_is_short():
+    assert repr(jaxdis.relate(CODES, VALUES, "r2")) == "Relation(strength of shape (2, 2))"
+    members = jaxdis.models.members({"beta": {"beta": [1.0, 4.0]}}, seeds=50)
+    assert len(repr(members)) < 200
+    assert repr(members).startswith("Members(100: {'model': 'beta'")

@@ -1,0 +1,283 @@
+"""Tables of factors and of codes: what is read, as what, and what is refused."""
+
+import datetime
+import os
+import re
+
+import numpy as np
+import pytest
+
+from jaxdis.evaluation.arrays_file import load_arrays
+from jaxdis.evaluation.factor_tables import in_words, read_factors, read_table
+
+ROWS = 60
+SHAPES, SIZES = np.arange(ROWS) % 3, np.arange(ROWS) % 4
+CODES = np.random.default_rng(0).normal(size=(ROWS, 3))
+
+
+def csv(*columns, head=None, separator=","):
+    """Lines of columns, under a head."""
+    lines = [separator.join(map(str, row)) for row in zip(*columns, strict=True)]
+    return "\n".join([head, *lines] if head else lines) + "\n"
+
+
+def saved(folder, text, name="labels.csv"):
+    (folder / name).write_text(text)
+    return folder / name
+
+
+def test_columns_are_read_by_their_names_and_kinds(tmp_path):
+    text = "shape,size,angle,id\nheart,2,0.5,1\nsquare,4,0.25,2\nheart,2,1.5,3\n"
+    table = read_table(saved(tmp_path, text), ("size", "shape", "angle"))
+    assert table.factors.names == ("size", "shape", "angle")
+    assert table.factors.sizes == (2, 2, None)
+    assert table.classes == ((2, 4), ("heart", "square"), None)
+    np.testing.assert_array_equal(np.asarray(table.factors.values), [[0, 0, 0.5], [1, 1, 0.25], [0, 0, 1.5]])
+    assert in_words(table.factors) == "size (2 classes), shape (2 classes), angle (continuous)"
+    other = read_table(tmp_path / "labels.csv", kinds={"size": "continuous", "angle": "classes"})
+    assert other.factors.sizes == (2, None, 3, 3)
+    np.testing.assert_array_equal(np.asarray(other.factors.values)[:, 1], [2, 4, 2])
+    with pytest.raises(ValueError, match="labels.csv: kinds: must name columns among shape, size, angle, id"):
+        read_table(tmp_path / "labels.csv", kinds={"sise": "classes"})
+
+
+def test_parquet_holds_the_same_as_text(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"shape": ["heart", "square", "heart"], "size": [2, 4, 2], "angle": [0.5, 0.25, 1.5]})
+    frame["shape"] = frame["shape"].astype("category")
+    frame.to_parquet(tmp_path / "labels.parquet")
+    table = read_table(tmp_path / "labels.parquet")
+    np.testing.assert_array_equal(np.asarray(table.factors.values), [[0, 0, 0.5], [1, 1, 0.25], [0, 0, 1.5]])
+    assert table.classes == (("heart", "square"), (2, 4), None)
+
+
+@pytest.mark.parametrize("index", [None, "row"])
+@pytest.mark.parametrize("form", ["parquet", "csv"])
+def test_the_index_of_a_data_frame_is_no_factor(form, index, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"shape": SHAPES, "size": SIZES}).sample(frac=1, random_state=0)
+    path = tmp_path / f"labels.{form}"
+    if form == "csv":
+        frame.to_csv(path)
+        frame = pandas.read_csv(path)  # now named "Unnamed: 0"
+        frame.to_csv(path)
+    else:
+        frame.rename_axis(index).to_parquet(path)
+    factors = read_factors(path)
+    assert factors.names == ("shape", "size")
+    assert factors.sizes == (3, 4)
+    if form == "parquet" and index:
+        assert read_table(path, ("row",), {"row": "continuous"}).factors.names == ("row",)
+
+
+@pytest.mark.parametrize("marker", ["", "NA", "N/A", "n/a", "null", "None", "?", "-", "nan", "NaN", " NA "])
+def test_missing_values_are_no_classes(marker, tmp_path):
+    columns = [list(map(str, column)) for column in (SHAPES, SIZES, CODES[:, 0])]
+    for column in columns[1:]:
+        column[3] = column[50] = marker
+    path = saved(tmp_path, csv(*columns, head="shape,size,x"))
+    words = "labels.csv: must have a value in every row, got none in 2 of 60 rows of size, x (first in row 4); missing="
+    with pytest.raises(ValueError, match=re.escape(words)):
+        read_factors(path)
+    table = read_table(path, missing="drop")
+    kept = np.delete(np.arange(ROWS), [3, 50])
+    assert table.factors.sizes == (3, 4, None)
+    np.testing.assert_array_equal(table.rows, kept)
+    np.testing.assert_array_equal(np.asarray(table.factors.values)[:, 1], SIZES[kept])
+    np.save(tmp_path / "codes.npy", CODES)
+    arrays = load_arrays(tmp_path / "codes.npy", path, ("size", "x:classes"), "drop")
+    np.testing.assert_array_equal(arrays.codes, CODES[kept])
+    assert arrays.factors.sizes == (4, 58)
+    assert in_words(*arrays[1::2]).endswith("; 2 of 60 rows lack a value and are left out")
+    np.save(tmp_path / "codes.npy", CODES[kept])
+    with pytest.raises(ValueError, match="codes.npy: must have as many samples as the table of factors has rows, 60"):
+        load_arrays(tmp_path / "codes.npy", path, ("size",), "drop")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a,b\n1,2\n3\n", "needs rows of 2 distinct columns, got line 3 has 1"),
+        ("a,a\n1,2\n", "needs rows of 2 distinct columns"),
+        ("a,b\n", "needs rows of 2 distinct columns"),
+        ("a,b\n1,2\n", "labels.csv: must have at least 2 rows in which no value is missing, got 1 of 1"),
+        ("", "needs comma-separated text with a head"),
+        ("a,b\n1,inf\n2,2\n", "labels.csv: column 'b' needs finite numbers, got inf in row 1"),
+        ("a,b\n1,x\n2,y\n", "labels.csv: column 'b' needs classes that repeat, got 2 different texts"),
+        ("a,b\n1,1\n2," + "9" * 400, "labels.csv: column 'b' needs finite numbers, got inf in row 2"),
+        ("a;b\n1;2\n", "labels.csv: needs commas between columns, got ';'"),
+        ("a\tb\n1\t2\n", r"labels.csv: needs commas between columns, got '\t'"),
+        ("1.0 2.0\n3.0 4.0\n", "labels.csv: needs commas between columns, got ' '"),
+        ("a,c\n1,2\n", "columns: labels.csv has a, c, got 'b'"),
+        ("0,1\n1,0\n0,0\n", "labels.csv: must begin with names of columns, got 0, 1, which may be a head or a row"),
+        (
+            csv(SHAPES, np.arange(ROWS) * 7, head="a,b"),
+            "column 'b' needs classes that repeat, got 60 different whole numbers in 60 rows; choose others",
+        ),
+        (csv(SHAPES, np.r_[CODES[:59, 0], 0].astype(str).tolist()[:59] + ["broken"], head="a,b"), "'broken' in row 60"),
+        (
+            csv(SHAPES, [*SIZES[:59], "unknown"], head="a,b"),
+            "column 'b' must hold numbers alone or text alone, got 'unk",
+        ),
+    ],
+)
+def test_tables_that_do_not_hold_factors_are_refused(text, words, tmp_path):
+    with pytest.raises(ValueError, match=re.escape(words)):
+        read_factors(saved(tmp_path, text), () if text.startswith("0") else ("a", "b"))
+
+
+def test_a_column_without_a_name_that_holds_classes_is_refused_unless_others_are_chosen(tmp_path):
+    path = saved(tmp_path, ",a\n0,1\n0,0\n")
+    with pytest.raises(ValueError, match="labels.csv: needs a name for every column"):
+        read_factors(path)
+    assert read_factors(path, ("a",)).names == ("a",)
+
+
+def test_large_whole_numbers_stay_apart(tmp_path):
+    text = csv([2**60 + number for number in SIZES], head="id")
+    assert read_table(saved(tmp_path, text)).classes == ((2**60, 2**60 + 1, 2**60 + 2, 2**60 + 3),)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("labels.csv", csv(SHAPES, SIZES, head="shape,size")),
+        ("labels.csv", "\n" + csv(SHAPES, SIZES, head="shape,size") + "\n\n"),
+        ("labels.csv", "\ufeff" + csv(SHAPES, SIZES, head="shape, size", separator=", ")),
+        ("labels.tsv", csv(SHAPES, SIZES, head="shape\tsize", separator="\t")),
+        ("labels.txt", csv(SHAPES, SIZES, head="shape,size")),
+        ("labels.txt", csv(SHAPES, SIZES, head="shape\tsize", separator="\t")),
+        ("labels.txt", csv(SHAPES, SIZES, head="  shape  size", separator="   ")),
+        ("labels.txt", csv(SHAPES, SIZES, head="# shape size", separator=" ")),
+        # CelebA's list of attributes: a count, a head with a blank at its end, and names of files.
+        ("labels.txt", f"{ROWS}\n" + csv(SHAPES, SIZES, head="shape\tsize", separator="\t")),
+        (
+            "labels.txt",
+            f"{ROWS}\n" + csv([f"{n:06d}.jpg" for n in range(ROWS)], SHAPES, SIZES, head="shape size ", separator="  "),
+        ),
+    ],
+)
+def test_text_is_read_with_its_separators(name, text, tmp_path):
+    factors = read_factors(saved(tmp_path, text, name))
+    assert factors.names == ("shape", "size")
+    np.testing.assert_array_equal(np.asarray(factors.values), np.c_[SHAPES, SIZES])
+
+
+@pytest.mark.parametrize("separator", [",", "\t", " "])
+def test_a_first_line_of_numbers_is_a_row(separator, tmp_path):
+    text = csv(SHAPES + 1, SIZES / 3, separator=separator)
+    factors = read_factors(saved(tmp_path, text, {",": "a.csv", "\t": "a.tsv", " ": "a.txt"}[separator]))
+    assert factors.names == ("factor_0", "factor_1")
+    assert factors.num_samples == ROWS
+
+
+def test_an_index_alone_and_a_column_named_twice_are_refused(tmp_path):
+    path = saved(tmp_path, csv(range(ROWS), head="Unnamed: 0"))
+    with pytest.raises(ValueError, match="labels.csv: must have columns besides an index, got none"):
+        read_factors(path)
+    path = saved(tmp_path, csv(SHAPES, head="shape"))
+    with pytest.raises(ValueError, match="columns: must be named once each, got shape, shape"):
+        read_factors(path, ("shape", "shape"))
+
+
+def test_a_list_that_is_cut_short_is_refused(tmp_path):
+    path = saved(tmp_path, "99\n" + csv(SHAPES, SIZES, head="shape size", separator=" "), "labels.txt")
+    with pytest.raises(ValueError, match="labels.txt: must have 99 rows, as its first line says, got 60"):
+        read_factors(path)
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [datetime.datetime(2024, 1, 1 + n % 5) for n in range(ROWS)],
+        [datetime.timedelta(days=n % 3) for n in range(ROWS)],
+        [[n % 3, 1] for n in range(ROWS)],
+        [{"a": n % 3} for n in range(ROWS)],
+        [bytes([n % 3]) for n in range(ROWS)],
+    ],
+    ids=["date", "duration", "list", "struct", "bytes"],
+)
+def test_columns_of_neither_numbers_nor_text_are_refused_by_name(entries, tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pyarrow.table({"shape": SHAPES, "odd": entries}), tmp_path / "labels.parquet")
+    with pytest.raises(ValueError, match="labels.parquet: column 'odd' must hold numbers or text, got"):
+        read_factors(tmp_path / "labels.parquet")
+    assert read_factors(tmp_path / "labels.parquet", ("shape",)).sizes == (3,)
+
+
+def test_codes_and_factors_may_come_in_any_format(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame, labels = pandas.DataFrame(CODES), pandas.DataFrame({"shape": SHAPES, "size": SIZES})
+    frame.sample(frac=1, random_state=0).sort_index().to_parquet(tmp_path / "codes.parquet")
+    frame.to_csv(tmp_path / "codes.csv")
+    frame.to_csv(tmp_path / "bare.csv", index=False)
+    np.savetxt(tmp_path / "codes.txt", CODES)
+    np.savetxt(tmp_path / "codes.tsv", CODES, delimiter="\t")
+    np.save(tmp_path / "codes.npy", CODES)
+    np.savez(tmp_path / "codes.npz", codes=CODES)
+    labels.to_csv(tmp_path / "labels.csv", index=False)
+    labels.to_parquet(tmp_path / "labels.parquet")
+    np.save(tmp_path / "labels.npy", labels.to_numpy())
+    np.savez(tmp_path / "labels.npz", factors=labels.to_numpy(), names=["shape", "size"])
+    for codes in ("codes.parquet", "codes.csv", "bare.csv", "codes.txt", "codes.tsv", "codes.npy", "codes.npz"):
+        for factors in ("labels.csv", "labels.parquet", "labels.npy", "labels.npz"):
+            arrays = load_arrays(tmp_path / codes, tmp_path / factors)
+            np.testing.assert_allclose(arrays.codes, CODES, rtol=1e-12)
+            np.testing.assert_array_equal(np.asarray(arrays.factors.values), labels.to_numpy())
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            csv(["a.png"] * ROWS, CODES[:, 0], head="file,z0"),
+            "codes.csv: column 'file' must hold numbers, got 'a.png' in",
+        ),
+        (
+            csv(range(7, 7 + ROWS), CODES[:, 0], head="id,z0"),
+            "codes.csv: column 'id' must hold a code, got row numbers",
+        ),
+    ],
+)
+def test_columns_that_are_no_codes_are_refused(text, words, tmp_path):
+    np.save(tmp_path / "labels.npy", SHAPES)
+    with pytest.raises(ValueError, match=words):
+        load_arrays(saved(tmp_path, text, "codes.csv"), tmp_path / "labels.npy")
+    with pytest.raises(ValueError, match="--factors: must be another file than the codes"):
+        load_arrays(tmp_path / "codes.csv", tmp_path / "codes.csv")
+
+
+def test_a_missing_code_is_not_finite(tmp_path):
+    np.save(tmp_path / "labels.npy", SHAPES)
+    entries = [*map(str, CODES[:-1, 0]), ""]
+    arrays = load_arrays(saved(tmp_path, csv(entries, SIZES, head="a,b"), "codes.csv"), tmp_path / "labels.npy")
+    np.testing.assert_array_equal(np.isnan(arrays.codes[:, 0]), np.arange(ROWS) == ROWS - 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("x.pt", "x = torch.load('x.pt').numpy(); numpy.save('{}.npy', x)"),
+        ("x.pkl", "x = pickle.load(open('x.pkl', 'rb')); numpy.save('{}.npy', x)"),
+        ("x.mat", "x = scipy.io.loadmat('x.mat')['{0}']; numpy.save('{0}.npy', x)"),
+        ("x.h5", "x = h5py.File('x.h5')['{0}'][:]; numpy.save('{0}.npy', x)"),
+    ],
+)
+def test_other_formats_are_refused_with_two_lines_that_convert_them(name, words, tmp_path):
+    path = saved(tmp_path, "", name)
+    with pytest.raises(ValueError, match=re.escape(words.format("codes"))):
+        load_arrays(path)
+    np.save(tmp_path / "codes.npy", CODES)
+    with pytest.raises(ValueError, match=re.escape(words.format("factors"))):
+        load_arrays(tmp_path / "codes.npy", path)
+
+
+@pytest.mark.parametrize("name", ["pipe.csv", "pipe.npy", "pipe.npz", "pipe"])
+def test_pipes_are_refused_as_such(name, tmp_path):
+    os.mkfifo(tmp_path / name)
+    np.save(tmp_path / "codes.npy", CODES)
+    with pytest.raises(ValueError, match=f"{name}: must be a regular file, got a pipe or a device"):
+        load_arrays(tmp_path / "codes.npy", tmp_path / name)
+    with pytest.raises(ValueError, match=f"{name}: must be a regular file, got a pipe or a device"):
+        load_arrays(tmp_path / name, tmp_path / "codes.npy")
