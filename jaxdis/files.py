@@ -20,6 +20,8 @@ from typing import BinaryIO
 
 import numpy as np
 
+from jaxdis import interrupts
+
 _HEADER = "header"
 MOST_JSON_BYTES = 2**28
 
@@ -247,10 +249,12 @@ def with_leaves(template, arrays: dict[str, np.ndarray], what: str):
 def _temporary(path: Path) -> Iterator[Path]:
     """A new name in the folder of a path, where nothing is left at the end."""
     temporary = temporary_name(path)
+    interrupts.unfinished.add(str(temporary))
     try:
         yield temporary
     finally:
         temporary.unlink(missing_ok=True)
+        interrupts.unfinished.discard(str(temporary))
 
 
 def _write(path: Path, write: Callable[[BinaryIO], object], replace: bool) -> bool:

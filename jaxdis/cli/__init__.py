@@ -5,18 +5,18 @@
 
 import contextlib
 import os
-import signal
 import sys
-import threading
+import time
 import traceback
 import warnings
 
+from jaxdis import interrupts
 from jaxdis.cli import terminal
+from jaxdis.cli.outputs import kept
 from jaxdis.cli.text import plain
 
 EXIT_BAD_INPUT = 2
 EXIT_STOPPED = 130
-STOPPED = "stopped; nothing was written: run the same command again"
 # Errors whose own words are for users; of others, the kind is told as well.
 _SPEAKING = (ValueError, OSError, RuntimeError)
 
@@ -28,7 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         _run([argument for argument in arguments if argument != "--debug"])
     except KeyboardInterrupt as stop:
-        _tell(str(stop) or STOPPED)
+        _tell(str(stop) or interrupts.STOPPED)
         return EXIT_STOPPED
     except Exception as error:
         if debug:
@@ -50,29 +50,10 @@ def in_one_line(error: BaseException) -> str:
     return terminal.one_line(words)
 
 
-@contextlib.contextmanager
-def _interrupts_end_at_once():
-    """End at once on Ctrl-C while libraries load: interrupting the import of an extension would raise another error."""
-
-    def end(*_):
-        _tell(STOPPED)
-        os._exit(EXIT_STOPPED)
-
-    in_main = threading.current_thread() is threading.main_thread()
-    if not in_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield
-        return
-    signal.signal(signal.SIGINT, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
 def _run(arguments: list[str]) -> None:
     # The compiler's remarks are not for users; its errors arrive as exceptions.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    with _interrupts_end_at_once(), terminal.sign_of_life("loading …"):
+    with terminal.sign_of_life("loading …"):
         import jax  # noqa: F401
         import tyro
 
@@ -98,7 +79,9 @@ def _run(arguments: list[str]) -> None:
         "list": List,
     }
     terminal.print_anything()
+    began = time.time()
     command = tyro.extras.subcommand_cli_from_dict(commands, args=arguments, prog="jaxdis", description=plain(__doc__))
+    interrupts.say_last(lambda: kept(command, began))
     with warnings.catch_warnings():
         warnings.simplefilter("default")
         # An import that is interrupted leaves its file open, and a user can do nothing about it.
@@ -107,7 +90,7 @@ def _run(arguments: list[str]) -> None:
         try:
             command.run()
         except KeyboardInterrupt:
-            raise KeyboardInterrupt(getattr(command, "kept", "")) from None
+            raise KeyboardInterrupt(kept(command, began)) from None
         finally:
             _print_what_waits()
 

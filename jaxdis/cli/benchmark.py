@@ -3,6 +3,7 @@
 import dataclasses
 from pathlib import Path
 
+from jaxdis import interrupts
 from jaxdis.cli import terminal
 from jaxdis.cli.outputs import check_pictures, make_room
 
@@ -72,6 +73,7 @@ class Benchmark:
         folder = None
         if self.cold:
             folder = Path(tempfile.mkdtemp(prefix="jaxdis-"))
+            interrupts.unfinished.add(str(folder))
             atexit.register(shutil.rmtree, folder, ignore_errors=True)
         terminal.start(folder)
 

@@ -3,7 +3,7 @@
 import dataclasses
 import glob
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import tyro
@@ -83,12 +83,6 @@ class Score:
         if refused:
             raise ValueError(_refusal(refused, len(paths)))
 
-    @property
-    def kept(self) -> str:
-        where = self.csv or self.json
-        several = len(self._paths()) > 1
-        return f"stopped; scores of the files that were finished are in {where}" if several and where else ""
-
     def _paths(self) -> list[Path]:
         """The files, with patterns resolved."""
         paths = [path for text in self.files for path in (sorted(glob.glob(text)) or [text])]
@@ -114,7 +108,7 @@ class Score:
     def _score(self, path: Path, plan: Mapping):
         import jax
 
-        from jaxdis.cli.zoos import is_zoo, load_zoo
+        from jaxdis.cli.zoos import is_zoo
         from jaxdis.evaluation.arrays_file import load_arrays
         from jaxdis.evaluation.evaluate import evaluate
         from jaxdis.evaluation.stages import stages_of
@@ -122,7 +116,7 @@ class Score:
         key = jax.random.key(self.seed)
         how = {"bootstrap": self.bootstrap, "batch_size": self.batch_size}
         if is_zoo(path):
-            return self._score_zoo(load_zoo(path), plan, key, how)
+            return self._score_zoo(path, plan, key, how)
         arrays = load_arrays(path, self.factors, self.columns)
         test = None
         if self.test is not None:
@@ -130,20 +124,38 @@ class Score:
             test = (held_out.codes, held_out.factors)
         stages = [tuple(dict(stage)) for stage in stages_of(tuple(plan.items()))]
         with terminal.latest_scores(stages, _in_brief) as (arrived, bar):
-            how |= {"arrived": arrived, "progress": bar("members")}
+            how |= {"arrived": self._kept_too(arrived, path), "progress": bar("members")}
             return evaluate(arrays.codes, arrays.factors, plan, key, test=test, variances=arrays.variances, **how)
 
-    def _score_zoo(self, zoo, plan: Mapping, key, how: Mapping):
+    def _score_zoo(self, path: Path, plan: Mapping, key, how: Mapping):
+        from jaxdis.cli.zoos import load_zoo
         from jaxdis.evaluation.encoder import evaluate_encoder, names_in_turn
 
         for name in ("factors", "test", "columns"):
             if getattr(self, name):
                 raise ValueError(f"--{name}: goes with files of codes; a zoo encodes images of its own data set")
+        zoo = load_zoo(path)
         config = zoo.config
         samples = {"samples": self.samples, "test_samples": max(1, self.samples // 2)}
         with terminal.latest_scores(names_in_turn(plan), _in_brief) as (arrived, bar):
-            how |= {"arrived": arrived, "progress": bar("images encoded") or False}
+            how |= {"arrived": self._kept_too(arrived, path), "progress": bar("images encoded") or False}
             return evaluate_encoder(zoo, config.data, plan, key, source=config.source, **samples, **how)
+
+    def _kept_too(self, arrived: Callable | None, path: Path) -> Callable | None:
+        """A callback that also writes what has arrived: of a single file, whose metrics may take hours."""
+        if len(self._paths()) > 1 or not (self.csv or self.json):
+            return arrived
+        from jaxdis.cli.arrivals import joined
+
+        tables = []
+
+        def write_too(scores):
+            tables.append(scores)
+            self._write({path.name: joined(tables)}, last=False)
+            if arrived is not None:
+                arrived(scores)
+
+        return write_too
 
     def _check_outputs(self, paths: list[Path]) -> None:
         """Check, before anything is computed, that outputs can be written and are not inputs."""

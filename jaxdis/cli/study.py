@@ -8,7 +8,7 @@ from typing import Literal
 import tyro
 
 from jaxdis.cli import terminal
-from jaxdis.cli.outputs import check_pictures
+from jaxdis.cli.outputs import check_pictures, kept_cells
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Quickstart:
 
     @property
     def kept(self) -> str:
-        return _kept(self.out)
+        return kept_cells(self.out)
 
     def run(self) -> None:
         terminal.start(self.cache)
@@ -98,7 +98,7 @@ class Study:
 
     @property
     def kept(self) -> str:
-        return _kept(self.out)
+        return kept_cells(self.out)
 
     def run(self) -> None:
         terminal.start(self.cache)
@@ -165,10 +165,6 @@ class Study:
                 raise ValueError(f"{name}: the study {self.name} takes {', '.join(given)}")
         names = [name for entry in self.metrics for name in entry.split(",") if name]
         return options if names == ["all"] else {**options, "metrics": names}
-
-
-def _kept(out: Path) -> str:
-    return f"stopped; {out} keeps all finished batches: run the same command again to go on"
 
 
 def _print_digest(digest) -> None:

@@ -9,7 +9,6 @@ import itertools
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import zlib
@@ -292,27 +291,6 @@ def command(request, codes_file, tmp_path, monkeypatch):
     return arguments, fail
 
 
-@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs POSIX timers")
-@pytest.mark.parametrize("seconds", [0.01, 0.1, 0.3, 0.6, 1.0])
-def test_ctrl_c_while_libraries_load(seconds):
-    """From the moment that the command is entered."""
-    program = (
-        "import signal, sys\n"
-        "from jaxdis.cli import main\n"
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))\n"
-        "signal.setitimer(signal.ITIMER_REAL, float(sys.argv[1]))\n"
-        "code = main(['list', 'metrics'])\n"
-        "signal.setitimer(signal.ITIMER_REAL, 0)\n"
-        "sys.exit(code)\n"
-    )
-    ended = subprocess.run([sys.executable, "-c", program, str(seconds)], capture_output=True, text=True)
-    assert ended.returncode in (0, 130)
-    if ended.returncode:
-        assert ended.stderr.startswith("jaxdis: stopped")
-        assert len(ended.stderr.splitlines()) == 1
-
-
 def test_a_file_left_open_is_not_told(codes_file, capsys, monkeypatch):
     """An interrupted import leaves one."""
 
@@ -332,8 +310,8 @@ def test_ctrl_c_is_one_line_and_130(command, capsys):
     error = capsys.readouterr().err
     assert error.startswith("jaxdis: stopped")
     assert len(error.splitlines()) == 1
-    kept = arguments[arguments.index("--out") + 1] if arguments[0] in ("train", "quickstart", "study") else "nothing"
-    assert kept in error
+    kept = {"train": "keeps 0 updates", "quickstart": "no cell was finished", "study": "no cell was finished"}
+    assert kept.get(arguments[0], "nothing was written") in error
     assert "the same command again" in error
 
 
