@@ -29,7 +29,7 @@ def check_pictures() -> None:
       RuntimeError: if matplotlib is not installed.
     """
     if importlib.util.find_spec("matplotlib") is None:
-        raise RuntimeError("pictures: need matplotlib, which is not installed (pip install matplotlib)")
+        raise RuntimeError('pictures: need matplotlib; install it by pip install "jaxdis[plots]"')
 
 
 def make_room(option: str, out: Path | None) -> None:

@@ -9,6 +9,7 @@ import tyro
 
 from jaxdis.cli import terminal
 from jaxdis.cli.outputs import check_pictures, kept_cells
+from jaxdis.progress import tell_now_and_then
 
 
 @dataclasses.dataclass(frozen=True)
@@ -248,6 +249,9 @@ def run_with_progress(study, out: Path, *, extend: bool, executor=None) -> tuple
 
         def progress(kind: str, done: float | int) -> None:
             bar.update(tasks[kind], completed=round(seen[kind] + done, 1))
+            if not console.is_terminal:
+                counts = (f"{task.description} {task.completed:g} of {task.total:g}" for task in bar.tasks)
+                tell_now_and_then(f"{study.name}: {', '.join(counts)}")
 
         table = run(study, out, extend=extend, executor=executor, progress=progress)
         for kind, total in before.total.items():

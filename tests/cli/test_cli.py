@@ -240,6 +240,73 @@ def test_help_breaks_no_sentence():
             assert not line or not above or line[0].isalpha() or above.endswith("."), text
 
 
+COMMANDS = ("quickstart", "score", "show", "train", "encode", "study", "reproduce", "benchmark", "data", "list")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_is_in_words_and_fits_the_terminal(name, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        main([name, "--help"])
+    printed = capsys.readouterr().out
+    assert all(len(line) <= 80 for line in printed.splitlines() if not line.startswith("usage:"))
+    for unclear in ("[[", "{None}", "STR", "(default: None)", "(default: )", "(default: False)", "(repeatable)"):
+        assert unclear not in printed
+    text = " ".join(printed.replace("│", " ").split())
+    for option in re.split(r" --(?=[a-z])", text)[1:]:
+        assert option.count("(default:") <= 1, option
+
+
+def test_the_version(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"jaxdis {jaxdis.__version__}\n"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a shell")
+@pytest.mark.parametrize("arguments", ["list metrics", "--help", "--version", "score --help"])
+def test_nothing_is_said_if_nobody_reads_the_output(arguments):
+    command = f"{sys.executable} -m jaxdis {arguments} | true; exit ${{PIPESTATUS[0]}}"
+    ended = subprocess.run(["bash", "-c", command], capture_output=True)
+    assert ended.returncode in (0, 141)
+    assert ended.stderr == b""
+
+
+def test_other_outputs_are_logged_now_and_then(codes_file, capsys, monkeypatch):
+    monkeypatch.setattr("jaxdis.progress.EVERY", 0.0)
+    assert main(["score", str(codes_file), "--metrics", "mcc", "mig"]) == 0
+    said = capsys.readouterr().err
+    assert re.search("metrics: 1 of 2\n(.*\n)*metrics: 2 of 2\n", said)
+    monkeypatch.setattr("jaxdis.progress.EVERY", 60.0)
+    assert main(["score", str(codes_file), "--metrics", "mcc", "mig"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_training_is_logged_now_and_then(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("jaxdis.progress.EVERY", 0.0)
+    assert main(["train", "--data", "hearts", "--steps", "3", "--out", str(tmp_path)]) == 0
+    assert re.search(r"^training: 3 of 3 updates; loss \d", capsys.readouterr().err, re.MULTILINE)
+
+
+def test_a_full_disk_is_told_once(capsys):
+    for name in ("jit_a", "jit_b"):
+        cli.terminal.warn(f"Error writing persistent compilation cache entry for '{name}': OSError: No space left")
+    said = capsys.readouterr().err
+    assert len(said.split("warning:")) == 2
+    assert "compiled programs are not kept (OSError: No space left)" in " ".join(said.split())
+
+
+@pytest.mark.parametrize(("library", "extra"), [("matplotlib", "plots"), ("h5py", "data"), ("distributed", "cluster")])
+def test_a_library_that_is_missing_is_told_with_its_extra(library, extra):
+    error = ModuleNotFoundError(f"No module named {library!r}", name=library)
+    assert f"jaxdis[{extra}]" in cli.in_one_line(error)
+
+
+def test_docstrings_may_be_left_out():
+    for arguments in (["list", "metrics", "mig"], ["--help"], ["study", "--help"]):
+        command = [sys.executable, "-OO", "-m", "jaxdis", *arguments]
+        assert subprocess.run(command, capture_output=True).returncode == 0
+
+
 def test_help_of_all_commands_is_plain(capsys):
     with pytest.raises(SystemExit) as stop:
         main(["--help"])
