@@ -134,10 +134,27 @@ def write_arrays(path: str | Path, header: dict, arrays: dict[str, np.ndarray]) 
 
 
 def packed(header: dict, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The content of a file of arrays: the arrays, and the header with a checksum as bytes."""
+    """The content of a file of arrays: the arrays, and the header with a checksum as bytes.
+
+    Raises:
+      ValueError: for arrays of Python objects.
+    """
+    without_objects(arrays)
     full = {**header, "checksum": _checksum(arrays)}
     encoded = np.frombuffer(json.dumps(full, sort_keys=True).encode(), np.uint8)
     return {_HEADER: encoded, **{f"a/{name}": array for name, array in arrays.items()}}
+
+
+def without_objects(arrays: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+    """The arrays, none of which holds Python objects: NumPy would pickle these, and nothing is ever unpickled.
+
+    Raises:
+      ValueError: naming the array that holds some.
+    """
+    for name, array in arrays.items():
+        if np.asarray(array).dtype.hasobject:
+            raise ValueError(f"arrays: must hold numbers or text, got Python objects in {name!r}")
+    return arrays
 
 
 def write_text(path: str | Path, text: str) -> None:

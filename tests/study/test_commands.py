@@ -61,7 +61,7 @@ def study(action: str, options, out, *more) -> list[str]:
         (("calibration", "--executor", "nonsense"), "executor: needs processes:COUNT"),
         (("calibration", "--steps", "5"), "steps: the study calibration takes"),
         (("calibration", "--seeds", "0"), "seeds: needs 1 to 10,000, got 0"),
-        (("calibration", "--train-samples", "-5"), "samples: needs 10 to 100,000,000 samples, got -5"),
+        (("calibration", "--train-samples", "-5"), "train_samples: needs a whole number of at least 1 or None, got -5"),
         (("calibration", "--train-samples", "1"), "samples: needs 10 to 100,000,000 samples, got 1"),
     ],
 )

@@ -57,8 +57,10 @@ def as_network(network):
     """
     missing = [name for name in ("init", "encode", "decode") if not callable(getattr(network, name, None))]
     if missing:
+        kind = getattr(network, "__name__", type(network).__name__)
         raise ValueError(
-            f"network: needs functions init, encode and decode, {type(network).__name__} lacks {', '.join(missing)}"
+            f"network: needs functions init, encode and decode, {kind} lacks {', '.join(missing)}; "
+            "jaxdis.models.networks.custom.Own makes a network of three functions, such as those of a Flax module"
         )
     try:
         hash(network)
