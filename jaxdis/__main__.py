@@ -7,10 +7,10 @@ from jaxdis import interrupts
 
 def run() -> int:
     """Run the command of ``sys.argv`` as a program of its own, which signals end at once."""
-    with interrupts.end_at_once():
-        from jaxdis.cli import main
+    interrupts.end_at_once()
+    from jaxdis.cli import main
 
-        return main()
+    return main()
 
 
 if __name__ == "__main__":

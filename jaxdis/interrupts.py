@@ -23,7 +23,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 STOPPED = "stopped; nothing was written: run the same command again"
 # Seconds that the last words may take; neither a full pipe nor a slow disk holds up the end.
@@ -46,28 +46,25 @@ def say_last(words: Callable[[], str]) -> None:
     _last_words = words
 
 
-@contextlib.contextmanager
-def end_at_once() -> Iterator[None]:
-    """Within, SIGINT, SIGTERM and SIGHUP end the process with code 128 + number; for the main thread of a program.
+def end_at_once() -> None:
+    """Let SIGINT, SIGTERM and SIGHUP end the process with code 128 + number; for the main thread of a program.
 
     A signal that is ignored, as by ``nohup``, stays so. On Windows, all are left to Python.
     """
-    numbers = [number for number in _NUMBERS if signal.getsignal(number) != signal.SIG_IGN]
     if os.name != "posix":
-        yield
         return
+    numbers = [number for number in _NUMBERS if signal.getsignal(number) != signal.SIG_IGN]
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     threading.Thread(target=_wait_and_end, args=(reader, numbers), daemon=True).start()
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     for number in numbers:
-        # Python's own handler only lets the main thread stand still while the other one ends the process.
-        signal.signal(number, lambda *_: time.sleep(2 * LONGEST))
-    try:
-        yield
-    finally:
-        for number in numbers:  # Python is about to end anyway, and threads no longer run while it does
-            signal.signal(number, signal.SIG_IGN)
+        signal.signal(number, _stand_still)
+
+
+def _stand_still(*_, sleep=time.sleep, seconds=2 * LONGEST) -> None:
+    """Let the main thread do nothing while the other one ends the process."""
+    sleep(seconds)
 
 
 def _wait_and_end(reader: int, numbers: list[int]) -> None:

@@ -123,6 +123,7 @@ HOSTILE = {
     "while the last words take too long": "interrupts.say_last(lambda: time.sleep(60)); wait()",
     "while the last words fail": "interrupts.say_last(lambda: 1 / 0); wait()",
     "with a lock held": "lock = threading.Lock(); lock.acquire(); wait()",
+    "at Python's end": "import atexit; atexit.register(wait)",
     "while signals are held back": "signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}); wait()",
 }
 
@@ -136,8 +137,8 @@ def test_an_end_at_bad_moments(tmp_path, moment):
         "def wait():\n"
         "    Path('ready').touch()\n"
         "    time.sleep(30)\n"
-        "with interrupts.end_at_once():\n"
-        f"    {HOSTILE[moment]}\n"
+        "interrupts.end_at_once()\n"
+        f"{HOSTILE[moment]}\n"
     )
     program = Program(tmp_path, "-c", text)
     program.wait_for((tmp_path / "ready").exists)
@@ -152,8 +153,8 @@ def test_an_ignored_signal_stays_ignored(tmp_path):
         "import os, signal\n"
         "from jaxdis import interrupts\n"
         "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
-        "with interrupts.end_at_once():\n"
-        "    os.kill(os.getpid(), signal.SIGHUP)\n"
+        "interrupts.end_at_once()\n"
+        "os.kill(os.getpid(), signal.SIGHUP)\n"
         "print('went on')\n"
     )
     command = [sys.executable, "-c", text]

@@ -113,7 +113,7 @@ def _run(arguments: list[str]) -> None:
         raise
     except BrokenPipeError as error:
         raise _unwritable(error) from None
-    interrupts.say_last(lambda: kept(command, began))
+    interrupts.say_last(lambda: terminal.one_line(kept(command, began)))
     with warnings.catch_warnings():
         warnings.simplefilter("default")
         # An import that is interrupted leaves its file open, and a user can do nothing about it.
@@ -122,7 +122,7 @@ def _run(arguments: list[str]) -> None:
         try:
             command.run()
         except KeyboardInterrupt:
-            raise KeyboardInterrupt(kept(command, began)) from None
+            raise KeyboardInterrupt(terminal.one_line(kept(command, began))) from None
         finally:
             _print_what_waits()
 

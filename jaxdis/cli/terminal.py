@@ -84,7 +84,7 @@ def unwritable(error: OSError, stream: str = "standard output") -> Exception:
 
 def warn(message) -> None:
     line = one_line(str(message))
-    if fault := _OF_THE_CACHE.match(line):
+    if fault := _OF_THE_CACHE.search(line):
         _warn_of_the_cache(fault[1])
     else:
         console(error=True).print(f"warning: {line}", style="yellow", markup=False)

@@ -289,7 +289,9 @@ def test_training_is_logged_now_and_then(tmp_path, capsys, monkeypatch):
 
 def test_a_full_disk_is_told_once(capsys):
     for name in ("jit_a", "jit_b"):
-        cli.terminal.warn(f"Error writing persistent compilation cache entry for '{name}': OSError: No space left")
+        words = f"Error writing persistent compilation cache entry for '{name}': OSError: No space left"
+        cli.terminal.warn(words)
+        cli.terminal.warn(f"seed0.npz: {words}")  # as of several files
     said = capsys.readouterr().err
     assert len(said.split("warning:")) == 2
     assert "compiled programs are not kept (OSError: No space left)" in " ".join(said.split())
@@ -302,9 +304,8 @@ def test_a_library_that_is_missing_is_told_with_its_extra(library, extra):
 
 
 def test_docstrings_may_be_left_out():
-    for arguments in (["list", "metrics", "mig"], ["--help"], ["study", "--help"]):
-        command = [sys.executable, "-OO", "-m", "jaxdis", *arguments]
-        assert subprocess.run(command, capture_output=True).returncode == 0
+    command = [sys.executable, "-OO", "-m", "jaxdis", "list", "metrics", "mig"]
+    assert subprocess.run(command, capture_output=True).returncode == 0
 
 
 def test_help_of_all_commands_is_plain(capsys):
@@ -445,7 +446,8 @@ def test_scores_are_written_before_they_are_printed(where, codes_file, tmp_path)
         os.close(reader)
         done = run_score(codes_file, "--csv", out, stdout=writer)
         os.close(writer)
-        assert done.returncode == 2
+        assert done.returncode == 141
+        assert done.stderr == b""
     assert b"Traceback" not in done.stderr
     assert len(out.read_text().splitlines()) == 5
 
