@@ -153,6 +153,9 @@ def test_evaluate_names_what_it_refuses(arguments, message):
         (lambda: jaxdis.data.dsprites(dtype=object()), "dtype: needs one of float32, uint8"),
         (lambda: jaxdis.data.mpi3d(), "source: mpi3d cannot be drawn; needs its file"),
         (lambda: jaxdis.data.DATASETS["cars3d"].make(), "source: cars3d cannot be drawn"),
+        (lambda: jaxdis.models.Config(method=3), "method: needs a Method, got 3"),
+        (lambda: jaxdis.models.Discriminator(layers=0), "layers: needs a whole number of at least 1, got 0"),
+        (lambda: jaxdis.models.Own(3, len, len), "init: needs a function, got 3"),
         (lambda: jaxdis.models.Config(steps=1.5), "steps: needs a whole number of at least 1, got 1.5"),
         (
             lambda: jaxdis.models.Vae(objective=jaxdis.models.OBJECTIVES["beta"]),

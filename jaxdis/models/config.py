@@ -31,6 +31,7 @@ class Config:
     steps: Count | None = None
 
     def __post_init__(self):
+        checked_value("method", Method, self.method)
         steps = self.method.default_steps if self.steps is None else checked_value("steps", Count, self.steps)
         object.__setattr__(self, "steps", steps)
         check_fields(self)

@@ -109,7 +109,7 @@ class FlaxEncoder(nn.Module):
     ("arguments", "message"),
     [
         ({"network": FlaxEncoder()}, "network: needs functions init, encode and decode, FlaxEncoder lacks encode"),
-        ({"network": FlaxEncoder}, "FlaxEncoder lacks encode, decode; jaxdis.models.networks.custom.Own makes"),
+        ({"network": FlaxEncoder}, "FlaxEncoder lacks encode, decode; jaxdis.models.Own makes"),
         ({"network": (FlaxEncoder(), FlaxEncoder())}, "network: needs functions init, encode and decode, tuple"),
     ],
 )
