@@ -83,11 +83,11 @@ def _say_and_remove() -> None:
     except Exception:  # it looks at files, and the end must come
         words = "stopped"
     stream = sys.__stderr__  # a progress bar stands in for sys.stderr
-    if stream is not None:
+    with contextlib.suppress(AttributeError, OSError, ValueError):  # None, gone or closed
         drawn = stream.isatty() and os.environ.get("TERM") != "dumb"
         line = f"{_CLEAR_LINE_AND_SHOW_CURSOR if drawn else ''}jaxdis: {words}\n"
-        with contextlib.suppress(OSError, ValueError):  # not through the buffer, whose lock the main thread may hold
-            os.write(stream.fileno(), line.encode(stream.encoding, "replace"))
+        # Not through its buffer, whose lock the main thread may hold.
+        os.write(stream.fileno(), line.encode(stream.encoding, "replace"))
     while unfinished:
         _remove(unfinished.pop())
 
