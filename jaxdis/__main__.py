@@ -2,7 +2,16 @@
 
 import sys
 
-from jaxdis.cli import main
+from jaxdis import interrupts
+
+
+def run() -> int:
+    """Run the command of ``sys.argv`` as a program of its own, which signals end at once."""
+    interrupts.end_at_once()
+    from jaxdis.cli import main
+
+    return main()
+
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run())

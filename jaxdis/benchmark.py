@@ -15,6 +15,7 @@ import jax
 import numpy as np
 
 from jaxdis.evaluation.evaluate import evaluate
+from jaxdis.files import read_json
 from jaxdis.metrics import METRICS, Metric
 from jaxdis.metrics.metric import LIGHT_SECONDS
 from jaxdis.models import Config, Mlp, Vae, members, train
@@ -183,7 +184,7 @@ def read_record(path: str | Path) -> Record:
       ValueError: for a file that is missing or not such a record.
     """
     try:
-        found = json.loads(Path(path).read_text(encoding="utf-8"))
+        found = read_json(path)
         if found.pop("format") != _FORMAT:
             raise ValueError("another format")
         rows = tuple(Row(**row) for row in found.pop("rows"))

@@ -21,6 +21,8 @@ from typing import BinaryIO
 
 import numpy as np
 
+from jaxdis import interrupts
+
 _HEADER = "header"
 MOST_JSON_BYTES = 2**28
 
@@ -133,10 +135,27 @@ def write_arrays(path: str | Path, header: dict, arrays: dict[str, np.ndarray]) 
 
 
 def packed(header: dict, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The content of a file of arrays: the arrays, and the header with a checksum as bytes."""
+    """The content of a file of arrays: the arrays, and the header with a checksum as bytes.
+
+    Raises:
+      ValueError: for arrays of Python objects.
+    """
+    without_objects(arrays)
     full = {**header, "checksum": _checksum(arrays)}
     encoded = np.frombuffer(json.dumps(full, sort_keys=True).encode(), np.uint8)
     return {_HEADER: encoded, **{f"a/{name}": array for name, array in arrays.items()}}
+
+
+def without_objects(arrays: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+    """The arrays, none of which holds Python objects: NumPy would pickle these, and nothing is ever unpickled.
+
+    Raises:
+      ValueError: naming the array that holds some.
+    """
+    for name, array in arrays.items():
+        if np.asarray(array).dtype.hasobject:
+            raise ValueError(f"arrays: must hold numbers or text, got Python objects in {name!r}")
+    return arrays
 
 
 def write_text(path: str | Path, text: str) -> None:
@@ -261,10 +280,12 @@ def with_leaves(template, arrays: dict[str, np.ndarray], what: str):
 def _temporary(path: Path) -> Iterator[Path]:
     """A new name in the folder of a path, where nothing is left at the end."""
     temporary = temporary_name(path)
+    interrupts.unfinished.add(str(temporary))
     try:
         yield temporary
     finally:
         temporary.unlink(missing_ok=True)
+        interrupts.unfinished.discard(str(temporary))
 
 
 def _write(path: Path, write: Callable[[BinaryIO], object], replace: bool) -> bool:

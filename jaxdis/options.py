@@ -154,7 +154,8 @@ def checked_value(name: str, annotation: Any, value: Any) -> Any:
     try:
         return _accept(annotation, value)
     except Refused:
-        raise ValueError(f"{name}: needs {_said(annotation)}, got {shown(value)}") from None
+        advice = getattr(annotation, "advice", "")  # a class may tell the way out
+        raise ValueError(f"{name}: needs {_said(annotation)}, got {shown(value)}{advice and f'; {advice}'}") from None
 
 
 def shown(value: Any) -> str:
@@ -378,7 +379,8 @@ def _said(annotation: Any) -> str:
         return "a function"
     if origin is collections.abc.Mapping:
         return "a mapping"
-    return _WORDS.get(annotation) or f"a {getattr(annotation, '__name__', annotation)}"
+    name = getattr(annotation, "__name__", str(annotation))
+    return _WORDS.get(annotation) or f"{'an' if name[0] in 'AEIO' else 'a'} {name}"
 
 
 def _said_array(annotation) -> str:

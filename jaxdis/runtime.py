@@ -59,13 +59,20 @@ def use_compilation_cache(directory: str | Path | None = None) -> Path | None:
     return directory
 
 
-def use_cpu_devices(count: int | None = None) -> None:
+def use_cpu_devices(count: int | None = None) -> int:
     """Present ``count`` CPU devices (default: one per core), over which a zoo is sharded.
 
-    Must be called before JAX creates its first array. An accelerator, if there is one, remains the default device.
+    An accelerator, if there is one, remains the default device.
+
+    Returns:
+      The number of CPU devices. Once JAX has created an array, it is no longer ``count`` but what JAX began with.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    jax.config.update("jax_num_cpu_devices", count or cores)
+    try:
+        jax.config.update("jax_num_cpu_devices", count or cores)
+    except RuntimeError:  # JAX has begun
+        return len(jax.devices("cpu"))
+    return count or cores
 
 
 def forget_programs_if_many(share: float = 0.4) -> bool:

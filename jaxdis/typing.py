@@ -145,8 +145,21 @@ class Factors:
         return self.values[:, np.array(columns, int)].astype(jnp.int32)
 
     @single_precision
-    def take(self, rows: Int[Array, " r"]) -> "Factors":
-        """The same factors at the given samples."""
+    def take(self, rows) -> "Factors":
+        """The same factors at the given samples.
+
+        Args:
+          rows: ``[r]`` numbers of samples from 0, or ``[n]`` truth values.
+
+        Raises:
+          ValueError: for anything else. Traced rows are not looked at; those beyond the last sample take the last.
+        """
+        if not isinstance(rows, jax.core.Tracer):
+            given = np.asarray(rows)
+            rows = np.flatnonzero(given) if given.dtype == bool and given.shape == (self.num_samples,) else given
+            if rows.ndim != 1 or rows.dtype.kind not in "iu" or ((rows < 0) | (rows >= self.num_samples)).any():
+                needed = f"numbers of samples from 0 to {self.num_samples - 1}, or {self.num_samples} truth values"
+                raise ValueError(f"rows: must be {needed}, got {shown(given)}")
         return dataclasses.replace(self, values=self.values[rows])
 
 

@@ -16,7 +16,19 @@ ROOT = Path(__file__).parent.parent / "jaxdis"
 
 # From the bottom up. A room may import from its own floor and from those below.
 FLOORS = [
-    {"runtime", "programs", "options", "spec", "typing", "arrays", "random", "files", "references"},
+    {
+        "interrupts",
+        "progress",
+        "runtime",
+        "programs",
+        "options",
+        "spec",
+        "typing",
+        "arrays",
+        "random",
+        "files",
+        "references",
+    },
     {"data", "learners"},
     {"executor", "plots"},
     {"models"},

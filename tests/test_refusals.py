@@ -1,5 +1,6 @@
 """What cannot be is refused at the door, by name, without compiling anything."""
 
+import inspect
 import os
 import subprocess
 import sys
@@ -12,9 +13,11 @@ import numpy as np
 import pytest
 
 import jaxdis
-from jaxdis import METRICS, Factors, Spec, blend_table, evaluate, relate, sample_curve, sweep
+from jaxdis import METRICS, Factors, Spec, blend_table, evaluate, files, relate, sample_curve, structured, sweep
 from jaxdis.cli import main
 from jaxdis.data import FactorSpace, synthetic
+from jaxdis.study import STUDIES, Store, Study, Training
+from jaxdis.study.certificate.calibration import Calibration
 
 
 @pytest.fixture(autouse=True)
@@ -158,7 +161,18 @@ def test_evaluate_names_what_it_refuses(arguments, message):
         (lambda: jaxdis.data.dsprites(dtype=object()), "dtype: needs one of float32, uint8"),
         (lambda: jaxdis.data.mpi3d(), "source: mpi3d cannot be drawn; needs its file"),
         (lambda: jaxdis.data.DATASETS["cars3d"].make(), "source: cars3d cannot be drawn"),
+        (lambda: jaxdis.models.Config(method=3), "method: needs a Method, got 3"),
+        (lambda: jaxdis.models.Discriminator(layers=0), "layers: needs a whole number of at least 1, got 0"),
+        (lambda: jaxdis.models.Own(3, len, len), "init: needs a function, got 3"),
         (lambda: jaxdis.models.Config(steps=1.5), "steps: needs a whole number of at least 1, got 1.5"),
+        (
+            lambda: jaxdis.models.Vae(objective=jaxdis.models.OBJECTIVES["beta"]),
+            r"objective: must be names of OBJECTIVES, got .*; .*OBJECTIVES\[name\] = ",
+        ),
+        (
+            lambda: jaxdis.models.Vae(optimizer="adam"),
+            "optimizer: needs an Adam, got 'adam'; .* derive",
+        ),
         (lambda: jaxdis.models.Vae(precision="x"), "precision: needs 'float32', 'tensorfloat32' or 'bfloat16'"),
         (lambda: jaxdis.models.Mlp(hidden="abc"), "hidden: needs a tuple of a whole number"),
         (lambda: jaxdis.models.members({"beta": {"beta": -4}}), "beta, beta: needs a finite number of at least 0"),
@@ -176,6 +190,14 @@ def test_evaluate_names_what_it_refuses(arguments, message):
         (lambda: jaxdis.structured.Structure.slots(2, 2, 2, "xy"), "properties: needs a sequence of names, got 'xy'"),
         (lambda: jaxdis.structured.Structure.of("abc", ["a"], ["b"]), "levels: needs a sequence of names"),
         (lambda: jaxdis.evaluate_structured(CODES, VALUES, 3), "structure: needs a Structure, got 3"),
+        (
+            lambda: Factors.of(VALUES).take([60]),
+            "rows: must be numbers of samples from 0 to 59, or 60 truth values, got",
+        ),
+        (lambda: Factors.of(VALUES).take([-1]), "rows: must be numbers of samples"),
+        (lambda: Factors.of(VALUES).take(None), "rows: must be numbers of samples"),
+        (lambda: Factors.of(VALUES).take([0.5]), "rows: must be numbers of samples"),
+        (lambda: jaxdis.data.scream_dsprites(painting=np.array([["a"]])), "painting: must be numbers"),
     ],
 )
 def test_public_functions_name_what_they_refuse(call, message):
@@ -183,7 +205,117 @@ def test_public_functions_name_what_they_refuse(call, message):
         call()
 
 
+MATRIX = np.eye(4, dtype=np.float32)
+HIERARCHY = structured.Structure.slots(2, 2, 2, ["x", "y"])
+SLOTS = CODES[:, :1, None] * np.ones((1, 2, 2), np.float32)
+ORDERS = np.zeros((60, 2), np.int32)
+MASK = np.zeros((2, 4, 4), np.int32)
+PARTS = (HIERARCHY, ["object", "property"])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: structured.lower_bound(MATRIX, *PARTS, of="x"),
+            "of: needs 'completeness' or 'disentanglement', got 'x'",
+        ),
+        (lambda: structured.upper_bound(MATRIX, *PARTS, of="x"), "of: needs 'completeness' or 'disentanglement'"),
+        (lambda: structured.two_levels(MATRIX, HIERARCHY, *PARTS[1], of=3), "of: needs 'completeness' or"),
+        (lambda: structured.lower_bound(MATRIX, HIERARCHY, 3), "parts: must be a sequence of projections"),
+        (lambda: structured.lower_bound("x", *PARTS), r"strength: needs an array \[d, k\] of numbers, got 'x'"),
+        (lambda: structured.score_of(MATRIX, 3), "structure: needs a Structure, got 3"),
+        (lambda: structured.project(MATRIX, HIERARCHY, codes="x"), "codes: needs an array"),
+        (lambda: structured.structured_score(3), "relation: needs a Relation, got 3"),
+        (lambda: structured.drop_small(MATRIX, float("nan")), "share: needs a number from 0 to 1, got nan"),
+        (lambda: structured.background(MATRIX, HIERARCHY, 3), "label: needs text, got 3"),
+        (lambda: structured.informativeness(MATRIX, MATRIX[:2]), r"predicted: must have the shape of values, \(2, 4\)"),
+        (lambda: structured.probe(SLOTS, Factors.of(VALUES), start="x"), "start: needs 'given' or 'best', got 'x'"),
+        (lambda: structured.probe(SLOTS, VALUES), "factors: needs a Factors, got an array"),
+        (lambda: structured.probe(SLOTS[:5], Factors.of(VALUES)), "codes: must have as many samples as factors"),
+        (
+            lambda: structured.probe(SLOTS, Factors.of(VALUES), objects=((0, 9),)),
+            "objects: must be columns from 0 to 1, got 9",
+        ),
+        (lambda: structured.probe(SLOTS, Factors.of(VALUES), objects=((0, 1), (1,))), "objects: must be equally many"),
+        (
+            lambda: structured.probe(SLOTS, Factors.of(VALUES), categorical=(7,)),
+            "categorical: must be columns from 0 to 1",
+        ),
+        (lambda: structured.take_slots(SLOTS, ORDERS + 9), "orders: must be slots from 0 to 1, got 9 to 9"),
+        (lambda: structured.take_slots(SLOTS, ORDERS[:3]), "orders: must have the 60 samples of codes, got 3"),
+        (lambda: structured.best_orders(SLOTS, MATRIX, MATRIX[None], ORDERS), r"targets: must have shape \(60,\)"),
+        (
+            lambda: structured.ari(MASK, MASK[:1], true_segments=2, predicted_segments=2),
+            "predicted: must have the shape",
+        ),
+        (lambda: structured.order_agreement(ORDERS, ORDERS[:3]), "reference: must have the shape of orders"),
+        (
+            lambda: jaxdis.evaluate_structured(SLOTS, np.tile(VALUES, 2), HIERARCHY, projections=[]),
+            r"projections: must be a sequence of levels, or of several levels each, got \[\]",
+        ),
+    ],
+)
+def test_functions_of_structures_name_what_they_refuse(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+TRAINING = {"config": jaxdis.models.Config(), "sweep": {"beta": {"beta": 1}}, "seeds": 1}
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        *(
+            (lambda pool=pool: Training.of(**TRAINING, pool=pool), "pool: needs a whole number")
+            for pool in (0, -1, 1.5, "x")
+        ),
+        (lambda: Training.of(**TRAINING | {"sweep": None}), "sweep: needs a mapping, got None"),
+        (lambda: Training.of(**TRAINING | {"config": None}), "config: needs a Config, got None"),
+        (lambda: Training.of(**TRAINING | {"seeds": 1.5}), "seeds: needs a tuple of a whole number"),
+        (lambda: Training.of(**TRAINING | {"sweep": {"beta": {"beta": "x"}}}), "beta, beta: needs an array of numbers"),
+        (lambda: Training.of(**TRAINING, labels={"a": 3}), "labels: needs a tuple"),
+        (lambda: Training(jaxdis.models.Config(), (), (0,), pool=0), "pool: needs a whole number"),
+        (lambda: Study.of("a", 3), "trainings: needs a tuple of a Training, got 3"),
+        (lambda: Study.of("a", [Training.of(**TRAINING)], "mig", sampling=3), "sampling: needs a Sampling, got 3"),
+        (lambda: Study.of(3, [Training.of(**TRAINING)], "mig"), "name: needs text, got 3"),
+        (lambda: STUDIES["mahon2024"](steps=0), "steps: needs a whole number of at least 1"),
+        (lambda: STUDIES["mahon2024"](combinations=0), "combinations: needs a whole number of at least 1"),
+        (lambda: STUDIES["eastwood2018"](steps=0, models=["infogan"]), "steps: needs a whole number of at least 1"),
+        (lambda: STUDIES["locatello2020"](data="dsprites"), "data: needs a tuple of text, got 'dsprites'"),
+        (lambda: STUDIES["calibration"](parts="cases"), "parts: needs a tuple of text, got 'cases'"),
+        (lambda: Calibration.of("mig", warp=(3.0,)), "warp: needs a tuple of a number from 0 to 1"),
+        (lambda: Calibration.of("mig", num_factors=0), "num_factors: needs a whole number of at least 1"),
+        (lambda: Store(3), "root: needs text or a path, got 3"),
+        (lambda: Store("none").ids("x"), "kind: must be one of train, encode, score, got 'x'"),
+        (lambda: Store("none").record("train", 3), "cell: needs one of"),
+        (lambda: Store("none").publish("train", 3, {}), "spec: needs a mapping, got 3"),
+        (lambda: Store("none").publish("train", {}, {}, {"a": np.array([None])}), "arrays: must hold numbers or text"),
+        (lambda: files.packed({}, {"a": np.array([None])}), "arrays: must hold numbers or text"),
+    ],
+)
+def test_studies_name_what_they_refuse(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+@pytest.mark.parametrize("name", list(STUDIES))
+def test_every_study_refuses_counts_below_one(name):
+    parameters = inspect.signature(STUDIES[name]).parameters
+    for option in parameters.keys() & {"steps", "combinations", "train_samples", "test_samples"}:
+        for count in (0, -1, 1.5, "x"):
+            with pytest.raises(ValueError, match=rf"^{option}: needs"):
+                STUDIES[name](**{option: count})
+
+
 # ---- What goes right
+
+
+def test_rows_may_be_truth_values():
+    factors = Factors.of(VALUES)
+    assert factors.take(VALUES[:, 0] == 1).values.tolist() == VALUES[VALUES[:, 0] == 1].tolist()
+    assert factors.take([3, 3, 0]).values.tolist() == VALUES[[3, 3, 0]].tolist()
 
 
 def test_columns_come_in_the_order_asked():
@@ -335,8 +467,8 @@ def test_results_are_written_whatever_becomes_of_the_terminal(codes_file, tmp_pa
         done = subprocess.run(command, stdout=target, stderr=subprocess.PIPE, text=True, env=environment, check=False)
     assert (tmp_path / "a.csv").read_text().startswith("member,mig\n0,")
     assert "Traceback" not in done.stderr
-    assert done.returncode == (0 if where == "ascii" else 2)
-    assert where == "ascii" or "standard output: cannot be written" in done.stderr
+    assert done.returncode == {"ascii": 0, "full": 2, "closed": 141}[where]
+    assert ("standard output: cannot be written" in done.stderr) == (where == "full")
 
 
 def test_control_characters_of_file_names_stay_away_from_the_terminal(tmp_path, capsys):

@@ -6,6 +6,7 @@ import sys
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from jaxdis import runtime
@@ -35,6 +36,33 @@ def test_caches_live_where_the_environment_says(monkeypatch, tmp_path):
     monkeypatch.delenv("JAXDIS_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert runtime.default_cache_directory() == tmp_path / "jaxdis"
+
+
+def test_devices_with_which_jax_has_begun_stay():
+    there = len(jax.devices("cpu"))
+    assert runtime.use_cpu_devices(there) == there
+    assert runtime.use_cpu_devices(there + 1) == there
+    assert len(jax.devices("cpu")) == there
+
+
+BEGUN = """
+import sys
+import jax
+jax.config.update("jax_num_cpu_devices", 2)
+jax.devices()
+from jaxdis.cli import main
+sys.exit(main(["show", sys.argv[1]]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="chooses a core")
+def test_a_command_runs_where_jax_has_begun_with_other_devices(tmp_path):
+    values = np.random.default_rng(0).integers(0, 3, (60, 2))
+    np.savez(tmp_path / "codes.npz", codes=values.astype(np.float32), factors=values)
+    core = min(os.sched_getaffinity(0))
+    before = f"import os; os.sched_setaffinity(0, {{{core}}})\n"
+    command = [sys.executable, "-c", before + BEGUN, str(tmp_path / "codes.npz")]
+    assert subprocess.run(command, capture_output=True, timeout=120).returncode == 0
 
 
 def homeless():

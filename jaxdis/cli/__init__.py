@@ -1,34 +1,52 @@
 """The command line: ``jaxdis score``, ``jaxdis list``, …; ``jaxdis COMMAND --help`` explains each.
 
-``jaxdis --debug COMMAND …`` shows where in the program an error arose.
+``jaxdis --debug COMMAND …`` shows where in the program an error arose; ``jaxdis --version`` prints the version.
 """
 
 import contextlib
 import os
-import signal
 import sys
-import threading
+import time
 import traceback
 import warnings
 
+from jaxdis import __version__, interrupts
 from jaxdis.cli import terminal
+from jaxdis.cli.outputs import kept
 from jaxdis.cli.text import plain
 
 EXIT_BAD_INPUT = 2
 EXIT_STOPPED = 130
-STOPPED = "stopped; nothing was written: run the same command again"
+EXIT_UNREAD = 141  # as a program that SIGPIPE ends
 # Errors whose own words are for users; of others, the kind is told as well.
 _SPEAKING = (ValueError, OSError, RuntimeError)
+# Which extra brings a library.
+_EXTRAS = {
+    "matplotlib": "plots",
+    "distributed": "cluster",
+    "PIL": "data",
+    "h5py": "data",
+    "tensorflow_datasets": "data",
+}
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command; returns 0 on success, and after a message of one line 2 on failure and 130 on Ctrl-C."""
+    """Run a command.
+
+    Returns:
+      0 on success; after a message of one line, 2 on failure and 130 on Ctrl-C; 141 if nobody reads the output.
+    """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in arguments
     try:
-        _run([argument for argument in arguments if argument != "--debug"])
+        if arguments[:1] == ["--version"]:
+            terminal.write(f"jaxdis {__version__}")
+        else:
+            _run([argument for argument in arguments if argument != "--debug"])
+    except terminal.ReaderGone:
+        return EXIT_UNREAD
     except KeyboardInterrupt as stop:
-        _tell(str(stop) or STOPPED)
+        _tell(str(stop) or interrupts.STOPPED)
         return EXIT_STOPPED
     except Exception as error:
         if debug:
@@ -41,7 +59,9 @@ def main(arguments: list[str] | None = None) -> int:
 def in_one_line(error: BaseException) -> str:
     """What an error says, for a terminal: on one line, not too long, and without control characters."""
     words = str(error)
-    if isinstance(error, MemoryError):
+    if isinstance(error, ModuleNotFoundError) and error.name in _EXTRAS:
+        words = f'{error.name}: is not installed; install it by pip install "jaxdis[{_EXTRAS[error.name]}]"'
+    elif isinstance(error, MemoryError):
         words = f"memory: needs more than there is ({words or 'an array does not fit'})"
     elif isinstance(error, OSError) and error.strerror:
         words = error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
@@ -50,32 +70,14 @@ def in_one_line(error: BaseException) -> str:
     return terminal.one_line(words)
 
 
-@contextlib.contextmanager
-def _interrupts_end_at_once():
-    """End at once on Ctrl-C while libraries load: interrupting the import of an extension would raise another error."""
-
-    def end(*_):
-        _tell(STOPPED)
-        os._exit(EXIT_STOPPED)
-
-    in_main = threading.current_thread() is threading.main_thread()
-    if not in_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield
-        return
-    signal.signal(signal.SIGINT, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
 def _run(arguments: list[str]) -> None:
     # The compiler's remarks are not for users; its errors arrive as exceptions.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    with _interrupts_end_at_once(), terminal.sign_of_life("loading …"):
+    with terminal.sign_of_life("loading …"):
         import jax  # noqa: F401
         import tyro
 
+        from jaxdis.cli import help
         from jaxdis.cli.benchmark import Benchmark
         from jaxdis.cli.encode import Encode
         from jaxdis.cli.listing import Data, List
@@ -98,7 +100,20 @@ def _run(arguments: list[str]) -> None:
         "list": List,
     }
     terminal.print_anything()
-    command = tyro.extras.subcommand_cli_from_dict(commands, args=arguments, prog="jaxdis", description=plain(__doc__))
+    began = time.time()
+    commands = {name: help.in_words(command) for name, command in commands.items()}
+    description = plain(__doc__ or "")  # none under `python -OO`
+    try:
+        with help.paragraphs_wrapped():
+            command = tyro.extras.subcommand_cli_from_dict(
+                commands, args=arguments, prog="jaxdis", description=description
+            )
+    except SystemExit:  # after its help
+        _print_what_waits()
+        raise
+    except BrokenPipeError as error:
+        raise _unwritable(error) from None
+    interrupts.say_last(lambda: terminal.one_line(kept(command, began)))
     with warnings.catch_warnings():
         warnings.simplefilter("default")
         # An import that is interrupted leaves its file open, and a user can do nothing about it.
@@ -107,7 +122,7 @@ def _run(arguments: list[str]) -> None:
         try:
             command.run()
         except KeyboardInterrupt:
-            raise KeyboardInterrupt(getattr(command, "kept", "")) from None
+            raise KeyboardInterrupt(terminal.one_line(kept(command, began))) from None
         finally:
             _print_what_waits()
 
@@ -119,9 +134,14 @@ def _print_what_waits() -> None:
     try:
         sys.stdout.flush()
     except OSError as error:
-        with contextlib.suppress(OSError, ValueError):  # else Python tries once more on leaving, and complains
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise terminal.unwritable(error) from None
+        raise _unwritable(error) from None
+
+
+def _unwritable(error: OSError) -> Exception:
+    """The error to raise for an output that cannot be written; Python does not try once more when it ends."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return terminal.unwritable(error)
 
 
 def _tell(line: str) -> None:

@@ -3,8 +3,10 @@
 import dataclasses
 from pathlib import Path
 
+from jaxdis import interrupts
 from jaxdis.cli import terminal
 from jaxdis.cli.outputs import check_pictures, make_room
+from jaxdis.progress import tell_now_and_then
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,6 +74,7 @@ class Benchmark:
         folder = None
         if self.cold:
             folder = Path(tempfile.mkdtemp(prefix="jaxdis-"))
+            interrupts.unfinished.add(str(folder))
             atexit.register(shutil.rmtree, folder, ignore_errors=True)
         terminal.start(folder)
 
@@ -87,7 +90,14 @@ class Benchmark:
             columns = BarColumn(), TextColumn("{task.description}")
             with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
                 task = bar.add_task("", total=1.0)
-                yield lambda name, size, used: bar.update(task, completed=used, description=f"{name}, zoo of {size}")
+
+                def show(name: str, size: int, used: float) -> None:
+                    words = f"{name}, zoo of {size}"
+                    bar.update(task, completed=used, description=words)
+                    if not console.is_terminal:
+                        tell_now_and_then(f"{words}: {used:.0%} of the time is used up")
+
+                yield show
 
         return shown()
 

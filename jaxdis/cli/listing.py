@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 import tyro
 
 from jaxdis.cli import terminal
+from jaxdis.cli.outputs import make_room
 from jaxdis.cli.text import plain
 from jaxdis.references import REFERENCES, bibliography, cited_in
 
@@ -338,6 +339,7 @@ class Data:
         from jaxdis.options import Seed, checked_value
 
         checked_value("--seed", Seed, self.seed)
+        make_room("--out", self.out)
         terminal.start(None)
         from jaxdis.data.show import save_sheet
 

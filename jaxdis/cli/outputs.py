@@ -1,4 +1,4 @@
-"""Checks of what a command is asked to write, before anything is computed."""
+"""What a command is asked to write: checks before anything is computed, and what is there when it is stopped."""
 
 import importlib.util
 import os
@@ -6,6 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from jaxdis.cli.zoos import ZOO_FILE
+from jaxdis.interrupts import STOPPED
+
+KINDS_OF_CELLS = ("train", "encode", "score")
 
 
 def check_not_input(option: str, out: Path, inputs: Iterable[Path | None]) -> None:
@@ -26,7 +29,7 @@ def check_pictures() -> None:
       RuntimeError: if matplotlib is not installed.
     """
     if importlib.util.find_spec("matplotlib") is None:
-        raise RuntimeError("pictures: need matplotlib, which is not installed (pip install matplotlib)")
+        raise RuntimeError('pictures: need matplotlib; install it by pip install "jaxdis[plots]"')
 
 
 def make_room(option: str, out: Path | None) -> None:
@@ -45,3 +48,22 @@ def make_room(option: str, out: Path | None) -> None:
     special = out.exists() and not out.is_file()  # a pipe, or the terminal
     if not os.access(out if special else folder, os.W_OK):
         raise ValueError(f"{option}: cannot be written in {folder}")
+
+
+def kept(command, began: float) -> str:
+    """The message of a command that is stopped: its own, or else which files it has written since it began.
+
+    Messages are made while the process ends, so they look at names of files and import nothing.
+    """
+    if words := getattr(command, "kept", ""):
+        return words
+    outputs = (getattr(command, option, None) for option in ("csv", "json", "out", "plot"))
+    written = [str(path) for path in outputs if path is not None and path.is_file() and path.stat().st_mtime >= began]
+    return f"stopped; what was computed until then is in {' and '.join(written)}" if written else STOPPED
+
+
+def kept_cells(out: Path, place: str = "") -> str:
+    """The message of a study that is stopped, or of several in the folders that a pattern matches."""
+    if any(any(out.glob(f"{place}{kind}/??/*.json")) for kind in KINDS_OF_CELLS):
+        return f"stopped; {out} keeps all finished cells: run the same command again to go on"
+    return "stopped; no cell was finished: run the same command again"

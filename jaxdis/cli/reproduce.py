@@ -7,7 +7,7 @@ from typing import Literal
 import tyro
 
 from jaxdis.cli import terminal
-from jaxdis.cli.outputs import check_pictures
+from jaxdis.cli.outputs import check_pictures, kept_cells
 
 Paper = Literal["mahon2024", "locatello2020", "eastwood2018", "julka2024", "dangnhu2022", "all"]
 
@@ -39,7 +39,7 @@ class Reproduce:
 
     @property
     def kept(self) -> str:
-        return f"stopped; {self.out} keeps all finished batches: run the same command again to go on"
+        return kept_cells(self.out, "*/*/")
 
     def run(self) -> None:
         terminal.start(self.cache)

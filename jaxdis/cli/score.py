@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import glob
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -82,7 +82,7 @@ class Score:
             self._say_factors(group, factors)
             try:
                 with terminal.naming((f"{first} and {len(others)} more" if others else first) if several else None):
-                    file_scores |= self._scored(group, plan)
+                    file_scores |= self._scored(group, plan, factors)
             except ValueError as error:
                 if not several:
                     raise
@@ -94,12 +94,6 @@ class Score:
             print_scores(file_scores, plan, several=several, out=self.csv)
         if refused:
             raise ValueError(_refusal(refused, len(paths)))
-
-    @property
-    def kept(self) -> str:
-        where = self.csv or self.json
-        several = len(self._paths()) > 1
-        return f"stopped; scores of the files that were finished are in {where}" if several and where else ""
 
     def _paths(self) -> list[Path]:
         """The files, with patterns resolved."""
@@ -153,12 +147,11 @@ class Score:
                 terminal.write(f"{terminal.one_line(first) + ': ' if factors else ''}factors: {words}")
         factors |= dict.fromkeys(group, words)
 
-    def _scored(self, group: Mapping, plan: Mapping) -> dict:
+    def _scored(self, group: Mapping, plan: Mapping, factors: Mapping[str, str]) -> dict:
         """Scores by the names of files. The numbers of a file do not depend on the others of its group."""
         import jax
         import numpy as np
 
-        from jaxdis.cli.zoos import load_zoo
         from jaxdis.evaluation.arrays_file import load_arrays
         from jaxdis.evaluation.evaluate import evaluate
         from jaxdis.evaluation.stages import stages_of
@@ -167,7 +160,7 @@ class Score:
         how = {"bootstrap": self.bootstrap, "batch_size": self.batch_size}
         (name, first), *others = group.items()
         if isinstance(first, Path):
-            return {name: self._score_zoo(load_zoo(first), plan, key, how)}
+            return {name: self._score_zoo(first, plan, key, how)}
         codes, variances, test = first.codes, first.variances, None
         if self.test is not None:
             _check_numbering(first.table)
@@ -181,21 +174,39 @@ class Score:
             how["numbers"] = [0] * len(group)  # each file is the member 0 that it would be alone
         stages = [tuple(dict(stage)) for stage in stages_of(tuple(plan.items()))]
         with terminal.latest_scores(stages, in_brief) as (arrived, bar):
-            how |= {"arrived": arrived, "progress": bar("members")}
+            how |= {"arrived": self._kept_too(arrived, name, factors), "progress": bar("members")}
             scores = evaluate(codes, first.factors, plan, key, test=test, variances=variances, **how)
         return {each: _member(scores, row) for row, each in enumerate(group)} if others else {name: scores}
 
-    def _score_zoo(self, zoo, plan: Mapping, key, how: Mapping):
+    def _score_zoo(self, path: Path, plan: Mapping, key, how: Mapping):
+        from jaxdis.cli.zoos import load_zoo
         from jaxdis.evaluation.encoder import evaluate_encoder, names_in_turn
 
         for name in ("factors", "test", "columns"):
             if getattr(self, name):
                 raise ValueError(f"--{name}: goes with files of codes; a zoo encodes images of its own data set")
+        zoo = load_zoo(path)
         config = zoo.config
         samples = {"samples": self.samples, "test_samples": max(1, self.samples // 2)}
         with terminal.latest_scores(names_in_turn(plan), in_brief) as (arrived, bar):
-            how |= {"arrived": arrived, "progress": bar("images encoded") or False}
+            how |= {"arrived": self._kept_too(arrived, path.name, {}), "progress": bar("images encoded") or False}
             return evaluate_encoder(zoo, config.data, plan, key, source=config.source, **samples, **how)
+
+    def _kept_too(self, arrived: Callable | None, name: str, factors: Mapping[str, str]) -> Callable | None:
+        """A callback that also writes what has arrived: of a single file, whose metrics may take hours."""
+        if len(self._paths()) > 1 or not (self.csv or self.json):
+            return arrived
+        from jaxdis.cli.arrivals import joined
+
+        tables = []
+
+        def write_too(scores):
+            tables.append(scores)
+            self._write({name: joined(tables)}, factors, last=False)
+            if arrived is not None:
+                arrived(scores)
+
+        return write_too
 
     def _check_outputs(self, paths: list[Path]) -> None:
         """Check, before anything is computed, that outputs can be written and are not inputs."""

@@ -8,7 +8,8 @@ from typing import Literal
 import tyro
 
 from jaxdis.cli import terminal
-from jaxdis.cli.outputs import check_pictures
+from jaxdis.cli.outputs import check_pictures, kept_cells
+from jaxdis.progress import tell_now_and_then
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Quickstart:
 
     @property
     def kept(self) -> str:
-        return _kept(self.out)
+        return kept_cells(self.out)
 
     def run(self) -> None:
         terminal.start(self.cache)
@@ -98,7 +99,7 @@ class Study:
 
     @property
     def kept(self) -> str:
-        return _kept(self.out)
+        return kept_cells(self.out)
 
     def run(self) -> None:
         terminal.start(self.cache)
@@ -165,10 +166,6 @@ class Study:
                 raise ValueError(f"{name}: the study {self.name} takes {', '.join(given)}")
         names = [name for entry in self.metrics for name in entry.split(",") if name]
         return options if names == ["all"] else {**options, "metrics": names}
-
-
-def _kept(out: Path) -> str:
-    return f"stopped; {out} keeps all finished batches: run the same command again to go on"
 
 
 def _print_digest(digest) -> None:
@@ -252,6 +249,9 @@ def run_with_progress(study, out: Path, *, extend: bool, executor=None) -> tuple
 
         def progress(kind: str, done: float | int) -> None:
             bar.update(tasks[kind], completed=round(seen[kind] + done, 1))
+            if not console.is_terminal:
+                counts = (f"{task.description} {task.completed:g} of {task.total:g}" for task in bar.tasks)
+                tell_now_and_then(f"{study.name}: {', '.join(counts)}")
 
         table = run(study, out, extend=extend, executor=executor, progress=progress)
         for kind, total in before.total.items():

@@ -1,13 +1,16 @@
 """What all commands share: the start of a program, the console, the progress bar."""
 
 import contextlib
+import functools
 import gc
+import re
 import sys
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from jaxdis.cli.text import entry, wrapped
+from jaxdis.progress import tell_now_and_then
 
 # Longer names stand on a line of their own.
 LONGEST_NAME = 30
@@ -17,6 +20,7 @@ NARROWEST = 40
 LONGEST = 1000
 # Scores shown while others are computed.
 LATEST = 12
+_OF_THE_CACHE = re.compile(r"Error (?:reading|writing) persistent compilation cache entry for '.*?': (.*)")
 
 
 def start(cache: Path | None) -> None:
@@ -68,12 +72,29 @@ def write_entry(name: str, title: str, column: int) -> None:
     target.print(entry(name, title, column, target.width), markup=False, soft_wrap=True)
 
 
-def unwritable(error: OSError, stream: str = "standard output") -> ValueError:
+class ReaderGone(Exception):
+    """Whoever read standard output has closed it, as ``head`` does; nobody is to be told."""
+
+
+def unwritable(error: OSError, stream: str = "standard output") -> Exception:
+    if isinstance(error, BrokenPipeError) and stream == "standard output":
+        return ReaderGone()
     return ValueError(f"{stream}: cannot be written ({error.strerror}); files are written")
 
 
 def warn(message) -> None:
-    console(error=True).print(f"warning: {one_line(str(message))}", style="yellow", markup=False)
+    line = one_line(str(message))
+    if fault := _OF_THE_CACHE.search(line):
+        _warn_of_the_cache(fault[1])
+    else:
+        console(error=True).print(f"warning: {line}", style="yellow", markup=False)
+
+
+@functools.cache
+def _warn_of_the_cache(fault: str) -> None:
+    """Say once what is wrong with the folder of compiled programs; JAX says it of every program."""
+    line = f"compiled programs are not kept ({fault}); make room, or choose another folder by JAXDIS_CACHE or --cache"
+    console(error=True).print(f"warning: {line}", style="yellow", markup=False)
 
 
 @contextlib.contextmanager
@@ -122,22 +143,25 @@ def first_sign(what: str) -> None:
 
 @contextlib.contextmanager
 def bar(what: str, of: str):
-    """A progress bar on a terminal; yields the callback ``(done, total)`` that moves it."""
+    """A progress bar on a terminal, elsewhere lines; yields the callback ``(done, total)`` that moves it."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn(of), TimeRemainingColumn()
     shown = console(error=True)
-    with Progress(*columns, console=shown, transient=True, disable=not shown.is_terminal) as drawn:
+    if not shown.is_terminal:
+        yield lambda done, total: tell_now_and_then(f"{what}: {done:,} of {total:,} {of}")
+        return
+    with Progress(*columns, console=shown, transient=True) as drawn:
         task = drawn.add_task(what, total=None)
         yield lambda done, total: drawn.update(task, completed=done, total=total)
 
 
 @contextlib.contextmanager
 def latest_scores(stages: Sequence[Sequence[str]], in_brief: Callable):
-    """On a terminal, the latest scores and what is computed now, above a bar over metrics.
+    """On a terminal, the latest scores and what is computed now, above a bar over metrics; elsewhere lines.
 
     Yields the callback ``arrived`` of :func:`jaxdis.evaluate`, which draws them, and a function that makes a callback
-    ``(done, total)`` for a bar over something else. All callbacks are None where there is no terminal.
+    ``(done, total)`` for a bar over something else.
 
     Args:
       stages: names of metrics that are computed together, in the order of their computation.
@@ -149,11 +173,20 @@ def latest_scores(stages: Sequence[Sequence[str]], in_brief: Callable):
     from rich.table import Table
     from rich.text import Text
 
-    shown = console(error=True)
+    shown, known = console(error=True), {}
+    names = [name for stage in stages for name in stage]
+
+    def is_known(name):
+        return any(_belongs(column, name) for column in known)
+
     if not shown.is_terminal:
-        yield None, lambda what: None
+
+        def noted(scores):
+            known.update(scores)
+            tell_now_and_then(f"metrics: {sum(map(is_known, names))} of {len(names)}")
+
+        yield noted, lambda what: lambda done, total: tell_now_and_then(f"{what}: {done:,} of {total:,}")
         return
-    known = {}
     bars = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
 
     def drawn():
@@ -166,15 +199,11 @@ def latest_scores(stages: Sequence[Sequence[str]], in_brief: Callable):
             table.add_row(Text(one_line(f"{first} and {len(others)} more" if others else first), style="dim"), "…")
         return Group(table, bars)
 
-    def is_known(name):
-        return any(_belongs(column, name) for column in known)
-
     def counted(what):
         task = bars.add_task(what, total=None, visible=False)
         return lambda done, total: bars.update(task, completed=done, total=total, visible=total > 1)
 
     with Live(get_renderable=drawn, console=shown, transient=True, refresh_per_second=4) as live:
-        names = [name for stage in stages for name in stage]
         over_metrics = counted("metrics")
         over_metrics(0, len(names))
 

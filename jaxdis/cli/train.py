@@ -60,9 +60,8 @@ class Train:
 
     @property
     def kept(self) -> str:
-        from jaxdis.models.training.checkpoint import saved_updates
-
-        done = saved_updates(self.out)
+        names = [path.stem.removeprefix("step_") for path in self.out.glob("checkpoints/step_*.npz")]
+        done = max((int(name) for name in names if name.isdigit()), default=0)
         return f"stopped; {self.out} keeps {done} updates: run the same command again to go on"
 
     def run(self) -> None:

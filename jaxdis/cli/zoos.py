@@ -9,12 +9,15 @@ def is_zoo(path: Path) -> bool:
     """Whether a path is a run's folder or a file that holds a zoo."""
     import zipfile
 
+    from jaxdis.files import open_regular
+
     if path.is_dir():
         return True
-    if path.suffix != ".npz" or not zipfile.is_zipfile(path):
+    try:
+        with open_regular(path) as file, zipfile.ZipFile(file) as archive:
+            return any(name.startswith("a/params/") for name in archive.namelist())
+    except (OSError, ValueError, NotImplementedError, zipfile.BadZipFile):  # those who read codes say what is wrong
         return False
-    with zipfile.ZipFile(path) as archive:
-        return any(name.startswith("params/") for name in archive.namelist())
 
 
 def load_zoo(path: Path):

@@ -1,14 +1,17 @@
 """The file that a data set is read from: found by its path, identified by its content."""
 
 import dataclasses
+import functools
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from jaxdis.files import open_regular
-from jaxdis.options import shown
+from jaxdis.options import check_fields, shown
 
+# Arguments of data sets that are files.
+_FILES = ("source", "painting")
 # Bytes read at a time.
 _BLOCK = 1 << 22
 
@@ -30,6 +33,12 @@ class DataSource:
     options: tuple[tuple[str, Any], ...] = ()
     checksum: str = ""
 
+    def __post_init__(self):
+        check_fields(self)
+        for name, _ in self.options:
+            if name in _FILES:
+                raise ValueError(f"options: must be settings of a data set, got {name!r}; files are given as the path")
+
     @classmethod
     def of(cls, path: str | Path, **options: str | int | float | bool) -> "DataSource":
         """Read the content once for its checksum.
@@ -47,7 +56,17 @@ class DataSource:
         return {"type": "DataSource", "options": [list(pair) for pair in self.options], "checksum": self.checksum}
 
     def opened(self, make: Callable, **options):
-        """``make`` of a data set with this file and these options."""
+        """``make`` of a data set with this file and these options.
+
+        Raises:
+          ValueError: if the file is no longer the one whose checksum was taken.
+        """
+        path = Path(self.path)
+        if self.path and self.checksum and path.exists() and checksum(path) != self.checksum:
+            raise ValueError(
+                f"source: must have the SHA-256 {self.checksum[:16]}…, got another content in {path}; "
+                "give the file that was used before, or make the source anew by DataSource.of"
+            )
         given = dict(self.options)
         pool = given.pop("pool", 1)
         space, render = make(source=self.path or None, **given, **options)
@@ -55,10 +74,16 @@ class DataSource:
 
 
 def checksum(path: Path) -> str:
-    """SHA-256 of a file, or of the names and contents of all files in a folder."""
-    digest = hashlib.sha256()
+    """SHA-256 of a file, or of the names and contents of all files in a folder; read again only after a change."""
     files = sorted(entry for entry in path.rglob("*") if entry.is_file()) if path.is_dir() else [path]
-    for file in files:
+    stats = [(file, file.stat()) for file in files]
+    return _checksum(path, tuple((file, stat.st_ino, stat.st_size, stat.st_ctime_ns) for file, stat in stats))
+
+
+@functools.lru_cache(maxsize=64)
+def _checksum(path: Path, stamps: tuple) -> str:
+    digest = hashlib.sha256()
+    for file, *_ in stamps:
         if path.is_dir():
             digest.update(f"{file.relative_to(path).as_posix()}\n".encode())
         with open_regular(file) as stream:

@@ -16,6 +16,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from jaxdis import random
 from jaxdis.data import lattice
 from jaxdis.data.sprites import gathered_rows, unpack
+from jaxdis.options import shown
 
 logger = logging.getLogger(__name__)
 
@@ -95,6 +96,8 @@ def load_painting(path: str | Path | None) -> np.ndarray:
 
 def checked_painting(painting: np.ndarray) -> np.ndarray:
     """The painting, if it is float32 [height, width, 3] in [0, 1] with more than 64 pixels on each side."""
+    if np.asarray(painting).dtype.kind not in "fiu":
+        raise ValueError(f"painting: must be numbers in [0, 1], got {shown(painting)}")
     painting = np.asarray(painting, np.float32)
     if painting.ndim != 3 or painting.shape[2] != 3 or min(painting.shape[:2]) <= 64:
         raise ValueError(f"painting: needs [height, width, 3] with more than 64 pixels each way, got {painting.shape}")

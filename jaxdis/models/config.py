@@ -31,6 +31,7 @@ class Config:
     steps: Count | None = None
 
     def __post_init__(self):
+        checked_value("method", Method, self.method)
         steps = self.method.default_steps if self.steps is None else checked_value("steps", Count, self.steps)
         object.__setattr__(self, "steps", steps)
         check_fields(self)
@@ -59,6 +60,8 @@ def restored(description) -> Any:
 
     Raises:
       UnknownType: for any other type.
+      ValueError: for a value that the type does not allow, or one that descriptions leave out, such as a path: what
+        comes out of a file may not choose what is opened.
     """
     if isinstance(description, list):
         return tuple(restored(entry) for entry in description)
@@ -69,9 +72,12 @@ def restored(description) -> Any:
     if description.get("type") not in types:
         raise UnknownType(f"config: needs a type among {', '.join(types)}, got {description.get('type')!r}")
     try:
-        return types[description["type"]](**fields)
+        value = types[description["type"]](**fields)
     except TypeError as error:
         raise ValueError(f"config: {error}") from None
+    if odd := sorted(description.keys() - describe(value).keys()):
+        raise ValueError(f"config: must be what jaxdis describes, got {odd[0]!r} of a {description['type']}")
+    return value
 
 
 _TYPES = (Config, DataSource, Adam, RmsProp, DiscriminatorTraining, Discriminator, Mlp, Convolutional, Stacks, Plateau)

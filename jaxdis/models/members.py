@@ -57,6 +57,27 @@ def members(
     Raises:
       ValueError: for an unknown variant or setting, or if there are no members.
     """
+    seeds, cells = checked_sweep(sweep, seeds, method)
+    variants = variants_of(method)
+    rows, labels = [], []
+    for (name, setting), seed in itertools.product(cells, seeds):
+        rows.append(variants[name].settings(**setting))
+        labels.append({"model": name, **setting, "seed": seed})
+    if len({type(row) for row in rows}) > 1:
+        raise ValueError(f"sweep: needs variants with the same hyperparameters, got {', '.join(sweep)}")
+    stacked = type(rows[0])(*(np.array(column, np.float32) for column in zip(*rows, strict=True)))
+    keys = jax.vmap(jax.random.key)(np.array([label["seed"] for label in labels]))
+    return Members(keys, stacked, tuple(labels))
+
+
+def checked_sweep(
+    sweep: Mapping[str, Mapping], seeds: int | Sequence[int], method: Method | type[Method] | None
+) -> tuple[tuple[int, ...], list[tuple[str, dict[str, float]]]]:
+    """The seeds, and every variant with every combination of its settings.
+
+    Raises:
+      ValueError: as :func:`members`.
+    """
     seeds = _seeds(seeds)
     if not isinstance(sweep, Mapping):
         raise ValueError(f"sweep: needs a mapping variant → settings, got {shown(sweep)}")
@@ -68,15 +89,7 @@ def members(
         raise ValueError(
             f"members: needs at least one variant and one seed, got {len(cells)} cells, {len(seeds)} seeds"
         )
-    rows, labels = [], []
-    for (name, setting), seed in itertools.product(cells, seeds):
-        rows.append(variants[name].settings(**setting))
-        labels.append({"model": name, **setting, "seed": seed})
-    if len({type(row) for row in rows}) > 1:
-        raise ValueError(f"sweep: needs variants with the same hyperparameters, got {', '.join(sweep)}")
-    stacked = type(rows[0])(*(np.array(column, np.float32) for column in zip(*rows, strict=True)))
-    keys = jax.vmap(jax.random.key)(np.array([label["seed"] for label in labels]))
-    return Members(keys, stacked, tuple(labels))
+    return seeds, cells
 
 
 def variants_of(method: Method | type[Method] | None) -> dict[str, Variant]:

@@ -163,6 +163,10 @@ def load(path: str | Path, method: Method | None = None) -> Zoo:
     except (KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
         words = f"{type(error).__name__}: {error}"
         raise DamagedFile(f"{path}: needs the header and arrays of a zoo, got {words}") from None
+    except DamagedFile:
+        raise
+    except ValueError as error:  # a value that a type of the header does not allow
+        raise ValueError(f"{path}: {error}") from None
 
 
 def _unpacked(header: dict, arrays: dict[str, np.ndarray], method: Method | None, path: str) -> Zoo:

@@ -13,8 +13,9 @@ STYLE = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "
 MARKS = "osD^vP*X"
 # Pixels per inch.
 SHARPNESS = 110
-# Letters of a label.
+# Letters of a label, and of the name of an axis of a whole figure.
 LONGEST = 32
+LONGEST_OF_AXIS = 64
 # Lines of a legend beside a figure.
 LEGEND_LINES = 24
 
@@ -46,10 +47,10 @@ def inches(names: Sequence[str]) -> float:
     return 0.4 + 0.075 * max((len(text) for text in texts(names)), default=0)
 
 
-def text(name: str) -> str:
+def text(name: str, longest: int = LONGEST) -> str:
     """A name as a label: one line, not too long, and no mathematics."""
     line = "".join(letter if letter.isprintable() else " " for letter in str(name))
-    line = line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
+    line = line if len(line) <= longest else line[: longest - 1] + "…"
     hidden = line.startswith("_")  # a legend leaves out what begins so
     return (" " * hidden + line).replace("$", r"\$")
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from jaxdis.plots.canvas import LEGEND_LINES, MARKS, figure_of, png, text
+from jaxdis.plots.canvas import LEGEND_LINES, LONGEST_OF_AXIS, MARKS, figure_of, png, text
 
 
 def loss_curves(curves: Mapping[str, Sequence[np.ndarray]], log_every: int, name: str) -> bytes:
@@ -34,7 +34,7 @@ def curves(x: Sequence[float], columns: Mapping[str, np.ndarray], x_name: str, y
     figure = figure_of(4.7 + 2.5 * stacks, 4.2)
     axes = figure.subplots()
     _curves(axes, x, columns)
-    axes.set(xlabel=x_name, ylabel=y_name)
+    axes.set(xlabel=text(x_name, LONGEST_OF_AXIS), ylabel=text(y_name, LONGEST_OF_AXIS))
     axes.legend(frameon=False, fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5), ncols=stacks)
     return png(figure)
 

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from jaxdis.arrays import safe_divide
-from jaxdis.options import Share
+from jaxdis.options import Share, checked
 from jaxdis.relations.relation import Relation
 from jaxdis.scores.entropies import one_minus_entropy
 from jaxdis.scores.reading import read
@@ -16,7 +16,7 @@ from jaxdis.scores.structure import Levels, Structure
 # Strengths below this share of the largest of their factor are noise (Dang-Nhu 2022, App. C.4).
 NOISE = 0.03
 
-Mask = Bool[Array, "_"] | np.ndarray
+Mask = Bool[Array | np.ndarray, "_"]
 
 
 class StructuredScore(NamedTuple):
@@ -32,7 +32,8 @@ class StructuredScore(NamedTuple):
     joint: Float[Array, "u v"]
 
 
-def drop_small(strength: Float[Array, "d k"], share: float = NOISE) -> Float[Array, "d k"]:
+@checked
+def drop_small(strength: Float[Array, "d k"], share: Share = NOISE) -> Float[Array, "d k"]:
     """Strengths with those below ``share`` of the largest in their column set to 0.
 
     Reference: Dang-Nhu 2022, App. C.4 (3 %).
@@ -40,6 +41,7 @@ def drop_small(strength: Float[Array, "d k"], share: float = NOISE) -> Float[Arr
     return jnp.where(strength < share * strength.max(axis=0, keepdims=True), 0.0, strength)
 
 
+@checked
 def project(
     strength: Float[Array, "d k"],
     structure: Structure,
@@ -51,6 +53,7 @@ def project(
     """The joint distribution of groups of codes and groups of factors: strengths summed within groups, over their sum.
 
     Args:
+      strength: ``[d, k]``; those below 0 count as 0.
       levels: the levels that the projection keeps; all when None (the identity).
       codes, factors: ``[d]`` and ``[k]``, which of them count; all when None.
 
@@ -85,6 +88,7 @@ def completeness(strength, structure: Structure, levels: Levels = None, **masks)
     return score_of(strength, structure, levels, **masks).completeness
 
 
+@checked
 def informativeness(
     predicted: Float[Array, "n k"], values: Float[Array, "n k"], factors: Mask | None = None
 ) -> Float[Array, ""]:
@@ -96,6 +100,8 @@ def informativeness(
     paper, errors of 106 % for a factor that cannot be predicted (uncentered, the mean of a uniform rotation would give
     50 %).
     """
+    if predicted.shape != values.shape:
+        raise ValueError(f"predicted: must have the shape of values, {values.shape}, got {predicted.shape}")
     centered = values - values.mean(axis=0, keepdims=True)
     size = (centered**2).sum(axis=0)
     error = jnp.sqrt(safe_divide(((predicted - values) ** 2).sum(axis=0), size))
@@ -103,6 +109,7 @@ def informativeness(
     return jnp.where(counted, error, 0.0).sum() / counted.sum().astype(jnp.float32)
 
 
+@checked
 def background(
     strength: Float[Array, "d k"], structure: Structure, label: str = "background", level: str | None = None
 ) -> tuple[Bool[Array, " d"], Bool[Array, " k"]]:
@@ -121,6 +128,7 @@ def background(
     return number != jnp.argmax(affinity), jnp.asarray(~there)
 
 
+@checked
 def structured_score(
     relation: Relation,
     *,
@@ -155,6 +163,7 @@ def structured_score(
     return score_of(strength, structure, levels, codes=reading.active, factors=reading.valid)
 
 
+@checked
 def score_of(
     strength: Float[Array, "d k"],
     structure: Structure,

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from jaxdis.options import checked, listed, shown
 from jaxdis.scores.projection import project
 from jaxdis.scores.structure import Levels, Side, Structure
 
@@ -34,6 +35,7 @@ class TwoLevels(NamedTuple):
     between: Float[Array, ""]
 
 
+@checked
 def lower_bound(
     strength: Float[Array, "d k"], structure: Structure, parts: Sequence[Levels], *, of: Of = "completeness"
 ) -> LowerBound:
@@ -56,6 +58,7 @@ def lower_bound(
     return LowerBound(1 - sum(each), 1 - sum(_to_base(h, size) for h in missing))
 
 
+@checked
 def upper_bound(
     strength: Float[Array, "d k"], structure: Structure, parts: Sequence[Levels], *, of: Of = "completeness"
 ) -> Float[Array, ""]:
@@ -76,6 +79,7 @@ def upper_bound(
     return 1 - jnp.stack([_to_base(term, size) for term in terms]).max()
 
 
+@checked
 def two_levels(
     strength: Float[Array, "d k"], structure: Structure, first: Levels, second: Levels, *, of: Of = "completeness"
 ) -> TwoLevels:
@@ -145,6 +149,8 @@ def _union(structure: Structure, parts: Sequence[Levels]) -> tuple[str, ...]:
 
 
 def _disjoint(structure: Structure, parts: Sequence[Levels]) -> list[tuple[str, ...]]:
+    if listed(parts) is None:
+        raise ValueError(f"parts: must be a sequence of projections, each a level or several, got {shown(parts)}")
     parts = [structure.chosen(part) for part in parts]
     flat = [level for part in parts for level in part]
     if len(set(flat)) != len(flat):

@@ -321,8 +321,8 @@ def _projections(structure: Structure, projections) -> tuple[tuple[str, ...], ..
     if projections is None:
         projections = [*structure.levels, structure.levels]
     projections, given = listed(projections), projections
-    if projections is None:
-        raise ValueError(f"projections: needs a sequence of levels or of several levels each, got {shown(given)}")
+    if not projections:
+        raise ValueError(f"projections: must be a sequence of levels, or of several levels each, got {shown(given)}")
     return tuple(dict.fromkeys(structure.chosen(levels) for levels in projections))
 
 

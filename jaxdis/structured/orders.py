@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from jaxdis.learners.assignment import assign
-from jaxdis.precision import single_precision
+from jaxdis.options import checked
 
 # All orders are tried for up to this many slots; a table of 8! = 40,320 orders would not pay off.
 MOST_EXACT = 7
@@ -26,7 +26,7 @@ class Costs(NamedTuple):
     pair: Float[Array, "n s s s s"]
 
 
-@single_precision
+@checked
 def best_orders(
     codes: Float[Array, "n s p"],
     targets: Float[Array, "n c"],
@@ -54,6 +54,13 @@ def best_orders(
       ``[n, s]``, position ``p`` takes slot ``orders[:, p]``.
     """
     n, slots = codes.shape[:2]
+    for name, shape, needed in (
+        ("targets", targets.shape[:1], (n,)),
+        ("coefficients", coefficients.shape, (*codes.shape[1:], targets.shape[1])),
+        ("current", current.shape, (n, slots)),
+    ):
+        if shape != needed:
+            raise ValueError(f"{name}: must have shape {needed}, as codes and targets imply, got {shape}")
     exact = slots <= MOST_EXACT if exact is None else exact
 
     def block(samples):
@@ -71,9 +78,18 @@ def best_orders(
     return orders.reshape(blocks * SAMPLES, slots)[:n]
 
 
-@single_precision
+@checked
 def take_slots(codes: Float[Array, "n s p"], orders: Int[Array, "n q"]) -> Float[Array, "n q p"]:
-    """Codes with their slots (or some of them) in the given orders."""
+    """Codes with their slots (or some of them) in the given orders.
+
+    Raises:
+      ValueError: for other numbers of samples, or orders that name no slot; traced orders are not looked at.
+    """
+    if codes.shape[0] != orders.shape[0]:
+        raise ValueError(f"orders: must have the {codes.shape[0]} samples of codes, got {orders.shape[0]}")
+    last = codes.shape[1] - 1
+    if not isinstance(orders, jax.core.Tracer) and not ((orders >= 0) & (orders <= last)).all():
+        raise ValueError(f"orders: must be slots from 0 to {last}, got {int(orders.min())} to {int(orders.max())}")
     return jnp.take_along_axis(codes, orders[:, :, None], axis=1)
 
 

@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from jaxdis.arrays import rounding_of
 from jaxdis.learners.assignment import assign
-from jaxdis.precision import single_precision
+from jaxdis.options import Natural, Positive, checked, listed, shown
 from jaxdis.structured.orders import best_orders, take_slots
 from jaxdis.structured.targets import Encoding, Layout, basis, layout_of, mixing
 from jaxdis.typing import Factors
@@ -43,7 +43,7 @@ class _Fit(NamedTuple):
     error: Float[Array, ""]
 
 
-@single_precision
+@checked
 def probe(
     codes: Float[Array, "n s p"],
     factors: Factors,
@@ -53,8 +53,8 @@ def probe(
     encoding: Encoding = "ordered",
     objects: Sequence[Sequence[int]] = (),
     start: Start = "best",
-    penalty: float = 1.0,
-    iterations: int = 100,
+    penalty: Positive = 1.0,
+    iterations: Natural = 100,
     exact: bool | None = None,
 ) -> Probe:
     """Find, for each sample, the order of its slots that a single linear model of all factors fits best.
@@ -88,9 +88,13 @@ def probe(
       the paper states neither. A code or a factor that does not vary is 0.
     - With non-finite codes all results are NaN, and the orders are meaningless. Deterministic.
 
+    Raises:
+      ValueError: naming the argument, what it must be and what it is.
+
     Reference: Dang-Nhu 2022, §4 (Algorithm 1) and App. C.4.
     """
     n, slots, _ = codes.shape
+    _check(n, factors, train, categorical, objects)
     layout = layout_of(factors.sizes, tuple(categorical), encoding)
     seen = jnp.ones(n) if train is None else train.astype(jnp.float32)
     codes = _scaled(codes)
@@ -120,6 +124,20 @@ def probe(
     state = (orders, jnp.zeros(iterations), jnp.int32(0), jnp.array(True))
     orders, trace, count, _ = jax.lax.while_loop(going, iterate, state)
     return Probe(orders, take_slots(codes, orders), m_step(orders).targets, trace, count)
+
+
+def _check(n: int, factors: Factors, train, categorical, objects) -> None:
+    """Check what the annotations of :func:`probe` do not say."""
+    if not n == factors.num_samples == (n if train is None else len(train)):
+        raise ValueError(f"codes: must have as many samples as factors and train, got {n}")
+    entries = listed(objects)
+    rows = None if entries is None else [listed(columns) for columns in entries]
+    if rows is None or None in rows or len({len(row) for row in rows}) > 1:
+        raise ValueError(f"objects: must be equally many columns of factors per object, got {shown(objects)}")
+    for name, columns in [("categorical", categorical), *(("objects", row) for row in rows)]:
+        for column in columns:
+            if not isinstance(column, int | np.integer) or not 0 <= column < factors.num_factors:
+                raise ValueError(f"{name}: must be columns from 0 to {factors.num_factors - 1}, got {shown(column)}")
 
 
 def _ridge(layout: Layout, codes, columns, seen, penalty) -> _Fit:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from jaxdis.data import DataSource
 from jaxdis.models import Monet, presets
+from jaxdis.options import Count, checked
 from jaxdis.structured.metrics import SLOT_METRICS, SlotMetric, Structured
 from jaxdis.study.definition import Sampling, Study, Training
 
@@ -14,12 +15,13 @@ POOLS = {"multi_dsprites": 50_000, "clevr6": 70_000}
 GROUP = 5000
 
 
+@checked
 def dangnhu2022(
     *,
     seeds: int = 3,
-    steps: int | None = None,
+    steps: Count | None = None,
     train_samples: int = 10 * GROUP,
-    data: Sequence[str] = ("multi_dsprites",),
+    data: tuple[str, ...] = ("multi_dsprites",),
     sources: Mapping[str, DataSource] | None = None,
     metrics: Sequence[str] | Mapping[str, SlotMetric] | None = None,
 ) -> Study:

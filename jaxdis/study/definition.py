@@ -13,8 +13,8 @@ from jaxdis.metrics import METRICS, Metric
 from jaxdis.metrics.of_seeds import SEED_METRICS, Udr
 from jaxdis.models import Config, Members, Slots, Variant, members
 from jaxdis.models.config import describe
-from jaxdis.models.members import MOST_MEMBERS
-from jaxdis.options import Count, Seed, check_fields
+from jaxdis.models.members import MOST_MEMBERS, checked_sweep
+from jaxdis.options import Count, Seed, check_fields, checked, checked_value
 from jaxdis.structured.metrics import SLOT_METRICS, SlotMetric
 from jaxdis.study.store import cell_id
 
@@ -52,38 +52,40 @@ class Training:
 
     config: Config
     sweep: tuple[tuple[str, Settings], ...]
-    seeds: tuple[int, ...]
-    pool: int | None = None
+    seeds: tuple[Seed, ...]
+    pool: Count | None = None
     held_out: tuple[tuple[str, int], ...] = ()
     held_out_share: float = 0.0
     region: Callable | None = None
     labels: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self):
+        check_fields(self)
         if self.held_out and self.region is not None:
             raise ValueError(f"region: needs a training without held_out, got both {self.region} and {self.held_out}")
         if not 0 <= self.held_out_share < 1:
             raise ValueError(f"held_out_share: needs a share from 0 to less than 1, got {self.held_out_share}")
 
     @classmethod
+    @checked
     def of(
         cls,
         config: Config,
         sweep: Mapping[str, Mapping[str, Any]],
         seeds: int | Sequence[int],
-        pool: int | None = None,
+        pool: Count | None = None,
         held_out: Mapping[str, int] | None = None,
         held_out_share: float = 0.0,
         region: Callable | None = None,
         labels: Mapping[str, str] | None = None,
     ) -> "Training":
+        if isinstance(seeds, int) and not 0 < seeds <= MOST_MEMBERS:
+            raise ValueError(f"seeds: needs 1 to {MOST_MEMBERS:,}, got {seeds:,}")
+        seeds, _ = checked_sweep(sweep, seeds, config.method)
         rows = tuple(
             (name, tuple((setting, tuple(map(float, np.atleast_1d(values)))) for setting, values in settings.items()))
             for name, settings in sweep.items()
         )
-        if isinstance(seeds, int) and not 0 < seeds <= MOST_MEMBERS:
-            raise ValueError(f"seeds: needs 1 to {MOST_MEMBERS:,}, got {seeds:,}")
-        seeds = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
         if len(set(seeds)) < len(seeds):
             raise ValueError(f"seeds: needs distinct seeds, got {seeds}")
         texts = tuple((labels or {}).items())
@@ -154,6 +156,7 @@ class Study:
     novel: tuple[str, ...] = ()
 
     def __post_init__(self):
+        check_fields(self)
         self._check_kind()
         settings = {setting for training in self.trainings for _, row in training.sweep for setting, _ in row}
         labels = {name for training in self.trainings for name, _ in training.labels}
@@ -232,13 +235,14 @@ class Study:
     def of(cls, name: str, trainings: Sequence[Training], metrics=None, **fields) -> "Study":
         """``metrics``: names, a mapping from column names to metrics, or None for all metrics of the library."""
         metrics = "all" if metrics is None else metrics
+        trainings = checked_value("trainings", tuple[Training, ...], trainings)
         if isinstance(metrics, Mapping) and any(isinstance(metric, SlotMetric) for metric in metrics.values()):
             plan = tuple(metrics.items())
         elif any(training.config.method.represents is Slots for training in trainings):
             plan = tuple((name, SLOT_METRICS[name]) for name in names_of(metrics, SLOT_METRICS, "metric"))
         else:
             plan = study_plan(metrics)
-        return cls(name, tuple(trainings), plan, **fields)
+        return cls(name, trainings, plan, **fields)
 
     @property
     def variants(self) -> dict[str, Variant]:

@@ -13,6 +13,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import resource_tracker
 from pathlib import Path
 
 from jaxdis import runtime
@@ -114,6 +115,7 @@ class Processes(concurrent.futures.Executor):
 
     def _begin(self) -> concurrent.futures.ProcessPoolExecutor:
         context = multiprocessing.get_context("spawn")  # forked workers would share the parent's JAX threads
+        _begin_tracker()
         numbers = context.Queue()
         for number in range(self._count):
             numbers.put(number)
@@ -164,6 +166,16 @@ def _interrupts_held() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _begin_tracker() -> None:
+    """Start Python's tracker of semaphores, which removes those of a driver that was stopped, without its remark."""
+    before = os.environ.get("PYTHONWARNINGS", "")
+    os.environ["PYTHONWARNINGS"] = f"{before},ignore::UserWarning:multiprocessing.resource_tracker"
+    try:
+        resource_tracker.ensure_running()
+    finally:
+        os.environ["PYTHONWARNINGS"] = before
 
 
 def _end_with(watched) -> None:

@@ -2,11 +2,13 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
 
 from jaxdis.data import DataSource
 from jaxdis.metrics import METRICS, Direct, Metric
 from jaxdis.metrics.downstream import downstream_logistic
 from jaxdis.models import Config, Mlp, Vae, mahon, presets
+from jaxdis.options import Count, checked
 from jaxdis.spec import Spec
 from jaxdis.study.certificate.calibration import SWEEPS, Calibration
 from jaxdis.study.certificate.published import agreement_metrics, table_two_metrics
@@ -30,14 +32,15 @@ QUICK_SWEEP = {
 }
 
 
+@checked
 def quickstart(
     *,
     seeds: int = 3,
-    steps: int = 3000,
+    steps: Count = 3000,
     train_samples: int = 3000,
     test_samples: int = 1500,
     validation_samples: int = 0,
-    data: Sequence[str] = ("hearts",),
+    data: tuple[str, ...] = ("hearts",),
     sources: Mapping[str, DataSource] | None = None,
     metrics: Sequence[str] | Mapping[str, Metric] | None = None,
 ) -> Study:
@@ -61,15 +64,16 @@ def quickstart(
     )
 
 
+@checked
 def locatello2020(
     *,
     seeds: int = 50,
-    steps: int = 300_000,
+    steps: Count = 300_000,
     train_samples: int = 10_000,
     test_samples: int = 5_000,
     validation_samples: int = 0,
-    data: Sequence[str] = ("dsprites", "color_dsprites", "noisy_dsprites", "shapes3d"),
-    network: str = "paper",
+    data: tuple[str, ...] = ("dsprites", "color_dsprites", "noisy_dsprites", "shapes3d"),
+    network: Literal["paper", "mlp"] = "paper",
     sources: Mapping[str, DataSource] | None = None,
     metrics: Sequence[str] | Mapping[str, Metric] | None = None,
 ) -> Study:
@@ -108,15 +112,16 @@ def sampled_scores() -> dict[str, Metric]:
     return {f"{name}_sampled": METRICS[name].with_options(representation="sampled") for name in names}
 
 
+@checked
 def julka2024(
     *,
     seeds: int = 5,
-    steps: int = 864_000,
+    steps: Count = 864_000,
     train_samples: int = 10_000,
     test_samples: int = 5_000,
     validation_samples: int = 0,
-    data: Sequence[str] = ("shapes3d",),
-    network: str = "paper",
+    data: tuple[str, ...] = ("shapes3d",),
+    network: Literal["paper", "mlp"] = "paper",
     sources: Mapping[str, DataSource] | None = None,
     metrics: Sequence[str] | Mapping[str, Metric] | None = None,
 ) -> Study:
@@ -143,11 +148,12 @@ def julka2024(
     )
 
 
+@checked
 def calibration(
     *,
     seeds: int | None = None,
-    train_samples: int | None = None,
-    parts: Sequence[str] = PARTS,
+    train_samples: Count | None = None,
+    parts: tuple[str, ...] = PARTS,
     metrics: Sequence[str] | Mapping[str, Metric] | None = None,
 ) -> Calibration:
     """Julka et al. 2024, §IV: what each metric responds to, on representations with known properties; trains nothing.
@@ -172,8 +178,6 @@ def calibration(
 
 def _with_network(config: Config, network: str, sources: Mapping[str, DataSource] | None) -> tuple[Config, int | None]:
     """The config with its file and the paper's network, or a small one with a pool of images."""
-    if network not in ("paper", "mlp"):
-        raise ValueError(f"network: needs 'paper' or 'mlp', got {network!r}")
     config = dataclasses.replace(config, source=(sources or {}).get(config.data))
     if network == "paper":
         return config, None

@@ -8,13 +8,14 @@ import math
 import os
 import re
 import shutil
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from jaxdis.files import open_regular, remove_leftovers, write_whole
+from jaxdis.files import open_regular, remove_leftovers, without_objects, write_whole
+from jaxdis.options import checked, shown
 
 try:
     import fcntl
@@ -49,10 +50,12 @@ class Store:
     Arrays without a record were left by a killed process: they are never read, and are written again.
     """
 
+    @checked
     def __init__(self, root: str | Path):
         self.root = Path(root)
 
-    def open(self, description: dict, *, extend: bool = False) -> None:
+    @checked
+    def open(self, description: Mapping[str, Any], *, extend: bool = False) -> None:
         """Claim the directory for a study, or check that it belongs to this study.
 
         Raises:
@@ -78,9 +81,10 @@ class Store:
             return
         self.check(description, "Choose another directory, or extend this one")
 
+    @checked
     def check(
         self,
-        description: dict,
+        description: Mapping[str, Any],
         advice: str = "Give the options that it was run with, or extend it by `study run --extend`",
     ) -> None:
         """Check that the directory holds this study.
@@ -92,7 +96,8 @@ class Store:
         if differences:
             raise StoreError(f"{self.root}: holds a study that differs: {'; '.join(differences[:3])}. {advice}")
 
-    def check_smaller(self, description: dict, trained: Collection[str]) -> None:
+    @checked
+    def check_smaller(self, description: Mapping[str, Any], trained: Collection[str]) -> None:
         """Check that the directory holds a smaller version of this study: extending it loses no row and no column.
 
         The study may add members, metrics, and parts that the stored description leaves empty.
@@ -142,12 +147,18 @@ class Store:
         return any(os.path.lexists(self.root / name) for name in ("study.json", *KINDS))
 
     def path(self, kind: str, name: str, suffix: str = ".json") -> Path:
-        if kind not in KINDS or not _ID.fullmatch(name):
+        if kind not in KINDS or not (isinstance(name, str) and _ID.fullmatch(name)):
             raise StoreError(f"cell: needs one of {KINDS} and 16 hexadecimal digits, got {kind!r}, {name!r}")
         return self.root / kind / name[:2] / f"{name}{suffix}"
 
     def ids(self, kind: str) -> set[str]:
-        """All published cells of a kind."""
+        """All published cells of a kind.
+
+        Raises:
+          StoreError: for a kind that is not of :data:`KINDS`.
+        """
+        if kind not in KINDS:
+            raise StoreError(f"kind: must be one of {', '.join(KINDS)}, got {shown(kind)}")
         ids = set()
         if (self.root / kind).is_dir():
             for folder in os.scandir(self.root / kind):
@@ -160,13 +171,25 @@ class Store:
                     }
         return ids
 
-    def publish(self, kind: str, spec: dict, result: dict, arrays: dict[str, np.ndarray] | None = None) -> bool:
-        """Write a cell's result under its own id; False if another writer was first."""
+    @checked
+    def publish(
+        self,
+        kind: str,
+        spec: Mapping[str, Any],
+        result: Mapping[str, Any],
+        arrays: Mapping[str, np.ndarray] | None = None,
+    ) -> bool:
+        """Write a cell's result under its own id; False if another writer was first.
+
+        Raises:
+          StoreError: for a kind that is not of :data:`KINDS`.
+          ValueError: for arrays of Python objects.
+        """
         name = cell_id(spec)
         record, content = {"cell": _plain(spec), "result": _plain(result)}, None
         if arrays is not None:
             buffer = io.BytesIO()
-            np.savez(buffer, **arrays)
+            np.savez(buffer, **without_objects(arrays))
             content = buffer.getvalue()
             record["arrays"] = hashlib.sha256(content).hexdigest()
         record["hash"] = hashlib.sha256(canonical(record).encode()).hexdigest()

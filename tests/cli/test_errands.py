@@ -102,6 +102,34 @@ def test_a_zoo_is_scored_by_encoding_and_intervening(zoo, tmp_path, capsys):
     assert len(found["mig"]) == len(found[f"{metrics[1]}.train"]) == 2
 
 
+def test_the_file_of_a_zoo_is_scored_like_its_folder(zoo, tmp_path):
+    for path, out in ((zoo, "folder.csv"), (zoo / "zoo.npz", "file.csv")):
+        given = ["--metrics", "mig", "--samples", "200", "--csv", str(tmp_path / out)]
+        assert main(["score", str(path), *given]) == 0
+    assert (tmp_path / "file.csv").read_text() == (tmp_path / "folder.csv").read_text()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
+@pytest.mark.timeout(60)
+def test_pipes_are_refused_by_name_and_not_waited_for(tmp_path, capsys):
+    codes, array, record = (str(tmp_path / name) for name in ("pipe.npz", "pipe.npy", "pipe.json"))
+    for path in (codes, array, record):
+        os.mkfifo(path)
+    for arguments in (
+        ["score", codes],
+        ["score", array, "--factors", array],
+        ["show", codes],
+        ["encode", codes, "--out", str(tmp_path / "out.npz")],
+        ["encode", str(tmp_path), "--images", codes, "--out", str(tmp_path / "out.npz")],
+        ["benchmark", "--compare", record, record],
+        ["data", "show", "mpi3d", "--source", codes, "--out", str(tmp_path / "sheet.png")],
+        ["data", "show", "scream_dsprites", "--source", codes, "--out", str(tmp_path / "sheet.png")],
+        ["train", "--data", "mpi3d", "--source", f"mpi3d={codes}", "--out", str(tmp_path / "run")],
+    ):
+        assert main(arguments) == 2, arguments
+        assert str(tmp_path) in capsys.readouterr().err
+
+
 def test_a_terminal_shows_how_a_zoo_is_encoded_and_scored(zoo, monkeypatch):
     from rich.console import Console
 

@@ -88,6 +88,14 @@ def test_a_torn_archive_of_cars_is_refused(tmp_path):
         jaxdis.data.cars3d(tmp_path / "absent.tar.gz")
 
 
+def test_a_member_of_an_archive_that_claims_too_much_is_not_read(tmp_path, monkeypatch):
+    files = car_files(car_views())
+    monkeypatch.setattr(cars3d, "_MOST_BYTES", max(map(len, files.values())))
+    files["cars/list.txt"] = b"x" * (cars3d._MOST_BYTES + 1)
+    with pytest.raises(ValueError, match="claims .* bytes for data/cars/list.txt; it is not the official file"):
+        cars3d.images(write_archive(tmp_path, files), CARS)
+
+
 # ---- SmallNORB -------------------------------------------------------------------------------------------------------
 
 

@@ -208,6 +208,28 @@ def test_a_source_is_its_content_and_options_but_not_its_path(tmp_path):
     assert restored(json.loads(text)) == config
 
 
+def test_a_file_that_has_changed_is_not_opened(source):
+    name, path = source
+    given = DataSource.of(path)
+    DATASETS[name].open(name, given)
+    changed(path)
+    with pytest.raises(ValueError, match="source: must have the SHA-256 .* got another content in"):
+        DATASETS[name].open(name, given)
+
+
+READING = [name for name, row in DATASETS.items() if row.reads]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", READING)
+def test_a_pipe_is_refused_and_not_waited_for(name, tmp_path):
+    os.mkfifo(tmp_path / "pipe.npz")
+    for make in (DataSource.of, lambda path: DataSource(str(path))):
+        with pytest.raises((ValueError, OSError), match=r"pipe\.npz"):
+            DATASETS[name].open(name, make(tmp_path / "pipe.npz"))
+
+
 def test_what_the_shell_passes(tmp_path, capsys):
     (tmp_path / "a=b.npz").write_bytes(b"x")
     found = sources_of((f"mpi3d={tmp_path}/a=b.npz",), ("mpi3d.variant=real",), DATASETS)

@@ -10,7 +10,8 @@ import pytest
 from jaxdis import models
 from jaxdis.files import DamagedFile, read_arrays, write_arrays
 from jaxdis.models import presets, traversal
-from jaxdis.models.config import describe, restored
+from jaxdis.models.config import _TYPES, describe, restored
+from jaxdis.models.methods.table import METHODS
 from jaxdis.models.networks import architectures
 from tests.models.conftest import changed, same
 
@@ -200,6 +201,29 @@ def test_configs_survive_json():
         restored({"type": "os.system"})
     with pytest.raises(ValueError, match="unexpected"):
         restored({"type": "Mlp", "widths": [3]})
+
+
+@pytest.mark.parametrize("kind", [*_TYPES, *METHODS.values()], ids=lambda kind: kind.__name__)
+def test_a_description_from_a_file_names_no_paths(kind):
+    described = json.loads(json.dumps(describe(kind())))
+    assert restored(described) == kind()
+    with pytest.raises(ValueError, match="config: must be what jaxdis describes, got 'path' of a|unexpected"):
+        restored({**described, "path": "/dev/zero"})
+
+
+@pytest.mark.parametrize("name", ["source", "painting"])
+def test_options_from_a_file_name_no_paths(name):
+    with pytest.raises(ValueError, match=f"options: must be settings of a data set, got '{name}'"):
+        restored({"type": "DataSource", "options": [[name, "/dev/zero"]], "checksum": ""})
+
+
+def test_a_header_that_a_method_refuses_is_named_with_its_file(zoo, tmp_path):
+    zoo.save(tmp_path / "zoo.npz")
+    header, arrays = read_arrays(tmp_path / "zoo.npz")
+    header["config"]["method"]["network"]["hidden"] = [10**9]
+    write_arrays(tmp_path / "zoo.npz", {name: value for name, value in header.items() if name != "checksum"}, arrays)
+    with pytest.raises(ValueError, match=r"zoo.npz: hidden: needs"):
+        models.load(tmp_path / "zoo.npz")
 
 
 def test_an_exported_member_is_a_flax_tree_for_ordinary_convolutions(images):

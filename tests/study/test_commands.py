@@ -3,6 +3,7 @@
 import csv
 import os
 import re
+import types
 
 import numpy as np
 import pytest
@@ -61,7 +62,7 @@ def study(action: str, options, out, *more) -> list[str]:
         (("calibration", "--executor", "nonsense"), "executor: needs processes:COUNT"),
         (("calibration", "--steps", "5"), "steps: the study calibration takes"),
         (("calibration", "--seeds", "0"), "seeds: needs 1 to 10,000, got 0"),
-        (("calibration", "--train-samples", "-5"), "samples: needs 10 to 100,000,000 samples, got -5"),
+        (("calibration", "--train-samples", "-5"), "train_samples: needs a whole number of at least 1 or None, got -5"),
         (("calibration", "--train-samples", "1"), "samples: needs 10 to 100,000,000 samples, got 1"),
     ],
 )
@@ -80,6 +81,19 @@ def test_training_on_a_set_of_files_names_the_file(data, tmp_path, capsys):
 def test_more_members_than_any_zoo_has_are_refused(tmp_path, capsys):
     error = refused(capsys, "train", "--seeds", "200000", "--out", tmp_path / "out")
     assert "seeds: needs at most 100,000 members in all" in error
+
+
+def test_a_run_without_a_terminal_is_logged_now_and_then(tmp_path, capsys, monkeypatch):
+    def run(study, out, *, progress, **_):
+        progress("train", 1.5)
+        return out / "results.csv"
+
+    work = types.SimpleNamespace(report=lambda store: store.root / "report.html", digest=lambda store: None)
+    monkeypatch.setattr("jaxdis.study.run.run", run)
+    monkeypatch.setattr("jaxdis.study.works.work_of", lambda study: work)
+    monkeypatch.setattr("jaxdis.progress.EVERY", 0.0)
+    assert main(study("run", (*QUICK, "--seeds", "1"), tmp_path)) == 0
+    assert capsys.readouterr().err == "quickstart: train 1.5 of 5, encode 0 of 5, score 0 of 10\n"
 
 
 @pytest.mark.parametrize("action", ["status", "report", "verify"])

@@ -15,6 +15,8 @@ from jaxdis.data.files import containers
 MD5 = "4e866a7919c1beedf53964e6f7a23686"
 WHERE = "http://www.scottreed.info/files/nips2015-analogy-data.tar.gz"
 SPACE = FactorSpace.of(elevation=4, azimuth=24, object_type=183)
+# Of a car's file, several times over.
+_MOST_BYTES = 2**26
 
 
 def images(source: str | Path, space: FactorSpace | None = None) -> np.memmap:
@@ -79,6 +81,9 @@ def _files(path: Path) -> Iterator[tuple[str, bytes]]:
         with tarfile.open(path, "r|*") as archive:
             for member in archive:
                 if member.isfile() and _wanted(PurePosixPath(member.name)):
+                    if member.size > _MOST_BYTES:
+                        size = f"{member.size:,} bytes"
+                        raise ValueError(f"source: {path} claims {size} for {member.name}; it is not the official file")
                     yield PurePosixPath(member.name).name, archive.extractfile(member).read()
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
         raise ValueError(f"source: {path} is not a whole tar archive ({error})") from None

@@ -9,15 +9,18 @@ import numpy as np
 
 
 def existing(source: str | Path, *, what: str, where: str, md5: str | None = None) -> Path:
-    """The path, if it exists.
+    """The path, if it is a file or a folder.
 
     Raises:
       FileNotFoundError: names the file, where its publisher offers it, and its checksum.
+      ValueError: for a pipe or a device, whose end may never come.
     """
     path = Path(source)
     if not path.exists():
         digest = f" (md5 {md5})" if md5 else ""
         raise FileNotFoundError(f"source: found nothing at {path}; needs {what}{digest}, published at {where}")
+    if not (path.is_file() or path.is_dir()):
+        raise ValueError(f"source: must be a file or a folder, got {path}")
     return path
 
 

@@ -2,7 +2,7 @@
 
 import abc
 import dataclasses
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import jax
 import optax
@@ -14,7 +14,16 @@ Decay = Annotated[float, Range(0, 1, below=True)]
 
 @dataclasses.dataclass(frozen=True)
 class Optimizer(abc.ABC):
-    """Static settings of an optimizer; the learning rate is a hyperparameter."""
+    """Static settings of an optimizer; the learning rate is a hyperparameter.
+
+    To train by another transformation of optax, derive a frozen dataclass from :class:`Adam` whose method
+    ``transformation`` returns it, without its learning rate.
+    """
+
+    advice: ClassVar = (
+        "for a transformation of optax, derive a frozen dataclass from jaxdis.models.Adam whose method transformation "
+        "returns it"
+    )
 
     def __post_init__(self):
         check_fields(self)

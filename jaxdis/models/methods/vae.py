@@ -18,8 +18,10 @@ from jaxdis.models.objectives.losses import Losses, Terms, divergence
 from jaxdis.models.objectives.table import OBJECTIVES, Objective
 from jaxdis.models.objectives.total_correlation import Estimator, estimable
 from jaxdis.models.variant import About
-from jaxdis.options import Count, check_fields
+from jaxdis.options import Count, check_fields, shown
 from jaxdis.typing import Array, Float
+
+OWN_OBJECTIVE = "an objective of your own gets a name by jaxdis.models.OBJECTIVES[name] = jaxdis.models.Objective(…)"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,7 +109,10 @@ class Vae(Method):
     has_prior: ClassVar = True
 
     def __post_init__(self):
+        if not isinstance(self.objective, str | tuple | list):
+            raise ValueError(f"objective: must be names of OBJECTIVES, got {shown(self.objective)}; {OWN_OBJECTIVE}")
         check_fields(self)
+        as_network(self.network)  # raises if it is none
         if self.micro_batch is not None and self.batch_size % self.micro_batch:
             raise ValueError(
                 f"micro_batch: needs a divisor of the batch size {self.batch_size}, got {self.micro_batch}"
@@ -274,7 +279,7 @@ def objective_of(method: Vae) -> Objective:
         raise ValueError("objective: needs at least one name, got ()")
     for name in method.trained:
         if name not in OBJECTIVES:
-            raise ValueError(f"objective: needs one of {', '.join(OBJECTIVES)}, got {name!r}")
+            raise ValueError(f"objective: needs one of {', '.join(OBJECTIVES)}, got {name!r}; {OWN_OBJECTIVE}")
     rows = [OBJECTIVES[name] for name in method.trained]
     if len({row.loss for row in rows}) > 1:
         raise ValueError(

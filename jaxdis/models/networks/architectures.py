@@ -145,9 +145,12 @@ class Discriminator:
     Locatello et al. (2020), Table 4b. Class 0 is the joint, class 1 the product of marginals.
     """
 
-    layers: int = 6
-    width: int = 1000
+    layers: Count = 6
+    width: Units = 1000
     initialization: Initialization = "glorot"
+
+    def __post_init__(self):
+        check_fields(self)
 
     def init(self, key, num_codes: int):
         shapes = jax.eval_shape(_Classifier(self).init, key, jnp.zeros((1, num_codes)))

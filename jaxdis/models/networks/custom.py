@@ -26,6 +26,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from jaxdis.options import check_fields
+
 
 @dataclasses.dataclass(frozen=True)
 class Own:
@@ -45,6 +47,9 @@ class Own:
     name: str = "own"
     image_shape: tuple[int, int, int] | None = None
 
+    def __post_init__(self):
+        check_fields(self)
+
     def description(self) -> dict:
         return {"type": "Own", "name": self.name, "image_shape": list(self.image_shape or ())}
 
@@ -57,8 +62,10 @@ def as_network(network):
     """
     missing = [name for name in ("init", "encode", "decode") if not callable(getattr(network, name, None))]
     if missing:
+        kind = getattr(network, "__name__", type(network).__name__)
         raise ValueError(
-            f"network: needs functions init, encode and decode, {type(network).__name__} lacks {', '.join(missing)}"
+            f"network: needs functions init, encode and decode, {kind} lacks {', '.join(missing)}; "
+            "jaxdis.models.Own makes a network of three functions, such as those of a Flax module"
         )
     try:
         hash(network)

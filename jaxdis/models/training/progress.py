@@ -4,6 +4,8 @@ import numpy as np
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
+from jaxdis.progress import tell_now_and_then
+
 
 class Progress:
     """A context that draws a bar of updates with the members' median losses; silent unless ``shown``."""
@@ -11,6 +13,8 @@ class Progress:
     def __init__(self, steps: int, done: int = 0, *, shown: bool):
         columns = (TextColumn("training"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         self._bar = Bar(*columns, TextColumn("{task.fields[losses]}"), disable=not shown)
+        self._told = shown and not self._bar.console.is_terminal
+        self._steps = steps
         self._task = self._bar.add_task("training", total=steps, completed=done, losses="")
 
     def __enter__(self) -> "Progress":
@@ -23,6 +27,8 @@ class Progress:
     def show(self, done: int, losses) -> None:
         """Update the bar after a block; ``losses`` has fields ``[m]``."""
         self._bar.update(self._task, completed=done, losses=summary(losses))
+        if self._told:
+            tell_now_and_then(f"training: {done:,} of {self._steps:,} updates; {summary(losses)}")
 
 
 def summary(losses) -> str:

@@ -21,6 +21,7 @@ from jaxdis.evaluation.inputs import TRAIN_SHARE, plan_of
 from jaxdis.evaluation.member import MemberCodes, Plan, Shared, scalars, score_member
 from jaxdis.metrics import Metric
 from jaxdis.metrics.metric import prepared_for, sources_of
+from jaxdis.options import Count, Share, check_fields
 from jaxdis.precision import single_precision
 from jaxdis.study.definition import FEWEST_SAMPLES, MOST_SAMPLES
 
@@ -52,10 +53,10 @@ class Calibration:
     seeds: int = 25
     case_samples: int = 50_000
     sweep_samples: int = 20_000
-    num_factors: int = 6
-    warp: tuple[float, ...] = tuple(n / 10 for n in range(11))
-    rotation: tuple[float, ...] = tuple(n / 10 for n in range(6))
-    noise: tuple[float, ...] = tuple(n / 10 for n in range(11))
+    num_factors: Count = 6
+    warp: tuple[Share, ...] = tuple(n / 10 for n in range(11))
+    rotation: tuple[Share, ...] = tuple(n / 10 for n in range(6))
+    noise: tuple[Share, ...] = tuple(n / 10 for n in range(11))
     sizes: tuple[int, ...] = (100, 1000, 10_000, 50_000)
     full_size: int = 100_000
     size_seeds: int = 10
@@ -64,6 +65,7 @@ class Calibration:
     title: ClassVar = "What each metric responds to: modularity, compactness or explicitness"
 
     def __post_init__(self):
+        check_fields(self)
         for name in ("seeds", "size_seeds"):
             if not 0 < getattr(self, name) <= MOST_SEEDS:
                 raise ValueError(f"{name}: needs 1 to {MOST_SEEDS:,}, got {getattr(self, name):,}")

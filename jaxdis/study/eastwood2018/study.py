@@ -10,6 +10,7 @@ from jaxdis.evaluation.inputs import plan_of
 from jaxdis.metrics import Direct, Metric
 from jaxdis.metrics.regression import forest_regression, lasso_regression
 from jaxdis.models import Config, InfoGan, Pca, ResnetVae
+from jaxdis.options import Count, checked
 from jaxdis.spec import Spec
 from jaxdis.study.definition import Sampling, Study, Training
 
@@ -25,14 +26,15 @@ class Teapots(Study):
     """A study whose results are also written as the paper's tables and figures."""
 
 
+@checked
 def eastwood2018(
     *,
     seeds: int = 1,
-    steps: int = 125_000,
-    train_samples: int = 142_927,
+    steps: Count = 125_000,
+    train_samples: Count = 142_927,
     test_samples: int = 17_854,
     validation_samples: int = 17_854,
-    models: Sequence[str] = MODELS,
+    models: tuple[str, ...] = MODELS,
     network: Literal["paper", "narrow"] = "paper",
     gap: Literal["released", "printed"] = "released",
     metrics: Sequence[str] | Mapping[str, Metric] | None = None,

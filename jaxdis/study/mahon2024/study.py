@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from jaxdis.data import DataSource
 from jaxdis.evaluation.inputs import plan_of
@@ -9,6 +10,7 @@ from jaxdis.learners.probes import Preset
 from jaxdis.metrics import Direct, Metric
 from jaxdis.metrics.generalization import novel_combination
 from jaxdis.models import Config, mahon
+from jaxdis.options import Count, checked
 from jaxdis.spec import Spec
 from jaxdis.study.definition import Sampling, Study, Training
 from jaxdis.study.mahon2024.combinations import HELD_OUT
@@ -26,18 +28,19 @@ class Combinations(Study):
     """A study whose results are also written as the paper's tables and figures."""
 
 
+@checked
 def mahon2024(
     *,
     seeds: int = 5,
     combination_seeds: int = 1,
-    steps: int | None = None,
+    steps: Count | None = None,
     train_samples: int = 10_000,
     test_samples: int = 5_000,
     validation_samples: int = 0,
-    data: Sequence[str] | None = None,
-    models: Sequence[str] = mahon.MODELS,
-    network: str = "paper",
-    combinations: int | None = None,
+    data: tuple[str, ...] | None = None,
+    models: tuple[str, ...] = mahon.MODELS,
+    network: Literal["paper", "mlp"] = "paper",
+    combinations: Count | None = None,
     probes: Preset = "converged",
     sources: Mapping[str, DataSource] | None = None,
     metrics: Sequence[str] | Mapping[str, Metric] | None = None,
@@ -63,8 +66,6 @@ def mahon2024(
         :data:`jaxdis.learners.probes.PRESETS`.
       metrics: None: those of the paper.
     """
-    if network not in ("paper", "mlp"):
-        raise ValueError(f"network: needs 'paper' or 'mlp', got {network!r}")
     data = ("dsprites", "shapes3d", "mpi3d" if "mpi3d" in (sources or {}) else "standin_arm") if data is None else data
     plan = dict(plan_of(METRICS if metrics is None else metrics)) | {
         "novel_combination": Direct(Spec(novel_combination))
@@ -98,7 +99,7 @@ def _training(model: str, data: str, steps: int | None, network: str, sources) -
     method = mahon.method(model, data)
     pool = None
     if network == "mlp":
-        method, pool, steps = mahon.small(method), SMALL_POOL, steps or SMALL_STEPS
-    steps = steps or mahon.updates(model, data)
+        method, pool, steps = mahon.small(method), SMALL_POOL, SMALL_STEPS if steps is None else steps
+    steps = mahon.updates(model, data) if steps is None else steps
     config = Config(data, (sources or {}).get(data), method, steps)
     return config, {model: mahon.settings(model, data, steps)}, pool

@@ -2,7 +2,10 @@ import dataclasses
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+import optax
 import pytest
+from flax import linen as nn
 from flax import nnx
 
 from jaxdis import models
@@ -94,3 +97,42 @@ def test_networks_whose_arrays_would_broadcast_are_refused(changes, words, image
     config = models.Config(data="squares", method=models.Vae(network=network, batch_size=8), steps=2)
     with pytest.raises(ValueError, match=words):
         models.train(config, *models.members({"beta": {}}), data=images)
+
+
+class FlaxEncoder(nn.Module):
+    @nn.compact
+    def __call__(self, images):
+        return nn.Dense(3)(images)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"network": FlaxEncoder()}, "network: needs functions init, encode and decode, FlaxEncoder lacks encode"),
+        ({"network": FlaxEncoder}, "FlaxEncoder lacks encode, decode; jaxdis.models.Own makes"),
+        ({"network": (FlaxEncoder(), FlaxEncoder())}, "network: needs functions init, encode and decode, tuple"),
+    ],
+)
+def test_what_is_no_part_of_a_model_is_refused_with_the_way_out(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        models.Vae(**arguments)
+
+
+@dataclasses.dataclass(frozen=True)
+class Lion(models.Adam):
+    def transformation(self):
+        return optax.scale_by_lion()
+
+
+def test_any_transformation_of_optax_trains():
+    """Lion's steps are the signs of moments: after one update, each parameter has moved by the learning rate."""
+    images = np.random.default_rng(0).random((8, 4, 4, 1), dtype=np.float32)
+    method = models.Vae(network=models.Mlp((4,), 2), batch_size=8, optimizer=Lion())
+    keys, settings, _ = models.members({"beta": {"learning_rate": 0.01}})
+    before, after = (
+        models.train(models.Config("own", method=method, steps=steps), keys, settings, data=images).params
+        for steps in (1, 2)
+    )
+    moves = np.concatenate([np.abs(a - b).ravel() for a, b in zip(*map(jax.tree.leaves, (before, after)), strict=True)])
+    assert np.minimum(moves, np.abs(moves - 0.01)).max() < 1e-5
+    assert (moves > 0.005).mean() > 0.5
