@@ -17,6 +17,9 @@ MOST_ROWS = 20
 LONGEST_FILE = 28
 # Letters of a metric's name; a longer one continues below.
 LONGEST_METRIC = 24
+# Behind an error that the bias exceeds, and what it means.
+BIASED = "*"
+REMARK = "* The bias by bootstrap exceeds the error: with more samples the score would be another one."
 
 
 def to_csv(file_scores: Mapping, factors: Mapping[str, str], *, several: bool) -> str:
@@ -57,6 +60,17 @@ def print_scores(file_scores: Mapping, plan: Mapping, *, several: bool, out: Pat
         terminal.write(f"the scores of each of the {len(file_scores)} files are {where}")
     elif len(file_scores) > MOST_COLUMNS or not _printed_by_metric(file_scores):
         _print_by_file(file_scores)
+    if len(file_scores) <= MOST_ROWS and any(_mark(s, column) for s in file_scores.values() for column in s):
+        terminal.write(REMARK)
+
+
+def _mark(scores, column: str) -> str:
+    """Mark the score of a single member whose bias exceeds its error."""
+    import numpy as np
+
+    if np.ndim(scores[column]) or column not in scores.replicates:
+        return ""
+    return BIASED if abs(scores.bias(column)) > scores.error(column) else ""
 
 
 def in_brief(scores, column: str) -> str:
@@ -70,7 +84,7 @@ def in_brief(scores, column: str) -> str:
     if values.size > 1:
         return f"{values.mean():.3f} ± {values.std():.3f}"
     error = scores.replicates.get(column)
-    return f"{values[0]:.3f}" + (f" ± {np.std(error, ddof=1):.3f}" if error is not None else "")
+    return f"{values[0]:.3f}" + (f" ± {np.std(error, ddof=1):.3f}{_mark(scores, column)}" if error is not None else "")
 
 
 def folded(name: str, width: int = LONGEST_METRIC) -> str:
@@ -166,14 +180,15 @@ def _print_one(scores, title: str) -> None:
 
     zoo = any(np.ndim(column) for column in scores.values())
     members = max(np.size(column) for column in scores.values())
-    errors = ["error"] if scores.replicates else []
+    errors = ["error", "bias"] if scores.replicates else []
     heads = ["mean", "spread", "lowest", "highest", "undefined"] if zoo else ["score", *errors]
     table = _table(f"{title}: {members} members" if zoo else title, ["metric", *heads])
     for name, column in scores.items():
         values = np.atleast_1d(column)
         defined = values[~np.isnan(values)]
         if not zoo:
-            error = [f"{scores.error(name):.4f}" if name in scores.replicates else ""] if errors else []
+            drawn = name in scores.replicates
+            error = [f"{scores.error(name):.4f}", f"{scores.bias(name):+.4f}{_mark(scores, name)}"] if drawn else []
             table.add_row(folded(name), f"{values[0]:.4f}", *error)
         elif defined.size:
             numbers = defined.mean(), defined.std(), defined.min(), defined.max()

@@ -63,6 +63,16 @@ def test_a_file_has_the_scores_that_it_has_alone(folder, monkeypatch):
             assert float(together[3][column]) == pytest.approx(float(value), abs=1e-6), column
 
 
+@pytest.mark.parametrize("files", ["run0.npz", "run*.npz"])
+def test_a_bias_beyond_the_error_is_marked(folder, files, capsys):
+    """Noise with few samples: redrawn ones share more information with the factors by chance."""
+    assert main(["score", str(folder / files), "--metrics", "med", "mcc", "--bootstrap", "20"]) == 0
+    printed = capsys.readouterr().out
+    assert "* The bias by bootstrap exceeds the error" in " ".join(printed.split())
+    marked = [line for line in printed.splitlines() if "*" in line]
+    assert any("med" in line or "run0" in line for line in marked)
+
+
 def test_files_that_differ_are_scored_apart(folder):
     np.savez(folder / "run1.npz", codes=codes_of(0.1)[:150], factors=VALUES[:150])
     np.savez(folder / "run2.npz", codes=np.stack([codes_of(0.1)] * 2), factors=VALUES)
