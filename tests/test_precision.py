@@ -1,6 +1,7 @@
 """The same bits whether or not JAX has 64-bit types: scoring, training, encoding, rendering and studies."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -75,3 +76,15 @@ def test_metrics_are_called_by_users_in_wide_programs():
 
     with jax.enable_x64(True):
         assert jax.jit(mig)(codes[0]) == pytest.approx(float(scores_of("mig")["mig"][0]), abs=1e-6)
+
+
+def test_wide_codes_far_from_0_keep_their_digits():
+    """Whether they are NumPy's or, with 64-bit types, JAX's."""
+    codes, factors = zoo()
+    near = evaluate(codes[0], factors, ["mig", "mcc"])
+    with jax.enable_x64(True):
+        far = jnp.asarray(codes[0].astype(np.float64) + 1e10)
+        scores = evaluate(far, factors, ["mig", "mcc"])
+    for name in near:
+        # The offset leaves 2e-6 of a code of deviation 3.
+        assert scores[name] == pytest.approx(float(near[name]), abs=0.01)

@@ -21,7 +21,7 @@ def read_codes(codes, **others):
     vector machines penalize the intercept, and the information of sampled codes, whose bins are fixed, therefore score
     such a code as if it were near 0.
     """
-    if isinstance(codes, jax.Array):
+    if isinstance(codes, jax.Array) and codes.dtype.itemsize <= 4:
         return check_codes(codes, "codes"), *others.values()
     check_one_array(codes, "codes")
     array, *others = _near_zero(as_numpy(codes, "codes"), others)
