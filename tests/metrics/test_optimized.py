@@ -15,7 +15,7 @@ from jaxdis import METRICS, RELATIONS, Factors, evaluate
 from jaxdis.metrics.metric import apply
 from jaxdis.relations import binning
 from jaxdis.typing import Sample
-from tests.metrics.test_contracts import columns, shortened
+from tests.metrics.test_contracts import columns, family, shortened, shortened_plan
 
 SIZES = (3, 5, None, 2)
 ONE_DEVICE = {"devices": jax.devices()[:1]}
@@ -48,14 +48,14 @@ sizes = pytest.mark.parametrize("n", [50, *(pytest.param(n, marks=pytest.mark.sl
 
 
 @sizes
-@pytest.mark.parametrize("name", METRICS)
-def test_a_member_scores_the_same_alone_in_a_zoo_and_in_batches(name, n):
+@pytest.mark.parametrize("names", dict.fromkeys(map(family, METRICS)), ids="-".join)
+def test_a_member_scores_the_same_alone_in_a_zoo_and_in_batches(names, n):
     codes, factors = tied(n)
-    plan = {name: shortened(METRICS[name])}
+    plan = shortened_plan(names)
     whole = columns(evaluate(codes, factors, plan, **ONE_DEVICE))
     alone = columns(evaluate(codes[0], factors, plan, **ONE_DEVICE))
-    assert_close(name, {column: values[0] for column, values in whole.items()}, alone)
-    assert_close(name, whole, columns(evaluate(codes, factors, plan, batch_size=2, **ONE_DEVICE)))
+    assert_close(names[0], {column: values[0] for column, values in whole.items()}, alone)
+    assert_close(names[0], whole, columns(evaluate(codes, factors, plan, batch_size=2, **ONE_DEVICE)))
 
 
 @sizes
