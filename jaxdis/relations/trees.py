@@ -113,7 +113,8 @@ def random_forest(
 
     Contract:
 
-    - As :func:`boosted_trees`; deterministic given the key.
+    - As :func:`boosted_trees`; deterministic given the key. Invariant under increasing maps of a code as long as there
+      are no more samples than ``max_bins``, and under affine ones beyond.
     - Of several depths, the one with the smallest error on the validation samples is chosen for each factor: RMSE for
       ``"variance"``, otherwise the share of wrong classes (the smallest depth in a tie). It is returned in ``chosen``.
     - All depths come from one fit: a choice among several costs as much as the largest.

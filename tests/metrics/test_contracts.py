@@ -12,6 +12,7 @@ from jaxdis.evaluation.inputs import inputs_of, plan_of
 from jaxdis.evaluation.member import score_member
 from jaxdis.evaluation.stages import shared_by
 from jaxdis.metrics.metric import apply
+from jaxdis.precision import single_precision
 from jaxdis.typing import Sample
 
 SIZES = (3, 5, 4)
@@ -32,7 +33,7 @@ INVARIANT_UNDER = {
     "logistic_importance": "affine",
     "threshold_accuracy": "increasing",
     "boosted_trees": "increasing",
-    "random_forest": "affine",
+    "random_forest": "increasing",  # with no more samples than bins, of which there are 256
 }
 
 
@@ -295,6 +296,7 @@ def test_the_sign_of_codes_does_not_matter(name):
 
 
 @every_metric
+@single_precision
 def test_ten_calls_trace_once(name):
     codes, factors = zoo()
     plan = plan_of(name)
@@ -323,6 +325,7 @@ def products_of(jaxpr):
 
 
 @every_metric
+@single_precision
 def test_products_are_of_full_precision(name):
     """Accelerators round the operands of others: by TF32, parts of DCI would move by .03."""
     codes, factors = zoo()
@@ -443,4 +446,5 @@ def test_dci_of_logistic_regression_leaves_a_continuous_factor_out():
 def test_amari_without_a_factor_that_varies_is_nan(normalize):
     codes = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
     metric = METRICS["amari"].with_options(normalize=normalize)
-    assert np.isnan(evaluate(codes, np.zeros((50, 2), int), {"error": metric})["error"])
+    with pytest.warns(RuntimeWarning, match="factors: must vary"):
+        assert np.isnan(evaluate(codes, np.zeros((50, 2), int), {"error": metric})["error"])
