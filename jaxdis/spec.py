@@ -14,6 +14,9 @@ from jaxtyping import AbstractArray
 from jaxdis.options import checked_value, shown
 from jaxdis.precision import exact_products, single_precision
 
+# Options that judge what was trained: the same random numbers are drawn whatever they are.
+JUDGING = frozenset({"chance"})
+
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Spec:
@@ -120,15 +123,15 @@ class Spec:
 
     @property
     def seed(self) -> int:
-        """A number that depends only on the name and the options; it is folded into a member's random key.
+        """A number that depends only on the name and the options, less those that judge what was drawn; it is folded
+        into a member's random key.
 
         A function that can start from another has the seed of the other, so that both draw the same random numbers.
         """
-        return (
-            self.base.seed
-            if self.base
-            else zlib.crc32(json.dumps(self.describe(), sort_keys=True, default=str).encode())
-        )
+        if self.base:
+            return self.base.seed
+        options = {name: value for name, value in self.all_options.items() if name not in JUDGING}
+        return zlib.crc32(json.dumps(self.describe() | {"options": options}, sort_keys=True, default=str).encode())
 
 
 def distinct_samples(function: Callable) -> Callable:

@@ -18,6 +18,7 @@ ROOT = Path(__file__).parent.parent / "jaxdis"
 FLOORS = [
     {
         "interrupts",
+        "precision",
         "progress",
         "runtime",
         "programs",

@@ -106,7 +106,7 @@ def test_a_signal_while_a_program_is_compiled_keeps_the_scores_that_have_arrived
     ended, said = program.stop(number)
     assert ended == code
     assert said.endswith(f"stopped; what was computed until then is in {out}")
-    assert out.read_text().startswith("member,mig\n")
+    assert out.read_text().startswith("member,mig,factors\n")
     assert not [path for path in codes_file.parent.iterdir() if path.suffix == ".tmp"]
 
 

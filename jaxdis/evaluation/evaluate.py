@@ -109,7 +109,7 @@ def evaluate(
     codes = codes[None] if single else codes
     factors = Factors.checked(factors)
     check_same_samples("codes", codes, factors)
-    warn_of_constant(factors)
+    warn_of_constant(plan, factors)
     members, shared = inputs_of(
         plan,
         codes,

@@ -255,10 +255,11 @@ def check_same_samples(name: str, codes, factors: Factors) -> None:
         )
 
 
-def warn_of_constant(factors: Factors) -> None:
-    """Warn the caller's caller if no factor varies, so that there is nothing to score."""
+def warn_of_constant(plan: Plan, factors: Factors) -> None:
+    """Warn the caller's caller if a metric reads factors of which none varies, so that there is nothing to score."""
     values = np.asarray(factors.values)
-    if (values == values[0]).all():
+    reads = any(metric.about is None or metric.about.reads_factors for _, metric in plan)
+    if reads and (values == values[0]).all():
         warnings.warn(
             f"factors: must vary, got one value alone in {', '.join(factors.names)}; scores that need a factor are NaN",
             RuntimeWarning,

@@ -15,10 +15,8 @@ from jaxdis.spec import Spec
 _TEN_NEIGHBORS = RELATIONS["mutual_information_neighbors"].with_options(neighbors=10)
 
 # The claim of each field of an entropy score.
-_BY_FIELD = {
-    field: (aspect,)
-    for field, aspect in zip(("disentanglement", "completeness", "informativeness"), ASPECTS, strict=True)
-}
+_FIELDS = ("disentanglement", "completeness", "informativeness")
+_BY_FIELD = {field: (aspect,) for field, aspect in zip(_FIELDS, ASPECTS, strict=True)}
 _MODULAR, _COMPACT, _EXPLICIT = ({"score": (aspect,)} for aspect in ASPECTS)
 _ALL = {"score": ASPECTS}
 # Claims are the authors' own words, or those of Julka et al. 2024, §II.

@@ -99,7 +99,7 @@ def ari(
     chance = left * safe_divide(right, pixels * (pixels - 1))
     # One segment on each side, or as many as pixels: the partitions are equal, also by chance.
     single = ((rows > 0).sum(axis=-1) == 1) & ((columns > 0).sum(axis=-1) == 1)
-    equal = single | ((rows.max(axis=-1) <= 1) & (columns.max(axis=-1) <= 1))
+    equal = single | ((rows.max(axis=-1, initial=0) <= 1) & (columns.max(axis=-1, initial=0) <= 1))
     index = jnp.where(equal, 1.0, safe_divide(both - chance, (left + right) / 2 - chance))
     return jnp.where(pixels > 0, index, jnp.nan)
 

@@ -122,9 +122,9 @@ def test_what_holds_in_print_holds(zoo, without_groups):
     }
     parts = slot_zoo.parts_of_claims(zoo, without_groups, start)
     verdicts = {name: Found(PRINTED.claims[name], tuple(found)).verdict for name, found in parts.items()}
-    # Three seeds with the printed spreads leave some claims open: six of seven models, MONet on CLEVR6.
+    # Three seeds with the printed spreads leave some claims open: their intervals are 2.9 standard errors to each side.
     assert verdicts == {
-        "ablation_lowers_property": HOLDS,
+        "ablation_lowers_property": OPEN,
         "ablation_lowers_object": OPEN,
         "ablation_raises_ari": OPEN,
         "object_against_ari": OPEN,
@@ -132,7 +132,7 @@ def test_what_holds_in_print_holds(zoo, without_groups):
         "low_at_start": HOLDS,
         "genesis_best": OPEN,
         "object_d_is_c": HOLDS,
-        "em_needed": HOLDS,
+        "em_needed": OPEN,
         "em_needed_alone": OPEN,
         "color_first": HOLDS,
         "em_finds_iou_order": HOLDS,

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from jaxdis.reproduce.verdict import (
     FAILS,
@@ -84,10 +85,15 @@ def test_shares_have_clopper_pearson_intervals():
 
 
 def test_seeds_are_drawn_whole_and_members_one_by_one():
-    """A column that depends on the seed alone: with two seeds, seeds give its range; members a narrower interval."""
+    """A column that depends on the seed alone: two seeds have no interval, three a wide one; members a narrower one."""
     table = {"seed": np.repeat([0.0, 1.0], 50), "score": np.repeat([0.0, 1.0], 50)}
     mean = lambda some: float(some["score"].mean())  # noqa: E731
-    assert by_seed(table, mean) == (0.5, 0, 1)
+    assert by_seed(table, mean)[0] == 0.5
+    assert np.isnan(by_seed(table, mean)[1:]).all()
+    three = {"seed": np.repeat([0.0, 1.0, 2.0], 50), "score": np.repeat([0.0, 1.0, 2.0], 50)}
+    low, high = np.array(by_seed(three, mean)[1:]) - 1
+    assert -low == pytest.approx(high)
+    assert high == pytest.approx(stats.t.isf(0.05, 2) / np.sqrt(3), rel=0.07)  # two errors of 500 draws
     value, low, high = by_member(table, mean)
     assert value == 0.5
     assert 0.4 < low < 0.45
