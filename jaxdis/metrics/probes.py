@@ -52,15 +52,14 @@ def linear_probe(
     Options:
       preset, epochs: as in :func:`jaxdis.metrics.knockout.nk`.
       chance: what accuracy scores 0. ``"squared"``, the paper's: ``r = Σ_c p_c²``, reached by guessing classes as often
-        as they occur. ``"majority"``: ``r = max_c p_c``, reached by always predicting the most frequent one.
+        as they occur. ``"majority"``: the held-out accuracy of always naming the most frequent training class.
 
     Contract:
 
     - In [0, 1]; stochastic; otherwise as :func:`jaxdis.metrics.knockout.nk`.
     - Constant codes predict the most frequent class. By ``chance="squared"`` this scores 0 for balanced classes, but
       ``(1 − 2p) / (2 (1 − p))`` for a binary factor with a class of frequency ``p ≤ ½``, which tends to ½ for a rare
-      one, where noise may score less; by ``"majority"`` it scores 0 up to differences between training and held-out
-      samples.
+      one, where noise may score less; by ``"majority"`` it scores 0.
     - Many ordered classes along one code need large weights, which no preset reaches: with 40 classes of a code with
       little noise the accuracy is 0.45 where logistic regression with a weak penalty has 1. ``downstream_logistic`` and
       ``explicitness`` are fitted to their optimum instead.

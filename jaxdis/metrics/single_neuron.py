@@ -64,15 +64,14 @@ def snc(
       mode: ``"paper"`` as above. ``"code"`` always takes as many bins as classes, and if there are fewer codes than
         factors lets a code serve several factors; its quantiles are sorted values, which belong to the bin above.
       chance: what accuracy scores 0. ``"squared"``, the paper's: ``r = Σ_c p_c²``, reached by guessing classes as often
-        as they occur. ``"majority"``: ``r = max_c p_c``, reached by always predicting the most frequent one.
+        as they occur. ``"majority"``: the held-out accuracy of always naming the most frequent training class.
 
     Contract:
 
     - In [0, 1]; invariant under increasing maps of a code.
     - A constant code predicts the most frequent class. By ``chance="squared"`` this scores 0 for balanced classes, but
       ``(1 − 2p) / (2 (1 − p))`` for a binary factor with a class of frequency ``p ≤ ½``, which tends to ½ for a rare
-      one, where noise may score less; by ``"majority"`` it scores 0 up to differences between training and held-out
-      samples.
+      one, where noise may score less; by ``"majority"`` it scores 0.
     - Equal values are never separated: a quantile that falls among them moves to their nearer end, so that a code that
       equals a factor scores 1. With ``mode="code"``, two classes may then share a bin, and a code that equals a factor
       of 3 sampled classes scores 0.5 or 1.

@@ -58,8 +58,16 @@ class Samples(NamedTuple):
         return jnp.where(self.finite.all(), mean, jnp.nan)
 
     def chance(self, kind: Chance = "squared") -> Float[Array, " k"]:
-        """Return what counts as chance for the accuracy of each factor: :func:`chance_of` the training samples."""
-        return chance_of(self.classes, self.sizes, kind)
+        """Return the accuracy of guessing training classes as often as they occur, ``Σ_c p_c²``, or the held-out
+        accuracy of always naming the most frequent one."""
+        n = self.classes.shape[0]
+        columns = enumerate(self.sizes)
+        counts = [jnp.zeros(size).at[self.classes[:, j]].add(1.0, mode="promise_in_bounds") for j, size in columns]
+        if kind == "squared":
+            return jnp.stack([((count / n) ** 2).sum() for count in counts])
+        named = jnp.stack([jnp.argmax(count) for count in counts]).astype(jnp.int32)
+        judged = self.classes if self.truth is None else self.truth
+        return (judged == named[None, :]).astype(jnp.float32).mean(axis=0)
 
 
 def read(
@@ -102,14 +110,6 @@ def candidates(option: str, values: int | float | tuple, validation: Sample | No
             f"validation: needs samples on which to choose {option} among {options.shown(values)}, got none"
         )
     return values, validation if len(values) > 1 else None
-
-
-def chance_of(classes: Int[Array, "n k"], sizes: tuple[int, ...], kind: Chance = "squared") -> Float[Array, " k"]:
-    """Return the accuracy of guessing classes as often as they occur, ``Σ_c p_c²``, or always the most frequent one."""
-    n = classes.shape[0]
-    counts = [jnp.zeros(size).at[classes[:, j]].add(1.0, mode="promise_in_bounds") for j, size in enumerate(sizes)]
-    of_shares = {"squared": lambda shares: (shares**2).sum(), "majority": jnp.max}[kind]
-    return jnp.stack([of_shares(count / n) for count in counts])
 
 
 def above_chance(accuracy: Float[Array, "..."], chance: Float[Array, "..."]) -> Float[Array, "..."]:
