@@ -98,8 +98,9 @@ def evaluate(
       ValueError: naming the argument, what it needs and what it got.
 
     A member with non-finite codes is reported by a warning, and its scores are NaN if they read these codes; other
-    members are unaffected. A code whose largest value lies beyond 1e-30 … 1e30 is reported, too. No number depends on
-    which other members or metrics are evaluated, nor, up to float32 rounding, on ``batch_size`` and ``devices``.
+    members are unaffected. A code whose largest value lies beyond 1e-30 … 1e30 is reported, too. Up to
+    float32 rounding, no number depends on which other members or metrics are evaluated, on ``batch_size`` or on
+    ``devices``.
     """
     plan, how = plan_of(metrics), check_run(batch_size, devices, progress)
     bootstrap = check_bootstrap(bootstrap)

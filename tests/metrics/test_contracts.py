@@ -227,8 +227,8 @@ def test_one_device_equals_two(name):
 
 @every_metric
 def test_the_key_alone_decides(name):
-    """And not the other metrics of the same relation."""
-    assert_same(evaluate(*zoo(), shortened_plan([name]), jax.random.key(0)), scores_of(name))
+    """And not the other metrics of the same relation, up to the rounding of another program."""
+    assert_same(evaluate(*zoo(), shortened_plan([name]), jax.random.key(0)), scores_of(name), atol=1e-6)
 
 
 @every_metric
