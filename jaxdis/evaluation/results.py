@@ -50,7 +50,7 @@ class Scores(Mapping[str, np.ndarray | np.generic]):
         """Return the bootstrap standard error of a column, ``[]`` or ``[m]``.
 
         It is within a fifth of the standard deviation of the scores of fresh samples for most metrics. For FactorVAE it
-        is 1.3 to 1.4 times as large, since every replicate also draws new votes among fewer distinct samples, and for
+        is 1.2 to 1.4 times as large, since every replicate also draws new votes among fewer distinct samples, and for
         IRS 0.8 times, since maxima have no bootstrap.
         """
         return self._replicates(name).std(axis=-1, ddof=1)
