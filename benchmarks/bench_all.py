@@ -8,19 +8,19 @@ metrics that read the same relation, or the same fit, share it. There is no peer
 beside its own peer in the other files. Set ``JAX_ENABLE_COMPILATION_CACHE=false`` to see what compiling costs without a
 cache. On Linux, ``peak_megabytes`` is what a call needs beyond what the process holds before it.
 
-Metrics are compiled in stages (:mod:`jaxdis.evaluation.stages`). On one core of one server, ``jaxdis score`` shows the
+Metrics are compiled in stages (:mod:`jaxdis.evaluation._stages`). On one core of one server, ``jaxdis score`` shows the
 first scores 4 s after its start without a cache, half of them after 45 s, all after 131 s; as one program they took as
 long (131 to 140 s), and nothing was seen before. Zoos are scored as fast as by one program, or up to 6 % slower where
 metrics of several stages sort the same codes.
 
 On one core of a newer server, all metrics take 8.5 s per member. Before it computes, a process with an empty cache
 traces, lowers and compiles for 84 s, one with a full cache works for 3.4 to 3.8 s (``test_new_process``): 0.2 s for
-tracing what surrounds the functions on disk (:mod:`jaxdis.programs`), 0.5 for lowering, 2.3 for reading programs, and
-0.3 for what zoos prepare once, such as draws. While JAX's cache of compiled programs was the only one, it took
-10.2 s, since every function had to be traced and lowered (8 s) before its program could be found. A first call costs
-more than these parts, as it touches memory for the first time. Compiling the next stage in a thread while one runs
-changes nothing on two cores (57 s of wall time; XLA compiles in parallel as it is) and spares 10 % from the cache as
-it was; it is not done.
+tracing what surrounds the functions on disk (:mod:`jaxdis._core.programs`), 0.5 for lowering, 2.3 for reading programs,
+and 0.3 for what zoos prepare once, such as draws. While JAX's cache of compiled programs was the only one, it took 10.2
+s, since every function had to be traced and lowered (8 s) before its program could be found. A first call costs more
+than these parts, as it touches memory for the first time. Compiling the next stage in a thread while one runs changes
+nothing on two cores (57 s of wall time; XLA compiles in parallel as it is) and spares 10 % from the cache as it was; it
+is not done.
 
 Compiling takes as long as there are kernels: XLA on CPU makes one of every loop over an array and compiles each by
 itself. All metrics together have 2,990. At 13 to 15 ms for the smallest kernels there are (``test_kernels``), 40 to 45

@@ -20,10 +20,13 @@ import numpy as np
 import pytest
 
 import jaxdis.data
-from jaxdis.data import lattice, multi_sprites, sprite_variants, sprites
-from jaxdis.data.files import cars3d
-from jaxdis.data.gather import Gather, HostGather
-from jaxdis.data.render import Render
+from jaxdis.data import _lattice as lattice
+from jaxdis.data import _multi_sprites as multi_sprites
+from jaxdis.data import _sprite_variants as sprite_variants
+from jaxdis.data import _sprites as sprites
+from jaxdis.data._gather import Gather, HostGather
+from jaxdis.data._render import Render
+from jaxdis.data.files import _cars3d_file as cars3d
 
 BATCH = 256
 KEY = jax.random.key(0)
@@ -58,7 +61,7 @@ RENDERED = {
     "noisy_dsprites": lambda **o: jaxdis.data.noisy_dsprites(**o),
     "scream_dsprites": lambda **o: jaxdis.data.scream_dsprites(sprite_variants.synthetic_painting(), **o),
     "multi_dsprites": lambda **o: jaxdis.data.multi_dsprites(**o),
-    "shapes3d": lambda **o: jaxdis.data.shapes3d(cached=False, **o),
+    "shapes3d": lambda **o: jaxdis.data._shapes3d(cached=False, **o),
     "teapots": lambda **o: jaxdis.data.teapots(form="points", **o),
     "teapots, triangles": lambda **o: jaxdis.data.teapots(form="triangles", **o),
     "clevr6": lambda **o: jaxdis.data.clevr6(**o),
@@ -72,7 +75,7 @@ GATHERED = {
     "noisy_dsprites": lambda **o: jaxdis.data.noisy_dsprites(cached=True, **o),
     "scream_dsprites": lambda **o: jaxdis.data.scream_dsprites(sprite_variants.synthetic_painting(), cached=True, **o),
     "multi_dsprites": lambda **o: jaxdis.data.multi_dsprites(cached=True, **o),
-    "shapes3d": lambda **o: jaxdis.data.shapes3d(**o),
+    "shapes3d": lambda **o: jaxdis.data._shapes3d(**o),
 }
 
 

@@ -16,9 +16,9 @@ import pytest
 from sklearn.feature_selection import mutual_info_classif, mutual_info_regression
 from workload import DSPRITES, make_zoo
 
-from jaxdis.learners.neighbors_continuous import continuous_information
-from jaxdis.learners.neighbors_discrete import discrete_information
-from jaxdis.learners.neighbors_joint import joint_discrete_information
+from jaxdis._learners.neighbors_continuous import continuous_information
+from jaxdis._learners.neighbors_discrete import discrete_information
+from jaxdis._learners.neighbors_joint import joint_discrete_information
 
 CODES, CLASSES = make_zoo(1)
 CODES = CODES[0]

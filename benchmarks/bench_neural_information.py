@@ -22,7 +22,7 @@ import jax
 import numpy as np
 import pytest
 
-from jaxdis.learners.neural_information import neural_information
+from jaxdis._learners.neural_information import neural_information
 
 N, EPOCHS, BATCH = 20_000, 6, 256
 FACTOR = np.random.default_rng(0).random((N, 6)).astype(np.float32)

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
-from jaxdis import models, runtime
+from jaxdis import models
+from jaxdis._core import runtime
 
 runtime.use_compilation_cache()
 

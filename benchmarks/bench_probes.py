@@ -36,9 +36,9 @@ from sklearn.svm import LinearSVC
 from workload import DSPRITES, make_zoo
 
 from jaxdis import METRICS, Factors, evaluate
+from jaxdis._core.spec import Spec
 from jaxdis.metrics import Direct
-from jaxdis.metrics.downstream import downstream_logistic
-from jaxdis.spec import Spec
+from jaxdis.metrics._downstream import downstream_logistic
 
 MEMBERS, TRAIN, TEST = 16, 10_000, 5_000
 EPOCHS, BATCH = 75, 1024
@@ -241,10 +241,10 @@ def bench_products(measure, benchmark):
 
 def bench_memory_of_a_member(measure, benchmark):
     """Temporary memory of one member's NK does not grow with members: they run one after the other on CPU."""
-    from jaxdis.evaluation.inputs import inputs_of, plan_of
-    from jaxdis.evaluation.member import score_member
-    from jaxdis.evaluation.stages import shared_by
-    from jaxdis.executor import member_bytes
+    from jaxdis._core.executor import member_bytes
+    from jaxdis.evaluation._inputs import inputs_of, plan_of
+    from jaxdis.evaluation._member import score_member
+    from jaxdis.evaluation._stages import shared_by
 
     benchmark.group = "NK: memory of a member"
     codes, values, held_out, truth = zoo()

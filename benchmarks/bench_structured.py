@@ -22,8 +22,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
+from jaxdis.factors import Factors
 from jaxdis.structured import ari, best_orders, probe
-from jaxdis.typing import Factors
 
 SAMPLES, SLOTS, DIMS, FACTORS, GROUPS = 5000, 5, 16, 32, 10
 

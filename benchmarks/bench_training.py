@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from jaxdis import models
-from jaxdis.models.training.runner import Runner
-from jaxdis.models.training.source import as_source
-from jaxdis.models.training.train import resolved_config
+from jaxdis.models.training._image_source import as_source
+from jaxdis.models.training._runner import Runner
+from jaxdis.models.training._train import resolved_config
 
 ON_CPU = jax.default_backend() == "cpu"
 BATCH = 64

@@ -2,7 +2,7 @@
 
 import sys
 
-from jaxdis import interrupts
+from jaxdis._core import interrupts
 
 
 def run() -> int:

@@ -1,16 +1,24 @@
-"""Posteriors → codes: means or samples, and which codes are active."""
+"""What is asked of codes alone: means or samples of posteriors, and which codes are active."""
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray
 
-from jaxdis import random
-from jaxdis.arrays import as_numpy, check_one_array
-from jaxdis.models.methods.method import Posterior
-from jaxdis.options import NonNegative, checked
-from jaxdis.typing import Array, Float
+from jaxdis._core import random
+from jaxdis._core.arrays import as_numpy, check_one_array
+from jaxdis._core.options import NonNegative, checked
+
+
+class Posterior(NamedTuple):
+    """Diagonal Gaussian posteriors: ``mean`` and ``variance``, ``[m, n, d]`` float32 (``[n, d]`` for one member).
+
+    The variance of a deterministic encoder is 0.
+    """
+
+    mean: Array
+    variance: Array
 
 
 @checked
@@ -86,3 +94,6 @@ def active(
         low, high = np.quantile(mean, [0.25, 0.75], axis=-2) if by == "interquartile" else (0, mean.std(-2))
         measure = high - low
     return measure > (0.1 if threshold is None else threshold)
+
+
+__all__ = ["Posterior", "active", "divergence", "of", "sample"]

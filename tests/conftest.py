@@ -12,7 +12,7 @@ import jax
 import jaxlib
 import pytest
 
-from jaxdis import programs, runtime
+from jaxdis._core import programs, runtime
 
 # Programs of tests run for milliseconds and take seconds to compile: a fifth of that without optimization.
 QUICK_TO_COMPILE = {

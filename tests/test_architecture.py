@@ -15,38 +15,28 @@ import jaxdis
 ROOT = Path(__file__).parent.parent / "jaxdis"
 
 # From the bottom up. A room may import from its own floor and from those below.
-FLOORS = [
-    {
-        "interrupts",
-        "precision",
-        "progress",
-        "runtime",
-        "programs",
-        "options",
-        "spec",
-        "typing",
-        "arrays",
-        "random",
-        "files",
-        "references",
-    },
-    {"data", "learners"},
-    {"executor", "plots"},
-    {"models"},
-    {"codes"},
+# From the bottom up. A package may import from its own level and from those below. The scoring ring, up to evaluation,
+# stands below data and models, so that none of it imports these.
+LEVELS = [
+    {"_core", "plots"},
+    {"codes", "factors"},
+    {"_learners"},
     {"relations"},
     {"scores"},
     {"metrics"},
     {"evaluation"},
     {"structured"},
-    {"study", "benchmark"},
-    {"reproduce"},
+    {"data"},
+    {"models"},
+    {"encoders"},
+    {"study"},
+    {"papers"},
     {"cli", "__main__", "__init__"},
 ]
 
 DOORS = {
-    "flax": {"models/networks/architectures.py"},
-    "matplotlib": {"plots/canvas.py"},
+    "flax": {"models/networks/_architectures.py"},
+    "matplotlib": {"plots/_canvas.py"},
     "tensorflow_datasets": None,
     "dask": None,
     "distributed": None,
@@ -98,24 +88,24 @@ def needed(path: Path, known: set[str]) -> set[str]:
     return found & known - {name_of(path)}
 
 
-def floor_of(name: str) -> int:
-    for level, rooms in enumerate(FLOORS):
-        if name in rooms:
+def level_of(name: str) -> int:
+    for level, packages in enumerate(LEVELS):
+        if name in packages:
             return level
-    raise AssertionError(f"{name}: on no floor; add it to FLOORS")
+    raise AssertionError(f"{name}: on no level; add it to LEVELS")
 
 
-def room_of(path: Path) -> str:
+def package_of(path: Path) -> str:
     return path.relative_to(ROOT).parts[0].removesuffix(".py")
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))
 def test_imports_point_down(path):
-    here = floor_of(room_of(path))
+    here = level_of(package_of(path))
     for name in imported(path):
         parts = name.split(".")
         if parts[0] == "jaxdis" and len(parts) > 1 and (ROOT / parts[1]).exists() | (ROOT / f"{parts[1]}.py").exists():
-            assert floor_of(parts[1]) <= here, f"{path} imports {name}"
+            assert level_of(parts[1]) <= here, f"{path} imports {name}"
 
 
 def test_no_imports_run_in_circles():
@@ -146,7 +136,7 @@ def test_heavy_libraries_have_one_door(library):
 
 
 def test_numbers_are_drawn_along_a_line():
-    """By :mod:`jaxdis.random`: a generator of arrays takes seconds to compile for each shape."""
+    """By :mod:`jaxdis._core.random`: a generator of arrays takes seconds to compile for each shape."""
     draws = {"bits", "normal", "uniform", "randint"}
     for path in modules():
         if path.name == "random.py":
@@ -184,21 +174,20 @@ def test_scoring_arrays_loads_no_model():
 def test_type_checkers_see_the_names_that_are_loaded_on_first_use():
     tree = ast.parse((ROOT / "__init__.py").read_text())
     [block] = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
-    rooms = [node for node in block.body if node.module == "jaxdis"]
-    assert {name.name for node in rooms for name in node.names} == jaxdis.ROOMS
-    assert all(name.asname == name.name for node in rooms for name in node.names)  # else strict checkers hide them
-    declared = {node.module: tuple(name.name for name in node.names) for node in block.body if node not in rooms}
-    assert declared == jaxdis.HOMES
-    assert {name for names in declared.values() for name in names} | {"__version__"} == set(jaxdis.__all__)
+    assert all(name.asname == name.name for node in block.body for name in node.names)  # else strict checkers hide them
+    packages = [node for node in block.body if node.module == "jaxdis"]
+    assert {name.name for node in packages for name in node.names} == jaxdis._SUBPACKAGES
+    declared = {(node.module, name.name) for node in block.body if node not in packages for name in node.names}
+    assert declared == {(home, name) for name, home in jaxdis._HOME_OF.items()}
 
 
-@pytest.mark.parametrize("room", sorted(jaxdis.ROOMS))
-def test_every_room_opens_on_first_use(room):
-    assert getattr(jaxdis, room).__name__ == f"jaxdis.{room}"
+@pytest.mark.parametrize("name", sorted(jaxdis._SUBPACKAGES))
+def test_every_package_opens_on_first_use(name):
+    assert getattr(jaxdis, name).__name__ == f"jaxdis.{name}"
 
 
-def test_no_module_is_a_warehouse():
-    """A module is one room: past 400 lines it has become several. The bibliography is as long as what it lists."""
+def test_no_module_is_long():
+    """Past 400 lines, a module has become several. The bibliography is as long as what it lists."""
     long = {path.name for path in modules() if len(path.read_text().splitlines()) > 400}
     assert long <= {"references.py"}
 

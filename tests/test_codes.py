@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from jaxdis import codes, models
-from jaxdis.models.evidence import evidence
-from jaxdis.models.objectives import distributions
+from jaxdis.models._evidence import evidence
+from jaxdis.models.objectives import _distributions as distributions
 
 
 @pytest.fixture(scope="module")

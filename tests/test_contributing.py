@@ -11,16 +11,16 @@ from jaxtyping import Array, Bool, Float
 
 import jaxdis
 from jaxdis import METRICS, RELATIONS, SCORES, Blend, Direct, Relation, Spec, models
-from jaxdis.arrays import finite_codes
+from jaxdis._core.arrays import finite_codes
+from jaxdis._core.options import Positive
+from jaxdis._core.spec import lower_is_better
 from jaxdis.cli import main
 from jaxdis.data import DATASETS, DataSet, FactorSpace, Render
-from jaxdis.metrics.metric import About
-from jaxdis.models.objectives.table import OBJECTIVES, Objective
-from jaxdis.options import Positive
-from jaxdis.spec import lower_is_better
-from jaxdis.study.definition import Sampling, Study, Training
-from jaxdis.study.library import STUDIES
-from jaxdis.typing import Codes, Factors, Sample
+from jaxdis.factors import Codes, Factors, Sample
+from jaxdis.metrics._metric import About
+from jaxdis.models.objectives._objective_table import OBJECTIVES, Objective
+from jaxdis.study import STUDIES
+from jaxdis.study._definition import Sampling, Study, Training
 from tests.metrics import test_contracts as contracts
 
 

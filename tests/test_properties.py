@@ -23,7 +23,7 @@ import jaxdis
 from jaxdis import METRICS, RELATIONS, SCORES, Blend, Factors, Spec
 from jaxdis.cli import main
 from jaxdis.data import FactorSpace, synthetic
-from jaxdis.evaluation.arrays_file import load_arrays
+from jaxdis.evaluation._arrays_file import load_arrays
 from jaxdis.models import Adam, Config, Convolutional, Mlp, Pca, Vae, members, train
 from jaxdis.structured import Structure
 
@@ -416,7 +416,7 @@ def test_the_command_ends_with_code_2_and_one_line(tmp_path_factory, hits):
     path.write_bytes(damaged(WHOLE["npz"], hits)[:-1])
     error = io.StringIO()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("jaxdis.cli.terminal.start", lambda cache: None)
+        patch.setattr("jaxdis.cli._terminal.start", lambda cache: None)
         patch.setattr("sys.stderr", error)
         assert main(["score", str(path), "--metrics", "mig"]) == 2
     assert error.getvalue().startswith("jaxdis: ")

@@ -13,18 +13,19 @@ import numpy as np
 import pytest
 
 import jaxdis
-from jaxdis import METRICS, Factors, Spec, blend_table, evaluate, files, relate, sample_curve, structured, sweep
+from jaxdis import METRICS, Factors, Spec, blend_table, evaluate, relate, sample_curve, structured, sweep
+from jaxdis._core import files
 from jaxdis.cli import main
 from jaxdis.data import FactorSpace, synthetic
 from jaxdis.study import STUDIES, Store, Study, Training
-from jaxdis.study.certificate.calibration import Calibration
+from jaxdis.study.certificate._calibration import Calibration
 
 
 @pytest.fixture(autouse=True)
 def as_users_run_it(monkeypatch):
     """Without the run-time type checker of these tests, which would refuse first."""
     jaxtyping.config.update("jaxtyping_disable", True)
-    monkeypatch.setattr("jaxdis.cli.terminal.start", lambda cache: None)
+    monkeypatch.setattr("jaxdis.cli._terminal.start", lambda cache: None)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
 
@@ -175,10 +176,10 @@ def test_evaluate_names_what_it_refuses(arguments, message):
         ),
         (lambda: jaxdis.models.Vae(precision="x"), "precision: needs 'float32', 'tensorfloat32' or 'bfloat16'"),
         (lambda: jaxdis.models.Mlp(hidden="abc"), "hidden: needs a tuple of a whole number"),
-        (lambda: jaxdis.models.members({"beta": {"beta": -4}}), "beta, beta: needs a finite number of at least 0"),
-        (lambda: jaxdis.models.members({"beta": {}}, 10**9), "seeds: needs a whole number from 0 to 1,000,000"),
-        (lambda: jaxdis.models.members({"beta": {}}, [2**32]), "seeds: needs a tuple of a whole number of at least 0"),
-        (lambda: jaxdis.models.members("beta"), "sweep: needs a mapping"),
+        (lambda: jaxdis.models._members({"beta": {"beta": -4}}), "beta, beta: needs a finite number of at least 0"),
+        (lambda: jaxdis.models._members({"beta": {}}, 10**9), "seeds: needs a whole number from 0 to 1,000,000"),
+        (lambda: jaxdis.models._members({"beta": {}}, [2**32]), "seeds: needs a tuple of a whole number of at least 0"),
+        (lambda: jaxdis.models._members("beta"), "sweep: needs a mapping"),
         (lambda: jaxdis.models.train(3, 0, 0), "config: needs a Config, got 3"),
         (lambda: jaxdis.models.train(jaxdis.models.Config(), 0, 0, data=np.zeros((4, 8, 8))), "keys: needs typed keys"),
         (lambda: jaxdis.models.train(jaxdis.models.Config(), 0, 0, log_every=1.5), "log_every: needs a whole number"),

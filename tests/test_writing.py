@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from jaxdis.files import csv_text, replacing, write_csv, write_text
+from jaxdis._core.files import csv_text, replacing, write_csv, write_text
 
 
 def test_csv_is_read_back(tmp_path):

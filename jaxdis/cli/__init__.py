@@ -10,10 +10,11 @@ import time
 import traceback
 import warnings
 
-from jaxdis import __version__, interrupts
-from jaxdis.cli import terminal
-from jaxdis.cli.outputs import kept
-from jaxdis.cli.text import plain
+from jaxdis import __version__
+from jaxdis._core import interrupts
+from jaxdis.cli import _terminal as terminal
+from jaxdis.cli._outputs import kept
+from jaxdis.cli._text import plain
 
 EXIT_BAD_INPUT = 2
 EXIT_STOPPED = 130
@@ -77,15 +78,15 @@ def _run(arguments: list[str]) -> None:
         import jax  # noqa: F401
         import tyro
 
-        from jaxdis.cli import help
-        from jaxdis.cli.benchmark import Benchmark
-        from jaxdis.cli.encode import Encode
-        from jaxdis.cli.listing import Data, List
-        from jaxdis.cli.reproduce import Reproduce
-        from jaxdis.cli.score import Score
-        from jaxdis.cli.show import Show
-        from jaxdis.cli.study import Quickstart, Study
-        from jaxdis.cli.train import Train
+        from jaxdis.cli import _help as help
+        from jaxdis.cli._benchmark_command import Benchmark
+        from jaxdis.cli._encode_command import Encode
+        from jaxdis.cli._listing import Data, List
+        from jaxdis.cli._reproduce_command import Reproduce
+        from jaxdis.cli._score_command import Score
+        from jaxdis.cli._show_command import Show
+        from jaxdis.cli._study_commands import Quickstart, Study
+        from jaxdis.cli._train_command import Train
 
     commands = {
         "quickstart": Quickstart,

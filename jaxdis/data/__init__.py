@@ -5,7 +5,7 @@
 """
 
 from jaxdis.data import synthetic
-from jaxdis.data.catalog import (
+from jaxdis.data._catalog import (
     cars3d,
     clevr6,
     color_dsprites,
@@ -22,12 +22,12 @@ from jaxdis.data.catalog import (
     standin_turntable,
     teapots,
 )
-from jaxdis.data.factors import FactorSpace
-from jaxdis.data.intervals import Interval
-from jaxdis.data.render import Render
-from jaxdis.data.scenes import Scenes, SceneSamples
-from jaxdis.data.source import DataSource
-from jaxdis.data.table import DATASETS, DataSet
+from jaxdis.data._data_source import DataSource
+from jaxdis.data._datasets import DATASETS, DataSet
+from jaxdis.data._factor_space import FactorSpace
+from jaxdis.data._intervals import Interval
+from jaxdis.data._render import Render
+from jaxdis.data._scenes import Scenes, SceneSamples
 
 __all__ = [
     "DATASETS",

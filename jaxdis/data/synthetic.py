@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from jaxdis import options, random
-from jaxdis.options import Count, checked
-from jaxdis.typing import Factors
+from jaxdis._core import options, random
+from jaxdis._core.options import Count, checked
+from jaxdis.factors import Factors
 
 CASES = ("000", "001", "010", "011", "100", "101", "110", "111")
 

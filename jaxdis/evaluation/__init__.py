@@ -1,1 +1,7 @@
-"""Many members × many metrics: inputs, execution, results, and their uncertainty."""
+"""Many representations × many metrics: inputs, execution, results, uncertainty, sensitivity."""
+
+from jaxdis.evaluation._evaluate import blend_table, evaluate, relate
+from jaxdis.evaluation._results import Scores
+from jaxdis.evaluation._sensitivity import sample_curve, sweep
+
+__all__ = ["Scores", "blend_table", "evaluate", "relate", "sample_curve", "sweep"]

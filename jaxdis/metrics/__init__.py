@@ -1,27 +1,40 @@
 """The metrics of the literature: one table of all of them, METRICS, and those that are not a score of a relation."""
 
-from jaxdis.metrics import (
-    downstream,
-    generalization,
-    interventions,
-    knockout,
-    probes,
-    single_neuron,
-    unsupervised,
-)
-from jaxdis.metrics.metric import Blend, Direct, Metric
-from jaxdis.metrics.table import METRICS
+from jaxdis.metrics import interventions
+from jaxdis.metrics._downstream import downstream_logistic, downstream_trees, explicitness, infoe
+from jaxdis.metrics._generalization import compositional_generalization, novel_combination, zero_shot
+from jaxdis.metrics._knockout import knockout_curve, knockout_table, nk
+from jaxdis.metrics._metric import About, Blend, Direct, Metric
+from jaxdis.metrics._metric_table import METRICS
+from jaxdis.metrics._probe_accuracy import linear_probe, mlp_probe
+from jaxdis.metrics._single_neuron import snc
+from jaxdis.metrics._unsupervised import code_information, total_correlation, udr
+from jaxdis.metrics.interventions import beta_vae, factor_vae, irs
 
 __all__ = [
     "METRICS",
+    "About",
     "Blend",
     "Direct",
     "Metric",
-    "downstream",
-    "generalization",
+    "beta_vae",
+    "code_information",
+    "compositional_generalization",
+    "downstream_logistic",
+    "downstream_trees",
+    "explicitness",
+    "factor_vae",
+    "infoe",
     "interventions",
-    "knockout",
-    "probes",
-    "single_neuron",
-    "unsupervised",
+    "irs",
+    "knockout_curve",
+    "knockout_table",
+    "linear_probe",
+    "mlp_probe",
+    "nk",
+    "novel_combination",
+    "snc",
+    "total_correlation",
+    "udr",
+    "zero_shot",
 ]

@@ -1,32 +1,33 @@
 """Images → representations: methods, their networks and objectives, and zoos trained in one program."""
 
-from jaxdis.models.config import Config
-from jaxdis.models.evidence import Encoder, Evidence
-from jaxdis.models.members import Members, members
-from jaxdis.models.methods.infogan import InfoGan
-from jaxdis.models.methods.labelled_partition import LabelledPartition
-from jaxdis.models.methods.method import Method, Posterior, Slots, accepted
-from jaxdis.models.methods.optimizer import Adam, RmsProp
-from jaxdis.models.methods.parted_vae import PartedVae
-from jaxdis.models.methods.pca import Pca
-from jaxdis.models.methods.resnet_vae import ResnetVae
-from jaxdis.models.methods.slots.base import Parts
-from jaxdis.models.methods.slots.genesis import Genesis
-from jaxdis.models.methods.slots.iodine import Iodine
-from jaxdis.models.methods.slots.monet import Monet
-from jaxdis.models.methods.table import METHODS
-from jaxdis.models.methods.vae import DiscriminatorTraining, Vae
-from jaxdis.models.methods.weak_de import WeakDe
-from jaxdis.models.networks.architectures import Convolutional, Discriminator, Mlp, burgess, locatello
-from jaxdis.models.networks.custom import Own
-from jaxdis.models.networks.stacks import Stacks
-from jaxdis.models.objectives.losses import Hyperparameters, Terms
-from jaxdis.models.objectives.table import OBJECTIVES, Objective
-from jaxdis.models.parts import slot_parts
-from jaxdis.models.training.source import Source
-from jaxdis.models.training.train import make_train, train
-from jaxdis.models.variant import About, Variant
-from jaxdis.models.zoo import Zoo, concatenate, load
+from jaxdis.codes import Posterior
+from jaxdis.models._config import Config
+from jaxdis.models._evidence import Encoder, Evidence
+from jaxdis.models._members import Members, members
+from jaxdis.models._slot_parts import slot_parts
+from jaxdis.models._variant import About, Variant
+from jaxdis.models._zoo import Zoo, concatenate, load
+from jaxdis.models.methods._infogan import InfoGan
+from jaxdis.models.methods._labelled_partition import LabelledPartition
+from jaxdis.models.methods._method import Method, Slots, accepted
+from jaxdis.models.methods._method_table import METHODS
+from jaxdis.models.methods._optimizer import Adam, RmsProp
+from jaxdis.models.methods._parted_vae import PartedVae
+from jaxdis.models.methods._pca import Pca
+from jaxdis.models.methods._resnet_vae import ResnetVae
+from jaxdis.models.methods._vae import DiscriminatorTraining, Vae
+from jaxdis.models.methods._weak_de import WeakDe
+from jaxdis.models.methods.slots._base import Parts
+from jaxdis.models.methods.slots._genesis import Genesis
+from jaxdis.models.methods.slots._iodine import Iodine
+from jaxdis.models.methods.slots._monet import Monet
+from jaxdis.models.networks._architectures import Convolutional, Discriminator, Mlp, burgess, locatello
+from jaxdis.models.networks._custom import Own
+from jaxdis.models.networks._stacks import Stacks
+from jaxdis.models.objectives._losses import Hyperparameters, Terms
+from jaxdis.models.objectives._objective_table import OBJECTIVES, Objective
+from jaxdis.models.training._image_source import Source
+from jaxdis.models.training._train import make_train, train
 
 __all__ = [
     "About",

@@ -1,7 +1,7 @@
 """Pictures of scores, relations and models. Each function returns PNG bytes."""
 
-from jaxdis.plots.curves import curves, loss_curves, resources, throughput
-from jaxdis.plots.relations import (
+from jaxdis.plots._curves import curves, loss_curves, resources, throughput
+from jaxdis.plots._relation_plots import (
     codes_and_factors,
     dendrogram,
     dendrogram_panels,
@@ -11,7 +11,7 @@ from jaxdis.plots.relations import (
     hinton,
     relation_panels,
 )
-from jaxdis.plots.scores import (
+from jaxdis.plots._score_plots import (
     median,
     point_clouds,
     rank_map,
@@ -20,7 +20,7 @@ from jaxdis.plots.scores import (
     violins,
     violins_by_regularization,
 )
-from jaxdis.plots.sheets import image_grid
+from jaxdis.plots._sheets import image_grid
 
 __all__ = [
     "codes_and_factors",

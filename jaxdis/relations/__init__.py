@@ -1,13 +1,13 @@
 """How strongly does each code encode each factor? One function per measure, and one table of all of them."""
 
-from jaxdis.relations.binless import impact_intensity, mutual_information_neighbors, mutual_information_neural
-from jaxdis.relations.correlation import correlation, r2
-from jaxdis.relations.information import mutual_information, mutual_information_equal_count, mutual_information_sampled
-from jaxdis.relations.learned import lasso_importance, svm_accuracy, threshold_accuracy
-from jaxdis.relations.logistic import logistic_accuracy, logistic_importance
-from jaxdis.relations.relation import Relation
-from jaxdis.relations.trees import boosted_trees, random_forest
-from jaxdis.spec import Spec
+from jaxdis._core.spec import Spec
+from jaxdis.relations._binless import impact_intensity, mutual_information_neighbors, mutual_information_neural
+from jaxdis.relations._correlation import correlation, r2
+from jaxdis.relations._information import mutual_information, mutual_information_equal_count, mutual_information_sampled
+from jaxdis.relations._learned import lasso_importance, svm_accuracy, threshold_accuracy
+from jaxdis.relations._logistic_relations import logistic_accuracy, logistic_importance
+from jaxdis.relations._relation import Relation
+from jaxdis.relations._tree_importances import boosted_trees, random_forest
 
 RELATIONS: dict[str, Spec] = {
     "mutual_information": Spec(mutual_information, title="Mutual information, equal-width bins"),

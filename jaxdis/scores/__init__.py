@@ -1,9 +1,9 @@
 """How close is a relation to one code per factor? One function per measure, and one table of all of them."""
 
-from jaxdis.scores.entropies import concentration, entropy, exclusivity, modularity
-from jaxdis.scores.gaps import factor_gap, gap, joint_gap, strongest
-from jaxdis.scores.permutations import amari, independent_groups, matching
-from jaxdis.spec import Spec
+from jaxdis._core.spec import Spec
+from jaxdis.scores._entropies import concentration, entropy, exclusivity, modularity
+from jaxdis.scores._gaps import factor_gap, gap, joint_gap, strongest
+from jaxdis.scores._permutations import amari, independent_groups, matching
 
 SCORES: dict[str, Spec] = {
     "gap": Spec(gap, title="Gap of the two best codes"),

@@ -1,6 +1,6 @@
 """Structured representations: slots in any order, objects, and the scores of each level of a hierarchy."""
 
-from jaxdis.scores.projection import (
+from jaxdis.scores._projection import (
     StructuredScore,
     background,
     completeness,
@@ -11,11 +11,12 @@ from jaxdis.scores.projection import (
     score_of,
     structured_score,
 )
-from jaxdis.scores.structure import Structure
-from jaxdis.scores.theorems import lower_bound, two_levels, upper_bound
-from jaxdis.structured.orders import best_orders, take_slots
-from jaxdis.structured.probing import Probe, probe
-from jaxdis.structured.segmentation import (
+from jaxdis.scores._structure import Structure
+from jaxdis.scores._theorems import lower_bound, two_levels, upper_bound
+from jaxdis.structured._evaluate_structured import evaluate_structured
+from jaxdis.structured._orders import best_orders, take_slots
+from jaxdis.structured._probing import Probe, probe
+from jaxdis.structured._segmentation import (
     Covering,
     OrderAgreement,
     ari,
@@ -38,6 +39,7 @@ __all__ = [
     "contingency",
     "disentanglement",
     "drop_small",
+    "evaluate_structured",
     "informativeness",
     "lower_bound",
     "match_slots",

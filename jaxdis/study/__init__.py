@@ -1,7 +1,25 @@
 """Studies: a study as a value, its results on disk, and the analyses that answer its questions."""
 
-from jaxdis.study.definition import Sampling, Study, Training
-from jaxdis.study.library import STUDIES
-from jaxdis.study.store import Store, StoreError
+from jaxdis.study._definition import Sampling, Study, Training
+from jaxdis.study._library import STUDIES
+from jaxdis.study._run_study import run, status
+from jaxdis.study._store import Store, StoreError
+from jaxdis.study._trained import TrainedWork
+from jaxdis.study._work import WORKS, Work, work_of
+from jaxdis.study.certificate import Calibration
 
-__all__ = ["STUDIES", "Sampling", "Store", "StoreError", "Study", "Training"]
+__all__ = [
+    "Calibration",
+    "STUDIES",
+    "Sampling",
+    "Store",
+    "StoreError",
+    "Study",
+    "TrainedWork",
+    "Training",
+    "WORKS",
+    "Work",
+    "run",
+    "status",
+    "work_of",
+]

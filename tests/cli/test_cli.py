@@ -21,9 +21,9 @@ import pytest
 
 import jaxdis
 from jaxdis import cli
+from jaxdis._core.references import REFERENCES
 from jaxdis.cli import main
-from jaxdis.cli.listing import rows_of
-from jaxdis.references import REFERENCES
+from jaxdis.cli._listing import rows_of
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def codes_file(tmp_path):
 @pytest.fixture(autouse=True)
 def in_process(monkeypatch):
     """The devices of this process are set already."""
-    monkeypatch.setattr("jaxdis.cli.terminal.start", lambda cache: None)
+    monkeypatch.setattr("jaxdis.cli._terminal.start", lambda cache: None)
 
 
 def test_score_writes_a_table_a_csv_and_json(codes_file, tmp_path, capsys):
@@ -60,7 +60,7 @@ def test_a_terminal_shows_scores_while_others_are_computed(codes_file, monkeypat
     from rich.console import Console
 
     shown = {error: Console(file=io.StringIO(), force_terminal=error, width=100) for error in (False, True)}
-    monkeypatch.setattr("jaxdis.cli.terminal.console", lambda *, error=False: shown[error])
+    monkeypatch.setattr("jaxdis.cli._terminal.console", lambda *, error=False: shown[error])
     main(["score", str(codes_file), "--metrics", "mcc", "dci:splitter=histogram:stages=2", "mig"])
     table, meanwhile = (re.sub(r"\x1b\[[\d;?]*\w", "", shown[error].file.getvalue()) for error in (False, True))
     assert "4 members" in table
@@ -272,17 +272,17 @@ def test_nothing_is_said_if_nobody_reads_the_output(arguments):
 
 
 def test_other_outputs_are_logged_now_and_then(codes_file, capsys, monkeypatch):
-    monkeypatch.setattr("jaxdis.progress.EVERY", 0.0)
+    monkeypatch.setattr("jaxdis._core.progress.EVERY", 0.0)
     assert main(["score", str(codes_file), "--metrics", "mcc", "mig"]) == 0
     said = capsys.readouterr().err
     assert re.search("metrics: 1 of 2\n(.*\n)*metrics: 2 of 2\n", said)
-    monkeypatch.setattr("jaxdis.progress.EVERY", 60.0)
+    monkeypatch.setattr("jaxdis._core.progress.EVERY", 60.0)
     assert main(["score", str(codes_file), "--metrics", "mcc", "mig"]) == 0
     assert capsys.readouterr().err == ""
 
 
 def test_training_is_logged_now_and_then(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("jaxdis.progress.EVERY", 0.0)
+    monkeypatch.setattr("jaxdis._core.progress.EVERY", 0.0)
     assert main(["train", "--data", "hearts", "--steps", "3", "--out", str(tmp_path)]) == 0
     assert re.search(r"^training: 3 of 3 updates; loss \d", capsys.readouterr().err, re.MULTILINE)
 
@@ -327,19 +327,19 @@ def refused(capsys, *arguments: object) -> str:
 
 # Each command, and a function that it calls.
 WORKING = {
-    "score": (("score", "{codes}"), "jaxdis.evaluation.evaluate.evaluate"),
-    "list": (("list", "metrics"), "jaxdis.cli.listing.rows_of"),
-    "data": (("data", "show", "dsprites", "--out", "{out}"), "jaxdis.data.show.save_sheet"),
-    "train": (("train", "--out", "{out}"), "jaxdis.cli.run_directory.train_to_directory"),
-    "quickstart": (("quickstart", "--out", "{out}"), "jaxdis.study.run.run"),
-    "study": (("study", "run", "mahon2024", "--seeds", "1", "--out", "{out}"), "jaxdis.study.run.run"),
+    "score": (("score", "{codes}"), "jaxdis.evaluation._evaluate.evaluate"),
+    "list": (("list", "metrics"), "jaxdis.cli._listing.rows_of"),
+    "data": (("data", "show", "dsprites", "--out", "{out}"), "jaxdis.data._contact_sheet.save_sheet"),
+    "train": (("train", "--out", "{out}"), "jaxdis.cli._run_directory.train_to_directory"),
+    "quickstart": (("quickstart", "--out", "{out}"), "jaxdis.study._run_study.run"),
+    "study": (("study", "run", "mahon2024", "--seeds", "1", "--out", "{out}"), "jaxdis.study._run_study.run"),
     "calibration": (
         ("study", "run", "calibration", "--out", "{out}"),
-        "jaxdis.study.run.run",
+        "jaxdis.study._run_study.run",
     ),
-    "plan": (("study", "run", "quickstart", "--plan", "--out", "{out}"), "jaxdis.study.plan.plan"),
-    "benchmark": (("benchmark", "--metrics", "mig"), "jaxdis.benchmark.measure"),
-    "show": (("show", "{codes}"), "jaxdis.evaluation.evaluate.relate"),
+    "plan": (("study", "run", "quickstart", "--plan", "--out", "{out}"), "jaxdis.study._plan.plan"),
+    "benchmark": (("benchmark", "--metrics", "mig"), "jaxdis.cli._throughput.measure"),
+    "show": (("show", "{codes}"), "jaxdis.evaluation._evaluate.relate"),
 }
 
 
@@ -366,7 +366,7 @@ def test_a_file_left_open_is_not_told(codes_file, capsys, monkeypatch):
         open(codes_file, "rb").read(1)  # noqa: SIM115
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("jaxdis.cli.listing.List.run", interrupted)
+    monkeypatch.setattr("jaxdis.cli._listing.List.run", interrupted)
     assert main(["list", "metrics"]) == 130
     assert len(capsys.readouterr().err.splitlines()) == 1
 
@@ -403,7 +403,7 @@ def test_whatever_goes_wrong_is_one_line(error, message, codes_file, capsys, mon
     def failing(*_, **__):
         raise error
 
-    monkeypatch.setattr(importlib.import_module("jaxdis.evaluation.evaluate"), "evaluate", failing)
+    monkeypatch.setattr(importlib.import_module("jaxdis.evaluation._evaluate"), "evaluate", failing)
     line = refused(capsys, "score", codes_file)
     assert message in line
     assert len(line) < 1100
@@ -469,7 +469,7 @@ def test_a_full_disk_leaves_the_results_that_were_there(codes_file, tmp_path, ca
     def full(_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("jaxdis.files.os.fsync", full)
+    monkeypatch.setattr("jaxdis._core.files.os.fsync", full)
     line = refused(capsys, "score", codes_file, "--metrics", "mig", "--csv", out)
     assert f"No space left on device in {tmp_path}; make room and run again" in line
     assert out.read_text() == "before"

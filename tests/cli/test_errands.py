@@ -13,15 +13,15 @@ import pytest
 
 from jaxdis import METRICS
 from jaxdis.cli import main
-from jaxdis.cli.metric_texts import plan_of_texts
-from jaxdis.evaluation.arrays_file import load_arrays
-from jaxdis.evaluation.evaluate import evaluate
+from jaxdis.cli._metric_texts import plan_of_texts
+from jaxdis.evaluation._arrays_file import load_arrays
+from jaxdis.evaluation._evaluate import evaluate
 
 
 @pytest.fixture(autouse=True)
 def in_process(monkeypatch):
     """The devices of this process are set already."""
-    monkeypatch.setattr("jaxdis.cli.terminal.start", lambda cache: None)
+    monkeypatch.setattr("jaxdis.cli._terminal.start", lambda cache: None)
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def zoo(tmp_path_factory):
     """A zoo of two members, hardly trained."""
     out = tmp_path_factory.mktemp("zoo") / "run"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("jaxdis.cli.terminal.start", lambda cache: None)
+        patch.setattr("jaxdis.cli._terminal.start", lambda cache: None)
         arguments = ["--data", "hearts", "--beta", "1", "4", "--steps", "3", "--out", str(out)]
         assert main(["train", *arguments]) == 0
     return out
@@ -134,7 +134,7 @@ def test_a_terminal_shows_how_a_zoo_is_encoded_and_scored(zoo, monkeypatch):
     from rich.console import Console
 
     shown = {error: Console(file=io.StringIO(), force_terminal=error, width=100) for error in (False, True)}
-    monkeypatch.setattr("jaxdis.cli.terminal.console", lambda *, error=False: shown[error])
+    monkeypatch.setattr("jaxdis.cli._terminal.console", lambda *, error=False: shown[error])
     assert main(["score", str(zoo), "--metrics", "irs", "mig", "--samples", "200"]) == 0
     meanwhile = re.sub(r"\x1b\[[\d;?]*\w", "", shown[True].file.getvalue())
     # Half as many are held out; IRS measures the spread on 192, and moves each of 6 + 32 + 16 values in 256.
@@ -239,8 +239,8 @@ def test_a_data_set_of_another_image_shape_is_refused(zoo, tmp_path, capsys):
     ],
 )
 def test_outputs_that_cannot_be_written_are_refused_at_once(command, option, seeds, zoo, monkeypatch, capsys):
-    monkeypatch.setattr("jaxdis.cli.terminal.first_sign", lambda what: pytest.fail("it began to compute"))
-    monkeypatch.setattr("jaxdis.benchmark.measure", lambda *_, **__: pytest.fail("it began to measure"))
+    monkeypatch.setattr("jaxdis.cli._terminal.first_sign", lambda what: pytest.fail("it began to compute"))
+    monkeypatch.setattr("jaxdis.cli._throughput.measure", lambda *_, **__: pytest.fail("it began to measure"))
     given = [argument.format(codes=seeds / "seed0.npz", zoo=zoo) for argument in command]
     (seeds / "file").write_text("")
     assert main([*given, option, str(seeds / "file" / "x")]) == 2
@@ -306,9 +306,9 @@ def test_options_are_listed(capsys):
 def test_a_benchmark_keeps_to_its_time_and_can_be_compared(tmp_path, capsys, monkeypatch):
     out = tmp_path / "record.json"
     size = ["--zoo-sizes", "1", "2", "--samples", "100", "--minutes", "8"]
-    monkeypatch.setattr("jaxdis.benchmark.MANY_UPDATES", 60)
+    monkeypatch.setattr("jaxdis.cli._throughput.MANY_UPDATES", 60)
     # What is expected to take days is left out.
-    monkeypatch.setattr("jaxdis.benchmark.expected", lambda metric: 1e6 if metric == METRICS["dci"] else 1e-3)
+    monkeypatch.setattr("jaxdis.cli._throughput.expected", lambda metric: 1e6 if metric == METRICS["dci"] else 1e-3)
     picture = ["--plot", str(tmp_path / "plot.png")]
     assert main(["benchmark", "--metrics", "mig", "mcc", "dci", "--out", str(out), *picture, *size]) == 0
     printed = capsys.readouterr().out

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from jaxdis import METRICS
+from jaxdis._core.files import csv_text
 from jaxdis.cli import main
-from jaxdis.cli.metric_texts import plan_of_texts
-from jaxdis.cli.score_tables import folded
-from jaxdis.evaluation.evaluate import evaluate
-from jaxdis.files import csv_text
+from jaxdis.cli._metric_texts import plan_of_texts
+from jaxdis.cli._score_tables import folded
+from jaxdis.evaluation._evaluate import evaluate
 
 RNG = np.random.default_rng(0)
 VALUES = np.stack([RNG.integers(0, 3, 200), RNG.integers(0, 4, 200)], axis=1)
@@ -21,7 +21,7 @@ VALUES = np.stack([RNG.integers(0, 3, 200), RNG.integers(0, 4, 200)], axis=1)
 
 @pytest.fixture(autouse=True)
 def in_process(monkeypatch):
-    monkeypatch.setattr("jaxdis.cli.terminal.start", lambda cache: None)
+    monkeypatch.setattr("jaxdis.cli._terminal.start", lambda cache: None)
     monkeypatch.setenv("COLUMNS", "80")
 
 
@@ -52,7 +52,7 @@ def test_a_file_has_the_scores_that_it_has_alone(folder, monkeypatch):
         calls.append(codes.shape)
         return evaluate(codes, *arguments, **named)
 
-    monkeypatch.setattr("jaxdis.evaluation.evaluate.evaluate", counted)
+    monkeypatch.setattr("jaxdis.evaluation._evaluate.evaluate", counted)
     metrics = ["--metrics", "mig", "factor_vae:num_train=50:num_eval=50:batch=8", "--bootstrap", "3"]
     together = scored(folder, *metrics)
     assert calls == [(6, 200, 2)]
@@ -185,7 +185,7 @@ def test_tables_of_files_hold_names_and_numbers_in_80_columns(count, tmp_path, c
 
 
 def test_the_best_is_the_lowest_of_an_error():
-    from jaxdis.cli.score_tables import _lower_is_better
+    from jaxdis.cli._score_tables import _lower_is_better
 
     errors = [name for name, metric in METRICS.items() if metric.lower_is_better]
     assert errors

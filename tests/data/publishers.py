@@ -10,9 +10,10 @@ import numpy as np
 from PIL import Image
 from scipy.io import savemat
 
-from jaxdis.data import FactorSpace, sprites
-from jaxdis.data.files import smallnorb
-from jaxdis.data.shapes3d import SKY_COLOR
+from jaxdis.data import FactorSpace
+from jaxdis.data import _sprites as sprites
+from jaxdis.data._shapes3d import SKY_COLOR
+from jaxdis.data.files import _smallnorb_file as smallnorb
 
 SPRITES = FactorSpace.of(
     shape=(1, 2, 3), scale=(0.5, 1.0), orientation=(0, np.pi, 2 * np.pi), x=(0.0, 1.0), y=(0.0, 1.0)

@@ -9,8 +9,11 @@ import pytest
 from scipy.stats import chisquare, kstest
 
 import jaxdis
-from jaxdis.data import DATASETS, clevr, clevr_space, clevr_stage
-from jaxdis.data.clevr import View
+from jaxdis.data import DATASETS
+from jaxdis.data import _clevr as clevr
+from jaxdis.data import _clevr_space as clevr_space
+from jaxdis.data import _clevr_stage as clevr_stage
+from jaxdis.data._clevr import View
 
 KEY = jax.random.key(0)
 SPACE = clevr_space.space(view=View(side=192))
@@ -174,7 +177,7 @@ def test_fixed_values_regions_and_combinations():
 
 
 def test_what_cannot_be_placed_is_returned_after_the_last_try(monkeypatch):
-    monkeypatch.setattr("jaxdis.data.draws.MOST_REDRAWS", 20)
+    monkeypatch.setattr("jaxdis.data._cell_draws.MOST_REDRAWS", 20)
     both = {f"object_{i}_{axis}": 1.0 for i in (1, 2) for axis in "xy"}
     rows = FEW.only({**both, "num_objects": 2}).sample(KEY, 2)
     assert np.isfinite(np.asarray(rows)).all()

@@ -7,8 +7,9 @@ import pytest
 from scipy.stats import kstest
 
 import jaxdis
-from jaxdis.data import FactorSpace, Interval, Render, show
-from jaxdis.metrics.interventions import simulated
+from jaxdis.data import FactorSpace, Interval, Render
+from jaxdis.data import _contact_sheet as show
+from jaxdis.encoders import _simulated as simulated
 
 SPACE = FactorSpace.of(shape=3, azimuth=Interval(0, 2 * np.pi, circular=True), x=Interval(-1, 1), side=2)
 KEY = jax.random.key(0)

@@ -23,7 +23,8 @@ from scipy.io import savemat
 
 import jaxdis.data
 from jaxdis.data import FactorSpace
-from jaxdis.data.files import cars3d, smallnorb
+from jaxdis.data.files import _cars3d_file as cars3d
+from jaxdis.data.files import _smallnorb_file as smallnorb
 
 
 @pytest.mark.parametrize("layout", CAR_WRITERS)

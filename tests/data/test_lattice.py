@@ -8,7 +8,7 @@ import os
 import numpy as np
 import pytest
 
-from jaxdis.data import lattice
+from jaxdis.data import _lattice as lattice
 
 
 def fetch(calls, origin="here", shape=(50, 4), name="squares"):
@@ -127,7 +127,7 @@ def test_room_is_taken_before_anything_is_written(cache, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("jaxdis.data.lattice.os.posix_fallocate", full)
+    monkeypatch.setattr("jaxdis.data._lattice.os.posix_fallocate", full)
     calls = []
     with pytest.raises(OSError, match=f"No space left on device in {cache}; make room, or choose another .*CACHE"):
         fetch(calls)
@@ -139,7 +139,7 @@ def test_a_file_system_that_cannot_promise_room_is_used_all_the_same(cache, monk
     def unable(*_):
         raise OSError(errno.EOPNOTSUPP, "Operation not supported")
 
-    monkeypatch.setattr("jaxdis.data.lattice.os.posix_fallocate", unable)
+    monkeypatch.setattr("jaxdis.data._lattice.os.posix_fallocate", unable)
     assert fetch([]).shape == (50, 4)
 
 

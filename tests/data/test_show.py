@@ -9,7 +9,8 @@ import pytest
 from PIL import Image
 
 import jaxdis.data
-from jaxdis.data import DATASETS, show
+from jaxdis.data import DATASETS
+from jaxdis.data import _contact_sheet as show
 
 LIGHT = [name for name, row in DATASETS.items() if row.renders and name != "shapes3d"]
 
@@ -72,7 +73,7 @@ def test_a_sheet_is_saved_as_png(tmp_path):
 
 
 def test_a_sheet_from_a_source(tmp_path):
-    painting = (jaxdis.data.sprite_variants.synthetic_painting() * 255).astype(np.uint8)
+    painting = (jaxdis.data._sprite_variants.synthetic_painting() * 255).astype(np.uint8)
     Image.fromarray(painting).save(tmp_path / "painting.png")
     show.save_sheet("scream_dsprites", tmp_path / "sheet.png", source=tmp_path / "painting.png")
     with Image.open(tmp_path / "sheet.png") as picture:
@@ -98,7 +99,8 @@ def test_what_cannot_be_shown_is_refused(tmp_path, name, source, kind, message):
 def test_importing_is_light():
     """No reader's library, and no array before the program has chosen its devices."""
     code = (
-        "import sys, jaxdis.data, jaxdis.data.show, jaxdis.data.files.tfds; from jax._src import xla_bridge; "
+        "import sys, jaxdis.data, jaxdis.data._contact_sheet, jaxdis.data.files._tfds; "
+        "from jax._src import xla_bridge; "
         "heavy = {'PIL', 'h5py', 'tensorflow_datasets', 'tensorflow', 'matplotlib', 'scipy.io'} & set(sys.modules); "
         "assert not heavy, heavy; assert not xla_bridge._backends, 'a device was touched'"
     )

@@ -15,15 +15,18 @@ import pytest
 from PIL import Image
 
 from jaxdis.cli import main
-from jaxdis.data import DATASETS, DataSource, FactorSpace, sprite_variants
-from jaxdis.data.files import cars3d, mpi3d, smallnorb
-from jaxdis.data.source import sources_of
+from jaxdis.data import DATASETS, DataSource, FactorSpace
+from jaxdis.data import _sprite_variants as sprite_variants
+from jaxdis.data._data_source import sources_of
+from jaxdis.data.files import _cars3d_file as cars3d
+from jaxdis.data.files import _mpi3d_file as mpi3d
+from jaxdis.data.files import _smallnorb_file as smallnorb
 from jaxdis.models import Config, Mlp, Vae
-from jaxdis.models.config import describe, restored
+from jaxdis.models._config import describe, restored
 from jaxdis.study import Sampling, Study, Training
-from jaxdis.study.definition import cells
-from jaxdis.study.run import run
-from jaxdis.study.store import Store
+from jaxdis.study._definition import cells
+from jaxdis.study._run_study import run
+from jaxdis.study._store import Store
 from tests.data.publishers import CARS, TOYS, car_files, car_views, toy_arrays, write_archive, write_toys
 
 ARM = FactorSpace.of(object_color=2, object_shape=2, horizontal_axis=3)
@@ -129,8 +132,8 @@ PROGRAM = """
 import sys
 from jaxdis import runtime
 runtime.use_compilation_cache()
-from jaxdis.study.run import run
-from jaxdis.study.store import Store
+from jaxdis.study._run_study import run
+from jaxdis.study._store import Store
 from tests.data.test_source import SMALLER, study_on
 for module, attribute, value in SMALLER:
     setattr(module, attribute, value)
@@ -170,7 +173,7 @@ def test_a_study_on_a_file_is_killed_moved_and_resumed(source, tmp_path):
 def test_the_quickstart_takes_a_file(source, tmp_path, monkeypatch):
     name, path = source
     asked = []
-    monkeypatch.setattr("jaxdis.cli.study._run_study", lambda study, out, **_: asked.append(study))
+    monkeypatch.setattr("jaxdis.cli._study_commands._run_study", lambda study, out, **_: asked.append(study))
     command = ["quickstart", "--data", name, "dsprites", "--source", f"{name}={path}", "--out", str(tmp_path / "out")]
     assert main(command) == 0
     [study] = asked

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import jaxdis.data
-from jaxdis.data import multi_sprites, sprite_variants, sprites
+from jaxdis.data import _multi_sprites as multi_sprites
+from jaxdis.data import _sprite_variants as sprite_variants
+from jaxdis.data import _sprites as sprites
 
 FACTORS = sprites.SPACE.sample(jax.random.key(0), 40)
 KEY = jax.random.key(1)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import jaxdis.data
-from jaxdis.data import sprites
+from jaxdis.data import _sprites as sprites
 
 GOLDEN = json.loads((Path(__file__).parent.parent / "golden" / "dsprites_frames.json").read_text())
 SOME = sprites.SPACE.sample(jax.random.key(0), 200)

@@ -14,8 +14,10 @@ import tensorflow_datasets
 from publishers import ROOMS, SPRITES, TOYS, room_arrays, shrunk, sprite_arrays, toy_arrays, write_hdf5, write_toys
 
 import jaxdis.data
-from jaxdis.data import FactorSpace, sprites
-from jaxdis.data.files import smallnorb, tfds
+from jaxdis.data import FactorSpace
+from jaxdis.data import _sprites as sprites
+from jaxdis.data.files import _smallnorb_file as smallnorb
+from jaxdis.data.files import _tfds as tfds
 
 MANAGER = tensorflow_datasets.download.DownloadManager
 
@@ -68,9 +70,9 @@ def test_shapes3d_round_trip(tmp_path, prepare, monkeypatch):
     arrays = room_arrays()
     folder = prepare("shapes3d", write_hdf5(tmp_path / "source.h5", arrays))
     np.testing.assert_array_equal(tfds.images("shapes3d", folder, ROOMS), arrays["images"])
-    monkeypatch.setattr("jaxdis.data.catalog.SHAPES3D_SPACE", ROOMS)
+    monkeypatch.setattr("jaxdis.data._catalog.SHAPES3D_SPACE", ROOMS)
     monkeypatch.setitem(tfds.SETS, "shapes3d", tfds.SETS["shapes3d"]._replace(space=ROOMS))
-    space, render = jaxdis.data.shapes3d(source=folder, dtype="uint8")
+    space, render = jaxdis.data._shapes3d(source=folder, dtype="uint8")
     factors = space.sample(jax.random.key(0), 20)
     np.testing.assert_array_equal(render(factors), arrays["images"][np.asarray(space.index(factors))])
 

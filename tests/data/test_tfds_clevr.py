@@ -11,8 +11,11 @@ import tensorflow_datasets
 from PIL import Image
 
 import jaxdis.data
-from jaxdis.data import clevr, clevr_space, clevr_stage
-from jaxdis.data.files import clevr_tfds, tfds
+from jaxdis.data import _clevr as clevr
+from jaxdis.data import _clevr_space as clevr_space
+from jaxdis.data import _clevr_stage as clevr_stage
+from jaxdis.data.files import _clevr_tfds as clevr_tfds
+from jaxdis.data.files import _tfds as tfds
 
 NAMES = dict(
     zip(map(tuple, clevr.PALETTE), ["gray", "red", "blue", "green", "brown", "purple", "cyan", "yellow"], strict=True)

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from jaxdis import METRICS, RELATIONS, Blend, Factors, evaluate
-from jaxdis.evaluation.inputs import inputs_of
-from jaxdis.evaluation.member import score_member_often
-from jaxdis.evaluation.stages import shared_by
+from jaxdis.evaluation._inputs import inputs_of
+from jaxdis.evaluation._member import score_member_often
+from jaxdis.evaluation._stages import shared_by
 
 SIZES = (4, 3)
 QUICK = {"num_train": 200, "num_eval": 100, "batch": 16, "stages": 5, "trees": 3, "epochs": 3, "sizes": (10, 100)}

@@ -6,8 +6,8 @@ import pytest
 
 import jaxdis
 from jaxdis import Factors, evaluate, relate
-from jaxdis.evaluation.inputs import gathered, plan_of
-from jaxdis.evaluation.stages import shared_by, stages_of
+from jaxdis.evaluation._inputs import gathered, plan_of
+from jaxdis.evaluation._stages import shared_by, stages_of
 
 RNG = np.random.default_rng(0)
 VALUES = RNG.integers(0, (4, 3), size=(200, 2))

@@ -7,7 +7,7 @@ import scipy.stats
 
 import jaxdis
 from jaxdis import METRICS, Factors, evaluate, sample_curve, sweep
-from jaxdis.evaluation.sensitivity import rank_correlation
+from jaxdis.evaluation._sensitivity import rank_correlation
 
 
 @pytest.fixture(scope="module")

@@ -6,9 +6,10 @@ import jax
 import numpy as np
 import pytest
 
-from jaxdis import METRICS, RELATIONS, SCORES, Blend, evaluate, executor
-from jaxdis.evaluation.inputs import plan_of
-from jaxdis.evaluation.stages import stages_of
+from jaxdis import METRICS, RELATIONS, SCORES, Blend, evaluate
+from jaxdis._core import executor
+from jaxdis.evaluation._inputs import plan_of
+from jaxdis.evaluation._stages import stages_of
 
 QUICK = ("sap_r2", "mig", "mcc", "med")
 

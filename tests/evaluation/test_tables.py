@@ -7,8 +7,8 @@ import re
 import numpy as np
 import pytest
 
-from jaxdis.evaluation.arrays_file import load_arrays
-from jaxdis.evaluation.factor_tables import in_words, read_factors, read_table
+from jaxdis.evaluation._arrays_file import load_arrays
+from jaxdis.evaluation._factor_tables import in_words, read_factors, read_table
 
 ROWS = 60
 SHAPES, SIZES = np.arange(ROWS) % 3, np.arange(ROWS) % 4

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from jaxdis import METRICS, RELATIONS, Factors, Scores, evaluate
-from jaxdis.evaluation.inputs import inputs_of, plan_of
-from jaxdis.evaluation.member import score_member
-from jaxdis.evaluation.stages import shared_by
-from jaxdis.metrics.metric import apply
-from jaxdis.precision import single_precision
-from jaxdis.typing import Sample
+from jaxdis._core.precision import single_precision
+from jaxdis.evaluation._inputs import inputs_of, plan_of
+from jaxdis.evaluation._member import score_member
+from jaxdis.evaluation._stages import shared_by
+from jaxdis.factors import Sample
+from jaxdis.metrics._metric import apply
 
 SIZES = (3, 5, 4)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jaxdis import METRICS, codes, evaluate
-from jaxdis.metrics.unsupervised import udr
+from jaxdis.metrics._unsupervised import udr
 
 SCORES = ("factor_vae", "beta_vae", "irs", "total_correlation", "code_information")
 QUICK = {"num_train": 1000, "num_eval": 500}

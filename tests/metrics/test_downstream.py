@@ -11,11 +11,11 @@ from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.model_selection import KFold
 
 from jaxdis import METRICS, Direct, Factors, Sample, Spec, evaluate, relate
-from jaxdis.data.teapot import Gap
-from jaxdis.learners.logistic import STEPS
-from jaxdis.learners.logistic_validated import INVERSE_PENALTIES, fit_logistic_validated
-from jaxdis.metrics.downstream import downstream_logistic
-from jaxdis.metrics.generalization import compositional_generalization, zero_shot
+from jaxdis._learners.logistic import STEPS
+from jaxdis._learners.logistic_validated import INVERSE_PENALTIES, fit_logistic_validated
+from jaxdis.data._teapot import Gap
+from jaxdis.metrics._downstream import downstream_logistic
+from jaxdis.metrics._generalization import compositional_generalization, zero_shot
 from jaxdis.relations import RELATIONS
 from tests.golden_values import arrays, numbers
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jaxdis import Direct, Factors, Spec, evaluate
-from jaxdis.metrics.generalization import novel_combination
+from jaxdis.metrics._generalization import novel_combination
 
 METRIC = Direct(Spec(novel_combination)).with_options(epochs=100, width=64)
 NAMES = ("shape", "size", "side")
@@ -61,7 +61,7 @@ def test_chance_is_that_of_training(scores):
 def test_without_one_held_out_pair_it_is_undefined():
     codes, factors, (novel_codes, novel) = split(apart, 900)
     run = jax.jit(lambda key, test: novel_combination(key, jnp.asarray(codes), factors, test=test, epochs=1, width=8))
-    from jaxdis.typing import Sample
+    from jaxdis.factors import Sample
 
     seen = Sample(jnp.asarray(codes[:100]), factors.take(jnp.arange(100)))
     assert np.isnan(run(jax.random.key(0), seen).score)

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from jaxdis import METRICS, RELATIONS, Factors, evaluate
-from jaxdis.metrics.metric import apply
-from jaxdis.relations import binning
-from jaxdis.typing import Sample
+from jaxdis.factors import Sample
+from jaxdis.metrics._metric import apply
+from jaxdis.relations import _binning as binning
 from tests.metrics.test_contracts import columns, family, shortened, shortened_plan
 
 SIZES = (3, 5, None, 2)

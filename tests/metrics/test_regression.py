@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from jaxdis import Direct, Factors, Spec, evaluate
-from jaxdis.data.teapot import Gap
-from jaxdis.metrics.regression import forest_regression, lasso_regression
+from jaxdis.data._teapot import Gap
+from jaxdis.papers.eastwood2018._regression import forest_regression, lasso_regression
 from tests.golden_values import arrays, numbers
 
 LASSO, FOREST = Direct(Spec(lasso_regression)), Direct(Spec(forest_regression))

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from jaxdis import METRICS, Factors, evaluate
-from jaxdis.metrics import downstream, probes
-from jaxdis.typing import Sample
+from jaxdis.factors import Sample
+from jaxdis.metrics import _downstream as downstream
+from jaxdis.metrics import _probe_accuracy as probes
 
 SIZES, OPTIONS = (20, 200), {"splitter": "histogram", "stages": 3}
 

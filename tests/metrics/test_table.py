@@ -6,14 +6,14 @@ import re
 import pytest
 
 from jaxdis import METRICS
+from jaxdis._core.references import REFERENCES, cited_in
 from jaxdis.cli import main
-from jaxdis.evaluation.encoder import INTERVENTIONS
-from jaxdis.evaluation.inputs import ELSEWHERE, look_up
-from jaxdis.metrics.interventions import simulated
-from jaxdis.metrics.metric import ASPECTS
-from jaxdis.metrics.of_seeds import SEED_METRICS
-from jaxdis.references import REFERENCES, cited_in
-from jaxdis.structured.metrics import SLOT_METRICS
+from jaxdis.encoders import _simulated as simulated
+from jaxdis.encoders._evaluate_encoder import INTERVENTIONS
+from jaxdis.evaluation._inputs import ELSEWHERE, look_up
+from jaxdis.metrics._metric import ASPECTS
+from jaxdis.metrics._seed_metrics import SEED_METRICS
+from jaxdis.study._slot_metrics import SLOT_METRICS
 
 
 @pytest.mark.parametrize("name", METRICS)

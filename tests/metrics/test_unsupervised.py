@@ -9,7 +9,7 @@ from sklearn.linear_model import Lasso
 from sklearn.metrics import mutual_info_score
 
 from jaxdis import METRICS, evaluate
-from jaxdis.metrics.unsupervised import udr
+from jaxdis.metrics._unsupervised import udr
 
 VALUES = np.arange(3000)[:, None] % 3
 

@@ -9,7 +9,7 @@ import pytest
 
 from jaxdis import models
 from jaxdis.data import DATASETS
-from jaxdis.models.images import Images
+from jaxdis.models._images import Images
 
 
 def plain(factors):

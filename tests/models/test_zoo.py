@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from jaxdis import models
-from jaxdis.files import DamagedFile, read_arrays, write_arrays
-from jaxdis.models import presets, traversal
-from jaxdis.models.config import _TYPES, describe, restored
-from jaxdis.models.methods.table import METHODS
-from jaxdis.models.networks import architectures
+from jaxdis._core.files import DamagedFile, read_arrays, write_arrays
+from jaxdis.models import _traversal as traversal
+from jaxdis.models._config import _TYPES, describe, restored
+from jaxdis.models.methods._method_table import METHODS
+from jaxdis.models.networks import _architectures as architectures
+from jaxdis.papers import PAPERS
 from tests.models.conftest import changed, same
 
 
@@ -194,7 +195,11 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(zoo, tmp_path, monk
 
 
 def test_configs_survive_json():
-    for preset in (*presets.locatello2020(seeds=1), *presets.mahon2024(seeds=1), *presets.julka2024(seeds=1)):
+    for preset in (
+        *PAPERS["locatello2020"].preset.make(seeds=1),
+        *PAPERS["mahon2024"].preset.make(seeds=1),
+        *PAPERS["julka2024"].preset.make(seeds=1),
+    ):
         assert restored(json.loads(json.dumps(describe(preset.config)))) == preset.config
         assert hash(preset.config) == hash(restored(describe(preset.config)))
     with pytest.raises(ValueError, match="type among"):

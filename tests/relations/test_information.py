@@ -7,9 +7,11 @@ import pytest
 from sklearn.metrics import mutual_info_score
 
 from jaxdis import METRICS, Factors, evaluate, relate
-from jaxdis.arrays import sort_columns
+from jaxdis._core.arrays import sort_columns
 from jaxdis.data import synthetic
-from jaxdis.relations import RELATIONS, binning, information, mutual_information, mutual_information_sampled
+from jaxdis.relations import RELATIONS, mutual_information, mutual_information_sampled
+from jaxdis.relations import _binning as binning
+from jaxdis.relations import _information as information
 from tests.golden_values import arrays, numbers
 
 

@@ -8,12 +8,12 @@ from sklearn.linear_model import Lasso
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from jaxdis import METRICS, RELATIONS, Factors, blend_table, evaluate, evaluate_structured, relate, sample_curve, sweep
-from jaxdis.evaluation.inputs import inputs_of, plan_of
-from jaxdis.evaluation.member import score_member
-from jaxdis.evaluation.stages import shared_by
+from jaxdis.evaluation._inputs import inputs_of, plan_of
+from jaxdis.evaluation._member import score_member
+from jaxdis.evaluation._stages import shared_by
+from jaxdis.factors import Sample
 from jaxdis.relations import lasso_importance, random_forest
 from jaxdis.structured import Structure
-from jaxdis.typing import Sample
 
 SIZES = (3, 5, 4)
 PENALTIES = (0.3, 0.001, 0.1, 0.02, 0.01)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxdis.relations.relation import Relation
+from jaxdis.relations._relation import Relation
 from jaxdis.scores import SCORES
 from jaxdis.structured import (
     Structure,

@@ -5,9 +5,10 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from jaxdis.data import FactorSpace, multi_sprites
+from jaxdis.data import FactorSpace
+from jaxdis.data import _multi_sprites as multi_sprites
+from jaxdis.factors import Factors
 from jaxdis.structured import Structure
-from jaxdis.typing import Factors
 
 PROPERTIES = multi_sprites.OBJECT_FACTORS
 DIMS = 10

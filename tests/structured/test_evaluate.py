@@ -8,9 +8,9 @@ import pytest
 
 import jaxdis
 from jaxdis import RELATIONS, Factors, evaluate_structured
-from jaxdis.relations.trees import PRESETS
+from jaxdis.relations._tree_importances import PRESETS
 from jaxdis.structured import Structure, score_of
-from jaxdis.structured.metrics import Structured
+from jaxdis.study._slot_metrics import Structured
 from tests.structured.planted import DIMS, PROPERTIES, plant, recovered, shapes
 
 # Small forests: what is tested is the order of slots, not the depth of trees.
@@ -224,7 +224,7 @@ def test_wrong_arguments_are_named():
 
 
 def test_it_is_a_public_name_and_listed():
-    from jaxdis.cli.listing import rows_of
+    from jaxdis.cli._listing import rows_of
 
     assert jaxdis.evaluate_structured is evaluate_structured
     assert {"structured", "jaxdis.evaluate_structured", "jaxdis.structured.ari"} <= set(rows_of("metrics"))

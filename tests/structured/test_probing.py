@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
+from jaxdis.factors import Factors
 from jaxdis.structured import best_orders, probe, take_slots
-from jaxdis.structured.targets import basis, layout_of, mixing
-from jaxdis.typing import Factors
+from jaxdis.structured._targets import basis, layout_of, mixing
 from tests.structured.planted import columns, plant, recovered, shapes
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from jaxdis.cli import main
-from jaxdis.study.store import Store
+from jaxdis.study._store import Store
 
 QUICK = ("quickstart", "--steps", "2", "--train-samples", "60", "--test-samples", "30", "--metrics", "mig,modularity")
 SMALL = ("calibration", "--metrics", "mig,sap_r2", "--seeds", "2", "--train-samples", "60", "--parts", "cases")
@@ -18,7 +18,7 @@ SMALL = ("calibration", "--metrics", "mig,sap_r2", "--seeds", "2", "--train-samp
 @pytest.fixture(autouse=True)
 def in_process(monkeypatch):
     """The devices of this process are set already."""
-    monkeypatch.setattr("jaxdis.cli.terminal.start", lambda cache: None)
+    monkeypatch.setattr("jaxdis.cli._terminal.start", lambda cache: None)
 
 
 def refused(capsys, *arguments: object) -> str:
@@ -89,9 +89,9 @@ def test_a_run_without_a_terminal_is_logged_now_and_then(tmp_path, capsys, monke
         return out / "results.csv"
 
     work = types.SimpleNamespace(report=lambda store: store.root / "report.html", digest=lambda store: None)
-    monkeypatch.setattr("jaxdis.study.run.run", run)
-    monkeypatch.setattr("jaxdis.study.works.work_of", lambda study: work)
-    monkeypatch.setattr("jaxdis.progress.EVERY", 0.0)
+    monkeypatch.setattr("jaxdis.study._run_study.run", run)
+    monkeypatch.setattr("jaxdis.study._work.work_of", lambda study: work)
+    monkeypatch.setattr("jaxdis._core.progress.EVERY", 0.0)
     assert main(study("run", (*QUICK, "--seeds", "1"), tmp_path)) == 0
     assert capsys.readouterr().err == "quickstart: train 1.5 of 5, encode 0 of 5, score 0 of 10\n"
 
@@ -128,7 +128,7 @@ def test_options_of_run_go_with_run(option, tmp_path, capsys):
 def finished(tmp_path_factory):
     out = tmp_path_factory.mktemp("quick") / "study"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("jaxdis.cli.terminal.start", lambda cache: None)
+        patch.setattr("jaxdis.cli._terminal.start", lambda cache: None)
         assert main(study("run", QUICK, out, "--seeds", "2")) == 0
     return out
 
@@ -208,7 +208,7 @@ def test_training_into_a_studys_folder_is_refused(finished, capsys):
 
 def test_names_that_are_no_mathematics_are_drawn(tmp_path):
     from jaxdis import plots
-    from jaxdis.plots.canvas import text
+    from jaxdis.plots._canvas import text
 
     names = {r"$\frac{$": np.ones((2, 3)), "_hidden": np.ones((2, 3)), "a$b$c": np.ones((2, 3))}
     assert plots.curves((0.0, 1.0), names, "x")[:4] == b"\x89PNG"

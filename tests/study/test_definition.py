@@ -7,15 +7,15 @@ import pytest
 
 from jaxdis import METRICS
 from jaxdis.data import DATASETS
-from jaxdis.data.regions import RandomCells
+from jaxdis.data._regions import RandomCells
 from jaxdis.models import Config, Mlp, Vae
-from jaxdis.study import Sampling, Study, Training, make
-from jaxdis.study.cost import SCORE_SECONDS, model_cost
-from jaxdis.study.definition import cells, metric_of
-from jaxdis.study.library import STUDIES
-from jaxdis.study.plan import plan
-from jaxdis.study.run import run
-from jaxdis.study.store import Store
+from jaxdis.study import STUDIES, Sampling, Study, Training
+from jaxdis.study import _make as make
+from jaxdis.study._cost import SCORE_SECONDS, model_cost
+from jaxdis.study._definition import cells, metric_of
+from jaxdis.study._plan import plan
+from jaxdis.study._run_study import run
+from jaxdis.study._store import Store
 from tests.study.tiny import tiny
 
 PAIR = {"shape": 1, "scale": 3}

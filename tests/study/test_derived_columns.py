@@ -7,18 +7,19 @@ import numpy as np
 import pytest
 
 from jaxdis import METRICS
+from jaxdis._core.spec import Spec
 from jaxdis.metrics import Direct
-from jaxdis.metrics.downstream import downstream_logistic
-from jaxdis.metrics.of_seeds import Udr
-from jaxdis.metrics.unsupervised import udr
+from jaxdis.metrics._downstream import downstream_logistic
+from jaxdis.metrics._seed_metrics import Udr
+from jaxdis.metrics._unsupervised import udr
 from jaxdis.models import load
-from jaxdis.models.evidence import evidence
-from jaxdis.spec import Spec
-from jaxdis.study import Sampling, make
-from jaxdis.study.definition import cells
-from jaxdis.study.report.results import read_results
-from jaxdis.study.run import run
-from jaxdis.study.store import Store
+from jaxdis.models._evidence import evidence
+from jaxdis.study import Sampling
+from jaxdis.study import _make as make
+from jaxdis.study._definition import cells
+from jaxdis.study._run_study import run
+from jaxdis.study._store import Store
+from jaxdis.study.report._result_table import read_results
 from tests.study.tiny import tiny
 
 CURVE = Direct(Spec(downstream_logistic).with_options(sizes=(10, 50, 100)))

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from jaxdis.study.executors import Processes, opened
-from jaxdis.study.run import run, status
-from jaxdis.study.store import Store
+from jaxdis.study._executors import Processes, opened
+from jaxdis.study._run_study import run, status
+from jaxdis.study._store import Store
 from tests.study.tiny import tiny
 
 dask = pytest.importorskip("distributed")
@@ -186,7 +186,7 @@ def test_a_dask_scheduler_restarted_mid_run(expected, tmp_path, cluster):
 
 
 def test_a_scheduler_that_is_not_there_is_one_clear_error(monkeypatch):
-    monkeypatch.setattr("jaxdis.study.executors.SCHEDULER_SECONDS", 1)
+    monkeypatch.setattr("jaxdis.study._executors.SCHEDULER_SECONDS", 1)
     with pytest.raises(OSError, match="127.0.0.1:9"), opened("dask://127.0.0.1:9"):
         pass
 
@@ -198,8 +198,8 @@ from pathlib import Path
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background jobs ignore
 from jaxdis.__main__ import run
-import jaxdis.cli.study as study
-import jaxdis.study.executors as executors
+import jaxdis.cli._study_commands as study
+import jaxdis.study._executors as executors
 from tests.study.test_executors import wait_long
 
 def act(self):

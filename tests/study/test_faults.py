@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 from jaxdis.metrics import METRICS
-from jaxdis.study import leases, make
-from jaxdis.study.report.report import write_report
-from jaxdis.study.run import run
-from jaxdis.study.store import Store
+from jaxdis.study import _leases as leases
+from jaxdis.study import _make as make
+from jaxdis.study._run_study import run
+from jaxdis.study._store import Store
+from jaxdis.study.report._report import write_report
 from tests.study.tiny import tiny
 
 NASTY = ("../../x", "<script>alert(1)</script>", "größe ☃ \u202e", "a" * 5000, "-rf", "q\"uo'te&", "x\n,y")
@@ -115,7 +116,7 @@ def test_a_data_name_is_looked_up_in_the_table_alone(name):
 
 def test_factor_names_are_escaped(tmp_path, monkeypatch):
     from jaxdis.data import DATASETS
-    from jaxdis.study import make
+    from jaxdis.study import _make as make
 
     out = tmp_path / "study"
     run(tiny(), out)
@@ -240,7 +241,7 @@ def test_a_disk_that_fills_up_is_one_clear_error_and_the_directory_carries_on(tm
 
     out = tmp_path / "study"
     with monkeypatch.context() as patch:
-        patch.setattr("jaxdis.files.os.fsync", fill)
+        patch.setattr("jaxdis._core.files.os.fsync", fill)
         with pytest.raises(OSError, match=f"No space left on device in {out}; what is finished is kept") as full:
             run(tiny(), out)
     assert full.value.errno == errno.ENOSPC

@@ -7,16 +7,16 @@ import inspect
 import numpy as np
 import pytest
 
-from jaxdis.study import Study
-from jaxdis.study.library import STUDIES, locatello2020, mahon2024
-from jaxdis.study.mahon2024.alignment import write_alignments
-from jaxdis.study.mahon2024.tables import write_tables
-from jaxdis.study.report.report import write_report
-from jaxdis.study.report.transfer import settings_of
-from jaxdis.study.run import run
-from jaxdis.study.trained import TrainedWork
-from jaxdis.study.work import Work
-from jaxdis.study.works import WORKS, work_of
+from jaxdis.papers.locatello2020._study import locatello2020
+from jaxdis.papers.mahon2024._alignment import write_alignments
+from jaxdis.papers.mahon2024._study import mahon2024
+from jaxdis.papers.mahon2024._tables import write_tables
+from jaxdis.study import STUDIES, Study
+from jaxdis.study._run_study import run
+from jaxdis.study._trained import TrainedWork
+from jaxdis.study._work import WORKS, Work, work_of
+from jaxdis.study.report._report import write_report
+from jaxdis.study.report._transfer import settings_of
 
 
 def test_mahon2024_holds_out_reads_out_and_correlates(tmp_path):

@@ -8,14 +8,14 @@ import pytest
 
 from jaxdis.cli import main
 from jaxdis.models import METHODS, Config, Mlp, Pca, Vae, load, members, train
-from jaxdis.models.training.progress import summary
-from jaxdis.models.training.source import as_source
+from jaxdis.models.training._image_source import as_source
+from jaxdis.models.training._training_progress import summary
 from jaxdis.study import Sampling, Study, Training
-from jaxdis.study.definition import cells
-from jaxdis.study.make import member_zoo
-from jaxdis.study.report.report import write_report
-from jaxdis.study.run import run
-from jaxdis.study.store import Store
+from jaxdis.study._definition import cells
+from jaxdis.study._make import member_zoo
+from jaxdis.study._run_study import run
+from jaxdis.study._store import Store
+from jaxdis.study.report._report import write_report
 from tests.models.methods.toy import ToyGan, ToyLosses
 from tests.study.tiny import mixed
 

@@ -7,8 +7,8 @@ import pytest
 
 from jaxdis.models import Config, Mlp, Vae
 from jaxdis.study import Sampling, Store, Study, Training
-from jaxdis.study.report.report import write_report
-from jaxdis.study.run import run
+from jaxdis.study._run_study import run
+from jaxdis.study.report._report import write_report
 
 
 @pytest.mark.parametrize(("pool", "held_out"), [(None, None), (32, {"shape": 1, "scale": 3})], ids=["anew", "pool"])

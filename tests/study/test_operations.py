@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from jaxdis.study.operations import operations
+from jaxdis.study._operations import operations
 
 MATRIX = jax.ShapeDtypeStruct((8, 8), jnp.float32)
 PRODUCT = 2 * 8**3

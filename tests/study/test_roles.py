@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from jaxdis import METRICS
-from jaxdis.study import STUDIES, Sampling, make
-from jaxdis.study.definition import cells
-from jaxdis.study.plan import plan
-from jaxdis.study.run import run
-from jaxdis.study.store import Store
+from jaxdis.study import STUDIES, Sampling
+from jaxdis.study import _make as make
+from jaxdis.study._definition import cells
+from jaxdis.study._plan import plan
+from jaxdis.study._run_study import run
+from jaxdis.study._store import Store
 from tests.study.tiny import tiny
 
 CHOOSING = {"lasso": METRICS["dci_lasso"].with_options(penalty=(0.3, 0.01)), "mig": METRICS["mig"]}

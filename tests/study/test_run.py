@@ -15,12 +15,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import jaxdis.study.make as make
-import jaxdis.study.run as module
-from jaxdis.study.definition import Sampling, cells
-from jaxdis.study.plan import plan
-from jaxdis.study.run import run, status
-from jaxdis.study.store import Store, StoreError
+import jaxdis.study._make as make
+import jaxdis.study._run_study as module
+from jaxdis.study._definition import Sampling, cells
+from jaxdis.study._plan import plan
+from jaxdis.study._run_study import run, status
+from jaxdis.study._store import Store, StoreError
 from tests.study.tiny import tiny
 
 
@@ -147,7 +147,7 @@ import sys, jax
 from jaxdis import runtime
 runtime.use_cpu_devices(2); runtime.use_compilation_cache()
 jax.config.update("jax_numpy_dtype_promotion", "strict"); jax.config.update("jax_numpy_rank_promotion", "raise")
-from jaxdis.study.run import run
+from jaxdis.study._run_study import run
 from tests.study import tiny
 run(getattr(tiny, sys.argv[2])(), sys.argv[1])
 """

@@ -11,9 +11,10 @@ import pytest
 
 from jaxdis.data import DATASETS, DataSource
 from jaxdis.models import METHODS, About, Config, Method, Slots, Variant
-from jaxdis.structured.metrics import Segmentation
-from jaxdis.study import Sampling, Study, Training, make
-from jaxdis.study.run import run
+from jaxdis.study import Sampling, Study, Training
+from jaxdis.study import _make as make
+from jaxdis.study._run_study import run
+from jaxdis.study._slot_metrics import Segmentation
 
 SIDE = 16
 

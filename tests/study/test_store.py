@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jaxdis.study.store import MOST_JSON_BYTES, Store, StoreError, canonical, cell_id, number, publish
+from jaxdis.study._store import MOST_JSON_BYTES, Store, StoreError, canonical, cell_id, number, publish
 
 SPEC = {"kind": "score", "encode": "0123456789abcdef", "metric": {"bins": 20}}
 
@@ -186,7 +186,7 @@ def test_a_kill_between_publications_leaves_nothing_that_counts(tmp_path, monkey
         return publish(path, *arguments, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr("jaxdis.study.store.publish", publish_until)
+        patch.setattr("jaxdis.study._store.publish", publish_until)
         with pytest.raises(Killed):
             store.publish("encode", SPEC, {}, {"mean": np.arange(9.0)})
     assert store.ids("encode") == set()
@@ -329,7 +329,7 @@ def test_a_full_disk_names_the_folder_and_what_to_do(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("jaxdis.files.os.fsync", full)
+    monkeypatch.setattr("jaxdis._core.files.os.fsync", full)
     with pytest.raises(OSError, match=f"No space left on device in {tmp_path}; make room and run again"):
         publish(tmp_path / "a.json", b"{}")
     assert list(tmp_path.iterdir()) == []

@@ -1,11 +1,11 @@
 """Scores of how codes move when one factor is held fixed: FactorVAE, BetaVAE and IRS.
 
-Here they read a table of codes and factors; :mod:`jaxdis.metrics.interventions.simulated` intervenes in a simulator.
+Here they read a table of codes and factors; :mod:`jaxdis.encoders._simulated` intervenes in a simulator.
 """
 
-from jaxdis.metrics.interventions.draws import Draws, draw_batches, draw_pairs
-from jaxdis.metrics.interventions.robustness import Group, Robustness, group_by_value, irs
-from jaxdis.metrics.interventions.votes import Intervened, Votes, beta_vae, factor_vae
+from jaxdis.metrics.interventions._fixed_draws import Draws, draw_batches, draw_pairs
+from jaxdis.metrics.interventions._robustness import Group, Robustness, group_by_value, irs
+from jaxdis.metrics.interventions._votes import Intervened, Votes, beta_vae, factor_vae
 
 __all__ = [
     "Draws",

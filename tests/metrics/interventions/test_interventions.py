@@ -11,7 +11,9 @@ from sklearn.linear_model import LogisticRegression
 
 from jaxdis import METRICS, Factors, evaluate
 from jaxdis.data.synthetic import CASES, calibration
-from jaxdis.metrics.interventions import beta_vae, draw_batches, draw_pairs, factor_vae, irs, robustness, votes
+from jaxdis.metrics.interventions import _robustness as robustness
+from jaxdis.metrics.interventions import _votes as votes
+from jaxdis.metrics.interventions import beta_vae, draw_batches, draw_pairs, factor_vae, irs
 from tests.golden_values import numbers
 from tests.relations.test_information import POPULATIONS
 

@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 
-from jaxdis.models.training.source import as_source
+from jaxdis.models.training._image_source import as_source
 from tests.models.reference import gradient
 
 

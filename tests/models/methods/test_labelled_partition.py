@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jaxdis import models
-from jaxdis.models.methods.labelled_partition import Draws
+from jaxdis.models.methods._labelled_partition import Draws
 from tests.models.methods.derived import adam, assert_close, differences, flat, layer, nested, sigmoid, softmax, squares
 
 SMALL = models.LabelledPartition((3, 2), models.Mlp((6,)), block=2, content=1, deviation=0.8, batch_size=5).resolved(

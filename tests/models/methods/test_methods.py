@@ -14,8 +14,8 @@ import pytest
 
 import jaxdis
 from jaxdis import models
-from jaxdis.models.methods import method as method_module
-from jaxdis.models.methods.method import accepted
+from jaxdis.models.methods import _method as method_module
+from jaxdis.models.methods._method import accepted
 from tests.models.conftest import largest_difference, same
 from tests.models.methods.toy import ToyGan
 

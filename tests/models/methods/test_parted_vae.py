@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from jaxdis import models
-from jaxdis.models.methods.parted_losses import capacity_at, overlap
-from jaxdis.models.methods.parted_vae import LABELLED
-from jaxdis.models.methods.plateau import Plateau
+from jaxdis.models.methods._parted_losses import capacity_at, overlap
+from jaxdis.models.methods._parted_vae import LABELLED
+from jaxdis.models.methods._plateau import Plateau
 from tests.models.methods.derived import (
     adam,
     assert_close,

@@ -7,7 +7,7 @@ from sklearn.decomposition import PCA
 
 from jaxdis import models
 from jaxdis.data import FactorSpace, Interval
-from jaxdis.models.training.source import as_source
+from jaxdis.models.training._image_source import as_source
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +129,7 @@ def test_what_does_not_suit_is_refused(method, steps, message, photographs):
 
 
 def test_one_program_serves_all_passes_and_other_seeds(photographs):
-    from jaxdis.models.training import runner
+    from jaxdis.models.training import _runner as runner
 
     before = runner._advance._cache_size()
     fit(photographs, models.Pca(num_codes=4), seeds=2)

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from jaxdis import models
-from jaxdis.models.methods import infogan, resnet_vae
-from jaxdis.models.networks.convolution import convolve_same
-from jaxdis.models.networks.residual import Residual
-from jaxdis.models.training.source import as_source
-from jaxdis.models.traversal import traversals
+from jaxdis.models._traversal import traversals
+from jaxdis.models.methods import _infogan as infogan
+from jaxdis.models.methods import _resnet_vae as resnet_vae
+from jaxdis.models.networks._convolution import convolve_same
+from jaxdis.models.networks._residual import Residual
+from jaxdis.models.training._image_source import as_source
 from tests.models import residual_reference as reference
 from tests.models.conftest import largest_difference
 

@@ -6,8 +6,8 @@ import pytest
 
 import jaxdis
 from jaxdis import Direct, Factors, Spec, models
-from jaxdis.data import teapot
-from jaxdis.metrics.regression import forest_regression
+from jaxdis.data import _teapot as teapot
+from jaxdis.papers.eastwood2018._regression import forest_regression
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 COUNT, TRAIN, TEST = 16_384, 8000, 2048

@@ -9,7 +9,7 @@ import pytest
 from scipy.special import erf
 
 from jaxdis import models
-from jaxdis.models.methods.class_priors import (
+from jaxdis.models.methods._class_priors import (
     DSPRITES_CLASSES,
     DSPRITES_REGIONS,
     DSPRITES_RELATIONS,
@@ -20,7 +20,7 @@ from jaxdis.models.methods.class_priors import (
     sizes_of,
     targets_of,
 )
-from jaxdis.models.methods.weak_losses import augmented
+from jaxdis.models.methods._weak_losses import augmented
 from tests.models.methods.derived import (
     adam,
     assert_close,

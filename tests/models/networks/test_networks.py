@@ -5,7 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxdis.models.networks import architectures, convolution, initialization
+from jaxdis.models.networks import _architectures as architectures
+from jaxdis.models.networks import _convolution as convolution
+from jaxdis.models.networks import _initialization as initialization
 from tests.models.conftest import largest_difference
 
 SMALL = {

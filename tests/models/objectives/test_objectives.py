@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from jaxdis import models
-from jaxdis.models.networks.custom import Own
-from jaxdis.models.objectives import losses, table
-from jaxdis.models.objectives.total_correlation import ESTIMATORS
-from jaxdis.models.training.source import as_source
+from jaxdis.models.networks._custom import Own
+from jaxdis.models.objectives import _losses as losses
+from jaxdis.models.objectives import _objective_table as table
+from jaxdis.models.objectives._total_correlation import ESTIMATORS
+from jaxdis.models.training._image_source import as_source
 from tests.models import reference
 
 N, D, PIXELS = 6, 3, 16

@@ -5,11 +5,12 @@ import re
 
 import pytest
 
+from jaxdis._core.references import REFERENCES, cited_in
 from jaxdis.cli import main
 from jaxdis.models import OBJECTIVES
-from jaxdis.models.presets import PRESETS
-from jaxdis.references import REFERENCES, cited_in
+from jaxdis.papers import PAPERS
 
+PRESETS = {name: paper.preset for name, paper in PAPERS.items() if paper.preset is not None}
 ROWS = {**OBJECTIVES, **PRESETS}
 
 

@@ -15,11 +15,12 @@ import numpy as np
 import pytest
 
 from jaxdis import data, models
-from jaxdis.cli import run_directory
-from jaxdis.files import read_arrays, write_arrays
-from jaxdis.models.objectives.losses import Losses
-from jaxdis.models.training import progress, runner
-from jaxdis.models.training.source import as_source, fingerprint
+from jaxdis._core.files import read_arrays, write_arrays
+from jaxdis.cli import _run_directory as run_directory
+from jaxdis.models.objectives._losses import Losses
+from jaxdis.models.training import _runner as runner
+from jaxdis.models.training import _training_progress as progress
+from jaxdis.models.training._image_source import as_source, fingerprint
 from tests.models.conftest import changed, same
 
 SWEEP = {"beta": {"beta": [1, 4]}}
@@ -319,7 +320,7 @@ def test_a_full_disk_names_the_folder(resumed, tmp_path, monkeypatch):
     def full(_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("jaxdis.files.os.fsync", full)
+    monkeypatch.setattr("jaxdis._core.files.os.fsync", full)
     with pytest.raises(OSError, match=f"No space left on device in {tmp_path}; make room and run again"):
         resumed()
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]

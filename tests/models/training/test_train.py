@@ -7,14 +7,15 @@ import numpy as np
 import pytest
 
 from jaxdis import models
-from jaxdis.models.methods import discriminator
-from jaxdis.models.objectives import distributions
-from jaxdis.models.training import runner, step
-from jaxdis.models.training.source import as_source
+from jaxdis.models.methods import _discriminator as discriminator
+from jaxdis.models.objectives import _distributions as distributions
+from jaxdis.models.training import _runner as runner
+from jaxdis.models.training import _step as step
+from jaxdis.models.training._image_source import as_source
 from tests.models.conftest import changed, largest_difference
 
 # The function of the same name hides the module from an import.
-train_module = importlib.import_module("jaxdis.models.training.train")
+train_module = importlib.import_module("jaxdis.models.training._train")
 TINY = models.Discriminator(layers=2, width=8)
 AGAINST = models.DiscriminatorTraining(network=TINY)
 SMALL_CONVOLUTIONS = models.Convolutional(

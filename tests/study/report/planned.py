@@ -5,7 +5,7 @@ import numpy as np
 from jaxdis import METRICS
 from jaxdis.models import Config, Mlp, Vae
 from jaxdis.study import Sampling, Study, Training
-from jaxdis.study.report.subject import Subject
+from jaxdis.study.report._subject import Subject
 
 SEEDS = 4
 CHOSEN = ("mig_sup", "mig", "explicitness")

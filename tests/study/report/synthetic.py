@@ -8,10 +8,10 @@ from jaxdis.metrics import Blend
 from jaxdis.models import Config, Mlp, Vae
 from jaxdis.scores import SCORES
 from jaxdis.study import Sampling, Study, Training
-from jaxdis.study.definition import cells, encode_spec, score_spec, train_spec
-from jaxdis.study.library import sampled_scores
-from jaxdis.study.make import samples_of
-from jaxdis.study.store import Store
+from jaxdis.study._definition import cells, encode_spec, score_spec, train_spec
+from jaxdis.study._library import sampled_scores
+from jaxdis.study._make import samples_of
+from jaxdis.study._store import Store
 
 NAMES = (
     "mig",

@@ -8,14 +8,14 @@ import pytest
 from scipy import stats
 
 from jaxdis import METRICS
+from jaxdis._core.spec import Spec
 from jaxdis.metrics import Direct
-from jaxdis.metrics.regression import lasso_regression
-from jaxdis.spec import Spec
+from jaxdis.papers.eastwood2018._regression import lasso_regression
 from jaxdis.study import Sampling, Study
-from jaxdis.study.report import sections
-from jaxdis.study.report.answer import answer, best_member, lead, ranking
-from jaxdis.study.report.report import _best
-from jaxdis.study.report.subject import Subject
+from jaxdis.study.report import _sections as sections
+from jaxdis.study.report._answer import answer, best_member, lead, ranking
+from jaxdis.study.report._report import _best
+from jaxdis.study.report._subject import Subject
 from tests.study.report.planned import CHOSEN, SEEDS, spread, subject_of
 
 

@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 
 from jaxdis import plots
-from jaxdis.study.report import results, sections
-from jaxdis.study.report.blends import blends
-from jaxdis.study.report.correlation import spearman
-from jaxdis.study.report.dependence import MEASURES, dependence
-from jaxdis.study.report.learning import learning
-from jaxdis.study.report.structure import chosen_members, merge_ranks
-from jaxdis.study.report.transfer import across_data, score_cube, transfer
+from jaxdis.study.report import _result_table as results
+from jaxdis.study.report import _sections as sections
+from jaxdis.study.report._blends import blends
+from jaxdis.study.report._code_groups import chosen_members, merge_ranks
+from jaxdis.study.report._dependence import MEASURES, dependence
+from jaxdis.study.report._learning import learning
+from jaxdis.study.report._seed_statistics import spearman
+from jaxdis.study.report._transfer import across_data, score_cube, transfer
 from tests.study.report.planned import spread, subject_of
 
 TWO = ("dsprites", "shapes3d")

@@ -7,8 +7,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from jaxdis.study.report import correlation
-from jaxdis.study.report.correlation import fisher_comparison, mean_over_seeds, over_seeds, pearson, spearman_of_columns
+from jaxdis.study.report import _seed_statistics as correlation
+from jaxdis.study.report._seed_statistics import (
+    fisher_comparison,
+    mean_over_seeds,
+    over_seeds,
+    pearson,
+    spearman_of_columns,
+)
 
 PAPER = json.loads((Path(__file__).parents[2] / "golden/mahon2024_tables.json").read_text())
 METRICS = ("SNC", "NK", "MIG", "SAP", "IRS", "D", "C", "I", "MED")

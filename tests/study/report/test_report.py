@@ -7,11 +7,11 @@ import re
 import pytest
 
 from jaxdis import METRICS, Direct, Spec
-from jaxdis.metrics.downstream import downstream_logistic
-from jaxdis.study.report.page import Html, table
-from jaxdis.study.report.report import write_report
-from jaxdis.study.report.results import read_results
-from jaxdis.study.run import run
+from jaxdis.metrics._downstream import downstream_logistic
+from jaxdis.study._run_study import run
+from jaxdis.study.report._html import Html, table
+from jaxdis.study.report._report import write_report
+from jaxdis.study.report._result_table import read_results
 from tests.study.tiny import tiny
 
 NASTY = 'x"><script>alert(1)</script>../../größe' + "y" * 300

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from jaxdis.models import OBJECTIVES
-from jaxdis.study.report import results
+from jaxdis.study.report import _result_table as results
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import logsumexp
 
-from jaxdis.models.training.source import as_source
+from jaxdis.models.training._image_source import as_source
 from tests.models.methods.derived import flat, layer, nested
 
 SHAPE = (4, 6, 2)

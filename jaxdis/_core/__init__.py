@@ -1,0 +1,1 @@
+"""What every part stands on: arrays, programs and their execution, files, options, random numbers. Private."""

@@ -1,0 +1,295 @@
+"""Small array functions that several subpackages share, and conversion of arrays of other libraries to NumPy."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Num
+
+from jaxdis._core.options import shown
+
+# Rows summed at a time: float32 sums of many equal terms drift when they are added one by one.
+BLOCK = 128
+# Samples of a running sum that are one product: the fastest of 32, 64 and 128.
+RUN = 64
+# Squares of codes within these bounds, and sums of them, neither vanish nor overflow in a few products.
+SMALLEST, LARGEST = 1e-30, 1e30
+
+
+def safe_divide(numerator, denominator):
+    """The quotient, 0 where the denominator is 0."""
+    zero = denominator == 0
+    return jnp.where(zero, 0.0, numerator / jnp.where(zero, 1.0, denominator))
+
+
+def over_samples(reduction: Callable, columns: Float[Array, "n c"]) -> Float[Array, " c"]:
+    """``reduction(columns, axis=0)`` of a sum, a maximum, or the like.
+
+    Rows are read 32 at a time, since a few columns alone do not fill a register. Each of several rounds reduces at most
+    16 such rows to one, so that rounding errors stay those of short sums.
+    """
+    width = columns.shape[1]
+    while len(columns) >= 64:
+        run = min(16, len(columns) // 32)
+        cut = len(columns) // (32 * run) * 32 * run
+        fewer = reduction(columns[:cut].reshape(-1, run, 32 * width), axis=1).reshape(-1, width)
+        columns = jnp.concatenate([fewer, columns[cut:]])
+    return reduction(columns, axis=0)
+
+
+def finite_codes(codes: Float[Array, "n d"]) -> Bool[Array, " d"]:
+    """Which codes hold only finite values; read 32 rows at a time, in one round."""
+    n, d = codes.shape
+    cut = n // 32 * 32
+    most = jnp.isfinite(codes[:cut].reshape(-1, 32 * d)).all(axis=0).reshape(32, d).all(axis=0)
+    return most & jnp.isfinite(codes[cut:]).all(axis=0)
+
+
+def ordinary_codes(codes: Float[Array, "n d"]) -> Bool[Array, " d"]:
+    """Which codes are finite and neither constant 0 by rounding nor close to overflow: see :data:`SMALLEST`.
+
+    Bits are compared: a processor may take numbers below 1e-38 for 0.
+    """
+    n, d = codes.shape
+    cut = n // 32 * 32
+    bits = jax.lax.bitcast_convert_type(codes, jnp.int32) & 0x7FFFFFFF
+    largest = jnp.maximum(
+        bits[:cut].reshape(-1, 32 * d).max(axis=0, initial=0).reshape(32, d).max(axis=0),
+        bits[cut:].max(axis=0, initial=0),
+    )
+    low, high = (int(np.float32(bound).view(np.int32)) for bound in (SMALLEST, LARGEST))
+    return (largest == 0) | ((largest >= low) & (largest <= high))
+
+
+def product_over_samples(left: Float[Array, "n a"], right: Float[Array, "n b"]) -> Float[Array, "a b"]:
+    """``leftᵀ right``, summed in blocks of samples so that float32 rounding stays that of a short sum."""
+    blocks = -(-left.shape[0] // BLOCK)
+
+    def blocked(array):
+        return jnp.pad(array, ((0, blocks * BLOCK - array.shape[0]), (0, 0))).reshape(blocks, BLOCK, -1)
+
+    products = jnp.einsum("xna,xnb->xab", blocked(left), blocked(right), precision=jax.lax.Precision.HIGHEST)
+    return products.sum(axis=0)
+
+
+def weighted_mean(columns: Float[Array, "n c"], weights: Float[Array, " n"]) -> Float[Array, " c"]:
+    """Mean of each column under weights that are not all 0."""
+    return product_over_samples(weights[:, None], columns)[0] / weights.sum()
+
+
+def running_sums(rows: Float[Array, "n c"]) -> Float[Array, "n c"]:
+    """Cumulative sums over samples: within short runs, as products with a triangle of ones, and over runs.
+
+    Rounding errors stay those of short sums, and a CPU takes a third of the time of ``cumsum``.
+    """
+    n, columns = rows.shape
+    runs = -(-n // RUN)
+    within = jnp.pad(rows.T, ((0, 0), (0, runs * RUN - n))).reshape(columns * runs, RUN)
+    within = jnp.dot(within, jnp.triu(jnp.ones((RUN, RUN))), precision=jax.lax.Precision.HIGHEST)
+    within = within.reshape(columns, runs, RUN)
+    own = within[:, :, -1]
+    return (within + (jnp.cumsum(own, axis=1) - own)[:, :, None]).reshape(columns, -1)[:, :n].T
+
+
+def settled(values: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """Return the values unchanged, so that every reader sees the same numbers.
+
+    A compiler may compute a product anew for each reader and contract it with the reader's own sum. The results differ
+    in the last place, so that exact comparisons (``==``, counts of ties, ``>=`` a divider) of equal samples fail. It
+    cannot contract across a maximum. (An ``optimization_barrier`` does not help: on CPU it is gone before loops are
+    fused.)
+    """
+    return jnp.where(values < 0, -jnp.maximum(-values, 0.0), jnp.maximum(values, 0.0))
+
+
+def power_of_two_below(values: Float[Array, "..."]) -> Float[Array, "..."]:
+    """The largest power of two that is no larger than each positive value, exactly; 1 for 0.
+
+    It is computed from the bits of the exponent, since ``exp2`` of an integer may be off by one in the last place.
+    """
+    values = jnp.where(values > 0, jnp.maximum(values, jnp.finfo(jnp.float32).tiny), 1.0)
+    exponent = jax.lax.bitcast_convert_type(values, jnp.int32) & jnp.int32(0x7F800000)
+    return jax.lax.bitcast_convert_type(exponent, jnp.float32)
+
+
+def first_counted(weights: Float[Array, " n"]) -> Int[Array, ""]:
+    """The first sample of positive weight.
+
+    It is computed as a minimum, because XLA evaluates the argmax of constant weights at compile time, sample by sample.
+    """
+    n = weights.shape[0]
+    return jnp.where(weights > 0, jnp.arange(n, dtype=jnp.int32), n - 1).min()
+
+
+def moments(
+    columns: Float[Array, "n c"], weights: Float[Array, " n"] | None = None
+) -> tuple[Float[Array, " c"], Float[Array, " c"]]:
+    """Mean and standard deviation of each column, the latter 0 for a column that is constant up to rounding.
+
+    Accurate for columns of any offset, and of any scale, even if their squares are outside float32.
+    """
+    # A shift near the data keeps the mean exact for a constant column.
+    if weights is None:
+        weights, counted, first = jnp.ones(columns.shape[0]), jnp.array(True), columns[0]
+    else:
+        counted, first = (weights > 0)[:, None], columns[first_counted(weights)]
+    moved = jnp.where(counted, columns - first[None, :], 0.0)
+    reach = jnp.abs(moved).max(axis=0)
+    unit = jnp.where(reach > 0, reach, 1.0)
+    moved = moved / unit[None, :]
+    mean = weighted_mean(moved, weights)
+    deviation = jnp.sqrt(weighted_mean((moved - mean[None, :]) ** 2, weights)) * unit
+    rounding = rounding_of(jnp.abs(jnp.where(counted, columns, 0.0)).max(axis=0))
+    return first + mean * unit, jnp.where(deviation > rounding, deviation, 0.0)
+
+
+def rounding_of(largest: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
+    """By how much rounding may move equal numbers of this largest magnitude apart: four units in the last place."""
+    return 4 * jnp.finfo(largest.dtype).eps * largest
+
+
+def class_counts(
+    classes: Int[Array, "n k"], sizes: tuple[int, ...], weights: Float[Array, " n"] | None = None
+) -> Num[Array, "k v"]:
+    """How often (or with how much weight) each value of each factor occurs; ``v`` is the largest size."""
+    table = jnp.zeros((len(sizes), max(sizes)), jnp.int32 if weights is None else weights.dtype)
+    amount = 1 if weights is None else weights[None, :]
+    return table.at[jnp.arange(len(sizes))[:, None], classes.T].add(amount)
+
+
+def ordered_keys(values: Float[Array, "..."]) -> Int[Array, "..."]:
+    """int32 keys in the order of float32 values: sorting them is five times faster on CPU, and fast on GPU too."""
+    # One zero, not two: adding 0.0 would do, but compilers take such a sum away.
+    bits = jax.lax.bitcast_convert_type(jnp.where(values == 0, 0.0, values), jnp.int32)
+    return jnp.where(bits < 0, bits ^ jnp.int32(0x7FFFFFFF), bits)
+
+
+def from_keys(keys: Int[Array, "..."]) -> Float[Array, "..."]:
+    """The inverse of :func:`ordered_keys`."""
+    return jax.lax.bitcast_convert_type(jnp.where(keys < 0, keys ^ jnp.int32(0x7FFFFFFF), keys), jnp.float32)
+
+
+def stable_order(keys: Int[Array, "*rows n"]) -> Int[Array, "*rows n"]:
+    """The places of int32 keys in ascending order along the last axis; equal keys keep their order.
+
+    Up to 65,536 keys are sorted by their lower, then by their upper 16 bits, each packed with the place into one
+    integer: on CPU, sorting integers twice takes a third of the time of sorting pairs once.
+    """
+    n = keys.shape[-1]
+    place = jax.lax.broadcasted_iota(jnp.uint32, keys.shape, keys.ndim - 1)
+    if n > 1 << 16:
+        return jax.lax.sort((keys, place.astype(jnp.int32)), num_keys=1, is_stable=True)[1]
+    keys = jax.lax.bitcast_convert_type(keys, jnp.uint32) ^ jnp.uint32(1 << 31)
+    place_bits = jnp.uint32((1 << 16) - 1)
+
+    def order(upper):
+        return jax.lax.sort(upper | place, is_stable=True) & place_bits
+
+    def at(array, order):
+        return jnp.take_along_axis(array, order.astype(jnp.int32), axis=-1, mode="promise_in_bounds")
+
+    by_lower = order(keys << 16)
+    return at(by_lower, order(at(keys, by_lower) & ~place_bits)).astype(jnp.int32)
+
+
+def packed_order(classes: Int[Array, " n"], size: int) -> Int[Array, " n"]:
+    """:func:`class_order` by one sort of integers that hold class and place: faster to compile, slower to run."""
+    n = classes.shape[0]
+    if size * n > 1 << 31:
+        return stable_order(classes)
+    return jax.lax.sort(classes * n + jnp.arange(n, dtype=jnp.int32)) % n
+
+
+def class_order(classes: Int[Array, " n"], size: int) -> Int[Array, " n"]:
+    """The order of samples by class, stable within a class; classes are below ``size``.
+
+    Up to 127 classes are counted instead of sorted: in blocks of 64 samples each is compared with those before it, and
+    the classes of a block are counted in bytes, which takes a third of the time of sorting packed integers.
+    """
+    n = classes.shape[0]
+    if size > 127:
+        return stable_order(classes)
+    blocks = -(-n // RUN)
+    lanes = -(-(size + 1) // 32) * 32  # of bytes, which fill registers
+    padded = jnp.pad(classes.astype(jnp.int8), (0, blocks * RUN - n), constant_values=size).reshape(blocks, RUN)
+    earlier = np.triu(np.ones((RUN, RUN), bool), 1)
+    equals_before = ((padded[:, :, None] == padded[:, None, :]) & earlier[None]).sum(axis=1, dtype=jnp.int8)
+    is_class = padded[:, :, None] == jnp.arange(lanes, dtype=jnp.int8)[None, None, :]
+    counts = is_class.sum(axis=1, dtype=jnp.int8).astype(jnp.int32)
+    upto = jnp.cumsum(counts, axis=0)
+    starts = upto - counts + (jnp.cumsum(upto[-1]) - upto[-1])[None, :]
+    starts = jnp.take_along_axis(starts, padded.astype(jnp.int32), axis=1, mode="promise_in_bounds")
+    place = (starts + equals_before.astype(jnp.int32)).reshape(-1)[:n]
+    index = jnp.arange(n, dtype=jnp.int32)
+    return jnp.zeros(n, jnp.int32).at[place].set(index, unique_indices=True, mode="promise_in_bounds")
+
+
+def sort_columns(codes: Float[Array, "n d"]) -> Float[Array, "n d"]:
+    """Each column in ascending order."""
+    return from_keys(jax.lax.sort(ordered_keys(codes.T), dimension=1, is_stable=True)).T
+
+
+def as_numpy(array, name: str, advice: str = "") -> np.ndarray:
+    """A NumPy view (copied only where it must be) of a NumPy, JAX or DLPack array, or of nested lists of numbers.
+
+    Args:
+      advice: what to do with an array of objects, for the message.
+
+    Raises:
+      ValueError: for anything else, traced, masked, deleted and sparse arrays included, naming the argument.
+    """
+    if isinstance(array, jax.core.Tracer):
+        raise ValueError(f"{name}: needs concrete numbers, got a traced array; call this outside jit and vmap")
+    if isinstance(array, jax.Array) and array.is_deleted():
+        raise ValueError(f"{name}: must be an array that holds numbers, got a deleted one; keep a copy of it")
+    if np.ma.isMaskedArray(array) and np.ma.is_masked(array):
+        raise ValueError(f"{name}: needs an array without a mask, got one with masked entries; drop those samples")
+    if isinstance(array, str | bytes) or array is None:
+        raise ValueError(f"{name}: needs an array of numbers, got {shown(array)}")
+    kind = type(array).__name__
+    if dense := _to_dense(array):
+        raise ValueError(f"{name}: must be a dense array, got {kind}, which is sparse; convert it by {dense}")
+    try:
+        converted = _converted(array)
+    except Exception as error:  # whatever another library's conversion raises
+        if isinstance(array, tuple | list) and "inhomogeneous" in str(error):
+            raise ValueError(f"{name}: must be an array, got a {kind} of entries of different lengths") from None
+        reason = " ".join(str(error).split())[:200]
+        raise ValueError(f"{name}: needs an array of numbers, got {kind} ({reason})") from None
+    if converted.dtype == object:
+        raise ValueError(f"{name}: needs an array of numbers, got {kind} of Python objects{advice}")
+    return converted
+
+
+def check_one_array(values, name: str) -> None:
+    """Refuse a list or tuple of arrays with samples of their own, whose meaning would be a guess.
+
+    Raises:
+      ValueError: saying how means and variances, batches and members are passed.
+    """
+    if not isinstance(values, tuple | list) or not any(getattr(value, "ndim", 0) > 1 for value in values):
+        return
+    raise ValueError(
+        f"{name}: must be one array, got a {type(values).__name__} of {len(values)}; of means and log-variances give "
+        "the means, join batches by numpy.concatenate, and stack the members of a zoo to [m, n, d] by numpy.stack"
+    )
+
+
+def _to_dense(array) -> str | None:
+    """The method that makes a sparse array of SciPy, torch or JAX dense; None for others."""
+    if isinstance(array, np.ndarray | jax.Array):
+        return None
+    if str(getattr(array, "layout", "")).startswith("torch.sparse"):
+        return ".to_dense()"
+    return next((f".{method}()" for method in ("toarray", "todense") if hasattr(array, method)), None)
+
+
+def _converted(array) -> np.ndarray:
+    if isinstance(array, np.ndarray | jax.Array) or not hasattr(array, "__dlpack__"):
+        return np.asarray(array)
+    array = array.detach() if hasattr(array, "detach") else array
+    try:
+        return np.from_dlpack(array)
+    except (BufferError, RuntimeError):  # on an accelerator: through JAX
+        return np.asarray(jnp.from_dlpack(array))

@@ -1,0 +1,317 @@
+"""Files that are written entirely or not at all, and read only if they are regular files.
+
+Bytes, text, CSV, JSON, and arrays as npz with a JSON header and a checksum; nothing is unpickled.
+"""
+
+import contextlib
+import csv
+import errno
+import hashlib
+import io
+import itertools
+import json
+import os
+import re
+import secrets
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from jaxdis._core import interrupts
+
+_HEADER = "header"
+MOST_JSON_BYTES = 2**28
+
+# A temporary file of this age was left by a writer that was killed.
+LEFT_AFTER_SECONDS = 3600.0
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}\.tmp")
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+# Another process may remove an emptied folder between its creation and the first file in it.
+_ATTEMPTS = 3
+
+
+def write_whole(path: str | Path, write: Callable[[BinaryIO], object], *, replace: bool = True) -> bool:
+    """Write a file under a temporary name, flush it to disk and rename it, or leave nothing.
+
+    Args:
+      write: called with the open file.
+      replace: replace an existing file; otherwise the first writer wins.
+
+    Returns:
+      False if the name was taken and ``replace`` is not set.
+
+    Raises:
+      OSError: if it cannot be written; for a full disk, with the folder and what to do.
+    """
+    path = Path(path)
+    for attempt in range(_ATTEMPTS):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            return _write(path, write, replace)
+        except FileNotFoundError:
+            if attempt + 1 == _ATTEMPTS:
+                raise
+        except OSError as error:
+            if error.errno in _FULL:
+                raise full(error, path.parent, "make room and run again") from error
+            raise
+    raise AssertionError("unreachable")
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A temporary name for a new version of a file, which is flushed to disk and renamed at the end.
+
+    After an exception, the file is as before, and nothing is left of the new version.
+    """
+    with _temporary(path) as temporary:
+        yield temporary
+        with open(temporary, "r+b") as file:
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+
+
+def full(error: OSError, folder: str | Path, advice: str) -> OSError:
+    """The error for a full disk, naming the folder and what to do."""
+    return OSError(error.errno, f"{os.strerror(error.errno)} in {folder}; {advice}")
+
+
+def is_full(error: BaseException | None) -> bool:
+    """Whether this is the error of a full disk or an exhausted quota."""
+    return isinstance(error, OSError) and error.errno in _FULL
+
+
+def temporary_name(path: Path) -> Path:
+    """A new name in the folder of a path, which :func:`remove_leftovers` recognizes."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+
+
+def remove_leftovers(folder: str | Path) -> None:
+    """Remove the temporary files of a folder whose writers were killed at least an hour ago."""
+    with contextlib.suppress(OSError):
+        for name in filter(_TEMPORARY.fullmatch, os.listdir(folder)):
+            path = os.path.join(folder, name)
+            with contextlib.suppress(OSError):
+                if time.time() - os.lstat(path).st_mtime > LEFT_AFTER_SECONDS:
+                    os.unlink(path)
+
+
+@contextlib.contextmanager
+def open_regular(path: str | Path, most: int | None = None) -> Iterator[BinaryIO]:
+    """Open a regular file for reading; anything else, such as a pipe without a writer, is an error.
+
+    Args:
+      most: largest allowed size in bytes.
+
+    Raises:
+      OSError: if it is not a regular file, or too large.
+    """
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    status = os.fstat(descriptor)
+    fault = None
+    if not stat.S_ISREG(status.st_mode):
+        fault = OSError(errno.EINVAL, "needs a regular file, got something else", str(path))
+    elif most is not None and status.st_size > most:
+        fault = OSError(errno.EFBIG, f"needs at most {most:,} bytes, got {status.st_size:,}", str(path))
+    if fault is not None:
+        os.close(descriptor)
+        raise fault
+    with open(descriptor, "rb") as file:
+        yield file
+
+
+class DamagedFile(ValueError):
+    """A file that jaxdis did not write, or that is incomplete."""
+
+
+def write_arrays(path: str | Path, header: dict, arrays: dict[str, np.ndarray]) -> None:
+    """Write a file entirely or not at all, replacing an existing one."""
+    contents = packed(header, arrays)
+    write_whole(path, lambda file: np.savez(file, **contents))
+
+
+def packed(header: dict, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The content of a file of arrays: the arrays, and the header with a checksum as bytes.
+
+    Raises:
+      ValueError: for arrays of Python objects.
+    """
+    without_objects(arrays)
+    full = {**header, "checksum": _checksum(arrays)}
+    encoded = np.frombuffer(json.dumps(full, sort_keys=True).encode(), np.uint8)
+    return {_HEADER: encoded, **{f"a/{name}": array for name, array in arrays.items()}}
+
+
+def without_objects(arrays: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+    """The arrays, none of which holds Python objects: NumPy would pickle these, and nothing is ever unpickled.
+
+    Raises:
+      ValueError: naming the array that holds some.
+    """
+    for name, array in arrays.items():
+        if np.asarray(array).dtype.hasobject:
+            raise ValueError(f"arrays: must hold numbers or text, got Python objects in {name!r}")
+    return arrays
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write text where a user wants it: atomically, following links; directly into a pipe or a device."""
+    path = Path(path).resolve()
+    if path.exists() and not path.is_file():
+        path.write_text(text, encoding="utf-8")
+        return
+    write_whole(path, lambda file: file.write(text.encode()))
+
+
+def csv_text(head: Sequence[str], rows: Iterable[Sequence | Mapping]) -> str:
+    """Comma-separated values under a head.
+
+    Args:
+      head: names of the columns.
+      rows: cells in the order of the head, or mappings from its names; a name that is missing is an empty cell.
+
+    Text that a spreadsheet would take for a formula, since it begins with =, +, - or @, gets an apostrophe before it.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    cells = ([row.get(name, "") for name in head] if isinstance(row, Mapping) else row for row in rows)
+    writer.writerows(map(_harmless, row) for row in itertools.chain([head], cells))
+    return text.getvalue()
+
+
+def _harmless(cell):
+    """A cell that no spreadsheet takes for a formula: text that begins like one gets an apostrophe before it."""
+    if not isinstance(cell, str) or not cell.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell
+
+
+def write_csv(path: str | Path, head: Sequence[str], rows: Iterable[Sequence | Mapping]) -> None:
+    """Write :func:`csv_text`, atomically."""
+    text = csv_text(head, rows)
+    write_whole(path, lambda file: file.write(text.encode()))
+
+
+def write_json(path: str | Path, value) -> None:
+    """Write readable JSON, atomically."""
+    text = json.dumps(value, indent=2, sort_keys=True) + "\n"
+    write_whole(path, lambda file: file.write(text.encode()))
+
+
+def read_json(path: str | Path) -> dict:
+    """Read a JSON object.
+
+    Raises:
+      DamagedFile: for a file that holds none. FileNotFoundError where there is nothing.
+    """
+    try:
+        with open_regular(path, MOST_JSON_BYTES) as file:
+            found = json.loads(file.read())
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError, RecursionError) as error:
+        raise DamagedFile(f"{path}: needs a JSON object, got {type(error).__name__}: {error}") from None
+    if not isinstance(found, dict):
+        raise DamagedFile(f"{path}: needs a JSON object, got {type(found).__name__}")
+    return found
+
+
+def read_arrays(path: str | Path) -> tuple[dict, dict[str, np.ndarray]]:
+    """The header and the arrays, after checking the checksum.
+
+    Raises:
+      DamagedFile: for a file that is truncated, altered, or was not written here. FileNotFoundError if there is none.
+    """
+    try:
+        with open_regular(path) as raw, np.load(raw, allow_pickle=False) as file:
+            contents = {name: file[name] for name in file.files}
+        header = json.loads(contents.pop(_HEADER).tobytes())
+        arrays = {name.removeprefix("a/"): array for name, array in contents.items()}
+        intact = header.pop("checksum") == _checksum(arrays)
+    except (FileNotFoundError, MemoryError):
+        raise
+    except Exception as error:  # NumPy, zipfile and zlib have many words for damage
+        raise DamagedFile(
+            f"{path}: needs a whole npz file written by jaxdis, got {type(error).__name__}: {error}"
+        ) from None
+    if not intact:
+        raise DamagedFile(f"{path}: the checksum does not agree with the contents")
+    return header, arrays
+
+
+def named_leaves(tree) -> dict[str, np.ndarray]:
+    """Leaves of a pytree by their path."""
+    import jax
+
+    leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
+    return {jax.tree_util.keystr(path, simple=True, separator="/"): np.asarray(leaf) for path, leaf in leaves}
+
+
+def with_leaves(template, arrays: dict[str, np.ndarray], what: str):
+    """The template's tree with the arrays as leaves, after checking names, shapes and dtypes.
+
+    Raises:
+      DamagedFile: naming the first leaf that does not fit.
+    """
+    import jax
+
+    leaves, treedef = jax.tree_util.tree_flatten_with_path(template)
+    names = [jax.tree_util.keystr(path, simple=True, separator="/") for path, _ in leaves]
+    if set(names) != set(arrays):
+        odd = sorted(set(names) ^ set(arrays))
+        raise DamagedFile(f"{what}: needs the arrays of this model, {odd[0]!r} is missing or too much")
+    for name, (_, leaf) in zip(names, leaves, strict=True):
+        if arrays[name].shape != leaf.shape or arrays[name].dtype != leaf.dtype:
+            raise DamagedFile(
+                f"{what}: {name} needs {leaf.dtype} {leaf.shape}, got {arrays[name].dtype} {arrays[name].shape}"
+            )
+    return jax.tree_util.tree_unflatten(treedef, [arrays[name] for name in names])
+
+
+@contextlib.contextmanager
+def _temporary(path: Path) -> Iterator[Path]:
+    """A new name in the folder of a path, where nothing is left at the end."""
+    temporary = temporary_name(path)
+    interrupts.unfinished.add(str(temporary))
+    try:
+        yield temporary
+    finally:
+        temporary.unlink(missing_ok=True)
+        interrupts.unfinished.discard(str(temporary))
+
+
+def _write(path: Path, write: Callable[[BinaryIO], object], replace: bool) -> bool:
+    with _temporary(path) as temporary:
+        with open(temporary, "xb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        if replace:
+            os.replace(temporary, path)
+            return True
+        try:
+            os.link(temporary, path)  # fails if the name is taken: the first writer wins
+        except FileNotFoundError:
+            raise
+        except FileExistsError:
+            return False
+        except OSError:  # a file system without hard links: the last writer wins, with the same content
+            os.replace(temporary, path)
+        return True
+
+
+def _checksum(arrays: dict[str, np.ndarray]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(f"{name}|{array.dtype.str}|{array.shape}|".encode())
+        digest.update(array.data)
+    return digest.hexdigest()

@@ -1,0 +1,294 @@
+"""A pure function with its static options as a hashable value, for the tables and as a key of compiled programs."""
+
+import dataclasses
+import functools
+import inspect
+import json
+import typing
+import zlib
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, NamedTuple
+
+from jaxtyping import AbstractArray
+
+from jaxdis._core.options import checked_value, shown
+from jaxdis._core.precision import exact_products, single_precision
+
+# Options that judge what was trained: the same random numbers are drawn whatever they are.
+JUDGING = frozenset({"chance"})
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Spec:
+    """``function`` with some of its keyword-only options set. Hashable and comparable, unlike a closure or a partial.
+
+    The signature of the function decides which arrays it reads besides codes and factors (:class:`Reads`); every other
+    keyword-only argument is a static option and needs a default. ``title`` is a name for readers and is ignored in
+    comparisons.
+    """
+
+    function: Callable
+    options: tuple[tuple[str, Any], ...] = ()
+    title: str = dataclasses.field(default="", compare=False)
+
+    def __post_init__(self):
+        if not callable(self.function):
+            raise ValueError(f"function: needs a function of codes and factors, got {shown(self.function)}")
+        object.__setattr__(self, "options", _checked_options(self.function, self.options))
+
+    def __repr__(self) -> str:
+        """``mutual_information(bins=30)``, or the name alone without options."""
+        options = ", ".join(f"{name}={value!r}" for name, value in self.options)
+        return f"{self.name}({options})" if options else self.name
+
+    @single_precision
+    @exact_products
+    def __call__(self, *args, **kwargs) -> Any:
+        return self.function(*args, **dict(self.options), **kwargs)
+
+    @property
+    def name(self) -> str:
+        return getattr(self.function, "__name__", type(self.function).__name__)
+
+    @property
+    def summary(self) -> str:
+        """The first line of the function's docstring."""
+        return (inspect.getdoc(self.function) or "").split("\n")[0]
+
+    @property
+    def all_options(self) -> dict[str, Any]:
+        """Every static option and its value in this spec."""
+        return {**_static_options(self.function), **dict(self.options)}
+
+    @property
+    def reads(self) -> "Reads":
+        """Which arrays the function reads besides codes and factors."""
+        return _reads(self.function)
+
+    @property
+    def errors(self) -> tuple[str, ...]:
+        """Which fields of its result are errors: see :func:`errors`."""
+        return getattr(self.function, "errors", ())
+
+    @property
+    def distinct_samples(self) -> bool:
+        """Whether samples may not repeat: see :func:`distinct_samples`."""
+        return getattr(self.function, "distinct_samples", False)
+
+    def prepare(self, key, factors) -> Any:
+        """The arrays that all members share, computed once with the options of this spec; None for most functions."""
+        make = getattr(self.function, "prepare", None)
+        if make is None:
+            return None
+        options = {name: value for name, value in self.all_options.items() if name in _parameters(make)}
+        return make(key, factors, **options) if "key" in _parameters(make) else make(factors, **options)
+
+    @property
+    def base(self) -> "Spec | None":
+        """The function from whose result this one can start, with the common options: see :func:`starts_from`."""
+        function = getattr(self.function, "starts_from", None)
+        if function is None:
+            return None
+        known = _static_options(function)
+        return Spec(function).with_options(**{name: value for name, value in self.options if name in known})
+
+    @property
+    def needs_classes(self) -> bool:
+        """Whether continuous factors are left out: see :func:`needs_classes`."""
+        return getattr(self.function, "needs_classes", False) and self.all_options.get("factor_bins") is None
+
+    @property
+    def lower_is_better(self) -> bool:
+        """Whether its result is best when it is low: see :func:`lower_is_better`."""
+        unless = getattr(self.function, "lower_is_better", False)
+        return not self.all_options[unless] if isinstance(unless, str) else unless
+
+    @property
+    def needs_validation(self) -> bool:
+        """Whether validation samples decide between several values of an option: see :func:`chooses`."""
+        values = self.all_options.get(getattr(self.function, "chooses", ""))
+        return isinstance(values, tuple) and len(values) > 1
+
+    def with_options(self, **options: Any) -> "Spec":
+        """The same function with other options.
+
+        Raises:
+          ValueError: for a name that is not an option of the function, or a value that the option cannot take.
+        """
+        return dataclasses.replace(self, options=tuple({**dict(self.options), **options}.items()))
+
+    def describe(self) -> dict[str, Any]:
+        """Name and all options as plain data, which are part of the identity of a study's cells."""
+        return {"function": self.name, "options": self.all_options}
+
+    @property
+    def seed(self) -> int:
+        """A number that depends only on the name and the options, less those that judge what was drawn; it is folded
+        into a member's random key.
+
+        A function that can start from another has the seed of the other, so that both draw the same random numbers.
+        """
+        if self.base:
+            return self.base.seed
+        options = {name: value for name, value in self.all_options.items() if name not in JUDGING}
+        return zlib.crc32(json.dumps(self.describe() | {"options": options}, sort_keys=True, default=str).encode())
+
+
+def distinct_samples(function: Callable) -> Callable:
+    """Mark a function that needs samples without repetition, because it reads distances between nearest samples, or
+    memorizes training samples and is evaluated on others. A bootstrap passes it random halves of the samples."""
+    function.distinct_samples = True
+    return function
+
+
+def needs_classes(function: Callable) -> Callable:
+    """Mark a function that leaves out continuous factors, unless its option ``factor_bins`` cuts them into classes."""
+    function.needs_classes = True
+    return function
+
+
+def errors(*fields: str) -> Callable:
+    """Mark a function by the fields of its result that are errors, best when they are low; others are scores."""
+
+    def mark(function: Callable) -> Callable:
+        function.errors = fields
+        return function
+
+    return mark
+
+
+def lower_is_better(*, unless: str | None = None) -> Callable:
+    """Mark a score that is best when it is low, always or unless the option of that name is set."""
+
+    def mark(function: Callable) -> Callable:
+        function.lower_is_better = unless or True
+        return function
+
+    return mark
+
+
+def chooses(option: str) -> Callable:
+    """Mark a function that chooses among several values of an option by its error on validation samples."""
+
+    def mark(function: Callable) -> Callable:
+        function.chooses = option
+        return function
+
+    return mark
+
+
+def prepared_by(make: Callable) -> Callable:
+    """Mark a function whose argument ``prepared`` is made once for all members.
+
+    ``make`` takes the factors (preceded by a key if it is stochastic) and any of the function's options.
+    """
+
+    def mark(function: Callable) -> Callable:
+        function.prepare = make
+        return function
+
+    return mark
+
+
+def starts_from(other: Callable) -> Callable:
+    """Mark a function whose argument ``base`` may be what ``other`` returned for the same samples and, if it is
+    stochastic, the same key, so that metrics that use both fit only once. Without ``base``, the function computes
+    everything itself."""
+
+    def mark(function: Callable) -> Callable:
+        function.starts_from = other
+        return function
+
+    return mark
+
+
+class Reads(NamedTuple):
+    """Which arguments a function of one representation takes besides codes and factors.
+
+    Attributes:
+      key: it is stochastic.
+      test: it needs held-out samples.
+      validation: it can choose an option by validation samples: see :func:`chooses`.
+      weights: it can weight samples.
+      variances: it reads posterior variances.
+      active: it can leave out codes.
+      prepared: it reads arrays that all members share: see :func:`prepared_by`.
+      base: it can start from the result of another function: see :func:`starts_from`.
+    """
+
+    key: bool
+    test: bool
+    validation: bool
+    weights: bool
+    variances: bool
+    active: bool
+    prepared: bool
+    base: bool
+
+
+@functools.cache
+def _reads(function: Callable) -> Reads:
+    return Reads(*(name in _parameters(function) for name in Reads._fields))
+
+
+@functools.cache
+def _parameters(function: Callable) -> dict[str, inspect.Parameter]:
+    try:
+        return dict(inspect.signature(function).parameters)
+    except (TypeError, ValueError):  # a few built-in functions have none
+        return {}
+
+
+@functools.cache
+def _static_options(function: Callable) -> dict[str, Any]:
+    options = {
+        name: parameter.default
+        for name, parameter in _parameters(function).items()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and name not in Reads._fields
+    }
+    for name, default in options.items():
+        if default is inspect.Parameter.empty or _is_array(_parameters(function)[name].annotation):
+            known = ", ".join(Reads._fields)
+            raise ValueError(
+                f"{getattr(function, '__name__', function)}: argument {name!r} needs a default and a static value (an "
+                f"option), or one of the names of arrays ({known})"
+            )
+    return options
+
+
+def _is_array(annotation) -> bool:
+    kinds = typing.get_args(annotation) or (annotation,)
+    return any(isinstance(kind, type) and issubclass(kind, AbstractArray) for kind in kinds)
+
+
+def _checked_options(function: Callable, options) -> tuple[tuple[str, Hashable], ...]:
+    """Options in alphabetical order, without those that are at their defaults.
+
+    Raises:
+      ValueError: for a name that is not an option of the function, or a value that its annotation does not allow.
+    """
+    name, known = getattr(function, "__name__", type(function).__name__), _static_options(function)
+    try:
+        options = dict(options) if isinstance(options, tuple | list | Mapping) else None
+    except (TypeError, ValueError):
+        options = None
+    if options is None:
+        raise ValueError("options: needs pairs (name, value), got something else")
+    kept = {}
+    for option, value in options.items():
+        if option not in known:
+            raise ValueError(f"{name}: has no option {shown(option)}; its options are {sorted(known)}")
+        value = checked_value(option, _parameters(function)[option].annotation, value)
+        if not _is_hashable(value):
+            raise ValueError(f"{option}: needs a value that can be hashed, got {shown(value)}")
+        if type(value) is not type(known[option]) or value != known[option]:
+            kept[option] = value
+    return tuple(sorted(kept.items()))
+
+
+def _is_hashable(value) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""Small learners, batched over tasks by construction: trees, linear models, neighbors, probes. Private."""

@@ -1,0 +1,119 @@
+"""Multinomial logistic regression of every factor at once, fitted to its regularized optimum."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from jaxdis._core.precision import exact_products
+from jaxdis._learners.groups import Groups
+from jaxdis._learners.logistic_descent import STILL, descend
+from jaxdis._learners.logistic_problem import Point, Problem, from_largest, problem_of
+
+# The most Newton steps, and the most products with the Hessian in each.
+STEPS = 100
+PRODUCTS = 100
+# With at least this many blocks, descent begins on this share of them, until a step would gain this share.
+MANY_BLOCKS = 5
+FEW = 0.2
+STILL_OF_FEW = 1e-2
+# Descent on all samples starts elsewhere than on few of them where that is worse than this share.
+MARGIN = 1e-3
+
+
+class Logistic(NamedTuple):
+    """``coefficients [d, s]`` and ``intercepts [s]``; ``s`` runs over the values of all factors."""
+
+    coefficients: Float[Array, "d s"]
+    intercepts: Float[Array, " s"]
+
+    @classmethod
+    def of(cls, parameters: Float[Array, "s e"]) -> "Logistic":
+        """The model with these coefficients and, in the last column, intercepts."""
+        return cls(parameters[:, :-1].T, parameters[:, -1])
+
+
+@exact_products
+def fit_logistic(
+    codes: Float[Array, "n d"],
+    classes: Int[Array, "n k"],
+    sizes: tuple[int, ...],
+    *,
+    inverse_penalty: float | Float[Array, ""] | Float[Array, " k"] = 1.0,
+    weights: Float[Array, " n"] | Float[Array, "n k"] | None = None,
+    steps: int = STEPS,
+) -> Logistic:
+    """Minimize ``inverse_penalty · Σ_n w_n cross-entropy + ½ ‖W‖²`` for each factor; intercepts are not penalized.
+
+    ``inverse_penalty`` may differ between factors (infinity means no penalty), and so may ``weights``. This is
+    scikit-learn's ``LogisticRegression(C=inverse_penalty)``. All factors share one program, in which the logits
+    ``[n, s]`` are a single product. The method is a truncated Newton method: conjugate gradients solve for each step,
+    which is halved until the objective falls. They are preconditioned by the blocks of the Hessian that belong
+    to single classes, plus its restriction to the contrast along which the means of a factor's classes differ most;
+    near the optimum, by those of an earlier step. Each factor has its own step sizes and stops by itself, after
+    ``steps`` at the latest. Of many samples, a fifth gives the point from which descent on all of them starts.
+
+    Contract:
+
+    - A class that does not occur has probability 0 up to rounding; constant codes get coefficient 0.
+    - Each factor has its own objective, and its parameters stay fixed once it has converged. The other factors help to
+      decide when preconditioners are renewed, and move the result only within the tolerance that follows.
+    - The relative distance of the objective from its optimum is at most 1e-6 for inverse penalties up to 100, and
+      mostly below 2e-5 without a penalty where the overlap of classes keeps parameters finite. Areas under the ROC
+      curve agree to 1e-4 for inverse penalties from 0.01 to 100 and without a penalty. Among few samples with codes
+      10⁵ times as large as the others, rounding may end descent as much as 20 % above the optimum.
+    - Separable classes without a penalty have no optimum: descent ends where a step is expected to gain less than
+      ``STILL_PER_SAMPLE`` nats per sample. Probabilities there are stable, coefficients are not.
+    - Deterministic.
+
+    Reference: Nocedal & Wright 2006, algorithm 7.1; Hager & Zhang 2005, §2 (when a step is accepted); Böhning 1992 (the
+    preconditioner for many codes).
+    """
+    problem = problem_of(codes, classes, sizes, inverse_penalty, weights)
+    blocks = len(problem.inputs)
+    few = max(1, round(FEW * blocks))
+    stages = [(few, STILL_OF_FEW), (blocks, STILL)] if blocks >= MANY_BLOCKS else [(blocks, STILL)]
+    count, still = (np.array(column) for column in zip(*stages, strict=True))
+
+    def stage(parameters, settings):
+        count, still = settings
+        share = count.astype(jnp.float32) / blocks
+        some = problem._replace(count=count, penalty=share * problem.penalty)
+        return descend(some, _no_worse(some, parameters), steps, PRODUCTS, still=still).parameters, None
+
+    settings = jnp.asarray(count, jnp.int32), jnp.asarray(still, jnp.float32)
+    return Logistic.of(jax.lax.scan(stage, problem.start(), settings)[0])
+
+
+def _no_worse(problem: Problem, parameters: Float[Array, "s e"]) -> Point:
+    """The point at the parameters; a factor for which equal probabilities are better starts from these."""
+    start, occurs = problem.start(), problem.occurs.astype(jnp.float32)
+    at_start = problem.weight() * jnp.log(occurs @ problem.groups.member)
+
+    def attempt(state):
+        number, parameters, _, _ = state
+        point = problem.at(parameters)
+        worse = problem.value(point) > (1 + MARGIN) * at_start
+        return number + 1, jnp.where(problem.spread(worse) > 0, start, parameters), point, worse.any()
+
+    nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(problem.at, parameters))
+    begin = jnp.int32(0), parameters, nothing, jnp.array(True)
+    return jax.lax.while_loop(lambda state: (state[0] < 2) & state[3], attempt, begin)[2]
+
+
+@exact_products
+def log_probabilities(model: Logistic, codes: Float[Array, "n d"], sizes: tuple[int, ...]) -> Float[Array, "n s"]:
+    """Log probability of every value of every factor."""
+    member = Groups.of(sizes).member
+    logits = model.coefficients.T @ codes.T + model.intercepts[:, None]  # samples last: they fill vector registers
+    shifted, _ = from_largest(logits, Groups.of(sizes))
+    return (shifted - member @ jnp.log(member.T @ jnp.exp(shifted))).T
+
+
+def predict(model: Logistic, codes: Float[Array, "n d"], sizes: tuple[int, ...]) -> Int[Array, "n k"]:
+    """The most probable value of every factor."""
+    logits = codes @ model.coefficients + model.intercepts[None, :]
+    best = [jnp.argmax(logits[:, part], axis=1) for part in Groups.of(sizes).slices()]
+    return jnp.stack(best, axis=1).astype(jnp.int32)

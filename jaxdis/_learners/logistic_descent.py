@@ -1,0 +1,110 @@
+"""Descent to the optimum of multinomial logistic regression, for every factor at once: truncated Newton steps."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from jaxdis._core.arrays import safe_divide
+from jaxdis._learners.logistic_curvature import Curvature, curvature_of, is_wide, solve
+from jaxdis._learners.logistic_problem import Point, Problem
+
+# Conjugate gradients end when they have reduced the preconditioned residual to the first share; to the second near the
+# optimum, so that little depends on the step at which descent ends.
+RESIDUALS = (0.6, 0.1)
+# A factor is done after a step that is expected to lower its objective by less than this share of its value, or by less
+# than this many nats per sample.
+STILL = 1e-6
+STILL_PER_SAMPLE = 1e-8
+# After steps that are expected to lower every objective by less than this share, the preconditioner is kept.
+CLOSE = 0.1
+# A step may leave a slope of this share of the first one where rounding hides whether the objective has fallen.
+SLOPE = 0.8
+HALVINGS = 12
+# Of a term of the objective: differences of logits of hundreds round by as much.
+ROUNDING = 3e-7
+
+
+def descend(
+    problem: Problem,
+    point: Point,
+    steps: int,
+    products: int,
+    *,
+    still: float | Float[Array, ""] = STILL,
+) -> Point:
+    """Take at most ``steps`` Newton steps from a point, each with at most so many products with the Hessian."""
+    renewed = not is_wide(problem)  # the bound that many inputs have is the same everywhere
+    if not renewed:
+        curvature = curvature_of(problem, point.probability)
+    else:
+        shapes = jax.eval_shape(lambda: curvature_of(problem, point.probability))
+        curvature = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+    nats = STILL_PER_SAMPLE * problem.weight()
+
+    def step(state):
+        number, point, falling, gain, curvature = state
+        if renewed:
+            curvature = jax.lax.cond(gain > CLOSE, lambda: curvature_of(problem, point.probability), lambda: curvature)
+        decrease = _newton_direction(problem, point, falling, curvature, products)
+        expected = problem.dot(problem.gradient(point), decrease)
+        moved, accepted = _moved(problem, point, decrease, expected)
+        value = problem.value(moved)
+        falling = falling & accepted & (expected > still * value + nats)
+        gain = jnp.where(falling, safe_divide(expected, value), 0.0).max()
+        return number + 1, moved, falling, gain, curvature
+
+    begin = (jnp.int32(0), point, jnp.ones(len(problem.groups.sizes), bool), jnp.float32(jnp.inf), curvature)
+    return jax.lax.while_loop(lambda state: (state[0] < steps) & state[2].any(), step, begin)[1]
+
+
+def _newton_direction(
+    problem: Problem, point: Point, falling, curvature: Curvature, products: int
+) -> Float[Array, "s e"]:
+    """Inverse Hessian times gradient by conjugate gradients for the factors that are falling, 0 for the others."""
+    gradient = problem.gradient(point)
+    solved = solve(problem, curvature, gradient)
+    size = problem.dot(gradient, solved)
+    far, near = RESIDUALS
+    goal = jnp.clip(safe_divide(size, problem.value(point)), near**2, far**2) * size
+
+    def product(state):
+        number, total, residual, search, size, running = state
+        curved = problem.times_hessian(point.probability, search)
+        length = problem.dot(search, curved)
+        running = running & (length > 0)
+        share = jnp.where(running, safe_divide(size, length), 0.0)
+        total, residual = total + problem.spread(share) * search, residual - problem.spread(share) * curved
+        solved = solve(problem, curvature, residual)
+        left = problem.dot(residual, solved)
+        search = solved + problem.spread(safe_divide(left, size)) * search
+        return number + 1, total, residual, search, left, running & (left > goal)
+
+    begin = (jnp.int32(0), jnp.zeros_like(solved), gradient, solved, size, falling & (size > 0))
+    return jax.lax.while_loop(lambda state: (state[0] < products) & state[-1].any(), product, begin)[1]
+
+
+def _moved(problem: Problem, point: Point, decrease, expected) -> tuple[Point, Bool[Array, " k"]]:
+    """The point after the longest of the step, its half, its quarter, … that lowers each factor's objective.
+
+    Where rounding hides the decrease, the slope at the new point decides. A factor for which no step does stays.
+    """
+    before = problem.value(point)
+    rounding = ROUNDING * (before + point.terms)
+
+    def shorter(state):
+        number, share, _, accepted = state
+        share = jnp.where(accepted, share, jnp.where(number < HALVINGS, share / 2, 0.0))
+        moved = problem.at(point.parameters - problem.spread(share) * decrease)
+        value = problem.value(moved)
+        lower = value <= before - 1e-4 * share * expected
+        flat = problem.dot(problem.gradient(moved), decrease) >= -SLOPE * expected
+        return number + 1, share, moved, lower | (flat & (value <= before + rounding))
+
+    def undecided(state):
+        return (state[0] <= HALVINGS) & ~state[3].all()
+
+    twice = jnp.full_like(expected, 2.0)
+    _, share, moved, _ = jax.lax.while_loop(
+        undecided, shorter, (jnp.int32(-1), twice, point, jnp.zeros(len(expected), bool))
+    )
+    return moved, share > 0

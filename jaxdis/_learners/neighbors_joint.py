@@ -1,0 +1,158 @@
+"""Mutual information of all codes together with each factor by nearest neighbors, with distances computed in chunks."""
+
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from jaxdis._core.arrays import class_counts, ordered_keys
+from jaxdis._learners.neighbors_continuous import chunk_rows, over_deviation
+from jaxdis._learners.ordered import count, digamma_table, expected_digamma, smallest
+
+Norm = Literal["chebyshev", "euclidean"]
+
+
+def joint_discrete_information(
+    codes: Float[Array, "n d"],
+    classes: Int[Array, "n k"],
+    sizes: tuple[int, ...],
+    *,
+    neighbors: int = 3,
+    norm: Norm = "chebyshev",
+) -> Float[Array, " k"]:
+    """Mutual information in nats of all codes together with each discrete factor; Ross 2014.
+
+    As :func:`jaxdis._learners.neighbors.discrete_information` with distances between rows of codes, each code divided
+    by its standard deviation. Samples with at least ``neighbors`` equal samples in their class need no distances; each
+    of the others is compared with all ``n`` samples.
+
+    Args:
+      sizes: number of classes of each factor.
+      neighbors: which nearest neighbor sets the radius.
+      norm: of the difference of two rows.
+    """
+    n = codes.shape[0]
+    codes = over_deviation(codes)
+    table = digamma_table(n)
+    group = _groups(codes)
+    counts = class_counts(classes, sizes)
+    sizes_of = jax.vmap(lambda count, column: count[column])(counts, classes.T)  # [k, n]
+    reach = jnp.minimum(neighbors, sizes_of - 1)
+    equal = jnp.zeros(n, jnp.int32).at[group].add(1)[group]
+    equal_class = jax.lax.map(lambda column: _equal_in_class(group, column, max(sizes)), classes.T)
+    near = digamma_difference(table, reach, equal, equal_class)
+    rows, size = _unsettled((equal_class - 1 < reach).any(axis=0))
+
+    def step(i, near):
+        chunk = jax.lax.dynamic_slice(rows[0], (i * size,), (size,))
+        apart = _distances(codes, chunk, norm)
+
+        def one_factor(factor):
+            column, reach = factor
+            return _expected(apart, column[None, :] == column[chunk][:, None], reach[chunk], neighbors)
+
+        return near.at[:, chunk].set(jax.lax.map(one_factor, (classes.T, reach)))
+
+    near = jax.lax.fori_loop(0, -(-rows[1] // size), step, near)
+    counted = sizes_of > 1
+    terms = jnp.where(counted, table[reach] - table[sizes_of] - near, 0.0)
+    mean = terms.sum(axis=1) / jnp.maximum(counted.sum(axis=1), 1).astype(jnp.float32)
+    return jnp.maximum(jnp.where(counted.any(axis=1), table[n] + mean, 0.0), 0.0)
+
+
+def joint_continuous_information(
+    codes: Float[Array, "n d"], values: Float[Array, "n k"], *, neighbors: int = 3
+) -> Float[Array, " k"]:
+    """Mutual information in nats of all codes together with each continuous factor; Kraskov et al. 2004.
+
+    As :func:`jaxdis._learners.neighbors.continuous_information`, where the distance is the largest difference in any
+    code.
+
+    Args:
+      neighbors: which nearest neighbor sets the radius.
+    """
+    n, k = values.shape
+    codes, values = over_deviation(codes), over_deviation(values)
+    table = digamma_table(n)
+    size = chunk_rows(n)
+    rows = jnp.minimum(jnp.arange(-(-n // size) * size, dtype=jnp.int32), n - 1).reshape(-1, size)
+
+    def one_chunk(chunk):
+        apart = _distances(codes, chunk, "chebyshev")
+
+        def one_factor(value):
+            center = value[chunk]
+            both = jnp.maximum(apart, jnp.abs(value[None, :] - center[:, None]))
+            nearest = smallest(both, neighbors + 1)[:, 1:]  # the sample itself is the first
+            radius = nearest[:, -1:]
+            in_value = jnp.abs(value[None, :] - center[:, None])
+            equal = table[count(both == 0)] - table[count(apart == 0)] - table[count(in_value == 0)]
+            tied, rank = count(both == radius), neighbors - count(nearest < radius)
+
+            def expected(distance):
+                shared = count((both == radius) & (distance == radius))
+                return expected_digamma(rank, tied, count(distance < radius) - 1, count(distance == radius), shared)
+
+            return jnp.where(radius[:, 0] == 0, equal, table[neighbors] - expected(apart) - expected(in_value))
+
+        return jax.lax.map(one_factor, values.T)
+
+    terms = jax.lax.map(one_chunk, rows).swapaxes(0, 1).reshape(k, -1)[:, :n]
+    return jnp.maximum(table[n] + terms.mean(axis=1), 0.0)
+
+
+def digamma_difference(table, reach, equal, equal_class):
+    """:func:`expected_digamma` of samples that have ``reach`` equal samples in their class."""
+    return table[jnp.maximum(reach, 1)] + table[equal][None, :] - table[equal_class]
+
+
+def _groups(codes) -> Int[Array, " n"]:
+    """A number for each sample, shared by equal rows of codes."""
+    n, d = codes.shape
+    index = jnp.arange(n, dtype=jnp.int32)
+    *columns, order = jax.lax.sort((*ordered_keys(codes.T), index), num_keys=d)
+    new = jnp.stack([column[1:] != column[:-1] for column in columns]).any(axis=0)
+    number = jnp.cumsum(jnp.concatenate([jnp.zeros(1, bool), new]).astype(jnp.int32))
+    return jnp.zeros(n, jnp.int32).at[order].set(number)
+
+
+def _equal_in_class(group, column, size: int) -> Int[Array, " n"]:
+    """How many samples, itself included, equal each sample in all codes and in class."""
+    cell = group * size + column
+    return jnp.zeros(group.shape[0] * size, jnp.int32).at[cell].add(1)[cell]
+
+
+def _unsettled(needed):
+    """The samples that need distances, at the start of a list; their number; how many of them to process at once."""
+    n = needed.shape[0]
+    size = min(chunk_rows(n), n)
+    rows = jnp.nonzero(needed, size=-(-n // size) * size, fill_value=n - 1)[0].astype(jnp.int32)
+    return (rows, needed.sum()), size
+
+
+def _distances(codes, chunk, norm: Norm) -> Float[Array, "r n"]:
+    """Distances from the samples of a chunk to all samples; squared if Euclidean, which keeps their order."""
+
+    def further(apart, column):
+        difference = column[None, :] - column[chunk][:, None]
+        if norm == "euclidean":
+            return apart + difference**2, None
+        return jnp.maximum(apart, jnp.abs(difference)), None
+
+    start = jnp.zeros((chunk.shape[0], codes.shape[0]), codes.dtype)
+    return jax.lax.scan(further, start, codes.T)[0]
+
+
+def _expected(apart, same, reach, neighbors: int):
+    """``E ψ(m)`` of the samples of a chunk, from their distances to all samples and from who shares their class."""
+    own = jnp.where(same, apart, jnp.inf)
+    # In a class of at most k samples, the farthest one counts.
+    farthest = jnp.where(same, apart, -jnp.inf).max(axis=1)
+    radius = jnp.where(reach < neighbors, farthest, smallest(own, neighbors + 1)[:, -1])[:, None]
+    itself = (radius[:, 0] > 0).astype(jnp.int32)
+    inside = count(apart < radius) - itself
+    inside_class = count(own < radius) - itself
+    shell = count(apart == radius) + itself - 1
+    shell_class = count(own == radius) + itself - 1
+    return expected_digamma(reach - inside_class, shell_class, inside, shell, shell_class)

@@ -1,0 +1,75 @@
+"""Areas under ROC curves: how classes of several factors are separated from the others by their scores."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from jaxdis._core.arrays import class_counts, class_order, ordered_keys, settled, stable_order
+from jaxdis._learners.groups import Groups
+
+# Equal parts of a class's scores in the first step of a search, a power of two.
+PARTS = 32
+
+
+def class_areas(scores: Float[Array, "s n"], classes: Int[Array, "n k"], sizes: tuple[int, ...]) -> Float[Array, " s"]:
+    """Area under the ROC curve of each class against the others of its factor; ties count half.
+
+    The area is the share of pairs of a sample of the class and another sample in which the former has the higher score.
+    The scores of a class's own samples are sorted once per factor; every other sample then finds its place among them
+    by a search, which takes less than a fifth of the time of sorting all scores of the class.
+
+    Args:
+      scores: of every class of every factor, in the order of :class:`~jaxdis._learners.groups.Groups`.
+
+    Returns:
+      NaN for a class that no sample has, or every sample.
+    """
+    groups = Groups.of(sizes)
+    n, classes = classes.shape[0], classes.T
+    keys = ordered_keys(settled(scores))
+    own = jnp.take_along_axis(keys, classes + np.array(groups.offsets, np.int32)[:, None], axis=0, mode="clip")
+    by_score = stable_order(own)
+    by_class = jax.lax.map(lambda row: class_order(row, max(sizes)), jnp.take_along_axis(classes, by_score, axis=1))
+    own = jnp.take_along_axis(own, jnp.take_along_axis(by_score, by_class, axis=1), axis=1)
+    counts = class_counts(classes.T, sizes)
+    starts = jnp.cumsum(counts, axis=1) - counts
+    factor = np.repeat(np.arange(len(sizes)), sizes)
+    value = np.concatenate([np.arange(size) for size in sizes])
+
+    def area(row):
+        keys, factor, value, start, count = row
+        others = classes[factor] != value
+        of_class = own[factor]
+
+        def number(below):
+            return _number(lambda place: of_class[jnp.clip(start + place, 0, n - 1)], below, count, keys)
+
+        less = number(jnp.less)
+        tied = others & (less < count) & (of_class[jnp.clip(start + less, 0, n - 1)] == keys)
+        less_or_equal = jax.lax.cond(tied.any(), lambda: number(jnp.less_equal), lambda: less)
+        beaten = (less + less_or_equal).astype(jnp.float32) / (2 * jnp.maximum(count, 1)).astype(jnp.float32)
+        share = jnp.where(others, 1 - beaten, 0.0).sum() / jnp.maximum(n - count, 1).astype(jnp.float32)
+        return jnp.where((count > 0) & (count < n), share, jnp.nan)
+
+    rows = (jnp.asarray(factor), jnp.asarray(value), starts[factor, value], counts[factor, value])
+    return jax.lax.map(area, (keys, *rows))
+
+
+def _number(own, below, count: Int[Array, ""], keys: Int[Array, " n"]) -> Int[Array, " n"]:
+    """How many of ``count`` sorted numbers, ``own(place)``, are below each key; these are the first ones.
+
+    All keys are compared with the ends of up to ``PARTS`` equal parts, without a gather; bisection of a part follows.
+    """
+    largest = jnp.int32(1) << (31 - jax.lax.clz(jnp.maximum(count, 1)))
+    part = jnp.maximum(2 * largest // PARTS, 1)
+    ends = part * np.arange(1, PARTS, dtype=np.int32)
+    at_ends = jnp.where(ends <= count, own(ends - 1), np.iinfo(np.int32).max)
+    found = part * sum(below(at_ends[i], keys).astype(jnp.int32) for i in range(PARTS - 1))
+
+    def halve(state):
+        step, found = state
+        further = found + step
+        return step // 2, jnp.where((further <= count) & below(own(further - 1), keys), further, found)
+
+    return jax.lax.while_loop(lambda state: state[0] > 0, halve, (part // 2, found))[1]

@@ -1,0 +1,306 @@
+"""Splits at every threshold between sorted values, found by searching only the runs of samples that may hold the best.
+
+For each code the sorted samples are divided into runs. Sums over runs give the gain of the cuts between them, and a
+bound on the gain of the cuts within. Only the few percent of runs whose bound reaches the best gain are searched; no
+cut is missed. With few samples, every sample is a run.
+"""
+
+import functools
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Shaped
+
+from jaxdis._core.arrays import ordered_keys, stable_order
+from jaxdis._learners.splits_histogram import cumulated, even_bins, row_histogram, siblings, weights_of_nodes
+from jaxdis._learners.trees import LANES, NEVER, RESOLUTION, TIE, Splits, Totals, gain_of, pick
+
+# With this many samples or fewer, runs are single samples, and no run is searched.
+FEW = 128
+# Samples in a run per square root of all samples, a multiple of LANES. Fewer make more bounds, more a longer search.
+LENGTH = 0.79
+# Runs searched together.
+TOGETHER = 512
+# Entries of a mask counted together.
+ROW = 32
+# More than any number of entries.
+NEITHER = np.iinfo(np.int32).max
+# The gradient of a sample outside of the node.
+OUTSIDE = float("inf")
+# Rounding may put a bound below the best gain by up to this share.
+SLACK = 1e-3
+
+
+class Exact(NamedTuple):
+    """A finder of splits over samples sorted by each code and divided into ``r`` runs of ``s`` samples.
+
+    - ``order [d, r, s]``: the samples of each run.
+    - ``allowed [d, r, s]``: whether a cut after a sample separates different values.
+    - ``runs [d, n]``: the run of each sample.
+    - ``weights [n]``: sample weights; ``least``: half of the smallest weight, below which a side counts as empty;
+      ``alike``: whether all weights are 1.
+    - ``values [d, n]``: the codes in sorted order.
+    - ``own [n, k]``: for each sample, the columns in which its gradient may be positive.
+    """
+
+    order: Int[Array, "d r s"]
+    allowed: Bool[Array, "d r s"]
+    runs: Int[Array, "d n"]
+    weights: Float[Array, " n"]
+    least: Float[Array, ""]
+    values: Float[Array, "d n"]
+    own: Int[Array, "n k"]
+    alike: bool
+
+    def __call__(self, state, gradient, node, totals: Totals, priority):
+        """``state``: sums of gradients and of weights in each run, each ``[d, r, q, c]``."""
+        sums = jax.lax.optimization_barrier(self._sums(state, gradient, node))  # read many times, computed once
+        # From one code: rounding errors of differences of sums must not look like a side with samples.
+        totals = Totals(sums[0][0].sum(axis=0), sums[1][0].sum(axis=0))
+        ends = jax.lax.optimization_barrier(Totals(cumulated(sums[0]), cumulated(sums[1])))
+        steps = self.order.shape[2]
+
+        def between(parts):
+            """The gain of cuts between the runs of one code."""
+            ends, allowed = parts
+            parent = Totals(*(part[None] for part in totals))
+            return jnp.where(allowed[:, -1, None, None], gain_of(*ends, parent, self.least), -1.0)
+
+        def within(parts):
+            """Which runs of one code may hold the best cut."""
+            sums, ends, allowed, runs = parts
+            rise = self._rise(runs, gradient, node, len(totals.weight))
+            bound = self._bound(sums, ends, rise, allowed, totals, steepest)
+            # Where no cut between runs is possible, any cut is accepted.
+            sought = (bound > RESOLUTION) | (best < 0)[None]
+            promising = (bound >= (best * (1 - SLACK))[None]) & sought & allowed.any(axis=1)[:, None, None]
+            return promising.astype(jnp.float32)  # counted as numbers, and bytes are converted slowly
+
+        # Code by code: XLA would otherwise compute gains along a flattened array, number by number.
+        gain = jax.lax.map(between, (ends, self.allowed))
+        place = jnp.full(gain.shape, steps - 1, jnp.int32)
+        if steps > 1:
+            best, steepest = gain.max(axis=(0, 1)), self._steepest(gradient)
+            promising = jax.lax.map(within, (sums, ends, self.allowed, self.runs))
+            gain, place = self._walk(promising, gain, place, ends, sums, gradient, node, totals)
+        best = gain.max(axis=1)
+        index = jnp.arange(gain.shape[1], dtype=jnp.int32)[None, :, None, None] * steps
+        rank = jnp.where(gain >= best[:, None] * (1 - TIE), index + place, self.order[0].size).min(axis=1)
+        return self._halfway(node, pick(best, rank.astype(jnp.float32) + 0.5, priority), sums[1]), None, sums
+
+    def _sums(self, state, gradient, node):
+        """Only left children are summed; their siblings are the parent minus the left child."""
+        number = self.order.shape[1]
+        columns = gradient.shape[1]
+        if state is None:
+            mass = row_histogram(self.runs, self.weights[:, None], number)
+            sums = row_histogram(self.runs, gradient, number), jnp.broadcast_to(mass, (*mass.shape[:2], columns))
+            return tuple(part[:, :, None] for part in sums)
+        left = range(0, 2 * state[0].shape[2], 2)
+        halves = (
+            [row_histogram(self.runs, jnp.where(node == q, gradient, 0.0), number) for q in left],
+            weights_of_nodes(self.runs, self.weights, node, left, number, alike=self.alike, most=self.order.shape[2]),
+        )
+        sums = tuple(siblings(jnp.stack(half, axis=2), parent) for half, parent in zip(halves, state, strict=True))
+        # Without weight there is no gradient; what remains is a rounding error.
+        empty = sums[1] < self.least
+        return tuple(jnp.where(empty, 0.0, part) for part in sums)
+
+    def _rise(self, runs: Int[Array, " n"], gradient, node, nodes: int) -> Float[Array, "r q c"]:
+        """Sums of positive gradients in each run of one code; a sample has them in its own columns only."""
+        columns = gradient.shape[1]
+        sample = jnp.arange(len(runs), dtype=jnp.int32)[:, None]
+        at = 0 if node is None else node[sample, self.own].astype(jnp.int32)
+        place = (runs[:, None] * nodes + at) * columns + self.own
+        rise = jnp.zeros(self.order.shape[1] * nodes * columns)
+        rise = rise.at[place].add(jnp.maximum(gradient[sample, self.own], 0.0), mode="promise_in_bounds")
+        return rise.reshape(-1, nodes, columns)
+
+    def _steepest(self, gradient):
+        """The largest gradient per unit of weight, upward and downward, ``[c]`` each."""
+        unit = jnp.where(self.weights > 0, 1 / jnp.where(self.weights > 0, self.weights, 1.0), 0.0)[:, None]
+        each = gradient * unit
+        return jnp.maximum(each.max(axis=0), 1e-12), jnp.maximum(-each.min(axis=0), 1e-12)
+
+    def _bound(self, sums, ends: Totals, rise, allowed: Bool[Array, "r s"], totals: Totals, steepest):
+        """An upper bound on the gain of any cut within a run of one code, ``[r, q, c]``.
+
+        The gain is convex in the gradient and the weight of the left side. Along a run these start at the run's start
+        and end at its end; they rise by at most its positive gradients and fall by at most its negative ones, no faster
+        than the steepest gradient. This confines them to a hexagon, at whose corners a convex function is largest.
+        """
+        total, weight = sums
+        fall = jnp.maximum(rise - total, 0.0)
+        up, down = (slope[None, None] for slope in steepest)
+        parent = Totals(*(part[None] for part in totals))
+        start = Totals(ends.gradient - total, ends.weight - weight)
+        fewest, most = 2 * self.least, parent.weight - 2 * self.least
+        top, bottom = start.gradient + rise, start.gradient - fall
+        corners = [
+            (top, start.weight + rise / up),
+            (top, ends.weight - fall / down),
+            (bottom, start.weight + fall / down),
+            (bottom, ends.weight - rise / up),
+        ]
+        bound = jnp.maximum(gain_of(*start, parent, self.least), gain_of(*ends, parent, self.least))
+        for gradient, left in corners:
+            bound = jnp.maximum(bound, gain_of(gradient, jnp.clip(left, fewest, most), parent, self.least))
+        # A run without samples of the node changes nothing; the cut before it is equivalent.
+        open_before = jnp.pad(allowed[:-1, -1], (1, 0), constant_values=True)[:, None, None]
+        return jnp.where((weight < self.least) & open_before, -1.0, bound)
+
+    def _walk(self, promising, gain, place, ends: Totals, sums, gradient, node, totals: Totals):
+        """The best cut of every promising run, and its place in the run."""
+        runs, steps = self.order.shape[1:]
+        nodes, columns = totals.weight.shape
+        count, listed = _numbered(promising.reshape(-1))
+        order, allowed = self.order.reshape(-1, steps), self.allowed.reshape(-1, steps)
+        flat, where = gradient.reshape(-1), None if node is None else node.reshape(-1)
+        within = jnp.triu(jnp.ones((LANES, LANES)))
+        before = jnp.triu(jnp.ones((steps // LANES, steps // LANES)), 1)
+        product = functools.partial(jnp.dot, precision=jax.lax.Precision.HIGHEST)
+        place_in_run = jnp.arange(1, steps + 1, dtype=jnp.float32)[None]
+
+        def running(parts):
+            rows = product(parts.reshape(len(parts), -1, LANES), within)
+            return (rows + product(rows[:, :, -1], before)[:, :, None]).reshape(parts.shape)
+
+        def some(carry):
+            done, gain, place = carry
+            cell = listed(done + jnp.arange(TOGETHER, dtype=jnp.int32))
+            at = jnp.minimum(cell, promising.size - 1)
+            run, of_node, column = at // (nodes * columns), at // columns % nodes, at % columns
+            samples = _at(order, run)
+            entry = samples * columns + column[:, None]
+            held = _at(flat, entry)
+            if where is not None:
+                held = jnp.where(_at(where, entry) == of_node[:, None].astype(node.dtype), held, OUTSIDE)
+            held = jax.lax.optimization_barrier(held)
+            inside = held < OUTSIDE
+            weight = jnp.where(inside, 1.0 if self.alike else _at(self.weights, samples), 0.0)
+            # At the root, samples of equal weight are counted by their place.
+            counted = place_in_run if node is None and self.alike else running(weight)
+            rising = running(jnp.where(inside, held, 0.0)), counted
+            cells = run // runs, run % runs, of_node, column
+            before = (_at(end, cells) - _at(own, cells) for end, own in zip(ends, sums, strict=True))
+            left = Totals(*(start[:, None] + part for start, part in zip(before, rising, strict=True)))
+            parent = Totals(*(_at(part, cells[2:])[:, None] for part in totals))
+            gains = jnp.where(_at(allowed, run), gain_of(*left, parent, self.least), -1.0)
+            most = gains.max(axis=1)
+            first = _first(gains >= most[:, None] * (1 - TIE))
+            return done + TOGETHER, gain.at[cell].set(most, mode="drop"), place.at[cell].set(first, mode="drop")
+
+        start = (jnp.int32(0), gain.reshape(-1), place.reshape(-1))
+        _, gains, first = jax.lax.while_loop(lambda carry: carry[0] < count, some, start)
+        return gains.reshape(gain.shape), first.reshape(gain.shape)
+
+    def _halfway(self, node, splits: Splits, weight: Float[Array, "d r q c"]) -> Splits:
+        """Thresholds halfway between the two samples of a node next to its cut, as in scikit-learn."""
+        n, (runs, steps) = self.weights.shape[0], self.order.shape[1:]
+        feature = splits.feature
+        rank = jnp.clip(splits.cut, 0, n - 1).astype(jnp.int32)
+        run = rank // steps
+        index = jnp.arange(runs, dtype=jnp.int32)[None, None]
+        held = weight[feature, :, jnp.arange(feature.shape[0])[:, None], jnp.arange(feature.shape[1])[None]]
+        later = jnp.minimum(_first((held > self.least) & (index > run[:, :, None])), runs - 1)
+
+        def nearest(run):
+            """The first sample of the node behind the cut, in this run; n when there is none."""
+            ranks = run[:, :, None] * steps + jnp.arange(steps, dtype=jnp.int32)[None, None]
+            inside = (ranks > rank[:, :, None]) & (ranks < n)
+            samples = self.order[feature, run]
+            inside = inside & (_at(self.weights, samples) > 0)
+            if node is not None:
+                columns = node.shape[1]
+                entry = samples * columns + jnp.arange(columns, dtype=jnp.int32)[None, :, None]
+                inside = inside & (
+                    _at(node.reshape(-1), entry) == jnp.arange(len(rank), dtype=node.dtype)[:, None, None]
+                )
+            return jnp.where(inside, ranks, n).min(axis=2)
+
+        high = jnp.minimum(jnp.minimum(nearest(run), nearest(later)), n - 1)
+        low, high = self.values[feature, rank], self.values[feature, high]
+        middle = low / 2 + high / 2
+        middle = jnp.where(middle < high, middle, low)
+        return splits._replace(threshold=jnp.where(splits.cut < NEVER, middle, NEVER))
+
+
+def _numbered(mask: Float[Array, " x"]):
+    """The number of entries that are 1, and a function from 0, 1, … to the places of the first, the second, … of them.
+
+    Entries are counted by rows of ``ROW``, rows by rows of rows, and so on: a place is found from the last level to the
+    first, which needs no list as long as the mask and no search of many steps.
+    """
+    rows = _by_rows(mask, 0.0)
+    counts = rows.sum(axis=1).astype(jnp.int32)
+    last = jnp.cumsum(counts)
+    levels = [_by_rows(last, NEITHER)]
+    while len(levels[-1]) > 1:
+        levels.append(_by_rows(levels[-1][:, -1], NEITHER))
+    prefix = jnp.triu(jnp.ones((ROW, ROW)))
+
+    def place(number):
+        row = jnp.zeros_like(number)
+        for ends in reversed(levels):
+            row = jnp.minimum(row, len(ends) - 1)
+            passed = (_at(ends, row) <= number[:, None]).astype(jnp.float32)  # added faster than integers
+            row = row * ROW + passed.sum(axis=1).astype(jnp.int32)
+        known = jnp.minimum(row, len(rows) - 1)
+        within = (number - _at(last, known) + _at(counts, known)).astype(jnp.float32)
+        column = (jnp.dot(_at(rows, known), prefix) <= within[:, None]).astype(jnp.float32).sum(axis=1)
+        return jnp.where(row < len(rows), known * ROW + column.astype(jnp.int32), mask.shape[0])
+
+    return last[-1], place
+
+
+def _by_rows(entries: Shaped[Array, " x"], filling) -> Shaped[Array, "r w"]:
+    """Entries in rows of ``ROW``, the last of which is filled."""
+    return jnp.pad(entries, (0, -entries.shape[0] % ROW), constant_values=filling).reshape(-1, ROW)
+
+
+def _first(true: Bool[Array, "... x"]) -> Int[Array, "..."]:
+    """The first true place along the last axis; the length of the axis where there is none."""
+    size = true.shape[-1]
+    index = jax.lax.broadcasted_iota(jnp.float32, true.shape, true.ndim - 1)  # compared faster than integers
+    return jnp.where(true, index, float(size)).min(axis=-1).astype(jnp.int32)
+
+
+def _at(array, index):
+    return array.at[index].get(mode="promise_in_bounds", wrap_negative_indices=False)
+
+
+def exact_order(
+    codes: Float[Array, "n d"],
+    weights: Float[Array, " n"] | None,
+    held_out: Float[Array, "m d"],
+    own: Int[Array, "n k"],
+) -> tuple[Exact, Float[Array, "d n"], Float[Array, "d m"]]:
+    """A finder over every threshold, the training samples as ranks, and the held-out samples unchanged.
+
+    ``own``: the columns in which the gradient of each sample may be positive.
+    """
+    n, d = codes.shape
+    order = stable_order(ordered_keys(codes.T))
+    values = jnp.take_along_axis(codes.T, order, axis=1)
+    rank = jnp.zeros((d, n), jnp.int32).at[jnp.arange(d)[:, None], order].set(jnp.arange(n, dtype=jnp.int32)[None])
+    steps = 1 if n <= FEW else math.ceil(LENGTH * math.sqrt(n) / LANES) * LANES
+    runs = even_bins(-(-n // steps))
+    padding = ((0, 0), (0, steps * runs - n))
+    allowed = jnp.pad(values[:, 1:] > values[:, :-1], ((0, 0), (0, steps * runs - n + 1)))
+    alike = weights is None
+    weights = jnp.ones(n) if alike else weights
+    least = jnp.where(weights > 0, weights, jnp.inf).min() / 2
+    finder = Exact(
+        jnp.pad(order, padding).reshape(d, runs, steps),
+        allowed.reshape(d, runs, steps),
+        rank // steps,
+        weights,
+        least,
+        values,
+        own,
+        alike,
+    )
+    return finder, rank.astype(jnp.float32), held_out.T

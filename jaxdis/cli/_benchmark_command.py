@@ -1,0 +1,134 @@
+"""``jaxdis benchmark``: how fast this machine scores and trains."""
+
+import dataclasses
+from pathlib import Path
+
+from jaxdis._core import interrupts
+from jaxdis._core.progress import tell_now_and_then
+from jaxdis.cli import _terminal as terminal
+from jaxdis.cli._outputs import check_pictures, make_room
+
+
+@dataclasses.dataclass(frozen=True)
+class Benchmark:
+    """Measure members scored per second for each metric and zoo size, training updates per second, and compile times.
+
+    The most expensive metrics come last, so that a short run still measures all others. To compare an accelerator with
+    another machine, pass the records of both to --compare.
+    """
+
+    minutes: float = 8.0
+    """Limit of the total wall time; measurements that would not end in time are left out and listed."""
+    metrics: tuple[str, ...] = ("all",)
+    """Names of `jaxdis list metrics`, or all; with options as mig:bins=30."""
+    zoo_sizes: tuple[int, ...] = (1, 16, 256)
+    """Numbers of members that are scored or trained together."""
+    samples: int = 10_000
+    """Samples per member; half as many are held out."""
+    out: Path | None = None
+    """JSON file to write."""
+    plot: Path | None = None
+    """PNG file to write: throughput against zoo size."""
+    compare: tuple[Path, Path] | None = None
+    """Two such JSON files: print how many times as fast the second is, and measure nothing."""
+    cold: bool = False
+    """Compile everything, ignoring programs that earlier runs have left on disk."""
+
+    def run(self) -> None:
+        from jaxdis._core.options import Count, Positive, checked_value
+
+        if self.compare is not None:
+            self._compare(*self.compare)
+            return
+        checked_value("--minutes", Positive, self.minutes)
+        checked_value("--samples", Count, self.samples)
+        for size in self.zoo_sizes or (0,):
+            checked_value("--zoo-sizes", Count, size)
+        for option, path in (("--out", self.out), ("--plot", self.plot)):
+            make_room(option, path)  # before minutes of measuring
+        if self.plot is not None:
+            check_pictures()
+        self._start()
+        from jaxdis._core.files import write_whole
+        from jaxdis.cli import _throughput as benchmark
+        from jaxdis.cli._metric_texts import plan_of_texts
+
+        plan = plan_of_texts(self.metrics)
+        with self._shown() as progress:
+            record = benchmark.measure(
+                plan, self.zoo_sizes, minutes=self.minutes, samples=self.samples, progress=progress
+            )
+        if self.out is not None:
+            write_whole(self.out.resolve(), lambda file: file.write(benchmark.to_json(record).encode()))
+        if self.plot is not None:
+            from jaxdis import plots
+
+            write_whole(self.plot.resolve(), lambda file: file.write(plots.throughput(record.rows)))
+        _print(record)
+
+    def _start(self) -> None:
+        import atexit
+        import shutil
+        import tempfile
+
+        folder = None
+        if self.cold:
+            folder = Path(tempfile.mkdtemp(prefix="jaxdis-"))
+            interrupts.unfinished.add(str(folder))
+            atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        terminal.start(folder)
+
+    def _shown(self):
+        """A line with what is being measured, and a bar of the time that is used up."""
+        import contextlib
+
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        @contextlib.contextmanager
+        def shown():
+            console = terminal.console(error=True)
+            columns = BarColumn(), TextColumn("{task.description}")
+            with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+                task = bar.add_task("", total=1.0)
+
+                def show(name: str, size: int, used: float) -> None:
+                    words = f"{name}, zoo of {size}"
+                    bar.update(task, completed=used, description=words)
+                    if not console.is_terminal:
+                        tell_now_and_then(f"{words}: {used:.0%} of the time is used up")
+
+                yield show
+
+        return shown()
+
+    def _compare(self, first: Path, second: Path) -> None:
+        from rich.table import Table
+
+        from jaxdis.cli._throughput import ratios, read_record
+
+        one, other = read_record(first), read_record(second)
+        table = Table("per second", "zoo", first.stem, second.stem, "ratio", title="second ÷ first")
+        for name, size, a, b, ratio in ratios(one, other):
+            table.add_row(name, str(size), f"{a:.3g}", f"{b:.3g}", f"{ratio:.2f}")
+        terminal.console().print(table)
+
+
+def _print(record) -> None:
+    from rich.table import Table
+
+    sizes = sorted({row.zoo_size for row in record.rows})
+    kind = f"{record.machine['devices']} × {record.machine['device']}, {record.machine['platform']}"
+    table = Table("", "compiling", *(f"zoo of {size}" for size in sizes), title=kind)
+    rows = {(row.name, row.zoo_size): row for row in record.rows}
+    for name in dict.fromkeys(row.name for row in record.rows):
+        mine = [rows.get((name, size)) for size in sizes]
+        compiling = max(row.compile_seconds for row in mine if row is not None)
+        table.add_row(name, f"{compiling:.1f} s", *("" if row is None else f"{row.per_second:,.3g}" for row in mine))
+    table.caption = f"members per second of {record.samples:,} samples; training: updates per second"
+    terminal.console().print(table)
+    if record.peak_bytes is not None:
+        terminal.console().print(f"peak of memory: {record.peak_bytes / 1e9:.2f} GB", markup=False)
+    if record.left_out:
+        for size in sorted({size for _, size in record.left_out}):
+            names = ", ".join(name for name, other in record.left_out if other == size)
+            terminal.write(f"no time was left, at a zoo of {size}, for {names}")

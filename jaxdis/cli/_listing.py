@@ -1,0 +1,359 @@
+"""``jaxdis list`` and ``jaxdis data``: the tables of the library as text, and pictures of its data sets."""
+
+import dataclasses
+import importlib
+import inspect
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import tyro
+
+from jaxdis._core.references import REFERENCES, bibliography, cited_in
+from jaxdis.cli import _terminal as terminal
+from jaxdis.cli._outputs import make_room
+from jaxdis.cli._text import plain
+
+# Metrics that need more than codes and factors of one member: documented functions, not rows of METRICS.
+FUNCTIONS = (
+    "jaxdis.evaluate_structured",
+    "jaxdis.structured.ari",
+    "jaxdis.structured.mean_segmentation_covering",
+    "jaxdis.metrics.udr",
+    "jaxdis.metrics.novel_combination",
+    "jaxdis.metrics.compositional_generalization",
+    "jaxdis.metrics.zero_shot",
+    "jaxdis.metrics.downstream_logistic",
+    "jaxdis.metrics.knockout_curve",
+    "jaxdis.metrics.knockout_table",
+    "jaxdis.encoders.factor_vae",
+    "jaxdis.encoders.beta_vae",
+    "jaxdis.encoders.irs",
+)
+
+
+class Row(NamedTuple):
+    """One row of a table: a list shows ``name`` and ``title`` on one line under ``group``; ``detail()`` is all text."""
+
+    name: str
+    title: str
+    group: str
+    references: tuple[str, ...]
+    detail: Callable[[], str]
+
+
+def rows_of(what: str) -> dict[str, Row]:
+    """The rows of a table by name."""
+    return {row.name: row for row in _TABLES[what].make()}
+
+
+def _metrics():
+    from jaxdis.metrics import METRICS, Blend
+    from jaxdis.metrics._seed_metrics import SEED_METRICS
+    from jaxdis.study._slot_metrics import SLOT_METRICS
+
+    rows = []
+    for name, metric in METRICS.items():
+        about, parts = (
+            metric.about,
+            (metric.relation, metric.score) if isinstance(metric, Blend) else (metric.function,),
+        )
+        claimed = ", ".join(dict.fromkeys(itertools.chain(*about.claims.values())))
+
+        def detail(metric=metric, about=about, parts=parts, claimed=claimed):
+            claims = f"Claims to measure: {claimed or 'none of modularity, compactness and explicitness'}."
+            return "\n\n".join((_headline(about), claims, _facts(metric), _time(about), *map(_of_spec, parts)))
+
+        rows.append(Row(name, _headline(about), claimed or _UNCLAIMED, about.references, detail))
+    rows.sort(key=lambda row: (row.group == _UNCLAIMED, row.group.count(","), row.group))
+    of_seeds = (_of_study(name, metric, "of the seeds of a setting") for name, metric in SEED_METRICS.items())
+    of_slots = (_of_study(name, metric, "of slots and their masks") for name, metric in SLOT_METRICS.items())
+    return [*rows, *of_seeds, *of_slots, *(_of_function(path) for path in FUNCTIONS)]
+
+
+def _headline(about) -> str:
+    return f"{about.title}. {about.question}"
+
+
+def _facts(metric) -> str:
+    """What a metric reads and how to read it, as a list."""
+    source, about = metric.source, metric.about
+    cut = ", unless factor_bins cuts them" if "factor_bins" in source.all_options else ""
+    discrete = f"discrete ones only; continuous ones are left out{cut}"
+    factors = discrete if source.needs_classes else "discrete or continuous"
+    where = "jaxdis.evaluate_encoder and jaxdis score ZOO"
+    facts = {
+        "Best value": "the lowest" if metric.lower_is_better else "the highest",
+        "Without information": _chance(about),
+        "Factors": factors if about.reads_factors else "not read",
+        "Held-out samples": "needed" if source.reads.test else "not read",
+        "Posterior variances": "read if they are given" if source.reads.variances else "not read",
+        "Simulator": f"used by {where} to hold factors" if about.intervenes else "not used",
+    }
+    return "\n".join(f"- {name}: {fact}." for name, fact in facts.items())
+
+
+def _chance(about) -> str:
+    if not about.chance:
+        return "not stated: the metric does not read factors"
+    ranges = ((f"{low:g} to {high:g}", field) for field, (low, high) in about.chance.items())
+    stated = ", ".join(text if field == "score" else f"{field} {text}" for text, field in ranges)
+    return f"{stated} (2,000 samples; see jaxdis.metrics.About.chance)"
+
+
+def _time(about) -> str:
+    seconds = "less than 0.1 s" if about.measured_seconds is None else f"about {about.measured_seconds:g} s"
+    return f"Takes {seconds} per member of 10,000 samples on one core."
+
+
+def _of_study(name: str, metric, subject: str) -> Row:
+    """A metric that studies compute, of more than the codes of one member."""
+    about = metric.about
+    detail = f"{_headline(about)}\n\n{plain(inspect.getdoc(type(metric)) or '')}"
+    return Row(name, _headline(about), f"{subject}, in studies", about.references, lambda: detail)
+
+
+_UNCLAIMED = "without a claim by their authors"
+
+
+def _of_function(path: str) -> Row:
+    module, _, name = path.rpartition(".")
+    doc = inspect.getdoc(getattr(importlib.import_module(module), name)) or ""
+    group = "functions for more than the codes and factors of one member"
+    return Row(path, plain(doc.split("\n")[0]), group, tuple(cited_in(doc)), lambda: plain(doc))
+
+
+def _of_spec(spec) -> str:
+    options = ", ".join(f"{name}={value!r}" for name, value in spec.all_options.items())
+    return f"{spec.name}({options})\n\n{plain(inspect.getdoc(spec.function) or '')}"
+
+
+def _specs(table):
+    for name, spec in table.items():
+        references = tuple(cited_in(inspect.getdoc(spec.function) or ""))
+        title = spec.title or spec.summary
+        yield Row(name, title, "", references, lambda title=title, spec=spec: f"{title}.\n\n{_of_spec(spec)}")
+
+
+def _relations():
+    from jaxdis.relations import RELATIONS
+
+    return _specs(RELATIONS)
+
+
+def _scores():
+    from jaxdis.scores import SCORES
+
+    return _specs(SCORES)
+
+
+def _objectives():
+    from jaxdis.models import OBJECTIVES
+
+    return [_of_training(name, row.about, row.settings) for name, row in OBJECTIVES.items()]
+
+
+def _models():
+    from jaxdis.models import METHODS
+
+    for name, method in METHODS.items():
+        about, doc = method.about, plain(inspect.getdoc(method) or "")
+        needs = "Needs images with factors." if method().needs_labels else "Needs images alone."
+        swept = f"Variants (jaxdis list objectives shows their settings): {', '.join(method.variants)}."
+        text = "\n\n".join((f"{about.title}. {about.summary} {needs}", doc, swept if len(method.variants) > 1 else ""))
+        yield Row(name, f"{about.title}. {about.summary}", "", about.references, lambda text=text: text.rstrip())
+
+
+def _presets():
+    from jaxdis.papers import PAPERS
+
+    presets = ((name, paper.preset) for name, paper in PAPERS.items() if paper.preset is not None)
+    return [_of_training(name, preset.about, preset.make) for name, preset in presets]
+
+
+def _papers():
+    from jaxdis.papers import PAPERS
+
+    for name, paper in PAPERS.items():
+        doc = inspect.getdoc(importlib.import_module(paper.package)) or ""
+        text = f"{plain(doc)}\n\nStudies: {', '.join(paper.studies) or 'none'}."
+        yield Row(name, plain(doc.split("\n")[0]), "", tuple(cited_in(doc)), lambda text=text: text)
+
+
+def _of_training(name: str, about, function: Callable) -> Row:
+    """An objective, or a published training run."""
+    doc = plain(inspect.getdoc(function) or "")
+    if about is None:
+        return Row(name, doc.split("\n")[0], "", tuple(cited_in(doc)), lambda: doc)
+    defaults = {n: p.default for n, p in inspect.signature(function).parameters.items()}
+    entries = "\n".join(
+        f"  {n}: {about.settings.get(n, '')} (default {value:g})"
+        if isinstance(value, float)
+        else f"  {n}: default {value!r}"
+        for n, value in defaults.items()
+    )
+    text = f"{about.title}. {about.summary}\n\n{doc}\n\nSettings:\n{entries}"
+    return Row(name, f"{about.title}. {about.summary}", "", about.references, lambda: text)
+
+
+_MADE = "drawn by jaxdis"
+_DRAWN = "drawn by jaxdis, or read from the official file"
+_READ = "read from the official file"
+_STANDIN = "drawn, in place of data sets whose file is not at hand"
+
+
+def _data():
+    from jaxdis.data import DATASETS
+
+    rows = []
+    for name, row in DATASETS.items():
+        sizes = (size or "continuous" for size in row.space.sizes)
+        factors = ", ".join(f"{factor} {size}" for factor, size in zip(row.space.names, sizes, strict=True))
+        source = " or ".join(part for part in ("drawn" if row.renders else "", row.reads) if part)
+        height, width, channels = row.shape
+        if row.references:
+            title = f"{row.title}: {row.description}"
+            group = _READ if not row.renders else _DRAWN if row.reads else _MADE
+        else:
+            title, group = row.description, _STANDIN
+        text = (
+            f"{title}.\n\nFactors and their numbers of values: {factors}.\n\n"
+            f"Images: {height} × {width} × {channels}, {source}.\n\nOrigin and terms: {row.origin}."
+        )
+        rows.append(Row(name, title, group, row.references, lambda text=text: text))
+    return sorted(rows, key=lambda row: (_DRAWN, _MADE, _READ, _STANDIN).index(row.group))
+
+
+def _studies():
+    from jaxdis.study import STUDIES
+
+    for name, make in STUDIES.items():
+        doc, parameters = inspect.getdoc(make) or "", inspect.signature(make).parameters
+        defaults = "\n".join(f"  {n}: {p.default!r}" for n, p in parameters.items() if n != "metrics")
+        text = f"{plain(doc)}\n\nDefaults:\n{defaults}"
+        yield Row(name, plain(doc.split("\n")[0]), "", tuple(cited_in(doc)), lambda text=text: text)
+
+
+def _references():
+    for key, entry in REFERENCES.items():
+        yield Row(key, f"{entry.title} ({entry.year})", "", (key,), lambda key=key: _entry(key))
+
+
+class Table(NamedTuple):
+    """What one row is called, what several are, and a function that makes all rows."""
+
+    row: str
+    rows: str
+    make: Callable
+
+
+_TABLES = {
+    "metrics": Table("metric", "metrics", _metrics),
+    "relations": Table("relation", "relations", _relations),
+    "scores": Table("score", "scores", _scores),
+    "objectives": Table("objective", "objectives", _objectives),
+    "models": Table("model", "models", _models),
+    "presets": Table("preset", "presets", _presets),
+    "data": Table("data set", "data sets", _data),
+    "studies": Table("study", "studies", _studies),
+    "papers": Table("paper", "papers", _papers),
+    "references": Table("reference", "references", _references),
+}
+
+
+def _entry(key: str) -> str:
+    entry = REFERENCES[key]
+    return f"{'; '.join(entry.authors)} ({entry.year}). {entry.title}. {entry.place}. {entry.url}"
+
+
+def look_up_row(what: str, name: str) -> Row:
+    """One row of a table.
+
+    Raises:
+      ValueError: for an unknown name, suggesting the most similar one.
+    """
+    from jaxdis.evaluation._inputs import look_up
+
+    return look_up(name, rows_of(what), _TABLES[what].row, _TABLES[what].rows)
+
+
+def cited_by(name: str) -> tuple[str, ...]:
+    """Keys of the publications behind a row of any table.
+
+    Raises:
+      ValueError: for a name that is in no table.
+    """
+    for what in reversed(_TABLES):
+        if name in (rows := rows_of(what)):
+            return rows[name].references
+    raise ValueError(f"names: needs names of {', '.join(_TABLES)}, got {name!r}")
+
+
+@dataclasses.dataclass(frozen=True)
+class List:
+    """Show the tables of the library; with names after a table, show these rows in full.
+
+    The command `jaxdis list references --bibtex mig dci dsprites` prints BibTeX entries for what was used.
+    """
+
+    what: tyro.conf.Positional[
+        Literal["metrics", "relations", "scores", "objectives", "models", "presets", "data", "studies", "papers"]
+        | Literal["references"]
+    ]
+    """The table."""
+    names: tyro.conf.Positional[tuple[str, ...]] = ()
+    """Rows to show in full; for references, any rows whose publications to show."""
+    bibtex: bool = False
+    """Print references as BibTeX entries."""
+
+    def run(self) -> None:
+        if self.bibtex and self.what != "references":
+            raise ValueError(f"--bibtex: needs the table references, got {self.what}")
+        if self.what == "references" and (self.names or self.bibtex):
+            keys = list(dict.fromkeys(key for name in self.names or REFERENCES for key in cited_by(name)))
+            terminal.write(bibliography(keys) if self.bibtex else "\n\n".join(map(_entry, keys)), wrap=not self.bibtex)
+        elif self.names:
+            for row in [look_up_row(self.what, name) for name in self.names]:
+                entries = "".join(f"\n- {key}: {_entry(key)}" for key in row.references)
+                terminal.write(f"{row.name}\n\n{row.detail()}" + (f"\n\nReferences:\n{entries}" if entries else ""))
+        else:
+            self._table()
+
+    def _table(self) -> None:
+        rows = list(rows_of(self.what).values())
+        column = max(len(row.name) for row in rows if len(row.name) <= terminal.LONGEST_NAME) + 2
+        for group, members in itertools.groupby(rows, key=lambda row: row.group):
+            if group:
+                terminal.write("\n" + group, wrap=False)
+            for row in members:
+                terminal.write_entry(row.name, row.title, column)
+
+
+@dataclasses.dataclass(frozen=True)
+class Data:
+    """Draw a contact sheet of a data set, with one row of images per factor."""
+
+    action: tyro.conf.Positional[Literal["show"]]
+    """Draw the sheet."""
+    name: tyro.conf.Positional[str]
+    """A name of `jaxdis list data`."""
+    out: Path = Path("sheet.png")
+    """The picture to write."""
+    source: Path | None = None
+    """The official file, for data sets that are read from one."""
+    seed: int = 0
+    """Seed for the cell from which each factor is traversed."""
+    zoom: int = 2
+    """Enlarge the picture by this factor."""
+
+    def run(self) -> None:
+        from jaxdis._core.options import Seed, checked_value
+
+        checked_value("--seed", Seed, self.seed)
+        make_room("--out", self.out)
+        terminal.start(None)
+        from jaxdis.data._contact_sheet import save_sheet
+
+        save_sheet(self.name, self.out, self.source, self.seed, self.zoom)
+        terminal.console().print(f"wrote {self.out}", markup=False)

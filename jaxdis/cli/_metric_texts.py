@@ -1,0 +1,66 @@
+"""Metrics as they are written in the shell: ``mig``, ``mig:bins=30``, ``dci:splitter=histogram:stages=5``."""
+
+import ast
+from collections.abc import Sequence
+
+from jaxdis.evaluation._inputs import look_up
+from jaxdis.metrics import METRICS, Metric
+
+
+def plan_of_texts(texts: Sequence[str]) -> dict[str, Metric]:
+    """Metrics by the text that requests each of them, which names its column; ``all`` stands for every metric.
+
+    Entries may also be separated by commas.
+
+    Raises:
+      ValueError: for an unknown metric or option, naming similar or all known ones, or a value that an option cannot
+        take.
+    """
+    entries = [entry for text in texts for entry in _split(text)]
+    if entries == ["all"]:
+        return dict(METRICS)
+    return {entry: _metric(entry) for entry in entries}
+
+
+def options_in_words(plan: dict[str, Metric]) -> str:
+    """Each metric with its options and their values, one metric per paragraph."""
+    return "\n\n".join(f"{name}\n" + _options(metric) for name, metric in plan.items())
+
+
+def _options(metric: Metric) -> str:
+    return "\n".join(f"  {option}={value!r}" for option, value in metric.all_options.items()) or "  (no options)"
+
+
+def _metric(entry: str) -> Metric:
+    name, *settings = entry.split(":")
+    metric = look_up(name, METRICS, "metric")
+    options = {}
+    for setting in settings:
+        option, equals, text = setting.partition("=")
+        if not equals or option not in metric.all_options:
+            known = ", ".join(metric.all_options) or "none"
+            raise ValueError(f"metrics: {name} has the options {known}, as {name}:OPTION=VALUE; got {setting!r}")
+        if option in options:
+            raise ValueError(f"metrics: must give each option once, got {option} twice in {entry!r}; leave one out")
+        options[option] = _value(text)
+    return metric.with_options(**options) if options else metric
+
+
+def _value(text: str):
+    """A Python literal, or the text itself: ``30``, ``0.5``, ``(1,2)``, ``None``, ``histogram``."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return text
+
+
+def _split(text: str) -> list[str]:
+    """At commas outside of parentheses."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter in "([") - (letter in ")]")
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part for part in parts if part]

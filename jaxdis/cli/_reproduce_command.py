@@ -1,0 +1,97 @@
+"""``jaxdis reproduce``: a page that shows a paper's printed tables, figures and claims next to the measured ones."""
+
+import dataclasses
+from pathlib import Path
+from typing import Literal
+
+import tyro
+
+from jaxdis.cli import _terminal as terminal
+from jaxdis.cli._outputs import check_pictures, kept_cells
+
+
+@dataclasses.dataclass(frozen=True)
+class Reproduce:
+    """Reproduce a paper and write a page that shows its printed numbers next to the measured ones.
+
+    The page also redraws the figures and gives a verdict on each claim of the paper.
+
+    Running the same command again resumes it.
+    """
+
+    paper: tyro.conf.Positional[str]
+    """Name of a paper of `jaxdis list papers`, or all."""
+    out: Path
+    """Folder; each paper has a folder of its own below, with its studies and page.html."""
+    size: Literal["minutes", "paper"] = "minutes"
+    """minutes: small forms of the studies, under 30 minutes per paper on two cores. paper: the published protocol."""
+    source: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """NAME=PATH: the official file of a data set that is read from one. May be repeated."""
+    executor: str | None = None
+    """processes:COUNT for workers on this machine, or dask://HOST:PORT for those of a Dask scheduler.
+    The latter must see the folder under the same path. By default everything runs in this process."""
+    plan: bool = False
+    """Print the number of cells, FLOPs, time and disk space of each study, and run nothing."""
+    cache: Path | None = None
+    """Folder for compiled programs."""
+
+    @property
+    def kept(self) -> str:
+        return kept_cells(self.out, "*/*/")
+
+    def run(self) -> None:
+        terminal.start(self.cache)
+        from jaxdis.data import DATASETS
+        from jaxdis.data._data_source import sources_of
+        from jaxdis.evaluation._inputs import look_up
+        from jaxdis.papers import PAPERS
+        from jaxdis.study._executors import check_name
+
+        if not self.plan:
+            check_pictures()
+        if self.executor is not None:
+            check_name(self.executor)
+        sources = sources_of(self.source, (), DATASETS)
+        papers = list(PAPERS.values()) if self.paper == "all" else [look_up(self.paper, PAPERS, "paper")]
+        for paper in papers:
+            if self.plan:
+                self._plan(paper, sources)
+            else:
+                self._reproduce(paper, sources)
+
+    def _plan(self, paper, sources) -> None:
+        from jaxdis.cli._study_commands import print_plan
+
+        studies = paper.runs(self.size, sources)
+        for name, study in studies.items():
+            print_plan(study, self.out / paper.key / name, extend=False)
+        names = ", ".join(paper.pieces(self.size))
+        if names:
+            terminal.console().print(f"{paper.key}: besides, without a plan: {names}", markup=False)
+
+    def _reproduce(self, paper, sources) -> None:
+        from jaxdis.cli._study_commands import run_with_progress
+        from jaxdis.papers import reproduce
+        from jaxdis.study._executors import opened
+
+        out = self.out / paper.key
+        with opened(self.executor, self.cache) as executor:
+
+            def step(kind: str, name: str, thing) -> None:
+                terminal.console(error=True).print(f"{paper.key}: {name}", markup=False)
+                if kind == "study":
+                    run_with_progress(thing, out / name, extend=False, executor=executor)
+
+            page = reproduce(paper, out, size=self.size, sources=sources, step=step)
+        _print_verdicts(page.parent / "claims.csv")
+        terminal.console().print(f"page: {page.resolve().as_uri()}", markup=False)
+
+
+def _print_verdicts(path: Path) -> None:
+    """Number of claims by verdict."""
+    import csv
+
+    with open(path, newline="", encoding="utf-8") as file:
+        verdicts = {row["claim"]: row["verdict"] for row in csv.DictReader(file)}
+    counted = ", ".join(f"{list(verdicts.values()).count(one)} {one}" for one in dict.fromkeys(verdicts.values()))
+    terminal.console().print(f"{len(verdicts)} claims checked: {counted}", markup=False)

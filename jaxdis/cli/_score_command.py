@@ -1,0 +1,278 @@
+"""``jaxdis score``: scores of the codes in files, and of trained zoos."""
+
+import contextlib
+import dataclasses
+import glob
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Literal
+
+import tyro
+
+from jaxdis.cli import _terminal as terminal
+from jaxdis.cli._outputs import check_not_input, make_room
+from jaxdis.cli._score_tables import in_brief, print_scores, to_csv, to_json
+
+# Bytes of codes that are scored together, and then written.
+GROUP_BYTES = 128 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Score:
+    """Score codes in files, or trained zoos, with disentanglement metrics.
+
+    A file of codes is an .npz with arrays `codes` [samples, codes] or [members, samples, codes] and `factors` [samples,
+    factors] (class numbers), and optionally `names`, `sizes` (0 marks a continuous factor) and `variances`. A zoo is a
+    folder that `jaxdis train` wrote; its members encode new images of its data set, and FactorVAE, BetaVAE and IRS
+    intervene in it.
+    """
+
+    files: tyro.conf.Positional[tuple[str, ...]] = ()
+    """.npz files, .npy, .csv, .tsv, .txt or .parquet files of codes alone together with --factors, or folders of zoos.
+    Patterns such as 'runs/*.npz' are allowed. Several are reported in one table, under the names of their files."""
+    factors: Path | None = None
+    """Factors, if files hold codes alone: an .npy or .npz, or a .csv, .tsv, .txt or .parquet table."""
+    columns: tuple[str, ...] = ()
+    """Columns of such a table; all by default. Whole numbers and text are classes; other numbers are continuous.
+    For another kind, write it after the name: angle:continuous or scale:classes."""
+    missing: Literal["error", "drop"] = "error"
+    """Whether to drop the rows of such a table in which a value is missing, and the same rows of the codes."""
+    test: Path | None = None
+    """.npz of held-out codes and factors, for metrics that train learners; by default these hold out a third."""
+    metrics: tuple[str, ...] = ("all",)
+    """Names of `jaxdis list metrics`, or all; with options as mig:bins=30 or dci:splitter=histogram:stages=5."""
+    list_options: bool = False
+    """Print the options of the metrics, and compute nothing."""
+    bootstrap: int = 0
+    """Number of bootstrap replicates for standard errors and 95 % intervals; each costs one evaluation."""
+    samples: int = 10_000
+    """For zoos: number of images on which metrics are computed; half as many are held out.
+    Interventions draw at most as many batches of images."""
+    csv: Path | None = None
+    """CSV file to write, with one row per member."""
+    json: Path | None = None
+    """JSON file to write, with one list per column."""
+    seed: int = 0
+    """Random seed."""
+    batch_size: int | None = None
+    """Members per batch on each device; by default chosen by backend and memory."""
+    cache: Path | None = None
+    """Folder for compiled programs (default: ~/.cache/jaxdis/programs)."""
+
+    def run(self) -> None:
+        from jaxdis._core.options import Seed, checked_value
+        from jaxdis.cli._metric_texts import options_in_words, plan_of_texts
+        from jaxdis.evaluation._arrays_file import printable
+
+        checked_value("--seed", Seed, self.seed)
+        if self.list_options:
+            terminal.write(options_in_words(plan_of_texts(self.metrics)), wrap=False)
+            return
+        paths = self._paths()
+        self._check_outputs(paths)
+        terminal.start(self.cache)
+        plan = plan_of_texts(self.metrics)
+        for option, path in (("--csv", self.csv), ("--json", self.json)):
+            make_room(option, path)  # before hours of scoring
+        terminal.first_sign("scoring")
+        file_scores, factors, refused = {}, {}, {}
+        named, several = _names(paths), len(paths) > 1
+        for group in self._groups(named, refused, several):
+            first, *others = group
+            self._say_factors(group, factors)
+            try:
+                with terminal.naming((f"{first} and {len(others)} more" if others else first) if several else None):
+                    file_scores |= self._scored(group, plan, factors)
+            except ValueError as error:
+                if not several:
+                    raise
+                refused |= dict.fromkeys(group, str(error).removeprefix(f"{printable(named[first])}: "))
+                continue
+            self._write(file_scores, factors, last=False)
+        if file_scores:
+            self._write(file_scores, factors, last=True)  # before a terminal that may fail
+            print_scores(file_scores, plan, several=several, out=self.csv)
+        if refused:
+            raise ValueError(_refusal(refused, len(paths)))
+
+    def _paths(self) -> list[Path]:
+        """The files, with patterns resolved."""
+        paths = [path for text in self.files for path in (sorted(glob.glob(text)) or [text])]
+        if not paths:
+            raise ValueError("files: needs at least one file, got none")
+        return list(dict.fromkeys(map(Path, paths)))
+
+    def _write(self, file_scores: Mapping, factors: Mapping[str, str], *, last: bool) -> None:
+        """Write what has been scored: files every time, pipes only the last time."""
+        from jaxdis._core.files import write_text
+
+        for path, text_of in ((self.csv, to_csv), (self.json, to_json)):
+            if path is not None and last == (path.exists() and not path.is_file()):
+                write_text(path, text_of(file_scores, factors, several=len(self._paths()) > 1))
+
+    def _groups(self, paths: Mapping[str, Path], refused: dict[str, str], several: bool) -> Iterator[dict]:
+        """Read files: a zoo's path alone, or the codes of files that can be scored as the members of one zoo."""
+        from jaxdis.cli._zoos import is_zoo
+        from jaxdis.evaluation._arrays_file import load_arrays, printable
+
+        group, size, sound = {}, 0, False
+        for name, path in paths.items():
+            try:
+                arrays = path if is_zoo(path) else load_arrays(path, self.factors, self.columns, self.missing)
+            except ValueError as error:
+                if not several:
+                    raise
+                refused[name] = str(error).removeprefix(f"{printable(path)}: ")
+                continue
+            was_sound, sound = sound, not isinstance(arrays, Path) and _sound(arrays)
+            fits = sound and was_sound and size < GROUP_BYTES and _alike(next(iter(group.values())), arrays)
+            if group and not fits:
+                yield group
+                group, size = {}, 0
+            group[name] = arrays
+            size += 0 if arrays is path else arrays.codes.nbytes
+        if group:
+            yield group
+
+    def _say_factors(self, group: Mapping, factors: dict[str, str]) -> None:
+        """Print how the factors of a group were read, if no group before it had the same."""
+        from jaxdis.evaluation._factor_tables import in_words
+
+        first, arrays = next(iter(group.items()))
+        if isinstance(arrays, Path):
+            return
+        words = in_words(arrays.factors, arrays.table)
+        if words not in factors.values():
+            with contextlib.suppress(Exception):  # scores are computed for files even if nothing can be printed
+                terminal.write(f"{terminal.one_line(first) + ': ' if factors else ''}factors: {words}")
+        factors |= dict.fromkeys(group, words)
+
+    def _scored(self, group: Mapping, plan: Mapping, factors: Mapping[str, str]) -> dict:
+        """Scores by the names of files. The numbers of a file do not depend on the others of its group."""
+        import jax
+        import numpy as np
+
+        from jaxdis.evaluation._arrays_file import load_arrays
+        from jaxdis.evaluation._evaluate import evaluate
+        from jaxdis.evaluation._stages import stages_of
+
+        key = jax.random.key(self.seed)
+        how = {"bootstrap": self.bootstrap, "batch_size": self.batch_size}
+        (name, first), *others = group.items()
+        if isinstance(first, Path):
+            return {name: self._score_zoo(first, plan, key, how)}
+        codes, variances, test = first.codes, first.variances, None
+        if self.test is not None:
+            _check_numbering(first.table)
+            held_out = load_arrays(self.test)
+            test = (held_out.codes, held_out.factors)
+        if others:
+            codes = np.stack([arrays.codes for arrays in group.values()])
+            variances = None if variances is None else np.stack([arrays.variances for arrays in group.values()])
+            if test is not None and test[0].ndim == 2:
+                test = (np.broadcast_to(test[0], (len(group), *test[0].shape)), test[1])
+            how["numbers"] = [0] * len(group)  # each file is the member 0 that it would be alone
+        stages = [tuple(dict(stage)) for stage in stages_of(tuple(plan.items()))]
+        with terminal.latest_scores(stages, in_brief) as (arrived, bar):
+            how |= {"arrived": self._kept_too(arrived, name, factors), "progress": bar("members")}
+            scores = evaluate(codes, first.factors, plan, key, test=test, variances=variances, **how)
+        return {each: _member(scores, row) for row, each in enumerate(group)} if others else {name: scores}
+
+    def _score_zoo(self, path: Path, plan: Mapping, key, how: Mapping):
+        from jaxdis.cli._zoos import load_zoo
+        from jaxdis.encoders._evaluate_encoder import evaluate_encoder, names_in_turn
+
+        for name in ("factors", "test", "columns"):
+            if getattr(self, name):
+                raise ValueError(f"--{name}: goes with files of codes; a zoo encodes images of its own data set")
+        zoo = load_zoo(path)
+        config = zoo.config
+        samples = {"samples": self.samples, "test_samples": max(1, self.samples // 2)}
+        with terminal.latest_scores(names_in_turn(plan), in_brief) as (arrived, bar):
+            how |= {"arrived": self._kept_too(arrived, path.name, {}), "progress": bar("images encoded") or False}
+            return evaluate_encoder(zoo, config.data, plan, key, source=config.source, **samples, **how)
+
+    def _kept_too(self, arrived: Callable | None, name: str, factors: Mapping[str, str]) -> Callable | None:
+        """A callback that also writes what has arrived: of a single file, whose metrics may take hours."""
+        if len(self._paths()) > 1 or not (self.csv or self.json):
+            return arrived
+        from jaxdis.cli._arrivals import joined
+
+        tables = []
+
+        def write_too(scores):
+            tables.append(scores)
+            self._write({name: joined(tables)}, factors, last=False)
+            if arrived is not None:
+                arrived(scores)
+
+        return write_too
+
+    def _check_outputs(self, paths: list[Path]) -> None:
+        """Check, before anything is computed, that outputs can be written and are not inputs."""
+        inputs = [path for path in (*paths, self.factors, self.test) if path is not None]
+        for option, path in (("--csv", self.csv), ("--json", self.json)):
+            if path is None:
+                continue
+            check_not_input(option, path, inputs)
+            if path.is_dir():
+                raise ValueError(f"{option}: needs a file, got the folder {path}")
+        if self.csv is not None and self.json is not None and self.csv.resolve() == self.json.resolve():
+            raise ValueError(f"--json: needs another file than --csv, got {self.json}")
+
+
+def _names(paths: list[Path]) -> dict[str, Path]:
+    """Files by their names, or by their paths where names repeat."""
+    names = [path.name for path in paths]
+    return {path.name if names.count(path.name) == 1 else str(path): path for path in paths}
+
+
+def _refusal(refused: Mapping[str, str], count: int) -> str:
+    """What was wrong with some of several files, or with all of them alike."""
+    if len(refused) == count and len(set(refused.values())) == 1:
+        return next(iter(refused.values()))
+    told = "; ".join(f"{name}: {words}" for name, words in refused.items())
+    return f"{len(refused)} of {count} files were not scored: {told}"
+
+
+def _alike(one, other) -> bool:
+    """Whether the codes of two files can be members of one zoo."""
+    import numpy as np
+
+    def kind(arrays):
+        given = [(array.shape, array.dtype) for array in (arrays.codes, arrays.variances) if array is not None]
+        return given, arrays.factors.sizes, arrays.factors.names
+
+    return kind(one) == kind(other) and np.array_equal(one.factors.values, other.factors.values)
+
+
+def _sound(arrays) -> bool:
+    """Whether a file holds one member, of which nothing will be warned of or refused."""
+    import numpy as np
+
+    from jaxdis._core.arrays import LARGEST, SMALLEST
+
+    kinds = [array.dtype.kind for array in (arrays.codes, arrays.variances) if array is not None]
+    if arrays.codes.ndim != 2 or not set(kinds) <= set("fiub"):
+        return False
+    largest = np.abs(arrays.codes).max(axis=0, initial=0).astype(np.float64)
+    in_range = (largest == 0) | ((largest >= SMALLEST) & (largest <= LARGEST))  # False for NaN
+    return bool(in_range.all()) and (arrays.variances is None or bool((arrays.variances >= 0).all()))
+
+
+def _member(scores, row: int):
+    """The scores of one member of a zoo, as if it had been scored alone."""
+    fields = ("columns", "parts", "replicates")
+    return dataclasses.replace(
+        scores, **{field: {name: values[row] for name, values in getattr(scores, field).items()} for field in fields}
+    )
+
+
+def _check_numbering(table) -> None:
+    """Held-out samples in NumPy's format have class numbers: those of a table must be the same."""
+    for name, values in zip(table.factors.names, table.classes, strict=True) if table else ():
+        if values is not None and list(values) != list(range(len(values))):
+            raise ValueError(
+                f"--test: must be numbered as the table of factors, got classes of {name} that are not 0, 1, 2, …; "
+                "put these numbers into the table"
+            )

@@ -1,0 +1,205 @@
+"""Scores of files as tables for a terminal, as CSV and as JSON."""
+
+import csv
+import io
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from jaxdis.cli import _terminal as terminal
+
+# With more files, each has a row instead of a column.
+MOST_COLUMNS = 4
+# With more files, the table shows the best and the worst.
+MOST_ROWS = 20
+# Letters of a file's name; of a longer one the end is shown.
+LONGEST_FILE = 28
+# Letters of a metric's name; a longer one continues below.
+LONGEST_METRIC = 24
+# Behind an error that the bias exceeds, and what it means.
+BIASED = "*"
+REMARK = "* The bias by bootstrap exceeds the error: with more samples the score would be another one."
+
+
+def to_csv(file_scores: Mapping, factors: Mapping[str, str], *, several: bool) -> str:
+    """One row per member; several files share a table, with their names in the first column.
+
+    The last column says what the factors are: any reader of CSV takes it, unlike a line of comment, and rows of several
+    tables can be joined.
+    """
+    from jaxdis._core.files import csv_text
+
+    rows = [
+        {**({"file": name} if several else {}), **row, "factors": factors.get(name, "")}
+        for name, scores in file_scores.items()
+        for row in csv.DictReader(io.StringIO(scores.to_csv()))
+    ]
+    head = dict.fromkeys(column for row in rows for column in row)  # zoos have some columns that files lack
+    return csv_text([*(column for column in head if column != "factors"), "factors"], rows)
+
+
+def to_json(file_scores: Mapping, factors: Mapping[str, str], *, several: bool) -> str:
+    """Columns by name, and under ``factors`` what the factors are; for several files, one such object for each."""
+    objects = {
+        name: {**{column: _or_null(values) for column, values in scores.to_dict().items()}}
+        | ({"factors": factors[name]} if name in factors else {})
+        for name, scores in file_scores.items()
+    }
+    return json.dumps(objects if several else objects.popitem()[1], indent=1) + "\n"
+
+
+def print_scores(file_scores: Mapping, plan: Mapping, *, several: bool, out: Path | None) -> None:
+    """Print what fits: a table of one file, of a few, with a row for each of up to twenty, or a summary of more."""
+    if not several:
+        ((name, scores),) = file_scores.items()
+        _print_one(scores, name)
+    elif len(file_scores) > MOST_ROWS:
+        _print_summary(file_scores, plan)
+        where = f"in {out}" if out is not None else "written by --csv FILE"
+        terminal.write(f"the scores of each of the {len(file_scores)} files are {where}")
+    elif len(file_scores) > MOST_COLUMNS or not _printed_by_metric(file_scores):
+        _print_by_file(file_scores)
+    if len(file_scores) <= MOST_ROWS and any(_mark(s, column) for s in file_scores.values() for column in s):
+        terminal.write(REMARK)
+
+
+def _mark(scores, column: str) -> str:
+    """Mark the score of a single member whose bias exceeds its error."""
+    import numpy as np
+
+    if np.ndim(scores[column]) or column not in scores.replicates:
+        return ""
+    return BIASED if abs(scores.bias(column)) > scores.error(column) else ""
+
+
+def in_brief(scores, column: str) -> str:
+    """``0.412 ± 0.013``: a score and its bootstrap error, or mean and spread over members."""
+    import numpy as np
+
+    values = np.atleast_1d(scores[column]) if column in scores else np.empty(0)
+    values = values[~np.isnan(values)]
+    if not values.size:
+        return ""
+    if values.size > 1:
+        return f"{values.mean():.3f} ± {values.std():.3f}"
+    error = scores.replicates.get(column)
+    return f"{values[0]:.3f}" + (f" ± {np.std(error, ddof=1):.3f}{_mark(scores, column)}" if error is not None else "")
+
+
+def folded(name: str, width: int = LONGEST_METRIC) -> str:
+    """A metric's name on several lines, if it is long, cut before its options and its field."""
+    lines = [""]
+    for part in re.split(r"(?=:)|(?=\.[a-z])", name):
+        if lines[-1] and len(lines[-1]) + len(part) > width:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(lines)
+
+
+def _table(title: str, heads: Sequence[str]):
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=Text(title))
+    for head in heads:
+        table.add_column(Text(head), no_wrap=True)
+    return table
+
+
+def _columns_of(file_scores: Mapping) -> list[str]:
+    return list(dict.fromkeys(column for scores in file_scores.values() for column in scores))
+
+
+def _file(name: str, longest: int = LONGEST_FILE) -> str:
+    line = terminal.one_line(name)
+    return line if len(line) <= longest else "…" + line[1 - longest :]
+
+
+def _printed_by_metric(file_scores: Mapping) -> bool:
+    """Print a row for each metric and a column for each file, if that fits the terminal."""
+    table = _table(f"{len(file_scores)} files", ["metric", *map(_file, file_scores)])
+    for column in _columns_of(file_scores):
+        table.add_row(folded(column), *(in_brief(scores, column) for scores in file_scores.values()))
+    console = terminal.console()
+    fits = console.measure(table, options=console.options.update(width=10_000)).maximum <= console.width
+    if fits:
+        console.print(table)
+    return fits
+
+
+def _print_by_file(file_scores: Mapping) -> None:
+    """Print a row for each file, in as many tables as the columns of scores need."""
+    files = [_file(name) for name in file_scores]
+    blocks, room = [[]], 0
+    for column in _columns_of(file_scores):
+        cells = [folded(column, 1), *(in_brief(scores, column) for scores in file_scores.values())]
+        width = 3 + max(len(line) for cell in cells for line in cell.split("\n"))
+        if blocks[-1] and width > room:
+            blocks.append([])
+        if not blocks[-1]:
+            room = terminal.console().width - 4 - max(map(len, files))
+        blocks[-1].append(cells)
+        room -= width
+    for block in blocks:
+        table = _table(f"{len(files)} files" if block is blocks[0] else "", ["file", *(cells[0] for cells in block)])
+        for row, name in enumerate(files, 1):
+            table.add_row(name, *(cells[row] for cells in block))
+        terminal.console().print(table)
+
+
+def _print_summary(file_scores: Mapping, plan: Mapping) -> None:
+    """Print mean and spread over files, and which are the best and the worst."""
+    import numpy as np
+    from rich.text import Text
+
+    table = _table(f"{len(file_scores)} files", ["metric", "mean", "spread", "best", "worst"])
+    room = (terminal.console().width - LONGEST_METRIC - 28) // 2  # less what the other columns need
+    names = [_file(name, min(LONGEST_FILE, max(room, 8))) for name in file_scores]
+    for column in _columns_of(file_scores):
+        lists = [np.atleast_1d(scores[column]) if column in scores else np.empty(0) for scores in file_scores.values()]
+        lists = [values[~np.isnan(values)] for values in lists]
+        values = np.array([each.mean() if each.size else np.nan for each in lists])
+        if np.isnan(values).all():
+            table.add_row(folded(column), "", "", "", "")
+            continue
+        order = [np.nanargmin(values), np.nanargmax(values)]
+        best, worst = order if _lower_is_better(column, plan) else order[::-1]
+        ends = (Text(f"{values[end]:.4f}\n{names[end]}") for end in (best, worst))
+        table.add_row(folded(column), f"{np.nanmean(values):.4f}", f"{np.nanstd(values):.4f}", *ends)
+    terminal.console().print(table)
+
+
+def _lower_is_better(column: str, plan: Mapping) -> bool:
+    owner = max((name for name in plan if column == name or column.startswith(f"{name}.")), key=len)
+    return plan[owner].lower_is_better or column[len(owner) + 1 :] in getattr(plan[owner], "errors", ())
+
+
+def _print_one(scores, title: str) -> None:
+    import numpy as np
+
+    zoo = any(np.ndim(column) for column in scores.values())
+    members = max(np.size(column) for column in scores.values())
+    errors = ["error", "bias"] if scores.replicates else []
+    heads = ["mean", "spread", "lowest", "highest", "undefined"] if zoo else ["score", *errors]
+    table = _table(f"{title}: {members} members" if zoo else title, ["metric", *heads])
+    for name, column in scores.items():
+        values = np.atleast_1d(column)
+        defined = values[~np.isnan(values)]
+        if not zoo:
+            drawn = name in scores.replicates
+            error = [f"{scores.error(name):.4f}", f"{scores.bias(name):+.4f}{_mark(scores, name)}"] if drawn else []
+            table.add_row(folded(name), f"{values[0]:.4f}", *error)
+        elif defined.size:
+            numbers = defined.mean(), defined.std(), defined.min(), defined.max()
+            table.add_row(folded(name), *(f"{number:.4f}" for number in numbers), str(len(values) - len(defined) or ""))
+        else:
+            table.add_row(folded(name), "", "", "", "", str(len(values)))
+    terminal.console().print(table)
+
+
+def _or_null(column):
+    """Numbers as JSON has them: null marks an undefined score, since JSON has no NaN."""
+    if isinstance(column, list):
+        return [_or_null(value) for value in column]
+    return column if column == column and abs(column) != float("inf") else None

@@ -1,0 +1,262 @@
+"""``jaxdis study`` and ``jaxdis quickstart``: a report from one command."""
+
+import dataclasses
+import inspect
+from pathlib import Path
+from typing import Literal
+
+import tyro
+
+from jaxdis._core.progress import tell_now_and_then
+from jaxdis.cli import _terminal as terminal
+from jaxdis.cli._outputs import check_pictures, kept_cells
+
+
+@dataclasses.dataclass(frozen=True)
+class Quickstart:
+    """Run the whole pipeline in minutes: draw images, train a small zoo, score it and write an HTML report.
+
+    Running the same command again resumes it.
+    """
+
+    out: Path = Path("jaxdis-quickstart")
+    """The study's folder, for its results, results.csv and report.html."""
+    seeds: int = 3
+    """Number of seeds per objective and regularization strength."""
+    steps: int = 3000
+    """Number of updates of each member."""
+    data: tuple[str, ...] = ("hearts",)
+    """Names of `jaxdis list data`."""
+    source: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """NAME=PATH: the official file of a data set that is read from one. May be repeated."""
+    data_option: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """NAME.OPTION=VALUE: an option of such a data set, for example mpi3d.variant=real. May be repeated."""
+    cache: Path | None = None
+    """Folder for compiled programs."""
+
+    @property
+    def kept(self) -> str:
+        return kept_cells(self.out)
+
+    def run(self) -> None:
+        terminal.start(self.cache)
+        from jaxdis.data import DATASETS
+        from jaxdis.data._data_source import check_used, sources_of
+        from jaxdis.study._library import quickstart
+
+        check_pictures()
+        sources = sources_of(self.source, self.data_option, DATASETS)
+        check_used(sources, self.data)
+        study = quickstart(seeds=self.seeds, steps=self.steps, data=self.data, sources=sources)
+        _run_study(study, self.out, extend=False)
+
+
+@dataclasses.dataclass(frozen=True)
+class Study:
+    """Run a study, show its progress, write its report, or verify its records.
+
+    Stored results are never recomputed: after any failure, running the same command again resumes the study.
+    """
+
+    action: tyro.conf.Positional[Literal["run", "status", "report", "verify"]]
+    """run: compute missing results, then write the report. status: show progress. report: write the report.
+    verify: read every record again and remove damaged ones, whatever the options."""
+    name: tyro.conf.Positional[str]
+    """Name of a study of `jaxdis list studies`."""
+    out: Path
+    """The study's folder."""
+    seeds: int | None = None
+    """Number of seeds per setting; the study's own number by default."""
+    steps: int | None = None
+    """Number of updates of each member; the study's own number by default."""
+    train_samples: int | None = None
+    """Number of samples on which metrics are computed and learners trained; the study's own number by default.
+    For the study calibration, the number of samples per representation."""
+    test_samples: int | None = None
+    """Number of held-out samples on which learners are evaluated; the study's own number by default."""
+    metrics: tuple[str, ...] = ("all",)
+    """Names of `jaxdis list metrics`, or all.
+    The study calibration also accepts table2: the metrics of its paper's Table II."""
+    data: tuple[str, ...] = ()
+    """Names of `jaxdis list data`; by default the study's own data sets."""
+    source: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """NAME=PATH: the official file of a data set that is read from one. May be repeated."""
+    data_option: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """NAME.OPTION=VALUE: an option of such a data set, for example mpi3d.variant=real. May be repeated."""
+    network: Literal["paper", "mlp", "narrow"] | None = None
+    """mlp, or narrow in eastwood2018, trains in minutes on a laptop; by default the study's own network."""
+    parts: tuple[Literal["cases", "sweeps", "sizes"], ...] = ()
+    """Parts of the study calibration; all by default. The cases show what each metric responds to."""
+    extend: bool = False
+    """Extend the smaller version of this study that the folder holds, with fewer seeds, settings or metrics."""
+    executor: str | None = None
+    """processes:COUNT for workers on this machine, or dask://HOST:PORT for those of a Dask scheduler.
+    The latter must see the folder under the same path. By default everything runs in this process."""
+    plan: bool = False
+    """With run: print the number of cells, FLOPs, time and disk space, and run nothing."""
+    cache: Path | None = None
+    """Folder for compiled programs."""
+
+    @property
+    def kept(self) -> str:
+        return kept_cells(self.out)
+
+    def run(self) -> None:
+        terminal.start(self.cache)
+        from jaxdis.data._data_source import check_used
+        from jaxdis.study import STUDIES
+        from jaxdis.study._store import Store, StoreError
+
+        if self.name not in STUDIES:
+            raise ValueError(f"study: needs one of {', '.join(STUDIES)}, got {self.name!r}")
+        for name in ("plan", "extend", "executor"):
+            if self.action != "run" and getattr(self, name) not in (None, False):
+                raise ValueError(f"{name}: needs `study run`, got `study {self.action}`")
+        if self.action != "run" and not Store(self.out).begun:
+            raise StoreError(f"out: needs the folder of a study, got {self.out}, which holds none")
+        if self.action == "verify":
+            _verify(self.out)
+        else:
+            options = self._options(STUDIES[self.name])
+            study = STUDIES[self.name](**options)
+            if "sources" in options:
+                check_used(options["sources"], [training.config.data for training in study.trainings])
+            self._act(study)
+
+    def _act(self, study) -> None:
+        from jaxdis.study._executors import check_name, opened
+        from jaxdis.study._run_study import status
+        from jaxdis.study._store import Store
+        from jaxdis.study._work import work_of
+
+        if self.action == "run" and self.plan:
+            if self.executor is not None:
+                check_name(self.executor)
+            print_plan(study, self.out, extend=self.extend)
+        elif self.action == "run":
+            check_pictures()
+            with opened(self.executor, self.cache) as executor:
+                _run_study(study, self.out, extend=self.extend, executor=executor)
+        elif self.action == "report":
+            check_pictures()
+            progress = status(study, self.out)
+            if not progress.complete:
+                done, total = sum(progress.done.values()), sum(progress.total.values())
+                raise ValueError(f"out: needs all {total} cells of the study, got {done} in {self.out}; run it first")
+            terminal.console().print(f"report: {work_of(study).report(Store(self.out))}", markup=False)
+        else:
+            progress = status(study, self.out)
+            for kind, total in progress.total.items():
+                terminal.console().print(f"{kind}: {progress.done[kind]} of {total}", markup=False)
+
+    def _options(self, make) -> dict:
+        """The given options, after checking that this study has them."""
+        from jaxdis.data import DATASETS
+        from jaxdis.data._data_source import sources_of
+
+        names = ("seeds", "steps", "train_samples", "test_samples", "data", "network", "parts")
+        values = {name: getattr(self, name) for name in names}
+        options = {name: value for name, value in values.items() if value not in (None, ())}
+        if self.source or self.data_option:
+            options["sources"] = sources_of(self.source, self.data_option, DATASETS)
+        known = inspect.signature(make).parameters
+        for name in options:
+            if name not in known:
+                given = [option for option in known if option in (*names, "metrics")]
+                raise ValueError(f"{name}: the study {self.name} takes {', '.join(given)}")
+        names = [name for entry in self.metrics for name in entry.split(",") if name]
+        return options if names == ["all"] else {**options, "metrics": names}
+
+
+def _print_digest(digest) -> None:
+    """Print one line per row."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, title=digest.title, caption=digest.remark)
+    for position, head in enumerate(digest.heads):
+        table.add_column(Text(head), justify="right" if position else "left")
+    for row in digest.rows:
+        table.add_row(*map(Text, row))
+    terminal.console().print(table)
+
+
+def _verify(out: Path) -> None:
+    """Read every record of a folder again, whatever study it holds."""
+    from jaxdis.study._store import Store
+
+    damaged = list(Store(out).verify())
+    for kind, name, reason in damaged:
+        terminal.console().print(f"removed {kind} {name}: {terminal.one_line(reason)}", markup=False)
+    advice = "; run the study again to recompute them" if damaged else ""
+    terminal.console().print(f"{len(damaged)} damaged records{advice}", markup=False)
+
+
+def print_plan(study, out: Path, *, extend: bool) -> None:
+    from rich.table import Table
+
+    from jaxdis.study._plan import plan
+
+    table = Table("cells", "total", "missing", "FLOPs", "time here (approx.)", "disk", title=f"study {study.name}")
+    costs = plan(study, out, extend=extend)
+    for kind, cost in costs.items():
+        flops = f"{cost.flops:.2g}" if cost.flops else ""
+        disk = f"{cost.disk_bytes / 1e6:,.0f} MB"
+        table.add_row(kind, f"{cost.cells:,}", f"{cost.missing:,}", flops, terminal.duration(cost.seconds), disk)
+    terminal.console().print(table)
+    seconds, disk = sum(cost.seconds for cost in costs.values()), sum(cost.disk_bytes for cost in costs.values()) / 1e6
+    terminal.console().print(
+        f"total: about {terminal.duration(seconds)} and {disk:,.0f} MB; nothing was run", markup=False
+    )
+
+
+def _run_study(study, out: Path, *, extend: bool, executor=None) -> None:
+    """Run a study, and print its digest and the paths of its table and report."""
+    from jaxdis.study._store import Store
+    from jaxdis.study._work import work_of
+
+    table, report = run_with_progress(study, out, extend=extend, executor=executor)
+    if digest := work_of(study).digest(Store(out)):
+        _print_digest(digest)
+    terminal.console().print(f"table:  {table}", markup=False)
+    terminal.console().print(f"report: {report.resolve().as_uri()}", markup=False)
+
+
+def run_with_progress(study, out: Path, *, extend: bool, executor=None) -> tuple[Path, Path]:
+    """Run a study with a progress bar on a terminal; returns the paths of its table and its report."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    from jaxdis.study._run_study import run, status
+    from jaxdis.study._store import Store
+    from jaxdis.study._work import work_of
+
+    before = status(study, out, extend=extend)
+    times = TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn()
+    columns = TextColumn("{task.description:<7}"), BarColumn(), MofNCompleteColumn(), *times
+    console = terminal.console(error=True)
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        tasks = {
+            kind: bar.add_task(kind, total=total, completed=before.done[kind]) for kind, total in before.total.items()
+        }
+        seen = dict(before.done)
+
+        def progress(kind: str, done: float | int) -> None:
+            bar.update(tasks[kind], completed=round(seen[kind] + done, 1))
+            if not console.is_terminal:
+                counts = (f"{task.description} {task.completed:g} of {task.total:g}" for task in bar.tasks)
+                tell_now_and_then(f"{study.name}: {', '.join(counts)}")
+
+        table = run(study, out, extend=extend, executor=executor, progress=progress)
+        for kind, total in before.total.items():
+            bar.update(tasks[kind], completed=total)
+    work, store = work_of(study), Store(out)
+    with console.status("writing the report"):
+        report = work.report(store)
+    return table, report

@@ -1,0 +1,219 @@
+"""What all commands share: the start of a program, the console, the progress bar."""
+
+import contextlib
+import functools
+import gc
+import re
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from jaxdis._core.progress import tell_now_and_then
+from jaxdis.cli._text import entry, wrapped
+
+# Longer names stand on a line of their own.
+LONGEST_NAME = 30
+# Tables of numbers are empty below this width; a narrower terminal wraps them.
+NARROWEST = 40
+# Letters of a message.
+LONGEST = 1000
+# Scores shown while others are computed.
+LATEST = 12
+_OF_THE_CACHE = re.compile(r"Error (?:reading|writing) persistent compilation cache entry for '.*?': (.*)")
+
+
+def start(cache: Path | None) -> None:
+    """Use all cores as devices and keep compiled programs; call it before JAX makes its first array."""
+    from jaxdis._core import runtime
+
+    runtime.use_cpu_devices()
+    runtime.use_compilation_cache(cache)
+    # Tracing makes millions of objects, hardly any of which is garbage: looking for it takes a seventh of the time.
+    gc.freeze()
+    gc.set_threshold(20_000)
+
+
+def print_anything() -> None:
+    """Let letters that the terminal's encoding lacks be printed as question marks."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, OSError, ValueError):
+            stream.reconfigure(errors="replace")
+
+
+def console(*, error: bool = False):
+    from rich.console import Console
+
+    class Strict(Console):
+        def print(self, *what, **how):
+            try:
+                super().print(*what, **how)
+            except OSError as error:
+                raise unwritable(error, "standard error" if self.stderr else "standard output") from None
+
+        def on_broken_pipe(self):
+            raise  # rich would end the program here, with a code of its own
+
+    rich_console = Strict(stderr=error, highlight=False)
+    if rich_console.width < NARROWEST:
+        rich_console.width = NARROWEST
+    return rich_console
+
+
+def write(text: str, *, wrap: bool = True) -> None:
+    """Print plain text, wrapped to the width of the terminal."""
+    target = console()
+    target.print(wrapped(text, target.width) if wrap else text, markup=False, soft_wrap=True)
+
+
+def write_entry(name: str, title: str, column: int) -> None:
+    """Print a row of a list: a name, and its title from a column on."""
+    target = console()
+    target.print(entry(name, title, column, target.width), markup=False, soft_wrap=True)
+
+
+class ReaderGone(Exception):
+    """Whoever read standard output has closed it, as ``head`` does; nobody is to be told."""
+
+
+def unwritable(error: OSError, stream: str = "standard output") -> Exception:
+    if isinstance(error, BrokenPipeError) and stream == "standard output":
+        return ReaderGone()
+    return ValueError(f"{stream}: cannot be written ({error.strerror}); files are written")
+
+
+def warn(message) -> None:
+    line = one_line(str(message))
+    if fault := _OF_THE_CACHE.search(line):
+        _warn_of_the_cache(fault[1])
+    else:
+        console(error=True).print(f"warning: {line}", style="yellow", markup=False)
+
+
+@functools.cache
+def _warn_of_the_cache(fault: str) -> None:
+    """Say once what is wrong with the folder of compiled programs; JAX says it of every program."""
+    line = f"compiled programs are not kept ({fault}); make room, or choose another folder by JAXDIS_CACHE or --cache"
+    console(error=True).print(f"warning: {line}", style="yellow", markup=False)
+
+
+@contextlib.contextmanager
+def naming(name: str | None):
+    """Begin warnings with a name."""
+    with warnings.catch_warnings():
+        if name is not None:
+            warnings.showwarning = lambda message, *_: warn(f"{name}: {message}")
+        yield
+
+
+def duration(seconds: float) -> str:
+    """About how long, in one unit."""
+    for unit, length in (("days", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:,.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def one_line(text: str) -> str:
+    """A text on one line, not too long, and without control characters."""
+    line = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+    return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
+
+
+@contextlib.contextmanager
+def sign_of_life(words: str):
+    """Show a message on a terminal while libraries are loaded, then remove it; it needs none of them itself."""
+    shown = sys.stderr is not None and sys.stderr.isatty()
+    if shown:
+        sys.stderr.write(words + "\r")
+        sys.stderr.flush()
+    try:
+        yield
+    finally:
+        if shown:
+            sys.stderr.write(" " * len(words) + "\r")
+
+
+def first_sign(what: str) -> None:
+    """Show a line on a terminal before the first program is compiled, which may take a while."""
+    shown = console(error=True)
+    if shown.is_terminal:
+        shown.print(f"{what}: compiling … (longest in the first run)", style="dim")
+
+
+@contextlib.contextmanager
+def bar(what: str, of: str):
+    """A progress bar on a terminal, elsewhere lines; yields the callback ``(done, total)`` that moves it."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn(of), TimeRemainingColumn()
+    shown = console(error=True)
+    if not shown.is_terminal:
+        yield lambda done, total: tell_now_and_then(f"{what}: {done:,} of {total:,} {of}")
+        return
+    with Progress(*columns, console=shown, transient=True) as drawn:
+        task = drawn.add_task(what, total=None)
+        yield lambda done, total: drawn.update(task, completed=done, total=total)
+
+
+@contextlib.contextmanager
+def latest_scores(stages: Sequence[Sequence[str]], in_brief: Callable):
+    """On a terminal, the latest scores and what is computed now, above a bar over metrics; elsewhere lines.
+
+    Yields the callback ``arrived`` of :func:`jaxdis.evaluate`, which draws them, and a function that makes a callback
+    ``(done, total)`` for a bar over something else.
+
+    Args:
+      stages: names of metrics that are computed together, in the order of their computation.
+      in_brief: the text of a column of scores, ``in_brief(scores, column)``.
+    """
+    from rich.console import Group
+    from rich.live import Live
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.table import Table
+    from rich.text import Text
+
+    shown, known = console(error=True), {}
+    names = [name for stage in stages for name in stage]
+
+    def is_known(name):
+        return any(_belongs(column, name) for column in known)
+
+    if not shown.is_terminal:
+
+        def noted(scores):
+            known.update(scores)
+            tell_now_and_then(f"metrics: {sum(map(is_known, names))} of {len(names)}")
+
+        yield noted, lambda what: lambda done, total: tell_now_and_then(f"{what}: {done:,} of {total:,}")
+        return
+    bars = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+
+    def drawn():
+        table = Table.grid(padding=(0, 2))
+        for row in list(known.items())[-LATEST:]:
+            table.add_row(*(Text(one_line(text)) for text in row))
+        now = next((stage for stage in stages if not all(map(is_known, stage))), None)
+        if now is not None:
+            first, *others = now
+            table.add_row(Text(one_line(f"{first} and {len(others)} more" if others else first), style="dim"), "…")
+        return Group(table, bars)
+
+    def counted(what):
+        task = bars.add_task(what, total=None, visible=False)
+        return lambda done, total: bars.update(task, completed=done, total=total, visible=total > 1)
+
+    with Live(get_renderable=drawn, console=shown, transient=True, refresh_per_second=4) as live:
+        over_metrics = counted("metrics")
+        over_metrics(0, len(names))
+
+        def arrived(scores):
+            known.update((column, in_brief(scores, column)) for column in scores)
+            over_metrics(sum(map(is_known, names)), len(names))
+            live.refresh()
+
+        yield arrived, counted
+
+
+def _belongs(column: str, name: str) -> bool:
+    return column == name or column.startswith(f"{name}.")

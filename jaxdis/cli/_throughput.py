@@ -1,0 +1,211 @@
+"""Throughput of a machine: members scored per second, training updates per second, and what compiling costs.
+
+The workload of scoring is 10,000 samples (and 5,000 held-out ones) of ten codes with the five factors of dSprites; that
+of training is a small β-VAE on hearts.
+"""
+
+import json
+import platform
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from jaxdis._core.files import read_json
+from jaxdis.evaluation._evaluate import evaluate
+from jaxdis.factors import Factors
+from jaxdis.metrics import METRICS, Metric
+from jaxdis.metrics._metric import LIGHT_SECONDS
+from jaxdis.models import Config, Mlp, Vae, members, train
+
+NUM_CODES, SIZES = 10, (3, 6, 40, 32, 32)
+# Zoo sizes, and what a first call is expected to spend on compiling, in seconds.
+ZOO_SIZES = (1, 16, 256)
+COMPILING = 10.0
+TRAINING = "training"
+# Updates of the two runs whose difference gives the time of an update.
+FEW_UPDATES, MANY_UPDATES = 50, 250
+_FORMAT = 1
+
+
+class Row(NamedTuple):
+    """One measurement: ``per_second`` members (or, for training, updates of one member) after ``compile_seconds``.
+
+    ``compile_seconds`` is the time of the first call minus that of the second, or the time to load the program if
+    another process has cached it on disk. Zoo sizes of one metric may share a program.
+    """
+
+    name: str
+    zoo_size: int
+    compile_seconds: float
+    run_seconds: float
+    per_second: float
+
+
+class Record(NamedTuple):
+    """All measurements of a machine, those skipped for lack of time, and the peak memory in bytes (None if unknown)."""
+
+    machine: Mapping[str, Any]
+    samples: int
+    rows: tuple[Row, ...]
+    left_out: tuple[tuple[str, int], ...]
+    peak_bytes: int | None
+
+
+def measure(
+    metrics: Mapping[str, Metric] | None = None,
+    zoo_sizes: Sequence[int] = ZOO_SIZES,
+    *,
+    minutes: float = 8.0,
+    samples: int = 10_000,
+    progress: Callable[[str, int, float], None] | None = None,
+) -> Record:
+    """Measure training and every metric at every zoo size, the most expensive last, within a number of minutes.
+
+    A measurement begins only if it is expected to end in time, according to the metric's row (``About.seconds``) or to
+    the time per member at a smaller size.
+
+    Args:
+      metrics: mapping from names to metrics; all of ``METRICS`` when None.
+      zoo_sizes: numbers of members, in any order.
+      minutes: limit of the total wall time.
+      samples: number of samples per member; half as many are held out.
+      progress: called before each measurement with its name, its zoo size and the share of the time that is used up.
+    """
+    end = time.perf_counter() + 60 * minutes
+    metrics = dict(METRICS if metrics is None else metrics)
+    seconds = {name: expected(metric) for name, metric in metrics.items()}
+    tasks = [(name, size) for name in (TRAINING, *metrics) for size in zoo_sizes]
+    seconds[TRAINING] = 4e-3 * (2 * FEW_UPDATES + MANY_UPDATES)
+    rows, left_out, compiled = [], [], set()
+    first = TRAINING, min(zoo_sizes)
+
+    def cost(task: tuple[str, int]) -> float:
+        return seconds[task[0]] * task[1] + COMPILING * (task[0] not in compiled)
+
+    while tasks:
+        name, size = task = min(tasks, key=lambda task: (task != first, cost(task)))
+        tasks.remove(task)
+        left = end - time.perf_counter()
+        if cost(task) > left:
+            left_out.append(task)
+            continue
+        if progress is not None:
+            progress(name, size, 1 - left / (60 * minutes))
+        row = _training(size) if name == TRAINING else _scoring(name, metrics[name], size, samples)
+        rows.append(row)
+        compiled.add(name)
+        seconds[name] = row.run_seconds / size * (2 if name != TRAINING else 1)  # scored twice
+    return Record(machine(), samples, tuple(rows), tuple(left_out), peak_bytes())
+
+
+def expected(metric: Metric) -> float:
+    """Expected seconds per member, from the metric's row; a small number for a metric without a row."""
+    return 2 * (metric.about.seconds if metric.about is not None else LIGHT_SECONDS)
+
+
+def _scoring(name: str, metric: Metric, size: int, samples: int) -> Row:
+    codes, factors = _members(size, samples, seed=0)
+    held_out = _members(size, samples // 2, seed=1)
+
+    def once() -> float:
+        start = time.perf_counter()
+        evaluate(codes, factors, {name: metric}, test=held_out, variances=np.full_like(codes, 0.1))
+        return time.perf_counter() - start
+
+    first, second = once(), once()
+    return Row(name, size, max(0.0, first - second), second, size / second)
+
+
+def _members(size: int, samples: int, *, seed: int) -> tuple[np.ndarray, Factors]:
+    """Noisy mixtures of the factors, a different mixture for every member."""
+    rng, mixing = np.random.default_rng(seed), np.random.default_rng(2)
+    values = np.stack([rng.integers(0, count, samples) for count in SIZES], axis=1)
+    mixtures = mixing.normal(size=(size, len(SIZES), NUM_CODES)).astype(np.float32)
+    codes = (values / np.array(SIZES)).astype(np.float32) @ mixtures
+    codes += 0.1 * rng.standard_normal(codes.shape, dtype=np.float32)
+    return codes, Factors.of(values, SIZES)
+
+
+def _training(size: int) -> Row:
+    """Train a zoo of one β-VAE under several seeds; count the updates of all members per second."""
+    method = Vae("beta", Mlp((128, 128), num_codes=6))
+    zoo = members({"beta": {"beta": 4, "learning_rate": 1e-3}}, size, method)
+    seconds = []
+    for steps in (FEW_UPDATES, FEW_UPDATES, MANY_UPDATES):
+        start = time.perf_counter()
+        train(Config("hearts", method=method, steps=steps), *zoo, log_every=FEW_UPDATES)
+        seconds.append(time.perf_counter() - start)
+    first, few, many = seconds
+    update = max(many - few, 1e-9) / (MANY_UPDATES - FEW_UPDATES)
+    return Row(TRAINING, size, max(0.0, first - few), sum(seconds), size / update)
+
+
+def machine() -> dict[str, Any]:
+    """The devices of this machine, and software versions."""
+    import jaxdis
+
+    devices = jax.devices()
+    return {
+        "device": devices[0].device_kind,
+        "platform": devices[0].platform,
+        "devices": len(devices),
+        "jaxdis": jaxdis.__version__,
+        "jax": jax.__version__,
+        "python": platform.python_version(),
+    }
+
+
+def peak_bytes() -> int | None:
+    """Peak of device memory so far, or on CPU that of the process; None where neither is known."""
+    stats = jax.devices()[0].memory_stats()
+    if stats and "peak_bytes_in_use" in stats:
+        return int(stats["peak_bytes_in_use"])
+    try:
+        import resource
+    except ImportError:  # not on every system
+        return None
+    unit = 1 if platform.system() == "Darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def to_json(record: Record) -> str:
+    contents = {**record._asdict(), "rows": [row._asdict() for row in record.rows], "format": _FORMAT}
+    return json.dumps(contents, indent=1, allow_nan=False) + "\n"
+
+
+def read_record(path: str | Path) -> Record:
+    """A record that :func:`to_json` wrote.
+
+    Raises:
+      ValueError: for a file that is missing or not such a record.
+    """
+    try:
+        found = read_json(path)
+        if found.pop("format") != _FORMAT:
+            raise ValueError("another format")
+        rows = tuple(Row(**row) for row in found.pop("rows"))
+        left_out = tuple((str(name), int(size)) for name, size in found.pop("left_out"))
+        return Record(**found, rows=rows, left_out=left_out)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path}: needs a record of jaxdis benchmark ({type(error).__name__}: {error})") from None
+
+
+def ratios(one: Record, other: Record) -> Iterator[tuple[str, int, float, float, float]]:
+    """What both records measured: name, zoo size, both throughputs, and how many times as fast the second is.
+
+    Raises:
+      ValueError: if they measured nothing in common, or different numbers of samples.
+    """
+    if one.samples != other.samples:
+        raise ValueError(f"samples: needs records of equally many samples, got {one.samples:,} and {other.samples:,}")
+    theirs = {(row.name, row.zoo_size): row.per_second for row in other.rows}
+    common = [row for row in one.rows if (row.name, row.zoo_size) in theirs]
+    if not common:
+        raise ValueError("records: need a measurement in common, got none")
+    for row in common:
+        second = theirs[row.name, row.zoo_size]
+        yield row.name, row.zoo_size, row.per_second, second, second / row.per_second

@@ -1,0 +1,143 @@
+"""``jaxdis train``: train a zoo of models."""
+
+import dataclasses
+from pathlib import Path
+from typing import Literal
+
+import tyro
+
+from jaxdis.cli import _terminal as terminal
+
+SWEPT = ("beta", "gamma", "capacity", "lambda_off_diagonal")
+# Options of variational autoencoders alone.
+OF_VAE = ("objective", *SWEPT, "learning_rate", "network")
+
+
+@dataclasses.dataclass(frozen=True)
+class Train:
+    """Train a zoo of models: every variant × setting × seed in one program.
+
+    Running the same command again resumes training, or reports that it is complete. Published networks may take days on
+    a CPU: see --plan first.
+    """
+
+    out: Path
+    """Folder for this run only, with run.json, checkpoints/ and zoo.npz."""
+    data: str = "dsprites"
+    """Name of a data set of `jaxdis list data`."""
+    source: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """NAME=PATH: the official file of a data set that is read from one. May be repeated."""
+    data_option: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """NAME.OPTION=VALUE: an option of such a data set, for example mpi3d.variant=real. May be repeated."""
+    model: str = "vae"
+    """Name of a model of `jaxdis list models`."""
+    model_option: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """NAME=VALUE: an option of the model, for example num_codes=5 of pca. May be repeated.
+    The command `jaxdis list models MODEL` shows all options of a model."""
+    objective: tuple[str, ...] = ()
+    """Names of `jaxdis list objectives`; several are trained together if they share a loss. By default beta."""
+    beta: tuple[float, ...] = ()
+    """Weights β of beta and beta_tc."""
+    gamma: tuple[float, ...] = ()
+    """Weights γ of factor, and of the deviation from the capacity of annealed."""
+    capacity: tuple[float, ...] = ()
+    """Final capacities of annealed, in nats."""
+    lambda_off_diagonal: tuple[float, ...] = ()
+    """Weights λ_od of dip_i and dip_ii."""
+    learning_rate: float | None = None
+    """Learning rate of all objectives; by default that of each objective's paper."""
+    seeds: int = 1
+    """Number of seeds (0, 1, …) per setting."""
+    steps: int | None = None
+    """Number of updates of each member; by default 3000 for autoencoders; for pca, one per pass."""
+    network: Literal["mlp", "locatello", "burgess"] | None = None
+    """Network of autoencoders: mlp, the default, trains in minutes on a laptop.
+    The others are published convolutional networks."""
+    plan: bool = False
+    """Print the number of members, FLOPs and time, and train nothing."""
+    cache: Path | None = None
+    """Folder for compiled programs."""
+
+    @property
+    def kept(self) -> str:
+        names = [path.stem.removeprefix("step_") for path in self.out.glob("checkpoints/step_*.npz")]
+        done = max((int(name) for name in names if name.isdigit()), default=0)
+        return f"stopped; {self.out} keeps {done} updates: run the same command again to go on"
+
+    def run(self) -> None:
+        terminal.start(self.cache)
+        from jaxdis import models
+        from jaxdis.cli._run_directory import train_to_directory
+        from jaxdis.data import DATASETS
+        from jaxdis.data._data_source import check_used, sources_of
+
+        sources = sources_of(self.source, self.data_option, DATASETS)
+        check_used(sources, (self.data,))
+        method = self._method()
+        config = models.Config(self.data, sources.get(self.data), method, self.steps)
+        sweep = {name: self._settings(name) if self.model == "vae" else {} for name in method.trained}
+        if self.plan:
+            _print_plan(config, sweep, self.seeds)
+            return
+        finished = train_to_directory(config, sweep, self.seeds, self.out)
+        terminal.console().print(finished.message, markup=False)
+
+    def _method(self):
+        """The model with its options, after checking that it has those that are given."""
+        from jaxdis import models
+        from jaxdis._core.options import from_texts
+
+        if self.model not in models.METHODS:
+            raise ValueError(f"model: needs one of {', '.join(models.METHODS)}, got {self.model!r}")
+        options = dict(option.partition("=")[::2] for option in self.model_option)
+        if self.model != "vae":
+            for name in OF_VAE:
+                if getattr(self, name) not in (None, ()):
+                    raise ValueError(f"{name}: needs the model vae, got {self.model}")
+            return from_texts(models.METHODS[self.model], options)
+        networks = {"mlp": models.Mlp, "locatello": models.locatello, "burgess": models.burgess}
+        objectives = self.objective or ("beta",)
+        self._check_settings(objectives)
+        objective = objectives[0] if len(objectives) == 1 else objectives
+        return from_texts(models.Vae, options, objective=objective, network=networks[self.network or "mlp"]())
+
+    def _check_settings(self, objectives: tuple[str, ...]) -> None:
+        """Check that every setting is a number and that some objective has it."""
+        used = {name for objective in objectives for name in self._settings(objective)}
+        for name in SWEPT:
+            values = getattr(self, name)
+            if values and name not in used:
+                raise ValueError(f"{name}: needs an objective that has it, got {', '.join(objectives)}")
+            if not all(0 <= value < float("inf") for value in values):
+                raise ValueError(f"{name}: needs numbers of at least 0, got {', '.join(map(str, values))}")
+        if self.learning_rate is not None and not 0 < self.learning_rate < float("inf"):
+            raise ValueError(f"learning_rate: needs a number above 0, got {self.learning_rate}")
+
+    def _settings(self, objective: str) -> dict:
+        """The settings of the command line that this objective has."""
+        import inspect
+
+        from jaxdis.models import OBJECTIVES
+
+        if objective not in OBJECTIVES:
+            raise ValueError(f"objective: needs one of {', '.join(OBJECTIVES)}, got {objective!r}")
+        known = inspect.signature(OBJECTIVES[objective].settings).parameters
+        settings = {name: getattr(self, name) for name in SWEPT if getattr(self, name) and name in known}
+        return settings if self.learning_rate is None else {**settings, "learning_rate": self.learning_rate}
+
+
+def _print_plan(config, sweep, seeds: int) -> None:
+    """What training costs, as `jaxdis study run --plan` estimates it."""
+    from jaxdis.models.training._train import resolved_config, resolved_source
+    from jaxdis.study._cost import TRAINING_EFFICIENCY, model_cost, product_rate
+    from jaxdis.study._definition import Training
+
+    training = Training.of(config, sweep, seeds)
+    source, (_, settings, labels) = resolved_source(config), training.members()
+    resolved_config(config, source).method.check(settings, source, config.steps)
+    cost, members = model_cost(training), len(labels)
+    flops = members * config.steps * cost.update_flops
+    time = terminal.duration(flops / (TRAINING_EFFICIENCY * product_rate()))
+    words = f"{members:,} member{'s' * (members > 1)} × {config.steps:,} updates of {cost.update_flops:.2g} FLOPs and"
+    words = f"{words} {cost.parameters:,} parameters: about {time} here; nothing was trained"
+    terminal.console().print(words, markup=False, soft_wrap=True)

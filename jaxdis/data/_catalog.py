@@ -1,0 +1,354 @@
+"""One function per data set, each returning (space, render)."""
+
+import dataclasses
+from pathlib import Path
+from typing import Literal
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxdis._core.options import Count, Natural, checked
+from jaxdis.data import _clevr as clevr
+from jaxdis.data import _clevr_space as clevr_space
+from jaxdis.data import _lattice as lattice
+from jaxdis.data import _multi_sprites as multi_sprites
+from jaxdis.data import _sprite_variants as sprite_variants
+from jaxdis.data import _sprites as sprites
+from jaxdis.data import _standins as standins
+from jaxdis.data import _teapot as teapot
+from jaxdis.data._factor_space import FactorSpace
+from jaxdis.data._gather import Gather, HiddenGather, HostGather
+from jaxdis.data._hearts import SPACE as HEARTS_SPACE
+from jaxdis.data._hearts import draw as draw_hearts
+from jaxdis.data._listed import ListedSpace, NearestListed
+from jaxdis.data._render import Render, checked_dtype
+from jaxdis.data._shapes3d import LAYERS_NAME, LAYERS_SHAPE, build_layers, draw_layered, draw_traced
+from jaxdis.data._shapes3d import SPACE as SHAPES3D_SPACE
+
+Pair = tuple[FactorSpace, Render]
+
+
+@checked
+def dsprites(source: str | Path | None = None, *, cached: bool = False, dtype="float32") -> Pair:
+    """dSprites (Matthey et al. 2017): a white square, ellipse or heart on black, [64, 64, 1].
+
+    Args:
+      source: the official npz or hdf5 file, or a folder of tensorflow-datasets with a prepared ``dsprites``; None
+        renders the images.
+      cached: whether to gather from the packed lattice (377 MB in memory and on disk, built once in seconds) instead of
+        rendering.
+      dtype: "float32" in [0, 1] or "uint8" in 0…255.
+    """
+    return _of_sprites(sprites.draw, sprites.SPACE, 1, False, source, cached, dtype)
+
+
+@checked
+def hearts(*, dtype="float32") -> Pair:
+    """Upright hearts of dSprites at half the resolution, [32, 32, 1]: scale, x and y vary, in 3,072 images.
+
+    ``dtype`` as for :func:`dsprites`.
+    """
+    return HEARTS_SPACE, Render((), draw_hearts, HEARTS_SPACE.sizes, (32, 32, 1), checked_dtype(dtype))
+
+
+@checked
+def color_dsprites(source: str | Path | None = None, *, cached: bool = False, dtype="float32") -> Pair:
+    """Color-dSprites (Locatello et al. 2019): the sprite in a random color, [64, 64, 3]; see :func:`dsprites`."""
+    return _of_sprites(sprite_variants.draw_colored, sprites.SPACE, 3, True, source, cached, dtype)
+
+
+@checked
+def noisy_dsprites(source: str | Path | None = None, *, cached: bool = False, dtype="float32") -> Pair:
+    """Noisy-dSprites (Locatello et al. 2019): the sprite on noise, [64, 64, 3]; see :func:`dsprites`."""
+    return _of_sprites(sprite_variants.draw_noisy, sprites.SPACE, 3, True, source, cached, dtype)
+
+
+@checked
+def scream_dsprites(painting=None, source: str | Path | None = None, *, cached: bool = False, dtype="float32") -> Pair:
+    """Scream-dSprites (Locatello et al. 2019): the sprite as a negative on a patch of a painting, [64, 64, 3].
+
+    Args:
+      painting: a picture file of The Scream, or a float32 array [height, width, 3] in [0, 1]; None reads
+        ``the_scream.jpg`` in the cache folder.
+      source, cached, dtype: as for :func:`dsprites`.
+
+    Raises:
+      FileNotFoundError: without the painting; the message says where to save it.
+    """
+    is_array = isinstance(painting, np.ndarray)
+    picture = sprite_variants.checked_painting(painting) if is_array else sprite_variants.load_painting(painting)
+    space, render = _of_sprites(sprite_variants.draw_painted, sprites.SPACE, 3, True, source, cached, dtype)
+    return space, dataclasses.replace(render, tables=(*render.tables, jnp.asarray(picture)))
+
+
+@checked
+def multi_dsprites(
+    max_objects: int = 4,
+    min_objects: int = 1,
+    source: str | Path | None = None,
+    *,
+    cached: bool = False,
+    dtype="float32",
+) -> Pair:
+    """Multi-dSprites (Dang-Nhu 2022): 1 to 5 colored, mutually occluding sprites on a colored background, [64, 64, 3].
+
+    See :func:`jaxdis.data._multi_sprites.scene` and ``parts`` for masks and the factors of each object.
+
+    Args:
+      max_objects, min_objects: range of the number of objects.
+      source, cached, dtype: as for :func:`dsprites`.
+    """
+    space = multi_sprites.space(max_objects, min_objects)
+    return _of_sprites(multi_sprites.Painter(min_objects), space, 3, False, source, cached, dtype)
+
+
+@checked
+def shapes3d(source: str | Path | None = None, *, cached: bool = True, resident: bool = False, dtype="float32") -> Pair:
+    """Shapes3D (Burgess and Kim 2018): an object in a room, six factors, [64, 64, 3].
+
+    Args:
+      source: the official hdf5 file, or a folder of tensorflow-datasets with a prepared ``shapes3d``; None renders the
+        images.
+      cached: whether to gather from traced layers (183 MB in memory and on disk, built once in seconds) instead of
+        tracing each image; ignored with a ``source``.
+      resident: whether to copy all images of ``source`` to the device (5.9 GB) instead of leaving them on disk.
+      dtype: "float32" in [0, 1] or "uint8" in 0…255.
+    """
+    space, dtype = SHAPES3D_SPACE, checked_dtype(dtype)
+    if source is not None:
+        return space, _from_disk(*_shapes3d_images(Path(source)), space, dtype, Path(source).name, resident)
+    if not cached:
+        return space, Render((), draw_traced, space.sizes, (64, 64, 3), dtype)
+    layers = lattice.cached(LAYERS_NAME, LAYERS_SHAPE, np.uint8, build_layers)
+    return space, Render((lattice.on_device(layers),), draw_layered, space.sizes, (64, 64, 3), dtype)
+
+
+@checked
+def mpi3d(source: str | Path | None = None, variant: str = "toy", *, resident: bool = False, dtype="float32") -> Pair:
+    """MPI3D (Gondal et al. 2019): a robot arm, seven factors, [64, 64, 3], read in place from the official npz.
+
+    Args:
+      source: the official npz file.
+      variant: "toy", "realistic", "real" (1,036,800 images each), "complex" or "challenge" (460,800 each; the latter is
+        any file of the 2019 competition).
+      resident: whether to copy all images to the device (12.7 GB) instead of leaving them on disk.
+      dtype: "float32" in [0, 1] or "uint8" in 0…255.
+    """
+    from jaxdis.data.files import _mpi3d_file as files
+
+    space, path = files.space_of(variant), files.checked(_needed(source, "mpi3d", "official npz"), variant)
+    return space, _from_disk(files.open_images, path, space, checked_dtype(dtype), path.name, resident)
+
+
+@checked
+def cars3d(source: str | Path | None = None, *, dtype="float32") -> Pair:
+    """Cars3D (Reed et al. 2015): 183 cars from 4 × 24 viewpoints, [64, 64, 3].
+
+    Args:
+      source: the official archive or its folder.
+      dtype: "float32" in [0, 1] or "uint8" in 0…255.
+    """
+    from jaxdis.data.files import _cars3d_file as files
+
+    source = _needed(source, "cars3d", "official archive or the folder in it")
+    space, tables = files.SPACE, (lattice.on_device(files.images(source)),)
+    return space, _gathered(tables, Gather(space), space, (64, 64, 3), dtype, False, Path(source).name)
+
+
+@checked
+def smallnorb(source: str | Path | None = None, *, dtype="float32") -> Pair:
+    """SmallNORB (LeCun et al. 2004): toys under a turning camera and lamp, four factors, [64, 64, 1].
+
+    The instance (which of the ten toys of a category is shown) is not a factor: it is drawn for every image, from the
+    key.
+
+    Args:
+      source: the folder of the six official matrices, or a folder of tensorflow-datasets with a prepared ``smallnorb``.
+      dtype: "float32" in [0, 1] or "uint8" in 0…255.
+    """
+    from jaxdis.data.files import _smallnorb_file as files
+
+    folder = Path(_needed(source, "smallnorb", "folder of the six official matrices"))
+    if (folder / "dataset_info.json").exists() or (folder / "smallnorb").is_dir():
+        from jaxdis.data.files import _tfds as tfds
+
+        images = tfds.images("smallnorb", folder)
+    else:
+        images = files.images(folder)
+    draw = HiddenGather(files.FULL_SPACE, "instance")
+    tables = (lattice.on_device(images),)
+    return files.SPACE, _gathered(tables, draw, files.SPACE, (64, 64, 1), dtype, True, folder.name)
+
+
+@checked
+def teapots(
+    source: str | Path | None = None,
+    *,
+    part: Literal["all", "train", "validation", "test"] = "all",
+    side: Count = 64,
+    form: Literal["points", "triangles"] | None = None,
+    dtype="float32",
+) -> Pair:
+    """Teapots (Eastwood & Williams 2018): a teapot of any color, seen from any point of a hemisphere, [64, 64, 3].
+
+    Five continuous factors: azimuth, elevation, red, green, blue. Light and background of the published images are
+    unknown; here the lamp is fixed and the background black. ``space.outside(jaxdis.data._teapot.Gap())`` leaves out
+    the combinations of the paper's zero-shot transfer.
+
+    Args:
+      source: the official ``teapots.npz``; None renders the images. The space of a file yields only its images.
+      part: which images of a file, in its order: the first 80 % are for training, the next 10 % for validation and the
+        last 10 % for testing, as in the paper.
+      side: height and width of rendered images, in pixels.
+      form: how the surface is drawn, as ``points`` or as ``triangles``; see :class:`jaxdis.data._teapot.Draw`.
+      dtype: "float32" in [0, 1] or "uint8" in 0…255.
+    """
+    space, dtype = teapot.SPACE, checked_dtype(dtype)
+    if source is None:
+        if part != "all":
+            raise ValueError(f"part: needs a source, got {part!r} without one")
+        return space, Render((), teapot.Draw(side, form), space.sizes, (side, side, 3), dtype)
+    from jaxdis.data.files import _teapots_file as files
+
+    if side != 64:
+        raise ValueError(f"side: needs 64 with a source, got {side}")
+    if form is not None:
+        raise ValueError(f"form: needs no source, got {form!r} with one")
+    factors, images = files.read(source, part)
+    tables = (jnp.asarray(factors), lattice.on_device(images))
+    space = ListedSpace.over(space, factors)
+    return space, _gathered(tables, NearestListed(), space, (64, 64, 3), dtype, False, Path(source).name)
+
+
+@checked
+def clevr6(
+    max_objects: Count = clevr.MOST_OBJECTS,
+    min_objects: Count = clevr.LEAST_OBJECTS,
+    source: str | Path | None = None,
+    *,
+    side: Count = 128,
+    bounce: bool = True,
+    shadows: bool = True,
+    supersampled: Count = 1,
+    colors: Literal["palette", "levels"] = "palette",
+    jitter: bool = True,
+    rotation: Literal["released", "degrees"] = "released",
+    min_pixels: Natural = 200,
+    dtype="float32",
+) -> Pair:
+    """CLEVR6 (Greff et al. 2019; Dang-Nhu 2022): 3 to 6 solids of rubber or metal on a plane, [128, 128, 3].
+
+    Scenes, camera and lamps are those of CLEVR (Johnson et al. 2017); light is computed more simply: see
+    :mod:`jaxdis.data._clevr_light`. ``space.masks(factors)`` are the instance masks. Color channels, rotation, x and y
+    of each object are continuous factors; so are the positions of camera and lamps.
+
+    Args:
+      max_objects, min_objects: range of the number of objects.
+      source: the official file of CLEVR with masks (Kabra et al. 2019), or the folder of ``clevr`` as prepared by
+        tensorflow-datasets, whose masks are computed from its descriptions
+        (:mod:`jaxdis.data.files._clevr_tfds`); None renders the images. The space of a file yields only its images, and
+        only ``side`` and ``min_pixels`` apply to it.
+      side: height and width of images, in pixels.
+      bounce: whether metal reflects the scene.
+      shadows: whether objects cast shadows.
+      supersampled: rays per pixel in each direction.
+      colors: ``palette``: an object has one of CLEVR's eight colors; ``levels``: each channel is one of 0, 0.2, …, 1,
+        as in the evaluation of Dang-Nhu (table 7).
+      jitter: whether camera and lamps move from scene to scene.
+      rotation: ``released``: the value of the factor is an angle in radians, though it runs from 0 to 360, as in the
+        released code; ``degrees``: the value is an angle in degrees.
+      min_pixels: least number of visible pixels of each object, in the original picture of 320 × 240; 0 admits hidden
+        objects.
+      dtype: "float32" in [0, 1] or "uint8" in 0…255.
+    """
+    dtype = checked_dtype(dtype)
+    if source is not None:
+        if Path(source).is_dir():
+            from jaxdis.data.files import _clevr_tfds as files
+        else:
+            from jaxdis.data.files import _clevr_files as files
+        scenes = files.read(source, side, min_pixels)
+        tables = (jnp.asarray(scenes.factors), lattice.on_device(scenes.images))
+        name, shape = Path(source).name, (side, side, 3)
+        return scenes.space, _gathered(tables, NearestListed(), scenes.space, shape, dtype, False, name)
+    view = clevr.View(side, rotation, min_objects)
+    space = clevr_space.space(max_objects, min_objects, colors=colors, jitter=jitter, min_pixels=min_pixels, view=view)
+    draw = clevr.Draw(view, bounce, shadows, supersampled)
+    return space, Render((), draw, space.sizes, (side, side, 3), dtype)
+
+
+@checked
+def standin_turntable(*, dtype="float32") -> Pair:
+    """NOT Cars3D: 183 box cars from 4 × 24 viewpoints, [64, 64, 3], with the same factors and sizes."""
+    return _standin(standins.TURNTABLE_SPACE, standins.draw_turntable, 3, False, dtype)
+
+
+@checked
+def standin_gray_turntable(*, dtype="float32") -> Pair:
+    """NOT SmallNORB: gray toys made of boxes, [64, 64, 1], with the same factors, sizes and ten hidden instances."""
+    return _standin(standins.GRAY_TURNTABLE_SPACE, standins.draw_gray_turntable, 1, True, dtype)
+
+
+@checked
+def standin_arm(*, dtype="float32") -> Pair:
+    """NOT MPI3D: an arm with one link and an object at its tip, [64, 64, 3], with the same factors and sizes."""
+    return _standin(standins.ARM_SPACE, standins.draw_arm, 3, False, dtype)
+
+
+def _needed(source: str | Path | None, name: str, what: str) -> str | Path:
+    if source is None:
+        raise ValueError(f"source: {name} cannot be drawn; needs its file (the {what}), got None")
+    return source
+
+
+def _standin(space, draw, channels, draws_noise, dtype) -> Pair:
+    return space, Render((), draw, space.sizes, (64, 64, channels), checked_dtype(dtype), draws_noise)
+
+
+def _gathered(tables, draw, space, shape, dtype, draws_noise, name) -> Render:
+    return Render(tables, draw, space.sizes, shape, checked_dtype(dtype), draws_noise, f"file:{name}")
+
+
+def _from_disk(open_images, path, space, dtype, name, resident) -> Render:
+    """A lattice of color images that stays on disk, or is copied to the device as a whole."""
+    if resident:
+        tables = (lattice.on_device(open_images(str(path))),)
+        return _gathered(tables, Gather(space), space, (64, 64, 3), dtype, False, name)
+    draw = HostGather(open_images, str(path), space.sizes, (64, 64, 3))
+    return _gathered((), draw, space, (64, 64, 3), dtype, False, name)
+
+
+def _shapes3d_images(source: Path) -> tuple:
+    """A function that opens the decoded lattice, and its path."""
+    if source.is_dir():
+        from jaxdis.data.files import _tfds as tfds
+
+        images = tfds.images("shapes3d", source)
+    else:
+        from jaxdis.data.files import _shapes3d_file as files
+
+        images = files.images(source)
+    return lattice.open_array, images.filename
+
+
+def _of_sprites(draw, space, channels, draws_noise, source, cached, dtype) -> Pair:
+    """A set based on dSprites: rendered by formula, or read from its packed lattice or its official file."""
+    tables, name = (), "procedural"
+    if source is not None:
+        tables, name = (lattice.on_device(_dsprites_words(Path(source))),), f"file:{Path(source).name}"
+    elif cached:
+        shape = (sprites.SPACE.num_lattice, 64, 2)
+        words = lattice.cached(f"dsprites-{sprites.VERSION}", shape, np.uint32, sprites.build)
+        tables = (lattice.on_device(words),)
+    render = Render(tables, draw, space.sizes, (64, 64, channels), checked_dtype(dtype), draws_noise, name)
+    return space, render
+
+
+def _dsprites_words(source: Path) -> np.ndarray:
+    if source.is_dir():
+        from jaxdis.data.files import _tfds as tfds
+
+        return tfds.images("dsprites", source)
+    from jaxdis.data.files import _dsprites_file as files
+
+    return files.words(source)

@@ -1,0 +1,177 @@
+"""How :class:`~jaxdis.data._factor_space.FactorSpace` draws cells: exactly and without rejection, whatever is held out.
+
+Factors that a restriction or a correlation ties together are drawn jointly, from the list of their allowed cells; all
+others are drawn independently.
+"""
+
+import functools
+import itertools
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int, Num, PRNGKeyArray
+
+from jaxdis._core import random
+
+# `jax.random.randint` is exactly uniform up to this span (beyond it, its product of remainders overflows), so free
+# factors are drawn as a few mixed-radix digits.
+_DIGIT = 2**16
+# The cells of tied factors are a constant of the program; more than this many raise an error.
+_LISTED = 2**20
+
+
+# Samples in a region that is left out are drawn again, at most this many times.
+MOST_REDRAWS = 10_000
+
+
+def redrawn(draw: Callable, allowed: Callable, key: PRNGKeyArray) -> Num[Array, "n k"]:
+    """``draw(key)``, in which samples that are not allowed are replaced by those of further draws."""
+
+    def redraw(state):
+        number, samples, keep = state
+        fresh = draw(jax.random.fold_in(key, number))
+        samples = jnp.where(keep[:, None], samples, fresh)
+        return number + 1, samples, allowed(samples)
+
+    first = draw(key)
+    start = (jnp.int32(1), first, allowed(first))
+    return jax.lax.while_loop(lambda state: ~state[2].all() & (state[0] < MOST_REDRAWS), redraw, start)[1]
+
+
+class Lattice(NamedTuple):
+    """What determines the cells of a :class:`~jaxdis.data._factor_space.FactorSpace`; see there for the attributes."""
+
+    sizes: tuple[int, ...]
+    excluded: tuple[tuple[tuple[int, int], ...], ...]
+    fixed: tuple[tuple[int, int], ...]
+    correlation: tuple[int, int, float] | None
+
+
+class Listed(NamedTuple):
+    """The tied factors and their allowed joint cells.
+
+    ``positions``: r factor positions; ``cells [c, r]`` int32; ``weights [c]`` float32, or None where all are equal.
+    """
+
+    positions: tuple[int, ...]
+    cells: np.ndarray
+    weights: np.ndarray | None
+
+
+@functools.lru_cache(maxsize=256)
+def listed(lattice: Lattice) -> Listed:
+    """The tied factors of a lattice; a lattice without restrictions has a single empty cell."""
+    named = {position for pairs in (*lattice.excluded, lattice.fixed) for position, _ in pairs}
+    positions = tuple(sorted(named | set(lattice.correlation[:2] if lattice.correlation else ())))
+    fixed = dict(lattice.fixed)
+    if len(fixed) < len(set(lattice.fixed)):
+        return Listed(positions, np.zeros((0, len(positions)), np.int32), None)
+    axes = [range(lattice.sizes[j]) if j not in fixed else (fixed[j],) for j in positions]
+    if np.prod([float(len(axis)) for axis in axes]) > _LISTED:
+        raise ValueError(f"combination: needs factors with at most {_LISTED} joint cells, got positions {positions}")
+    cells = np.array(list(itertools.product(*axes)), np.int32).reshape(-1 if axes else 1, len(positions))
+    slot = {j: number for number, j in enumerate(positions)}
+    for combination in lattice.excluded:
+        cells = cells[~np.all([cells[:, slot[j]] == value for j, value in combination], axis=0)]
+    if lattice.correlation is None:
+        return Listed(positions, cells, None)
+    first, second, width = lattice.correlation
+    a, b = (cells[:, slot[j]] / max(lattice.sizes[j] - 1, 1) for j in (first, second))
+    return Listed(positions, cells, np.exp(-((a - b) ** 2) / (2 * width**2)).astype(np.float32))
+
+
+def cells(lattice: Lattice, key: PRNGKeyArray, n: int) -> Int[Array, "n k"]:
+    """n independent cells."""
+    tied = listed(lattice)
+    tied_key, free_key = jax.random.split(key)
+    rows = _pick(tied_key, jnp.ones(len(tied.cells), jnp.int32), tied.weights, (n,))
+    return _completed(lattice, free_key, jnp.asarray(tied.cells)[rows])
+
+
+def cells_given(
+    lattice: Lattice, key: PRNGKeyArray, factor: Int[Array, ""], value: Int[Array, " n"]
+) -> Int[Array, "n k"]:
+    """One cell per value, drawn given that ``factor`` has this value."""
+    tied = listed(lattice)
+    tied_key, free_key = jax.random.split(key)
+    slots = np.full(len(lattice.sizes), -1, np.int32)
+    for number, j in enumerate(tied.positions):
+        slots[j] = number
+    if len(tied.cells) == 1:
+        rows = jnp.zeros(value.shape, jnp.int32)
+    else:
+        slot = jnp.asarray(slots)[factor]
+        column = jnp.asarray(tied.cells)[:, slot]
+        match = ((slot < 0) | (column[None] == value[:, None])).astype(jnp.int32)
+        pick = jax.vmap(lambda key, row: _pick(key, row, tied.weights, ()))
+        rows = pick(jax.random.split(tied_key, value.shape[0]), match)
+    drawn = _completed(lattice, free_key, jnp.asarray(tied.cells)[rows])
+    return jnp.where(jnp.arange(len(lattice.sizes))[None] == factor, value[:, None], drawn)
+
+
+def cells_near(
+    lattice: Lattice,
+    key: PRNGKeyArray,
+    n: int,
+    center: Int[Array, "1 k"],
+    radius: Mapping[int, int | float],
+    around: frozenset[int],
+) -> Int[Array, "n k"]:
+    """Cells within a radius of a center, by column, of a lattice where no combination is left out.
+
+    A column without a radius is free, and so is one of a single value; the columns in ``around`` wrap around.
+    """
+    low, high = [], []
+    for j, size in enumerate(lattice.sizes):
+        steps = None if size == 1 else 0 if j in dict(lattice.fixed) else radius.get(j)
+        wide = steps is None or (j in around and 2 * steps + 1 >= size)
+        low.append(jnp.zeros((), jnp.int32) if wide else center[0, j] - steps)
+        high.append(jnp.full((), size, jnp.int32) if wide else center[0, j] + steps + 1)
+    sizes = np.array([lattice.sizes], np.int32)
+    bounded = np.array([[j not in around for j in range(len(lattice.sizes))]])
+    low, high = jnp.stack(low)[None], jnp.stack(high)[None]
+    low, high = jnp.where(bounded, jnp.maximum(low, 0), low), jnp.where(bounded, jnp.minimum(high, sizes), high)
+    return random.randint(key, (n, len(lattice.sizes)), low, high) % sizes
+
+
+def _pick(
+    key: PRNGKeyArray, match: Int[Array, " c"], weights: np.ndarray | None, shape: tuple[int, ...]
+) -> Int[Array, "..."]:
+    """Rows drawn from those that match, uniformly or by weight."""
+    if len(match) == 1:
+        return jnp.zeros(shape, jnp.int32)
+    if weights is None:
+        total = jnp.cumsum(match)
+        draw = random.randint(key, shape, 0, total[-1])
+    else:
+        total = jnp.cumsum(match.astype(jnp.float32) * weights)
+        draw = random.uniform(key, shape) * total[-1]
+    row = jnp.searchsorted(total, draw, side="right")
+    # A float draw may round up to the total itself; that point belongs to the last matching row.
+    return jnp.minimum(row, jnp.searchsorted(total, total[-1], side="left")).astype(jnp.int32)
+
+
+def _completed(lattice: Lattice, key: PRNGKeyArray, tied: Int[Array, "n r"]) -> Int[Array, "n k"]:
+    """The tied factors together with the free factors, which are drawn uniformly."""
+    positions = listed(lattice).positions
+    columns = {j: tied[:, slot] for slot, j in enumerate(positions)}
+    for number, digit in enumerate(_digits(lattice.sizes, positions)):
+        span = int(np.prod([lattice.sizes[j] for j in digit]))
+        rest = random.randint(jax.random.fold_in(key, number), tied.shape[:1], 0, span)
+        for j in reversed(digit):
+            rest, columns[j] = jnp.divmod(rest, lattice.sizes[j])
+    return jnp.stack([columns[j] for j in range(len(lattice.sizes))], -1)
+
+
+@functools.lru_cache(maxsize=256)
+def _digits(sizes: tuple[int, ...], tied: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    """Free factors in groups whose joint number of values a single exact draw can cover."""
+    groups: list[list[int]] = [[]]
+    for j in (j for j in range(len(sizes)) if j not in tied):
+        if groups[-1] and np.prod([sizes[i] for i in [*groups[-1], j]]) > _DIGIT:
+            groups.append([])
+        groups[-1].append(j)
+    return tuple(tuple(group) for group in groups if group)

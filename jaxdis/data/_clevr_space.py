@@ -1,0 +1,237 @@
+"""How scenes of CLEVR are drawn: independent factors, under the rules of :mod:`jaxdis.data._clevr_rules`."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Num, PRNGKeyArray, UInt8
+
+from jaxdis._core import random
+from jaxdis._core.options import Count, Natural, checked
+from jaxdis.data import _cell_draws as draws
+from jaxdis.data import _clevr as clevr
+from jaxdis.data import _clevr_rules as clevr_rules
+from jaxdis.data._clevr import OBJECT_FACTORS, View
+from jaxdis.data._clevr_rules import Row
+from jaxdis.data._factor_space import FactorSpace
+from jaxdis.data._intervals import Interval
+
+# The radius of Algorithm 2 of Dang-Nhu 2022 (table 7): the neighboring levels of a channel, and 0.7 in x and y.
+_RADIUS = {"red": 0.2, "green": 0.2, "blue": 0.2, "x": 0.7, "y": 0.7}
+# Folded into keys, apart from the numbers of proposals.
+_ROW, _COLORS, _PLACES = (draws.MOST_REDRAWS + i for i in range(3))
+
+
+class Near(NamedTuple):
+    """The neighborhood that scenes are drawn from: center ``[k]``, radius by column, and columns that wrap around."""
+
+    center: Row
+    radius: Mapping[int, int | float]
+    around: frozenset[int]
+
+
+@dataclasses.dataclass(frozen=True)
+class SceneSpace(FactorSpace):
+    """The space of scenes; its samples follow the rules even if factors are held, fixed, left out or near a center.
+
+    Attributes:
+      view: the view of the pictures, since visibility depends on the rotation.
+      colors: how objects are colored: ``palette``: by one of the eight colors of Johnson et al.; ``levels``: each
+        channel is one of 0, 0.2, …, 1, as in the evaluation of Dang-Nhu (2022, table 7).
+      min_pixels: least number of visible pixels of each object in the crop of the picture of 320 × 240.
+
+    A scene that violates the rules is redrawn with the same number of objects, camera and lamps, so that these stay
+    uniform (as in the released code); if regions are left out, all its factors are redrawn. After
+    :data:`jaxdis.data._cell_draws.MOST_REDRAWS` attempts it is returned unchanged, since two objects that are held at
+    one place can never follow the rules.
+    """
+
+    view: View = View()
+    colors: Literal["palette", "levels"] = "palette"
+    min_pixels: Natural = 200
+
+    @checked
+    def sample(self, key: PRNGKeyArray, n: Natural) -> Float[Array, "n k"]:
+        """n independent scenes."""
+        return self._scenes(key, n)
+
+    @checked
+    def given(
+        self, key: PRNGKeyArray, factor: str | int | Int[Array, ""], value: Num[Array, " n"]
+    ) -> Float[Array, "n k"]:
+        """One scene per value, drawn given that the factor has this value; a color may then leave the palette."""
+        held = jnp.arange(self.num_factors) == self._traced(factor)
+        return self._scenes(key, len(value), held=held, values=value.astype(jnp.float32))
+
+    @checked
+    def local_group(
+        self,
+        key: PRNGKeyArray,
+        n: Natural,
+        radius: Mapping[str, int | float | None],
+        circular: tuple[str, ...] = (),
+    ) -> Float[Array, "n k"]:
+        """n scenes near a random one, as :meth:`FactorSpace.local_group`.
+
+        With ``levels``, a color's radius is rounded down to whole levels; with the ``palette``, which has no order,
+        colors are free. Positions do not wrap around.
+        """
+        columns, around = self._neighborhood(radius, circular)
+        center_key, draw_key = jax.random.split(key)
+        return self._scenes(draw_key, n, Near(self.sample(center_key, 1)[0], columns, around))
+
+    @checked
+    def local_groups(
+        self,
+        key: PRNGKeyArray,
+        radius: Mapping[str, int | float | None],
+        *,
+        groups: Count = 10,
+        samples: Count = 5000,
+        circular: tuple[str, ...] = (),
+    ) -> Float[Array, "n k"]:
+        """As :meth:`FactorSpace.local_groups`, one group after another."""
+        drawn = jax.lax.map(lambda key: self.local_group(key, samples, radius, circular), jax.random.split(key, groups))
+        return drawn.reshape(groups * samples, self.num_factors)
+
+    @checked
+    def allowed(self, factors: Num[Array | np.ndarray, "... k"]) -> Bool[Array, "..."]:
+        """Whether scenes follow the rules, and are not left out; their colors are not checked."""
+        keep = FactorSpace.allowed(self, factors)
+        rows = jnp.asarray(factors).astype(jnp.float32).reshape(-1, self.num_factors)
+        follows = clevr.one_by_one(lambda row: clevr_rules.apart(self.view, row) & self._visible(row), rows)
+        return keep & follows.reshape(keep.shape)
+
+    def complete(self) -> "SceneSpace":
+        """The scenes on which slots are scored: with the greatest number of objects, and colors of ``levels``."""
+        return dataclasses.replace(self, colors="levels").only({"num_objects": self.sizes[0] - 1})
+
+    def masks(self, factors: Num[Array, "n k"]) -> UInt8[Array, "n h w"]:
+        """Instance masks."""
+        return self.view.masks(factors)
+
+    def _visible(self, row: Row) -> Bool[Array, ""]:
+        return clevr_rules.visible(self.view, row, self.min_pixels)
+
+    def _scenes(self, key, n: int, near: Near | None = None, held=None, values=None) -> Float[Array, "n k"]:
+        """n scenes, near a center if there is one, whose factors ``held [k]`` have ``values [n]``."""
+        low, high, wraps = self._bounds(near)
+        head = jnp.arange(self.num_factors) < (0 if self.regions else clevr.first_object(self.num_factors))
+
+        def scene(key_and_value):
+            key, value = key_and_value
+
+            def propose(state):
+                number, last, _ = state
+                again = jax.random.fold_in(key, number)
+                row = self._row(again, low, high, wraps, near)
+                row = jnp.where(head & (number > 0), last, row)
+                bounds = low, high
+                if held is not None:
+                    row, *bounds = (jnp.where(held, value, array) for array in (row, low, high))
+                row, fits = clevr_rules.placed(self.view, jax.random.fold_in(again, _PLACES), row, *bounds)
+                fits &= FactorSpace.allowed(self, row[None])[0]
+                return number + 1, row, jax.lax.cond(fits, self._visible, lambda row: jnp.bool_(False), row)
+
+            start = jnp.int32(0), jnp.zeros(self.num_factors), jnp.bool_(False)
+            return jax.lax.while_loop(lambda state: ~state[2] & (state[0] < draws.MOST_REDRAWS), propose, start)[1]
+
+        return clevr.one_by_one(scene, (jax.random.split(key, n), jnp.zeros(n) if values is None else values))
+
+    def _row(self, key, low: Row, high: Row, wraps: np.ndarray, near: Near | None) -> Row:
+        """Factors before objects are placed."""
+        discrete, start, width = self._extents()
+        share = random.uniform(jax.random.fold_in(key, _ROW), (self.num_factors,))
+        row = low + (high - low + discrete) * share
+        row = jnp.where(discrete > 0, jnp.minimum(jnp.floor(row), high), row)
+        row = jnp.where(wraps, start + (row - start) % width, row)
+        if self.excluded or self.correlation:
+            row = jnp.where(discrete > 0, draws.cells(self._lattice(), key, 1)[0].astype(jnp.float32), row)
+        return self._colored(jax.random.fold_in(key, _COLORS), row, near)
+
+    def _extents(self) -> np.ndarray:
+        """Whether each factor is discrete (1, else 0), its lowest value, and how wide it is."""
+        spans = [(0, span.low, span.high - span.low) if isinstance(span, Interval) else None for span in self.values]
+        return np.array([span or (1, 0, self.sizes[j]) for j, span in enumerate(spans)], np.float32).T
+
+    def _bounds(self, near: Near | None) -> tuple[Row, Row, np.ndarray]:
+        """The lowest and highest value of each factor, and which of them continue at the other end."""
+        discrete, start, width = self._extents()
+        low, high = start.copy(), start + width - discrete
+        for j, value in self.fixed:
+            low[j] = high[j] = value
+        if near is None:
+            return jnp.asarray(low), jnp.asarray(high), np.zeros(self.num_factors, bool)
+        circular = [isinstance(span, Interval) and span.circular for span in self.values]
+        goes_round = (np.array(circular) | np.isin(np.arange(self.num_factors), list(near.around))) & (low < high)
+        goes_round &= ~np.array([name.endswith(("_x", "_y")) for name in self.names])
+        reach = np.array([near.radius.get(j, np.inf) for j in range(self.num_factors)], np.float32)
+        # A circular neighborhood as wide as the factor is the whole factor.
+        bounded = np.isfinite(reach) & ~(goes_round & (2 * reach + discrete >= width))
+        wraps, reach = goes_round & bounded, np.where(bounded, reach, 0).astype(np.float32)
+        near_low, near_high = near.center - reach, near.center + reach
+        near_low = jnp.where(wraps, near_low, jnp.maximum(near_low, low))
+        near_high = jnp.where(wraps, near_high, jnp.minimum(near_high, high))
+        return jnp.where(bounded, near_low, low), jnp.where(bounded, near_high, high), wraps
+
+    def _colored(self, key, row: Row, near: Near | None) -> Row:
+        """The row with colors of the palette or the levels, where they are not fixed."""
+        first, count = clevr.first_object(self.num_factors), len(OBJECT_FACTORS)
+        columns = np.arange(first, self.num_factors, count)[:, None] + np.arange(3)[None]
+        if self.colors == "palette":
+            palette = jnp.array(clevr.PALETTE, jnp.float32) / 255
+            colors = palette[random.randint(key, columns.shape[:1], 0, len(clevr.PALETTE))]
+        else:
+            last = clevr.LEVELS - 1
+            middle = jnp.zeros(columns.shape) if near is None else near.center[columns]
+            radius = [1 if near is None else near.radius.get(int(j), 1) for j in columns.flat]
+            reach = (np.minimum(radius, 1) * last + 1e-6).astype(np.int32).reshape(columns.shape)
+            middle = jnp.round(middle * last).astype(jnp.int32)
+            low, high = jnp.maximum(middle - reach, 0), jnp.minimum(middle + reach, last)
+            colors = random.randint(key, columns.shape, low, high + 1).astype(jnp.float32) / last
+        free = np.isin(columns, [j for j, _ in self.fixed], invert=True)
+        return row.at[columns].set(jnp.where(free, colors, row[columns]))
+
+
+@checked
+def space(
+    max_objects: Count = clevr.MOST_OBJECTS,
+    min_objects: Count = clevr.LEAST_OBJECTS,
+    *,
+    colors: Literal["palette", "levels"] = "palette",
+    jitter: bool = True,
+    min_pixels: Natural = 200,
+    view: View | None = None,
+) -> SceneSpace:
+    """The space of scenes; see :class:`SceneSpace` and :func:`jaxdis.data._catalog.clevr6`."""
+    columns = clevr.columns(max_objects, min_objects, jitter)
+    view = dataclasses.replace(view or View(), min_objects=min_objects)
+    if view.rotation == "degrees":
+        turn = Interval(0, 360, circular=True)
+        columns = {name: turn if name.endswith("_rotation") else values for name, values in columns.items()}
+    return dataclasses.replace(SceneSpace.of(**columns), view=view, colors=colors, min_pixels=min_pixels)
+
+
+def radius(of: FactorSpace) -> dict[str, float]:
+    """The ``radius`` of :meth:`FactorSpace.local_group` in table 7; shape, material, size and rotation are free."""
+    parts = {name: name.split("_")[-1] for name in of.names if name.startswith("object_")}
+    return {name: _RADIUS[part] for name, part in parts.items() if part in _RADIUS}
+
+
+def labels(of: FactorSpace) -> dict[str, tuple[str, str]]:
+    """``(object, property)`` of each factor of an object."""
+    places = {name: name.rpartition("_") for name in of.names if name.startswith("object_")}
+    return {name: (thing.replace("_", " "), of_thing) for name, (thing, _, of_thing) in places.items()}
+
+
+def complete(of) -> FactorSpace:
+    """The scenes of a space, or of a file, on which slots are scored."""
+    return of.complete()
+
+
+def masks(of, factors: Num[Array, "n k"]) -> UInt8[Array, "n h w"]:
+    """Instance masks of scenes of a space, or of a file."""
+    return of.masks(factors)

@@ -1,0 +1,391 @@
+"""Spaces of ground-truth factors: all ways of sampling them that training and metrics need."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Annotated
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int, Num, PRNGKeyArray
+
+from jaxdis._core.options import Count, Natural, Range, checked, checked_value, listed, shown
+from jaxdis.data import _cell_draws as draws
+from jaxdis.data import _intervals as intervals
+from jaxdis.data._intervals import Interval
+from jaxdis.data._regions import Complement
+from jaxdis.factors import Factors
+
+# The values of a factor are stored individually.
+MOST_VALUES = 2**20
+
+
+@dataclasses.dataclass(frozen=True)
+class FactorSpace:
+    """k factors, each discrete or continuous; immutable and hashable, so it can be a static argument.
+
+    Attributes:
+      names: k distinct names.
+      sizes: number of values of each factor; None for a continuous factor.
+      values: k entries: the real values of a factor (hues, radians, positions) by class number, or the
+        :class:`Interval` of a continuous factor.
+      excluded: combinations that :meth:`sample` never yields; each is a tuple of (factor position, class number).
+      fixed: (factor position, class number or value) pairs that every sample has.
+      correlation: (first position, second position, width), or None for independent factors.
+      regions: functions of factors ``[n, k]``, True where :meth:`sample` never draws.
+
+    Construct it with :meth:`of`; narrow it with :meth:`without`, :meth:`outside`, :meth:`only` and :meth:`correlated`.
+    Factors ``[..., k]`` are int32 class numbers; in a space with continuous factors they are float32, and class numbers
+    are whole. Samplers are pure functions of a typed key and can be jitted and vmapped.
+
+    A space of discrete factors only is a lattice, whose cells are numbered with the last factor fastest.
+    """
+
+    names: tuple[str, ...]
+    sizes: tuple[int | None, ...]
+    values: tuple[tuple[float, ...] | Interval, ...]
+    excluded: tuple[tuple[tuple[int, int], ...], ...] = ()
+    fixed: tuple[tuple[int, int | float], ...] = ()
+    correlation: tuple[int, int, float] | None = None
+    regions: tuple[Callable, ...] = ()
+
+    @classmethod
+    def of(cls, **factors) -> "FactorSpace":
+        """``FactorSpace.of(shape=3, scale=(0.5, 0.75, 1.0), azimuth=Interval(0, 2 * np.pi, circular=True))``.
+
+        A factor is given by its number of values, by the values themselves, or by an :class:`Interval`.
+
+        Raises:
+          ValueError: for a factor without values.
+        """
+        if not factors:
+            raise ValueError("factors: needs at least one factor, got none")
+        values = {name: _values(name, given) for name, given in factors.items()}
+        sizes = (None if isinstance(row, Interval) else len(row) for row in values.values())
+        return cls(tuple(values), tuple(sizes), tuple(values.values()))
+
+    @property
+    def num_factors(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def continuous(self) -> tuple[int, ...]:
+        """The positions of continuous factors."""
+        return tuple(j for j, size in enumerate(self.sizes) if size is None)
+
+    # ---- the lattice -------------------------------------------------------------------------------------------------
+
+    @property
+    def num_lattice(self) -> int:
+        """Number of cells of the whole lattice, without restrictions."""
+        self._check_lattice("num_lattice")
+        return int(np.prod(np.array(self.sizes, object)))
+
+    @property
+    def num_cells(self) -> int:
+        """Number of cells that :meth:`sample` can yield."""
+        self._check_lattice("num_cells")
+        if self.regions:
+            return len(self.cells())
+        listed = draws.listed(self._lattice())
+        free = [size for j, size in enumerate(self.sizes) if j not in listed.positions]
+        return len(listed.cells) * int(np.prod(np.array(free, object)))
+
+    def position(self, factor: str | int) -> int:
+        """The column of a factor, given by name or number."""
+        if isinstance(factor, str):
+            if factor not in self.names:
+                raise ValueError(f"factor: needs one of {', '.join(self.names)}, got {shown(factor)}")
+            return self.names.index(factor)
+        factor = checked_value("factor", int | str, factor)
+        if not 0 <= factor < self.num_factors:
+            raise ValueError(f"factor: needs a number from 0 to {self.num_factors - 1}, got {factor}")
+        return factor
+
+    @checked
+    def index(self, factors: Int[Array | np.ndarray, "... k"]) -> Int[Array, "..."]:
+        """Row-major cell number of factors, the last factor fastest."""
+        self._check_lattice("index")
+        self._check_last_axis(factors)
+        strides = self._strides()
+        return (factors * strides.reshape((1,) * (factors.ndim - 1) + (-1,))).sum(-1, dtype=jnp.int32)
+
+    @checked
+    def factors(self, index: Int[Array | np.ndarray, "..."]) -> Int[Array, "... k"]:
+        """The inverse of :meth:`index`."""
+        self._check_lattice("factors")
+        shape = (1,) * index.ndim + (-1,)
+        sizes = np.array(self.sizes, np.int32)
+        return (index[..., None] // self._strides().reshape(shape)) % sizes.reshape(shape)
+
+    def _check_lattice(self, what: str) -> None:
+        if self.continuous:
+            names = ", ".join(self.names[j] for j in self.continuous)
+            raise ValueError(f"{what}: needs a space of discrete factors, got one with continuous factors {names}")
+
+    def _check_last_axis(self, factors) -> None:
+        if factors.shape[-1] != self.num_factors:
+            raise ValueError(f"factors: needs shape [..., {self.num_factors}], got {factors.shape}")
+
+    def _strides(self) -> np.ndarray:
+        if self.num_lattice >= 2**31:
+            raise ValueError(f"index: needs a lattice of fewer than 2³¹ cells, this one has {self.num_lattice}")
+        return np.append(np.cumprod(self.sizes[:0:-1])[::-1], 1).astype(np.int32)
+
+    @checked
+    def allowed(self, factors: Num[Array | np.ndarray, "... k"]) -> Bool[Array, "..."]:
+        """Whether :meth:`sample` can yield these factors."""
+        self._check_last_axis(factors)
+        keep = jnp.ones(factors.shape[:-1], bool)
+        for region in self.regions:
+            keep &= ~region(jnp.asarray(factors).reshape(-1, self.num_factors)).reshape(keep.shape)
+        for position, value in self.fixed:
+            keep &= factors[..., position] == value
+        for combination in self.excluded:
+            keep &= ~jnp.stack([factors[..., position] == value for position, value in combination]).all(0)
+        return keep
+
+    def cells(self) -> np.ndarray:
+        """Lattice indices of all allowed cells, ascending int32 on the host: the test set of a held-out combination."""
+        self._check_lattice("cells")
+        everything = np.arange(self.num_lattice, dtype=np.int32)
+        strides, sizes = self._strides(), np.array(self.sizes, np.int32)
+        column = {j: everything // strides[j] % sizes[j] for j in draws.listed(self._lattice()).positions}
+        keep = np.ones(everything.shape, bool)
+        for position, value in self.fixed:
+            keep &= column[position] == value
+        for combination in self.excluded:
+            keep &= ~np.all([column[position] == value for position, value in combination], axis=0)
+        allowed = everything[keep]
+        for region in self.regions:
+            allowed = allowed[~np.asarray(region(self.factors(jnp.asarray(allowed))))]
+        return allowed
+
+    @checked
+    def wrap(self, factors: Num[Array | np.ndarray, "n k"]) -> Factors:
+        """The factors of n samples with this space's sizes and names, as metrics take them."""
+        self._check_last_axis(factors)
+        return Factors(factors, self.sizes, self.names)
+
+    @checked
+    def without(self, combination: Mapping[str, int]) -> "FactorSpace":
+        """The space whose samples never have the combination (factor name → class number); uniform otherwise."""
+        return self._narrowed(excluded=(*self.excluded, self._checked(combination)))
+
+    @checked
+    def only(self, combination: Mapping[str, int | float]) -> "FactorSpace":
+        """The space whose samples always have the combination; uniform otherwise.
+
+        ``combination`` maps factor names to class numbers, or to values of continuous factors.
+        """
+        return self._narrowed(fixed=(*self.fixed, *self._checked(combination, continuous=True)))
+
+    def outside(self, region) -> "FactorSpace":
+        """The space whose samples are never in a region; uniform otherwise.
+
+        Args:
+          region: pure function of factors ``[n, k]`` to truth values ``[n]``. It must be defined at the top level of a
+            module, because it is part of the identity of the space.
+
+        Raises:
+          ValueError: for a region that returns something else, or that contains all of 10,000 random samples.
+        """
+        if not callable(region):
+            raise ValueError(f"region: needs a function of factors [n, k], got {shown(region)}")
+        drawn = self.sample(jax.random.key(0), 10_000)
+        inside = region(drawn)
+        if getattr(inside, "shape", None) != (10_000,) or inside.dtype != bool:
+            raise ValueError(f"region: needs truth values of shape [n], got {shown(inside)}")
+        if inside.all():
+            raise ValueError("region: needs to leave a part of the space, got 10,000 of 10,000 random samples inside")
+        return dataclasses.replace(self, regions=(*self.regions, region))
+
+    def inside(self, region) -> "FactorSpace":
+        """The space whose samples are all in a region; arguments and errors as for :meth:`outside`."""
+        return self.outside(Complement(region))
+
+    @checked
+    def correlated(self, first: str | int, second: str | int, width: float) -> "FactorSpace":
+        """The space in which two factors are correlated: p(a, b) ∝ exp(−(a − b)² / 2σ²), a and b scaled to [0, 1].
+
+        σ is ``width``: 0.2 is a strong correlation, and large values leave the factors independent; every cell keeps a
+        positive probability in exact arithmetic. The other factors stay uniform.
+
+        Reference: Träuble et al. 2021, "On disentangled representations learned from correlated data", section 4.
+        """
+        first, second = self.position(first), self.position(second)
+        if {first, second} & set(self.continuous):
+            raise ValueError("correlated: needs two discrete factors, got a continuous one")
+        if first == second or not 1e-6 <= width <= 1e6:
+            raise ValueError(
+                "correlated: needs two factors and a width > 0 (1e-6 to 1e6), got "
+                f"{first}, {second} and a width of {width}"
+            )
+        if self.correlation is not None:
+            raise ValueError(
+                f"correlated: needs a space without correlation, got one of factors {self.correlation[:2]}"
+            )
+        return self._narrowed(correlation=(first, second, float(width)))
+
+    def _checked(self, combination: Mapping, *, continuous: bool = False) -> tuple[tuple[int, int | float], ...]:
+        columns = {name: self.position(name) for name in combination}
+        kinds = {name: float if self.sizes[j] is None else int for name, j in columns.items()}
+        pairs = sorted(
+            (columns[name], checked_value("combination", kinds[name], value)) for name, value in combination.items()
+        )
+        if not pairs:
+            raise ValueError("combination: needs at least one factor, got none")
+        for position, value in pairs:
+            if self.sizes[position] is None:
+                name, span = self.names[position], self.values[position]
+                if not continuous:
+                    raise ValueError(
+                        f"combination: needs discrete factors, got {name!r}; use outside to leave out a region"
+                    )
+                if not span.low <= value <= span.high:
+                    raise ValueError(
+                        f"combination: factor {name!r} needs a value in [{span.low:g}, {span.high:g}], got {value:g}"
+                    )
+            elif not 0 <= value < self.sizes[position]:
+                name, size = self.names[position], self.sizes[position]
+                raise ValueError(f"combination: factor {name!r} needs a class number from 0 to {size - 1}, got {value}")
+        return tuple(pairs)
+
+    def _narrowed(self, **changes) -> "FactorSpace":
+        narrowed = dataclasses.replace(self, **changes)
+        if not len(draws.listed(narrowed._lattice()).cells):
+            raise ValueError("combination: needs to leave at least one cell of the lattice, got none left")
+        return narrowed
+
+    @checked
+    def sample(self, key: PRNGKeyArray, n: Natural) -> Num[Array, "n k"]:
+        """n independent samples, exactly uniform over the allowed ones (or as :meth:`correlated` defines)."""
+        return self._outside_regions(lambda key: self._anywhere(key, draws.cells(self._lattice(), key, n)), key)
+
+    @checked
+    def fix(self, key: PRNGKeyArray, factor: str | int | Int[Array, ""], n: Natural) -> Num[Array, "n k"]:
+        """n samples that share the value of one factor: a batch of the FactorVAE metric (Kim and Mnih 2018, §4).
+
+        The shared value is that of a random sample; the other factors are drawn given this value. ``factor`` may be
+        traced, so that ``vmap`` over keys and factors draws all batches of a metric at once.
+        """
+        first, rest = jax.random.split(key)
+        factor = self._traced(factor)
+        value = self.sample(first, 1)[0][factor]
+        return self.given(rest, factor, jnp.broadcast_to(value, (n,)))
+
+    @checked
+    def given(
+        self, key: PRNGKeyArray, factor: str | int | Int[Array, ""], value: Num[Array, " n"]
+    ) -> Num[Array, "n k"]:
+        """One sample per value, drawn given that the factor has this value: an intervention on that factor.
+
+        If regions are left out, a sample that is still inside one after :data:`jaxdis.data._cell_draws.MOST_REDRAWS`
+        attempts is returned unchanged.
+        """
+        factor = self._traced(factor)
+
+        def draw(key):
+            cells = draws.cells_given(self._lattice(), key, factor, value.astype(jnp.int32))
+            drawn, held = self._anywhere(key, cells), jnp.arange(self.num_factors) == factor
+            return jnp.where(held[None, :], value[:, None].astype(drawn.dtype), drawn)
+
+        return self._outside_regions(draw, key)
+
+    @checked
+    def pairs(
+        self, key: PRNGKeyArray, factor: str | int | Int[Array, ""], n: int
+    ) -> tuple[Num[Array, "n k"], Num[Array, "n k"]]:
+        """n pairs of samples, equal in one factor within each pair (BetaVAE metric, Higgins et al. 2017, section 3)."""
+        first, second = jax.random.split(key)
+        factor = self._traced(factor)
+        left = self.sample(first, n)
+        return left, self.given(second, factor, left[:, factor])
+
+    @checked
+    def local_group(
+        self, key: PRNGKeyArray, n: Natural, radius: Mapping[str, int | float | None], circular: tuple[str, ...] = ()
+    ) -> Num[Array, "n k"]:
+        """n samples near a random one: a group of Algorithm 2 of Dang-Nhu 2022. Use ``vmap`` over keys for many groups.
+
+        Args:
+          radius: for each factor the number of steps in each direction (a distance for a continuous factor); None, or
+            no entry, leaves a factor free.
+          circular: factors whose values wrap around. The neighborhood of any other factor ends at its first and last
+            value. (The paper does not specify which; it writes ``a[i−1], a[i], a[i+1]``.)
+
+        Values are uniform in the neighborhood.
+        """
+        columns, around = self._neighborhood(radius, circular)
+        center_key, draw_key = jax.random.split(key)
+        center = self.sample(center_key, 1)
+        cells = draws.cells_near(self._lattice(), draw_key, n, center.astype(jnp.int32), columns, around)
+
+        def near(j, span):
+            return intervals.near(draw_key, j, span, n, center[0, j], columns.get(j), circular=j in around)
+
+        return intervals.completed(cells, self._spans(), near)
+
+    def _neighborhood(self, radius: Mapping, circular: tuple[str, ...]) -> tuple[dict, frozenset[int]]:
+        """The radius of each column that is not free, and the columns that wrap around."""
+        if self.excluded or self.correlation or self.regions:
+            raise ValueError("local_group: needs a space without held-out combinations, regions or correlation")
+        kinds = {name: float if self.sizes[self.position(name)] is None else Natural for name in radius}
+        columns = {self.position(n): checked_value("radius", kinds[n] | None, steps) for n, steps in radius.items()}
+        near = {j: steps for j, steps in columns.items() if steps is not None}
+        return near, frozenset(self.position(name) for name in circular)
+
+    @checked
+    def local_groups(
+        self,
+        key: PRNGKeyArray,
+        radius: Mapping[str, int | float | None],
+        *,
+        groups: Count = 10,
+        samples: Count = 5000,
+        circular: tuple[str, ...] = (),
+    ) -> Num[Array, "n k"]:
+        """``groups`` groups of :meth:`local_group`, one after another: n = groups · samples.
+
+        This is the evaluation set of Algorithm 2 (Dang-Nhu 2022, App. C.1; 10 groups of 5,000 in C.4);
+        :func:`jaxdis.evaluate_structured` averages over its groups.
+        """
+        keys = jax.random.split(key, groups)
+        drawn = jax.vmap(lambda key: self.local_group(key, samples, radius, circular))(keys)
+        return drawn.reshape(groups * samples, self.num_factors)
+
+    def _traced(self, factor) -> Int[Array, ""]:
+        return jnp.int32(self.position(factor)) if isinstance(factor, str | int | np.integer) else factor
+
+    @property
+    def _class_sizes(self) -> tuple[int, ...]:
+        """Numbers of classes; a continuous factor counts as one class."""
+        return tuple(size or 1 for size in self.sizes)
+
+    def _lattice(self) -> draws.Lattice:
+        fixed = tuple((j, value) for j, value in self.fixed if self.sizes[j] is not None)
+        return draws.Lattice(self._class_sizes, self.excluded, fixed, self.correlation)
+
+    def _anywhere(self, key, cells: Int[Array, "n k"]) -> Num[Array, "n k"]:
+        """Cells, with continuous factors drawn from their whole interval."""
+        return intervals.completed(cells, self._spans(), lambda j, span: intervals.uniform(key, j, span, len(cells)))
+
+    def _spans(self) -> dict[int, Interval | float]:
+        """The interval of each continuous factor, or its fixed value."""
+        fixed = dict(self.fixed)
+        return {j: fixed.get(j, self.values[j]) for j in self.continuous}
+
+    def _outside_regions(self, draw: Callable, key) -> Num[Array, "n k"]:
+        return draws.redrawn(draw, self.allowed, key) if self.regions else draw(key)
+
+
+def _values(name: str, given) -> tuple[float, ...] | Interval:
+    """The values of a factor from their number, from a sequence, or from an interval."""
+    if isinstance(given, Interval):
+        return given
+    if isinstance(given, int | np.integer):
+        return tuple(map(float, range(checked_value(name, Annotated[int, Range(1, MOST_VALUES)], given))))
+    values = listed(given)
+    if not values:
+        raise ValueError(f"{name}: needs at least 1 value or the number of values, got {shown(given)}")
+    return tuple(checked_value(name, float, value) for value in values)

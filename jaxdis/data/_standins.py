@@ -1,0 +1,170 @@
+"""Stand-ins for three sets that cannot be rendered: same factors, sizes and image shape, but other pictures.
+
+They exercise the code that Cars3D, SmallNORB and MPI3D would exercise; results on a stand-in say nothing about the set
+that it replaces. Solids, proportions and colors come from small tables and from multiples of irrational numbers.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from jaxdis.data import _solids as solids
+from jaxdis.data._gather import with_hidden
+from jaxdis.data._rays import look_at
+from jaxdis.data.files import _cars3d_file as cars3d
+from jaxdis.data.files import _mpi3d_file as mpi3d
+from jaxdis.data.files import _smallnorb_file as smallnorb
+
+TURNTABLE_SPACE = cars3d.SPACE
+GRAY_TURNTABLE_SPACE = smallnorb.SPACE
+ARM_SPACE = mpi3d.SPACE
+
+_FIELD_OF_VIEW = np.radians(40)
+_LAMP = np.array([-0.4, -0.7, 1.0], np.float32)
+
+
+def _spread(number: Int[Array, ""], of: int) -> Float[Array, " of"]:
+    """``of`` numbers in [0, 1) that fill the cube evenly as ``number`` increases (an additive recurrence)."""
+    steps = np.array([0.5545497, 0.308517, 0.7390851, 0.618034, 0.4142136, 0.2360680], np.float32)[:of]
+    return (0.5 + number.astype(jnp.float32) * steps) % 1
+
+
+def _turntable_eye(elevation: Float[Array, ""], azimuth: Float[Array, ""], distance: float) -> Float[Array, "3"]:
+    flat = jnp.cos(elevation)
+    place = flat * jnp.cos(azimuth), flat * jnp.sin(azimuth), jnp.sin(elevation)
+    return distance * jnp.stack(place)
+
+
+def _saturated(hue: Float[Array, ""]) -> Float[Array, "3"]:
+    """A color of the given hue in [0, 1)."""
+    return jnp.clip(jnp.abs((hue * 6 + np.array([0, 4, 2], np.float32)) % 6 - 3) - 1, 0, 1)
+
+
+def _car(factors: Int[Array, "3"]) -> Float[Array, "64 64 3"]:
+    elevation, azimuth, number = factors
+    spread = _spread(number, 6)
+    length, width, height = 0.7 + 0.4 * spread[0], 0.32 + 0.14 * spread[1], 0.14 + 0.1 * spread[2]
+    cabin = (0.3 + 0.35 * spread[3]) * length
+    shift = (spread[4] - 0.6) * (length - cabin)
+    size = jnp.stack([jnp.stack([length, width, height]), jnp.stack([cabin, 0.85 * width, 0.75 * height])])
+    at = jnp.stack([jnp.stack([0 * length, 0 * length, 0 * length]), jnp.stack([shift, 0 * shift, 1.6 * height])])
+    wheel = jnp.asarray(_WHEEL)
+    corner = np.array([[-0.62, -1], [-0.62, 1], [0.62, -1], [0.62, 1]], np.float32)
+    places = jnp.concatenate([corner * jnp.stack([length, width])[None], jnp.broadcast_to(-height, (4, 1))], 1)
+    scene = jnp.concatenate(
+        [solids.placed(solids.box(size), at), solids.placed(jnp.broadcast_to(wheel, (4, *wheel.shape)), places)]
+    )
+    paint = 0.25 + 0.75 * _saturated(spread[5])
+    colors = jnp.concatenate([paint[None], 0.75 * paint[None], jnp.full((4, 3), 0.12)])
+    angle = azimuth.astype(jnp.float32) * np.float32(2 * np.pi / 24)
+    eye = _turntable_eye(np.float32(0.15) + elevation.astype(jnp.float32) * np.float32(0.2), angle, 3.4)
+    hit = solids.cast(eye, look_at(eye, jnp.zeros(3), _FIELD_OF_VIEW, 64), scene)
+    return solids.shaded(*hit, colors, jnp.asarray(_LAMP), jnp.ones(3))
+
+
+# A wheel is an upright prism rotated onto the second axis.
+_WHEEL = solids.prism(12, 0.17, 0.07)[:, [0, 2, 1, 3]]
+
+# Six boxes per category: center and half edges, in the order of the set (animal, human, airplane, truck, car).
+_TOYS = np.array(
+    [
+        [
+            [0, 0, 0.1, 0.5, 0.17, 0.17], [0.6, 0, 0.35, 0.16, 0.12, 0.14], [0.4, 0.12, -0.3, 0.07, 0.07, 0.25],
+            [0.4, -0.12, -0.3, 0.07, 0.07, 0.25], [-0.4, 0.12, -0.3, 0.07, 0.07, 0.25],
+            [-0.4, -0.12, -0.3, 0.07, 0.07, 0.25],
+        ],
+        [
+            [0, 0, 0.1, 0.14, 0.24, 0.3], [0, 0, 0.58, 0.13, 0.13, 0.15], [0, 0.13, -0.5, 0.09, 0.09, 0.32],
+            [0, -0.13, -0.5, 0.09, 0.09, 0.32], [0.15, 0.33, 0.15, 0.22, 0.07, 0.07],
+            [0, -0.33, 0.05, 0.07, 0.07, 0.3],
+        ],
+        [
+            [0, 0, 0, 0.75, 0.11, 0.11], [0.1, 0, 0.02, 0.15, 0.75, 0.03], [-0.65, 0, 0.05, 0.09, 0.3, 0.03],
+            [-0.65, 0, 0.22, 0.1, 0.03, 0.17], [0.2, 0.35, -0.08, 0.12, 0.06, 0.06],
+            [0.2, -0.35, -0.08, 0.12, 0.06, 0.06],
+        ],
+        [
+            [-0.2, 0, 0.12, 0.5, 0.24, 0.28], [0.5, 0, 0, 0.2, 0.22, 0.2], [0.45, 0.2, -0.26, 0.12, 0.07, 0.12],
+            [0.45, -0.2, -0.26, 0.12, 0.07, 0.12], [-0.4, 0.2, -0.26, 0.12, 0.07, 0.12],
+            [-0.4, -0.2, -0.26, 0.12, 0.07, 0.12],
+        ],
+        [
+            [0, 0, -0.08, 0.65, 0.26, 0.12], [-0.1, 0, 0.14, 0.3, 0.22, 0.12], [0.4, 0.24, -0.2, 0.12, 0.05, 0.1],
+            [0.4, -0.24, -0.2, 0.12, 0.05, 0.1], [-0.4, 0.24, -0.2, 0.12, 0.05, 0.1],
+            [-0.4, -0.24, -0.2, 0.12, 0.05, 0.1],
+        ],
+    ],
+    np.float32,
+)  # fmt: skip
+
+
+def _toy(factors: Int[Array, "5"]) -> Float[Array, "64 64 1"]:
+    category, instance, elevation, azimuth, lighting = factors
+    spread = _spread(instance, 4)
+    parts = jnp.asarray(_TOYS)[category] * jnp.tile(0.75 + 0.5 * spread[:3], 2)[None]
+    scene = solids.placed(solids.box(parts[:, 3:]), parts[:, :3])
+    shade = 0.45 + 0.4 * spread[3]
+    height = jnp.radians(30 + 5 * elevation.astype(jnp.float32))
+    eye = _turntable_eye(height, azimuth.astype(jnp.float32) * np.float32(np.pi / 9), 3.2)
+    lamp_angle = lighting.astype(jnp.float32) * np.float32(np.pi / 3)
+    lamp = jnp.stack([jnp.cos(lamp_angle), jnp.sin(lamp_angle), jnp.float32(0.7)])
+    hit = solids.cast(eye, look_at(eye, jnp.zeros(3), _FIELD_OF_VIEW, 64), scene)
+    return solids.shaded(*hit, jnp.full((6, 3), 1.0) * shade, lamp, jnp.full(3, 0.75))[..., :1]
+
+
+# Cone, cube, cylinder, hexagonal prism, pyramid and sphere of about the same size.
+_TIPS = np.stack(
+    [
+        solids.pyramid(12, 0.15, 0.14),
+        solids.prism(4, 0.12, 0.12),
+        solids.prism(12, 0.12, 0.13),
+        solids.prism(6, 0.12, 0.13),
+        solids.pyramid(4, 0.15, 0.14),
+        solids.ball(0.13),
+    ]
+)
+# White, green, red, blue, brown, olive; purple, sea green, salmon.
+_TIP_COLORS = np.array(
+    [[1, 1, 1], [0.1, 0.7, 0.2], [0.85, 0.1, 0.1], [0.15, 0.25, 0.9], [0.5, 0.3, 0.15], [0.5, 0.5, 0.1]], np.float32
+)
+_GROUNDS = np.array([[0.35, 0.2, 0.45], [0.25, 0.5, 0.42], [0.85, 0.5, 0.42]], np.float32)
+
+
+def _arm(factors: Int[Array, "7"]) -> Float[Array, "64 64 3"]:
+    color, shape, size, camera, ground, horizontal, vertical = factors
+    turn = solids.about_z((horizontal.astype(jnp.float32) - np.float32(19.5)) * np.float32(np.pi / 60))
+    lift = (vertical.astype(jnp.float32) - np.float32(19.5)) * np.float32(np.pi / 90)
+    pitched = turn @ solids.about_y(-lift)
+    along, shoulder = pitched[:, 0], jnp.array([0, 0, 0.3], jnp.float32)
+    scale = 1 + 0.5 * size.astype(jnp.float32)
+    tip = jnp.asarray(_TIPS)[shape]
+    tip = jnp.concatenate([tip[:, :3], tip[:, 3:] * scale], 1)
+    half = jnp.array([[0.3, 0.055, 0.055], [0.1, 0.1, 0.3]], jnp.float32)
+    arm, post = solids.box(half)
+    scene = jnp.stack(
+        [
+            solids.placed(arm, shoulder + 0.3 * along, pitched),
+            solids.placed(post, jnp.zeros(3)),
+            solids.placed(tip, shoulder + (0.55 + 0.13 * scale) * along, turn),
+        ]
+    )
+    colors = jnp.stack([jnp.full(3, 0.55), jnp.full(3, 0.4), jnp.asarray(_TIP_COLORS)[color]])
+    eye = jnp.stack([jnp.float32(2.3), jnp.float32(-1.5), 1.5 - 0.55 * camera.astype(jnp.float32)])
+    hit = solids.cast(eye, look_at(eye, jnp.array([0.25, 0, 0.2], jnp.float32), np.radians(30), 64), scene)
+    return solids.shaded(*hit, colors, jnp.array([0.5, -0.7, 1.0], jnp.float32), jnp.asarray(_GROUNDS)[ground])
+
+
+def draw_turntable(tables, factors: Int[Array, "n 3"], key=None) -> Float[Array, "n 64 64 3"]:
+    """Box cars on white, instead of Cars3D."""
+    return jax.lax.map(_car, factors, batch_size=8)
+
+
+def draw_gray_turntable(tables, factors: Int[Array, "n 4"], key: PRNGKeyArray) -> Float[Array, "n 64 64 1"]:
+    """Gray toys of six boxes, instead of SmallNORB; the instance is hidden and drawn for every image."""
+    return jax.lax.map(_toy, with_hidden(smallnorb.FULL_SPACE, "instance", factors, key), batch_size=8)
+
+
+def draw_arm(tables, factors: Int[Array, "n 7"], key=None) -> Float[Array, "n 64 64 3"]:
+    """An arm with one link and an object at its tip, instead of MPI3D."""
+    return jax.lax.map(_arm, factors, batch_size=8)

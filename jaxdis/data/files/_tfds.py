@@ -1,0 +1,228 @@
+"""tensorflow-datasets without TensorFlow: prepares and reads dsprites, shapes3d, smallnorb and clevr by array_record.
+
+This is the only module that imports tensorflow_datasets. Its steps that use TensorFlow are avoided: the image encoder
+(given a picture object instead of an array, it encodes with Pillow) and the readers of SmallNORB and CLEVR (replaced by
+ours). The scenes of CLEVR are read by :mod:`jaxdis.data.files._clevr_tfds`.
+"""
+
+import functools
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from jaxdis.data import _lattice as lattice
+from jaxdis.data import _sprites as sprites
+from jaxdis.data._factor_space import FactorSpace
+from jaxdis.data._shapes3d import SPACE as SHAPES3D_SPACE
+from jaxdis.data.files import _containers as containers
+from jaxdis.data.files import _file_checks as checks
+from jaxdis.data.files import _smallnorb_file as smallnorb
+from jaxdis.data.files._dsprites_file import full_circle
+from jaxdis.data.files._shapes3d_file import sky
+
+
+class Set(NamedTuple):
+    """How one set of tensorflow-datasets maps onto a lattice.
+
+    Attributes:
+      space: the lattice.
+      splits: of the set, in order.
+      labels: the label features, in the order of the lattice.
+      row: shape of a row of the cached array.
+      dtype: type of the cached array.
+      convert: ``convert(path, images [n, h, w, c]) → rows``.
+      check: ``check(path, array, space)`` raises ValueError if the complete cached array is wrong; None: no check.
+    """
+
+    space: FactorSpace
+    splits: tuple[str, ...]
+    labels: tuple[str, ...]
+    row: tuple[int, ...]
+    dtype: type
+    convert: Callable[[Path, np.ndarray], np.ndarray]
+    check: Callable[[Path, np.ndarray, FactorSpace], None] | None = None
+
+
+def _packed(path: Path, images: np.ndarray) -> np.ndarray:
+    if images.max() > 1:
+        raise ValueError(f"source: {path} holds pixels of {images.max()}; needs 0 and 1 only")
+    return sprites.pack(images[..., 0])
+
+
+def _with_sky(path: Path, images: np.ndarray) -> np.ndarray:
+    sky(path, images)
+    return images
+
+
+def _shrunk(path: Path, images: np.ndarray) -> np.ndarray:
+    return np.stack([smallnorb.shrunk(image[..., 0]) for image in images])
+
+
+SETS = {
+    "dsprites": Set(
+        space=sprites.SPACE,
+        splits=("train",),
+        labels=("label_shape", "label_scale", "label_orientation", "label_x_position", "label_y_position"),
+        row=(64, 2),
+        dtype=np.uint32,
+        convert=_packed,
+        check=full_circle,
+    ),
+    "shapes3d": Set(
+        space=SHAPES3D_SPACE,
+        splits=("train",),
+        labels=(
+            "label_floor_hue",
+            "label_wall_hue",
+            "label_object_hue",
+            "label_scale",
+            "label_shape",
+            "label_orientation",
+        ),
+        row=(64, 64, 3),
+        dtype=np.uint8,
+        convert=_with_sky,
+    ),
+    "smallnorb": Set(
+        space=smallnorb.FULL_SPACE,
+        splits=("train", "test"),
+        labels=("label_category", "instance", "label_elevation", "label_azimuth", "label_lighting"),
+        row=(64, 64, 1),
+        dtype=np.uint8,
+        convert=_shrunk,
+    ),
+}
+
+
+def prepare(name: str, folder: str | Path) -> Path:
+    """Download and prepare a set as array_record files under ``folder``; returns the folder of the prepared version.
+
+    A set that is already prepared there is left unchanged.
+    """
+    import tensorflow_datasets as tfds
+    from tensorflow_datasets.core import registered
+
+    if name not in (known := (*SETS, "clevr")):
+        raise ValueError(f"name: needs one of {', '.join(known)}, got {name!r}")
+    stock = tfds.builder_cls(name)
+    with registered.skip_registration():
+        own = {"smallnorb": _pictures(_smallnorb_examples), "clevr": _clevr_examples}
+        generate = own.get(name) or _pictures(stock._generate_examples)
+        methods = {"_generate_examples": generate, "name": name}
+        # The stock class finds its metadata next to its own module.
+        builder_class = type(stock)("Builder", (stock,), {**methods, "__module__": stock.__module__})
+    builder = builder_class(data_dir=str(folder), file_format="array_record")
+    builder.download_and_prepare()
+    return Path(builder.data_path)
+
+
+def _pictures(generate: Callable) -> Callable:
+    """The builder's examples with arrays converted to Pillow images, which tensorflow-datasets encodes itself."""
+
+    @functools.wraps(generate)
+    def pictures(self, *args, **kwargs):
+        from PIL import Image
+
+        for key, example in generate(self, *args, **kwargs):
+            for feature in ("image", "image2"):
+                if feature in example:
+                    pixels = np.asarray(example[feature])
+                    example[feature] = Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels)
+            yield key, example
+
+    return pictures
+
+
+def _smallnorb_examples(self, split_prefix, dat_path, cat_path, info_path) -> Iterator[tuple[int, dict]]:
+    """The examples of the stock builder, from our own reader of the matrices."""
+    dat, cat, info = (smallnorb.read_matrix(Path(path)) for path in (dat_path, cat_path, info_path))
+    labels = smallnorb.lattice_labels(cat, info)
+    names = SETS["smallnorb"].labels
+    for number, (pair, row) in enumerate(zip(dat, labels, strict=True)):
+        example = dict(zip(names, row.tolist(), strict=True))
+        if self.version > "2.0.0":
+            example["id"] = f"{split_prefix}{number:05d}"
+        yield number, example | {"image": pair[0][..., None], "image2": pair[1][..., None]}
+
+
+def _clevr_examples(self, images_dir_path, question_file, scenes_description_file) -> Iterator[tuple[str, dict]]:
+    """The examples of the stock builder without the questions: scenes and the paths of their pictures, in order."""
+    described = Path(scenes_description_file)
+    scenes = json.loads(described.read_text())["scenes"] if described.exists() else []
+    for number, path in enumerate(sorted(Path(images_dir_path).iterdir())):
+        objects = scenes[number]["objects"] if scenes else []
+        example = {"image": str(path), "file_name": path.name, "objects": [_of_object(thing) for thing in objects]}
+        yield path.name, example | ({"question_answer": []} if self.version > "3.0.0" else {})
+
+
+def _of_object(described: dict) -> dict:
+    names = ("color", "material", "shape", "size", "rotation", "pixel_coords", "3d_coords")
+    return {name: described[name] for name in names}
+
+
+def images(name: str, folder: str | Path, space: FactorSpace | None = None) -> np.memmap:
+    """The lattice of a prepared set, memory-mapped from the cache, with rows in the order of ``space``.
+
+    ``folder`` is the version's own folder (which holds dataset_info.json), or the data folder above it. dSprites is
+    returned as packed words, the other sets as images.
+
+    Checks: the labels place every cell exactly once, and the pixels pass the checks of the official file.
+
+    Raises:
+      FileNotFoundError: if no prepared set exists there.
+      ValueError: if a check fails.
+    """
+    chosen = _known(name)
+    space = space or chosen.space
+    path = prepared(name, folder)
+    origin = lattice.identity(path / "dataset_info.json")
+    shape = (space.num_lattice, *chosen.row)
+    build = functools.partial(_decode, path, name, space)
+    return lattice.cached(lattice.name_of(f"{name}-tfds", origin), shape, chosen.dtype, build, origin)
+
+
+def prepared(name: str, folder: str | Path) -> Path:
+    """The folder of the newest prepared version."""
+    where = f"tensorflow-datasets (prepare it by jaxdis.data.files._tfds.prepare({name!r}, folder))"
+    folder = containers.existing(folder, what=f"a prepared {name!r}", where=where)
+    if (folder / "dataset_info.json").exists():
+        held = json.loads((folder / "dataset_info.json").read_text()).get("name")
+        if held != name:
+            raise ValueError(f"source: {folder} holds the set {held!r}; needs {name!r}")
+        return folder
+    versions = sorted((folder / name).glob("*/dataset_info.json"))
+    if not versions:
+        raise FileNotFoundError(f"source: found no {name}/<version>/dataset_info.json under {folder}; needs {where}")
+    return versions[-1].parent
+
+
+def examples(path: Path, splits: Sequence[str]) -> Iterator[dict]:
+    """The examples of a prepared version, split by split."""
+    import tensorflow_datasets as tfds
+
+    builder = tfds.builder_from_directory(path)
+    for split in splits:
+        source = builder.as_data_source(split=split)
+        for number in range(len(source)):
+            yield source[number]
+
+
+def _decode(path: Path, name: str, space: FactorSpace, out: np.ndarray) -> None:
+    chosen = SETS[name]
+    labels = []
+    for example in examples(path, chosen.splits):
+        row = np.array([[example[label] for label in chosen.labels]], np.int64)
+        labels.append(row)
+        out[checks.cell(path, row, space)] = chosen.convert(path, example["image"][None])
+    checks.placed(path, np.concatenate(labels), space)
+    if chosen.check is not None:
+        chosen.check(path, out, space)
+
+
+def _known(name: str) -> Set:
+    if name not in SETS:
+        raise ValueError(f"name: needs one of {', '.join(SETS)}, got {name!r}")
+    return SETS[name]

@@ -1,0 +1,287 @@
+"""Scores of an encoder: images are drawn from a data set and encoded, and interventions are made in the data set."""
+
+import contextlib
+import difflib
+import functools
+import inspect
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PRNGKeyArray
+
+from jaxdis._core.arrays import as_numpy
+from jaxdis._core.options import BatchSize, Count, checked_key, checked_value, shown
+from jaxdis._core.precision import single_precision
+from jaxdis.data import DATASETS, DataSource, FactorSpace
+from jaxdis.encoders import _simulated as simulated
+from jaxdis.encoders._intervening import INTERVENTIONS, images_of, intervened, options_of
+from jaxdis.evaluation._evaluate import evaluate
+from jaxdis.evaluation._inputs import look_up, plan_of
+from jaxdis.evaluation._results import Scores
+from jaxdis.evaluation._stages import stages_of
+from jaxdis.factors import Factors
+from jaxdis.metrics import Metric
+from jaxdis.models._evidence import Encoder
+from jaxdis.models._images import Images, check_unit_values
+from jaxdis.models._zoo import Zoo
+
+# From so many images on, interventions are announced.
+MANY_IMAGES = 100_000
+# Folded into the key: each role is drawn independently of the others.
+_TEST, _INTERVENTION = 1, 2
+
+
+class _Drawn(NamedTuple):
+    codes: np.ndarray
+    factors: Factors
+
+
+@single_precision
+def evaluate_encoder(
+    encode,
+    data,
+    metrics: str | Sequence | Mapping = "all",
+    key: PRNGKeyArray | int | None = None,
+    *,
+    source=None,
+    samples: Count = 10_000,
+    test_samples: Count = 5_000,
+    batch: BatchSize = 256,
+    progress: Callable[[int, int], None] | bool = False,
+    bootstrap: int = 0,
+    batch_size: int | None = None,
+    devices: Sequence[jax.Device] | None = None,
+    arrived: Callable[[Scores], None] | None = None,
+    **unknown,
+) -> Scores:
+    """Score an encoder on a data set: draw images, encode them, and evaluate the codes.
+
+    FactorVAE, BetaVAE and IRS hold a factor fixed, redraw the others, and encode the new images, as in their papers;
+    :func:`evaluate`, which has only samples, resamples these instead.
+
+    Args:
+      encode: a function, of any library, from images ``[n, h, w, c]`` to codes ``[n, d]`` (usually posterior means); or
+        several functions with the same number of codes, which are scored as members; or a trained zoo. Images are
+        float32 in [0, 1], JAX arrays for a function that JAX can trace, else NumPy arrays of its own. With torch:
+        ``lambda images: model(torch.from_numpy(images).permute(0, 3, 1, 2)).detach()``.
+      data: name of a data set of ``jaxdis.data.DATASETS``, or a pair ``(space, render)``.
+      metrics: as in :func:`evaluate`.
+      key: PRNG key of samples, interventions and metrics, or a seed; as in :func:`evaluate`.
+      source: path of the official file, for a data set that is read from one, or a :class:`~jaxdis.data.DataSource`.
+      samples, test_samples: number of samples on which metrics are computed and learners are trained, and number of
+        held-out samples on which the learners are evaluated. Unless options say otherwise, metrics that intervene train
+        on as many batches of images as there are samples, and are evaluated on as many as there are held-out ones
+        (FactorVAE and BetaVAE, 64 images or pairs a batch), and measure the spread of codes on as many images as there
+        are samples, rounded down to a multiple of 32; at most those of the papers, which are the defaults.
+      batch: images encoded at once (``batch_size`` is of members).
+      progress: called with the number of encoded images and of all images, those of interventions included; True draws
+        a bar. Without it, a warning names the images of interventions if they are more than 100,000.
+      bootstrap, batch_size, devices, arrived: as in :func:`evaluate`; a bootstrap leaves out metrics that intervene.
+
+    Returns:
+      :class:`Scores`: numbers ``[]``, or ``[m]`` for several members.
+
+    Raises:
+      ValueError: for codes that are not ``[n, d]``, naming the shapes of images and codes, for an unknown argument, and
+        as :func:`evaluate`.
+    """
+    for name, value, kind in (
+        ("samples", samples, Count),
+        ("test_samples", test_samples, Count),
+        ("batch", batch, BatchSize),
+    ):
+        checked_value(name, kind, value)
+    _refuse_unknown(unknown)
+    arguments = {"bootstrap": bootstrap, "batch_size": batch_size, "devices": devices, "arrived": arrived}
+    key, plan = checked_key(key), dict(plan_of(metrics))
+    still, moved = _apart(plan)
+    limits = {"num_train": samples, "num_variance": samples, "num_samples": samples, "num_eval": test_samples}
+    options = {name: options_of(name, metric, limits) for name, metric in moved.items()}  # before anything is drawn
+    space, render = _opened(data, source)
+    encoders, single = _encoders(encode)
+    if isinstance(encode, Zoo):
+        _warn_of_stopped(encode)
+    images = Images.of(render)
+    drawn = {name: images_of(given, space) for name, given in options.items()}
+    if progress is False and sum(drawn.values()) > MANY_IMAGES:
+        counts = ", ".join(f"{count:,} ({name})" for name, count in drawn.items())
+        warnings.warn(
+            f"metrics: interventions draw and encode {counts} images; fewer samples and test_samples mean fewer, and "
+            "progress=True shows how far it is",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    with _reported(progress, samples + test_samples + sum(drawn.values())) as tell:
+        look = functools.partial(_encoded, encoders, images, space, batch=batch, tell=tell)
+        seen, test = look(key, samples), look(jax.random.fold_in(key, _TEST), test_samples)
+        codes, held_out = (drawn.codes[0] if single else drawn.codes for drawn in (seen, test))
+        test = (held_out, test.factors)
+        scores = [evaluate(codes, seen.factors, still, key, test=test, **arguments)] if still else []
+        joint = _jointly(encoders, images, space, None if progress is False else tell)
+        key = jax.random.fold_in(key, _INTERVENTION)
+        for name, metric in moved.items():
+            scores.append(intervened(name, metric, options[name], joint, space, render, key, single))
+            if arrived is not None:
+                arrived(scores[-1])
+        jax.effects_barrier()  # the last images are told from inside a program
+    return _in_order(plan, scores, seen.factors.names)
+
+
+def names_in_turn(metrics: Mapping[str, Metric]) -> list[tuple[str, ...]]:
+    """The names of metrics that :func:`evaluate_encoder` computes together; those that intervene come last."""
+    still, moved = _apart(metrics)
+    return [*(tuple(dict(stage)) for stage in stages_of(tuple(still.items()))), *((name,) for name in moved)]
+
+
+def _apart(plan: Mapping[str, Metric]) -> tuple[dict[str, Metric], dict[str, Metric]]:
+    """The metrics that read codes, and those that intervene."""
+    moved = {name: metric for name, metric in plan.items() if metric.source.function in INTERVENTIONS}
+    return {name: metric for name, metric in plan.items() if name not in moved}, moved
+
+
+def _opened(data, source) -> tuple[FactorSpace, Callable]:
+    if isinstance(data, str):
+        row = look_up(data, DATASETS, "data set")
+        given = source if source is None or isinstance(source, DataSource) else DataSource.of(source)
+        return row.open(data, given)
+    if source is not None:
+        raise ValueError("source: goes with the name of a data set, got it beside a pair (space, render)")
+    if not isinstance(data, tuple | list) or len(data) != 2 or not isinstance(data[0], FactorSpace):
+        raise ValueError(f"data: needs the name of a data set or a pair (space, render), got {shown(data)}")
+    return tuple(data)
+
+
+def _encoders(encode) -> tuple[list[Callable], bool]:
+    """The encoders of all members, and whether there is one member; a zoo is one encoder of many members."""
+    if isinstance(encode, Zoo):
+        return [Encoder.of(encode)], False
+    several = isinstance(encode, Sequence)
+    encoders = list(encode) if several else [encode]
+    if not encoders or not all(callable(each) for each in encoders):
+        raise ValueError(f"encode: needs a function of images, several of them, or a zoo, got {shown(encode)}")
+    return encoders, not several
+
+
+def _warn_of_stopped(zoo: Zoo) -> None:
+    if len(rows := np.flatnonzero(zoo.stopped >= 0)):
+        some = ", ".join(f"{row} at update {zoo.stopped[row]}" for row in rows[:5].tolist())
+        warnings.warn(
+            f"training of {len(rows)} of {len(zoo)} members stopped at an update that was not finite ({some}"
+            f"{', …' if len(rows) > 5 else ''}); their scores are those of the parameters before it",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+
+
+def _refuse_unknown(names: Mapping) -> None:
+    parameters = inspect.signature(evaluate_encoder).parameters.values()
+    known = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
+    for name in names:
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.3)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"arguments: must be among {', '.join(known)}, got {shown(name)}{hint}")
+
+
+def _encoded(encoders, images: Images, space: FactorSpace, key, count: int, *, batch: int, tell) -> _Drawn:
+    """Codes ``[m, n, d]`` of samples drawn with a key, batch by batch."""
+    rows = space.sample(key, count)
+    seen = _jointly(encoders, images, space)
+    parts = []
+    for start in range(0, count, batch):
+        some = rows[start : start + batch]
+        drawn = simulated.drawn(images, some, jax.random.fold_in(key, start))
+        if not start:
+            check_unit_values(drawn, "data")
+        parts.append(as_numpy(seen(drawn), "codes"))
+        tell(len(some))
+    return _Drawn(np.concatenate(parts, axis=1), space.wrap(rows))
+
+
+def _jointly(encoders: Sequence[Callable], images: Images, space: FactorSpace, tell: Callable | None = None):
+    """One encoder of all members, ``[n, h, w, c] → [m, n, d]``, compiled if JAX can trace every member.
+
+    ``tell`` is called with the number of images that are encoded, from inside the compiled program too.
+    """
+    traced = all(simulated.traceable(encode, images, space) for encode in encoders)
+    widths = []
+
+    def joint(drawn):
+        # Torch warns of arrays that cannot be written, such as views of JAX's.
+        seen = drawn if traced else np.require(drawn, requirements="W")
+        if tell is not None:
+            jax.debug.callback(functools.partial(tell, drawn.shape[0])) if traced else tell(drawn.shape[0])
+        found = [_checked(encode(seen), drawn, traced, isinstance(encode, Encoder)) for encode in encoders]
+        if len({codes.shape[-1] for codes in found}) > 1:
+            counts = ", ".join(str(codes.shape[-1]) for codes in found)
+            raise ValueError(f"encode: needs members with equally many codes, got {counts}")
+        widths.append(found[0].shape[-1])
+        if widths[-1] != widths[0]:
+            counts = f"{widths[0]} and then {widths[-1]}"
+            raise ValueError(f"encode: must return equally many codes for every batch, got {counts}")
+        return (jnp if traced else np).concatenate(found)
+
+    return jax.jit(joint) if traced else joint
+
+
+def _checked(codes, drawn, traced: bool, many: bool):
+    """Codes ``[m, n, d]``; ``many``: of an encoder of many members, which are in this shape already."""
+    if isinstance(codes, tuple):
+        raise ValueError(
+            f"encode: needs one array of codes, got a tuple of {len(codes)}; of means and variances, return the means"
+        )
+    codes = codes if traced else as_numpy(codes, "codes")
+    if getattr(codes, "ndim", 0) != 2 + many or codes.shape[-2] != drawn.shape[0]:
+        got = getattr(codes, "shape", shown(codes))
+        raise ValueError(
+            f"encode: needs codes [{drawn.shape[0]}, d] of images of shape {tuple(drawn.shape)}, got {got}"
+        )
+    if not (jnp.issubdtype(codes.dtype, jnp.floating) or codes.dtype.kind in "iub"):
+        raise ValueError(f"encode: needs codes of real numbers, got dtype {codes.dtype}")
+    codes = codes if many else codes[None]
+    return codes.astype(np.float32) if traced else codes
+
+
+def _in_order(plan: Mapping[str, Metric], found: Sequence[Scores], factor_names) -> Scores:
+    """One table, whose columns come in the order of the metrics."""
+    joined = {field: {} for field in ("columns", "parts", "replicates")}
+    for name in plan:
+        for scores in found:
+            for field, into in joined.items():
+                into |= {column: v for column, v in getattr(scores, field).items() if _owner(column, plan) == name}
+    return Scores(factor_names=factor_names, **joined)
+
+
+def _owner(column: str, plan: Mapping[str, Metric]) -> str:
+    return max((name for name in plan if column == name or column.startswith(f"{name}.")), key=len)
+
+
+@contextlib.contextmanager
+def _reported(progress, total: int):
+    """A function of the number of images just encoded, which tells the user's own function, a bar, or nothing."""
+    done = [0]
+
+    def tell(count):
+        done[0] += count
+        show(done[0])
+
+    if callable(progress):
+
+        def show(count):
+            progress(count, total)
+
+        yield tell
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = TextColumn("encoding"), BarColumn(), MofNCompleteColumn(), TextColumn("images"), TimeRemainingColumn()
+    with Progress(*columns, disable=progress is not True) as bar:
+        task = bar.add_task("encoding", total=total)
+
+        def show(count):
+            bar.update(task, completed=count)
+
+        yield tell

@@ -1,0 +1,264 @@
+"""FactorVAE, BetaVAE and IRS by real interventions: a simulator draws with a factor held, an encoder reads the images.
+
+Images are rendered, encoded and discarded in chunks: only votes, features and the codes of one value are kept. All
+members of a zoo read the same images. Wrap a call in ``jax.jit`` (``space``, ``render`` and the numbers are static) to
+compile once for many encoders of the same kind, such as :class:`jaxdis.models._evidence.Encoder`.
+
+An encoder is a function from images ``[n, h, w, c]`` to codes ``[n, d]``, or ``[m, n, d]`` for a zoo of ``m`` members;
+every field of a result then has a leading ``m``. An encoder that JAX cannot trace, such as a torch module, is called on
+the host with NumPy arrays, chunk by chunk; the metric cannot then be jitted. A renderer is a pure function from factors
+``[n, k]`` to images, or from factors and a key; its noise then follows from the key of the call.
+"""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Num, PRNGKeyArray
+
+from jaxdis._core import random
+from jaxdis.data._factor_space import FactorSpace
+from jaxdis.data._intervals import middles
+from jaxdis.metrics.interventions._robustness import Robustness, judge_robustness, largest_deviation, quantile_from_mean
+from jaxdis.metrics.interventions._votes import (
+    Intervened,
+    Votes,
+    judge_features,
+    judge_votes,
+    least_moved,
+    mean_distance,
+)
+from jaxdis.models._images import Images, noise_key
+
+# Images rendered and encoded at one time: 256 of 64 × 64 × 3 floats are 12 MB.
+IMAGES = 256
+# On the host, where every chunk is a call: 2,048 are 100 MB.
+IMAGES_ON_HOST = 2048
+
+
+def factor_vae(
+    key: PRNGKeyArray,
+    encode: Callable,
+    space: FactorSpace,
+    render: Callable,
+    *,
+    num_train: int = 10_000,
+    num_eval: int = 5_000,
+    batch: int = 64,
+    num_variance: int = 10_000,
+    prune: float = 0.05,
+    active: Bool[Array, "... d"] | None = None,
+) -> Votes:
+    """FactorVAE score by interventions in a simulator, which renders batches of images that share a factor's value.
+
+    Options and result are those of :func:`jaxdis.metrics.interventions.factor_vae`, which has only samples; here
+    batches are drawn by :meth:`FactorSpace.fix`. ``num_variance`` samples give each code's variance over all factors.
+    Factors with a single value are never held; NaN if fewer than two factors have several.
+
+    Reference: Kim & Mnih 2018, §4; Locatello et al. 2020, §4.2.2.
+    """
+    base_key, factor_key, batch_key = jax.random.split(key, 3)
+    look = _Looking(encode, render, space)
+    base = look.at_many(space.sample(base_key, num_variance), noise_key(base_key))
+    centered = base - base[:, :1]
+    spread = jnp.var(centered, axis=1, ddof=1)
+    competes = _masked(jnp.sqrt(spread) >= prune, active)
+    factor = _held(factor_key, space, num_train + num_eval)
+
+    def votes(chunk):
+        cells = jax.vmap(lambda key, factor: space.fix(key, factor, batch))(*chunk)
+        codes = look.at(cells, noise_key(chunk[0][0])) - base[:, None, :1]
+        return jax.vmap(least_moved)(codes, spread, competes), jnp.isfinite(codes).all(axis=(1, 2, 3))
+
+    vote, finite = look.by_chunks(votes, (jax.random.split(batch_key, len(factor)), factor), batch)
+    usable = finite.all(axis=1) & jnp.isfinite(base).all(axis=(1, 2)) & (len(_free(space)) > 1)
+    judge = jax.vmap(
+        lambda vote, competes, finite: judge_votes(vote, factor, competes, finite, len(space.sizes), num_train)
+    )
+    return look.as_given(judge(vote, competes, usable))
+
+
+def beta_vae(
+    key: PRNGKeyArray,
+    encode: Callable,
+    space: FactorSpace,
+    render: Callable,
+    *,
+    num_train: int = 10_000,
+    num_eval: int = 5_000,
+    batch: int = 64,
+    rescale: bool = False,
+    active: Bool[Array, "... d"] | None = None,
+) -> Intervened:
+    """BetaVAE score by interventions in a simulator, which renders pairs of images that share a factor's value.
+
+    Options and result are those of :func:`jaxdis.metrics.interventions.beta_vae`, which has only samples; here pairs
+    are drawn by :meth:`FactorSpace.pairs`. NaN if fewer than two factors have several values.
+
+    Reference: Higgins et al. 2017, §3; Locatello et al. 2020, §4.2.1.
+    """
+    factor_key, batch_key = jax.random.split(key)
+    look = _Looking(encode, render, space)
+    factor = _held(factor_key, space, num_train + num_eval)
+
+    def features(chunk):
+        left, right = jax.vmap(lambda key, factor: space.pairs(key, factor, batch))(*chunk)
+        left_key, right_key = jax.random.split(noise_key(chunk[0][0]))
+        distance = jax.vmap(mean_distance)(look.at(left, left_key), look.at(right, right_key))
+        return distance, jnp.isfinite(distance).all(axis=(1, 2))
+
+    feature, finite = look.by_chunks(features, (jax.random.split(batch_key, len(factor)), factor), 2 * batch)
+    usable = finite.all(axis=1) & (len(_free(space)) > 1)
+    feature = jnp.nan_to_num(feature) * _masked(jnp.ones(feature[:, 0].shape, bool), active)[:, None].astype(
+        jnp.float32
+    )
+    varying = jnp.int32(len(_free(space))) if rescale else None
+    judge = jax.vmap(
+        lambda feature, finite: judge_features(feature, factor, finite, len(space.sizes), num_train, varying)
+    )
+    return look.as_given(judge(feature, usable))
+
+
+def irs(
+    key: PRNGKeyArray,
+    encode: Callable,
+    space: FactorSpace,
+    render: Callable,
+    *,
+    quantile: float = 0.99,
+    num_samples: int = 10_000,
+    num_given: int = IMAGES,
+    factor_bins: int = 20,
+    active: Bool[Array, "... d"] | None = None,
+) -> Robustness:
+    """Interventional robustness score by interventions in a simulator, which renders images for each factor's values.
+
+    Options and result are those of :func:`jaxdis.metrics.interventions.irs`, which has only samples; here each value of
+    each factor is held by :meth:`FactorSpace.given`. ``num_samples`` give the largest deviation of each code,
+    ``num_given`` the quantile of its distances given a value. A continuous factor is held at the centers of
+    ``factor_bins`` equal-width bins.
+
+    Reference: Suter et al. 2019, §4; Locatello et al. 2020, §4.2.7.
+    """
+    base_key, given_key = jax.random.split(key)
+    look = _Looking(encode, render, space)
+    base = look.at_many(space.sample(base_key, num_samples), noise_key(base_key))
+    shown = _masked(jnp.ones(base[:, 0].shape, bool), active)
+    finite = jnp.isfinite(base).all(axis=1)
+    shift = jnp.nan_to_num(base[:, :1])
+    deviation = jax.vmap(largest_deviation)(jnp.where(shown[:, None], jnp.nan_to_num(base), 0.0))
+    columns = []
+    for j, size in enumerate(space.sizes):
+        if j not in _free(space):
+            columns.append(jnp.zeros(deviation.shape))
+            continue
+
+        def given(task, j=j):
+            key, value = task
+            codes = look.at_many(space.given(key, j, jnp.broadcast_to(value, (num_given,))), noise_key(key))
+            rows = jnp.where(shown[:, None], jnp.nan_to_num(codes) - shift, 0.0).swapaxes(1, 2)  # [m, d, s]
+            count = jnp.full(rows.shape[1], num_given, jnp.int32)
+            find = jax.vmap(lambda rows: quantile_from_mean(rows, count, quantile))
+            return find(rows), jnp.isfinite(codes).all(axis=1)
+
+        values = jnp.arange(size, dtype=jnp.int32) if size else middles(space.values[j], factor_bins)
+        keys = jax.random.split(jax.random.fold_in(given_key, j), len(values))
+        moved, sound = look.map(given, (keys, values))
+        columns.append(moved.mean(axis=0))
+        finite = finite & sound.all(axis=0)
+    varies = jnp.asarray(np.isin(np.arange(len(space.sizes)), _free(space)))
+    judge = jax.vmap(lambda moved, deviation, finite: judge_robustness(moved, deviation, varies, finite))
+    return look.as_given(judge(jnp.stack(columns, axis=2), deviation, finite))
+
+
+class _Looking:
+    """An encoder applied to rendered images: factors ``[…, k]`` to codes ``[m, …, d]``, one member or many."""
+
+    def __init__(self, encode: Callable, render: Callable, space: FactorSpace):
+        self._encode, self._images, self._single = encode, Images.of(render), False
+        self._on_host = not traceable(encode, self._images, space)
+        self._first = None
+
+    def at(self, cells: Num[Array, "... k"], key: PRNGKeyArray) -> Float[Array, "m ... d"]:
+        rows = cells.reshape(-1, cells.shape[-1])
+        if self._on_host:
+            codes = jnp.asarray(self._near_0(np.asarray(self._encode(np.asarray(drawn(self._images, rows, key))))))
+        else:
+            codes = self._encode(self._images(rows, key))
+        self._single = codes.ndim == 2
+        codes = codes[None] if self._single else codes
+        return codes.reshape(codes.shape[0], *cells.shape[:-1], codes.shape[-1])
+
+    def _near_0(self, codes: np.ndarray) -> np.ndarray:
+        """Codes of double precision less those of the first image, before they are rounded: no metric here depends on
+        where codes lie."""
+        if codes.dtype != np.float64:
+            return codes
+        if self._first is None:
+            self._first = np.nan_to_num(codes[..., :1, :], posinf=0, neginf=0)
+        return (codes - self._first).astype(np.float32)
+
+    def at_many(self, cells: Num[Array, "n k"], key: PRNGKeyArray) -> Float[Array, "m n d"]:
+        """In chunks of images."""
+        keys = jax.random.split(key, len(cells))
+        return self.by_chunks(lambda part: (self.at(part[0], part[1][0]),), (cells, keys), 1)[0]
+
+    def map(self, function: Callable, inputs: tuple):
+        """``function`` of every entry: one program, or a call each on the host."""
+        if not self._on_host:
+            return jax.lax.map(function, inputs)
+        rows = [function(jax.tree.map(lambda leaf, i=i: leaf[i], inputs)) for i in range(inputs[0].shape[0])]
+        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *rows)
+
+    def by_chunks(self, function: Callable, inputs: tuple, images_each: int) -> tuple:
+        """``function`` of inputs ``[c, …]`` in chunks of images.
+
+        Outputs ``[m, c, …]`` are concatenated; those without ``c`` get one entry per chunk.
+        """
+        count = inputs[0].shape[0]
+        most = max(1, (IMAGES_ON_HOST if self._on_host else IMAGES) // images_each)
+        chunk = max(size for size in range(1, min(most, count) + 1) if count % size == 0)
+        cut = tuple(leaf.reshape(count // chunk, chunk, *leaf.shape[1:]) for leaf in inputs)
+        joined = []
+        for leaf in self.map(function, cut):
+            leaf = jnp.moveaxis(leaf, 0, 1)  # [m, chunks, …]
+            joined.append(leaf if leaf.ndim == 2 else leaf.reshape(leaf.shape[0], count, *leaf.shape[3:]))
+        return tuple(joined)
+
+    def as_given(self, result):
+        """Without the axis of members for an encoder that has none."""
+        return jax.tree.map(lambda leaf: leaf[0], result) if self._single else result
+
+
+def traceable(encode: Callable, images: Images, space: FactorSpace) -> bool:
+    """Whether an encoder is made of JAX's operations alone, so that it may run inside a program."""
+    rows = jax.ShapeDtypeStruct((2, space.num_factors), np.float32 if space.continuous else np.int32)
+    key = jax.eval_shape(lambda: jax.random.key(0))
+    pictures = jax.eval_shape(images, rows, key)
+    try:
+        jax.eval_shape(encode, pictures)
+    except Exception:  # whatever its operations make of an abstract array
+        return False
+    return True
+
+
+drawn = jax.jit(lambda images, rows, key: images(rows, key))
+
+
+def _held(key, space: FactorSpace, count: int) -> Int[Array, " t"]:
+    """A random factor for each batch among those that vary."""
+    free = _free(space)
+    return jnp.asarray(free)[random.randint(key, (count,), 0, len(free))]
+
+
+def _free(space: FactorSpace) -> np.ndarray:
+    fixed = {position for position, _ in space.fixed}
+    free = [j for j, size in enumerate(space.sizes) if size != 1 and j not in fixed]
+    if not free:
+        raise ValueError("space: needs at least one factor with a choice of values, got none")
+    return np.array(free, np.int32)
+
+
+def _masked(mask: Bool[Array, "m d"], active) -> Bool[Array, "m d"]:
+    return mask if active is None else mask & jnp.broadcast_to(jnp.asarray(active), mask.shape)

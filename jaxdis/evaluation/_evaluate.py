@@ -1,0 +1,249 @@
+"""Many members × many metrics: score every member, and name the columns."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PRNGKeyArray
+
+from jaxdis._core import executor
+from jaxdis._core.options import checked_value, shown
+from jaxdis._core.precision import single_precision
+from jaxdis._core.spec import Spec
+from jaxdis.evaluation._given import read_codes, warn_of_non_finite, warn_of_range
+from jaxdis.evaluation._inputs import (
+    check_bootstrap,
+    check_neighbors,
+    check_run,
+    check_same_samples,
+    gathered,
+    inputs_of,
+    look_up,
+    names_of,
+    plan_of,
+    warn_of_constant,
+)
+from jaxdis.evaluation._member import MemberCodes, Plan, Shared, score_member_often, train_and_test, validation_of
+from jaxdis.evaluation._numbering import numbered
+from jaxdis.evaluation._results import Scores
+from jaxdis.evaluation._stages import shared_by, stages_of
+from jaxdis.factors import Factors, Sample
+from jaxdis.metrics import Blend
+from jaxdis.metrics._metric import apply
+from jaxdis.relations import RELATIONS, Relation
+from jaxdis.scores import SCORES
+
+
+@single_precision
+def evaluate(
+    codes,
+    factors,
+    metrics: str | Sequence | Mapping = "all",
+    key: PRNGKeyArray | int | None = None,
+    *,
+    test=None,
+    validation=None,
+    weights=None,
+    variances=None,
+    active=None,
+    batch_size: int | None = None,
+    devices: Sequence[jax.Device] | None = None,
+    numbers: Sequence[int] | None = None,
+    bootstrap: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+    arrived: Callable[[Scores], None] | None = None,
+) -> Scores:
+    """Score one representation, or every member of a zoo, with the given metrics.
+
+    Args:
+      codes: ``[n, d]``, or ``[m, n, d]`` for a zoo of ``m`` members on the same samples; usually posterior means. NumPy
+        (also memory-mapped), JAX or DLPack (torch).
+      factors: :class:`Factors`, or an array ``[n, k]`` of class numbers.
+      metrics: ``"all"``, a name, names (``METRICS`` lists them), or a mapping from column names to metrics:
+        ``{"mig_30": METRICS["mig"].with_options(bins=30)}``. Columns are returned in this order.
+      key: PRNG key for stochastic metrics, or a seed: ``jax.random.key(0)`` and 0 are the same, and the default.
+      test: held-out ``(codes, factors)`` in the same shapes. When None, metrics that need them split the samples 2 : 1
+        by the key, in the same way for all members.
+      validation: other samples, ``(codes, factors)`` in the same shapes, on which metrics choose an option that was
+        given several values, such as ``penalty`` of ``dci_lasso`` and ``depth`` of ``dci_forest``. Required by such
+        metrics; others do not read them. :func:`relate` returns what is chosen.
+      weights: ``[n]`` ≥ 0, one per sample. Refused if one of the metrics cannot weight samples.
+      variances: posterior variances in the shape of codes. Metrics of the sampled code read them; without them these
+        metrics take each code as it is. Other metrics read only the codes.
+      active: which codes are scored, ``[d]`` or ``[m, d]``; all when None.
+      batch_size: members computed at once per device; chosen by backend and memory when None.
+      devices: when None, as many of ``jax.devices()`` as there are members. On CPU, given devices are all used, so that
+        zoos of any size share a program.
+      numbers: integer ids of the members, ``[m]``, folded into each member's random key; 0 … m − 1 when None.
+      bootstrap: number of replicates for :meth:`Scores.error` and :meth:`Scores.interval`, each of which costs an
+        evaluation. All members share the draws of samples, so that differences between members are more certain than
+        each score. Stochastic metrics draw new random numbers in every replicate: their own noise is part of the error.
+      progress: called with the number of finished members and of all members after every chunk.
+      arrived: called with the scores of some metrics for the members of a chunk as soon as they are computed. Metrics
+        that share what they compute are compiled together, apart from the others, quick ones first.
+
+    Returns:
+      :class:`Scores`, a mapping from columns to numbers (``[]``, or ``[m]`` for a zoo).
+
+    Raises:
+      ValueError: naming the argument, what it needs and what it got.
+
+    A member with non-finite codes is reported by a warning, and its scores are NaN if they read these codes; other
+    members are unaffected. A code whose largest value lies beyond 1e-30 … 1e30 is reported, too. Up to
+    float32 rounding, no number depends on which other members or metrics are evaluated, on ``batch_size`` or on
+    ``devices``.
+    """
+    plan, how = plan_of(metrics), check_run(batch_size, devices, progress)
+    bootstrap = check_bootstrap(bootstrap)
+    checked_value("arrived", Callable | None, arrived)
+    codes, test, validation = read_codes(codes, test=test, validation=validation)
+    single = codes.ndim == 2
+    codes = codes[None] if single else codes
+    factors = Factors.checked(factors)
+    check_same_samples("codes", codes, factors)
+    warn_of_constant(plan, factors)
+    members, shared = inputs_of(
+        plan,
+        codes,
+        factors,
+        key,
+        test,
+        weights,
+        variances,
+        active,
+        numbers,
+        validation=validation,
+        bootstrap=bootstrap,
+    )
+    stages = stages_of(plan)
+
+    def table(plan, parts):
+        results, again = ({name: result for part in parts for name, result in part[i].items()} for i in (0, 2))
+        return _table(plan, results, again, single, factors.names)
+
+    parts = executor.map_stages(
+        score_member_often,
+        [(stage, bootstrap) for stage in stages],
+        members,
+        lambda stage_and_count: shared_by(stage_and_count[0], shared),
+        arrived=None if arrived is None else lambda stage_and_count, part: arrived(table(stage_and_count[0], [part])),
+        **how,
+    )
+    roles = {"codes": members.codes, "test codes": members.test_codes, "validation codes": members.validation_codes}
+    suspects = np.flatnonzero(~np.all([sound for _, sound, _ in parts], axis=0))
+    warn_of_non_finite({**roles, "variances": members.variances}, suspects)
+    warn_of_range(roles, suspects)
+    return table(plan, parts)
+
+
+@single_precision
+def relate(
+    codes,
+    factors,
+    relation: str | Spec,
+    key: PRNGKeyArray | int | None = None,
+    *,
+    test=None,
+    validation=None,
+    weights=None,
+    variances=None,
+    active=None,
+) -> Relation:
+    """One relation of one representation, by name (``RELATIONS`` lists them) or as a spec with options.
+
+    Arguments and errors are those of :func:`evaluate`, with codes and variances ``[n, d]`` and ``active [d]``. An
+    argument that the relation does not read is refused. The field ``chosen`` of the result holds the values of an
+    option that were chosen on validation samples. ``mutual_information_sampled`` samples only if it is given
+    ``variances``: otherwise it takes each code as it is, which for posterior means is the information in the mean
+    instead of the sampled code.
+    """
+    spec = relation if isinstance(relation, Spec) else look_up(relation, RELATIONS, "relation")
+    codes, test, validation = read_codes(codes, test=test, validation=validation)
+    arguments = {"test": test, "validation": validation, "weights": weights, "variances": variances, "active": active}
+    for name, value in arguments.items():
+        if value is not None and not getattr(spec.reads, name):
+            raise ValueError(f"{name}: needs a relation that reads it, got {spec}")
+    if codes.ndim != 2:
+        raise ValueError(f"codes: needs shape [n, d] (one member), got {codes.shape}")
+    factors = Factors.checked(factors)
+    check_same_samples("codes", codes[None], factors)
+    check_neighbors(spec.all_options, spec.name, len(codes))
+    members, shared = gathered(codes[None], factors, key, **arguments, split=spec.reads.test)
+    return _relate(spec, jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), members), numbered((spec,), shared))
+
+
+@single_precision
+def blend_table(
+    codes,
+    factors,
+    relations: Sequence[str] | None = None,
+    scores: Sequence[str] | None = None,
+    key: PRNGKeyArray | int | None = None,
+    **arguments,
+) -> Scores:
+    """Every relation × every score; each relation is computed once.
+
+    Args:
+      relations: names; all when None.
+      scores: names; all when None.
+      arguments: further arguments of :func:`evaluate`.
+
+    Returns:
+      :class:`Scores` with columns ``relation/score`` and ``relation/score.field``.
+
+    Reference: Locatello et al. 2020, §6.1 (every matrix under every aggregation). There the MIG aggregation divides any
+    matrix by the factor's entropy; here each relation carries its own ceiling.
+    """
+    relations = names_of("all" if relations is None else relations, RELATIONS, "relation")
+    scores = names_of("all" if scores is None else scores, SCORES, "score")
+    check_arguments(arguments)
+    table = {f"{relation}/{score}": Blend(relation, score) for relation in relations for score in scores}
+    return evaluate(codes, factors, table, key, **arguments)
+
+
+def check_arguments(arguments) -> dict:
+    """Further arguments of :func:`evaluate`, by name.
+
+    Raises:
+      ValueError: for a name that it does not have.
+    """
+    if arguments is None:
+        return {}
+    if not isinstance(arguments, Mapping):
+        raise ValueError(f"arguments: needs a mapping of arguments of evaluate, got {shown(arguments)}")
+    parameters = inspect.signature(evaluate).parameters.values()
+    known = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
+    for name in arguments:
+        if name not in known:
+            raise ValueError(f"arguments: needs names among {', '.join(known)}, got {shown(name)}")
+    return dict(arguments)
+
+
+def _relate(spec: Spec, member: MemberCodes, shared: Shared) -> Relation:
+    key = jax.random.fold_in(shared.key, 0)
+    all_samples = Sample(member.codes, shared.factors, shared.weights, member.variances)
+    train, held_out = train_and_test(all_samples, member, shared)
+    sample = train if spec.reads.test else all_samples
+    return _apply_jitted(spec, key, sample, held_out, member.active, validation=validation_of(member, shared))
+
+
+_apply_jitted = jax.jit(apply, static_argnums=0)
+
+
+def _table(plan: Plan, results: dict, again: dict, single: bool, factor_names) -> Scores:
+    """Scalars become columns (``score`` takes the metric's own name), arrays become parts."""
+    columns, parts, replicated = {}, {}, {}
+    for metric, _ in plan:  # a compiled program returns its results in alphabetical order
+        for field, values in results[metric]._asdict().items():
+            if values is None:
+                continue
+            if values.ndim == 1:
+                column = metric if field == "score" else f"{metric}.{field}"
+                columns[column] = values[0] if single else values
+                if again:
+                    replicated[column] = again[metric][field][0] if single else again[metric][field]
+            else:
+                parts[f"{metric}.{field}"] = values[0] if single else values
+    return Scores(columns, parts, factor_names, replicated)

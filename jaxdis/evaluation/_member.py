@@ -1,0 +1,141 @@
+"""How a plan of metrics is applied to one member: the traced part of :func:`jaxdis.evaluate`."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import PRNGKeyArray
+
+from jaxdis._core.arrays import finite_codes, ordinary_codes
+from jaxdis.evaluation._bootstrap import SEED, centered, replicate
+from jaxdis.factors import Factors, Sample
+from jaxdis.metrics import Metric
+from jaxdis.metrics._metric import apply, prepared_for, sources_of
+
+Plan = tuple[tuple[str, Metric], ...]
+
+
+class MemberCodes(NamedTuple):
+    """What differs between members: arrays with a leading member axis outside of traced code, and without it inside."""
+
+    number: jax.Array
+    codes: jax.Array
+    variances: jax.Array | None
+    test_codes: jax.Array | None
+    active: jax.Array | None
+    validation_codes: jax.Array | None = None
+
+
+class Shared(NamedTuple):
+    """The arrays that all members share."""
+
+    key: PRNGKeyArray
+    factors: Factors
+    weights: jax.Array | None
+    test_factors: Factors | None
+    train_rows: jax.Array | None
+    test_rows: jax.Array | None
+    prepared: tuple = ()  # for each source of the plan
+    validation_factors: Factors | None = None
+
+
+def score_member(plan: Plan, member: MemberCodes, shared: Shared):
+    """All metrics of one member, ``{name: NamedTuple}``, and whether all that they read is sound. Pure."""
+    whole, train, held_out, validation = _samples(member, shared)
+
+    def samples_for(spec):
+        return (train, held_out) if spec.reads.test else (whole, None)
+
+    key = jax.random.fold_in(shared.key, member.number)
+    sources, sound = sources_of(metric for _, metric in plan), [ordinary_codes(whole.codes).all()]
+    for name, array, check in (
+        ("variances", whole.variances, finite_codes),
+        ("test", _codes(held_out), ordinary_codes),
+        ("validation", _codes(validation), ordinary_codes),
+    ):
+        if array is not None and any(getattr(spec.reads, name) for spec in sources):
+            sound.append(check(array).all())
+    results = _measure(plan, key, samples_for, validation, member.active, shared.prepared)
+    return results, jnp.stack(sound).all()
+
+
+def score_member_often(plan_and_count: tuple[Plan, int], member: MemberCodes, shared: Shared):
+    """As :func:`score_member`, with every column of each replicate, ``{name: {field: [count]}}``. Traced, pure."""
+    plan, count = plan_and_count
+    if not count:
+        return *score_member(plan, member, shared), {}
+    all_samples, train, held_out, validation = _samples(member, shared)
+    often = jax.random.fold_in(shared.key, SEED)
+
+    def again(number):
+        draw = jax.random.fold_in(often, number)  # the same for all members
+        keys = jax.random.split(draw, 4)
+        samples, trains = replicate(keys[0], all_samples), replicate(keys[1], train)
+        # Roles are drawn apart, or a sample could have two of them.
+        tests, validations = (
+            None if sample is None else replicate(key, sample).drawn
+            for key, sample in zip(keys[2:], (held_out, validation), strict=True)
+        )
+
+        def samples_for(spec):
+            return (trains.version_for(spec), tests) if spec.reads.test else (samples.version_for(spec), None)
+
+        sources = sources_of(metric for _, metric in plan)
+        prepared = [prepared_for((spec,), draw, samples_for(spec)[0].factors)[0] for spec in sources]
+        key = jax.random.fold_in(draw, member.number)
+        results = _measure(plan, key, samples_for, validations, member.active, prepared)
+        return {name: scalars(result) for name, result in results.items()}
+
+    # One after another: memory is that of one replicate.
+    replicates = jax.lax.map(again, jnp.arange(count, dtype=jnp.uint32))
+    results, finite = score_member(plan, member, shared)
+    for name, metric in plan:
+        if metric.source.distinct_samples:
+            scores = scalars(results[name])
+            replicates[name] = {field: centered(values, scores[field]) for field, values in replicates[name].items()}
+    return results, finite, replicates
+
+
+def _measure(plan: Plan, key, samples_for: Callable, validation, active, prepared) -> dict[str, tuple]:
+    """Call every function that reads samples once, then compute the metrics from their results."""
+    sources = sources_of(metric for _, metric in plan)
+    results = {}
+    for spec, shared in zip(sources, prepared, strict=True):
+        samples = samples_for(spec)
+        # A bootstrap weights samples for some functions and repeats them for others, which then share nothing.
+        alike = spec.base in results and samples_for(spec.base)[0] is samples[0]
+        results[spec] = apply(spec, key, *samples, active, shared, validation, results[spec.base] if alike else None)
+    return {name: metric.finish(results[metric.source]) for name, metric in plan}
+
+
+def scalars(result: tuple) -> dict[str, jax.Array]:
+    """The fields of a metric's result that are columns."""
+    return {field: value for field, value in result._asdict().items() if value is not None and value.ndim == 0}
+
+
+def _codes(sample: Sample | None):
+    return None if sample is None else sample.codes
+
+
+def _samples(member: MemberCodes, shared: Shared) -> tuple[Sample, Sample, Sample | None, Sample | None]:
+    all_samples = Sample(member.codes, shared.factors, shared.weights, member.variances)
+    return all_samples, *train_and_test(all_samples, member, shared), validation_of(member, shared)
+
+
+def validation_of(member: MemberCodes, shared: Shared) -> Sample | None:
+    return None if member.validation_codes is None else Sample(member.validation_codes, shared.validation_factors)
+
+
+def train_and_test(all_samples: Sample, member: MemberCodes, shared: Shared) -> tuple[Sample, Sample | None]:
+    if member.test_codes is not None:
+        return all_samples, Sample(member.test_codes, shared.test_factors)
+    if shared.train_rows is None:
+        return all_samples, None
+
+    def take(rows):
+        weights = None if all_samples.weights is None else all_samples.weights[rows]
+        variances = None if all_samples.variances is None else all_samples.variances[rows]
+        return Sample(all_samples.codes[rows], all_samples.factors.take(rows), weights, variances)
+
+    return take(shared.train_rows), take(shared.test_rows)

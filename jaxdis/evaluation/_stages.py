@@ -1,0 +1,39 @@
+"""A plan of metrics in stages, each compiled by itself: the first scores are known before the slow metrics start.
+
+A stage does not depend on the metrics of other stages, so that plans which have it in common share its program.
+"""
+
+import jax
+
+from jaxdis.evaluation._member import Plan, Shared
+from jaxdis.evaluation._numbering import numbered
+from jaxdis.metrics._metric import LIGHT_SECONDS, prepared_for, sources_of
+
+
+def stages_of(plan: Plan) -> tuple[Plan, ...]:
+    """The metrics that share what they compute, together; stages in the order of their expected time.
+
+    These are the metrics of one function of the samples, whatever its options, and those that start from its result.
+    """
+    stages = {}
+    for name, metric in plan:
+        stages.setdefault((metric.source.base or metric.source).function, []).append((name, metric))
+    return tuple(sorted(map(tuple, stages.values()), key=_seconds))
+
+
+def _seconds(stage: Plan) -> float:
+    return max(metric.about.seconds if metric.about is not None else LIGHT_SECONDS for _, metric in stage)
+
+
+def shared_by(stage: Plan, shared: Shared) -> Shared:
+    """What the members share in a stage: the classes that occur, the arrays that its metrics prepare, no idle split."""
+    sources = sources_of(metric for _, metric in stage)
+    shared = numbered(sources, shared)
+    if not any(spec.reads.test for spec in sources):
+        shared = shared._replace(train_rows=None, test_rows=None)
+    if not any(spec.reads.prepared for spec in sources):
+        return shared._replace(prepared=(None,) * len(sources))
+    return shared._replace(prepared=_prepared(sources, shared.key, shared.factors))
+
+
+_prepared = jax.jit(prepared_for, static_argnums=0)

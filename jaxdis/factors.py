@@ -1,0 +1,232 @@
+"""Ground-truth factors, checked once: their values, and what must be known of them before compilation."""
+
+import dataclasses
+import numbers
+from collections.abc import Set
+from typing import Annotated, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Num
+
+from jaxdis._core.arrays import as_numpy, check_one_array
+from jaxdis._core.options import Range, checked_value, listed, shown
+from jaxdis._core.precision import single_precision
+
+# More classes than this, and than samples, are ids or time stamps: no table of them fits into memory.
+MOST_CLASSES = 2**16
+# A continuous factor of which float32 merges more than half of the values is refused.
+LEVELS_KEPT = 0.5
+NUMBER_CLASSES = "number the values that occur by np.unique(column, return_inverse=True)[1]"
+
+Codes = Float[Array, "n d"]
+Weights = Float[Array, " n"]
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Factors:
+    """Ground-truth factors of ``n`` samples; sizes and names are static, since they must be known before compilation.
+
+    Attributes:
+      values: ``[n, k]``; int32 if every factor is discrete, float32 if at least one is continuous (class numbers are
+        then stored as whole floats; read them by :meth:`discrete`).
+      sizes: number of values of each factor; ``None`` marks a continuous factor.
+      names: one name per factor.
+
+    Construct it by :meth:`of`, which checks its arguments; the constructor is for traced code and checks nothing.
+    """
+
+    values: Num[Array, "... n k"]  # a leading axis appears only between transformations
+    sizes: tuple[int | None, ...] = dataclasses.field(metadata={"static": True})
+    names: tuple[str, ...] = dataclasses.field(metadata={"static": True})
+
+    @classmethod
+    @single_precision
+    def of(cls, values, sizes=None, names=None) -> "Factors":
+        """Check and wrap an array of factors.
+
+        Args:
+          values: ``[n, k]`` (or ``[n]`` for one factor), NumPy, JAX or DLPack. Discrete factors hold whole numbers from
+            0 to size − 1.
+          sizes: number of values of each of ``k`` factors, ``None`` for a continuous factor; inferred as maximum + 1
+            when not given. A size is at most 65,536 or, if larger, the number of samples.
+          names: ``k`` distinct names; when not given, those of the columns of a data frame, or ``factor_0``, ….
+
+        Raises:
+          ValueError: naming the argument, what it needs and what it got.
+        """
+        check_one_array(values, "factors")
+        text = _columns_of_text(values)
+        array = as_numpy(values, "factors", f"{text}; {NUMBER_CLASSES}")
+        array = array[:, None] if array.ndim == 1 else array
+        if array.ndim != 2:
+            raise ValueError(f"factors: needs shape [n, k] (samples, factors), got {array.shape}")
+        if array.shape[0] < 2:
+            raise ValueError(f"factors: needs at least 2 samples, got {array.shape[0]}")
+        if array.shape[1] < 1:
+            raise ValueError(f"factors: needs at least 1 factor (column), got shape {array.shape}")
+        if array.dtype.kind not in "iubf":
+            advice = f"; {NUMBER_CLASSES}" if array.dtype.kind in "SU" else ""
+            raise ValueError(f"factors: needs whole or real numbers, got dtype {array.dtype}{advice}")
+        k = array.shape[1]
+        names = _checked_names(_columns(values) if names is None else names, k)
+        declared = _entries(sizes, "sizes", k)
+        sizes = tuple(
+            _checked_size(array[:, j], names[j], None if declared is None else declared[j], inferred=declared is None)
+            for j in range(k)
+        )
+        dtype = np.float32 if None in sizes else np.int32
+        return cls(jnp.asarray(array.astype(dtype)), sizes, names)
+
+    @classmethod
+    @single_precision
+    def checked(cls, factors) -> "Factors":
+        """Construct factors from an array by :meth:`of`; return a :class:`Factors` unchanged after the same checks.
+
+        Raises:
+          ValueError: as :meth:`of`.
+        """
+        if not isinstance(factors, Factors):
+            return cls.of(factors)
+        cls.of(factors.values, factors.sizes, factors.names)
+        return factors
+
+    @single_precision
+    def binned(self, bins: int = 20) -> "Factors":
+        """The same factors with every continuous one cut into equal-width bins, as classes 0 … bins − 1.
+
+        Raises:
+          ValueError: for a number of bins outside 1 … 65,536.
+        """
+        bins = checked_value("bins", Annotated[int, Range(1, MOST_CLASSES)], bins)
+        values = np.asarray(self.values, float)
+        low, high = values.min(axis=0), values.max(axis=0)
+        cut = np.clip(np.floor((values - low) / np.where(high > low, high - low, 1.0) * bins), 0, bins - 1)
+        continuous = np.array([size is None for size in self.sizes])
+        return Factors.of(np.where(continuous, cut, values), tuple(size or bins for size in self.sizes), self.names)
+
+    @property
+    def num_samples(self) -> int:
+        return self.values.shape[0]
+
+    @property
+    def num_factors(self) -> int:
+        return len(self.sizes)
+
+    @single_precision
+    def discrete(self) -> Int[Array, "n j"]:
+        """The discrete factors alone, as int32 class numbers ``[n, j]``, in their order."""
+        columns = [j for j, size in enumerate(self.sizes) if size is not None]
+        return self.values[:, np.array(columns, int)].astype(jnp.int32)
+
+    @single_precision
+    def take(self, rows) -> "Factors":
+        """The same factors at the given samples.
+
+        Args:
+          rows: ``[r]`` numbers of samples from 0, or ``[n]`` truth values.
+
+        Raises:
+          ValueError: for anything else. Traced rows are not looked at; those beyond the last sample take the last.
+        """
+        if not isinstance(rows, jax.core.Tracer):
+            given = np.asarray(rows)
+            rows = np.flatnonzero(given) if given.dtype == bool and given.shape == (self.num_samples,) else given
+            if rows.ndim != 1 or rows.dtype.kind not in "iu" or ((rows < 0) | (rows >= self.num_samples)).any():
+                needed = f"numbers of samples from 0 to {self.num_samples - 1}, or {self.num_samples} truth values"
+                raise ValueError(f"rows: must be {needed}, got {shown(given)}")
+        return dataclasses.replace(self, values=self.values[rows])
+
+
+class Sample(NamedTuple):
+    """What a relation reads of one member.
+
+    ``codes [n, d]``; ``factors``; ``weights [n]`` ≥ 0 or None (all 1); ``variances [n, d]`` of the posterior or None
+    (each code is taken as it is).
+    """
+
+    codes: Float[Array, "n d"]
+    factors: Factors
+    weights: Float[Array, " n"] | None = None
+    variances: Float[Array, "n d"] | None = None
+
+
+def _entries(values, name: str, k: int) -> list | None:
+    """``k`` entries of a sequence, one for each factor."""
+    if values is None:
+        return None
+    entries = None if isinstance(values, Set) else listed(values)
+    if entries is None or len(entries) != k:
+        given = shown(values) if entries is None else len(entries)
+        raise ValueError(f"{name}: needs {k} entries, one per factor (column of factors), got {given}")
+    return entries
+
+
+def _columns(values) -> list[str] | None:
+    """The names of the columns of a data frame; None for other arrays, and for columns that have only numbers."""
+    names = list(values.columns) if hasattr(values, "columns") and hasattr(values, "dtypes") else [None]
+    return names if all(isinstance(name, str) for name in names) else None
+
+
+def _columns_of_text(values) -> str:
+    """Which columns of a data frame hold no numbers, for a message."""
+    names = [name for name in _columns(values) or () if np.asarray(values[name]).dtype.kind not in "iubf"]
+    return f" in {', '.join(names)}" if names else ""
+
+
+def _checked_names(names, k: int) -> tuple[str, ...]:
+    if names is None:
+        return tuple(f"factor_{j}" for j in range(k))
+    names = _entries(names, "names", k)
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"names: needs text that is not empty, got {name}")
+    names = tuple(map(str, names))
+    if len(set(names)) != k:
+        raise ValueError(f"names: needs distinct names, got {names}")
+    return names
+
+
+def _checked_size(column: np.ndarray, name: str, size, *, inferred: bool) -> int | None:
+    """The size of one factor, after checking its values."""
+    name = shown(name)
+    if not np.isfinite(column).all():
+        raise ValueError(f"factors: needs finite values, got {int((~np.isfinite(column)).sum())} others in {name}")
+    if size is None and not inferred:
+        if np.abs(column).max() > np.finfo(np.float32).max:
+            raise ValueError(f"factors: needs values that float32 can hold, got larger ones in {name}")
+        levels = np.unique(column.astype(np.float32)).size
+        if levels < LEVELS_KEPT * np.unique(column).size:
+            raise ValueError(
+                f"factors: needs values that float32 tells apart, got {name} between {column.min():g} and "
+                f"{column.max():g}; subtract an offset, such as its smallest value"
+            )
+        return None
+    integral = column.dtype.kind in "iub" or (column == np.round(column)).all()
+    if not integral:
+        example = column[column != np.round(column)][0]
+        raise ValueError(
+            f"factors: factor {name} holds values that are not whole numbers (such as {example:g}); a discrete "
+            "factor needs class numbers 0, 1, …; mark a continuous one by None in sizes (0 in a file)"
+        )
+    low, high = int(column.min()), int(column.max())
+    if low < 0:
+        raise ValueError(f"factors: needs class numbers from 0 upwards, got {low} in factor {name}; {NUMBER_CLASSES}")
+    if not inferred and (not isinstance(size, numbers.Real) or isinstance(size, bool) or size % 1 or size < 1):
+        raise ValueError(f"sizes: needs whole numbers of at least 1 or None, got {shown(size)} for factor {name}")
+    size = high + 1 if inferred else int(size)
+    if size > max(MOST_CLASSES, len(column)):
+        most = max(MOST_CLASSES, len(column))
+        raise ValueError(
+            f"{'factors' if inferred else 'sizes'}: needs at most {most:,} classes, got "
+            f"{size:,} in factor {name}; {NUMBER_CLASSES}, "
+            "or mark a continuous factor by None in sizes (0 in a file)"
+        )
+    if high >= size:
+        raise ValueError(f"factors: factor {name} of size {size} needs values from 0 to {size - 1}, got {high}")
+    return size
+
+
+__all__ = ["Codes", "Factors", "Sample", "Weights"]

@@ -1,0 +1,239 @@
+"""Predictions outside of the training distribution: new combinations of familiar values, new regions of the factors."""
+
+import dataclasses
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
+
+from jaxdis._core.arrays import safe_divide, weighted_mean
+from jaxdis._core.spec import distinct_samples, needs_classes
+from jaxdis._learners.linear import lasso, standardized
+from jaxdis._learners.probes import WIDTH, Preset
+from jaxdis.factors import Codes, Factors, Sample
+from jaxdis.metrics._probe_accuracy import classified_correctly, recipe_of
+from jaxdis.relations._samples import above_chance, joint_accuracy, read
+
+# Of the samples, the share that probes learn from; the rest is the control.
+TRAIN_SHARE = 2 / 3
+
+
+class Composition(NamedTuple):
+    """How well one kind of probe predicts factors on combinations that were absent from training.
+
+    ``accuracy [k]`` raw and ``per_factor [k]`` adjusted for chance; ``joint [k, k]``: share of held-out samples in
+    which both factors are classified correctly, and ``adjusted_joint [k, k]``, adjusted for the product of the two
+    chances.
+    """
+
+    accuracy: Float[Array, " k"]
+    per_factor: Float[Array, " k"]
+    joint: Float[Array, "k k"]
+    adjusted_joint: Float[Array, "k k"]
+
+
+class CompositionalGeneralization(NamedTuple):
+    """The results of a perceptron and of a linear probe."""
+
+    mlp: Composition
+    linear: Composition
+
+
+def compositional_generalization(
+    key: PRNGKeyArray,
+    codes: Codes,
+    factors: Factors,
+    test_codes: Float[Array, "m d"],
+    test_factors: Factors,
+    *,
+    preset: Preset = "converged",
+    width: int = WIDTH,
+    epochs: int | None = None,
+) -> CompositionalGeneralization:
+    """Train probes on codes of the combinations kept and evaluate them on codes of the combination left out.
+
+    The caller splits the data: the test samples are all those with one pair of values of two factors (the smallest
+    square, for example), the training samples all others, and the representation was learned on the latter.
+    :meth:`jaxdis.data._factor_space.FactorSpace.without` and ``only`` give the two spaces; a random split of equal size
+    is the control. Read ``joint[i, j]`` for the pair of factors, and ``accuracy`` and ``per_factor`` for each factor.
+
+    Args:
+      codes: ``[n, d]`` training codes, with ``factors [n, k]``.
+      test_codes: ``[m, d]``, with ``test_factors [m, k]``.
+      preset: as in :func:`jaxdis.metrics._knockout.nk`; ``epochs`` replaces that of the preset.
+      width: number of hidden units of the perceptron.
+
+    Contract:
+
+    - Chance is that of the training samples, ``r_j = Σ_c p_c²``, since the test samples hold a single class of the two
+      factors (among them chance would be 1); the chance of a pair is ``r_i r_j``. Adjusted values are ``max(0, (a − r)
+      / (1 − r))``.
+    - Continuous factors and those with a single training value are NaN. Classes absent from training are never
+      predicted.
+    - Any non-finite code gives NaN; stochastic.
+
+    Reference: Mahon et al. 2024, §5.2 (no code for the split was released).
+    """
+    novel = Sample(test_codes, test_factors)
+    mlp, linear = (_read_out(key, codes, factors, (novel,), preset, units, epochs)[0] for units in (width, None))
+    return CompositionalGeneralization(mlp, linear)
+
+
+class NovelCombination(NamedTuple):
+    """Share of samples in which both factors of the pair are classified correctly, adjusted for chance.
+
+    All fields are of the combination left out, except those called familiar.
+
+    Attributes:
+      score: ``[]``, of a perceptron.
+      familiar: ``[]``, of a perceptron, on samples of the other combinations.
+      linear: ``[]``, of a linear probe.
+      linear_familiar: ``[]``, of a linear probe, on samples of the other combinations.
+      both: ``[]``, ``score`` before the adjustment.
+      linear_both: ``[]``, ``linear`` before the adjustment.
+      per_factor: ``[k]``, accuracies of a perceptron per factor, adjusted for chance.
+      linear_per_factor: ``[k]``, accuracies of a linear probe per factor, adjusted for chance.
+      accuracy: ``[k]``, ``per_factor`` before the adjustment.
+      linear_accuracy: ``[k]``, ``linear_per_factor`` before the adjustment.
+    """
+
+    score: Float[Array, ""]
+    familiar: Float[Array, ""]
+    linear: Float[Array, ""]
+    linear_familiar: Float[Array, ""]
+    both: Float[Array, ""]
+    linear_both: Float[Array, ""]
+    per_factor: Float[Array, " k"]
+    linear_per_factor: Float[Array, " k"]
+    accuracy: Float[Array, " k"]
+    linear_accuracy: Float[Array, " k"]
+
+
+@distinct_samples
+@needs_classes
+def novel_combination(
+    key: PRNGKeyArray,
+    codes: Codes,
+    factors: Factors,
+    *,
+    test: Sample,
+    preset: Preset = "converged",
+    width: int = WIDTH,
+    epochs: int | None = None,
+) -> NovelCombination:
+    """:func:`compositional_generalization` as one number, with its control: can the pair left out be predicted?
+
+    The pair consists of the two factors with a single value in the test samples. Probes are trained on the first two
+    thirds of the samples; the last third is the control (samples are assumed to be in random order).
+
+    Options:
+      preset, epochs, width: as in :func:`jaxdis.metrics._knockout.nk`.
+
+    Contract:
+
+    - In [0, 1]; chance is 0. Stochastic. Any non-finite code gives NaN.
+    - NaN unless exactly two factors that vary in training are constant in the test samples.
+
+    Reference: Mahon et al. 2024, §5.2 and Table 3 ("both" of CG, linear CG and normal test set).
+    """
+    cut = max(1, round(codes.shape[0] * TRAIN_SHARE))
+    kept, control = jnp.arange(cut, dtype=jnp.int32), jnp.arange(cut, codes.shape[0], dtype=jnp.int32)
+    evaluated = (Sample(test.codes, test.factors), Sample(codes[control], factors.take(control)))
+    mlp, linear = (
+        _read_out(key, codes[kept], factors.take(kept), evaluated, preset, units, epochs) for units in (width, None)
+    )
+    values = test.factors.values
+    left_out = (values.max(axis=0) == values.min(axis=0)) & (factors.values.max(axis=0) > factors.values.min(axis=0))
+    pair = jnp.triu(left_out[:, None] & left_out[None, :], 1)
+    one_pair = pair.sum() == 1
+
+    def of_pair(joint: Float[Array, "k k"]) -> Float[Array, ""]:
+        return jnp.where(one_pair, jnp.where(pair, joint, 0.0).sum(), jnp.nan)
+
+    adjusted = (of_pair(read.adjusted_joint) for read in (*mlp, *linear))
+    novel = mlp[0], linear[0]
+    return NovelCombination(
+        *adjusted,
+        *(of_pair(read.joint) for read in novel),
+        *(read.per_factor for read in novel),
+        *(read.accuracy for read in novel),
+    )
+
+
+def _read_out(key, codes, factors: Factors, evaluated: tuple[Sample, ...], preset, units, epochs) -> list[Composition]:
+    """Probes trained once and evaluated on several sets of samples; a non-finite code in any of them is one in all."""
+    values = jnp.concatenate([sample.factors.values for sample in evaluated])
+    joined = jnp.concatenate([sample.codes for sample in evaluated])
+    samples = read(codes, factors, Sample(joined, dataclasses.replace(evaluated[0].factors, values=values)), None)
+    mask = jnp.ones((codes.shape[1], len(samples.sizes)), bool)
+    correct = classified_correctly(key, samples, mask[None], recipe_of(preset, epochs, units), units)[0]
+    chance = samples.chance()
+    chance_of_pair = jnp.where(jnp.eye(len(chance), dtype=bool), chance[:, None], chance[:, None] * chance[None, :])
+
+    def composition(correct):
+        accuracy, joint = correct.mean(axis=0), joint_accuracy(correct)
+        return Composition(
+            samples.by_factor(accuracy),
+            samples.by_factor(above_chance(accuracy, chance)),
+            samples.by_pair(joint),
+            samples.by_pair(above_chance(joint, chance_of_pair)),
+        )
+
+    ends = np.cumsum([len(sample.codes) for sample in evaluated])[:-1]
+    return [composition(part) for part in jnp.split(correct, ends)]
+
+
+class ZeroShot(NamedTuple):
+    """Normalized root-mean-square error of each factor: ``seen [k]`` where it was fitted, ``unseen [k]`` elsewhere.
+
+    ``score []``: mean of ``unseen``. 0 is perfect; 1 is reached by predicting the mean of the evaluated samples.
+    """
+
+    score: Float[Array, ""]
+    seen: Float[Array, " k"]
+    unseen: Float[Array, " k"]
+
+
+def zero_shot(
+    codes: Codes,
+    factors: Factors,
+    *,
+    test: Sample,
+    penalty: float = 0.02,
+    active: Bool[Array, " d"] | None = None,
+) -> ZeroShot:
+    """Error of a lasso fitted on one region of the factors and evaluated on another: ``RMSE_j / σ_j`` of the latter.
+
+    Codes and factors are standardized by the training samples for the fit. The caller chooses the regions;
+    :class:`jaxdis.data._teapot.Gap` is that of the paper. A factor varies less inside a narrow region, so that an equal
+    error weighs more there.
+
+    Shapes: codes ``[n, d]``, factors ``[n, k]`` inside the region; test codes ``[m, d]`` and factors outside.
+
+    Options:
+      penalty: weight of the L1 norm.
+
+    Contract:
+
+    - At least 0; invariant under affine maps of codes and factors; deterministic. Class numbers are taken as values.
+    - A factor that does not vary where the model is fitted or evaluated is NaN there. A constant code changes nothing.
+    - Any non-finite code gives NaN.
+
+    Reference: Eastwood & Williams 2018, appendix B.2 (penalty fixed at 0.02 in their notebook).
+    """
+    values = factors.values.astype(jnp.float32)
+    unseen = test.factors.values.astype(jnp.float32)
+    samples = read(codes, factors, test, active)
+    inputs = standardized(samples.train)
+    weights = lasso(inputs, standardized(values), penalty)
+    varied = (values.max(axis=0) > values.min(axis=0)) & samples.finite.all()
+
+    def error(inputs, targets):
+        goal = standardized(targets, like=values)
+        error = jnp.sqrt(weighted_mean((goal - inputs @ weights) ** 2, jnp.ones(len(goal))))
+        deviation = goal.std(axis=0)
+        return jnp.where(varied & (deviation > 0), safe_divide(error, deviation), jnp.nan)
+
+    outside = error(standardized(samples.held_out, like=samples.train), unseen)
+    return ZeroShot(jnp.nanmean(outside), error(inputs, values), outside)

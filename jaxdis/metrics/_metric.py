@@ -1,0 +1,246 @@
+"""What a metric is: a score of a relation (Blend), or a function that reads samples itself (Direct)."""
+
+import dataclasses
+import types
+import typing
+import zlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import jax
+from jaxtyping import PRNGKeyArray
+
+from jaxdis._core.options import checked_value, shown
+from jaxdis._core.spec import Spec
+from jaxdis.factors import Factors, Sample
+from jaxdis.relations import RELATIONS
+from jaxdis.scores import SCORES
+
+ASPECTS = ("modularity", "compactness", "explicitness")
+# Expected seconds of a metric whose time was not measured.
+LIGHT_SECONDS = 0.05
+
+
+@dataclasses.dataclass(frozen=True)
+class About:
+    """The description of a metric, for its row of ``METRICS``.
+
+    Attributes:
+      title: the name in full.
+      question: what the metric asks of a representation, in one sentence.
+      references: keys of :data:`jaxdis._core.references.REFERENCES`, the defining paper first.
+      claims: which of :data:`ASPECTS` each field of its result measures according to its authors; ``score`` is the
+        headline field. There is no claim about a field that is missing here.
+      measured_seconds: time per member of 10,000 samples × 10 codes with the factors of dSprites, on one core, after
+        compilation; None for a metric that takes less than 0.1 s, whose time was not measured on its own.
+      reads_factors: False for a metric of the codes alone.
+      chance: for each field, the least and the largest score of codes that know nothing of the factors: constant codes,
+        and four codes of noise or of rare spikes, on 2,000 samples of three factors with two to four equally frequent
+        values, or with a value of 2 or 10 %.
+      intervenes: whether :func:`jaxdis.evaluate_encoder`, which has a simulator, holds a factor in it and encodes new
+        images, by the function of the same name in :mod:`jaxdis.encoders._simulated`.
+    """
+
+    title: str
+    question: str
+    references: tuple[str, ...]
+    claims: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    chance: Mapping[str, tuple[float | int, float | int]] = dataclasses.field(default_factory=dict)
+    measured_seconds: float | None = None
+    reads_factors: bool = True
+    intervenes: bool = False
+
+    @property
+    def seconds(self) -> float:
+        """The time that plans expect: ``measured_seconds``, or :data:`LIGHT_SECONDS` for None."""
+        return LIGHT_SECONDS if self.measured_seconds is None else self.measured_seconds
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Blend:
+    """A metric that is a score of a relation, each given by a spec or by its name in ``RELATIONS`` or ``SCORES``.
+
+    If ``lower_is_better`` is None, it is derived from the score and its options. ``about`` is for readers and is
+    ignored in comparisons.
+    """
+
+    relation: Spec | str
+    score: Spec | str
+    lower_is_better: bool | None = None
+    about: About | None = dataclasses.field(default=None, compare=False)
+
+    def __post_init__(self):
+        object.__setattr__(self, "relation", _resolve(self.relation, RELATIONS, "relation"))
+        object.__setattr__(self, "score", _resolve(self.score, SCORES, "score"))
+        given = checked_value("lower_is_better", bool | None, self.lower_is_better)
+        object.__setattr__(self, "lower_is_better", self.score.lower_is_better if given is None else given)
+
+    def __repr__(self) -> str:
+        return f"Blend({self.relation!r}, {self.score!r})"
+
+    @property
+    def summary(self) -> str:
+        return self.about.question if self.about else self.score.summary
+
+    @property
+    def all_options(self) -> dict[str, Any]:
+        return {**self.relation.all_options, **self.score.all_options}
+
+    def with_options(self, **options: Any) -> "Blend":
+        """The same metric with options of its relation or of its score.
+
+        An option that both have is set in both.
+
+        Raises:
+          ValueError: for an option that neither has.
+        """
+        unknown = [name for name in options if name not in self.all_options]
+        if unknown:
+            raise ValueError(
+                f"{self.relation.name} × {self.score.name}: has no option {shown(unknown[0])}; its options are "
+                f"{sorted(self.all_options)}"
+            )
+
+        def given(spec):
+            return spec.with_options(**{name: value for name, value in options.items() if name in spec.all_options})
+
+        score = given(self.score)
+        follows = self.lower_is_better == self.score.lower_is_better
+        sense = score.lower_is_better if follows else self.lower_is_better
+        return Blend(given(self.relation), score, sense, self.about)
+
+    def describe(self) -> dict[str, Any]:
+        return {"relation": self.relation.describe(), "score": self.score.describe()}
+
+    @property
+    def source(self) -> Spec:
+        """The function that reads the samples; metrics with the same source share its result."""
+        return self.relation
+
+    def finish(self, relation) -> tuple:
+        """The metric, given what its source returned."""
+        return self.score(relation)
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Direct:
+    """A metric that reads samples itself and returns a NamedTuple of scalars (columns) and arrays (parts)."""
+
+    function: Spec
+    lower_is_better: bool = False
+    about: About | None = dataclasses.field(default=None, compare=False)
+
+    def __post_init__(self):
+        if not isinstance(self.function, Spec):
+            raise ValueError(f"function: needs a Spec, such as Spec(my_metric), got {shown(self.function)}")
+
+    def __repr__(self) -> str:
+        return f"Direct({self.function!r})"
+
+    @property
+    def summary(self) -> str:
+        return self.about.question if self.about else self.function.summary
+
+    @property
+    def all_options(self) -> dict[str, Any]:
+        return self.function.all_options
+
+    def with_options(self, **options: Any) -> "Direct":
+        return dataclasses.replace(self, function=self.function.with_options(**options))
+
+    def describe(self) -> dict[str, Any]:
+        return {"metric": self.function.describe()}
+
+    @property
+    def errors(self) -> tuple[str, ...]:
+        """The fields that are best when they are low, though the others may not be."""
+        return self.function.errors
+
+    @property
+    def source(self) -> Spec:
+        """The function that reads the samples."""
+        return self.function
+
+    def finish(self, result) -> tuple:
+        """The metric, given what its source returned."""
+        if not hasattr(result, "_asdict"):
+            raise ValueError(f"{self.function.name}: needs to return a NamedTuple of arrays, got {shown(result)}")
+        return result
+
+
+Metric = Blend | Direct
+
+
+def apply(
+    spec: Spec,
+    key: PRNGKeyArray,
+    sample: Sample,
+    test: Sample | None = None,
+    active=None,
+    prepared=None,
+    validation: Sample | None = None,
+    base=None,
+):
+    """Call a function of one representation with the arrays that it reads.
+
+    The key is folded with the spec's own seed, so that no number depends on which other metrics are requested.
+    """
+    reads = spec.reads
+    optional = {
+        "weights": sample.weights,
+        "variances": sample.variances,
+        "active": active,
+        "prepared": prepared,
+        "validation": validation,
+        "base": base,
+    }
+    arguments = {name: value for name, value in optional.items() if getattr(reads, name) and value is not None}
+    if reads.test:
+        arguments["test"] = test
+    keys = (jax.random.fold_in(key, spec.seed),) if reads.key else ()
+    return spec(*keys, sample.codes, sample.factors, **arguments)
+
+
+def sources_of(metrics: Iterable[Metric]) -> tuple[Spec, ...]:
+    """The functions that read samples for these metrics, each listed once, after the one that it starts from."""
+    wanted = dict.fromkeys(metric.source for metric in metrics)
+    return tuple(dict.fromkeys(spec for source in wanted for spec in (source.base, source) if spec in wanted))
+
+
+def prepared_for(sources: tuple[Spec, ...], key: PRNGKeyArray, factors: Factors) -> tuple:
+    """The arrays that all members share, for each source."""
+    return tuple(spec.prepare(jax.random.fold_in(key, spec.seed), factors) for spec in sources)
+
+
+def per_factor_fields(metric) -> tuple[str, ...]:
+    """Fields of a metric's result that hold one number per factor, as the annotation ``[k]`` of its function says."""
+    last = {Blend: "score", Direct: "function"}.get(type(metric))
+    if last is None:
+        return ()
+    result = typing.get_type_hints(getattr(metric, last).function).get("return")
+    fields = typing.get_type_hints(result) if isinstance(result, type) else {}
+    return tuple(field for field, kind in fields.items() if "k" in {_dims(part) for part in _alternatives(kind)})
+
+
+def _alternatives(kind) -> tuple:
+    """The members of a union, or the type itself."""
+    return typing.get_args(kind) if isinstance(kind, types.UnionType) else (kind,)
+
+
+def _dims(kind) -> str:
+    return getattr(kind, "dim_str", "").strip()
+
+
+def metric_seed(name: str) -> int:
+    """A number that depends on a metric's name alone."""
+    return zlib.crc32(name.encode())
+
+
+def _resolve(value, table: dict[str, Spec], kind: str) -> Spec:
+    if isinstance(value, str):
+        if value not in table:
+            raise ValueError(f"{kind}: unknown name {shown(value)}; the {kind}s are {sorted(table)}")
+        return table[value]
+    if not isinstance(value, Spec):
+        raise ValueError(f"{kind}: needs a name or a Spec, got {shown(value)}")
+    return value

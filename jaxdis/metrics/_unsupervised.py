@@ -1,0 +1,302 @@
+"""Scores that need no factors: dependence among codes, by a Gaussian or by histograms; agreement between members."""
+
+import functools
+from typing import Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
+
+from jaxdis._core import random
+from jaxdis._core.arrays import finite_codes, power_of_two_below, product_over_samples, rounding_of, safe_divide
+from jaxdis._core.options import Bins, Positive
+from jaxdis._learners.linear import lasso, standardized
+from jaxdis.factors import Codes, Factors
+from jaxdis.relations._binning import equal_width_bins, joint_tables
+from jaxdis.relations._correlation import mid_ranks
+from jaxdis.relations._information import information_of_tables
+
+# Two codes closer to one another than this share of a standard deviation are duplicates to float32.
+SMALLEST_EIGENVALUE = 1e-7
+# Codes of a smaller share of the largest deviation are left out of a distance, to which they add 1e-12 of its unit.
+LEAST_SHARE = 1e-6
+# If no eigenvalue of the correlation is smaller, theirs in float32 give the total correlation to 2e-6 of itself.
+WELL_CONDITIONED = 0.03
+# A root is found if what its equation misses is a smaller share of it, which moves the distance by twice that share.
+CLOSE = 4e-5
+# Most steps to the square root of a covariance; codes that nearly copy each other take most.
+NEWTON_STEPS = 30
+CONJUGATE_STEPS = 60
+# A result of these steps farther than this share of all variance from that by eigenvalues is another root.
+ROOTS_APART = 0.005
+_multiply = functools.partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
+
+
+class Dependence(NamedTuple):
+    """``score []``: total correlation, nats; ``wasserstein []``: distance to independence, also normalized."""
+
+    score: Float[Array, ""]
+    wasserstein: Float[Array, ""]
+    wasserstein_normalized: Float[Array, ""]
+
+
+class CodeInformation(NamedTuple):
+    """``score []``: mean mutual information between two codes, in nats; ``matrix [d, d]``, 0 on the diagonal."""
+
+    score: Float[Array, ""]
+    matrix: Float[Array, "d d"]
+
+
+class Agreement(NamedTuple):
+    """``score [m]``: each member's median agreement with the others; ``pairs [m, m]``."""
+
+    score: Float[Array, " m"]
+    pairs: Float[Array, "m m"]
+
+
+def total_correlation(
+    key: PRNGKeyArray,
+    codes: Codes,
+    factors: Factors,
+    *,
+    representation: Literal["mean", "sampled"] = "mean",
+    variances: Float[Array, "n d"] | None = None,
+    active: Bool[Array, " d"] | None = None,
+) -> Dependence:
+    """Total correlation of a Gaussian with the codes' covariance, in nats, and its distance to independence.
+
+    ``TC = −½ log det Corr`` over the codes that vary; the distance (Wasserstein) is ``W = 2 tr Cov − 2 tr (D^½ Cov
+    D^½)^½`` with ``D`` the diagonal of the covariance, and ``W / tr Cov``.
+
+    Shapes: codes ``[n, d]`` (posterior means), variances ``[n, d]``; factors are not read.
+
+    Options:
+      representation: ``"sampled"`` adds one draw of the posterior's noise to each mean.
+
+    Contract:
+
+    - At least 0. Collapsed (constant) and inactive codes are dropped; fewer than two codes that vary give 0.
+    - The total correlation of a singular covariance (duplicate codes, or no more samples than codes) is infinite. Here
+      eigenvalues of the correlation below 1e-7 count as 1e-7, about 8 nats each. The released code takes the logarithm
+      of a determinant that is float64 rounding error, which gives infinity or an arbitrary number.
+    - The distance is accurate to 1e-4 of itself (or 1e-12 of the largest variance, below which a code's part is left
+      out), or to 0.004 of the codes' variance where codes nearly copy others.
+    - The total correlation is invariant under affine maps of a code. The distance grows with the codes' variances; as a
+      share of them it is invariant under a common scale.
+    - Any non-finite code gives NaN.
+    - Mean codes are far more dependent than sampled ones (Locatello et al. 2020, §5.2): state which you report.
+
+    Reference: Locatello et al. 2020, §4.2.9 and App. G. The released code fails on a constant code.
+    """
+    n, finite = codes.shape[0], finite_codes(codes)
+    shown = finite if active is None else finite & active
+    codes = _represented(key, codes, representation, variances)
+    gaussian = _Gaussian.of(jnp.where(shown[None, :], codes, 0.0))
+    tc = _total_correlation(gaussian)
+    varies, deviation = gaussian.scale > 0, gaussian.deviation
+    largest = deviation.max()
+    share = jnp.where(varies, deviation / jnp.where(largest > 0, largest, 1.0), 1.0)
+    counted = share > LEAST_SHARE
+    pairs = counted[:, None] & counted[None, :] & ~jnp.eye(len(share), dtype=bool)
+    apart = _distance_to_independence(jnp.where(counted, share, 1.0), jnp.where(pairs, gaussian.correlation, 0.0))
+    usable = jnp.where(finite.all(), 1.0, jnp.nan)
+    normalized = safe_divide(apart, jnp.where(varies, share**2, 0.0).sum())
+    distance = apart * (n / (n - 1)) * largest * largest  # variances of this metric are over n − 1 samples
+    return Dependence(usable * tc, usable * distance, usable * normalized)
+
+
+def _represented(key, codes: Codes, representation: str, variances) -> Codes:
+    """The mean codes, or one draw of each posterior."""
+    if representation == "mean":
+        return codes
+    if variances is None:
+        raise ValueError("variances: the sampled representation needs posterior variances [n, d], got None")
+    return codes + jnp.sqrt(variances) * random.normal(key, codes.shape)
+
+
+class _Gaussian(NamedTuple):
+    """Codes as one Gaussian: ``rows [d, n]``, centered; ``scale [d]``, which brings each to unit deviation, 0 for a
+    constant code; ``correlation [d, d]``; ``deviation [d]``."""
+
+    rows: Float[Array, "d n"]
+    scale: Float[Array, " d"]
+    correlation: Float[Array, "d d"]
+    deviation: Float[Array, " d"]
+
+    @classmethod
+    def of(cls, codes: Codes) -> "_Gaussian":
+        first = codes[0]
+        moved = (codes - first[None, :]).T  # with samples last, passes fill the registers
+        reach = jnp.abs(moved).max(axis=1)
+        unit = power_of_two_below(reach)  # division by it is exact, and squares stay within float32
+        rows = moved / unit[:, None]
+        rows = rows - rows.mean(axis=1)[:, None]
+        covariance = _multiply(rows, rows.T) / codes.shape[0]
+        deviation = jnp.sqrt(jnp.diagonal(covariance))
+        varies = deviation * unit > rounding_of(jnp.abs(first) + reach)
+        scale = jnp.where(varies, 1 / jnp.where(varies, deviation, 1.0), 0.0)
+        deviation = jnp.where(varies, deviation * unit, 0.0)
+        return cls(rows, scale, covariance * scale[:, None] * scale[None, :], deviation)
+
+
+def _total_correlation(codes: _Gaussian) -> Float[Array, ""]:
+    """``−½ log det Corr``, refined once if eigenvalues are small.
+
+    The eigenvalues of a float32 correlation matrix are accurate to 1e-6 of the largest. For small ones the codes are
+    therefore rotated and scaled by them, and the covariance of the result, close to the identity, gives the remainder.
+    """
+    missing = jnp.diag(jnp.where(codes.scale > 0, 0.0, 1.0))  # a collapsed code is independent of the others
+    eigenvalues, vectors = jnp.linalg.eigh(codes.correlation + missing)
+    eigenvalues = jnp.maximum(eigenvalues, SMALLEST_EIGENVALUE)
+
+    def remainder():
+        turn = vectors / jnp.sqrt(eigenvalues)[None, :]
+        turned = _multiply(turn.T * codes.scale[None, :], codes.rows)
+        rest = _multiply(turned, turned.T) / codes.rows.shape[1] + turn.T @ missing @ turn
+        # It refines, and must not undo the floor above.
+        return jnp.log(jnp.maximum(jnp.linalg.eigvalsh(rest), 0.1)).sum()
+
+    rest = jax.lax.cond(eigenvalues.min() > WELL_CONDITIONED, lambda: jnp.zeros(()), remainder)
+    return jnp.maximum(-0.5 * (jnp.log(eigenvalues).sum() + rest), 0.0)
+
+
+def _distance_to_independence(deviation: Float[Array, " d"], correlation: Float[Array, "d d"]) -> Float[Array, ""]:
+    """``2 tr D − 2 tr S`` with ``S² = D Corr D``, ``D = deviation²``; ``correlation`` has 0 on its diagonal.
+
+    The difference of traces loses the variances of small codes beside those of large ones. With ``X = S − D`` it equals
+    ``Σ_ij X_ij² / D_i``, all terms positive, and ``X`` solves ``D X + X D + X² = D Corr D − D²``. The ``X`` of the
+    eigenvectors of ``S²`` does so for codes of similar variances. Where it misses, the equation is solved by Newton's
+    method, whose linear systems conjugate gradients solve, scaled by their diagonal: each entry keeps its digits.
+
+    Where the covariance is singular, Newton's method may miss the root. The difference of traces, whose float32
+    eigenvalues are within 1e-7 of the largest and their roots within 1e-3, then is the result.
+    """
+    variance, apiece = deviation**2, deviation[:, None]
+    goal = variance[:, None] * variance[None, :] * correlation
+    diagonal = variance[:, None] + variance[None, :]
+
+    def size(matrix):  # entries in units of what they can be
+        return jnp.sqrt(((matrix / apiece / apiece.T) ** 2 / diagonal).sum())
+
+    def missing(excess):
+        return goal - diagonal * excess - _multiply(excess, excess)
+
+    def newton(state):
+        count, excess, _ = state
+
+        def apply(step):
+            moved = _multiply(excess, step)
+            return diagonal * step + moved + moved.T
+
+        step, _ = jax.scipy.sparse.linalg.cg(
+            apply, missing(excess), M=lambda residual: residual / diagonal, tol=1e-4, maxiter=CONJUGATE_STEPS
+        )
+        step = (step + step.T) / 2
+        return count + 1, excess + step, size(step) > 1e-6 * size(excess + step)
+
+    eigenvalues, vectors = jnp.linalg.eigh(goal + jnp.diag(variance**2))
+    roots = jnp.sqrt(jnp.maximum(eigenvalues, 0.0))
+    by_vectors = _multiply(vectors * roots[None, :], vectors.T) - jnp.diag(variance)
+    close = size(missing(by_vectors) / diagonal) <= CLOSE * size(by_vectors)
+    start = jnp.int32(0), jnp.where(close, by_vectors, 0.0), ~close
+    excess = jax.lax.while_loop(lambda state: (state[0] < NEWTON_STEPS) & state[2], newton, start)[1]
+    apart = ((excess / apiece) ** 2).sum()
+    by_traces = jnp.maximum(2 * (variance.sum() - roots.sum()), 0.0)
+    return jnp.where(jnp.abs(apart - by_traces) <= ROOTS_APART * variance.sum(), apart, by_traces)
+
+
+def code_information(
+    key: PRNGKeyArray,
+    codes: Codes,
+    factors: Factors,
+    *,
+    bins: Bins = 20,
+    representation: Literal["mean", "sampled"] = "mean",
+    variances: Float[Array, "n d"] | None = None,
+    active: Bool[Array, " d"] | None = None,
+) -> CodeInformation:
+    """Mean mutual information of two different codes, each cut into equal-width bins, in nats.
+
+    Shapes: codes ``[n, d]`` (posterior means), variances ``[n, d]``; factors are not read.
+
+    Options:
+      bins: number of bins per code.
+      representation: ``"sampled"`` adds one draw of the posterior's noise to each mean.
+
+    Contract:
+
+    - At least 0; 0 for a single code; biased upwards as :func:`jaxdis.relations.mutual_information`.
+    - A constant code shares nothing and counts as a code; inactive codes do not count. Any non-finite code gives NaN.
+
+    Reference: Locatello et al. 2020, App. G ("average mutual information"). The text describes factors and codes; the
+    captions and the released code take pairs of codes, as here.
+    """
+    d, finite = codes.shape[1], finite_codes(codes).all()
+    number = equal_width_bins(_represented(key, codes, representation, variances), bins)
+    # Codes take the place of factors: one table of each code with all others.
+    information, _, _ = information_of_tables(joint_tables(number, bins, number, (bins,) * d), (bins,) * d)
+    shown = jnp.ones(d, bool) if active is None else active
+    counted = shown[:, None] & shown[None, :] & ~jnp.eye(d, dtype=bool)
+    matrix = jnp.where(counted, information, 0.0)
+    score = safe_divide(matrix.sum(), counted.sum().astype(jnp.float32))
+    return CodeInformation(jnp.where(finite, score, jnp.nan), matrix)
+
+
+def udr(codes, active=None, *, kind: Literal["lasso", "spearman"] = "lasso", penalty: Positive = 0.1) -> Agreement:
+    """Unsupervised disentanglement ranking: how well each member's codes map one to one onto those of other members.
+
+    For members ``i`` and ``j`` on the same samples, ``R`` holds the absolute lasso coefficients from the codes of ``i``
+    to each code of ``j`` (or absolute Spearman correlations), standardized. A row or column scores ``max² / sum``; the
+    agreement is the mean over columns averaged with the mean over rows, over active codes. A member's score is the
+    median over the others.
+
+    Args:
+      codes: ``[m, n, d]``, one model trained with ``m`` seeds.
+      active: ``[m, d]``, the informative codes (KL to the prior above 0.01 in the paper); all that vary when None.
+      kind: ``"lasso"`` or ``"spearman"``.
+      penalty: weight of the L1 norm.
+
+    Raises:
+      ValueError: for codes of another shape.
+
+    Contract:
+
+    - About 1 for members that are permutations of one another and whose codes are uncorrelated (slightly less with
+      ``"lasso"``, because of the penalty). Correlations among a member's own codes lower ``"spearman"`` much more.
+    - 0 for members without active codes; NaN for a single member. A member with a non-finite code is NaN and left out
+      of the others' medians.
+    - Codes are read as float32, which keeps little of codes that lie far from 0: center these beforehand.
+
+    Reference: Duan et al. 2020, §4; the released code of disentanglement_lib.
+    """
+    if jnp.ndim(codes) != 3:
+        raise ValueError(f"codes: needs shape [m, n, d] (members, samples, codes), got {jnp.shape(codes)}")
+    codes = jnp.asarray(codes, jnp.float32)
+    m, finite = codes.shape[0], jnp.isfinite(codes).all(axis=(1, 2))
+    codes = jnp.where(finite[:, None, None], codes, 0.0)
+    columns = jax.vmap(standardized)(jax.vmap(mid_ranks)(codes) if kind == "spearman" else codes)
+    varies = jnp.abs(columns).max(axis=1) > 0
+    shown = varies if active is None else jnp.asarray(active, bool) & varies
+    columns = jnp.where(shown[:, None, :], columns, 0.0)
+
+    def agree(left, right, mask_left, mask_right):
+        if kind == "lasso":
+            relation = jnp.abs(lasso(left, right, penalty))
+        else:
+            relation = jnp.abs(product_over_samples(left, right)) / left.shape[0]
+        by_column = _mean_where(safe_divide(relation.max(axis=0) ** 2, relation.sum(axis=0)), mask_right)
+        by_row = _mean_where(safe_divide(relation.max(axis=1) ** 2, relation.sum(axis=1)), mask_left)
+        return (by_column + by_row) / 2
+
+    pairs = jax.lax.map(
+        lambda left: jax.lax.map(lambda right: agree(left[0], right[0], left[1], right[1]), (columns, shown)),
+        (columns, shown),
+    )
+    pairs = jnp.where(finite[:, None] & finite[None, :], pairs, jnp.nan)
+    others = jnp.where(np.eye(m, dtype=bool), jnp.nan, pairs)
+    return Agreement(jnp.nanmedian(others, axis=0) if m > 1 else jnp.full(m, jnp.nan), pairs)
+
+
+def _mean_where(values, mask):
+    return safe_divide(jnp.where(mask, values, 0.0).sum(), mask.sum().astype(jnp.float32))

@@ -1,0 +1,252 @@
+"""FactorVAE and BetaVAE: which factor is held in a batch, predicted from how the codes move. From a table of codes."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from jaxdis._core.arrays import finite_codes
+from jaxdis._core.options import Batches, BatchSize, Bins, NonNegative
+from jaxdis._core.spec import needs_classes, prepared_by
+from jaxdis._learners.logistic import fit_logistic, predict
+from jaxdis.factors import Codes, Factors
+from jaxdis.metrics.interventions._fixed_draws import Draws, draw_batches, draw_pairs
+
+# Batches at one time, whose sums stay in the cache: 1,000 rows of 16 numbers are 64 KB.
+CHUNK = 1_000
+# A multiple of so many numbers is a row of a table: a line of the cache, read by whole registers.
+LINE = 16
+# Samples of each batch that one kernel adds. With fewer, the sums are read and written too often.
+TOGETHER = 8
+
+
+class Intervened(NamedTuple):
+    """``score []`` on held-out batches, ``train []`` on those of training."""
+
+    score: Float[Array, ""]
+    train: Float[Array, ""]
+
+
+class Votes(NamedTuple):
+    """As :class:`Intervened`; ``votes [d, k]``: training batches by the code that varied least and the held factor."""
+
+    score: Float[Array, ""]
+    train: Float[Array, ""]
+    votes: Float[Array, "d k"]
+
+
+@needs_classes
+@prepared_by(draw_batches)
+def factor_vae(
+    key: PRNGKeyArray,
+    codes: Codes,
+    factors: Factors,
+    *,
+    num_train: Batches = 10_000,
+    num_eval: Batches = 5_000,
+    batch: BatchSize = 64,
+    prune: NonNegative = 0.05,
+    factor_bins: Bins | None = None,
+    prepared: Draws | None = None,
+    active: Bool[Array, " d"] | None = None,
+) -> Votes:
+    """Accuracy of predicting which factor is held from the code that varies least (Z-min variance).
+
+    A batch of samples shares the value of one factor. Its vote is the code with the smallest variance in the batch, as
+    a share of its variance over all samples. Each code predicts the factor for which it got most votes in ``num_train``
+    batches; the score is the share of correct predictions in ``num_eval`` others. Training and held-out batches are
+    drawn from two halves of the samples.
+
+    Shapes: codes ``[n, d]``, factors ``[n, k]``.
+
+    Options:
+      num_train, num_eval: numbers of batches.
+      batch: samples per batch.
+      prune: codes with a standard deviation below this do not compete.
+      factor_bins: cut continuous factors into this many equal-width bins, in one of which they are held; without it
+        they are never held.
+
+    Contract:
+
+    - In [0, 1]; chance is 1 / (number of factors that vary); 0 if every code is pruned.
+    - One-valued factors are never held. NaN if fewer than two factors can be held, since every vote would be correct.
+    - Invariant under scaling a code, unless it is pruned. Any non-finite code gives NaN.
+    - Depends on the key within about 0.005. Without the two halves, noise would exceed chance on few samples (0.39
+      instead of 0.25 with 50 samples).
+
+    Reference: Kim & Mnih 2018, §4; Locatello et al. 2020, §4.2.2. The paper prunes by variance under 0.05, the released
+    code by standard deviation under 0.05, as here. Batches are drawn from the given samples, not from a simulator.
+    """
+    draws = prepared
+    if draws is None:
+        draws = draw_batches(key, factors, num_train=num_train, num_eval=num_eval, batch=batch, factor_bins=factor_bins)
+    finite = finite_codes(codes).all()
+    safe = jnp.nan_to_num(codes)
+    safe = safe - safe[:1]  # a shift near the data keeps the variance of a nearly constant code exact
+    spread = jnp.var(safe, axis=0, ddof=1)
+    competes = jnp.sqrt(spread) >= prune
+    if active is not None:
+        competes = competes & active
+
+    table = _in_lines(safe)
+
+    def vote_of(rows):
+        mean = _summed(lambda one: _at(table, one), rows) / len(rows)
+        squares = _summed(lambda one: (_at(table, one) - mean) ** 2, rows)
+        return _least(squares[:, : codes.shape[1]] / (len(rows) - 1), spread, competes)
+
+    vote = _in_chunks(vote_of, draws.rows)
+    usable = finite & (draws.varying > 1)
+    return judge_votes(vote, draws.factor, competes, usable, factors.num_factors, num_train)
+
+
+def least_moved(
+    batches: Float[Array, "c b d"], spread: Float[Array, " d"], competes: Bool[Array, " d"]
+) -> Int[Array, " c"]:
+    """The code of each batch with the smallest variance as a share of ``spread``, among those that compete."""
+    return _least(jnp.var(batches, axis=1, ddof=1), spread, competes)
+
+
+def _least(local: Float[Array, "c d"], spread, competes) -> Int[Array, " c"]:
+    share = jnp.where(competes[None, :], local / jnp.where(competes, spread, 1.0)[None, :], jnp.inf)
+    return jnp.argmin(share, axis=1).astype(jnp.int32)
+
+
+def judge_votes(vote: Int[Array, " t"], factor: Int[Array, " t"], competes, finite, k: int, num_train: int) -> Votes:
+    """Each code predicts the factor for which it got most of the first ``num_train`` votes."""
+    d = competes.shape[0]
+    cell = vote * k + factor
+    table = jnp.zeros(d * k).at[cell[:num_train]].add(1.0).reshape(d, k)
+    answer = jnp.argmax(table, axis=1)
+    right = (answer[vote] == factor).astype(jnp.float32)
+    usable = jnp.where(finite, jnp.where(competes.any(), 1.0, 0.0), jnp.nan)
+    return Votes(usable * right[num_train:].mean(), usable * right[:num_train].mean(), usable * table)
+
+
+@needs_classes
+@prepared_by(draw_pairs)
+def beta_vae(
+    key: PRNGKeyArray,
+    codes: Codes,
+    factors: Factors,
+    *,
+    num_train: Batches = 10_000,
+    num_eval: Batches = 5_000,
+    batch: BatchSize = 64,
+    rescale: bool = False,
+    factor_bins: Bins | None = None,
+    prepared: Draws | None = None,
+    active: Bool[Array, " d"] | None = None,
+) -> Intervened:
+    """Accuracy of a linear classifier that predicts which factor two halves of a batch share, from their mean distance.
+
+    A batch holds pairs of samples that are equal in one factor (its value varies over pairs); its feature is the mean
+    absolute difference of each code. Logistic regression (penalty 1, raw features) is trained on ``num_train`` batches;
+    the score is its accuracy on ``num_eval`` others. Training and held-out batches are drawn from two halves of the
+    samples.
+
+    Shapes: codes ``[n, d]``, factors ``[n, k]``.
+
+    Options:
+      num_train, num_eval: numbers of batches.
+      batch: pairs per batch.
+      rescale: map chance to 0, ``(a − 1/k) / (1 − 1/k)``.
+      factor_bins: cut continuous factors into this many equal-width bins, one of which pairs share; without it they are
+        never shared.
+
+    Contract:
+
+    - In [0, 1]; chance is 1 / k, with k the number of factors that vary (0 if rescaled).
+    - One-valued factors are never shared. NaN if fewer than two factors can be.
+    - Depends on the scale of codes, since coefficients are penalized. A constant code changes nothing. Any non-finite
+      code gives NaN.
+    - Depends on the key within about 0.005. Without the two halves, noise would exceed chance on few samples (0.66
+      instead of 0.25 with 50 samples).
+
+    Reference: Higgins et al. 2017, §3; Locatello et al. 2020, §4.2.1. Batches are drawn from the given samples.
+    """
+    draws = prepared
+    if draws is None:
+        draws = draw_pairs(key, factors, num_train=num_train, num_eval=num_eval, batch=batch, factor_bins=factor_bins)
+    finite = finite_codes(codes).all()
+    safe = jnp.nan_to_num(codes)
+    safe = safe if active is None else jnp.where(active[None, :], safe, 0.0)
+    table = _in_lines(safe)
+
+    def distance_of(pairs):
+        total = _summed(lambda pair: jnp.abs(_at(table, pair[0]) - _at(table, pair[1])), pairs)
+        return total[:, : codes.shape[1]] / len(pairs[0])
+
+    features = _in_chunks(distance_of, (draws.rows, draws.partners))
+    varying = draws.varying if rescale else None
+    usable = finite & (draws.varying > 1)
+    return judge_features(features, draws.factor, usable, factors.num_factors, num_train, varying)
+
+
+def mean_distance(left: Float[Array, "c b d"], right: Float[Array, "c b d"]) -> Float[Array, "c d"]:
+    """Mean absolute difference of each code over the pairs of each batch."""
+    return jnp.abs(left - right).mean(axis=1)
+
+
+def _in_lines(codes: Float[Array, "n d"]) -> Float[Array, "n w"]:
+    """Codes, followed by zeros up to a whole number of lines of the cache."""
+    return jnp.pad(codes, ((0, 0), (0, -codes.shape[1] % LINE)))
+
+
+def _at(table: Float[Array, "n w"], rows: Int[Array, " c"]) -> Float[Array, "c w"]:
+    return table.at[rows].get(mode="promise_in_bounds", wrap_negative_indices=False)
+
+
+def _summed(term, batches):
+    """``Σ term(one)`` over the samples ``one`` ``[c]`` of batches ``[b, c]``, without an array of all terms.
+
+    A kernel adds the terms of several samples. On CPU this takes half as long as terms that are gathered, stored and
+    then added, and a quarter for 32 codes.
+    """
+    count = jax.tree.leaves(batches)[0].shape[0]
+    grouped = count // TOGETHER * TOGETHER
+
+    def add(total, group):
+        for one in range(jax.tree.leaves(group)[0].shape[0]):
+            total = total + term(jax.tree.map(lambda rows, one=one: rows[one], group))
+        return total
+
+    groups = jax.tree.map(lambda rows: rows[:grouped].reshape(-1, TOGETHER, rows.shape[1]), batches)
+    shape = jax.eval_shape(term, jax.tree.map(lambda rows: rows[0], batches))
+    total, _ = jax.lax.scan(lambda total, group: (add(total, group), None), jnp.zeros(shape.shape), groups)
+    return add(total, jax.tree.map(lambda rows: rows[grouped:], batches))
+
+
+def judge_features(
+    features: Float[Array, "t d"], factor: Int[Array, " t"], finite, k: int, num_train: int, varying=None
+) -> Intervened:
+    """Accuracy of a linear classifier trained on the first ``num_train``; rescaled if ``varying`` is given."""
+    labels = factor[:, None]
+    model = fit_logistic(features[:num_train], labels[:num_train], (k,))
+    right = (predict(model, features, (k,)) == labels).astype(jnp.float32)[:, 0]
+    right = jnp.where(finite, right, jnp.nan)
+    train, held_out = right[:num_train].mean(), right[num_train:].mean()
+    if varying is not None:
+        chance = 1 / jnp.maximum(varying, 2).astype(jnp.float32)
+        train, held_out = (train - chance) / (1 - chance), (held_out - chance) / (1 - chance)
+    return Intervened(held_out, train)
+
+
+def _in_chunks(function, batches):
+    """A function of batches ``[b, t]``, chunk by chunk, so that its sums stay in the cache.
+
+    The last chunk repeats some of the batches before it if chunks do not divide their number.
+    """
+    count = jax.tree.leaves(batches)[0].shape[1]
+    chunk = min(count, CHUNK)
+    starts = np.minimum(np.arange(0, count, chunk), count - chunk).astype(np.int32)
+
+    def one(start):
+        return function(jax.tree.map(lambda rows: jax.lax.dynamic_slice_in_dim(rows, start, chunk, axis=1), batches))
+
+    done = jax.lax.map(one, jnp.asarray(starts))
+    done = done.reshape(-1, *done.shape[2:])
+    rest = count % chunk
+    return jnp.concatenate([done[: count - rest], done[count - rest + chunk - rest :]]) if rest else done

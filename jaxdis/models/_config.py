@@ -1,0 +1,83 @@
+"""What is trained, as one hashable value that holds everything that may change a number, and nothing else."""
+
+import dataclasses
+from typing import Any
+
+from jaxdis._core.options import Count, check_fields, checked_value
+from jaxdis.data._data_source import DataSource
+from jaxdis.models.methods._method import Method
+from jaxdis.models.methods._method_table import METHODS
+from jaxdis.models.methods._optimizer import Adam, RmsProp
+from jaxdis.models.methods._plateau import Plateau
+from jaxdis.models.methods._vae import DiscriminatorTraining, Vae
+from jaxdis.models.networks._architectures import Convolutional, Discriminator, Mlp
+from jaxdis.models.networks._stacks import Stacks
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """One training program. Hashable: it is the identity of a study's cells.
+
+    Attributes:
+      data: name of a data set in ``jaxdis.data``; only a label if data are passed to ``train``.
+      source: the file of a data set that is read from one; its content identifies it, not its path.
+      method: what is trained, such as :class:`~jaxdis.models.Vae`, or any other value of a class in ``METHODS``.
+      steps: updates of each member; None: the method's own number.
+    """
+
+    data: str = "dsprites"
+    source: DataSource | None = None
+    method: Method = Vae()
+    steps: Count | None = None
+
+    def __post_init__(self):
+        checked_value("method", Method, self.method)
+        steps = self.method.default_steps if self.steps is None else checked_value("steps", Count, self.steps)
+        object.__setattr__(self, "steps", steps)
+        check_fields(self)
+
+
+def describe(value) -> Any:
+    """A config as plain JSON values; each dataclass is a dict with its type."""
+    if dataclasses.is_dataclass(value):
+        if hasattr(value, "description"):
+            return value.description()
+        names = [field.name for field in dataclasses.fields(value) if field.metadata.get("identity", True)]
+        return {"type": type(value).__name__, **{name: describe(getattr(value, name)) for name in names}}
+    if isinstance(value, tuple | list):
+        return [describe(entry) for entry in value]
+    if isinstance(value, str | int | float | bool | None):
+        return value
+    raise ValueError(f"config: needs dataclasses of plain values, got {type(value).__name__}")
+
+
+class UnknownType(ValueError):
+    """A type that is not of this package, such as a user's own network or method."""
+
+
+def restored(description) -> Any:
+    """The inverse of :func:`describe`, for the types of this package and the methods of ``METHODS``.
+
+    Raises:
+      UnknownType: for any other type.
+      ValueError: for a value that the type does not allow, or one that descriptions leave out, such as a path: what
+        comes out of a file may not choose what is opened.
+    """
+    if isinstance(description, list):
+        return tuple(restored(entry) for entry in description)
+    if not isinstance(description, dict):
+        return description
+    fields = {name: restored(entry) for name, entry in description.items() if name != "type"}
+    types = {kind.__name__: kind for kind in (*_TYPES, *METHODS.values())}
+    if description.get("type") not in types:
+        raise UnknownType(f"config: needs a type among {', '.join(types)}, got {description.get('type')!r}")
+    try:
+        value = types[description["type"]](**fields)
+    except TypeError as error:
+        raise ValueError(f"config: {error}") from None
+    if odd := sorted(description.keys() - describe(value).keys()):
+        raise ValueError(f"config: must be what jaxdis describes, got {odd[0]!r} of a {description['type']}")
+    return value
+
+
+_TYPES = (Config, DataSource, Adam, RmsProp, DiscriminatorTraining, Discriminator, Mlp, Convolutional, Stacks, Plateau)

@@ -1,0 +1,180 @@
+"""Encoding and decoding with every member of a zoo: members over devices, images in chunks of one size."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxdis._core import executor
+from jaxdis._core.arrays import as_numpy, check_one_array
+from jaxdis._core.executor import Layout
+from jaxdis._core.options import Count, checked_devices, checked_value, shown
+from jaxdis._core.precision import single_precision
+from jaxdis.models._images import Images, check_image_shape, checked_images, noise_key, unit_images
+from jaxdis.models.methods._method import Method
+
+# Images at a time: one program then serves any number of images.
+_CHUNK = 256
+
+
+@single_precision
+def encode(
+    method: Method,
+    params,
+    images,
+    *,
+    render=None,
+    key=None,
+    batch_size: int | None = None,
+    devices: Sequence[jax.Device] | None = None,
+    summary: Callable | None = None,
+    what: str = "represent",
+) -> Any:
+    """The representation of images under every member: what the method, or the summary, returns.
+
+    Args:
+      method: that of the zoo, resolved.
+      params: parameters with leaves ``[m, …]``.
+      images: ``[n, h, w, c]``, uint8 or real in [0, 1]; with ``render``, factors ``[n, k]``.
+      render: pure function ``factors → images`` or ``factors, key → images``. Images are then rendered inside the
+        program and never held in memory together.
+      key: key of the noise that a renderer draws; None: ``jax.random.key(0)``. The noise of an image depends on the key
+        and on the image's place alone, not on the batch size.
+      batch_size: images at a time, rounded up to a multiple of the number of devices; None: 256.
+      devices: devices over which members are spread; None: all accelerators, or one CPU device, which uses all cores.
+      summary: pure function of the representation of images under one member, applied inside the program, so that
+        masks of many images need not be held; defined at module level, since it is compiled in.
+      what: name of the method's function of parameters and images that is applied.
+
+    Raises:
+      ValueError: for arrays that are not images, and for images of another shape than the method's.
+    """
+    drawn = render is not None
+    rows = _checked_factors(images, render) if drawn else checked_images(images, "images", method.image_shape)
+    layout = _layout(params, devices)
+    placed = layout.place(params)
+    key = noise_key(jax.random.key(0) if key is None else key)
+    renderer = Images.of(render) if drawn else None
+    if drawn:
+        check_image_shape(jax.eval_shape(renderer, rows[:1], key).shape, "render", method.image_shape)
+    renderer, key = layout.share((renderer, key))
+    program = functools.partial(_encode, method, what, summary, layout, placed, renderer, key)
+    return _in_chunks(program, rows, batch_size, _num_members(params), layout)
+
+
+@single_precision
+def decode(
+    method: Method, params, codes, *, batch_size: int | None = None, devices: Sequence[jax.Device] | None = None
+) -> np.ndarray:
+    """Expected images ``[m, n, h, w, c]`` in [0, 1].
+
+    Args:
+      method, params, batch_size, devices: as in :func:`encode`.
+      codes: ``[m, n, d]``, or ``[n, d]`` for every member (``[…, s, d]`` for slots).
+
+    Raises:
+      ValueError: for codes of another shape, or a method without a decoder.
+    """
+    if not decodes(method):
+        raise ValueError(f"method: needs a decoder, {type(method).__name__} has none")
+    check_one_array(codes, "codes")
+    codes = as_numpy(codes, "codes")
+    if codes.dtype.kind not in "fiub":
+        raise ValueError(f"codes: needs real numbers, got dtype {codes.dtype}")
+    codes = codes.astype(np.float32)
+    m, shape = _num_members(params), code_shape(method, params)
+    codes = np.broadcast_to(codes, (m, *codes.shape)) if codes.ndim == 1 + len(shape) else codes
+    if codes.ndim != 2 + len(shape) or codes.shape[0] != m or codes.shape[2:] != shape or not codes.size:
+        needed = ", ".join(map(str, shape))
+        raise ValueError(f"codes: needs shape [n, {needed}] or [{m}, n, {needed}], got {codes.shape}")
+    layout = _layout(params, devices)
+    placed = layout.place(params)
+
+    def program(part, start):
+        members = (placed, layout.place(np.swapaxes(part, 0, 1)))
+        return _decode(method, layout, members)
+
+    return _in_chunks(program, np.swapaxes(codes, 0, 1), batch_size, m, layout)
+
+
+def decodes(method: Method) -> bool:
+    """Whether a method has a decoder."""
+    return callable(getattr(method, "decode", None))
+
+
+def code_shape(method: Method, params) -> tuple[int, ...]:
+    """``(d,)``, or ``(s, d)`` of slots; params have leaves ``[m, …]``."""
+    one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), params)
+    image = jax.ShapeDtypeStruct((1, *method.image_shape), np.float32)
+    return jax.eval_shape(method.represent, one, image)[0].shape[1:]
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
+def _encode(
+    method: Method,
+    what: str,
+    summary: Callable | None,
+    layout: Layout,
+    params,
+    renderer: Images | None,
+    key,
+    rows,
+    start,
+):
+    """Representations of images, or of what a renderer draws from factors; ``start`` is the place of the first row."""
+
+    def drawn(rows, shared):
+        (factors, places), (renderer, key) = rows, shared
+        return unit_images(renderer.apart(factors, jax.vmap(jax.random.fold_in, (None, 0))(key, places)))
+
+    if renderer is None:
+        images = unit_images(rows)
+    else:
+        places = start + jnp.arange(len(rows), dtype=jnp.uint32)
+        images = layout.spread(drawn, (rows, places), (renderer, key))
+
+    def represented(params, images):
+        representation = getattr(method, what)(params, images)
+        return representation if summary is None else summary(representation)
+
+    return layout.map(represented, params, images)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _decode(method: Method, layout: Layout, members):
+    return layout.map(lambda member, _: method.decode(*member), members)
+
+
+def _in_chunks(program: Callable, rows: np.ndarray, batch_size: int | None, num_members: int, layout: Layout):
+    """``program(chunk, start)`` over chunks of rows; its leaves ``[members, rows, …]`` without padded rows."""
+    n, num_devices = len(rows), len(layout.devices)
+    if not n:
+        raise ValueError("images: needs at least one, got none")
+    size = min(checked_value("batch_size", Count | None, batch_size) or _CHUNK, n)
+    size = -(-size // num_devices) * num_devices
+    running = (program(executor.take(rows, places), np.uint32(places[0])) for places in executor.chunks(n, size))
+    parts = executor.fetched(running)
+    return jax.tree.map(lambda *parts: np.concatenate(parts, axis=1)[:num_members, :n], *parts)
+
+
+def _num_members(params) -> int:
+    return jax.tree.leaves(params)[0].shape[0]
+
+
+def _layout(params, devices) -> Layout:
+    on_cpu = jax.default_backend() == "cpu"
+    devices = jax.devices()[:1] if devices is None and on_cpu else checked_devices(devices)
+    return Layout.over(devices, _num_members(params))
+
+
+def _checked_factors(factors, render) -> np.ndarray:
+    """Factors ``[n, k]`` for a renderer: class numbers, or real with a continuous one."""
+    if not callable(render):
+        raise ValueError(f"render: needs a function of factors, got {shown(render)}")
+    rows = as_numpy(factors, "factors")
+    if rows.ndim != 2 or rows.dtype.kind not in "iuf" or not len(rows):
+        raise ValueError(f"factors: needs numbers [n, k], got shape {rows.shape} and dtype {rows.dtype}")
+    return rows.astype(np.float32 if rows.dtype.kind == "f" else np.int32)

@@ -1,0 +1,96 @@
+"""How well members explain images, and a zoo's encoders as a value that can be passed through ``jit``."""
+
+import dataclasses
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Num, PRNGKeyArray
+
+from jaxdis._core import executor, random
+from jaxdis._core.executor import Layout
+from jaxdis._core.options import Count, checked
+from jaxdis.models._images import check_image_shape, checked_images, unit_images
+from jaxdis.models._zoo import Zoo
+from jaxdis.models.methods._method import Method
+from jaxdis.models.methods._vae import Vae
+from jaxdis.models.objectives._distributions import negative_log_likelihood
+
+
+class Evidence(NamedTuple):
+    """Means over images, nats, ``[m]``: ``elbo = −reconstruction − kl``."""
+
+    reconstruction: np.ndarray
+    kl: np.ndarray
+    elbo: np.ndarray
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Encoder:
+    """``images [n, h, w, c] → codes [m, n, d]`` (posterior means) of a zoo, as a value that ``jit`` accepts."""
+
+    params: Any
+    method: Method = dataclasses.field(metadata={"static": True})
+
+    @classmethod
+    def of(cls, zoo: Zoo) -> "Encoder":
+        return cls(zoo.params, zoo.config.method)
+
+    def __call__(self, images: Num[Array, "n h w c"]) -> Float[Array, "m n d"]:
+        check_image_shape(images.shape, "images", self.method.image_shape)
+        pixels = unit_images(images)
+        return jax.lax.map(lambda params: self.method.represent(params, pixels)[0], self.params)
+
+
+@checked
+def evidence(zoo: Zoo, images, key: PRNGKeyArray, *, batch_size: Count = 256) -> Evidence:
+    """Reconstruction error, KL divergence and ELBO of images under every member, from one sampled code per image.
+
+    Args:
+      zoo: ``m`` variational autoencoders.
+      images: ``[n, h, w, c]``.
+      key: the noise of image i is drawn with ``fold_in(key, i)``, for every member the same, and depends neither on the
+        batch size nor on the other members.
+      batch_size: images at a time.
+
+    Raises:
+      ValueError: for arrays that are not images or do not have the zoo's image shape, or a zoo of another method.
+    """
+    method = zoo.config.method
+    if not isinstance(method, Vae):
+        raise ValueError(f"zoo: needs variational autoencoders, got {type(method).__name__}")
+    rows = checked_images(images, "images", method.image_shape)
+    n, m = len(rows), len(zoo)
+    layout = Layout.over(None, m)
+    members = layout.place(zoo.params)
+    total = np.zeros((m, 2))
+    for places in executor.chunks(n, min(batch_size, n)):
+        # The last chunk repeats an image; its weight is 0.
+        weights = (places[0] + np.arange(len(places)) < n).astype(np.float32)
+        part = (executor.take(rows, places), weights, key, np.int32(places[0]))
+        total += np.asarray(_evidence(method, layout, members, part))[:m]
+    reconstruction, kl = total.T / n
+    return Evidence(reconstruction, kl, -reconstruction - kl)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _evidence(vae: Vae, layout: Layout, members, part) -> Array:
+    """Weighted sums over images of reconstruction error and KL divergence, ``[m, 2]``."""
+    rows, weights, key, start = part
+    numbers = start + jnp.arange(rows.shape[0], dtype=jnp.int32)
+    likelihood = functools.partial(negative_log_likelihood, reconstruction=vae.reconstruction)
+
+    def sums(params, shared):
+        images, weights, key, numbers = shared
+        mean, log_variance = vae.autoencoder.encode(params, images)
+        keys = jax.vmap(jax.random.fold_in, (None, 0))(key, numbers)
+        noise = jax.vmap(lambda key: random.normal(key, mean.shape[1:]))(keys)
+        logits = vae.autoencoder.decode(params, mean + jnp.exp(0.5 * log_variance) * noise)
+        errors = jax.vmap(lambda logits, image: likelihood(logits[None], image[None]))(logits, images)
+        kl = 0.5 * (jnp.square(mean) + jnp.exp(log_variance) - log_variance - 1).sum(1)
+        return jnp.stack([errors @ weights, kl @ weights])
+
+    return layout.map(sums, members, (unit_images(jnp.asarray(rows)), weights, key, numbers))

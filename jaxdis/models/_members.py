@@ -1,0 +1,184 @@
+"""Which members a zoo has: a key, hyperparameters and a label per member."""
+
+import inspect
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Annotated, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from jaxdis._core.arrays import as_numpy
+from jaxdis._core.options import Range, Seed, checked_value, is_key, is_keys, shown
+from jaxdis.models._variant import Variant
+from jaxdis.models.methods._method import Method
+from jaxdis.models.methods._method_table import METHODS
+
+# Keys and labels of all seeds are held in memory.
+MOST_SEEDS = 10**6
+# More than any zoo has. Their labels take a few hundred megabytes.
+MOST_MEMBERS = 100_000
+
+
+class Members(NamedTuple):
+    """``keys [m]``, ``hyperparameters`` with leaves ``[m]``, and ``m`` labels: ``{"model", settings…, "seed"}``."""
+
+    keys: Array
+    hyperparameters: NamedTuple
+    labels: tuple[dict, ...]
+
+    def __repr__(self) -> str:
+        return f"Members({len(self.labels)}: {in_brief(self.labels)})"
+
+
+def in_brief(labels: Sequence[dict]) -> str:
+    """The first and the last label of members, for a representation that fits a line or two."""
+    return " … ".join(str(label) for label in (labels if len(labels) < 3 else (labels[0], labels[-1])))
+
+
+def members(
+    sweep: Mapping[str, Mapping], seeds: int | Sequence[int] = 1, method: Method | type[Method] | None = None
+) -> Members:
+    """Every combination of variant, settings and seed.
+
+    Args:
+      sweep: variant → settings, each a number or a sequence of numbers, such as ``{"beta": {"beta": [1, 4, 16]},
+        "dip_i": {}}``, whose variants are objectives. Every combination is a setting. Objectives must share one loss to
+        be trained together. The variant of a method that has only one bears the method's name, such as ``{"pca": {}}``.
+      seeds: number of seeds (0, 1, …), or the seeds themselves. The key of a seed is ``jax.random.key(seed)`` under
+        every setting, as in Locatello et al. (2020).
+      method: the method whose variants are swept; None: any of ``METHODS``.
+
+    Returns:
+      Members ordered by variant, then setting, then seed.
+
+    Raises:
+      ValueError: for an unknown variant or setting, or if there are no members.
+    """
+    seeds, cells = checked_sweep(sweep, seeds, method)
+    variants = variants_of(method)
+    rows, labels = [], []
+    for (name, setting), seed in itertools.product(cells, seeds):
+        rows.append(variants[name].settings(**setting))
+        labels.append({"model": name, **setting, "seed": seed})
+    if len({type(row) for row in rows}) > 1:
+        raise ValueError(f"sweep: needs variants with the same hyperparameters, got {', '.join(sweep)}")
+    stacked = type(rows[0])(*(np.array(column, np.float32) for column in zip(*rows, strict=True)))
+    keys = jax.vmap(jax.random.key)(np.array([label["seed"] for label in labels]))
+    return Members(keys, stacked, tuple(labels))
+
+
+def checked_sweep(
+    sweep: Mapping[str, Mapping], seeds: int | Sequence[int], method: Method | type[Method] | None
+) -> tuple[tuple[int, ...], list[tuple[str, dict[str, float]]]]:
+    """The seeds, and every variant with every combination of its settings.
+
+    Raises:
+      ValueError: as :func:`members`.
+    """
+    seeds = _seeds(seeds)
+    if not isinstance(sweep, Mapping):
+        raise ValueError(f"sweep: needs a mapping variant → settings, got {shown(sweep)}")
+    variants = variants_of(method)
+    cells = [(name, setting) for name, settings in sweep.items() for setting in _combinations(variants, name, settings)]
+    if len(cells) * len(seeds) > MOST_MEMBERS:
+        raise ValueError(f"seeds: needs at most {MOST_MEMBERS:,} members in all, got {len(cells)} × {len(seeds):,}")
+    if not cells or not seeds:
+        raise ValueError(
+            f"members: needs at least one variant and one seed, got {len(cells)} cells, {len(seeds)} seeds"
+        )
+    return seeds, cells
+
+
+def variants_of(method: Method | type[Method] | None) -> dict[str, Variant]:
+    """The variants that members of a method may have, by name; those of a class or, for None, of all ``METHODS``."""
+    if isinstance(method, Method):
+        return {name: method.variants[name] for name in method.trained if name in method.variants}
+    methods = METHODS.values() if method is None else (method,)
+    return {name: variant for method in methods for name, variant in method.variants.items()}
+
+
+def checked_members(method: Method, keys, hyperparameters, labels):
+    """Keys ``[m]``, hyperparameters as float32 ``[m]`` each, and ``m`` labels, all of them checked.
+
+    Raises:
+      ValueError: naming the argument, what it needs and what it got.
+    """
+    keys = jnp.stack(keys) if isinstance(keys, list | tuple) and keys and all(map(is_key, keys)) else keys
+    if not is_keys(keys):
+        raise ValueError(f"keys: needs typed keys such as jax.random.split(jax.random.key(0)), got {shown(keys)}")
+    keys = keys.reshape(1) if keys.ndim == 0 else keys
+    if keys.ndim != 1 or not len(keys):
+        raise ValueError(f"keys: needs shape [m], one key per member, got {keys.shape}")
+    if not hasattr(hyperparameters, "_fields"):
+        raise ValueError(
+            "hyperparameters: needs what the settings of a variant return, a NamedTuple of numbers, got "
+            f"{type(hyperparameters).__name__}"
+        )
+    if hyperparameters._fields != method.settings()._fields:
+        needed = ", ".join(method.settings()._fields) or "none"
+        raise ValueError(f"hyperparameters: needs those of {type(method).__name__} ({needed}), got others")
+    m = len(keys)
+    columns = {
+        name: _column(name, value, m) for name, value in zip(hyperparameters._fields, hyperparameters, strict=True)
+    }
+    hyperparameters = type(hyperparameters)(**columns)
+    if labels is None:
+        name = "+".join(method.trained)
+        labels = [{"model": name, **{n: float(c[i]) for n, c in columns.items()}} for i in range(m)]
+    if not isinstance(labels, Sequence) or len(labels) != m or not all(isinstance(label, Mapping) for label in labels):
+        raise ValueError(f"labels: needs {m} entries, one dict per member, got {shown(labels)}")
+    return keys, hyperparameters, tuple(dict(label) for label in labels)
+
+
+def _seeds(seeds) -> tuple[int, ...]:
+    if isinstance(seeds, int | np.integer):
+        return tuple(range(checked_value("seeds", Annotated[int, Range(0, MOST_SEEDS)], seeds)))
+    if isinstance(seeds, range) and len(seeds) > MOST_SEEDS:
+        raise ValueError(f"seeds: needs at most {MOST_SEEDS:,} seeds, got {seeds}")
+    return checked_value("seeds", tuple[Seed, ...], list(seeds) if isinstance(seeds, range) else seeds)
+
+
+def _setting_values(name: str, values, signed: bool) -> tuple[float, ...]:
+    """The values of one setting: a finite number, of at least 0 unless it is ``signed``, or several."""
+    values = as_numpy(values, name)
+    if (
+        values.dtype.kind not in "fiu"
+        or values.ndim > 1
+        or not np.isfinite(values).all()
+        or (values < 0).any()
+        and not signed
+    ):
+        needed = "a finite number" if signed else "a finite number of at least 0"
+        raise ValueError(f"{name}: needs {needed} or a sequence of them, got {shown(values.tolist())}")
+    return tuple(map(float, np.atleast_1d(values)))
+
+
+def _combinations(variants: Mapping[str, Variant], name: str, settings: Mapping):
+    if not isinstance(name, str) or name not in variants:
+        raise ValueError(f"sweep: needs names among {', '.join(variants)}, got {shown(name)}")
+    if not isinstance(settings, Mapping):
+        raise ValueError(f"{name}: needs a mapping setting → values, got {shown(settings)}")
+    allowed = inspect.signature(variants[name].settings).parameters
+    unknown = [setting for setting in settings if setting not in allowed]
+    if unknown:
+        raise ValueError(f"{name}: needs settings among {', '.join(allowed) or 'none'}, got {', '.join(unknown)}")
+    signed = variants[name].signed
+    values = [_setting_values(f"{name}, {setting}", value, setting in signed) for setting, value in settings.items()]
+    return [dict(zip(settings, chosen, strict=True)) for chosen in itertools.product(*values)]
+
+
+def _column(name: str, value, m: int) -> np.ndarray:
+    array = as_numpy(value, f"hyperparameters, {name}")
+    if array.dtype.kind not in "fiu":
+        raise ValueError(f"hyperparameters: {name} needs numbers, got dtype {array.dtype}")
+    array = array.astype(np.float32)
+    if array.shape not in ((), (m,)):
+        raise ValueError(f"hyperparameters: {name} needs a number or shape [{m}], one per member, got {array.shape}")
+    if not np.isfinite(array).all():
+        raise ValueError(f"hyperparameters: {name} needs finite numbers, got {array}")
+    if name.endswith("learning_rate") and (array < 0).any():
+        raise ValueError(f"hyperparameters: {name} needs numbers of at least 0, got {array}")
+    return np.broadcast_to(array, (m,)).copy()

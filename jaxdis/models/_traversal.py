@@ -1,0 +1,51 @@
+"""Traversals of codes and sheets of reconstructions, as arrays."""
+
+import numpy as np
+
+from jaxdis._core.precision import single_precision
+from jaxdis.models._images import checked_images
+from jaxdis.models._zoo import Zoo
+
+
+@single_precision
+def traversals(
+    zoo: Zoo, images, *, values=None, num_values: int = 9, reach: float = 2.0, relative: bool = False
+) -> np.ndarray:
+    """Decoded images where one code at a time takes given values and the others stay at the posterior mean.
+
+    Args:
+      zoo: ``m`` members.
+      images: ``[n, h, w, c]``, whose posterior means are traversed.
+      values: ``[t]`` values of the code; None: ``num_values`` values, evenly spaced from −reach to reach.
+      num_values, reach: number and range of the default values.
+      relative: whether values are in standard deviations of the code over ``images``, from its mean over them. This is
+        useful for codes that are far from the prior, and needs several images.
+
+    Returns:
+      ``[m, n, d, t, h, w, c]`` float32 in [0, 1].
+
+    Raises:
+      ValueError: for images that do not suit the zoo, or relative values from a single image.
+    """
+    rows = checked_images(images, "images", zoo.config.method.image_shape)
+    if relative and len(rows) < 2:
+        raise ValueError(f"images: relative values need at least 2 images, got {len(rows)}")
+    values = np.linspace(-reach, reach, num_values) if values is None else np.asarray(values)
+    codes = zoo.encode(rows)[0]
+    m, n, d = codes.shape
+    center, spread = (codes.mean(1), codes.std(1)) if relative else (np.zeros((m, d)), np.ones((m, d)))
+    taken = center[:, :, None] + spread[:, :, None] * values
+    moved = np.broadcast_to(codes[:, :, None, None, :], (m, n, d, len(values), d)).copy()
+    for code in range(d):
+        moved[:, :, code, :, code] = taken[:, None, code, :]
+    decoded = zoo.decode(moved.reshape(m, -1, d).astype(np.float32))
+    return decoded.reshape(m, n, d, len(values), *decoded.shape[2:])
+
+
+@single_precision
+def reconstructions(zoo: Zoo, images) -> np.ndarray:
+    """Images next to each member's reconstructions: ``[m, n, 2, h, w, c]`` float32 in [0, 1], originals first."""
+    rows = checked_images(images, "images", zoo.config.method.image_shape)
+    originals = rows.astype(np.float32) * np.float32(1 / 255 if rows.dtype == np.uint8 else 1)
+    decoded = zoo.reconstruct(rows)
+    return np.stack([np.broadcast_to(originals, decoded.shape), decoded], axis=2)

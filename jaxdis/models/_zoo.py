@@ -1,0 +1,251 @@
+"""A trained zoo: the parameters of all members, how they were trained, and what can be done with them."""
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import jax
+import numpy as np
+
+from jaxdis._core import files
+from jaxdis._core.files import DamagedFile, named_leaves, read_arrays, with_leaves, write_arrays
+from jaxdis._core.options import Range, checked_value, shown
+from jaxdis._core.precision import single_precision
+from jaxdis.codes import Posterior
+from jaxdis.models._config import Config, UnknownType, describe, restored
+from jaxdis.models._encoding import decode, encode
+from jaxdis.models._members import in_brief
+from jaxdis.models.methods._method import Method, Slots
+from jaxdis.models.methods._vae import Vae
+
+_FORMAT = 1
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Zoo:
+    """``m`` trained members.
+
+    Attributes:
+      config: what the members share.
+      params: parameters with which the method represents images: a pytree with leaves ``[m, …]`` on the host.
+      hyperparameters: NamedTuple of ``[m]``.
+      losses: the method's NamedTuple of ``[m, blocks]``, means over ``log_every`` updates.
+      stopped: ``[m]`` int32: the update that was not finite, or −1 for members that finished.
+      labels: one dict per member, with its model, settings and seed.
+      log_every: updates per block.
+    """
+
+    config: Config
+    params: Any
+    hyperparameters: Any
+    losses: Any
+    stopped: np.ndarray
+    labels: tuple[dict, ...]
+    log_every: int = 100
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __repr__(self) -> str:
+        method = type(self.config.method).__name__
+        return f"Zoo({method} on {self.config.data!r}, {len(self)} members: {in_brief(self.labels)})"
+
+    def __getitem__(self, which) -> "Zoo":
+        """The members at an index (a zoo of one), a slice, a sequence of indices or a mask ``[m]``."""
+        rows = np.arange(len(self))[which]
+        rows = np.atleast_1d(rows)
+        if not rows.size:
+            raise IndexError(
+                f"zoo: needs an index that selects at least one of {len(self)} members, got {shown(which)}"
+            )
+        take = lambda tree: jax.tree.map(lambda leaf: np.asarray(leaf)[rows], tree)  # noqa: E731
+        return dataclasses.replace(
+            self,
+            params=take(self.params),
+            hyperparameters=take(self.hyperparameters),
+            losses=take(self.losses),
+            stopped=self.stopped[rows],
+            labels=tuple(self.labels[row] for row in rows),
+        )
+
+    def select(self, **wanted) -> "Zoo":
+        """The members with these labels: ``zoo.select(model="beta", beta=4.0, seed=[0, 1])``.
+
+        Raises:
+          ValueError: for a name that no label has, or if no member matches.
+        """
+        for name in wanted:
+            if not any(name in label for label in self.labels):
+                names = sorted({key for label in self.labels for key in label})
+                raise ValueError(f"select: needs a label among {', '.join(names)}, got {name!r}")
+        rows = [
+            i for i, label in enumerate(self.labels) if all(_is(label.get(n), value) for n, value in wanted.items())
+        ]
+        if not rows:
+            raise ValueError(f"select: no member has {wanted}")
+        return self[rows]
+
+    def encode(
+        self, images, *, render=None, key=None, batch_size: int | None = None, devices=None, summary=None
+    ) -> Posterior | Slots:
+        """The representation of images ``[n, h, w, c]`` (or of factors, with a ``render``) under every member.
+
+        Members are spread over ``devices`` (None: all of the default backend). A renderer that draws noise takes it
+        from ``key`` (None: ``jax.random.key(0)``). ``summary`` is applied inside the program, as in
+        :func:`jaxdis.models._encoding.encode`.
+
+        Returns:
+          :class:`~jaxdis.models.Posterior` means and variances ``[m, n, d]``, or :class:`~jaxdis.models.Slots`.
+        """
+        how = {"batch_size": batch_size, "devices": devices, "summary": summary}
+        return encode(self.config.method, self.params, images, render=render, key=key, **how)
+
+    def decode(self, codes, *, batch_size: int | None = None, devices=None) -> np.ndarray:
+        """Expected images ``[m, n, h, w, c]`` in [0, 1] of codes ``[m, n, d]`` (or ``[n, d]`` for every member)."""
+        return decode(self.config.method, self.params, codes, batch_size=batch_size, devices=devices)
+
+    def reconstruct(self, images, *, batch_size: int | None = None, devices=None) -> np.ndarray:
+        """Expected images ``[m, n, h, w, c]`` of the codes (posterior means) of images ``[n, h, w, c]``."""
+        how = {"batch_size": batch_size, "devices": devices}
+        return self.decode(self.encode(images, **how)[0], **how)
+
+    def export(self, member: int) -> dict:
+        """One autoencoder as a flax variables tree, ``{"params": …}``, for flax's ``apply`` of
+        ``jaxdis.models.networks._architectures.module(method.network)``.
+
+        Kernels have flax's layout: a member trained with ``compute="matmul"`` is also valid with ``"conv"``.
+        """
+        if not isinstance(self.config.method, Vae):
+            raise ValueError(f"method: needs an autoencoder, got {type(self.config.method).__name__}")
+        member = checked_value("member", Annotated[int, Range(0, len(self) - 1)], member)
+        return {"params": jax.tree.map(lambda leaf: np.asarray(leaf)[member], self.params)}
+
+    def save(self, path: str | Path) -> None:
+        """Write to one npz file, atomically; ``jaxdis.models.load`` reads it."""
+        write_arrays(path, *self._contents())
+
+    def packed(self) -> dict[str, np.ndarray]:
+        """The arrays of such a file, for writing them elsewhere."""
+        return files.packed(*self._contents())
+
+    def _contents(self) -> tuple[dict, dict[str, np.ndarray]]:
+        """The header and the arrays of a file."""
+        header = {
+            "format": _FORMAT,
+            "config": describe(self.config),
+            "labels": list(self.labels),
+            "log_every": self.log_every,
+        }
+        arrays = {f"params/{name}": leaf for name, leaf in named_leaves(self.params).items()}
+        arrays |= {
+            f"hyperparameters/{n}": c for n, c in zip(self.hyperparameters._fields, self.hyperparameters, strict=True)
+        }
+        arrays |= {f"losses/{name}": curve for name, curve in self.losses._asdict().items()}
+        return header, {**arrays, "stopped": self.stopped}
+
+
+@single_precision
+def load(path: str | Path, method: Method | None = None) -> Zoo:
+    """Read a zoo that :meth:`Zoo.save` wrote.
+
+    Args:
+      path: path of the npz file.
+      method: the method if it is the user's own or has the user's own network, since functions cannot be stored.
+
+    Raises:
+      ValueError: for a file that is damaged or whose arrays do not fit its method.
+    """
+    header, arrays = read_arrays(path)
+    if header.get("format") != _FORMAT:
+        raise DamagedFile(f"{path}: needs a zoo of format {_FORMAT}, got {header.get('format')!r}")
+    try:
+        return _unpacked(header, arrays, method, str(path))
+    except (KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
+        words = f"{type(error).__name__}: {error}"
+        raise DamagedFile(f"{path}: needs the header and arrays of a zoo, got {words}") from None
+    except DamagedFile:
+        raise
+    except ValueError as error:  # a value that a type of the header does not allow
+        raise ValueError(f"{path}: {error}") from None
+
+
+def _unpacked(header: dict, arrays: dict[str, np.ndarray], method: Method | None, path: str) -> Zoo:
+    """The zoo of a file's contents."""
+    config = _config(header["config"], method)
+    method, m = config.method, len(header["labels"])
+    begin = jax.vmap(lambda key: method.params(method.begin(key)))
+    shapes = jax.eval_shape(begin, jax.random.split(jax.random.key(0), m))
+    groups: dict[str, dict] = {"params": {}, "hyperparameters": {}, "losses": {}}
+    for name, array in arrays.items():
+        group, slash, rest = name.partition("/")
+        if slash:
+            groups[group][rest] = array
+    return Zoo(
+        config=config,
+        params=with_leaves(shapes, groups["params"], path),
+        hyperparameters=type(method.settings())(**groups["hyperparameters"]),
+        losses=method.losses(**groups["losses"]),
+        stopped=arrays["stopped"],
+        labels=tuple(header["labels"]),
+        log_every=header["log_every"],
+    )
+
+
+def concatenate(zoos: Sequence[Zoo]) -> Zoo:
+    """The members of several zoos as one zoo; only variants may differ, and the first config is kept.
+
+    Raises:
+      ValueError: if the zoos differ in data, method, number of updates or ``log_every``.
+    """
+    zoos = list(zoos)
+    if not zoos or not all(isinstance(zoo, Zoo) for zoo in zoos):
+        raise ValueError(f"zoos: needs at least one zoo, got {[type(zoo).__name__ for zoo in zoos]}")
+    first = zoos[0]
+    for zoo in zoos[1:]:
+        mine, others = _shared(zoo, first), _shared(first, first)
+        odd = [name for name in others if mine[name] != others[name]]
+        if odd:
+            raise ValueError(f"zoos: need the same {', '.join(odd)} to be concatenated")
+    join = lambda *leaves: np.concatenate(leaves)  # noqa: E731
+    return dataclasses.replace(
+        first,
+        params=jax.tree.map(join, *(zoo.params for zoo in zoos)),
+        hyperparameters=jax.tree.map(join, *(zoo.hyperparameters for zoo in zoos)),
+        losses=jax.tree.map(join, *(zoo.losses for zoo in zoos)),
+        stopped=np.concatenate([zoo.stopped for zoo in zoos]),
+        labels=tuple(label for zoo in zoos for label in zoo.labels),
+    )
+
+
+def _shared(zoo: Zoo, first: Zoo) -> dict:
+    """What zoos must share to be one."""
+    method = zoo.config.method.alone(first.config.method.trained[0])
+    config = describe(dataclasses.replace(zoo.config, method=method))
+    return {**config, "log_every": zoo.log_every, "losses": zoo.losses[0].shape[1]}
+
+
+def _config(description: dict, method: Method | None) -> Config:
+    """The config of a description; a given method stands in for one that cannot be restored."""
+    if method is None:
+        try:
+            return restored(description)
+        except UnknownType as error:
+            words = "needs the method that this zoo was trained with; pass it to load"
+            raise ValueError(f"method: {words} ({error})") from None
+    stored = description["method"]
+    method = method.resolved(tuple(stored["image_shape"]))
+    passed, other = describe(method.alone("one")), describe(method.alone("another"))
+    # Members of other variants represent images alike: what names the variant may differ.
+    odd = sorted(name for name in passed if passed[name] == other[name] and stored.get(name) != passed[name])
+    if odd:
+        raise ValueError(f"method: needs that of the zoo, got one with another {', '.join(odd)}")
+    try:
+        return restored(description)
+    except UnknownType:
+        return dataclasses.replace(restored({**description, "method": describe(Vae())}), method=method)
+
+
+def _is(value, wanted) -> bool:
+    several = isinstance(wanted, Iterable) and not isinstance(wanted, str)
+    return value in list(wanted) if several else value == wanted

@@ -1,0 +1,167 @@
+"""What training, zoos, studies and reports ask of a method, and nothing else.
+
+To add a method, write a frozen dataclass that derives from :class:`Method` and a row of
+:data:`jaxdis.models.METHODS`. For example, the mean image with an update per batch:
+
+    class Settings(NamedTuple):
+        rate: float = 0.1
+
+    class Losses(NamedTuple):
+        error: Array
+
+    @dataclasses.dataclass(frozen=True)
+    class MeanImage(Method):
+        batch_size: int = 64
+
+        about = About("Mean image", "Represents an image by its distance from the mean.", ())
+        losses = Losses
+        variants = {"mean_image": Variant(Settings, "rate")}
+
+        def begin(self, key):
+            return jnp.zeros(self.image_shape)
+
+        def update(self, state, step, key, hyperparameters, source):
+            difference = source.images(key, self.batch_size).mean(0) - state
+            error = jnp.square(difference).sum()
+            return accepted(error, lambda: state + hyperparameters.rate * difference, state, Losses(error))
+
+        def represent(self, params, images):
+            distance = jnp.square(images - params[None]).reshape(len(images), -1).sum(1, keepdims=True)
+            return Posterior(distance, jnp.zeros_like(distance))
+"""
+
+import abc
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from jaxdis.codes import Posterior
+from jaxdis.models._variant import About, Variant
+
+
+class Slots(NamedTuple):
+    """Object-centric representations: one code vector and one mask per slot.
+
+    Attributes:
+      codes: ``[m, n, s, d]`` float32 (``[n, s, d]`` for one member).
+      masks: ``[m, n, s, h, w]`` float32, the share of each pixel that belongs to each slot.
+    """
+
+    codes: Array
+    masks: Array
+
+
+@dataclasses.dataclass(frozen=True)
+class Method(abc.ABC):
+    """A kind of model and how it is trained: a hashable value, whose fields are static and compiled in.
+
+    Its functions are pure and concern one member; members, devices, blocks of updates and checkpoints are handled
+    outside. Hyperparameters, which the ``settings`` of a variant return, are traced, so that they can be swept.
+
+    Attributes:
+      image_shape: ``(height, width, channels)``; None until the data are known.
+      about: title, summary and references (a class attribute).
+      losses: NamedTuple of the scalars that every update reports (a class attribute).
+      variants: the variants of the method by name, which a zoo sweeps (a class attribute).
+      default_steps, log_every, checkpoint_every: numbers of updates in all, per entry of the losses, and between
+        checkpoints, if none are given.
+      needs_labels: whether training reads factors in addition to images.
+      has_prior: whether training pulls codes toward a standard normal distribution, which traversals rely on.
+      represents: :class:`Posterior` or :class:`Slots`, which :meth:`represent` returns.
+    """
+
+    image_shape: tuple[int, int, int] | None = dataclasses.field(default=None, kw_only=True)
+
+    about: ClassVar[About]
+    losses: ClassVar[type]
+    variants: ClassVar[Mapping[str, Variant]]
+    default_steps: ClassVar[int] = 3000
+    log_every: ClassVar[int] = 100
+    checkpoint_every: ClassVar[int] = 1000
+    needs_labels: ClassVar[bool] = False
+    represents: ClassVar[type] = Posterior
+    has_prior: ClassVar[bool] = False
+
+    @abc.abstractmethod
+    def begin(self, key) -> Any:
+        """The state before the first update: everything that training carries, a pytree of arrays (no typed keys)."""
+
+    @abc.abstractmethod
+    def update(self, state, step: Array, key, hyperparameters, source) -> tuple[Any, Any]:
+        """One update: the new state and its losses.
+
+        An update that is not finite must return the state unchanged and a loss that is not finite, as
+        :func:`accepted` does. The member is not updated again.
+
+        Args:
+          state: the member's.
+          step: updates done, int32.
+          key: random key of this update alone.
+          hyperparameters: NamedTuple of scalars.
+          source: where images come from, :class:`jaxdis.models.Source`.
+        """
+
+    @abc.abstractmethod
+    def represent(self, params, images: Array) -> Posterior | Slots:
+        """The representation of images ``[n, h, w, c]`` in [0, 1]; no image may depend on another."""
+
+    def params(self, state) -> Any:
+        """The part of the state that :meth:`represent` and ``decode`` read, which a trained zoo keeps."""
+        return state
+
+    @property
+    def code_kinds(self) -> tuple[str, ...]:
+        """The kind of each code of a slot, if there are several kinds: a level of structure below slots."""
+        return ()
+
+    # Methods with a decoder also have ``decode(params, codes) → images [n, h, w, c]`` in [0, 1].
+
+    def resolved(self, image_shape: tuple[int, int, int]) -> "Method":
+        """The method for images of this shape.
+
+        Raises:
+          ValueError: if the method needs another shape.
+        """
+        if self.image_shape not in (None, tuple(image_shape)):
+            raise ValueError(f"data: the method needs images of shape {self.image_shape}, got {tuple(image_shape)}")
+        return dataclasses.replace(self, image_shape=tuple(image_shape))
+
+    def tuned(self, platform: str) -> "Method":
+        """The method with settings for the speed of a platform, which change its numbers by rounding alone."""
+        return self
+
+    def alone(self, variant: str) -> "Method":
+        """The method that identifies a member of this variant, which may have been trained together with others."""
+        return self
+
+    def check(self, hyperparameters, source, steps: int) -> None:
+        """Raise ValueError for hyperparameters ``[m]``, data or a number of updates that do not suit the method."""
+        return
+
+    @property
+    def trained(self) -> tuple[str, ...]:
+        """Names of the variants that members of this method have: all, unless a field narrows them."""
+        return tuple(self.variants)
+
+    def settings(self) -> Any:
+        """Default hyperparameters, of the type that all members of a zoo have."""
+        return self.variants[self.trained[0]].settings()
+
+
+def accepted(loss, new: Callable[[], Any], old, losses) -> tuple[Any, Any]:
+    """The new state and its losses, or the old state and NaN if ``loss`` (any pytree) is not finite.
+
+    ``new`` is only computed if it is wanted: on CPU, a condition leaves large states in place.
+    """
+    finite = all_finite(loss)
+    state = jax.lax.cond(finite, new, lambda: old)
+    return state, jax.tree.map(lambda leaf: jnp.where(finite, leaf, jnp.nan), losses)
+
+
+def all_finite(tree) -> Array:
+    """Whether the sum of squares is finite, in one pass; an overflowing square is reason enough to stop."""
+    return jnp.isfinite(sum(jnp.square(leaf).sum() for leaf in jax.tree.leaves(tree)))

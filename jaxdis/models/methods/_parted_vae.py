@@ -1,0 +1,327 @@
+"""PartedVAE: a Gaussian code, a category, and a code whose prior depends on the category."""
+
+import dataclasses
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from jaxdis._core import random
+from jaxdis._core.options import Count, Entries, Natural, Positive, Units, check_fields
+from jaxdis.codes import Posterior
+from jaxdis.models._variant import About, Variant
+from jaxdis.models.methods._labels import check_labels, classes_of
+from jaxdis.models.methods._method import Method, accepted
+from jaxdis.models.methods._optimizer import Adam
+from jaxdis.models.methods._parted_losses import (
+    SETTINGS,
+    Latents,
+    Losses,
+    Settings,
+    capacity_at,
+    category_divergence,
+    entropy,
+    expected_divergence,
+    overlap,
+    standard_divergence,
+)
+from jaxdis.models.methods._plateau import Plateau
+from jaxdis.models.networks._initialization import draw
+from jaxdis.models.networks._stacks import Stacks, dense, dense_shape
+from jaxdis.models.objectives._distributions import negative_log_likelihood
+
+# Of the gate's slope: per update, and at the end, which is also that of representations.
+_STEEPER, _STEEPEST = 2e-4, 8.0
+# What labelled updates move: the features and the logits of the categories.
+LABELLED = ("encoder", "category")
+
+
+class State(NamedTuple):
+    """Parameters, and for both kinds of updates Adam's moments and the schedule (``()`` without labels)."""
+
+    params: Any
+    moments: Any
+    schedule: Any
+    labelled_moments: Any
+    labelled_schedule: Any
+
+
+class Draws(NamedTuple):
+    """Random numbers of one update: ``uniform [n, v]`` of the categories, ``normal [n, d]`` of the codes."""
+
+    uniform: Float[Array, "n v"]
+    normal: Float[Array, "n d"]
+
+
+# The released network: with the default codes, 762 966 parameters on one channel, 6 of them of the priors.
+RELEASED = Stacks(
+    channels=(32, 32, 64, 64),
+    hidden=(256,),
+    decoder_hidden=(256,),
+    decoder_channels=(64, 64, 32, 32),
+    last_slope=0.1,
+    hidden_slope=0.1,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class PartedVae(Method):
+    """PartedVAE (Hajimiri et al. 2021), unsupervised or semi-supervised.
+
+    From features h of an image, the encoder yields Gaussian codes z, categories c_i, and codes u_i that depend on the
+    category: ``u_i ~ N(A(h ⊙ a_i), …)`` with the gate ``a_i = sigmoid(s·(W_i c_i + b_i))``. In training, c_i is a draw
+    from the Gumbel-softmax of ``temperature`` (Jang et al. 2017), and s rises from 1 by 2e-4 per update to 8;
+    representations use the most probable category and s = 8. The decoder reads [z, u]. Class k of c_i has a learned
+    prior N(m_k, exp(2 tanh r_k − 1)) of u_i. The loss, with KL and expectations as means over the batch, is
+
+        reconstruction
+        + γ_z |C_z(t) − KL(q(z|x) ‖ N(0, I))| + γ_u |C_u(t) − Σ_i E_q(c_i|x) KL(q(u_i|x, c_i) ‖ prior of c_i)|
+        + γ_c Σ_i KL(mean q(c_i|x) ‖ p(c_i)) + γ_h Σ_i H(q(c_i|x)) + γ_b Σ_i Σ_{k>l} max(0, BC(k, l) − threshold)
+
+    where the capacities C(t) rise linearly over ``capacity_steps`` and BC is the Bhattacharyya coefficient of two
+    priors. The learning rate follows a :class:`~jaxdis.models.methods._plateau.Plateau` of the total loss, which
+    includes the moving capacities, as released.
+
+    With ``labelled``, an update of the encoder and of the logits of c on one batch with labels precedes each update:
+    the cross-entropy of the labels, by an Adam and a plateau of its own. The second update starts from its result.
+
+    Attributes:
+      network: features and decoder.
+      num_z: number of codes that do not depend on a category.
+      num_u: number of codes per categorical variable.
+      priors: p(c_i) of each categorical variable.
+      temperature: of the Gumbel-softmax.
+      batch_size: images per update, and labelled images per labelled update.
+      reconstruction: ``bernoulli`` (cross-entropy), ``squared`` or ``absolute`` error, summed over pixels.
+      labelled: the semi-supervised form.
+      label_factors: for each categorical variable, the position of the factor that labels it.
+      num_labelled: number of labelled images. The released code balances its 10,000 over shape, scale and halves of the
+        other factors; here they are the first of the source's fixed sequence, balanced in expectation.
+      epoch_steps: updates per epoch of the plateau; None: as many as take the number of images of the data.
+      optimizer, plateau, labelled_plateau: of both kinds of updates. The defaults are those for dSprites; for other
+        data sets the code has a patience of 2, and a cooldown of 3 for labels.
+
+    Codes are z, then u. Contract:
+
+    - Representations are the means of z and u, as the released metrics and Mahon et al. (2024) read them.
+    - The numbers of codes and classes for Shapes3D and MPI3D are not published.
+
+    Source: Hajimiri et al. (2021), §3, and the released code, which is the default where they differ.
+    """
+
+    network: Stacks = RELEASED
+    num_z: Units = 5
+    num_u: Units = 1
+    priors: Annotated[tuple[Annotated[tuple[Positive, ...], Entries(2)], ...], Entries(1)] = ((0.33, 0.33, 0.34),)
+    temperature: Positive = 0.67
+    batch_size: Count = 64
+    reconstruction: Literal["bernoulli", "squared", "absolute"] = "bernoulli"
+    labelled: bool = False
+    label_factors: tuple[Natural, ...] = (0,)
+    num_labelled: Count = 10_000
+    epoch_steps: Count | None = None
+    optimizer: Adam = Adam()
+    plateau: Plateau = Plateau()
+    labelled_plateau: Plateau = Plateau(threshold=0.1, cooldown=2, smallest_change=1e-6)
+
+    about: ClassVar = About(
+        "PartedVAE",
+        "Splits codes into those that depend on a category and those that do not, with or without labels.",
+        ("hajimiri2021", "mahon2024"),
+    )
+    losses: ClassVar = Losses
+
+    def __post_init__(self):
+        check_fields(self)
+        if self.labelled and len(self.label_factors) != len(self.priors):
+            raise ValueError(
+                f"label_factors: needs one factor for each of {len(self.priors)} categorical variables, got "
+                f"{len(self.label_factors)}"
+            )
+
+    @property
+    def needs_labels(self) -> bool:
+        return self.labelled
+
+    @property
+    def trained(self) -> tuple[str, ...]:
+        return ("parted_vae_ss",) if self.labelled else ("parted_vae",)
+
+    @property
+    def num_codes(self) -> int:
+        return self.num_z + self.num_u * len(self.priors)
+
+    @property
+    def classes(self) -> tuple[int, ...]:
+        """Number of classes of each categorical variable."""
+        return tuple(map(len, self.priors))
+
+    def begin(self, key) -> State:
+        stacks_key, heads_key, prior_key = jax.random.split(key, 3)
+        width, classes = self.network.hidden[-1], self.classes
+        shapes = {
+            "category": dense_shape(width, sum(classes)),
+            "z": dense_shape(width, 2 * self.num_z),
+            "gate": {f"of_{i}": dense_shape(size, width) for i, size in enumerate(classes)},
+            "u": {f"of_{i}": dense_shape(width, 2 * self.num_u) for i in range(len(classes))},
+        }
+        prior = random.normal(prior_key, (2, sum(classes), self.num_u))
+        params = {
+            **self.network.init(stacks_key, self.image_shape, self.num_codes),
+            **draw(heads_key, shapes, self.network.initialization),
+            "prior": {"mean": prior[0], "before_tanh": prior[1]},
+        }
+        state = State(params, self.optimizer.begin(params), self.plateau.begin(), (), ())
+        if not self.labelled:
+            return state
+        moved = {name: params[name] for name in LABELLED}
+        return state._replace(
+            labelled_moments=self.optimizer.begin(moved), labelled_schedule=self.labelled_plateau.begin()
+        )
+
+    def update(self, state: State, step, key, hyperparameters, source) -> tuple[State, Losses]:
+        labelled_key, data_key, noise_key = jax.random.split(key, 3)
+        epoch = self.epoch(source.num_data)
+        with jax.default_matmul_precision("highest"):
+            new, of_labels = state, (jnp.zeros(()), ())
+            if self.labelled:
+                examples = source.examples(labelled_key, self.batch_size, self.num_labelled)
+                new, of_labels = self._labelled_update(state, step, hyperparameters, examples, epoch)
+            images = source.images(data_key, self.batch_size)
+            draws = self.draws(noise_key, self.batch_size)
+            gradients, losses = jax.grad(self.loss, has_aux=True)(new.params, images, draws, step, hyperparameters)
+
+        def descend() -> State:
+            rate = hyperparameters.learning_rate
+            scaled = rate * state.schedule.scale
+            params, moments = self.optimizer.descend(new.params, new.moments, gradients, scaled)
+            schedule = self.plateau.after(state.schedule, losses.loss, rate, step, epoch)
+            return new._replace(params=params, moments=moments, schedule=schedule)
+
+        losses = losses._replace(labelled=of_labels[0])
+        return accepted((losses, gradients, of_labels), descend, state, losses)
+
+    def _labelled_update(self, state: State, step, h: Settings, examples, epoch: int):
+        """The state after one update on labels, and its loss and gradients."""
+        moved = {name: state.params[name] for name in LABELLED}
+        loss, gradients = jax.value_and_grad(self.labelled_loss)(moved, *examples)
+        scaled = h.labelled_learning_rate * state.labelled_schedule.scale
+        moved, moments = self.optimizer.descend(moved, state.labelled_moments, gradients, scaled)
+        schedule = self.labelled_plateau.after(state.labelled_schedule, loss, h.labelled_learning_rate, step, epoch)
+        new = state._replace(params={**state.params, **moved}, labelled_moments=moments, labelled_schedule=schedule)
+        return new, (loss, gradients)
+
+    def labelled_loss(self, params, images: Float[Array, "n h w c"], factors) -> Float[Array, ""]:
+        """Cross-entropy of the labels, summed over the categorical variables."""
+        logits = dense(params["category"], self.network.features(params["encoder"], images)[0])
+        targets = [
+            classes_of(factors, position, size) for position, size in zip(self.label_factors, self.classes, strict=True)
+        ]
+        return -(jnp.concatenate(targets, axis=1) * self._log_softmax(logits)).sum(1).mean()
+
+    def loss(self, params, images: Float[Array, "n h w c"], draws: Draws, step, h: Settings) -> tuple[Array, Losses]:
+        """The loss on one batch after ``step`` updates, and its parts."""
+        slope = jnp.minimum(1 + _STEEPER * (step.astype(jnp.float32) + 1), _STEEPEST)
+        latents = self.latents(params, images, draws.uniform, slope)
+        mean, log_variance = latents.mean, latents.log_variance
+        codes = mean + jnp.exp(0.5 * log_variance) * draws.normal
+        reconstruction = self._error(params, codes, images) / len(images)
+        z_kl = standard_divergence(mean[:, : self.num_z], log_variance[:, : self.num_z])
+        prior = params["prior"]["mean"], 2 * jnp.tanh(params["prior"]["before_tanh"]) - 1
+        u = (part[:, self.num_z :].reshape(-1, len(self.classes), self.num_u) for part in (mean, log_variance))
+        u_kl = expected_divergence(latents.log_categories, *u, *prior, self.classes)
+        category_kl = category_divergence(latents.log_categories, self.priors)
+        uncertainty = entropy(latents.log_categories)
+        shared = overlap(*prior, self.classes, h.overlap_threshold)
+        loss = (
+            reconstruction
+            + h.z_weight * jnp.abs(capacity_at(h.z_capacity, step, h.capacity_steps) - z_kl)
+            + h.u_weight * jnp.abs(capacity_at(h.u_capacity, step, h.capacity_steps) - u_kl)
+            + h.category_weight * category_kl
+            + h.entropy_weight * uncertainty
+            + h.overlap_weight * shared
+        )
+        return loss, Losses(loss, reconstruction, z_kl, u_kl, category_kl, uncertainty, shared, jnp.zeros(()))
+
+    def draws(self, key, n: int) -> Draws:
+        first, second = jax.random.split(key)
+        return Draws(random.uniform(first, (n, sum(self.classes))), random.normal(second, (n, self.num_codes)))
+
+    def latents(self, params, images, uniform=None, slope=_STEEPEST) -> Latents:
+        """Posteriors of images; categories are drawn by ``uniform`` random numbers, or else the most probable ones."""
+        features, _ = self.network.features(params["encoder"], images)
+        logits = dense(params["category"], features)
+        if uniform is None:
+            chosen = [jax.nn.one_hot(part.argmax(1), part.shape[1], dtype=jnp.float32) for part in self._parts(logits)]
+        else:
+            gumbel = -jnp.log(-jnp.log(uniform + 1e-12) + 1e-12)
+            chosen = self._parts(jnp.exp(self._log_softmax((logits + gumbel) / self.temperature)))
+        heads = [jnp.split(dense(params["z"], features), 2, axis=1)]
+        for i, category in enumerate(chosen):
+            gate = jax.nn.sigmoid(slope * dense(params["gate"][f"of_{i}"], category))
+            heads.append(jnp.split(dense(params["u"][f"of_{i}"], features * gate), 2, axis=1))
+        mean, log_variance = (jnp.concatenate(parts, axis=1) for parts in zip(*heads, strict=True))
+        return Latents(mean, log_variance, self._log_softmax(logits))
+
+    def categories(self, params, images: Float[Array, "n h w c"]) -> Float[Array, "n v"]:
+        """q(c_i|x) of every categorical variable, one after another."""
+        with jax.default_matmul_precision("highest"):
+            return jnp.exp(self.latents(params, images).log_categories)
+
+    def params(self, state: State):
+        return state.params
+
+    def represent(self, params, images: Float[Array, "n h w c"]) -> Posterior:
+        with jax.default_matmul_precision("highest"):
+            latents = self.latents(params, images)
+        return Posterior(latents.mean, jnp.exp(latents.log_variance))
+
+    def decode(self, params, codes: Float[Array, "n d"]) -> Float[Array, "n h w c"]:
+        """Expected images, in [0, 1]."""
+        with jax.default_matmul_precision("highest"):
+            return jax.nn.sigmoid(self.network.logits(params["decoder"], codes, self.image_shape)[0])
+
+    def check(self, hyperparameters, source, steps: int) -> None:
+        if self.epoch_steps is None and source.num_data is None:
+            raise ValueError("epoch_steps: needs a number for data without end, got None")
+        if self.labelled:
+            check_labels(source, dict(zip(self.label_factors, self.classes, strict=True)))
+
+    def epoch(self, num_data: int | None) -> int:
+        """Updates per epoch; the last batch of the released loader may be smaller."""
+        return self.epoch_steps or -(-num_data // self.batch_size)
+
+    def _error(self, params, codes, images) -> Float[Array, ""]:
+        logits, _ = self.network.logits(params["decoder"], codes, self.image_shape)
+        if self.reconstruction == "bernoulli":
+            return negative_log_likelihood(logits, images)
+        difference = jax.nn.sigmoid(logits) - images
+        return (jnp.square(difference) if self.reconstruction == "squared" else jnp.abs(difference)).sum()
+
+    def _parts(self, columns: Float[Array, "n v"]) -> list[Array]:
+        """Columns by categorical variable."""
+        ends = [sum(self.classes[: i + 1]) for i in range(len(self.classes) - 1)]
+        return jnp.split(columns, ends, axis=1)
+
+    def _log_softmax(self, logits: Float[Array, "n v"]) -> Float[Array, "n v"]:
+        return jnp.concatenate([jax.nn.log_softmax(part) for part in self._parts(logits)], axis=1)
+
+
+PartedVae.variants = {
+    "parted_vae": Variant(
+        Settings,
+        "z_weight",
+        about=About("PartedVAE", PartedVae.about.summary, PartedVae.about.references, SETTINGS),
+    ),
+    "parted_vae_ss": Variant(
+        Settings,
+        "z_weight",
+        about=About(
+            "PartedVAE, semi-supervised",
+            "Learns its categories from labels of some images as well.",
+            PartedVae.about.references,
+            SETTINGS,
+        ),
+    ),
+}

@@ -1,0 +1,289 @@
+"""Variational autoencoders: one network, one of the objectives, and for FactorVAE a discriminator."""
+
+import dataclasses
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from jaxdis._core.options import Count, check_fields, shown
+from jaxdis.codes import Posterior
+from jaxdis.models._variant import About
+from jaxdis.models.methods import _discriminator as discriminator
+from jaxdis.models.methods._method import Method, all_finite
+from jaxdis.models.methods._optimizer import Adam
+from jaxdis.models.networks._architectures import Convolutional, Discriminator, Mlp
+from jaxdis.models.networks._autoencoder import Autoencoder
+from jaxdis.models.networks._custom import as_network, check_network
+from jaxdis.models.objectives._distributions import expected_images, negative_log_likelihood, sample
+from jaxdis.models.objectives._losses import Losses, Terms, divergence
+from jaxdis.models.objectives._objective_table import OBJECTIVES, Objective
+from jaxdis.models.objectives._total_correlation import Estimator, estimable
+
+OWN_OBJECTIVE = "an objective of your own gets a name by jaxdis.models.OBJECTIVES[name] = jaxdis.models.Objective(…)"
+
+
+@dataclasses.dataclass(frozen=True)
+class DiscriminatorTraining:
+    """How FactorVAE's discriminator is trained together with the autoencoder.
+
+    Attributes:
+      order: order of the two updates:
+
+        * ``simultaneous``: both gradients are taken at the same parameters and on the same batch (Locatello et al.
+          2020).
+        * ``split_batch``: a batch of twice the size, whose first half is for the autoencoder and the joint and whose
+          second half, encoded separately, is for the permuted codes (the code behind Mahon et al. 2024; algorithm 2 of
+          Kim & Mnih 2018 encodes the second half after the autoencoder's update).
+        * ``sequential``: the autoencoder first, then the discriminator on fresh codes of the updated encoder (the code
+          of Julka et al. 2024).
+      encoder_sees_discriminator: whether the encoder also minimizes the discriminator's loss of the joint, as in the
+        code behind Mahon et al. (2024), where codes are not detached.
+      clip: whether the discriminator's probabilities are clipped to [1e-6, 1 − 1e-6] in its loss, as in the code of
+        Locatello et al. (2020).
+      network, optimizer: the discriminator and its optimizer.
+    """
+
+    order: Literal["simultaneous", "split_batch", "sequential"] = "simultaneous"
+    encoder_sees_discriminator: bool = False
+    clip: bool = True
+    network: Discriminator = Discriminator()
+    optimizer: Adam = Adam(b1=0.5, b2=0.9)
+
+    def __post_init__(self):
+        check_fields(self)
+
+
+class State(NamedTuple):
+    """Parameters and moments of the autoencoder, and those of the discriminator (``()`` without one)."""
+
+    params: Any
+    moments: Any
+    discriminator: Any
+    discriminator_moments: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Vae(Method):
+    """A variational autoencoder with Gaussian posteriors (Kingma & Welling 2014).
+
+    Attributes:
+      objective: name of a row of ``OBJECTIVES``, or of several that share one loss, for a zoo that mixes them.
+      network: :class:`~jaxdis.models.networks._architectures.Mlp`,
+        :class:`~jaxdis.models.networks._architectures.Convolutional` or any hashable object with ``init``, ``encode``
+        and ``decode`` (see :mod:`jaxdis.models.networks._custom`).
+      batch_size: images per update (per half for ``split_batch``).
+      estimator: estimator of total correlation on a batch, as in
+        :func:`~jaxdis.models.objectives._total_correlation.decompose`.
+      reconstruction: ``bernoulli`` (cross-entropy of logits; targets need not be binary) or ``squared_error`` (½‖x−x̂‖²,
+        where the decoder's output is the mean).
+      subtract_entropy: report the Bernoulli reconstruction error minus the entropy of the images, which changes no
+        gradient.
+      precision: precision of the networks' matrix products: ``float32``, ``tensorfloat32`` (on accelerators; the same
+        as float32 on CPU) or ``bfloat16`` activations. Parameters, losses and moments are always float32.
+      optimizer: optimizer of the autoencoder.
+      discriminator: discriminator of the objective ``factor``, and how it is trained.
+      micro_batch: images per micro-batch, a divisor of the batch size, which changes numbers by rounding alone; None:
+        the largest divisor from 4 to 8 for convolutions on CPU (measured), else the whole batch.
+    """
+
+    objective: str | tuple[str, ...] = "beta"
+    network: Any = Mlp()
+    batch_size: Count = 64
+    estimator: Estimator = "mss"
+    reconstruction: Literal["bernoulli", "squared_error"] = "bernoulli"
+    subtract_entropy: bool = False
+    precision: Literal["float32", "tensorfloat32", "bfloat16"] = "float32"
+    optimizer: Adam = Adam()
+    discriminator: DiscriminatorTraining = DiscriminatorTraining()
+    micro_batch: Count | None = dataclasses.field(default=None, metadata={"identity": False})
+
+    about: ClassVar = About(
+        "Variational autoencoder",
+        "Reconstructs images from Gaussian codes under one of six objectives.",
+        ("kingma2014", "locatello2020"),
+    )
+    losses: ClassVar = Losses
+    variants: ClassVar = OBJECTIVES
+    has_prior: ClassVar = True
+
+    def __post_init__(self):
+        if not isinstance(self.objective, str | tuple | list):
+            raise ValueError(f"objective: must be names of OBJECTIVES, got {shown(self.objective)}; {OWN_OBJECTIVE}")
+        check_fields(self)
+        as_network(self.network)  # raises if it is none
+        if self.micro_batch is not None and self.batch_size % self.micro_batch:
+            raise ValueError(
+                f"micro_batch: needs a divisor of the batch size {self.batch_size}, got {self.micro_batch}"
+            )
+
+    def begin(self, key) -> State:
+        params_key, discriminator_key = jax.random.split(key)
+        params = self.network.init(params_key)
+        against = moments_against = ()
+        if self._row.discriminator:
+            blank = jnp.zeros((1, *self.image_shape))
+            num_codes = jax.eval_shape(self.network.encode, params, blank)[0].shape[1]
+            against = self.discriminator.network.init(discriminator_key, num_codes)
+            moments_against = self.discriminator.optimizer.begin(against)
+        return State(params, self.optimizer.begin(params), against, moments_against)
+
+    def update(self, state: State, step, key, hyperparameters, source) -> tuple[State, Losses]:
+        data_key, noise_key, discriminator_key = jax.random.split(key, 3)
+        split = self._row.discriminator and self.discriminator.order == "split_batch"
+        images = source.images(data_key, self.batch_size * (2 if split else 1))
+        first, second = (images[: self.batch_size], images[self.batch_size :]) if split else (images, images)
+
+        def loss(params):
+            return self.loss(params, state.discriminator, step, noise_key, hyperparameters, first, source.num_data)
+
+        gradients, (losses, codes) = jax.grad(loss, has_aux=True)(state.params)
+
+        def descend(state: State) -> tuple[State, Array]:
+            rate = hyperparameters.learning_rate
+            params, moments = self.optimizer.descend(state.params, state.moments, gradients, rate)
+            new = state._replace(params=params, moments=moments)
+            if not self._row.discriminator:
+                return new, jnp.zeros(())
+            return self._update_discriminator(new, state, discriminator_key, hyperparameters, codes, second)
+
+        def stay(state: State) -> tuple[State, Array]:
+            return state, jnp.full((), jnp.nan)
+
+        finite = jnp.isfinite(jnp.stack(losses)).all() & all_finite(gradients)
+        # A condition rather than a selection: on CPU it leaves the parameters in place.
+        state, of_discriminator = jax.lax.cond(finite, descend, stay, state)
+        return state, losses._replace(discriminator=of_discriminator)
+
+    def _update_discriminator(self, new: State, old: State, key, hyperparameters, codes, images) -> tuple[State, Array]:
+        """The discriminator's update. If it is not finite, the autoencoder's update is rejected with it."""
+        loss, gradients = discriminator.gradients(self, old, new.params, key, codes, images)
+        rate = hyperparameters.discriminator_learning_rate
+        params, moments = self.discriminator.optimizer.descend(
+            old.discriminator, old.discriminator_moments, gradients, rate
+        )
+        finite = jnp.isfinite(loss) & all_finite(gradients)
+        new = new._replace(discriminator=params, discriminator_moments=moments)
+        return jax.lax.cond(finite, lambda: new, lambda: old), jnp.where(finite, loss, jnp.nan)
+
+    def loss(
+        self, params, against, step, noise_key, hyperparameters, images: Float[Array, "n h w c"], num_data: int | None
+    ) -> tuple[Array, tuple[Losses, Array]]:
+        """What the encoder and the decoder minimize on one batch, and ``(Losses, codes [n, d])``.
+
+        Args:
+          params: parameters of the autoencoder.
+          against: parameters of the discriminator.
+          step: updates done.
+          noise_key: random key of the codes.
+          hyperparameters: NamedTuple of scalars.
+          images: the batch.
+          num_data: size of the data set; None: infinite.
+        """
+        mean, log_variance = self.autoencoder.encode(params, images)
+        codes = sample(noise_key, mean, log_variance)
+
+        def likelihood(logits, images):
+            return negative_log_likelihood(logits, images, self.reconstruction, self.subtract_entropy)
+
+        total = self.autoencoder.decoded_loss(params, codes, images, likelihood)
+        logits = None
+        if self._row.discriminator:
+            logits = self.discriminator.network.logits(jax.lax.stop_gradient(against), codes)
+        terms = Terms(total / images.shape[0], mean, log_variance, codes, step, logits, num_data, self.estimator)
+        loss = self._row.loss(terms, hyperparameters)
+        losses = Losses(loss, terms.reconstruction, divergence(terms), jnp.zeros(()))
+        if self._row.discriminator and self.discriminator.encoder_sees_discriminator:
+            loss = loss + discriminator.joint_loss(self.discriminator, logits)
+        return loss, (losses, codes)
+
+    def params(self, state: State):
+        return state.params
+
+    def represent(self, params, images: Array) -> Posterior:
+        mean, log_variance = self.autoencoder.encode(params, images)
+        return Posterior(mean, jnp.exp(log_variance))
+
+    def decode(self, params, codes: Float[Array, "n d"]) -> Float[Array, "n h w c"]:
+        """Expected images, in [0, 1]."""
+        return expected_images(self.autoencoder.decode(params, codes), self.reconstruction)
+
+    @property
+    def autoencoder(self) -> Autoencoder:
+        """The network as programs run it."""
+        return Autoencoder(self.network, self.precision, self.micro_batch)
+
+    @property
+    def _row(self) -> Objective:
+        return objective_of(self)
+
+    def resolved(self, image_shape: tuple[int, int, int]) -> "Vae":
+        objective_of(self)
+        network, shape = as_network(self.network), tuple(image_shape)
+        if network.image_shape is None:
+            network = dataclasses.replace(network, image_shape=shape)
+        if tuple(network.image_shape) != shape:
+            raise ValueError(f"data: the network needs images of shape {tuple(network.image_shape)}, got {shape}")
+        check_network(network, shape)
+        return dataclasses.replace(self, network=network, image_shape=shape)
+
+    def tuned(self, platform: str) -> "Vae":
+        network = self.network
+        small = platform == "cpu" and isinstance(network, Convolutional) and network.compute == "matmul"
+        divisor = next((size for size in range(8, 3, -1) if self.batch_size % size == 0), self.batch_size)
+        if self.micro_batch is None and small and divisor < self.batch_size:
+            return dataclasses.replace(self, micro_batch=divisor)
+        return self
+
+    def alone(self, variant: str) -> "Vae":
+        return dataclasses.replace(self, objective=variant)
+
+    @property
+    def trained(self) -> tuple[str, ...]:
+        return (self.objective,) if isinstance(self.objective, str) else tuple(self.objective)
+
+    def check(self, hyperparameters, source, steps: int) -> None:
+        fields = getattr(hyperparameters, "_fields", ())
+        if "learning_rate" not in fields:
+            raise ValueError(
+                "hyperparameters: needs what OBJECTIVES[name].settings(…) returns, a NamedTuple with a learning_rate, "
+                f"got {type(hyperparameters).__name__}"
+            )
+        weight = getattr(hyperparameters, "density_ratio", 0)
+        if not self._row.discriminator and np.any(weight):
+            raise ValueError(
+                f"hyperparameters: the objective {'+'.join(self.trained)} has no discriminator, but density_ratio is "
+                f"{weight}"
+            )
+        weighed = ("mutual_information", "total_correlation", "dimension_wise_kl")
+        wanted = any(np.any(getattr(hyperparameters, name, 0) != 0) for name in weighed)
+        if wanted and not estimable(self.batch_size, source.num_data, self.estimator):
+            if source.num_data is None:
+                raise ValueError(
+                    f"estimator: {self.estimator} needs a finite data set; use locatello2020 for continuous factors"
+                )
+            raise ValueError(
+                f"batch_size: {self.estimator} needs at least 2 and at most the number of images, {source.num_data}, "
+                f"got {self.batch_size}"
+            )
+
+
+def objective_of(method: Vae) -> Objective:
+    """The row of ``OBJECTIVES`` that a method trains (of several, the first).
+
+    Raises:
+      ValueError: for an unknown name, or for objectives that do not share one loss.
+    """
+    if not method.trained:
+        raise ValueError("objective: needs at least one name, got ()")
+    for name in method.trained:
+        if name not in OBJECTIVES:
+            raise ValueError(f"objective: needs one of {', '.join(OBJECTIVES)}, got {name!r}; {OWN_OBJECTIVE}")
+    rows = [OBJECTIVES[name] for name in method.trained]
+    if len({row.loss for row in rows}) > 1:
+        raise ValueError(
+            f"objective: a mixed zoo needs objectives that share one loss, got {', '.join(method.trained)}"
+        )
+    return rows[0]

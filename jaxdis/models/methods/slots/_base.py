@@ -1,0 +1,212 @@
+"""What the object-centric models share: state, update, and what their slots show."""
+
+import abc
+import dataclasses
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from jaxdis._core.options import Count, Units, check_fields
+from jaxdis.models.methods._method import Method, Slots, accepted
+from jaxdis.models.methods._optimizer import Adam, Optimizer
+from jaxdis.models.methods.slots._geco import Geco
+from jaxdis.models.methods.slots._mixture import Mixture
+from jaxdis.models.networks._autoencoder import PRODUCTS
+
+
+class Parts(NamedTuple):
+    """What slots show of images, for one member (with a leading axis ``m`` for a zoo).
+
+    Attributes:
+      reconstruction: ``[n, h, w, c]``, the sum of the slots' pictures, weighted by their masks.
+      masks: ``[n, s, h, w]``, which sum to 1 over slots.
+      pictures: ``[n, s, h, w, c]``, each slot's own picture, with what its mask hides.
+    """
+
+    reconstruction: Array
+    masks: Array
+    pictures: Array
+
+    @classmethod
+    def of(cls, masks: Float[Array, "s n h w"], pictures: Float[Array, "s n h w c"]) -> "Parts":
+        """Parts from arrays whose first axis is of slots."""
+        reconstruction = (masks[..., None] * pictures).sum(0)
+        return cls(reconstruction, jnp.swapaxes(masks, 0, 1), jnp.swapaxes(pictures, 0, 1))
+
+
+class Model(NamedTuple):
+    """``params``, and running moments of batch normalizations (``statistics``, empty where there are none)."""
+
+    params: dict
+    statistics: dict
+
+
+class State(NamedTuple):
+    """``geco`` is None for a model without a goal."""
+
+    model: Model
+    moments: Any
+    geco: Geco | None
+
+
+@dataclasses.dataclass(frozen=True)
+class SlotMethod(Method):
+    """An image as a mixture of slots. Derived classes say what slots are and what is minimized.
+
+    - No image depends on another in :meth:`represent`, :meth:`parts` and :meth:`decode`.
+    - Masks sum to 1 over slots, at every pixel.
+
+    Attributes:
+      num_slots: number of slots.
+      num_codes: length of the code of what a slot shows.
+      batch_size: images per update.
+      micro_batch: images whose gradients are taken at once, which divides the batch: fewer take less memory, and on CPU
+        less time. None: all of them.
+      mixture: whether channels or pixels are mixtures; see
+        :func:`~jaxdis.models.methods.slots._mixture.mixture_log_likelihood`.
+      regularized: False leaves KL divergences of codes out of the loss, the ablation "(R)" of Dang-Nhu 2022.
+      precision: of matrix products: ``float32``, or ``tensorfloat32`` on accelerators.
+      optimizer: of all parameters.
+    """
+
+    num_slots: Count = 5
+    num_codes: Units = 16
+    batch_size: Count = 32
+    micro_batch: Count | None = None
+    mixture: Mixture = "channel"
+    regularized: bool = True
+    precision: Literal["float32", "tensorfloat32"] = "float32"
+    optimizer: Optimizer = Adam()
+
+    represents: ClassVar = Slots
+    has_goal: ClassVar[bool] = True
+
+    def __post_init__(self):
+        check_fields(self)
+        if self.num_slots < 2:
+            raise ValueError(f"num_slots: needs at least 2, got {self.num_slots}")
+        if self.batch_size % (self.micro_batch or 1):
+            raise ValueError(f"micro_batch: needs a divisor of batch_size {self.batch_size}, got {self.micro_batch}")
+        if self.image_shape is not None:
+            _ = self.networks  # which check the shape
+
+    @property
+    @abc.abstractmethod
+    def networks(self) -> dict[str, Any]:
+        """Networks by the names of their parameters, for images of the method's shape."""
+
+    @abc.abstractmethod
+    def begin_model(self, key) -> Model:
+        """A model before the first update."""
+
+    @abc.abstractmethod
+    def noise(self, key, n: int) -> Any:
+        """All random numbers that the loss of ``n`` images reads."""
+
+    @abc.abstractmethod
+    def loss(self, model: Model, multiplier: Array, noise: Any, hyperparameters: Any, images: Array):
+        """The loss that one update minimizes, and ``(losses, statistics after it)``."""
+
+    @abc.abstractmethod
+    def explain(self, model: Model, images: Array) -> tuple[Array, Array, Array]:
+        """Codes ``[s, n, d]``, masks ``[s, n, h, w]`` and pictures ``[s, n, h, w, c]`` without noise."""
+
+    @abc.abstractmethod
+    def draw(self, model: Model, codes: Array) -> tuple[Array, Array]:
+        """Masks ``[s, n, h, w]`` and pictures ``[s, n, h, w, c]`` of codes ``[s, n, d]``."""
+
+    def begin(self, key) -> State:
+        model = self.begin_model(key)
+        return State(model, self.optimizer.begin(model.params), Geco.begin() if self.has_goal else None)
+
+    def update(self, state: State, step, key, hyperparameters, source) -> tuple[State, Any]:
+        data_key, noise_key = jax.random.split(key)
+        images = source.images(data_key, self.batch_size)
+        noise = self.noise(noise_key, self.batch_size)
+        multiplier = state.geco.multiplier if self.has_goal else jnp.ones(())
+
+        def loss(params, noise, images):
+            return self.loss(state.model._replace(params=params), multiplier, noise, hyperparameters, images)
+
+        with jax.default_matmul_precision(PRODUCTS[self.precision]):
+            gradients, (losses, statistics) = self._averaged(loss, state.model.params, noise, images)
+        gradients = self.clipped(gradients)
+
+        def new() -> State:
+            rate = hyperparameters.learning_rate
+            params, moments = self.optimizer.descend(state.model.params, state.moments, gradients, rate)
+            return State(Model(params, statistics), moments, self._moved(state.geco, losses.error, hyperparameters))
+
+        return accepted((losses, gradients, statistics), new, state, losses)
+
+    def _averaged(self, loss, params: dict, noise: Any, images: Array):
+        """The gradient of a mean over images, and what else the loss returns, by micro-batches."""
+        differentiate = jax.grad(loss, has_aux=True)
+        if self.micro_batch is None:
+            return differentiate(params, noise, images)
+        count = self.batch_size // self.micro_batch
+        noise = jax.tree.map(lambda leaf: _split(leaf, leaf.ndim - 2, count), noise)
+
+        def one_more(total, part):
+            return jax.tree.map(jnp.add, total, differentiate(params, *part)), None
+
+        parts = noise, _split(images, 0, count)
+        shapes = jax.eval_shape(differentiate, params, *jax.tree.map(lambda leaf: leaf[0], parts))
+        zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+        total, _ = jax.lax.scan(one_more, zero, parts)
+        return jax.tree.map(lambda leaf: leaf / jnp.float32(count), total)
+
+    def clipped(self, gradients: dict) -> dict:
+        """The gradients as the optimizer receives them."""
+        return gradients
+
+    def _moved(self, geco: Geco | None, error: Array, hyperparameters) -> Geco | None:
+        if not (self.has_goal and self.regularized):
+            return geco
+        height, width, channels = self.image_shape
+        goal = hyperparameters.goal * (height * width * channels)
+        return geco.after(error, goal, hyperparameters.step * (64**2 / (height * width)), hyperparameters.least)
+
+    def params(self, state: State) -> Model:
+        return state.model
+
+    def represent(self, params: Model, images: Float[Array, "n h w c"]) -> Slots:
+        with jax.default_matmul_precision(PRODUCTS[self.precision]):
+            codes, masks, _ = self.explain(params, images)
+        return Slots(jnp.swapaxes(codes, 0, 1), jnp.swapaxes(masks, 0, 1))
+
+    def parts(self, params: Model, images: Float[Array, "n h w c"]) -> Parts:
+        """What each slot shows of images."""
+        with jax.default_matmul_precision(PRODUCTS[self.precision]):
+            _, masks, pictures = self.explain(params, images)
+        return Parts.of(masks, pictures)
+
+    def decode_parts(self, params: Model, codes: Float[Array, "n s d"]) -> Parts:
+        """What slots with given codes show."""
+        with jax.default_matmul_precision(PRODUCTS[self.precision]):
+            return Parts.of(*self.draw(params, jnp.swapaxes(codes, 0, 1)))
+
+    def decode(self, params: Model, codes: Float[Array, "n s d"]) -> Float[Array, "n h w c"]:
+        """Expected images, in [0, 1]."""
+        return self.decode_parts(params, codes).reconstruction
+
+
+def _split(array: Array, axis: int, count: int) -> Array:
+    """An axis as ``count`` parts, which become the first axis."""
+    shape = (*array.shape[:axis], count, -1, *array.shape[axis + 1 :])
+    return jnp.moveaxis(array.reshape(shape), axis, 0)
+
+
+def over_slots(function, *arrays: Array):
+    """A function of ``[s·n, …]`` applied to arrays ``[s, n, …]``."""
+    slots, n = arrays[0].shape[:2]
+    outputs = function(*(array.reshape(slots * n, *array.shape[2:]) for array in arrays))
+    return jax.tree.map(lambda leaf: leaf.reshape(slots, n, *leaf.shape[1:]), outputs)
+
+
+def masked(images: Float[Array, "n h w c"], log_masks: Float[Array, "s n h w"]) -> Float[Array, "s n h w e"]:
+    """Images concatenated with the logarithm of each mask."""
+    shape = (*log_masks.shape, images.shape[-1])
+    return jnp.concatenate([jnp.broadcast_to(images[None], shape), log_masks[..., None]], axis=-1)

@@ -1,0 +1,179 @@
+"""MONet: slots whose masks are cut off the image one after the other by an attention network."""
+
+import dataclasses
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from jaxdis._core import random
+from jaxdis._core.options import Counts, Units
+from jaxdis.models._variant import About, Variant
+from jaxdis.models.methods._optimizer import Optimizer, RmsProp
+from jaxdis.models.methods.slots._base import Model, SlotMethod, masked, over_slots
+from jaxdis.models.methods.slots._mixture import log_normal, mask_divergence, mixture_error, softplus_deviation
+from jaxdis.models.networks._components import BroadcastDecoder, SlotEncoder
+from jaxdis.models.networks._unet import Unet
+
+SETTINGS = {
+    "gamma": "weight of the mask loss",
+    "goal": "GECO's goal for the error, nats for each pixel and channel",
+    "least": "GECO's least weight of the KL divergence",
+    "step": "GECO's step length for images of 64 × 64 pixels",
+    "background_deviation": "standard deviation of a pixel under the first slot",
+    "deviation": "standard deviation of a pixel under the other slots",
+}
+
+
+class Settings(NamedTuple):
+    """See :data:`SETTINGS`; Dang-Nhu 2022, appendix C.2, for Multi-dSprites."""
+
+    gamma: float = 0.5
+    goal: float = -1.78
+    least: float = 1.0
+    step: float = 1e-5
+    background_deviation: float = 0.06
+    deviation: float = 0.1
+    learning_rate: float = 1e-4
+
+
+class Losses(NamedTuple):
+    """Per image, nats: ``loss = error + multiplier · kl + γ mask_kl``; ``multiplier`` is 0 without regularization."""
+
+    loss: Array
+    error: Array
+    kl: Array
+    mask_kl: Array
+    multiplier: Array
+
+
+@dataclasses.dataclass(frozen=True)
+class Monet(SlotMethod):
+    """MONet (Burgess et al. 2019), with the weight of its KL divergence controlled by GECO as in Dang-Nhu 2022.
+
+    With the scope ``s_1 = 1``, an attention network ``a`` cuts masks ``m_k = s_k σ(a(x, log s_k))`` off the scope,
+    which leaves ``s_{k+1} = s_k σ(−a)``; the last mask is the remainder. A variational autoencoder encodes every ``(log
+    m_k, x)`` as ``q_k = N(z; …)``, and decodes a draw of it to a picture and to the logit of a mask; the softmax of
+    these logits over slots is ``p``. Then, per image,
+
+    - ``error = −Σ log Σ_k m_k N(x; picture_k, σ_k²)``, with a deviation of its own for the first slot;
+    - ``kl = Σ_k KL(q_k ‖ N(0, I))``, ``mask_kl = Σ_pixels KL(m ‖ p)``;
+    - ``L = error + β kl + γ mask_kl``, where GECO moves β. Without regularization, ``L = error + γ mask_kl``.
+
+    The code of a slot is the mean of ``q_k``. :meth:`decode` has codes alone, and thus masks ``p``.
+
+    Attributes:
+      decoder_masks: take the masks of the error and of the representation from the decoder, ``p`` in place of ``m``:
+        "MONet (Dec.)" of Dang-Nhu 2022. The default is their "MONet (Att.)", and MONet as published.
+      attention, attention_hidden: channels of the blocks of the attention network, and width of its dense layers; see
+        :class:`~jaxdis.models.networks._unet.Unet`. The default is for images of 64 × 64 pixels.
+      encoder, encoder_hidden: channels of the encoder's convolutions, and width of its dense layer.
+      decoder: channels of the broadcast decoder's hidden convolutions.
+      kl: ``"sampled"``: from the one draw of the code, as in the released code; ``"exact"``: its expectation.
+      optimizer: the default is RMSProp, as Burgess et al. 2019 state (with a batch of 64); the released code of
+        Engelcke et al. 2020, with which Dang-Nhu 2022 trained, has ``Adam()``. The batch of 32 follows from their
+        number of updates.
+
+    Reference: Burgess et al. 2019; Dang-Nhu 2022, appendix C.2, in whose own loss γ is not weighed by GECO; networks as
+    in the released code of Engelcke et al. 2020.
+    """
+
+    decoder_masks: bool = False
+    attention: Counts = (32, 32, 64, 64, 64)
+    attention_hidden: Units = 128
+    encoder: Counts = (32, 32, 64, 64)
+    encoder_hidden: Units = 256
+    decoder: Counts = (32, 32, 32, 32)
+    kl: Literal["sampled", "exact"] = "sampled"
+    optimizer: Optimizer = RmsProp()
+
+    about: ClassVar = About(
+        "MONet",
+        "Cuts an image into slots by attention, and encodes each slot by one autoencoder.",
+        ("burgess2019", "rezende2018", "dangnhu2022"),
+        SETTINGS,
+    )
+    losses: ClassVar = Losses
+    has_prior: ClassVar = True
+
+    @property
+    def networks(self) -> dict[str, Any]:
+        height, width, channels = self.image_shape
+        shape = (height, width, channels + 1)
+        return {
+            "attention": Unet(self.attention, self.attention_hidden, shape),
+            "encoder": SlotEncoder(self.encoder, self.encoder_hidden, 2 * self.num_codes, shape, jax.nn.relu),
+            "decoder": BroadcastDecoder(self.num_codes, self.decoder, channels + 1, (height, width), jax.nn.relu),
+        }
+
+    def begin_model(self, key) -> Model:
+        networks = self.networks.items()
+        keys = jax.random.split(key, len(networks))
+        return Model({name: network.begin(key) for key, (name, network) in zip(keys, networks, strict=True)}, {})
+
+    def noise(self, key, n: int) -> Float[Array, "s n d"]:
+        return random.normal(key, (self.num_slots, n, self.num_codes))
+
+    def loss(
+        self, model: Model, multiplier, noise, hyperparameters: Settings, images
+    ) -> tuple[Array, tuple[Losses, dict]]:
+        h = hyperparameters
+        log_masks = self.attend(model, images)
+        mean, deviation = self._posterior(model, images, log_masks)
+        codes = mean + deviation * noise
+        pictures, log_priors = self._decoded(model, codes)
+        deviations = jnp.concatenate([h.background_deviation.reshape(1), jnp.repeat(h.deviation, self.num_slots - 1)])
+        of_error = log_priors if self.decoder_masks else log_masks
+        error = mixture_error(images, pictures, of_error, deviations, self.mixture).mean()
+        mask_kl = mask_divergence(log_masks, log_priors).mean()
+        kl = self._divergence(mean, deviation, codes)
+        loss = error + h.gamma * mask_kl
+        if not self.regularized:
+            return loss, (Losses(loss, error, kl, mask_kl, jnp.zeros(())), {})
+        loss = loss + multiplier * kl
+        return loss, (Losses(loss, error, kl, mask_kl, multiplier), {})
+
+    def explain(self, model: Model, images) -> tuple[Array, Array, Array]:
+        log_masks = self.attend(model, images)
+        codes, _ = self._posterior(model, images, log_masks)
+        pictures, log_priors = self._decoded(model, codes)
+        return codes, jnp.exp(log_priors if self.decoder_masks else log_masks), pictures
+
+    def draw(self, model: Model, codes) -> tuple[Array, Array]:
+        pictures, log_priors = self._decoded(model, codes)
+        return jnp.exp(log_priors), pictures
+
+    def attend(self, model: Model, images: Float[Array, "n h w c"]) -> Float[Array, "s n h w"]:
+        """Logarithms of the masks that the attention network cuts."""
+        network = self.networks["attention"]
+
+        def cut(log_scope, _):
+            logits = network(model.params["attention"], masked(images, log_scope[None])[0])
+            return log_scope + jax.nn.log_sigmoid(-logits), log_scope + jax.nn.log_sigmoid(logits)
+
+        rest, log_masks = jax.lax.scan(cut, jnp.zeros(images.shape[:3]), length=self.num_slots - 1)
+        return jnp.concatenate([log_masks, rest[None]])
+
+    def _posterior(self, model: Model, images, log_masks) -> tuple[Array, Array]:
+        """Means and standard deviations of codes, ``[s, n, d]``."""
+        network, inputs = self.networks["encoder"], masked(images, log_masks)
+        outputs = over_slots(lambda inputs: network(model.params["encoder"], inputs), inputs)
+        mean, raw = jnp.split(outputs, 2, axis=-1)
+        return mean, softplus_deviation(raw)
+
+    def _decoded(self, model: Model, codes) -> tuple[Array, Array]:
+        """Pictures ``[s, n, h, w, c]``, and logarithms of the decoder's masks ``[s, n, h, w]``."""
+        outputs = over_slots(lambda codes: self.networks["decoder"](model.params["decoder"], codes), codes)
+        return jax.nn.sigmoid(outputs[..., :-1]), jax.nn.log_softmax(outputs[..., -1], axis=0)
+
+    def _divergence(self, mean, deviation, codes) -> Array:
+        """KL divergence of all slots of an image, mean over images."""
+        if self.kl == "exact":
+            terms = 0.5 * (jnp.square(mean) + jnp.square(deviation) - 1) - jnp.log(deviation)
+        else:
+            terms = log_normal(codes, mean, deviation) - log_normal(codes, jnp.zeros(()), jnp.ones(()))
+        return terms.sum((0, 2)).mean()
+
+
+Monet.variants = {"monet": Variant(Settings, "gamma", about=Monet.about, signed=("goal",))}

@@ -1,0 +1,230 @@
+"""The objectives of variational autoencoders: one table, with one pure function and one row per objective.
+
+An :class:`Objective` consists of what a user sets (``settings``: arguments named as in its paper → the hyperparameters
+of its loss) and of what is minimized (``loss``: a pure function of
+:class:`~jaxdis.models.objectives._losses.Terms`). Five of the six rows share one loss,
+:func:`~jaxdis.models.objectives._losses.regularized`, whose coefficients are traced: a zoo may mix these objectives,
+and sweeping them compiles once. To add an objective, write
+
+    def mine(terms, hyperparameters):
+        return terms.reconstruction + hyperparameters.beta * divergence(terms) ** 2
+
+    class Mine(NamedTuple):
+        beta: float = 1.0
+        learning_rate: float = 1e-4
+
+    OBJECTIVES["mine"] = Objective(settings=Mine, swept="beta", loss=mine)
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from jaxtyping import Array
+
+from jaxdis.models._variant import About, Variant
+from jaxdis.models.objectives._losses import Hyperparameters, Terms, regularized, with_discriminator
+
+Number = int | float
+
+
+@dataclasses.dataclass(frozen=True)
+class Objective(Variant):
+    """A row of :data:`OBJECTIVES`.
+
+    Attributes:
+      settings: as in :class:`~jaxdis.models._variant.Variant`; the NamedTuple has a field ``learning_rate`` (and
+        ``discriminator_learning_rate`` with a discriminator).
+      loss: pure, of :class:`~jaxdis.models.objectives._losses.Terms` and the hyperparameters of one member.
+      discriminator: whether a discriminator is trained together with the autoencoder.
+    """
+
+    loss: Callable[[Terms, Any], Array] = regularized
+    discriminator: bool = False
+
+
+def beta(*, beta: Number = 4.0, learning_rate: Number = 1e-4, warmup_steps: Number = 0.0) -> Hyperparameters:
+    """β-VAE: reconstruction + a(t)·β·KL.
+
+    Higgins et al. (2017); Locatello et al. (2020), Table 3, take β of 1, 2, 4, 6, 8, 16. The code behind Mahon et al.
+    (2024) warms the weight up over 10,000 updates.
+    """
+    return Hyperparameters(learning_rate=learning_rate, kl=beta, warmup_steps=warmup_steps)
+
+
+def annealed(
+    *, capacity: Number = 25.0, gamma: Number = 1000.0, capacity_steps: Number = 100_000.0, learning_rate: Number = 1e-4
+) -> Hyperparameters:
+    """AnnealedVAE: reconstruction + γ·|KL − C(t)|.
+
+    Burgess et al. (2018), eq. 8; Locatello et al. (2020), Table 3, take a capacity of 5, 10, 25, 50, 75, 100. As
+    in the code of the latter, the absolute value is of the batch mean, not the mean of absolute values.
+    """
+    return Hyperparameters(
+        learning_rate=learning_rate, kl=0.0, capacity_weight=gamma, capacity=capacity, capacity_steps=capacity_steps
+    )
+
+
+def factor(
+    *,
+    gamma: Number = 10.0,
+    learning_rate: Number = 1e-4,
+    discriminator_learning_rate: Number = 1e-4,
+    warmup_steps: Number = 0.0,
+) -> Hyperparameters:
+    """FactorVAE: reconstruction + KL + a(t)·γ·TC.
+
+    Kim & Mnih (2018), eq. 2 and algorithm 2; Locatello et al. (2020), Table 3, take γ of 10, 20, 30, 40, 50, 100. The
+    order of the two updates is an option of :class:`jaxdis.models._config.DiscriminatorTraining`.
+    """
+    return Hyperparameters(
+        learning_rate=learning_rate,
+        density_ratio=gamma,
+        discriminator_learning_rate=discriminator_learning_rate,
+        warmup_steps=warmup_steps,
+    )
+
+
+def beta_tc(*, beta: Number = 6.0, learning_rate: Number = 1e-4) -> Hyperparameters:
+    """β-TCVAE: reconstruction + KL + (β − 1)·TC.
+
+    Chen et al. (2018), eq. 4 with α = γ = 1; Locatello et al. (2020), Table 3, take β of 1, 2, 4, 6, 8, 10, with
+    the estimator ``locatello2020``.
+    """
+    return Hyperparameters(learning_rate=learning_rate, total_correlation=beta - 1.0)
+
+
+def beta_tc_parts(
+    *,
+    alpha: Number = 1.0,
+    beta: Number = 6.0,
+    gamma: Number = 1.0,
+    learning_rate: Number = 5e-4,
+    warmup_steps: Number = 0.0,
+) -> Hyperparameters:
+    """β-TCVAE by its three parts, reconstruction + α·I + β·TC + a(t)·γ·DWKL (Chen et al. 2018, eq. 4).
+
+    This is the form of the code behind Mahon et al. (2024), where only the last part is warmed up. Unlike with
+    :func:`beta_tc`, the choice of estimator changes the balance between the parts.
+    """
+    return Hyperparameters(
+        learning_rate=learning_rate,
+        kl=0.0,
+        mutual_information=alpha,
+        total_correlation=beta,
+        dimension_wise_kl=gamma,
+        warmup_steps=warmup_steps,
+    )
+
+
+def dip_i(
+    *, lambda_off_diagonal: Number = 10.0, diagonal_factor: Number = 10.0, learning_rate: Number = 1e-4
+) -> Hyperparameters:
+    """DIP-VAE-I: reconstruction + KL + λ_od·Σ_{i≠j} Cov[μ]_ij² + λ_d·Σ_i (Cov[μ]_ii − 1)².
+
+    Kumar et al. (2018), eq. 6; Locatello et al. (2020), Table 3, take λ_od of 1, 2, 5, 10, 20, 50. There,
+    ``diagonal_factor`` is 10 for DIP-VAE-I and 1 for DIP-VAE-II. The covariance is of one batch.
+    """
+    return Hyperparameters(
+        learning_rate=learning_rate,
+        mean_off_diagonal=lambda_off_diagonal,
+        mean_diagonal=lambda_off_diagonal * diagonal_factor,
+    )
+
+
+def dip_ii(
+    *, lambda_off_diagonal: Number = 10.0, diagonal_factor: Number = 1.0, learning_rate: Number = 1e-4
+) -> Hyperparameters:
+    """DIP-VAE-II: reconstruction + KL + λ_od·Σ_{i≠j} Cov[z]_ij² + λ_d·Σ_i (Cov[z]_ii − 1)².
+
+    Kumar et al. (2018), eq. 7, with Cov[z] = E[Cov(z|x)] + Cov(E[z|x]). The third-moment term is omitted, as
+    in Locatello et al. (2020), appendix D.
+    """
+    return Hyperparameters(
+        learning_rate=learning_rate,
+        code_off_diagonal=lambda_off_diagonal,
+        code_diagonal=lambda_off_diagonal * diagonal_factor,
+    )
+
+
+_RATE = {"learning_rate": "learning rate of Adam"}
+_WARM_UP = {"warmup_steps": "updates over which a(t) rises linearly from 0 to 1; 0: a(t) = 1"}
+_COVARIANCE = {
+    "lambda_off_diagonal": "λ_od, weight of the squared covariances of different codes",
+    "diagonal_factor": "λ_d / λ_od, where λ_d weighs the squared deviations of variances from 1",
+}
+
+OBJECTIVES: dict[str, Objective] = {
+    "beta": Objective(
+        beta,
+        "beta",
+        about=About(
+            "β-VAE",
+            "Weighs the divergence from the prior.",
+            ("higgins2017", "locatello2020", "mahon2024"),
+            {"beta": "β, weight of the KL divergence; 1 is the plain VAE", **_RATE, **_WARM_UP},
+        ),
+    ),
+    "annealed": Objective(
+        annealed,
+        "capacity",
+        about=About(
+            "AnnealedVAE",
+            "Keeps the divergence from the prior at a capacity that rises during training.",
+            ("burgess2018", "locatello2020"),
+            {
+                "capacity": "final capacity C, nats",
+                "gamma": "γ, weight of the deviation from the capacity",
+                "capacity_steps": "updates over which C(t) rises linearly from 0 to C",
+                **_RATE,
+            },
+        ),
+    ),
+    "factor": Objective(
+        factor,
+        "gamma",
+        with_discriminator,
+        discriminator=True,
+        about=About(
+            "FactorVAE",
+            "Penalizes the total correlation of the codes as a discriminator estimates it.",
+            ("kim2018", "locatello2020"),
+            {
+                "gamma": "γ, weight of the total correlation",
+                "learning_rate": "learning rate of the autoencoder's Adam",
+                "discriminator_learning_rate": "learning rate of the discriminator's Adam",
+                **_WARM_UP,
+            },
+        ),
+    ),
+    "beta_tc": Objective(
+        beta_tc,
+        "beta",
+        about=About(
+            "β-TCVAE",
+            "Penalizes the total correlation of the codes as estimated on the batch.",
+            ("chen2018", "locatello2020"),
+            {"beta": "β, weight of the total correlation; 1 is the plain VAE", **_RATE},
+        ),
+    ),
+    "dip_i": Objective(
+        dip_i,
+        "lambda_off_diagonal",
+        about=About(
+            "DIP-VAE-I",
+            "Pulls the covariance of posterior means toward the identity.",
+            ("kumar2018", "locatello2020"),
+            {**_COVARIANCE, **_RATE},
+        ),
+    ),
+    "dip_ii": Objective(
+        dip_ii,
+        "lambda_off_diagonal",
+        about=About(
+            "DIP-VAE-II",
+            "Pulls the covariance of sampled codes toward the identity.",
+            ("kumar2018", "locatello2020"),
+            {**_COVARIANCE, **_RATE},
+        ),
+    ),
+}

@@ -1,0 +1,169 @@
+"""Checkpoints of a run: the full state of all members at regular intervals, of which the last two are kept."""
+
+import contextlib
+import json
+import os
+import re
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+from jaxdis._core.files import (
+    DamagedFile,
+    named_leaves,
+    read_arrays,
+    read_json,
+    remove_leftovers,
+    with_leaves,
+    write_arrays,
+    write_json,
+)
+from jaxdis.models.training._step import State
+
+_KEPT = 2
+# Differences named in the refusal of another run's directory.
+_TOLD = 5
+# What differs where a fingerprint does, whose digits say nothing.
+_FINGERPRINTS = {"data": "other images", "numbers": "other seeds or settings of members"}
+_NAME = re.compile(r"step_[0-9]{9,18}\.npz")
+
+
+class Checkpoints:
+    """The checkpoints of one run in one directory; if ``directory`` is None, nothing is kept."""
+
+    def __init__(self, directory: Path | None, identity: dict):
+        self._directory = directory
+        self._identity = identity
+
+    @classmethod
+    def of(cls, directory: str | Path | None, identity: dict) -> "Checkpoints":
+        """Open or create a run directory.
+
+        Raises:
+          ValueError: if the directory holds a run with another identity, which its ``run.json`` records.
+        """
+        if directory is None:
+            return cls(None, identity)
+        directory = Path(directory)
+        directory.mkdir(parents=True, exist_ok=True)
+        for folder in (directory, directory / "checkpoints"):
+            remove_leftovers(folder)
+        record = directory / "run.json"
+        if (directory / "study.json").exists():
+            raise ValueError(f"directory: needs a directory of its own, got {directory}, which holds a study")
+        if not record.exists():
+            write_json(record, identity)
+        try:
+            stored = read_json(record)
+        except FileNotFoundError:  # another process has removed the folder meanwhile
+            return cls(directory, identity)
+        except DamagedFile as error:
+            raise ValueError(
+                f"directory: {record} needs the JSON of a run ({error}); remove it to start over"
+            ) from None
+        identity = json.loads(json.dumps(identity))
+        if stored != identity:
+            odd = list(_differences(stored, identity))
+            more = f", and {len(odd) - _TOLD} more" if len(odd) > _TOLD else ""
+            told = "; ".join(odd[:_TOLD]) + more
+            raise ValueError(f"directory: {directory} holds another run ({told}); choose another directory")
+        return cls(directory, identity)
+
+    def save(self, state: State, losses: list, done: int) -> None:
+        """Write one checkpoint and remove those before the previous one.
+
+        Args:
+          state: leaves ``[m, …]`` on the host.
+          losses: one NamedTuple per block, with fields ``[m]``.
+          done: updates done.
+        """
+        if self._directory is None:
+            return
+        curves = {f"losses/{name}": np.stack(field) for name, field in _columns(losses).items()}
+        arrays = {f"state/{name}": leaf for name, leaf in named_leaves(state).items()} | curves
+        write_arrays(self._path(done), {"identity": self._identity, "done": done}, arrays)
+        for path in _paths(self._directory)[_KEPT:]:
+            path.unlink(missing_ok=True)
+
+    def last(self, shapes: State, kind: type) -> tuple[State, list, int] | None:
+        """The newest valid checkpoint of this run; damaged ones and those of other runs are skipped with a warning.
+
+        Args:
+          shapes: shapes and dtypes that the state must have.
+          kind: NamedTuple of the losses.
+
+        Returns:
+          State, losses and updates done, as in :meth:`save`; None if there is no valid checkpoint.
+        """
+        for path in _paths(self._directory):
+            try:
+                return self._read(path, shapes, kind)
+            except DamagedFile as error:
+                warnings.warn(f"checkpoint skipped: {error}", stacklevel=3)
+            except FileNotFoundError:  # another process has removed it meanwhile
+                continue
+        return None
+
+    def _read(self, path: Path, shapes: State, kind: type):
+        header, arrays = read_arrays(path)
+        if header.get("identity") != json.loads(json.dumps(self._identity)):
+            raise DamagedFile(f"{path}: belongs to another run")
+        done = header.get("done")
+        if done != _updates(path) or type(done) is not int:
+            raise DamagedFile(f"{path}: needs the number of updates in its name, got {done!r}")
+        state = {name.removeprefix("state/"): a for name, a in arrays.items() if name.startswith("state/")}
+        members, blocks = self._identity["members"], -(-done // self._identity["log_every"])
+        curves = [arrays.get(f"losses/{name}") for name in kind._fields]
+        if any(curve is None or curve.shape != (blocks, members) for curve in curves):
+            raise DamagedFile(f"{path}: needs losses of shape {(blocks, members)}")
+        losses = [kind(*block) for block in zip(*curves, strict=True)]
+        return with_leaves(shapes, state, str(path)), losses, done
+
+    def _path(self, done: int) -> Path:
+        return self._directory / "checkpoints" / f"step_{done:09d}.npz"
+
+
+def saved_updates(directory: str | Path) -> int:
+    """Updates done according to the newest undamaged checkpoint; 0 without any."""
+    for path in _paths(Path(directory)):
+        with contextlib.suppress(DamagedFile, FileNotFoundError):
+            if read_arrays(path)[0].get("done") == _updates(path):
+                return _updates(path)
+    return 0
+
+
+def _paths(directory: Path | None) -> list[Path]:
+    """Checkpoints, newest first."""
+    if directory is None:
+        return []
+    try:
+        names = os.listdir(directory / "checkpoints")
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    paths = [directory / "checkpoints" / name for name in names if _NAME.fullmatch(name)]
+    return sorted(paths, key=_updates, reverse=True)
+
+
+def _updates(path: Path) -> int:
+    return int(path.stem.removeprefix("step_"))
+
+
+def _columns(losses: list) -> dict[str, tuple]:
+    return dict(zip(losses[0]._fields, zip(*losses, strict=True), strict=True))
+
+
+def _differences(stored, asked, place: str = ""):
+    """In words, the entries in which two nested dicts differ."""
+    if not isinstance(stored, dict) or not isinstance(asked, dict):
+        fingerprints = place in _FINGERPRINTS
+        yield _FINGERPRINTS[place] if fingerprints else f"{place}: {_short(stored)} there, {_short(asked)} asked"
+        return
+    for name in sorted({*stored, *asked}):
+        if stored.get(name) != asked.get(name):
+            yield from _differences(stored.get(name), asked.get(name), f"{place}.{name}" if place else name)
+
+
+def _short(value) -> str:
+    text = json.dumps(value)
+    return text if len(text) < 60 else text[:60] + "…"

@@ -1,0 +1,129 @@
+"""How a zoo trains: its constant arguments on the devices, and the two programs that begin and advance its members."""
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxdis._core.executor import Layout, members_that_fit
+from jaxdis.models.methods._method import Method
+from jaxdis.models.training._image_source import Source
+from jaxdis.models.training._step import State, begin, run_block
+
+# Share of a device's free memory that members running together may fill.
+_SHARE = 0.6
+# With this many members at once, matrix products fill any device, and more members only cost memory.
+_MOST_AT_ONCE = 128
+
+
+class Runner:
+    """The members of a zoo on their devices.
+
+    Args:
+      method: what all members run, resolved.
+      keys: ``[m]`` typed keys.
+      hyperparameters: NamedTuple of ``[m]``.
+      source: images.
+      devices: devices over which members are spread; None: all devices of the default backend.
+      execution: ``map``: the members of one device run one after another, each with all its updates before the next;
+        ``vmap``: they run together; ``auto``: ``map`` on CPU, ``vmap`` elsewhere.
+      members_at_once: members in one ``vmap``; None: as many as memory is estimated to hold.
+    """
+
+    def __init__(
+        self,
+        method: Method,
+        keys,
+        hyperparameters,
+        source: Source,
+        devices: Sequence[jax.Device] | None = None,
+        execution: str = "auto",
+        members_at_once: int | None = None,
+    ):
+        self.num_members = len(keys)
+        self.layout = Layout.over(devices, self.num_members)
+        on_cpu = self.layout.devices[0].platform == "cpu"
+        together = execution == "vmap" or (execution == "auto" and not on_cpu)
+        if on_cpu and not together:
+            # On all devices, even with fewer members: a zoo of one then shares the program of a zoo of two.
+            self.layout = Layout(tuple(jax.devices()) if devices is None else tuple(devices))
+        self.method = method.tuned(self.layout.devices[0].platform)
+        self._keys, self._hyperparameters = self.layout.place((keys, hyperparameters))
+        self._source = self.layout.share(source)
+        if together:
+            self.layout = dataclasses.replace(self.layout, at_once=members_at_once or self._most_at_once())
+
+    def begin(self) -> State:
+        """All members before their first update."""
+        return _begin(self.method, self.layout, self._keys)
+
+    def advance(self, state: State, count: int) -> tuple[State, Any]:
+        """``count`` updates of every member and their mean losses, ``[m]`` on the host. The state is donated."""
+        members = (self._keys, self._hyperparameters)
+        each = -(-self.num_members // len(self.layout.devices))
+        real = np.clip(self.num_members - each * np.arange(len(self.layout.devices)), 0, each).astype(np.int32)
+        state, losses = _advance(self.method, self.layout, state, members, self._source, np.int32(count), real)
+        return state, self.gathered(losses)
+
+    def params(self, state: State) -> Any:
+        """The parameters with which the members represent images, ``[m, …]``."""
+        return _params(self.method, self.layout, state.learner)
+
+    def placed(self, state: State) -> State:
+        """A state with leaves ``[m, …]``, such as that of a checkpoint, on the devices."""
+        return self.layout.place(state)
+
+    def gathered(self, tree):
+        """Leaves ``[m, …]`` on the host."""
+        return jax.tree.map(lambda leaf: np.asarray(leaf)[: self.num_members], tree)
+
+    def shapes(self) -> State:
+        """Shapes and dtypes of the state of the ``m`` members."""
+        shapes = jax.eval_shape(functools.partial(_begin, self.method, self.layout), self._keys)
+        return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((self.num_members, *leaf.shape[1:]), leaf.dtype), shapes)
+
+    def memory(self, at_once: int = 1) -> int:
+        """Bytes of temporary memory that ``at_once`` members need on one device, by the compiler's analysis."""
+        layout = dataclasses.replace(self.layout, at_once=at_once)
+        m = at_once * len(layout.devices)
+        members = jax.tree.map(
+            lambda leaf: jax.ShapeDtypeStruct((m, *leaf.shape[1:]), leaf.dtype), (self._keys, self._hyperparameters)
+        )
+        state = jax.eval_shape(functools.partial(_begin, self.method, layout), members[0])
+        real = np.full(len(layout.devices), at_once, np.int32)
+        lowered = _advance.lower(self.method, layout, state, members, self._source, np.int32(1), real)
+        return lowered.compile().memory_analysis().temp_size_in_bytes
+
+    def _most_at_once(self) -> int:
+        """As many members as the free memory of a device holds; all of them if the device does not report it."""
+        most = min(-(-self.num_members // len(self.layout.devices)), _MOST_AT_ONCE)
+        stats = self.layout.devices[0].memory_stats() or {}
+        if most == 1 or "bytes_limit" not in stats:
+            return most
+        free = stats["bytes_limit"] - stats.get("bytes_in_use", 0)
+        return members_that_fit(int(_SHARE * free), self.memory(1), most)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _begin(method: Method, layout: Layout, keys) -> State:
+    return layout.map(lambda key, _: begin(method, key), keys)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _params(method: Method, layout: Layout, learners) -> Any:
+    return layout.map(lambda learner, _: method.params(learner), learners)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1), donate_argnums=2)
+def _advance(method: Method, layout: Layout, state: State, members, source: Source, count, real) -> tuple[State, Any]:
+    """``real``: how many members of each device are not repetitions; where members run one by one, only these run."""
+
+    def block(member, shared):
+        return run_block(method, *member, *shared)
+
+    if layout.at_once > 1:
+        return layout.map(block, (state, *members), (source, count))
+    return layout.map_first(block, (state, *members), real, (source, count))

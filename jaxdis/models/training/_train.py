@@ -1,0 +1,187 @@
+"""Training a zoo: all members in one program.
+
+:func:`make_train` gives the pure form, ``train(key, hyperparameters)`` of one member; a zoo is ``vmap`` of it.
+:func:`train` runs the same updates block by block from the host, so that progress can be shown, saved and resumed.
+"""
+
+import dataclasses
+import hashlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from jaxdis._core.options import Count, checked, checked_devices
+from jaxdis._core.precision import single_precision
+from jaxdis.models._config import Config, describe
+from jaxdis.models._members import checked_members
+from jaxdis.models._zoo import Zoo
+from jaxdis.models.training._checkpoint import Checkpoints
+from jaxdis.models.training._image_source import Source, as_source, fingerprint
+from jaxdis.models.training._runner import Runner
+from jaxdis.models.training._step import begin, run_block
+from jaxdis.models.training._training_progress import Progress
+
+
+class Trained(NamedTuple):
+    """One member after training.
+
+    Attributes:
+      params: parameters with which the method represents images.
+      losses: the method's losses ``[blocks]``, means over blocks.
+      stopped: the update that was not finite, or −1.
+    """
+
+    params: Any
+    losses: Any
+    stopped: Array
+
+
+@checked
+def make_train(config: Config, data=None, *, log_every: Count | None = None) -> Callable:
+    """``train(key, hyperparameters) → Trained``: a pure function, which can be jitted, vmapped and sharded.
+
+    Args:
+      config: what to train.
+      data: as in :func:`train`. The tables of a renderer or an array of images become constants of the program.
+      log_every: updates per entry of the losses, which are means; the last block may be shorter. None: the method's
+        own number.
+    """
+    source = resolved_source(config, data)
+    config = resolved_config(config, source)
+    method = config.method
+    method.check(method.settings(), source, config.steps)
+    log_every = log_every or method.log_every
+    starts = np.arange(0, config.steps, log_every, dtype=np.int32)
+
+    @single_precision
+    def train_one(key, hyperparameters) -> Trained:
+        hyperparameters = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), hyperparameters)
+
+        def one_block(state, start):
+            count = jnp.minimum(config.steps - start, log_every)
+            return run_block(method, state, key, hyperparameters, source, count)
+
+        state, losses = jax.lax.scan(one_block, begin(method, key), jnp.asarray(starts))
+        return Trained(method.params(state.learner), losses, state.stopped)
+
+    return train_one
+
+
+@checked
+def train(
+    config: Config,
+    keys,
+    hyperparameters,
+    labels: Sequence[dict] | None = None,
+    *,
+    data=None,
+    directory: str | Path | None = None,
+    log_every: Count | None = None,
+    checkpoint_every: Count | None = None,
+    execution: Literal["auto", "map", "vmap"] = "auto",
+    members_at_once: Count | None = None,
+    devices: Sequence[jax.Device] | None = None,
+    progress: bool | Callable[[int, int], None] = False,
+) -> Zoo:
+    """Train a zoo.
+
+    Args:
+      config: what all members share. Members trained separately with the same config, key and hyperparameters are equal
+        up to rounding, whatever the grouping, the devices and the arguments below. Parameters that the loss does not
+        depend on, such as a bias before a batch normalization, are an exception: their gradient is a rounding error,
+        which Adam scales to full steps; codes and losses are not affected.
+      keys: ``[m]`` typed keys (``jax.random.key``), one per member, which determine initialization, noise and data
+        order.
+      hyperparameters: what the settings of the method return, as scalars (shared) or ``[m]``. See
+        :func:`jaxdis.models._members` for grids: ``train(config, *members(…))``.
+      labels: ``m`` dicts that describe the members, for ``Zoo.select`` and tables; None: the hyperparameters.
+      data: ``(space, render)``, an array of images ``[n, h, w, c]``, ``(images, factors)`` for methods that need
+        labels, or None for the data set ``config.data`` of ``jaxdis.data``.
+      directory: where checkpoints are kept. Training resumes from the last valid one; an interrupted and resumed run
+        gives the same bits as an uninterrupted one, on the same backend with the same arguments.
+      log_every: updates per entry of ``Zoo.losses``, which are means; None: the method's own number.
+      checkpoint_every: updates between checkpoints, rounded up to a multiple of ``log_every``; None: the method's own
+        number.
+      execution: how the members of one device run: ``map``: one after another (faster on CPU); ``vmap``: together
+        (faster on accelerators); ``auto``: by backend.
+      members_at_once: members that run together under ``vmap``; None: as many as memory is estimated to hold.
+      devices: devices over which members are spread; None: all devices of the default backend.
+      progress: True draws a progress bar with losses on the terminal; a function is called with the number of finished
+        updates and the number of all updates.
+
+    Returns:
+      The trained zoo. A member with an update that is not finite keeps its parameters from before that update, which
+      ``Zoo.stopped`` records; the other members are not affected.
+
+    Raises:
+      ValueError: naming the argument, what it needs and what it got; also for the directory of another run.
+    """
+    source = resolved_source(config, data)
+    config = resolved_config(config, source)
+    keys, hyperparameters, labels = checked_members(config.method, keys, hyperparameters, labels)
+    config.method.check(hyperparameters, source, config.steps)
+    log_every = log_every or config.method.log_every
+    checkpoint_every = checkpoint_every or config.method.checkpoint_every
+    devices = checked_devices(devices) or tuple(jax.devices())
+    checkpoints = Checkpoints.of(directory, _identity(config, source, keys, hyperparameters, log_every))
+    runner = Runner(config.method, keys, hyperparameters, source, devices, execution, members_at_once)
+
+    state, losses, done = checkpoints.last(runner.shapes(), config.method.losses) or (None, [], 0)
+    state = runner.begin() if state is None else runner.placed(state)
+    blocks_between_saves = -(-checkpoint_every // log_every)
+    with Progress(config.steps, done, shown=progress is True) as bar:
+        while done < config.steps:
+            count = min(log_every, config.steps - done)
+            state, block = runner.advance(state, count)
+            done += count
+            losses.append(block)
+            if done == config.steps or len(losses) % blocks_between_saves == 0:
+                checkpoints.save(runner.gathered(state), losses, done)
+            bar.show(done, block)
+            if callable(progress):
+                progress(done, config.steps)
+    params, stopped = runner.gathered((runner.params(state), state.stopped))
+    curves = config.method.losses(*(np.stack(field, axis=1) for field in zip(*losses, strict=True)))
+    return Zoo(config, params, hyperparameters, curves, stopped, labels, log_every)
+
+
+def resolved_source(config: Config, data=None) -> Source:
+    """The source of ``data`` or, for None, of the config's data set."""
+    if data is not None:
+        return as_source(data)
+    from jaxdis.data import DATASETS  # imported here because training on one's own images does not need it
+
+    if config.data not in DATASETS:
+        raise ValueError(f"data: needs one of {', '.join(DATASETS)}, or data passed to train, got {config.data!r}")
+    return as_source(DATASETS[config.data].open(config.data, config.source))
+
+
+def resolved_config(config: Config, source: Source) -> Config:
+    """The config with a method for the images of a source.
+
+    Raises:
+      ValueError: for a method that these images do not suit.
+    """
+    method = config.method.resolved(source.image_shape)
+    if method.needs_labels and source.num_factors is None:
+        raise ValueError(f"data: {type(method).__name__} needs labels, as (images, factors), got images alone")
+    return dataclasses.replace(config, method=method)
+
+
+def _identity(config: Config, source: Source, keys, hyperparameters, log_every: int) -> dict:
+    """What a checkpoint must agree with to be resumed."""
+    numbers = hashlib.sha256()
+    for leaf in jax.tree.leaves((np.asarray(jax.random.key_data(keys)), hyperparameters)):
+        numbers.update(np.ascontiguousarray(leaf).data)
+    return {
+        "config": describe(config),
+        "data": fingerprint(source),
+        "members": len(keys),
+        "numbers": numbers.hexdigest()[:16],
+        "log_every": log_every,
+    }

@@ -1,0 +1,10 @@
+"""Dang-Nhu 2022: disentanglement of representations by slots, at every level of structure."""
+
+from jaxdis.papers.dangnhu2022 import _page, _run
+from jaxdis.papers.dangnhu2022._study import PRESET, dangnhu2022
+from jaxdis.papers.harness import Paper
+
+PAPER = Paper(
+    __name__, _run.runs, _page.content, pieces=_run.pieces, studies={"dangnhu2022": dangnhu2022}, preset=PRESET
+)
+__all__ = ["PAPER"]

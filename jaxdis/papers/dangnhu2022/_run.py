@@ -1,0 +1,256 @@
+"""What the reproduction of Dang-Nhu 2022 runs: probing of synthetic slots, autoencoders of masked objects."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxdis import models
+from jaxdis._core import random
+from jaxdis._core.spec import Spec
+from jaxdis.data import DATASETS, SceneSamples
+from jaxdis.evaluation._results import Scores
+from jaxdis.papers.dangnhu2022._study import GROUP
+from jaxdis.papers.dangnhu2022._study import dangnhu2022 as whole_study
+from jaxdis.papers.dangnhu2022._zoo import beginning, independent
+from jaxdis.papers.harness._paper import Finished, Piece, Size, Sources
+from jaxdis.relations._tree_importances import random_forest
+from jaxdis.scores._structure import Structure
+from jaxdis.scores._theorems import lower_bound
+from jaxdis.structured import order_agreement, probe, score_of
+from jaxdis.structured._evaluate_structured import evaluate_structured
+from jaxdis.study._definition import Study
+from jaxdis.study._slot_metrics import structure_of
+
+OBJECTS, DIMS = 4, 16
+SLOTS = OBJECTS + 1
+# Shallower trees than the paper's 15, which take most of the time.
+SMALL_FOREST = Spec(random_forest).with_options(depth=8)
+ORACLE = {"steps": 4000, "pool": 4096, "seeds": 3, "learning_rate": 1e-3}
+# Scenes drawn at one time.
+CHUNK = 500
+# Weight of the KL term beside ½‖x − x̂‖²: a Gaussian likelihood with σ = .1.
+VARIANCE = 0.01
+
+
+def runs(size: Size, sources: Sources) -> dict[str, Study]:
+    """The paper's study of each data set; none in the small form, which trains no models of slots."""
+    if size == "minutes":
+        return {}
+    groups = {"multi_dsprites": 10, "clevr6": 5}
+    return {
+        name: whole_study(data=(name,), train_samples=GROUP * count, sources=sources) for name, count in groups.items()
+    }
+
+
+def pieces(size: Size) -> dict[str, Piece]:
+    """Probing of slots whose order is known, the autoencoders of objects, and what studies leave out."""
+    samples = 1000 if size == "minutes" else GROUP
+    groups = 2 if size == "minutes" else 10
+    small = {
+        "probing": Piece(probing, (("groups", groups), ("samples", samples))),
+        "oracle": Piece(oracle, (("groups", groups), ("samples", samples), *ORACLE.items())),
+    }
+    return small if size == "minutes" else {**small, "independent": Piece(independent), "beginning": Piece(beginning)}
+
+
+class Scenes(NamedTuple):
+    """Scenes of four objects, in local groups and drawn independently, and what is known of them."""
+
+    space: object
+    values: jax.Array
+    known: SceneSamples
+
+
+def scenes(key, samples: int, groups: int) -> Scenes:
+    row = DATASETS["multi_dsprites"]
+    space, _ = row.open("multi_dsprites")
+    values = row.scenes.draw(space, key, samples * groups, groups)
+    return Scenes(row.scenes.complete(space), values, row.scenes.samples(space, space.wrap(values)))
+
+
+def scored(codes, known: SceneSamples, groups: int, **options) -> Scores:
+    """:func:`jaxdis.evaluate_structured` with the settings of the paper except for the depth of trees."""
+    options.setdefault("structure", structure_of(known, SLOTS, codes.shape[-1]))
+    categorical = [known.factors.names[j] for j in known.categorical]
+    return evaluate_structured(
+        codes,
+        known.factors,
+        groups=groups,
+        background=known.background,
+        categorical=categorical,
+        final=SMALL_FOREST,
+        **options,
+    )
+
+
+def probing(finished: Mapping[str, Finished], groups: int, samples: int) -> dict:
+    """Slots that hold a random map of one object each, in their own order and shuffled, scored with and without EM."""
+    key = jax.random.key(0)
+    local = scenes(key, samples, groups)
+    planted = _planted(local.known, jax.random.key(1))
+    n = planted.shape[0]
+    orders = np.stack([np.random.default_rng(i).permutation(SLOTS) for i in range(n)])
+    shuffled = np.take_along_axis(planted, orders[:, :, None], axis=1)
+    both = np.stack([planted, shuffled])
+    with_em = scored(both, local.known, groups, start="best")
+    without = scored(both, local.known, groups, start="given", iterations=0)
+    # The slot that holds an object is at its place in the shuffled order.
+    planted_orders = np.stack([np.tile(np.arange(SLOTS), (n, 1)), np.argsort(orders, axis=1)])
+    agreement = [_agreement(with_em.part("probing.orders")[m], planted_orders[m], groups) for m in range(2)]
+    names = ("object.disentanglement", "object.completeness", "property.disentanglement", "informativeness")
+    return {
+        "with_em": {name: with_em[name].tolist() for name in names},
+        "without_em": {name: without[name].tolist() for name in names},
+        "exact": [exact for exact, _ in agreement],
+        "mismatch": [mismatch for _, mismatch in agreement],
+        "trace": _trace(shuffled, local.known, groups),
+        "bounds": _bounds(with_em.part("importance"), structure_of(local.known, SLOTS, DIMS)),
+    }
+
+
+def _agreement(found: np.ndarray, reference: np.ndarray, groups: int) -> tuple[float, float]:
+    """Share of samples whose orders agree, and slots out of place; positions are arbitrary in each group."""
+    each = [
+        order_agreement(jnp.asarray(a), jnp.asarray(b))
+        for a, b in zip(np.split(found, groups), np.split(reference, groups), strict=True)
+    ]
+    return tuple(float(np.mean(column)) for column in zip(*each, strict=True))
+
+
+def _trace(codes: np.ndarray, known: SceneSamples, groups: int) -> list[float]:
+    """Error of the regressions by iteration of EM from the given order, as in the paper; mean over groups."""
+    run = jax.jit(lambda codes, factors: probe(codes, factors, categorical=known.categorical, start="given").trace)
+    rows = np.split(np.arange(len(codes)), groups)
+    traces = [np.asarray(run(jnp.asarray(codes[own]), known.factors.take(jnp.asarray(own)))) for own in rows]
+    return np.mean(traces, axis=0).tolist()
+
+
+def _planted(known: SceneSamples, key) -> np.ndarray:
+    """Slots ``[n, s, DIMS]``: the same random two-layer map of the properties of each object, with noise."""
+    names = list(dict.fromkeys(name for _, name in known.labels))
+    objects = list(dict.fromkeys(object_name for object_name, _ in known.labels))
+    values = np.asarray(known.factors.values, np.float32)
+    scaled = values / np.array([max(1, size - 1) for size in known.factors.sizes], np.float32)
+    inputs = np.zeros((len(values), len(objects), len(names) + 1), np.float32)
+    for column, (object_name, name) in enumerate(known.labels):
+        inputs[:, objects.index(object_name), names.index(name)] = scaled[:, column]
+    inputs[:, :, -1] = [object_name == known.background for object_name in objects]
+    keys = jax.random.split(key, 3)
+    first = np.asarray(random.normal(keys[0], (inputs.shape[-1], 64)))
+    second = np.asarray(random.normal(keys[1], (64, DIMS))) / 8
+    noise = 0.02 * np.asarray(random.normal(keys[2], (*inputs.shape[:2], DIMS)))
+    return (np.tanh(inputs @ first) @ second + noise).astype(np.float32)
+
+
+def _bounds(importance: np.ndarray, structure: Structure) -> list[float]:
+    """C and D of the identity minus the lower bound of Theorem 2, of every member's importances ``[m, d, k]``."""
+    found = []
+    for strength in jnp.asarray(importance):
+        whole = score_of(strength, structure)
+        for of in ("completeness", "disentanglement"):
+            bound = lower_bound(strength, structure, list(structure.levels), of=of)
+            found.append(float(getattr(whole, of) - bound.tight))
+    return found
+
+
+def oracle(
+    finished: Mapping[str, Finished],
+    groups: int,
+    samples: int,
+    steps: int,
+    pool: int,
+    seeds: int,
+    learning_rate: float,
+) -> dict:
+    """Autoencoders of single objects, cut out by their true masks, with and without the KL term, as slots.
+
+    Two kinds: one sees an object and its mask together and has 16 codes; the other is two autoencoders of 8 codes each,
+    of the mask and of the object (as GENESIS divides them).
+    """
+    training, local = scenes(jax.random.key(2), pool, 1), scenes(jax.random.key(3), samples, groups)
+    sweep = {"beta": {"beta": (VARIANCE, 0.0), "learning_rate": learning_rate}}
+    seen, shown = cut_out(training), cut_out(local)
+    n, slots = shown.shape[:2]
+
+    def encoded(channels: slice, dims: int, name: str) -> np.ndarray:
+        method = models.Vae("beta", models.Mlp((128, 128), num_codes=dims), reconstruction="squared_error")
+        chosen = models.members(
+            sweep if name == "whole" else {"beta": {**sweep["beta"], "beta": VARIANCE}}, seeds, method
+        )
+        config = models.Config("multi_dsprites", method=method, steps=steps)
+        zoo = models.train(config, *chosen, data=seen[..., channels].reshape(-1, *seen.shape[2:4], _width(channels)))
+        means = zoo.encode(shown[..., channels].reshape(n * slots, *shown.shape[2:4], _width(channels))).mean
+        return means.reshape(len(means), n, slots, dims)
+
+    undivided = encoded(slice(0, 4), DIMS, "whole")
+    scores = scored(undivided, local.known, groups)
+    divided = np.concatenate(
+        [encoded(slice(3, 4), DIMS // 2, "mask"), encoded(slice(0, 3), DIMS // 2, "component")], axis=-1
+    )
+    kinds = ("mask",) * (DIMS // 2) + ("component",) * (DIMS // 2)
+    structure = structure_of(local.known, SLOTS, kinds)
+    third = scored(divided, local.known, groups, structure=structure)
+    names = (
+        "object.disentanglement",
+        "object.completeness",
+        "property.disentanglement",
+        "property.completeness",
+        "informativeness",
+    )
+    properties = list(dict.fromkeys(name for _, name in local.known.labels))
+    return {
+        "regularized": [label["beta"] > 0 for label in models.members(sweep, seeds).labels],
+        "scores": {name: scores[name].tolist() for name in names},
+        "properties": properties,
+        "errors": [_by_property(row, local.known, properties) for row in scores.part("informativeness.per_factor")],
+        "joint": [_kinds(row, structure) for row in third.part("importance")],
+    }
+
+
+def _width(channels: slice) -> int:
+    return channels.stop - channels.start
+
+
+def _by_property(per_factor: np.ndarray, known: SceneSamples, properties: list[str]) -> list[float]:
+    """Mean over objects, without the background."""
+    return [
+        float(
+            np.nanmean(
+                [
+                    v
+                    for v, (object_name, name) in zip(per_factor, known.labels, strict=True)
+                    if name == wanted and object_name != known.background
+                ]
+            )
+        )
+        for wanted in properties
+    ]
+
+
+def _kinds(importance: np.ndarray, structure: Structure) -> dict[str, float]:
+    """Table 2: importance of mask and component codes for extrinsic and intrinsic properties, as shares."""
+    joint = np.asarray(score_of(jnp.asarray(importance), structure, "kind").joint)
+    rows, columns = (structure.groups(side, "kind").names for side in ("codes", "factors"))
+    return {f"{a[0]}/{b[0]}": float(joint[i, j]) for i, a in enumerate(rows) for j, b in enumerate(columns)}
+
+
+def cut_out(drawn: Scenes) -> np.ndarray:
+    """``[n, slots, 32, 32, 4]`` uint8: each object and the background alone, inside its mask, and the mask."""
+    row = DATASETS["multi_dsprites"]
+    _, render = row.open("multi_dsprites", dtype="uint8")
+    draw = jax.jit(lambda values: _halved(render(values), row.scenes.masks(drawn.space, values)))
+    starts = range(0, len(drawn.values), CHUNK)
+    return np.concatenate([np.asarray(draw(drawn.values[start : start + CHUNK])) for start in starts])
+
+
+def _halved(images, masks):
+    """Means of 2 × 2 pixels of each part inside its mask, in 0…255."""
+    inside = (masks[:, None] == jnp.arange(SLOTS, dtype=masks.dtype)[None, :, None, None])[..., None]
+    own, mask = jnp.where(inside, images[:, None], 0), jnp.where(inside, 255, 0).astype(jnp.uint8)
+    parts = jnp.concatenate([own, mask], axis=-1)
+    n, slots, height, width, channels = parts.shape
+    blocks = parts.reshape(n, slots, height // 2, 2, width // 2, 2, channels).astype(jnp.float32)
+    return jnp.round(blocks.mean(axis=(3, 5))).astype(jnp.uint8)

@@ -1,0 +1,358 @@
+"""Dang-Nhu 2022 from trained models of slots: what their studies do not hold, statistics of claims, Tables 1 to 6."""
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from jaxdis import models
+from jaxdis.models._zoo import concatenate
+from jaxdis.papers.harness._beside import Beside, Measured
+from jaxdis.papers.harness._paper import Finished
+from jaxdis.papers.harness._printed import Row, printed_in
+from jaxdis.papers.harness._readings import lead_of, mean
+from jaxdis.papers.harness._verdict import Part, by_member, by_seed, exact, of_values, share
+from jaxdis.study import _slot_cells as slots
+from jaxdis.study._definition import Member, Sampling, Training
+from jaxdis.study._make import member_zoo, scenes_of, training_data
+from jaxdis.study._slot_metrics import SLOT_METRICS, Structured
+from jaxdis.study.report._seed_statistics import Table, spearman
+
+SPRITES = "multi_dsprites"
+# Printed columns and those of the studies; segmentation is compared on the pixels of objects.
+COLUMNS = {
+    "object.disentanglement": "structured_slots.object.disentanglement",
+    "object.completeness": "structured_slots.object.completeness",
+    "property.disentanglement": "structured_slots.property.disentanglement",
+    "property.completeness": "structured_slots.property.completeness",
+    "informativeness": "structured_slots.informativeness",
+    "ari": "segmentation.ari_foreground",
+    "msc": "segmentation.covering_foreground",
+}
+OBJECT_D, ARI = COLUMNS["object.disentanglement"], COLUMNS["ari"]
+# Printed names of colors; all other properties are called as in the data sets, size as scale on CLEVR6.
+COLORS = {"r_channel": "red", "g_channel": "green", "b_channel": "blue"}
+
+
+class SlotZoo:
+    """The finished studies of all data sets as one table: a row per member, models called as they are printed."""
+
+    def __init__(self, finished: Mapping[str, Finished]):
+        self.finished = dict(finished)
+        self.rows = [(name, place) for name, one in finished.items() for place in range(len(one.members))]
+        orders = ("structured_slots.order_agreement", "structured_slots.order_mismatch")
+        names = ("data", "model", "seed", *COLUMNS.values(), *orders)
+        names += ("structured_given.object.disentanglement", "structured_given.object.completeness")
+        columns = {name: np.concatenate([_column(one, name) for one in finished.values()]) for name in names}
+        regularized = np.concatenate([one.table["regularized"] for one in finished.values()])
+        self.table: Table = {**columns, "regularized": regularized == "yes"}
+
+    def of(self, **wanted) -> Table:
+        keep = np.all([self.table[name] == value for name, value in wanted.items()], axis=0)
+        return {name: column[keep] for name, column in self.table.items()}
+
+    @property
+    def data(self) -> list[str]:
+        return list(dict.fromkeys(map(str, self.table["data"])))
+
+    def models(self, data: str) -> list[str]:
+        return list(dict.fromkeys(map(str, self.of(data=data)["model"])))
+
+    def each(self) -> list[tuple[str, str]]:
+        return [(data, model) for data in self.data for model in self.models(data)]
+
+    def parts(self, part: str, **wanted) -> list[np.ndarray]:
+        """A part of ``structured_slots`` of the members in these rows, of those that have it."""
+        keep = np.all([self.table[name] == value for name, value in wanted.items()], axis=0)
+        found = []
+        for (name, place), kept in zip(self.rows, keep, strict=True):
+            one = self.finished[name]
+            score = [metric for metric, _ in one.study.metrics].index("structured_slots")
+            parts = one.store.score(one.members[place].scores[score], "structured_slots")["parts"]
+            if kept and f"structured_slots.{part}" in parts:
+                found.append(np.array(parts[f"structured_slots.{part}"], float))
+        return found
+
+    def properties(self, data: str) -> dict[str, list[int]]:
+        """Factors of each property of objects, without the background."""
+        [one] = {name: one for name, one in self.finished.items() if name == data}.values()
+        drawn, _ = scenes_of(one.study.trainings[0], dataclasses.replace(one.study.sampling, train=10, groups=1))
+        found: dict[str, list[int]] = {}
+        for place, (thing, name) in enumerate(drawn.scenes.labels(drawn.space).values()):
+            if thing != drawn.scenes.background:
+                found.setdefault(name, []).append(place)
+        return found
+
+    def by_property(self, part: str, data: str, model: str) -> dict[str, float]:
+        """Mean over objects and seeds of a part with one number per factor, of regularized members."""
+        rows = np.array(self.parts(part, data=data, model=model, regularized=True))
+        return {name: mean(rows[:, places]) for name, places in self.properties(data).items()} if len(rows) else {}
+
+
+def _column(finished: Finished, name: str) -> np.ndarray:
+    if name != "model":
+        return finished.table.get(name, np.full(len(finished.members), np.nan))
+    return np.array([_printed(member.label) for member in finished.members])
+
+
+def independent(finished: Mapping[str, Finished]) -> dict[str, dict]:
+    """Scores without Algorithm 2: regularized members on scenes of Multi-dSprites that are no local groups."""
+    one, found = finished[SPRITES], {}
+    metrics = {name: metric for name, metric in one.study.metrics if isinstance(metric, Structured)}
+    for training, chosen in _regularized(one):
+        zoo = concatenate([member_zoo(one.study, one.store, member) for member in chosen])
+        scores = _scored(zoo, training, dataclasses.replace(one.study.sampling, groups=1), metrics)
+        found[_printed(chosen[0].label)] = {
+            name: {field: scores[f"{name}.object.{field}"].tolist() for field in ("disentanglement", "completeness")}
+            for name in metrics
+        }
+    return found
+
+
+def beginning(finished: Mapping[str, Finished]) -> dict[str, dict]:
+    """Scores of regularized models of Multi-dSprites after one update."""
+    sprites, scores_by_model = finished[SPRITES], {}
+    for training, chosen in _regularized(sprites):
+        keys, hyperparameters, _ = training.members()
+        config = dataclasses.replace(training.config, steps=1)
+        data = training_data(dataclasses.replace(training, pool=None))
+        zoo = models.train(config, keys, hyperparameters, data=data)
+        scores = _scored(zoo, training, sprites.study.sampling, SLOT_METRICS)
+        scores_by_model[_printed(chosen[0].label)] = {
+            name: scores[COLUMNS[name]].tolist() for name in ("object.disentanglement", "ari", "msc")
+        }
+    return scores_by_model
+
+
+def _regularized(one: Finished) -> Iterator[tuple[Training, list[Member]]]:
+    """Trainings with their members."""
+    for place, training in enumerate(one.study.trainings):
+        if dict(training.labels)["regularized"] == "yes":
+            yield training, [member for member in one.members if member.training == place]
+
+
+def _scored(zoo: models.Zoo, training: Training, sampling: Sampling, metrics: Mapping) -> dict[str, np.ndarray]:
+    """All columns of these metrics."""
+    drawn, render = scenes_of(training, sampling)
+    seen = slots.encoded(zoo, drawn, render, sampling)
+    kinds, numbers = training.config.method.code_kinds, range(len(zoo))
+    scores = slots.scored(tuple(metrics.items()), seen["codes"], seen["segments"], drawn, sampling, numbers, kinds)
+    return {name: values for _, more in scores for name, values in more.items()}
+
+
+def _printed(label: Mapping) -> str:
+    """What a model is called in print."""
+    return {"attention": "monet_att", "decoder": "monet_dec"}.get(label.get("masks", ""), label["model"])
+
+
+def parts_of_claims(zoo: SlotZoo, without_groups: Mapping, at_start: Mapping) -> dict[str, list[Part]]:
+    """The statistics of every claim about trained models."""
+    parts_by_claim = {
+        "ablation_lowers_property": [
+            Part(
+                f"{data}, {model}: regularized minus (R)", _fall(zoo, data, model, "property.disentanglement"), above=0
+            )
+            for data, model in zoo.each()
+        ],
+        "ablation_lowers_object": [_most(zoo, "object.disentanglement", 1)],
+        "ablation_raises_ari": [_most(zoo, "ari", -1)],
+        "object_against_ari": [
+            Part(data, by_member(zoo.of(data=data), lambda t: spearman(t[OBJECT_D], t[ARI])), below=0.5)
+            for data in zoo.data
+        ],
+        "dec_above_att": [
+            Part(f"{data}: {title}", _between(zoo, data, column, *order), above=0)
+            for data in zoo.data
+            for title, column, order in (
+                ("ARI of (Att.) minus (Dec.)", ARI, ("monet_att", "monet_dec")),
+                ("object D of (Dec.) minus (Att.)", OBJECT_D, ("monet_dec", "monet_att")),
+            )
+        ],
+        "low_at_start": [
+            Part(f"{model}: {name}, end minus beginning", of_values(_rise(zoo, model, name, values)), above=0)
+            for model, columns in at_start.items()
+            for name, values in columns.items()
+        ],
+        "genesis_best": [
+            Part(f"{data}: GENESIS minus the best other", by_seed(zoo.of(data=data, regularized=True), _lead), above=0)
+            for data in zoo.data
+        ],
+        "object_d_is_c": [
+            Part("object level, largest |D − C|", exact(_apart(zoo, "object")), below=0.025),
+            Part("property level, largest |D − C|", exact(_apart(zoo, "property")), above=0.025),
+        ],
+    }
+    if SPRITES in zoo.data:
+        parts_by_claim |= _of_sprites(zoo, without_groups)
+    if "clevr6" in zoo.data:
+        errors = [zoo.by_property("informativeness.per_factor", "clevr6", m)["rotation"] for m in zoo.models("clevr6")]
+        parts_by_claim["rotation_unreadable"] = [Part("smallest error of rotation", exact(min(errors)), above=0.95)]
+    return parts_by_claim
+
+
+def _of_sprites(zoo: SlotZoo, without_groups: Mapping) -> dict[str, list[Part]]:
+    """Claims about Multi-dSprites alone."""
+    parts_by_claim: dict[str, list[Part]] = {"em_needed": [], "em_needed_alone": [], "color_first": []}
+    for model in zoo.models(SPRITES):
+        mine = zoo.of(data=SPRITES, model=model, regularized=True)
+        with_both, neither = mine[OBJECT_D], np.array(without_groups[model]["structured_given"]["disentanglement"])
+        parts_by_claim["em_needed"].append(
+            Part(f"{model}: with both minus without", of_values(with_both - neither), above=0.2)
+        )
+        alone = of_values(with_both - mine["structured_given.object.disentanglement"])
+        bounds = {"above": -0.1, "below": 0.1} if model == "genesis" else {"above": 0.2}
+        parts_by_claim["em_needed_alone"].append(Part(f"{model}: with EM minus without", alone, **bounds))
+        errors = zoo.by_property("informativeness.per_factor", SPRITES, model)
+        complete = zoo.by_property("completeness.per_factor", SPRITES, model)
+        parts_by_claim["color_first"] += [
+            Part(f"{model}: largest error of colors minus smallest of others", exact(_colors(errors, max)), below=0),
+            Part(
+                f"{model}: least completeness of colors minus largest of others", exact(_colors(complete, min)), above=0
+            ),
+        ]
+    mine = zoo.of(data=SPRITES)
+    parts_by_claim["em_finds_iou_order"] = [
+        Part("share of scenes in the same order", of_values(mine["structured_slots.order_agreement"]), above=0.5),
+        Part("slots out of place", of_values(mine["structured_slots.order_mismatch"]), below=2),
+    ]
+    joints = np.array(zoo.parts("kind.joint", data=SPRITES, model="genesis", regularized=True))
+    if len(joints):  # kinds of codes are rows, first masks; kinds of properties columns, first what the background has
+        parts_by_claim["mask_is_extrinsic"] = [
+            Part("component codes, extrinsic", of_values(joints[:, 1, 1]), below=0.05),
+            Part("mask codes, intrinsic", of_values(joints[:, 0, 0]), above=0.1),
+        ]
+    return parts_by_claim
+
+
+def _fall(zoo: SlotZoo, data: str, model: str, name: str):
+    """Interval of the mean of regularized members minus that of others."""
+
+    def difference(table: Table) -> float:
+        column, regular = table[COLUMNS[name]], table["regularized"].astype(bool)
+        return mean(column[regular]) - mean(column[~regular])
+
+    return by_seed(zoo.of(data=data, model=model), difference)
+
+
+def _most(zoo: SlotZoo, name: str, sign: int) -> Part:
+    """Of how many models the regularized members have more (``sign`` 1) or less (−1)."""
+    wins = [sign * _fall(zoo, data, model, name).value > 0 for data, model in zoo.each()]
+    return Part("share of models and data sets", share(sum(wins), len(wins)), above=0.5)
+
+
+def _between(zoo: SlotZoo, data: str, column: str, one: str, other: str):
+    """Interval of the mean of one model minus that of another; undefined where one was not trained."""
+    return by_seed(
+        zoo.of(data=data, regularized=True),
+        lambda t: mean(t[column][t["model"] == one]) - mean(t[column][t["model"] == other]),
+    )
+
+
+def _rise(zoo: SlotZoo, model: str, name: str, values: Sequence[float]) -> np.ndarray:
+    return zoo.of(data=SPRITES, model=model, regularized=True)[COLUMNS[name]] - np.array(values)
+
+
+def _lead(table: Table) -> float:
+    means = {str(model): mean(table[OBJECT_D][table["model"] == model]) for model in np.unique(table["model"])}
+    return lead_of("genesis", means) if "genesis" in means and len(means) > 1 else float("nan")
+
+
+def _apart(zoo: SlotZoo, level: str) -> float:
+    """Largest difference of D and C of the printed rows, which are means over seeds."""
+    gaps = []
+    for data, model in zoo.each():
+        for regularized in (True, False):
+            mine = zoo.of(data=data, model=model, regularized=regularized)
+            d, c = (mean(mine[COLUMNS[f"{level}.{of}"]]) for of in ("disentanglement", "completeness"))
+            gaps.append(abs(d - c))
+    return max(gaps)
+
+
+def _colors(found: Mapping[str, float], worst: Callable) -> float:
+    """The worst of the colors minus the best of the other properties."""
+    best = min if worst is max else max
+    colors = [value for name, value in found.items() if name in COLORS.values()]
+    return worst(colors) - best(value for name, value in found.items() if name not in COLORS.values())
+
+
+def tables(zoo: SlotZoo, without_groups: Mapping) -> list[Beside]:
+    """Tables 1 to 6 next to the printed ones."""
+    printed = printed_in(__package__).tables
+    sprites = zoo.of(data=SPRITES)
+    orders = [
+        _percent(sprites["structured_slots.order_agreement"]),
+        _spread(sprites["structured_slots.order_mismatch"]),
+    ]
+    first = {(0, name): value for name, value in zip(("exactly_matching", "average_mismatch"), orders, strict=True)}
+    return [
+        Beside(printed["table_1"], first, "Mean and standard error over all members."),
+        Beside(printed["table_2"], _table_2(zoo), "Mean and standard error over regularized members of GENESIS."),
+        Beside(printed["table_3"], _table_3(zoo), "ARI and mSC on the pixels of objects."),
+        Beside(printed["table_4"], _table_4(zoo, without_groups)),
+        *(
+            Beside(printed[name], _by_property(zoo, data, printed[name].rows), "Means over objects, groups and seeds.")
+            for name, data in (("table_5", SPRITES), ("table_6", "clevr6"))
+            if data in zoo.data
+        ),
+    ]
+
+
+def _percent(values: np.ndarray | Sequence[float]) -> Measured:
+    return _spread(np.asarray(values, float), 100.0)
+
+
+def _spread(values: np.ndarray, unit: float = 1.0) -> Measured:
+    """Mean and standard error."""
+    known = unit * values
+    known = known[np.isfinite(known)]
+    if not len(known):
+        return Measured(float("nan"))
+    error = known.std(ddof=1) / np.sqrt(len(known)) if len(known) > 1 else float("nan")
+    return Measured(float(known.mean()), float(error))
+
+
+def _table_2(zoo: SlotZoo) -> dict[tuple[int, str], Measured]:
+    joints = np.array(zoo.parts("kind.joint", data=SPRITES, model="genesis", regularized=True))
+    if not len(joints):
+        return {}
+    return {
+        (row, column): _spread(joints[:, row, place])
+        for row in range(2)
+        for place, column in enumerate(("intrinsic", "extrinsic"))
+    }
+
+
+def _table_3(zoo: SlotZoo) -> dict[tuple[int, str], Measured]:
+    found = {}
+    for place, row in enumerate(printed_in(__package__).tables["table_3"].rows):
+        key = row.key
+        mine = zoo.of(data=key["dataset"], model=key["model"], regularized=key["regularized"])
+        found |= {(place, name): _percent(mine[COLUMNS[name]]) for name in row.values if len(mine["model"])}
+    return found
+
+
+def _table_4(zoo: SlotZoo, without_groups: Mapping) -> dict[tuple[int, str], Measured]:
+    measured = {}
+    for place, row in enumerate(printed_in(__package__).tables["table_4"].rows):
+        model, left_out = row.key["model"], set(row.key["without_algorithms"])
+        metric = "structured_given" if 1 in left_out else "structured_slots"
+        mine = zoo.of(data=SPRITES, model=model, regularized=True)
+        for field in ("disentanglement", "completeness"):
+            if 2 in left_out:
+                values = without_groups.get(model, {}).get(metric, {}).get(field, [])
+            else:
+                values = mine[f"{metric}.object.{field}"]
+            measured[place, f"object.{field}"] = _percent(values)
+    return measured
+
+
+def _by_property(zoo: SlotZoo, data: str, rows: Sequence[Row]) -> dict[tuple[int, str], Measured]:
+    found = {}
+    for model in zoo.models(data):
+        for kind in ("completeness", "informativeness"):
+            values = zoo.by_property(f"{kind}.per_factor", data, model)
+            for place, row in enumerate(rows):
+                name = COLORS.get(row.key["property"], row.key["property"])
+                if name in values:
+                    found[place, f"{kind}.{model}"] = Measured(100 * values[name])
+    return found

@@ -1,0 +1,11 @@
+"""Eastwood & Williams 2018: DCI, and zero-shot transfer of PCA, VAEs and InfoGAN on teapots."""
+
+from jaxdis.papers.eastwood2018 import _page, _run
+from jaxdis.papers.eastwood2018._study import Teapots, eastwood2018
+from jaxdis.papers.eastwood2018._work import TeapotsWork
+from jaxdis.papers.harness import Paper
+from jaxdis.study import WORKS
+
+WORKS[Teapots] = TeapotsWork
+PAPER = Paper(__name__, _run.runs, _page.content, studies={"eastwood2018": eastwood2018})
+__all__ = ["PAPER"]

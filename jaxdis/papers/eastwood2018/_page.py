@@ -1,0 +1,127 @@
+"""The page of Eastwood & Williams 2018: Tables 1, 3, 4 and 5, claims about them, and Figures 2 to 6."""
+
+from pathlib import Path
+
+import numpy as np
+
+from jaxdis.papers.eastwood2018._claims import REGRESSORS, Numbers, claims
+from jaxdis.papers.eastwood2018._run import SMALL
+from jaxdis.papers.harness._beside import Beside, Measured
+from jaxdis.papers.harness._page import Content, Figure
+from jaxdis.papers.harness._paper import Finished, Reproduction
+from jaxdis.papers.harness._printed import Table, printed_in
+
+# Printed columns of Table 1 → quantities.
+MEANS = {"disentanglement": "disentanglement", "completeness": "completeness", "nrmse": "error"}
+
+
+def content(made: Reproduction) -> Content:
+    numbers = Numbers(made.out / "teapots" / "tables.csv")
+    finished = made.finished("teapots")
+    printed = printed_in(__package__).tables
+    size = (
+        f"{', '.join(numbers.models).replace('_', ' ')}; {len(numbers.seeds)} seeds, scored on"
+        f" {finished.study.sampling.in_words()}."
+    )
+    return Content(
+        size,
+        _differences(made, finished),
+        claims(numbers, _dead(finished), small=made.size != "paper"),
+        _tables(printed, numbers),
+        _figures(made.out / "teapots"),
+    )
+
+
+def _differences(made: Reproduction, finished: Finished) -> list[str]:
+    source = finished.study.trainings[0].config.source
+    drawn = source is None or not source.checksum
+    common = [
+        "Light and background of the paper's renderer are not published; the teapots are drawn with one lamp on black."
+        if drawn
+        else "All samples are drawn from the images of the official file, and may share some.",
+        "Regressors are fitted on images drawn apart from those of training; the paper fits them on the latter.",
+        "As many left-out images as test images, where the paper has 21,238.",
+    ]
+    if made.size == "paper":
+        return common
+    return [
+        f"{'Images of 32 × 32 pixels. ' if drawn else ''}Networks of 8 to 32 channels in place of 64 to 512;"
+        f" {SMALL['train_samples']:,} images in place of 142,927.",
+        f"{SMALL['steps']:,} updates of VAEs and {SMALL['steps'] // 5:,} of InfoGAN's generator in place of 125,000 and"
+        " 25,000; learning rate 1e-3.",
+        f"{SMALL['seeds']} seeds, where the paper reports one run; seeds are resampled.",
+        *common,
+    ]
+
+
+def _dead(finished: Finished) -> np.ndarray:
+    """The third smallest importance of a code of each InfoGAN under the forest, as a share of all."""
+    mine = np.asarray(finished.table["model"]) == "infogan"
+    found = [part for part, own in zip(finished.parts("forest.importance"), mine, strict=True) if own]
+    return np.array([np.sort(part.sum(axis=1))[2] / part.sum() for part in found])
+
+
+def _tables(printed: dict[str, Table], numbers: Numbers) -> list[Beside]:
+    tables = []
+    for name, table in printed.items():
+        measured = {}
+        for place, row in enumerate(table.rows):
+            regressor = (
+                REGRESSORS[row.key["regressor"]]
+                if name == "table_1"
+                else "forest"
+                if name[6] == "4" or name == "table_5b"
+                else "lasso"
+            )
+            for column in row.values:
+                values = _entry(name, column, numbers, row.key["model"], regressor)
+                if len(values):
+                    measured[place, column] = Measured(
+                        float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else np.nan
+                    )
+        tables.append(
+            Beside(
+                table,
+                measured,
+                "Means and standard deviations over seeds. Which code is which is arbitrary."
+                if name in ("table_3a", "table_4a")
+                else "Means and standard deviations over seeds.",
+            )
+        )
+    return tables
+
+
+def _entry(table: str, column: str, numbers: Numbers, model: str, regressor: str) -> np.ndarray:
+    """Our numbers of a printed cell, one per seed."""
+    if table == "table_1":
+        return numbers.mean(model, regressor, MEANS[column])
+    short = table.removeprefix("table_")
+    what = "mean" if column in ("average", "weighted_average") else column
+    if short[0] == "5":
+        return numbers.error(model, regressor, what, unseen=True)
+    quantity = {"a": "disentanglement", "b": "completeness", "c": "error"}[short[1]]
+    if what == "mean":
+        return numbers.mean(model, regressor, quantity)
+    return numbers.of(model, regressor, short, quantity, what)
+
+
+def _figures(folder: Path) -> list[Figure]:
+    """Figures of the study, in order; those of single members for the first seed."""
+    paths = [
+        path
+        for path in sorted((folder / "figures").glob("figure_*.png"))
+        if path.stem.count("_") < 2 or path.stem.endswith("_0")
+    ]
+    captions = {
+        "2": "random teapots",
+        "3": "importances of codes for factors",
+        "4": "teapots of the part that is never seen",
+        "5": "each factor against its most important codes",
+        "6": "codes changed one at a time",
+    }
+    figures = []
+    for path in paths:
+        number, *rest = path.stem.removeprefix("figure_").split("_")
+        of = " ".join(rest[:-1]) if rest else ""
+        figures.append(Figure(f"Figure {number}", f"{captions[number]}{': ' + of if of else ''}", path.read_bytes()))
+    return figures

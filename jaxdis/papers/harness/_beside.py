@@ -1,0 +1,154 @@
+"""A printed table next to a measured one: as HTML for the page, and as rows for CSV."""
+
+import html
+import math
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from jaxdis.papers.harness._printed import Flag, Row, Table
+from jaxdis.study.report._html import Html, folded
+from jaxdis.study.report._html import table as html_table
+
+
+class Measured(NamedTuple):
+    """A number with its spread (as the table's ``statistic`` says; NaN if unknown)."""
+
+    value: float
+    spread: float = math.nan
+
+
+class Beside(NamedTuple):
+    """A printed table, and measured numbers by (number of the row, column).
+
+    ``remark`` states how the measured numbers were computed where that differs from the paper.
+    """
+
+    printed: Table
+    measured: Mapping[tuple[int, str], Measured]
+    remark: str = ""
+
+    def entries(self) -> Iterator[tuple[Row, str, Measured]]:
+        """Every number that was measured, with its place."""
+        for place, row in enumerate(self.printed.rows):
+            for column in row.values:
+                if (found := self.measured.get((place, column))) is not None:
+                    yield row, column, found
+
+
+def in_spreads(row: Row, column: str, found: Measured, rounding: float = 0.0) -> float:
+    """The measured minus the printed number, in units of their combined spread.
+
+    NaN if neither spread is known, or if both together are smaller than what rounding took from the printed number.
+    """
+    printed = row.values[column]
+    spreads = [spread for spread in (row.spread.get(column), found.spread) if spread is not None]
+    size = math.hypot(*(spread for spread in spreads if math.isfinite(spread)))
+    return (found.value - printed) / size if printed is not None and size > rounding else math.nan
+
+
+class CsvRow(NamedTuple):
+    """A number that was measured, next to the printed one; empty where there is none."""
+
+    table: str
+    row: str
+    column: str
+    printed: float | str
+    printed_spread: str
+    measured: str
+    spread: str
+    difference: str
+    difference_in_spreads: str
+
+
+def csv_rows(beside: Beside) -> list[CsvRow]:
+    """One row per number that was measured."""
+    rows = []
+    for row, column, measured in beside.entries():
+        printed = row.values[column]
+        rows.append(
+            CsvRow(
+                table=beside.printed.id,
+                row=in_words(row.key),
+                column=column,
+                printed="" if printed is None else printed,
+                printed_spread=_plain(row.spread.get(column)),
+                measured=_plain(measured.value),
+                spread=_plain(measured.spread),
+                difference="" if printed is None else _plain(measured.value - printed),
+                difference_in_spreads=_plain(in_spreads(row, column, measured, beside.printed.rounding)),
+            )
+        )
+    return rows
+
+
+def section(beside: Beside) -> str:
+    """The table as HTML: printed | measured ± spread, and the difference in spreads; with a list of errors in print."""
+    printed = beside.printed
+    rows = [
+        row for place, row in enumerate(printed.rows) if any((place, name) in beside.measured for name in row.values)
+    ]
+    places = {id(row): place for place, row in enumerate(printed.rows)}
+    names = [name for name in printed.columns if any((places[id(row)], name) in beside.measured for row in rows)]
+    columns: dict[str, list] = {"": [in_words(row.key) for row in rows]}
+    for name in names:
+        columns[name.replace("_", " ")] = [
+            _cell(printed, row, name, beside.measured.get((places[id(row)], name))) if name in row.values else Html("")
+            for row in rows
+        ]
+    facts = f"<p>{html.escape(printed.title)}. <small>{html.escape(_facts(printed))}</small></p>"
+    remark = f"<p>{html.escape(beside.remark)}</p>" if beside.remark else ""
+    left_out = len(printed.rows) - len(rows)
+    missing = f"<p><small>{left_out} of {len(printed.rows)} printed rows were not measured here.</small></p>" * (
+        left_out > 0
+    )
+    return facts + remark + html_table(list(columns), columns) + missing + flags(printed.flags)
+
+
+def flags(found: tuple[Flag, ...]) -> str:
+    """Errors and open questions in print, folded away."""
+    if not found:
+        return ""
+    items = "".join(f"<li><em>{html.escape(_where(flag))}</em>{html.escape(flag.issue)}</li>" for flag in found)
+    return folded(f"Remarks on the print ({len(found)})", f"<ul>{items}</ul>")
+
+
+def in_words(key: Mapping) -> str:
+    """``dsprites, beta vae``."""
+    said = [
+        ("" if value else "not ") + name if isinstance(value, bool) else _said(value) for name, value in key.items()
+    ]
+    return ", ".join(said).replace("_", " ")
+
+
+def _said(value) -> str:
+    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _where(flag: Flag) -> str:
+    return f"{in_words(flag.where)}: " if flag.where else ""
+
+
+def _facts(table: Table) -> str:
+    runs = table.runs
+    runs = "" if runs is None else f"; {in_words(runs) if isinstance(runs, dict) else runs} runs"
+    return f"Unit: {table.unit}. Printed: {table.statistic}{runs}. {table.protocol}"
+
+
+def _cell(table: Table, row: Row, name: str, found: Measured | None) -> Html:
+    """Printed number, measured one with its spread, and their difference in spreads."""
+    value, spread = row.values[name], row.spread.get(name)
+    printed = "–" if value is None else f"{value:g}" + ("" if spread is None else f" ± {spread:g}")
+    if found is None or not math.isfinite(found.value):
+        return Html(f"<small>{printed}</small>")
+    size = f" ± {_short(found.spread)}" if math.isfinite(found.spread) else ""
+    apart = in_spreads(row, name, found, table.rounding)
+    far = f"<br><small>{apart:+.1f} spreads</small>" if math.isfinite(apart) else ""
+    return Html(f"<small>{printed}</small><br><strong>{_short(found.value)}{size}</strong>{far}")
+
+
+def _short(value: float) -> str:
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}" if abs(value) >= 1 else f"{value:.3f}"
+
+
+def _plain(value: float | None) -> str:
+    return "" if value is None or not math.isfinite(value) else f"{value:.6g}"

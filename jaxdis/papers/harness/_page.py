@@ -1,0 +1,158 @@
+"""The page of a paper: verdicts first, then tables printed beside measured, figures, and what differs in protocol."""
+
+import html
+from collections.abc import Sequence
+from math import isnan
+from typing import NamedTuple
+
+from jaxdis.papers.harness._beside import Beside, section
+from jaxdis.papers.harness._printed import Printed
+from jaxdis.papers.harness._verdict import FAILS, HOLDS, OPEN, Found, Part, counts
+from jaxdis.study.report._html import Html, folded, image, page, table
+
+SIGNS = {HOLDS: "✓", FAILS: "✗", OPEN: "?"}
+
+
+class Figure(NamedTuple):
+    """A picture with the printed figure that it redraws."""
+
+    label: str
+    caption: str
+    png: bytes
+
+
+class Content(NamedTuple):
+    """What a page shows.
+
+    Attributes:
+      size: what was run, in words.
+      differences: how the protocol differs from the paper's.
+      claims: with their verdicts.
+      tables: printed numbers next to measured ones.
+      figures: in the paper's order. Of several with the same label (before a colon), only the first is shown unfolded.
+      others: further sections, as (title, HTML).
+      pictures: extra files to link.
+    """
+
+    size: str
+    differences: Sequence[str]
+    claims: Sequence[Found]
+    tables: Sequence[Beside]
+    figures: Sequence[Figure]
+    others: Sequence[tuple[str, str]] = ()
+
+
+def render(paper: Printed, content: Content, studies: Sequence[str]) -> str:
+    """The whole page; ``studies`` are the folders of the studies behind it, whose reports it links."""
+    sections = [
+        ("What differs from the paper", _list(content.differences)),
+        ("Claims", _claims(content.claims)),
+        *((beside.printed.label, section(beside)) for beside in content.tables),
+        *content.others,
+        ("Figures", _figures(content.figures)),
+        ("What the paper leaves open", _list(paper.open)),
+        ("How verdicts are found", _rule()),
+    ]
+    links = ", ".join(f'<a href="{html.escape(name)}/report.html">{html.escape(name)}</a>' for name in studies)
+    numbers = 'Numbers as CSV: <a href="tables.csv">tables.csv</a>, <a href="claims.csv">claims.csv</a>'
+    note = f"<p>{numbers}{'; studies: ' + links if links else ''}.</p>"
+    body = [(title, text) for title, text in sections if text]
+    return page(f"{paper.key}, printed and measured", body, _opening(paper, content), note)
+
+
+def _opening(paper: Printed, content: Content) -> str:
+    found = counts(content.claims)
+    numbers = sum(len(beside.measured) for beside in content.tables)
+    said = ", ".join(f"{count} {_verb(verdict, count)}" for verdict, count in found.items())
+    return (
+        f"<p>{html.escape(paper.citation)}</p><p>{html.escape(content.size)}</p>"
+        f"<p><strong>Of {len(content.claims)} claims checked, {said}.</strong> {_count(content.tables, 'table')} with"
+        f" {numbers:,} measured numbers beside the printed ones, {_count(content.figures, 'figure')}.</p>"
+    )
+
+
+def _count(things: Sequence, name: str) -> str:
+    return f"{len(things)} {name}{'' if len(things) == 1 else 's'}"
+
+
+def _verb(verdict: str, count: int) -> str:
+    if verdict == HOLDS:
+        return "holds" if count == 1 else "hold"
+    return verdict if count == 1 or verdict == OPEN else "do not hold"
+
+
+def _claims(claims: Sequence[Found]) -> str:
+    rows = [
+        {
+            "": Html(f'<span title="{checked.verdict}">{SIGNS[checked.verdict]}</span>'),
+            "claim": Html(f'<div class="text">{html.escape(checked.claim.says)}{_remark(checked)}</div>'),
+            "verdict and statistics": Html(_parts(checked)),
+        }
+        for checked in claims
+    ]
+    if not rows:
+        return ""
+    return table(list(rows[0]), {name: [row[name] for row in rows] for name in rows[0]})
+
+
+def _remark(one: Found) -> str:
+    """Where the paper says it, and what is to be known about it."""
+    where = f"({one.claim.where})" if one.claim.where else ""
+    said = " ".join(part for part in (where, one.remark, one.claim.note) if part)
+    return f"<br><small>{html.escape(said)}</small>" if said else ""
+
+
+def _parts(one: Found) -> str:
+    """The statistics, those that decide first; many are folded away."""
+    order = sorted(one.parts, key=lambda part: (FAILS, OPEN, HOLDS).index(part.verdict))
+    lines = [f"{SIGNS[part.verdict]} {html.escape(_in_words(part))}" for part in order]
+    text = "<br>".join(lines[:4])
+    more = folded(f"{len(lines) - 4} more", "<br>".join(lines[4:])) if len(lines) > 4 else ""
+    return f'<div class="text"><strong>{html.escape(one.verdict)}</strong><br>{text}{more}</div>'
+
+
+def _in_words(part: Part) -> str:
+    value, low, high = part.found
+    shown = "undefined" if isnan(value) else f"{value:.3g}"
+    if isnan(low) and not isnan(value):
+        shown += " (too few for an interval)"
+    elif low < high:
+        shown += f" [{low:.3g}, {high:.3g}]"
+    wanted = " and ".join(
+        f"{sign}\N{NO-BREAK SPACE}{bound:.3g}"
+        for sign, bound in ((">", part.above), ("<", part.below))
+        if abs(bound) != float("inf")
+    )
+    return f"{part.name}: {shown}, expected\N{NO-BREAK SPACE}{wanted}"
+
+
+def _figures(figures: Sequence[Figure]) -> str:
+    """Figures by what stands before the colon of their labels: the first of each is open, the others are folded."""
+    alike: dict[str, list[Figure]] = {}
+    for figure in figures:
+        alike.setdefault(figure.label.partition(":")[0], []).append(figure)
+    parts = []
+    for label, (first, *others) in alike.items():
+        parts.append(_figure(first))
+        if others:
+            parts.append(folded(f"{label}: {len(others)} more", "".join(map(_figure, others))))
+    return "".join(parts)
+
+
+def _figure(figure: Figure) -> str:
+    title = f"<h3>{html.escape(figure.label)}</h3><p>{html.escape(figure.caption)}</p>"
+    return title + image(figure.png, f"{figure.label}: {figure.caption}")
+
+
+def _list(items: Sequence[str]) -> str:
+    return "<ul>" + "".join(f"<li>{html.escape(item)}</li>" for item in items) + "</ul>" if items else ""
+
+
+def _rule() -> str:
+    return (
+        "<p>The rule, the statistics and their thresholds were written down before the numbers were made. Each"
+        " statistic has a 90 % bootstrap interval: over seeds for statistics of settings, over members for those of"
+        " members. A claim <em>holds</em> if the intervals of all its statistics lie on the expected side of their"
+        " thresholds, <em>does not hold</em> if one lies on the other side, and <em>cannot be decided at this size</em>"
+        " otherwise. A small run never reproduces a paper: it shows whether a finding appears at this size.</p>"
+    )

@@ -1,0 +1,135 @@
+"""The statistics of a table of results that claims are about: trends over regularization, shares, agreement."""
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from jaxdis.study.report._seed_statistics import Table, spearman, spearman_of_columns
+
+
+def of(table: Table, **wanted) -> Table:
+    """The rows in which columns have these values, or one of several."""
+    keep = np.ones(len(table["model"]), bool)
+    for name, value in wanted.items():
+        values = value if isinstance(value, tuple | list) else (value,)
+        keep &= np.isin(np.asarray(table[name]), np.asarray(values))
+    return {name: column[keep] for name, column in table.items()}
+
+
+def data_of(table: Table) -> list[str]:
+    return list(dict.fromkeys(map(str, table["data"])))
+
+
+def models_of(table: Table) -> list[str]:
+    return list(dict.fromkeys(map(str, table["model"])))
+
+
+def each_data(table: Table) -> Iterator[tuple[str, Table]]:
+    for name in data_of(table):
+        yield name, of(table, data=name)
+
+
+def median(column: np.ndarray | list) -> float:
+    """The median of the finite values; NaN if there are none."""
+    known = np.asarray(column, float)
+    known = known[np.isfinite(known)]
+    return float(np.median(known)) if len(known) else float("nan")
+
+
+def mean(values) -> float:
+    """The mean of the finite values; NaN if there are none."""
+    known = np.asarray(values, float)
+    known = known[np.isfinite(known)]
+    return float(known.mean()) if len(known) else float("nan")
+
+
+def medians(table: Table, column: str) -> tuple[np.ndarray, np.ndarray]:
+    """Strengths and the median over members at each; of one model on one data set."""
+    levels = np.unique(table["regularization"])
+    return levels, np.array([median(table[column][table["regularization"] == level]) for level in levels])
+
+
+def trend(table: Table, column: str) -> float:
+    """Spearman's correlation of the regularization strengths with the medians, of one model on one data set."""
+    return spearman(*medians(table, column))
+
+
+def slope(table: Table, column: str) -> float:
+    """Slope of the logarithm of the median against that of the regularization strength."""
+    levels, found = medians(table, column)
+    known = np.isfinite(found) & (found > 0) & (levels > 0)
+    return float(np.polyfit(np.log(levels[known]), np.log(found[known]), 1)[0]) if known.sum() > 1 else float("nan")
+
+
+def by_model(table: Table, column: str) -> dict[str, float]:
+    """Median over settings and seeds of each model, on one data set."""
+    return {model: median(of(table, model=model)[column]) for model in models_of(table)}
+
+
+def lead_of(model: str, found: dict[str, float], best: Callable = max) -> float:
+    """By how much a model exceeds the best (``max``) of the others, or stays below it (``min``: negative).
+
+    NaN if the model is missing or undefined, or all others are, as in some draws of a few members."""
+    others = [value for name, value in found.items() if name != model and np.isfinite(value)]
+    return found[model] - best(others) if model in found and others else float("nan")
+
+
+def share_above(values: np.ndarray, limits: np.ndarray | float) -> float:
+    """Share of members whose value exceeds a limit, among those with both; NaN if there are none."""
+    values, limits = np.broadcast_arrays(np.asarray(values, float), np.asarray(limits, float))
+    known = np.isfinite(values) & np.isfinite(limits)
+    return float(np.mean(values[known] > limits[known])) if known.any() else float("nan")
+
+
+def adjusted(r2: float, groups: int, members: int) -> float:
+    """R² adjusted for the number of groups: 0 is expected by chance."""
+    return 1 - (1 - r2) * (members - 1) / (members - groups) if members > groups else float("nan")
+
+
+def explained(table: Table, column: str, *, regularization: bool) -> float:
+    """Adjusted share of a column's variance that the model explains, alone or with its setting, on one data set."""
+    groups = [
+        f"{m} {s:g}" if regularization else str(m) for m, s in zip(table["model"], table["regularization"], strict=True)
+    ]
+    scores, labels = table[column], np.array(groups)
+    known = np.isfinite(scores)
+    scores, labels = scores[known], labels[known]
+    if len(scores) < 3 or np.ptp(scores) == 0:
+        return float("nan")
+    means = {label: scores[labels == label].mean() for label in set(labels)}
+    between = np.var([means[label] for label in labels]) / np.var(scores)
+    return adjusted(float(between), len(means), len(scores))
+
+
+def beats(table: Table, column: str) -> float:
+    """Probability that a random seed at the worst regularization strength beats one at the best, of one model."""
+    levels, found = medians(table, column)
+    if not np.isfinite(found).all() or len(levels) < 2:
+        return float("nan")
+    worst, best = (table[column][table["regularization"] == levels[pick(found)]] for pick in (np.argmin, np.argmax))
+    return share_above(worst[:, None], best[None, :])
+
+
+def overlaps(table: Table, column: str) -> Iterator[float]:
+    """For each pair of models with defined values: the part of the narrower range that both ranges share."""
+    columns = (np.asarray(of(table, model=model)[column], float) for model in models_of(table))
+    ranges = [known for column in columns if len(known := column[np.isfinite(column)])]
+    for a, b in itertools.combinations(ranges, 2):
+        low, high = max(a.min(), b.min()), min(a.max(), b.max())
+        narrower = min(np.ptp(a), np.ptp(b))
+        yield max(0.0, high - low) / narrower if narrower > 0 else float(high >= low)
+
+
+def pairs_of(table: Table, names: Sequence[str]) -> np.ndarray:
+    """Rank correlations of all pairs of columns, ``[pairs]``, in the order of ``itertools.combinations``."""
+    matrix = spearman_of_columns(table, names)
+    return matrix[np.triu_indices(len(names), 1)]
+
+
+def discordant(x: np.ndarray, y: np.ndarray) -> float:
+    """Share of pairs of members that two scores put in opposite order; pairs that tie in one do not count."""
+    known = np.isfinite(x) & np.isfinite(y)
+    signs = [np.sign(np.subtract.outer(v[known], v[known]))[np.triu_indices(known.sum(), 1)] for v in (x, y)]
+    product = signs[0] * signs[1]
+    return float(np.mean(product[product != 0] < 0)) if (product != 0).any() else float("nan")

@@ -1,0 +1,92 @@
+"""Reproducing a paper: its studies, then its pieces, then its page. Everything that is finished is kept."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from jaxdis._core.files import write_csv
+from jaxdis._core.precision import single_precision
+from jaxdis.papers.harness._beside import CsvRow, csv_rows
+from jaxdis.papers.harness._page import Content, render
+from jaxdis.papers.harness._paper import Paper, Reproduction, Size, Sources, kept
+from jaxdis.papers.harness._printed import printed_in
+from jaxdis.study._run_study import run
+from jaxdis.study._store import Store, publish
+from jaxdis.study._work import work_of
+
+Step = Callable[[str, str, Any], None]
+
+
+class ClaimRow(NamedTuple):
+    """A statistic of a claim, what is expected of it, and the verdicts on the claim and on this part of it."""
+
+    claim: str
+    verdict: str
+    statistic: str
+    value: float
+    low: float
+    high: float
+    above: float
+    below: float
+    part_verdict: str
+
+
+@single_precision
+def reproduce(
+    paper: Paper,
+    out: str | Path,
+    *,
+    size: Size = "minutes",
+    sources: Sources = None,
+    step: Step | None = None,
+) -> Path:
+    """Run what is missing and write ``page.html``, ``tables.csv`` and ``claims.csv``; returns the path of the page.
+
+    Args:
+      paper: a row of :data:`jaxdis.papers.PAPERS`.
+      out: folder; studies are in folders of their own below. Run again after any failure: finished cells and pieces are
+        kept.
+      size: ``minutes`` for small forms, ``paper`` for the published protocol.
+      sources: official files by data set.
+      step: ``step("study", name, study)`` runs one study in ``out / name``; None: :func:`jaxdis.study._run_study.run`
+        and the study's report. It is also called with ``"piece"`` and the piece, before that is computed.
+
+    Raises:
+      StoreError: if a folder below holds another study.
+    """
+    out = Path(out)
+    studies = paper.runs(size, sources)
+    for name, study in studies.items():
+        (step or _plain_step(out))("study", name, study)
+    pieces = {}
+    for name, piece in paper.pieces(size).items():
+        if step is not None:
+            step("piece", name, piece)
+        pieces[name] = kept(piece, out / "pieces" / f"{name}.json", studies, out)
+    return write(paper, Reproduction(size, out, studies, pieces))
+
+
+def write(paper: Paper, made: Reproduction) -> Path:
+    """The page and its numbers, from what is finished."""
+    content = paper.content(made)
+    path = made.out / "page.html"
+    page = render(printed_in(paper.package), content, list(made.studies))
+    write_csv(made.out / "tables.csv", CsvRow._fields, (row for beside in content.tables for row in csv_rows(beside)))
+    write_csv(made.out / "claims.csv", ClaimRow._fields, _claims(content))
+    publish(path, page.encode(), replace=True)
+    return path
+
+
+def _plain_step(out: Path) -> Step:
+    def step(kind: str, name: str, study) -> None:
+        run(study, out / name)
+        work_of(study).report(Store(out / name))
+
+    return step
+
+
+def _claims(content: Content) -> Iterator[ClaimRow]:
+    for one in content.claims:
+        for part in one.parts:
+            expected = part.above, part.below
+            yield ClaimRow(one.claim.id, one.verdict, part.name, *part.found, *expected, part.verdict)

@@ -1,0 +1,103 @@
+"""Verdicts on claims, by a rule that is fixed before the numbers are seen.
+
+A claim consists of one or more statistics, each expected above or below a threshold (or between two). Each statistic
+has a 90 % interval (:func:`jaxdis.study.report._seed_statistics.student_interval`).
+
+- *holds*: the intervals of all statistics lie on the expected side.
+- *does not hold*: the interval of at least one lies entirely on the other side.
+- *cannot be decided at this size*: otherwise, and where a statistic or its interval is undefined.
+
+Statistics of settings are resampled by seed, those of members by member. The interval of an exact statistic is a point.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from jaxdis.papers.harness._printed import Claim
+from jaxdis.study.report._seed_statistics import Interval, Table, over_seeds, student_interval
+
+LEVEL = 0.9
+REPLICATES = 500
+HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be decided at this size"
+
+
+class Part(NamedTuple):
+    """A statistic with its interval, expected inside (``above``, ``below``)."""
+
+    name: str
+    found: Interval
+    above: float = -math.inf
+    below: float = math.inf
+
+    @property
+    def verdict(self) -> str:
+        value, low, high = self.found
+        if not all(map(math.isfinite, (value, low, high))):
+            return OPEN
+        if low > self.above and high < self.below:
+            return HOLDS
+        return FAILS if high <= self.above or low >= self.below else OPEN
+
+
+class Found(NamedTuple):
+    """A claim with what was found, and a remark on what differs from its wording or why it failed."""
+
+    claim: Claim
+    parts: tuple[Part, ...]
+    remark: str = ""
+
+    @property
+    def verdict(self) -> str:
+        verdicts = [part.verdict for part in self.parts]
+        if verdicts and all(verdict == HOLDS for verdict in verdicts):
+            return HOLDS
+        return FAILS if FAILS in verdicts else OPEN
+
+
+def exact(value: float | int) -> Interval:
+    """A statistic without sampling error."""
+    return Interval(float(value), float(value), float(value))
+
+
+def by_seed(table: Table, statistic: Callable[[Table], float]) -> Interval:
+    """A statistic, with an interval from redrawing whole seeds with replacement (undefined below three seeds)."""
+    return over_seeds(table, statistic, replicates=REPLICATES, level=LEVEL)
+
+
+def by_member(table: Table, statistic: Callable[[Table], float]) -> Interval:
+    """A statistic, with an interval from redrawing members of any settings (undefined for fewer than three)."""
+    count = len(next(iter(table.values())))
+    return resampled(count, lambda rows: statistic({name: column[rows] for name, column in table.items()}))
+
+
+def of_values(values: Sequence[float] | np.ndarray, statistic: Callable[[np.ndarray], float] = np.mean) -> Interval:
+    """A statistic of numbers; numbers that are not finite are left out."""
+    known = np.asarray(values, float)
+    known = known[np.isfinite(known)]
+    return resampled(len(known), lambda rows: statistic(known[rows]))
+
+
+def resampled(count: int, statistic: Callable[[np.ndarray], float]) -> Interval:
+    """A statistic of row numbers; undefined for no rows, and without an interval for fewer than three."""
+    return student_interval(count, statistic, replicates=REPLICATES, level=LEVEL)
+
+
+def share(wins: int | np.integer, count: int) -> Interval:
+    """A share of cells with its exact (Clopper–Pearson) interval at :data:`LEVEL`."""
+    from scipy.stats import beta
+
+    if count == 0:
+        return Interval(math.nan, math.nan, math.nan)
+    tail = (1 - LEVEL) / 2
+    low = beta.ppf(tail, wins, count - wins + 1) if wins else 0.0
+    high = beta.ppf(1 - tail, wins + 1, count - wins) if wins < count else 1.0
+    return Interval(wins / count, float(low), float(high))
+
+
+def counts(found: Iterable[Found]) -> dict[str, int]:
+    """Number of claims by verdict."""
+    verdicts = [one.verdict for one in found]
+    return {verdict: verdicts.count(verdict) for verdict in (HOLDS, FAILS, OPEN)}

@@ -1,0 +1,10 @@
+"""Julka et al. 2024: EDI, which metrics agree, and what each responds to."""
+
+from jaxdis.papers.harness import Paper
+from jaxdis.papers.julka2024 import _page, _run
+from jaxdis.papers.julka2024._study import PRESET, calibration, julka2024
+
+PAPER = Paper(
+    __name__, _run.runs, _page.content, studies={"julka2024": julka2024, "calibration": calibration}, preset=PRESET
+)
+__all__ = ["PAPER"]

@@ -1,0 +1,10 @@
+"""Locatello et al. 2020: six objectives, six strengths, fifty seeds, and what their metrics measure."""
+
+from jaxdis.papers.harness import Paper
+from jaxdis.papers.locatello2020 import _page, _run
+from jaxdis.papers.locatello2020._study import PRESET, locatello2020
+
+PAPER = Paper(
+    __name__, _run.runs, _page.content, pieces=_run.pieces, studies={"locatello2020": locatello2020}, preset=PRESET
+)
+__all__ = ["PAPER"]

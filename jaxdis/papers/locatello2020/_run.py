@@ -1,0 +1,134 @@
+"""What the reproduction of Locatello et al. 2020 runs: one zoo is trained and analyzed in many ways."""
+
+from collections.abc import Mapping
+
+import jax
+import numpy as np
+
+from jaxdis._core.spec import Spec
+from jaxdis.data import DataSource, synthetic
+from jaxdis.evaluation._evaluate import evaluate
+from jaxdis.evaluation._sensitivity import sample_curve
+from jaxdis.metrics import METRICS, Blend, Direct, Metric
+from jaxdis.metrics._downstream import downstream_logistic
+from jaxdis.models import Config, Vae
+from jaxdis.papers.harness._paper import Finished, Piece, Size, Sources
+from jaxdis.papers.harness._small_forms import small
+from jaxdis.papers.locatello2020._study import locatello2020 as whole_study
+from jaxdis.papers.locatello2020._study import sampled_scores
+from jaxdis.scores import SCORES
+from jaxdis.study._definition import Sampling, Study, Training
+from jaxdis.study._library import QUICK_POOL
+
+# The paper's seven metrics by the columns of Table 5, and their columns here.
+SEVEN = {
+    "beta_vae": "beta_vae",
+    "dci_disentanglement": "dci.disentanglement",
+    "factor_vae": "factor_vae",
+    "irs": "irs",
+    "mig": "mig",
+    "modularity": "modularity",
+    "sap": "sap",
+}
+COLUMNS = list(SEVEN.values())
+# Scores that need no factors (Figures 8 and 28).
+UNSUPERVISED = ("sample_reconstruction", "sample_kl", "sample_elbo", "total_correlation_sampled")
+SPRITES = ("dsprites", "color_dsprites", "scream_dsprites", "noisy_dsprites")
+# The relations of §6.1.1 by the metric that the paper makes of each, and the scores computed from all of them.
+MATRICES = {"mi": "mutual_information", "svm": "svm_accuracy", "trees": "boosted_trees"}
+AGGREGATIONS = {
+    "gap": SCORES["gap"],
+    "entropy": SCORES["entropy"],
+    "modularity": SCORES["modularity"],
+    "share": SCORES["concentration"].with_options(over="factors"),
+    "groups": SCORES["independent_groups"],
+}
+
+SMALL_DATA = ("dsprites", "color_dsprites", "shapes3d")
+HALF_SIZE = DataSource(options=(("pool", 2),))
+# Lowest, middle and highest regularization strength of Table 3.
+SMALL_SWEEP: Mapping[str, Mapping] = {
+    "beta": {"beta": (1, 4, 16)},
+    "annealed": {"capacity": (5, 25, 100)},
+    "dip_i": {"lambda_off_diagonal": (1, 10, 50)},
+    "dip_ii": {"lambda_off_diagonal": (1, 10, 50)},
+    "beta_tc": {"beta": (1, 4, 10)},
+    "factor": {"gamma": (10, 40, 100)},
+}
+SMALL_STEPS, SMALL_SEEDS, SMALL_RATE = 1000, 3, 1e-3
+SMALL_SAMPLING = Sampling(3000, 1500)
+SMALL_SIZES = (10, 100, 1000, 3000)
+# Samples of the two runs whose rankings are compared, and of the smaller runs (§6.2).
+STABILITY = {"minutes": (2000, 100), "paper": (5000, 100)}
+# Metrics whose runs are compared.
+STABLE = ("beta_vae", "factor_vae", "mig", "dci", "irs", "modularity", "sap")
+
+
+def runs(size: Size, sources: Sources) -> dict[str, Study]:
+    """The paper's study, or a small one: three regularization strengths, three seeds, perceptrons, 32² pixels."""
+    if size == "paper":
+        return {"zoo": whole_study(metrics=metrics(exact=True, sizes=(10, 100, 1000, 10_000)), sources=sources)}
+    settings = {name: {**row, "learning_rate": SMALL_RATE} for name, row in SMALL_SWEEP.items()}
+    settings["annealed"]["capacity_steps"] = SMALL_STEPS / 3
+    shared = {name: row for name, row in settings.items() if name != "factor"}
+    trainings = []
+    for data in SMALL_DATA:
+        for sweep in (shared, {"factor": settings["factor"]}):
+            method = small(Vae(tuple(sweep), estimator="locatello2020"))
+            config = Config(data, (sources or {}).get(data, HALF_SIZE), method, SMALL_STEPS)
+            trainings.append(Training.of(config, sweep, SMALL_SEEDS, pool=QUICK_POOL))
+    plan = metrics(exact=False, sizes=SMALL_SIZES)
+    title = "Six objectives, three regularization strengths, three seeds"
+    return {"zoo": Study.of("locatello2020", trainings, plan, sampling=SMALL_SAMPLING, title=title)}
+
+
+def metrics(*, exact: bool, sizes: tuple[int, ...]) -> dict[str, Metric]:
+    """What the paper measures: seven metrics, three relations under every score, dependence, and downstream tasks."""
+    splitter = {} if exact else {"splitter": "histogram"}
+    plan: dict[str, Metric] = {name: METRICS[name] for name in STABLE}
+    plan["dci"] = plan["dci"].with_options(**splitter)
+    for short, relation in MATRICES.items():
+        for name, score in AGGREGATIONS.items():
+            blend = Blend(relation, score)
+            plan[f"{short}_{name}"] = blend.with_options(**splitter) if short == "trees" else blend
+    plan |= {name: METRICS[name] for name in ("total_correlation", "code_information")} | sampled_scores()
+    plan["downstream_logistic"] = Direct(Spec(downstream_logistic)).with_options(sizes=sizes)
+    plan["downstream_trees"] = METRICS["downstream_trees"].with_options(sizes=sizes, **splitter)
+    return plan
+
+
+def pieces(size: Size) -> dict[str, Piece]:
+    """Rankings of two runs, on dSprites alone in the small form; and the construction of the impossibility theorem."""
+    larger, smaller = STABILITY[size]
+    small = (("data", SMALL_DATA[:1]),) if size == "minutes" else ()
+    options = (("larger", larger), ("smaller", smaller), ("exact", size == "paper"), *small)
+    return {"stability": Piece(stability, options), "impossibility": Piece(impossibility)}
+
+
+def stability(
+    finished: Mapping[str, Finished], larger: int, smaller: int, exact: bool, data: tuple[str, ...] = ()
+) -> dict:
+    """Scores of members in two runs of each metric, ``[2, m]``, by data set, metric and number of samples."""
+    zoo, found = finished["zoo"], {}
+    plan = metrics(exact=exact, sizes=(10,))
+    for name in data or tuple(dict.fromkeys(map(str, zoo.table["data"]))):
+        codes = zoo.codes(zoo.table["data"] == name)
+        factors = zoo.factors(name)
+        for metric in STABLE:
+            curve = sample_curve(codes, factors, plan[metric], sizes=(smaller, larger))
+            scores = dict(zip(("smaller", "larger"), curve.score.tolist(), strict=True))
+            found.setdefault(name, {})[metric] = scores
+    return found
+
+
+def impossibility(finished: Mapping[str, Finished], samples: int = 20_000) -> dict:
+    """Theorem 1: scores of factors and of entangled codes with the same distribution."""
+    found = {}
+    for k in (2, 3, 5):
+        codes, factors = synthetic.entangled(0.2, jax.random.key(k), samples, num_factors=k)
+        plan = {name: METRICS[name] for name in ("mig", "modularity", "sap", "total_correlation")}
+        plan["dci"] = METRICS["dci"].with_options(splitter="histogram")
+        both = np.stack([np.asarray(factors.values), np.asarray(codes)])
+        scores = evaluate(both, factors.binned(10), plan)
+        found[str(k)] = {column: values.tolist() for column, values in scores.items()}
+    return found

@@ -1,0 +1,12 @@
+"""Mahon et al. 2024: SNC and NK, and what metrics miss on new combinations of factors."""
+
+from jaxdis.papers.harness import Paper
+from jaxdis.papers.mahon2024 import _page, _run
+from jaxdis.papers.mahon2024._models import PRESET
+from jaxdis.papers.mahon2024._study import Combinations, mahon2024
+from jaxdis.papers.mahon2024._work import CombinationsWork
+from jaxdis.study import WORKS
+
+WORKS[Combinations] = CombinationsWork
+PAPER = Paper(__name__, _run.runs, _page.content, pieces=_run.pieces, studies={"mahon2024": mahon2024}, preset=PRESET)
+__all__ = ["PAPER"]

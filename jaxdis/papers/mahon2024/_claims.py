@@ -1,0 +1,254 @@
+"""The claims of Mahon et al. 2024 as statistics with thresholds."""
+
+import csv
+import itertools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from jaxdis.papers.harness import _readings as r
+from jaxdis.papers.harness._printed import printed_in
+from jaxdis.papers.harness._verdict import Found, Part, by_member, by_seed, exact, resampled
+from jaxdis.papers.mahon2024._scored import Scored, data_of, models_of
+from jaxdis.papers.mahon2024._table import PARTITION
+from jaxdis.papers.mahon2024._tables import correlations
+from jaxdis.study.report._seed_statistics import Interval, Table
+
+# Columns of the metrics of Table 7, of members of the normal test set.
+EXISTING = {
+    "MIG": "mig",
+    "SAP": "sap",
+    "IRS": "irs",
+    "D": "dci.disentanglement",
+    "C": "dci.completeness",
+    "I": "dci.informativeness",
+    "MED": "med.disentanglement",
+}
+TABLE_4 = ("SNC", "NK", "MIG", "SAP", "IRS", "D", "C", "I", "DCI", "MED")
+REMARKS = {
+    "snc_correlates_best": "Product over the two factors, with the right chance of each; SNC and NK as means over all"
+    " factors are columns of Table 7.",
+    "novel_low": "The threshold of .3 per member is that of the small form. Small networks with few updates do not even"
+    " encode the two factors of familiar combinations well enough to fall by .3.",
+    "all_correlate": "Undefined if the accuracy on new combinations is 0 for all models, as it is for small networks.",
+    "supervised_also_fails": "Of a labelled partition of codes, which stands in place of MTD and is not MTD.",
+    "nk_faster_than_dci": "CPU seconds on the same codes, compiled: NK by probes of 75 epochs, DCI by exact splits.",
+    "parted_ss_best": "On Shapes3D. Small networks encode shape too weakly to be told apart by new combinations.",
+}
+# What the small form makes of claims that fail in it.
+_UNTRAINED = (
+    "The models of the small form encode little: the perceptron's accuracy above chance is 22 to 33 % on dSprites and"
+    " 46 to 63 % on Shapes3D; in print, it is 49 to 89 % and 89 to 100 %."
+)
+SMALL_REMARKS = dict.fromkeys(("others_score_higher", "dci_parts_redundant"), _UNTRAINED)
+
+
+def claims(
+    table: Table, members: Sequence[Scored], pieces: Mapping, folder: Path, *, small: bool = False
+) -> list[Found]:
+    """Every claim that the members allow to check.
+
+    Args:
+      table: of the study, a row per member.
+      members: the same with parts, as the tables take them.
+      pieces: results that are exact.
+      folder: of the study, in which its report has listed collisions.
+      small: with remarks on what fails in the small form.
+    """
+    usual = r.of(table, held_out="")
+    novel = {name: column[np.asarray(table["held_out"]) != ""] for name, column in table.items()}
+    parts_by_claim = {
+        **_exact(pieces),
+        **_normal(usual, folder),
+        **_novel(novel),
+        **_correlated(members),
+    }
+    printed = printed_in(__package__).claims
+    remarks = REMARKS | (SMALL_REMARKS if small else {})
+    return [
+        Found(printed[name], tuple(parts), remarks.get(name, "")) for name, parts in parts_by_claim.items() if parts
+    ]
+
+
+def _exact(pieces: Mapping) -> dict[str, list[Part]]:
+    toy, distributed, times = pieces["toy"], pieces["distributed"], pieces["times"]
+    change = {name: toy["M2"][name] - toy["M1"][name] for name in toy["M1"]}
+    order = [Part(name, exact(change[name]), below=-0.01) for name in ("MIG", "SAP", "DCI", "MED")]
+    order += [Part("SNC", exact(change["SNC"]), above=0.01), Part("NK", exact(change["NK"]), above=-0.01, below=0.01)]
+    positive = []
+    for n, row in distributed.items():
+        for field in ("disentanglement", "completeness"):
+            positive.append(
+                Part(f"{n} factors, {field} minus 1 − 2 / log₂ n", exact(row[field] - row["bound"]), above=0)
+            )
+        tells = row["information"] - row["limit"]
+        positive.append(Part(f"{n} factors, largest information minus its limit by chance", exact(tells), below=0.001))
+    return {
+        "toy_order": order,
+        "dci_false_positive": positive,
+        "nk_faster_than_dci": [Part("seconds of NK over those of DCI", exact(times["nk"] / times["dci"]), below=1)],
+    }
+
+
+def _normal(table: Table, folder: Path) -> dict[str, list[Part]]:
+    """Claims on the normal test set."""
+    six = r.of(table, model=tuple(m for m in r.models_of(table) if m != PARTITION))
+    parts: dict[str, list[Part]] = {name: [] for name in ("below", "best", "lowest", "higher")}
+    for (data, mine), model in itertools.product(list(r.each_data(six)), r.models_of(six)):
+        gap = lambda some: float(np.mean(some["mlp_probe"] - some["snc"]))  # noqa: E731
+        parts["below"].append(Part(f"{data}, {model}", by_seed(r.of(mine, model=model), gap), above=0))
+    means = lambda some: {m: float(np.mean(r.of(some, model=m)["snc"])) for m in ("beta", "beta_tc", "factor")}  # noqa: E731
+    for data, mine in r.each_data(six):
+        if data == "dsprites":
+            for other in ("beta", "factor"):
+                lead = lambda some, o=other: means(some)["beta_tc"] - means(some)[o]  # noqa: E731
+                parts["best"].append(Part(f"β-TCVAE minus {other}", by_seed(mine, lead), above=0))
+        lowest = lambda some: r.lead_of("factor", means(some), min)  # noqa: E731
+        parts["lowest"].append(Part(f"{data}, FactorVAE minus the next", by_seed(mine, lowest), below=0))
+    for name in ("D", "IRS", "C", "I"):
+        exceeds = lambda some, c=EXISTING[name]: r.share_above(some[c], some["snc"])  # noqa: E731
+        least = 0.9 if name in ("D", "IRS") else 0.5
+        parts["higher"].append(Part(f"share of members with {name} above SNC", by_member(six, exceeds), above=least))
+    for name in ("MIG", "SAP", "MED"):
+        exceeds = lambda some, c=EXISTING[name]: r.share_above(some[c], some["snc"])  # noqa: E731
+        parts["higher"].append(Part(f"share of members with {name} above SNC", by_member(six, exceeds), below=0.5))
+    columns = {"SNC": "snc", "NK": "nk", **EXISTING}
+
+    def row_means(some):
+        return {a: r.mean([_pearson(some, columns[a], columns[b]) for b in columns if b != a]) for a in columns}
+
+    redundant = lambda some: min(_pearson(some, EXISTING[a], EXISTING[b]) for a, b in itertools.combinations("DCI", 2))  # noqa: E731
+    low = lambda some: min(row_means(some)[n] for n in ("MIG", "MED")) - max(row_means(some)[n] for n in ("IRS", "SAP"))  # noqa: E731
+    return {
+        "greedy_alignment_collides": _collisions(table, folder),
+        "snc_below_mlp": parts["below"],
+        "nk_marginal": [
+            Part("share of members below .2", by_member(six, lambda some: r.share_above(-some["nk"], -0.2)), above=0.5)
+        ],
+        "beta_tc_best_snc_dsprites": parts["best"],
+        "factor_lowest_snc": parts["lowest"],
+        "others_score_higher": parts["higher"],
+        "med_mig_agree": [
+            Part("r(MIG, MED)", by_member(six, lambda some: _pearson(some, "mig", "med.disentanglement")), above=0.8),
+            Part("lower of MIG and MED minus higher of IRS and SAP, row means", by_member(six, low), above=0),
+        ],
+        "dci_parts_redundant": [Part("smallest r of D, C and I", by_member(six, redundant), above=0.9)],
+        "snc_nk_moderate": [
+            Part("r(SNC, NK)", by_member(six, lambda some: _pearson(some, "snc", "nk")), above=0.4, below=0.8)
+        ],
+    }
+
+
+def _pearson(table: Table, one: str, other: str) -> float:
+    x, y = table[one], table[other]
+    known = np.isfinite(x) & np.isfinite(y)
+    if known.sum() < 3 or np.ptp(x[known]) == 0 or np.ptp(y[known]) == 0:
+        return float("nan")
+    return float(np.corrcoef(x[known], y[known])[0, 1])
+
+
+def _collisions(table: Table, folder: Path) -> list[Part]:
+    """Share of the members of each objective that the list of collisions names."""
+    with open(folder / "alignment.csv", newline="", encoding="utf-8") as file:
+        named = {row["id"] for row in csv.DictReader(file)}
+    parts = []
+    for model in r.models_of(table):
+        mine = r.of(table, model=model)
+        hit = np.array([str(name) in named for name in mine["id"]])
+        parts.append(
+            Part(f"share of members, {model}", resampled(len(hit), lambda rows, h=hit: float(h[rows].mean())), above=0)
+        )
+    return parts
+
+
+def _novel(table: Table) -> dict[str, list[Part]]:
+    """Claims on combinations that were left out."""
+    six = r.of(table, model=tuple(m for m in r.models_of(table) if m != PARTITION))
+    low = [
+        Part(
+            "share of members whose accuracy falls by .3",
+            by_member(six, lambda some: r.mean(_fall(some) > 0.3)),
+            above=0.9,
+        )
+    ]
+    sprites = r.of(six, data="dsprites")
+    if len(sprites["model"]):
+        low.append(
+            Part("median on dSprites", by_member(sprites, lambda some: r.median(some["novel_combination"])), below=0.05)
+        )
+    linear = lambda some: r.mean(some["novel_combination.linear"] - some["novel_combination"])  # noqa: E731
+    parts_by_claim = {
+        "novel_low": low,
+        "linear_no_better": [Part("mean of linear minus MLP", by_member(six, linear), below=1e-9)],
+    }
+    if {"dsprites", "shapes3d"}.issubset(r.data_of(six)):
+        easier = lambda some: _difference(  # noqa: E731
+            *(r.mean(r.of(some, data=name)["novel_combination"]) for name in ("shapes3d", "dsprites"))
+        )
+        parts_by_claim["3dshapes_easier"] = [Part("Shapes3D minus dSprites", by_member(six, easier), above=0)]
+    supervised = r.of(table, model=PARTITION)
+    if len(supervised["model"]):
+        mean = lambda some: r.mean(some["novel_combination"])  # noqa: E731
+        parts_by_claim["supervised_also_fails"] = [
+            Part("mean accuracy above chance", by_member(supervised, mean), below=0.1)
+        ]
+    rooms = r.of(six, data="shapes3d")
+    if {"parted_vae", "parted_vae_ss"}.issubset(r.models_of(rooms)):
+
+        def leads(some):
+            means = {m: r.mean(r.of(some, model=m)["novel_combination"]) for m in r.models_of(some)}
+            missing = float("nan")  # in some draws of a few members
+            alone = {m: v for m, v in means.items() if m != "parted_vae_ss"}
+            return (
+                _difference(means.get("parted_vae_ss", missing), means.get("parted_vae", missing)),
+                r.lead_of("parted_vae", alone) if max(alone.values(), default=0) > 0 else missing,
+            )
+
+        parts_by_claim["parted_ss_best"] = [
+            Part("with labels minus without", by_member(rooms, lambda some: leads(some)[0]), above=0),
+            Part("without labels minus the others", by_member(rooms, lambda some: leads(some)[1]), above=0),
+        ]
+    return parts_by_claim
+
+
+def _difference(accuracy: float, other: float) -> float:
+    """Undefined if neither is above 0: then no probe names a combination that it never saw, and nothing is compared."""
+    return accuracy - other if max(accuracy, other) > 0 else float("nan")
+
+
+def _fall(table: Table) -> np.ndarray:
+    return table["novel_combination.familiar"] - table["novel_combination"]
+
+
+def _correlated(members: Sequence[Scored]) -> dict[str, list[Part]]:
+    """Claims on Table 4, over data set × model; pairs of data set and model are resampled."""
+    pairs = [(data, model) for data in data_of(members) for model in models_of(members) if model != PARTITION]
+    groups = {pair: [member for member in members if (member.data, member.model) == pair] for pair in pairs}
+
+    def over(statistic) -> Interval:
+        def of_rows(rows):
+            # A pair that is drawn twice counts twice: it is given another name.
+            drawn = [
+                member._replace(model=f"{member.model} {copy}")
+                for copy, row in enumerate(rows)
+                for member in groups[pairs[row]]
+            ]
+            return statistic(dict(zip(TABLE_4, correlations(drawn, TABLE_4), strict=True)))
+
+        return resampled(len(pairs), of_rows)
+
+    best = lambda coefficients: coefficients["SNC"] - max(v for n, v in coefficients.items() if n != "SNC")  # noqa: E731
+    second = lambda coefficients: coefficients["NK"] - max(v for n, v in coefficients.items() if n not in ("SNC", "NK"))  # noqa: E731
+    return {
+        "all_correlate": [
+            Part(f"r of {name}", over(lambda coefficients, n=name: coefficients[n]), above=0) for name in TABLE_4
+        ],
+        "snc_correlates_best": [
+            Part("SNC minus the next", over(best), above=0),
+            Part("NK minus the next but SNC", over(second), above=0),
+        ],
+        "snc_beats_nk": [
+            Part("SNC minus NK", over(lambda coefficients: coefficients["SNC"] - coefficients["NK"]), above=0)
+        ],
+    }

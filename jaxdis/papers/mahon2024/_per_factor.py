@@ -1,0 +1,90 @@
+"""Tables 9 to 47 of Mahon et al. 2024: every run of every model, accuracies of each factor, in the paper's order."""
+
+from collections.abc import Sequence
+
+from jaxdis.data import DATASETS
+from jaxdis.papers.mahon2024._models import MODELS
+from jaxdis.papers.mahon2024._scored import NORMAL_COLUMNS, NOVEL_COLUMNS, Scored, data_of, of
+from jaxdis.papers.mahon2024._table import PARTITION, Table
+
+# Row → (part per factor, part for size and shape). NK1 is the accuracy without the aligned code.
+_NORMAL = {
+    "SNC": ("snc.accuracy", "snc.joint"),
+    "linear": ("linear_probe.accuracy", "linear_probe.joint"),
+    "NK1": ("nk.knocked", None),
+    "MLP": ("mlp_probe.accuracy", "mlp_probe.joint"),
+}
+_NOVEL = {"CG linear": "linear_", "CG": ""}
+# The stand-in takes the places of MPI3D.
+_ORDER = {"dsprites": 0, "shapes3d": 1, "mpi3d": 2, "standin_arm": 2}
+
+
+def per_factor_tables(members: Sequence[Scored]) -> dict[str, Table]:
+    """All tables by name, such as ``table_09_beta_dsprites``."""
+    tables_by_name = {}
+    for data in data_of(members):
+        for place, model in enumerate(MODELS):
+            normal, novel = (of(members, data, model, normal=normal) for normal in (True, False))
+            if model == PARTITION:
+                tables = {45 + _ORDER[data]: partition_table(normal, novel)}
+            else:
+                first = 9 + 6 * _ORDER[data] + place
+                tables = {first: normal_table(normal), first + 18: novel_table(novel)}
+            tables_by_name |= {
+                f"table_{count:02d}_{model}_{data}": table for count, table in tables.items() if table is not None
+            }
+    return dict(sorted(tables_by_name.items()))
+
+
+def normal_table(members: Sequence[Scored]) -> Table | None:
+    """Tables 9 to 26: SNC, linear probe, NK1 and MLP on the normal test set; percent, not adjusted for chance."""
+    if not members:
+        return None
+    columns = NORMAL_COLUMNS[members[0].data]
+    rows = [
+        [f"normal test set {one.seed}", name, *_of_factors(one, part, columns), _percent(joint and one.joint(joint))]
+        for one in members
+        for name, (part, joint) in _NORMAL.items()
+    ]
+    return Table(["set", "row", *columns, "both"], rows)
+
+
+def novel_table(members: Sequence[Scored]) -> Table | None:
+    """Tables 27 to 44: both probes on every combination held out; percent, not adjusted for chance."""
+    if not members:
+        return None
+    columns = NOVEL_COLUMNS[members[0].data]
+    rows = [
+        [_combination(one), name, *_novel(one, probe, columns)] for one in members for name, probe in _NOVEL.items()
+    ]
+    return Table(["set", "row", *columns, "both"], rows)
+
+
+def partition_table(normal: Sequence[Scored], novel: Sequence[Scored]) -> Table | None:
+    """Tables 45 to 47, of MTD in the paper: the MLP on combinations, then on normal test sets. These are not of MTD."""
+    if not normal and not novel:
+        return None
+    columns = NOVEL_COLUMNS[(*normal, *novel)[0].data]
+    rows = [[_combination(one), "MLP", *_novel(one, "", columns)] for one in novel]
+    for one in normal:
+        values = _of_factors(one, "mlp_probe.accuracy", columns)
+        rows.append([f"normal test set {one.seed}", "MLP", *values, _percent(one.joint("mlp_probe.joint"))])
+    return Table(["set (not MTD)", "row", *columns, "both"], rows)
+
+
+def _novel(one: Scored, probe: str, columns) -> list[float]:
+    both = one.column(f"novel_combination.{probe}both")
+    return [*_of_factors(one, f"novel_combination.{probe}accuracy", columns), _percent(both)]
+
+
+def _of_factors(one: Scored, part: str, columns) -> list[float]:
+    space = DATASETS[one.data].space
+    return [_percent(one.part(part)[space.position(name)]) for name in columns.values()]
+
+
+def _combination(one: Scored) -> str:
+    return f"NC {one.pair[0]}-{one.pair[1]}"
+
+
+def _percent(value: float | None) -> float:
+    return float("nan") if value is None else 100 * float(value)

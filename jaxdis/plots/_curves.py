@@ -1,0 +1,83 @@
+"""Curves: losses by update, scores over a parameter, throughput over zoo size."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from jaxdis.plots._canvas import LEGEND_LINES, LONGEST_OF_AXIS, MARKS, figure_of, png, text
+
+
+def loss_curves(curves: Mapping[str, Sequence[np.ndarray]], log_every: int, name: str) -> bytes:
+    """A line per setting, the mean over its members ``[entries]``, in a band of one standard deviation.
+
+    Settings that do not fit into the legend are not named.
+    """
+    figure = figure_of(6.4 + 2.2 * (len(curves) > 8), 3.4)
+    axes = figure.subplots()
+    for position, (label, members) in enumerate(curves.items()):
+        stacked = np.stack(members)
+        steps = log_every * np.arange(1, stacked.shape[1] + 1)
+        mark, mean, spread = "." if len(steps) == 1 else "", stacked.mean(axis=0), stacked.std(axis=0)
+        color, line = f"C{position % 10}", ("-", "--", ":", "-.")[position // 10 % 4]
+        named = text(label) if position < LEGEND_LINES else None
+        axes.plot(steps, mean, line, marker=mark, color=color, lw=1, label=named)
+        axes.fill_between(steps, mean - spread, mean + spread, color=color, alpha=0.15, lw=0)
+    axes.set(xlabel="updates", ylabel=text(name))
+    outside = {"loc": "center left", "bbox_to_anchor": (1, 0.5)} if len(curves) > 8 else {}
+    axes.legend(frameon=False, fontsize=7, **outside)
+    return png(figure)
+
+
+def curves(x: Sequence[float], columns: Mapping[str, np.ndarray], x_name: str, y_name: str = "score") -> bytes:
+    """Each column ``[points, seeds]`` as its mean against ``x`` in a band of one standard deviation."""
+    stacks = -(-len(columns) // LEGEND_LINES)
+    figure = figure_of(4.7 + 2.5 * stacks, 4.2)
+    axes = figure.subplots()
+    _curves(axes, x, columns)
+    axes.set(xlabel=text(x_name, LONGEST_OF_AXIS), ylabel=text(y_name, LONGEST_OF_AXIS))
+    axes.legend(frameon=False, fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5), ncols=stacks)
+    return png(figure)
+
+
+def resources(sizes: Sequence[int], differences: Mapping[str, np.ndarray], seconds: Mapping[str, np.ndarray]) -> bytes:
+    """Two panels over sample sizes: difference of scores from those of all samples, and seconds per representation.
+
+    ``differences[column] [sizes − 1, seeds]``; ``seconds[metric] [sizes]``.
+    """
+    lines = -(-max(len(differences), len(seconds)) // 2)
+    figure = figure_of(9.6, 4.2 + 0.14 * lines)
+    left, right = figure.subplots(1, 2)
+    _curves(left, sizes[:-1], differences)
+    _curves(right, sizes, {name: values[:, None] for name, values in seconds.items()})
+    drawn = "samples drawn (a third is held out by metrics that do so)"
+    left.set(xscale="log", xlabel=drawn, ylabel=f"distance from the score of {sizes[-1]} samples")
+    right.set(xscale="log", yscale="log", xlabel=drawn, ylabel="seconds per representation")
+    for axes in (left, right):
+        axes.legend(frameon=False, fontsize=7, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.12))
+    return png(figure)
+
+
+def _curves(axes, x, columns: Mapping[str, np.ndarray]) -> None:
+    for position, (name, values) in enumerate(columns.items()):
+        known = np.isfinite(values).any(axis=1)
+        if not known.any():
+            continue
+        at, rows = np.asarray(x, float)[known], values[known]
+        mean, spread = np.nanmean(rows, axis=1), np.nanstd(rows, axis=1)
+        color, line = f"C{position % 10}", ("-", "--", ":", "-.")[position // 10 % 4]
+        mark = ".x^"[position // 40 % 3]
+        axes.plot(at, mean, line, color=color, lw=1.3, marker=mark, label=text(name))
+        axes.fill_between(at, mean - spread, mean + spread, color=color, alpha=0.15, lw=0)
+
+
+def throughput(rows: Sequence) -> bytes:
+    """Throughput against zoo size, a line per name; rows as :class:`jaxdis.cli._throughput.Row`."""
+    figure = figure_of(9, 5)
+    axes = figure.subplots()
+    for position, name in enumerate(dict.fromkeys(row.name for row in rows)):
+        mine = sorted((row.zoo_size, row.per_second) for row in rows if row.name == name)
+        line = ("-", "--", ":", "-.")[position // 10 % 4]
+        axes.plot(*zip(*mine, strict=True), line, marker=MARKS[position % len(MARKS)], ms=4, label=text(name))
+    axes.set(xscale="log", yscale="log", xlabel="zoo size", ylabel="members (training: updates) per second")
+    axes.legend(frameon=False, fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5), ncols=2)
+    return png(figure)

@@ -1,0 +1,150 @@
+"""Relations of codes and factors: Hinton diagrams, heat maps, independent groups and dendrograms."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from jaxdis.plots._canvas import figure_of, grid_of, inches, png, rectangle, text, texts
+
+# Samples in a panel of a scatter plot.
+MOST_POINTS = 2000
+
+
+def hinton(strength: np.ndarray, names: Sequence[str]) -> bytes:
+    """One square per code (row) and factor (column), with an area proportional to the strength."""
+    d, k = strength.shape
+    figure = figure_of(1 + 0.55 * k + 0.5 * inches(names), 0.6 + 0.35 * d + inches(names))
+    _hinton(figure.subplots(), strength, names)
+    return png(figure)
+
+
+def _hinton(axes, strength: np.ndarray, names: Sequence[str]) -> None:
+    d, k = strength.shape
+    largest = np.nanmax(strength) or 1.0
+    for i in range(d):
+        for j in range(k):
+            side = 0.9 * np.sqrt(max(np.nan_to_num(strength[i, j]), 0) / largest)
+            axes.add_patch(rectangle((j - side / 2, i - side / 2), side, side, color="#234"))
+    axes.set(xlim=(-0.6, k - 0.4), ylim=(d - 0.4, -0.6), aspect="equal", ylabel="code")
+    axes.set_xticks(range(k), texts(names), rotation=45, ha="right")
+    axes.set_yticks(range(d), range(d))
+
+
+def codes_and_factors(strength: np.ndarray, codes: np.ndarray, factors: np.ndarray, names: Sequence[str]) -> bytes:
+    """A Hinton diagram of the strength, next to a panel per pair of codes ``[n, d]`` against factors ``[n, k]``.
+
+    At most ``MOST_POINTS`` samples are drawn.
+    """
+    d, k = strength.shape
+    side = 1 + 0.55 * k + 0.5 * inches(names)
+    figure = figure_of(side + 0.9 + 1.2 * k, max(0.6 + 0.35 * d + inches(names), 0.5 + 0.8 * d))
+    left, right = figure.subfigures(1, 2, width_ratios=(side, 0.9 + 1.2 * k))
+    _hinton(left.subplots(), strength, names)
+    grid = right.subplots(d, k, squeeze=False, sharex="col", sharey="row")
+    some = slice(None, None, -(-len(codes) // MOST_POINTS))
+    for i in range(d):
+        for j in range(k):
+            grid[i, j].plot(factors[some, j], codes[some, i], ".", ms=1.5, alpha=0.4, color="#234")
+            grid[i, j].set(xticks=[], yticks=[])
+        grid[i, 0].set_ylabel(f"code {i}", fontsize=8)
+    for axes, name in zip(grid[-1], texts(names), strict=True):
+        axes.set_xlabel(name, fontsize=8)
+    return png(figure)
+
+
+def heat_map(matrix: np.ndarray, rows: Sequence[str], columns: Sequence[str], *, most: float | None = None) -> bytes:
+    """A matrix, such as a relation or p-values, as numbers on a color scale; white is 0."""
+    figure = figure_of(0.6 + 0.55 * len(columns) + inches(rows), 0.4 + 0.34 * len(rows) + inches(columns))
+    axes = figure.subplots()
+    known = matrix[np.isfinite(matrix)]
+    top = most if most is not None else max(float(known.max(initial=0.0)), 1e-12)
+    axes.imshow(matrix, cmap="Blues", vmin=0, vmax=top, aspect="auto")
+    for i, j in np.argwhere(np.isfinite(matrix)):
+        color = "white" if matrix[i, j] > 0.6 * top else "black"
+        axes.text(j, i, f"{matrix[i, j]:.2f}", ha="center", va="center", fontsize=7, color=color)
+    axes.set_xticks(range(len(columns)), texts(columns), rotation=45, ha="right")
+    axes.set_yticks(range(len(rows)), texts(rows))
+    axes.spines[:].set_visible(False)
+    return png(figure)
+
+
+def relation_panels(panels: Sequence[tuple[str, np.ndarray]], names: Sequence[str], columns: int) -> bytes:
+    """Relations ``[d, k]`` as grays, each scaled to its largest entry; a panel for each (title, matrix)."""
+    figure, grid = grid_of(len(panels), columns, 2.4 + 0.3 * inches(names), 1.8 + inches(names))
+    for axes, (title, matrix) in zip(grid, panels, strict=False):
+        axes.imshow(matrix, cmap="Blues", vmin=0, vmax=max(float(np.nanmax(matrix, initial=0.0)), 1e-12), aspect="auto")
+        axes.set_title(text(title), fontsize=8)
+        axes.set_xticks(range(len(names)), texts(names), rotation=45, ha="right", fontsize=7)
+        axes.set_yticks([])
+        axes.set_ylabel("code", fontsize=7)
+    return png(figure)
+
+
+def groups_curve(threshold: np.ndarray, groups: np.ndarray, discovered: np.ndarray) -> bytes:
+    """Independent groups and discovered factors against the threshold (Locatello et al. 2020, §6.1.2)."""
+    figure = figure_of(4.6, 2.6)
+    axes = figure.subplots()
+    _groups_curve(axes, threshold, groups, discovered)
+    axes.legend(frameon=False, fontsize=7)
+    return png(figure)
+
+
+def _groups_curve(axes, threshold: np.ndarray, groups: np.ndarray, discovered: np.ndarray) -> None:
+    axes.step(threshold, groups, where="post", label="independent groups")
+    axes.step(threshold, discovered, where="post", ls="--", label="factors discovered")
+    axes.set(xlabel="threshold", xlim=(max(threshold.max(), 1e-6), 0))
+
+
+def group_panels(panels: Sequence[tuple[str, np.ndarray, np.ndarray, np.ndarray]], columns: int) -> bytes:
+    """A panel as :func:`groups_curve` for each (title, threshold, groups, discovered)."""
+    figure, grid = grid_of(len(panels), columns, 2.8, 2.0)
+    for axes, (title, *curve) in zip(grid, panels, strict=False):
+        _groups_curve(axes, *curve)
+        axes.set_title(text(title), fontsize=8)
+    grid[0].legend(frameon=False, fontsize=6)
+    return png(figure)
+
+
+def dendrogram(merges: np.ndarray, threshold: np.ndarray, names: Sequence[str]) -> bytes:
+    """Which factors are joined by a shared code, and at which threshold.
+
+    ``merges [k − 1, 2]`` are pairs of clusters (0 … k − 1 are the factors, higher numbers earlier merges) at
+    ``threshold [k − 1]``, descending, as :func:`jaxdis.scores.independent_groups` returns them.
+    """
+    figure = figure_of(3.6 + inches(names), 0.9 + 0.32 * len(names))
+    _dendrogram(figure.subplots(), merges, threshold, names)
+    return png(figure)
+
+
+def _dendrogram(axes, merges: np.ndarray, threshold: np.ndarray, names: Sequence[str]) -> None:
+    k = len(names)
+    order = _leaves(merges, k)
+    height = {cluster: float(order.index(cluster)) for cluster in range(k)}
+    start = dict.fromkeys(range(k), float(np.max(threshold, initial=0.0)) * 1.05 or 1.0)
+    for step, (a, b) in enumerate(np.asarray(merges).tolist()):
+        at = float(threshold[step])
+        for cluster in (a, b):
+            axes.plot([start[cluster], at], [height[cluster]] * 2, color="#234", lw=1.2)
+        axes.plot([at, at], [height[a], height[b]], color="#234", lw=1.2)
+        height[k + step], start[k + step] = (height[a] + height[b]) / 2, at
+    axes.set_yticks(range(k), texts([names[cluster] for cluster in order]))
+    axes.set(xlabel="threshold", xlim=(max(start.values()), 0))
+
+
+def dendrogram_panels(
+    panels: Sequence[tuple[str, np.ndarray, np.ndarray]], names: Sequence[str], columns: int
+) -> bytes:
+    """A panel as :func:`dendrogram` for each (title, merges, threshold)."""
+    figure, grid = grid_of(len(panels), columns, 2.0 + inches(names), 0.9 + 0.26 * len(names))
+    for axes, (title, merges, threshold) in zip(grid, panels, strict=False):
+        _dendrogram(axes, merges, threshold, names)
+        axes.set_title(text(title), fontsize=8)
+    return png(figure)
+
+
+def _leaves(merges, k: int) -> list[int]:
+    """Factors in an order in which no two branches cross."""
+    members = {cluster: [cluster] for cluster in range(k)}
+    for step, (a, b) in enumerate(np.asarray(merges).tolist()):
+        members[k + step] = members.pop(a) + members.pop(b)
+    return [leaf for group in members.values() for leaf in group]

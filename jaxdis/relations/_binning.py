@@ -1,0 +1,225 @@
+"""Samples into bins, bins into joint tables: the part of every histogram estimate that reads all samples."""
+
+import math
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from jaxdis._core.arrays import rounding_of
+from jaxdis.factors import Factors
+
+Dividers = Literal["between", "code"]
+
+# Ends of a run of equal values whose distances from a divider's place differ by less are equally near.
+HALFWAY = 1e-3
+# A joint table of several factors at once saves one scatter a factor; past this many columns a code's table leaves the
+# first-level cache and each update costs more than is saved.
+MAX_GROUP_COLUMNS = 300
+
+
+def equal_width_bins(codes: Float[Array, "n d"], bins: int, *, weights=None) -> Int[Array, "n d"]:
+    """Bin numbers 0 … bins − 1 between each column's minimum and maximum; the maximum belongs to the last bin.
+
+    The edges are those of ``numpy.histogram`` on the same float32 values. A column whose range is at most rounding
+    error is a single bin. Samples of weight 0 do not count for the range. The bin of a non-finite value is arbitrary.
+    """
+    low, high = _range(codes, weights)
+    flat = (high - low) <= rounding_of(jnp.maximum(jnp.abs(low), jnp.abs(high)))
+    # Not by a constant, which compilers turn into a product with its rounded reciprocal.
+    step = jnp.where(flat, 1.0, high - low) / jnp.where(flat, 1.0, bins)
+    number = jnp.clip(jnp.floor((codes - low[None, :]) * (1 / step)[None, :]), 0, bins - 1)
+    # The quotient may be one ulp off at an edge; the edge itself, as numpy computes it, decides. The maximum, which
+    # changes nothing, keeps compilers from contracting product and sum: codes on a grid would fall to other bins.
+    edge, next_edge = (jnp.maximum((number + i) * step[None, :], 0.0) + low[None, :] for i in (0, 1))
+    number = number + (codes >= next_edge).astype(codes.dtype) - (codes < edge).astype(codes.dtype)
+    number = jnp.where(flat[None, :], 0.0, jnp.clip(number, 0, bins - 1))
+    return jnp.clip(number.astype(jnp.int32), 0, bins - 1)  # a NaN becomes some integer: keep it in the table
+
+
+def equal_count_bins(
+    ordered: Float[Array, "n d"],
+    codes: Float[Array, "m d"],
+    bins: int,
+    *,
+    weights=None,
+    used: Int[Array, ""] | None = None,
+    mode: Dividers = "between",
+):
+    """Cut each code by dividers at every ``1 / bins`` of the samples, near place ``m n / bins`` of its sorted values.
+
+    Args:
+      ordered: ``[n, d]``, codes sorted by :func:`jaxdis._core.arrays.sort_columns`, since calls with other ``bins``
+      share it.
+      codes: ``[m, d]`` to be binned, the same samples or held-out ones.
+      weights: ``[n, d]``, weights in sorted order; the dividers are then weighted quantiles.
+      used: the number of bins, if it is only known from the data; ``bins`` is then its upper limit.
+      mode: ``"between"``: dividers lie between values (:func:`dividers_at`). ``"code"``: a divider is the value at
+        place ``floor(m n / bins)``, and belongs to the bin above.
+
+    Returns:
+      ``[m, d]`` int32 in 0 … bins − 1. Ties never straddle a divider, so bins of a code with ties are of unequal count.
+    """
+    n = ordered.shape[0]
+    cut = np.arange(1, bins, dtype=np.int32)
+    if weights is None:
+        place, excess = divided(cut, n, bins if used is None else used)
+        dividers = jax.vmap(lambda column: dividers_at(column, place, excess, mode=mode))(ordered.T)
+    else:
+        shares = cut.astype(np.float32) / (np.float32(bins) if used is None else used.astype(weights.dtype))
+
+        def weighted(column, weights):
+            total = jnp.cumsum(weights)
+            goal = shares * total[-1]
+            place = jnp.minimum(jnp.searchsorted(total, goal, side="right"), n - 1).astype(jnp.int32)
+            return dividers_at(column, place, goal - (total[place] - weights[place]), weights, mode=mode)
+
+        dividers = jax.vmap(weighted)(ordered.T, weights.T)
+    if used is not None:
+        dividers = jnp.where((cut < used)[None], dividers, jnp.inf)
+    return count_dividers(codes.T, dividers).T
+
+
+def dividers_at(
+    ordered: Float[Array, " n"], place: Int[Array, " c"], excess: Float[Array, " c"], weights=None, *, mode: Dividers
+) -> Float[Array, " c"]:
+    """Return dividers ``[c]`` between sorted values, with as nearly as possible ``place + excess`` samples below each.
+
+    Of the two ends of the run of equal values at the place, the nearer one is taken where values are left on both sides
+    of it; of two equally near ones, that towards the median. A divider is the middle of the gap between two values, so
+    that the negated code has the same bins in reverse. A constant code has no divider: infinity.
+
+    Args:
+      excess: part of the samples (or of their weight) beyond those before the place, less than that at the place.
+      weights: of the sorted values, ``[n]``; None: each counts once.
+    """
+    if mode == "code":
+        return ordered[place]
+    n, value = ordered.shape[0], ordered[place]
+    first = jnp.searchsorted(ordered, value, side="left").astype(jnp.int32)
+    beyond = jnp.searchsorted(ordered, value, side="right").astype(jnp.int32)
+    total = jnp.arange(n + 1, dtype=jnp.float32) if weights is None else jnp.pad(jnp.cumsum(weights), (1, 0))
+    below, within = total[first], total[beyond]
+    # How much farther the lower end is than the upper; in whole samples, rounding is no difference.
+    farther = (total[place] + excess - below) - (within - total[place] - excess)
+    towards_median = jnp.abs(below - total[-1] / 2) <= jnp.abs(within - total[-1] / 2)
+    lower = (farther < -HALFWAY) | ((farther <= HALFWAY) & towards_median)
+    cut = jnp.where((below > 0) & (lower | (within >= total[-1])), first, beyond)
+    low, high = ordered[jnp.maximum(cut - 1, 0)], ordered[jnp.minimum(cut, n - 1)]
+    halfway = low / 2 + high / 2
+    return jnp.where((cut > 0) & (cut < n), jnp.where(halfway > low, halfway, high), jnp.inf)
+
+
+def divided(cut, n: int, used) -> tuple[Int[Array, "..."], Float[Array, "..."]]:
+    """Return the whole part of ``cut · n / used``, at most ``n − 1``, without overflow in int32, and the rest."""
+    rest = cut * (n % used)
+    whole = jnp.minimum(cut * (n // used) + rest // used, n - 1)
+    return whole, (rest % used).astype(jnp.float32) / jnp.asarray(used, jnp.float32)
+
+
+def count_dividers(values: Float[Array, "... m"], dividers: Float[Array, "... c"]) -> Int[Array, "... m"]:
+    """Number of dividers of its row that are no larger than each value, by comparisons, a few dividers at a time."""
+
+    def count(number, divider):
+        return number + (values >= divider[..., None]).astype(jnp.int32), None
+
+    start = jnp.zeros(values.shape, jnp.int32)
+    return jax.lax.scan(count, start, jnp.moveaxis(dividers, -1, 0), unroll=min(4, max(dividers.shape[-1], 1)))[0]
+
+
+def factor_classes(factors: Factors, bins: int, *, weights=None) -> tuple[Int[Array, "n k"], tuple[int, ...]]:
+    """Every factor as class numbers, and its number of classes; a continuous factor is cut into equal-width bins."""
+    classes = factors.values.astype(jnp.int32)
+    continuous = np.array([size is None for size in factors.sizes])
+    if continuous.any():
+        binned = equal_width_bins(factors.values.astype(jnp.float32), bins, weights=weights)
+        classes = jnp.where(jnp.asarray(continuous)[None, :], binned, classes)
+    return classes, tuple(bins if size is None else size for size in factors.sizes)
+
+
+def joint_tables(
+    number: Int[Array, "n d"],
+    bins: int,
+    classes: Int[Array, "n k"],
+    sizes: tuple[int, ...],
+    *,
+    weights=None,
+    method=None,
+) -> Float[Array, "d b s"]:
+    """Joint counts (or weights) of each code's bins and all factors' values; ``s`` runs over the values of all factors.
+
+    Args:
+      method: ``"scatter"`` (default on CPU) or ``"matmul"`` (one-hot product, default on accelerators).
+    """
+    method = method or ("scatter" if jax.default_backend() == "cpu" else "matmul")
+    if method == "matmul":
+        return _joint_by_matmul(number, bins, classes, sizes, weights)
+    return _joint_by_scatter(number, bins, classes, sizes, weights)
+
+
+def _joint_by_scatter(number, bins, classes, sizes, weights):
+    """One scalar update per sample, code and group of factors; one code at a time, whose tables stay in cache."""
+    groups = group_factors(sizes)
+    widths = [math.prod(sizes[j] for j in group) for group in groups]
+    columns = [_mixed_radix(classes, sizes, group) for group in groups]
+    values = jnp.int32(1) if weights is None else weights
+
+    def one_code(bin_of_sample):
+        tables = (jnp.zeros(bins * width, values.dtype) for width in widths)
+        rows = (bin_of_sample * width + column for width, column in zip(widths, columns, strict=True))
+        return [table.at[row].add(values, mode="promise_in_bounds") for table, row in zip(tables, rows, strict=True)]
+
+    marginals = {}
+    for group, table in zip(groups, jax.lax.map(one_code, number.T), strict=True):
+        cells = table.reshape(-1, bins, *(sizes[j] for j in group))
+        for axis, j in enumerate(group):
+            marginals[j] = cells.sum(axis=tuple(2 + other for other in range(len(group)) if other != axis))
+    return jnp.concatenate([marginals[j] for j in range(len(sizes))], axis=2).astype(jnp.float32)
+
+
+def _mixed_radix(classes, sizes, group) -> Int[Array, " n"]:
+    """The values of several factors as one number."""
+    number = jnp.zeros(classes.shape[0], jnp.int32)
+    for j in group:
+        number = number * sizes[j] + classes[:, j]
+    return number
+
+
+def _joint_by_matmul(number, bins, classes, sizes, weights):
+    """One product of one-hot matrices; exact in bfloat16 with float32 sums as long as there are no weights."""
+    dtype = jnp.bfloat16 if weights is None else jnp.float32
+    hot_bins = jax.nn.one_hot(number, bins, dtype=dtype)
+    hot_values = jnp.concatenate(
+        [jax.nn.one_hot(classes[:, j], size, dtype=dtype) for j, size in enumerate(sizes)], axis=1
+    )
+    if weights is not None:
+        hot_values = hot_values * weights[:, None]
+    return jnp.einsum(
+        "ndb,ns->dbs",
+        hot_bins,
+        hot_values,
+        precision=jax.lax.Precision.HIGHEST,
+        preferred_element_type=jnp.float32,
+    )
+
+
+def group_factors(sizes: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Factors that share a table: greedily, largest first, while the product of sizes stays small."""
+    groups: list[list[int]] = []
+    for j in sorted(range(len(sizes)), key=lambda j: -sizes[j]):
+        for group in groups:
+            if math.prod(sizes[i] for i in [j, *group]) <= MAX_GROUP_COLUMNS:
+                group.append(j)
+                break
+        else:
+            groups.append([j])
+    return [tuple(group) for group in groups]
+
+
+def _range(codes, weights):
+    if weights is None:
+        return codes.min(axis=0), codes.max(axis=0)
+    counted = (weights > 0)[:, None]
+    return jnp.where(counted, codes, jnp.inf).min(axis=0), jnp.where(counted, codes, -jnp.inf).max(axis=0)

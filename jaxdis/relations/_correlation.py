@@ -1,0 +1,111 @@
+"""Linear relations: squared correlation, and absolute Pearson or Spearman correlation."""
+
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from jaxdis._core.arrays import finite_codes, moments, ordered_keys, product_over_samples, sort_columns, stable_order
+from jaxdis.factors import Codes, Factors, Weights
+from jaxdis.relations._relation import Relation
+
+
+def correlation(
+    codes: Codes,
+    factors: Factors,
+    *,
+    kind: Literal["pearson", "spearman"] = "pearson",
+    weights: Weights | None = None,
+    active: Bool[Array, " d"] | None = None,
+) -> Relation:
+    """Absolute correlation of each code with the class number or value of each factor.
+
+    ``strength[i, j] = |Cov(code i, factor j)| / (σ σ)``; ``ceiling`` is 1.
+
+    Shapes: codes ``[n, d]``, factors ``[n, k]``, weights ``[n]``.
+
+    Options:
+      kind: ``"pearson"``, or ``"spearman"`` for the correlation of mid-ranks.
+
+    Contract:
+
+    - In [0, 1]; the row of a constant code is 0. Deterministic.
+    - Pearson is invariant under affine maps of a code, Spearman under monotone ones.
+    - The order of class numbers matters, and has little meaning for a factor such as shape.
+
+    Reference: the relation of MCC (Hyvärinen & Morioka 2016, §5).
+    """
+    strength, code_deviation, factor_deviation = _correlations(codes, factors, weights, kind)
+    return _relation(strength, codes, code_deviation, factor_deviation, active)
+
+
+def r2(
+    codes: Codes,
+    factors: Factors,
+    *,
+    weights: Weights | None = None,
+    active: Bool[Array, " d"] | None = None,
+) -> Relation:
+    """Share of a factor's variance that a linear function of one code explains: the squared correlation.
+
+    ``strength[i, j] = Cov² / (Var Var)``, 0 where the standard deviation of the code is at most 1e-6; ``ceiling`` is 1.
+
+    Shapes: codes ``[n, d]``, factors ``[n, k]``, weights ``[n]``.
+
+    Contract:
+
+    - In [0, 1]; the row of a constant code is 0. Deterministic.
+    - Invariant under affine maps of a code, except for the absolute threshold, which is kept from the reference.
+
+    Reference: Kumar et al. 2018, §4 (SAP for continuous factors); Locatello et al. 2020, §4.2.6. Both papers take
+    classification accuracy for discrete factors; other libraries call the squared correlation of class numbers SAP for
+    any factor.
+    """
+    strength, code_deviation, factor_deviation = _correlations(codes, factors, weights, "pearson")
+    code_deviation = jnp.where(code_deviation > 1e-6, code_deviation, 0.0)
+    return _relation(strength**2, codes, code_deviation, factor_deviation, active)
+
+
+def _relation(strength, codes, code_deviation, factor_deviation, active):
+    strength = jnp.where((code_deviation > 0)[:, None], strength, 0.0)
+    ceiling = jnp.where(factor_deviation > 0, 1.0, 0.0)
+    return Relation.of(strength, ceiling, active=active, finite=finite_codes(codes))
+
+
+def _correlations(codes, factors: Factors, weights, kind):
+    """Weighted absolute correlations ``[d, k]`` and the deviations; 0 for a column that is constant up to rounding."""
+    values = factors.values.astype(jnp.float32)
+    if kind == "spearman":
+        codes, values = mid_ranks(codes, weights), mid_ranks(values, weights)
+    weights = jnp.ones(codes.shape[0]) if weights is None else weights
+    codes, code_deviation = _unit(codes, weights)
+    values, factor_deviation = _unit(values, weights)
+    strength = jnp.abs(product_over_samples(codes, weights[:, None] * values)) / weights.sum()
+    return jnp.minimum(strength, 1.0), code_deviation, factor_deviation
+
+
+def _unit(columns, weights):
+    """Columns centered and divided by their standard deviation (0 for a constant one), and that deviation."""
+    mean, deviation = moments(columns, weights)
+    unit = jnp.where(deviation > 0, deviation, 1.0)
+    columns = jnp.where(
+        (deviation > 0)[None, :] & (weights > 0)[:, None], (columns - mean[None, :]) / unit[None, :], 0.0
+    )
+    return columns, deviation
+
+
+def mid_ranks(columns: Float[Array, "n c"], weights: Weights | None = None) -> Float[Array, "n c"]:
+    """Ranks of each column's values; ties share the mean rank. Weighted: the weight below plus half of the ties'."""
+
+    def one(column, ordered):
+        if weights is None:
+            low = jnp.searchsorted(ordered, column, side="left")
+            high = jnp.searchsorted(ordered, column, side="right")
+            return (low + high - 1).astype(jnp.float32) / 2
+        cumulative = jnp.concatenate([jnp.zeros(1), jnp.cumsum(weights[stable_order(ordered_keys(column))])])
+        low = cumulative[jnp.searchsorted(ordered, column, side="left")]
+        high = cumulative[jnp.searchsorted(ordered, column, side="right")]
+        return (low + high) / 2
+
+    return jax.vmap(one, 1, 1)(columns, sort_columns(columns))

@@ -1,0 +1,130 @@
+"""Relations from logistic regression: how well one code predicts a factor, and how much a model relies on each code."""
+
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from jaxdis._core.arrays import safe_divide
+from jaxdis._core.options import Positive
+from jaxdis._core.spec import needs_classes
+from jaxdis._learners.groups import Groups, one_hot_of
+from jaxdis._learners.linear import standardized
+from jaxdis._learners.logistic import fit_logistic, log_probabilities, predict
+from jaxdis.factors import Codes, Factors, Sample
+from jaxdis.relations._correlation import r2
+from jaxdis.relations._relation import Relation
+from jaxdis.relations._samples import Samples, read
+
+
+def logistic_accuracy(
+    codes: Codes,
+    factors: Factors,
+    *,
+    test: Sample,
+    inverse_penalty: Positive = 1.0,
+    active: Bool[Array, " d"] | None = None,
+) -> Relation:
+    """Held-out accuracy of logistic regression on one standardized code; squared correlation for a continuous factor.
+
+    ``strength[i, j]``: share of held-out samples for which the class of factor ``j`` is the most probable one given
+    code ``i``; ``ceiling`` is 1. For a continuous factor, the squared correlation on the training samples
+    (:func:`jaxdis.relations.r2`).
+
+    Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``.
+
+    Options:
+      inverse_penalty: the ``C`` of scikit-learn; larger values regularize less.
+
+    Contract:
+
+    - In [0, 1]; invariant under affine maps of a code; deterministic.
+    - The row of a constant code is the frequency of the most frequent training class, not 0.
+    - Classes that do not occur in training are never predicted. Codes are fitted one after another: memory is that of
+      one.
+
+    Reference: the matrix of Kumar et al. 2018, §4, with logistic regression (scikit-learn's defaults, fitted to the
+    optimum) in place of the support vector machine.
+    """
+    linear = r2(codes, factors, active=active)
+    samples = read(codes, factors, test, active)
+
+    def alone(code):
+        train, held_out = code
+        model = fit_logistic(train[:, None], samples.classes, samples.sizes, inverse_penalty=inverse_penalty)
+        right = predict(model, held_out[:, None], samples.sizes) == samples.truth
+        return right.astype(jnp.float32).mean(axis=0)
+
+    table = jax.lax.map(alone, tuple(sample.T for sample in _standardized(samples)))
+    discrete = np.array([size is not None for size in factors.sizes])
+    table = jnp.where(discrete[None, :], table, linear.strength)
+    return Relation.of(table, linear.ceiling, active=active, finite=samples.finite)
+
+
+@needs_classes
+def logistic_importance(
+    codes: Codes,
+    factors: Factors,
+    *,
+    test: Sample,
+    inverse_penalty: Positive = 1.0,
+    informativeness: Literal["accuracy", "nrmse"] = "accuracy",
+    active: Bool[Array, " d"] | None = None,
+) -> Relation:
+    """Absolute coefficients of multinomial logistic regression on all standardized codes, averaged over classes.
+
+    ``strength[i, j] = mean_c |w_ic|`` over the classes of factor ``j`` that occur; ``ceiling`` is 1, which coefficients
+    may exceed. ``fit[j]`` is measured on held-out samples.
+
+    Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``.
+
+    Options:
+      inverse_penalty: the ``C`` of scikit-learn; larger values regularize less.
+      informativeness: what ``fit`` is. ``"accuracy"``: share of samples classified correctly. ``"nrmse"``: ``1 − RMSE /
+        σ`` of the expected class number (1 is perfect, 0 no better than the mean).
+
+    Contract:
+
+    - The row of a constant code is 0. Invariant under affine maps of a code. Deterministic.
+    - A non-finite code is left out of the model and makes ``fit`` NaN.
+    - A continuous factor has strength and ceiling 0 and no fit: scores leave it out.
+
+    Reference: Eastwood & Williams 2018, §2, with the regressor exchanged for a classifier.
+    """
+    samples = read(codes, factors, test, active)
+    inputs, held_out = _standardized(samples)
+    model = fit_logistic(inputs, samples.classes, samples.sizes, inverse_penalty=inverse_penalty)
+    occurs = one_hot_of(samples.classes, samples.sizes).any(axis=0).astype(jnp.float32)
+    weights = [
+        jnp.abs(model.coefficients[:, part]) @ occurs[part] / occurs[part].sum()
+        for part in Groups.of(samples.sizes).slices()
+    ]
+    fit = samples.by_factor(_fit(model, held_out, samples.truth, samples.sizes, informativeness))
+    values = factors.values.astype(jnp.float32)
+    discrete = np.array([size is not None for size in factors.sizes])
+    varied = (discrete & (values.max(axis=0) > values.min(axis=0))).astype(jnp.float32)
+    return Relation.of(jnp.stack(weights, axis=1), varied, fit=fit, active=active, finite=samples.finite)
+
+
+def _standardized(samples: Samples) -> tuple[Float[Array, "n d"], Float[Array, "m d"]]:
+    return standardized(samples.train), standardized(samples.held_out, like=samples.train)
+
+
+def _fit(model, held_out, truth, sizes, informativeness) -> Float[Array, " j"]:
+    if informativeness == "accuracy":
+        return (predict(model, held_out, sizes) == truth).astype(jnp.float32).mean(axis=0)
+    probability = jnp.exp(log_probabilities(model, held_out, sizes))
+    expected = [
+        probability[:, part] @ jnp.arange(size, dtype=jnp.float32)
+        for part, size in zip(Groups.of(sizes).slices(), sizes, strict=True)
+    ]
+    return one_minus_nrmse(jnp.stack(expected, axis=1), truth.astype(jnp.float32))
+
+
+def one_minus_nrmse(predicted: Float[Array, "n k"], truth: Float[Array, "n k"]) -> Float[Array, " k"]:
+    """``1 − RMSE / σ(truth)``: 1 is perfect, 0 no better than the mean; NaN where the truth does not vary."""
+    error = jnp.sqrt(((predicted - truth) ** 2).mean(axis=0))
+    deviation = truth.std(axis=0)
+    return jnp.where(deviation > 0, 1 - safe_divide(error, deviation), jnp.nan)

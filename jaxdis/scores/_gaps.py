@@ -1,0 +1,140 @@
+"""Scores of the difference between the largest and the second largest strength."""
+
+import math
+from typing import Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from jaxdis._core.arrays import safe_divide
+from jaxdis._core.spec import lower_is_better
+from jaxdis.relations._relation import Relation
+from jaxdis.scores._reading import mean_over_codes, mean_over_factors, only_valid, place_of_largest, read, top_two_gap
+
+
+class FactorScore(NamedTuple):
+    """``score []`` and its parts ``per_factor [k]``."""
+
+    score: Float[Array, ""]
+    per_factor: Float[Array, " k"]
+
+
+class CodeScore(NamedTuple):
+    """``score []`` and its parts ``per_code [d]``."""
+
+    score: Float[Array, ""]
+    per_code: Float[Array, " d"]
+
+
+class Strongest(NamedTuple):
+    """``score []``; ``per_factor [k]``, the gap credited to each factor; ``factor [d]``, each code's strongest."""
+
+    score: Float[Array, ""]
+    per_factor: Float[Array, " k"]
+    factor: Int[Array, " d"]
+
+
+def gap(relation: Relation) -> FactorScore:
+    """Mean over factors of the gap between the strongest and the second strongest code, as a share of the ceiling.
+
+    ``(1/k) Σ_j (r_(1)j − r_(2)j) / ceiling_j``. On mutual information this is MIG (Chen et al. 2018, §4.1; Locatello et
+    al. 2020, §4.2.3); on classification accuracy or squared correlation it is SAP (Kumar et al. 2018, §4).
+
+    Contract:
+
+    - In [0, 1], as long as no strength exceeds its ceiling. With a single code the second strongest is 0. A constant
+      code changes nothing.
+    - A one-valued factor is left out and NaN in its part. Any non-finite code gives NaN.
+    """
+    reading = read(relation)
+    per_factor = top_two_gap(reading.strength, axis=0) / reading.ceiling
+    return FactorScore(mean_over_factors(per_factor, reading), only_valid(per_factor, reading))
+
+
+def factor_gap(relation: Relation, *, normalize: Literal["factor", "code"] = "factor") -> CodeScore:
+    """Mean over active codes of the gap between a code's strongest factor and the next: MIG-sup.
+
+    Options:
+      normalize: ``"factor"``: the gap of ``r_ij / ceiling_j``. ``"code"``: the gap of ``r_ij``, divided by ``H(code
+        i)``.
+
+    Contract:
+
+    - In [0, 1], as long as no strength exceeds its ceiling, or the code's entropy. With a single factor the next is 0.
+      A constant code contributes 0 unless it is masked (``active``).
+    - ``"code"`` is NaN for relations without entropies of codes.
+
+    Reference: Li et al. 2020, §5.1 and its released code (factor entropies, mean over active codes). Julka et al. 2024,
+    App. divide by the code's entropy and average over all codes: ``normalize="code"`` with ``bins=30``.
+    """
+    reading = read(relation)
+    if normalize == "factor":
+        per_code = top_two_gap(jnp.maximum(reading.strength, 0.0) / reading.ceiling[None, :], axis=1)
+    else:
+        gap = top_two_gap(reading.strength, axis=1)
+        per_code = jnp.where(jnp.isnan(gap), jnp.nan, safe_divide(gap, relation.code_ceiling))
+    return CodeScore(mean_over_codes(per_code, reading), per_code)
+
+
+def strongest(
+    relation: Relation, *, average: Literal["ratio_of_sums", "mean_of_ratios"] = "ratio_of_sums"
+) -> Strongest:
+    """Best gap credited to each factor by the codes of which it is the strongest, summed: DCIMIG, also called 3CharM.
+
+    ``g_i`` is the gap between the two strongest factors of code ``i``, credited to the strongest; ``D_j`` is the
+    largest gap credited to factor ``j``, 0 if none; ``score = Σ_j D_j / Σ_j ceiling_j``.
+
+    Options:
+      average: ``"ratio_of_sums"`` as above, or ``"mean_of_ratios"`` for ``mean_j D_j / ceiling_j``, a variant of one
+        released implementation.
+
+    Contract:
+
+    - In [0, 1], as long as no strength exceeds its ceiling. Among equally strong factors the first is taken (the gap is
+      then 0).
+
+    Reference: Sepliarskaia et al. 2019, §5; Julka et al. 2024, App.
+    """
+    reading = read(relation)
+    gaps, factor = top_two_gap(reading.strength, axis=1), place_of_largest(reading.strength)
+    credited_gaps = jax.nn.one_hot(factor, reading.strength.shape[1]) * jnp.where(reading.active, gaps, 0.0)[:, None]
+    per_factor = credited_gaps.max(axis=0)
+    per_factor = jnp.where(jnp.isnan(gaps).any(), jnp.nan, per_factor)
+    if average == "mean_of_ratios":
+        score = mean_over_factors(per_factor / reading.ceiling, reading)
+    else:
+        score = jnp.where(reading.valid, per_factor, 0.0).sum() / relation.ceiling.sum()
+    return Strongest(score, only_valid(per_factor, reading), factor)
+
+
+@lower_is_better(unless="normalize")
+def joint_gap(relation: Relation, *, normalize: bool = True) -> FactorScore:
+    """Joint entropy of a factor with its best code, minus the gap to the second best code: JEMMIG.
+
+    ``JEMMIG_j = H(z_i*, y_j) − I_(1)j + I_(2)j`` with ``H(z, y) = H(z) + H(y) − I(z; y)`` and ``i*`` the strongest
+    code.
+
+    Options:
+      normalize: return ``1 − JEMMIG_j / (H(y_j) + log bins)``, in [0, 1], high is good (default); otherwise low is
+        good.
+
+    Contract:
+
+    - Needs a relation that measures the entropies of codes; NaN for others.
+    - If all codes are constant, JEMMIG is ``H(y_j)``, which normalized is far from 0 (0.77 with four equally frequent
+      values and 100 bins), since there is no entropy of a code to lose. Compare with other metrics before reading it as
+      disentanglement.
+
+    Reference: Do & Tran 2020, §4.3.
+    """
+    reading = read(relation)
+    best = place_of_largest(reading.strength.T)
+    information = jnp.take_along_axis(reading.strength, best[None, :], axis=0)[0]
+    # An inactive code has the entropy of a constant one.
+    joint = jnp.where(relation.active, relation.code_ceiling, 0.0)[best] + reading.ceiling - information
+    per_factor = joint - top_two_gap(reading.strength, axis=0)
+    if normalize:
+        capacity = relation.capacity if relation.capacity > 0 else math.nan
+        per_factor = 1 - per_factor / (reading.ceiling + capacity)
+    return FactorScore(mean_over_factors(per_factor, reading), only_valid(per_factor, reading))

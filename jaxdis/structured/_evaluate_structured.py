@@ -1,0 +1,388 @@
+"""Structured disentanglement of many members whose slots are in any order, over groups of similar samples."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Annotated, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PRNGKeyArray
+
+from jaxdis._core import executor
+from jaxdis._core.arrays import as_numpy, check_one_array, safe_divide
+from jaxdis._core.options import (
+    Count,
+    Natural,
+    Positive,
+    Range,
+    Share,
+    checked,
+    checked_devices,
+    checked_key,
+    checked_value,
+    listed,
+    shown,
+)
+from jaxdis._core.spec import Spec
+from jaxdis.evaluation._given import check_codes, read_codes, warn_of_non_finite
+from jaxdis.evaluation._inputs import SPLIT_SEED, check_numbers, look_up
+from jaxdis.evaluation._results import Scores
+from jaxdis.factors import Factors, Sample
+from jaxdis.metrics._metric import apply
+from jaxdis.relations import RELATIONS
+from jaxdis.relations._tree_importances import PRESETS
+from jaxdis.scores._projection import NOISE, background, drop_small, score_of
+from jaxdis.scores._structure import Levels, Structure
+from jaxdis.structured._probing import Probe, Start, probe
+from jaxdis.structured._targets import Encoding, layout_of
+
+# Dang-Nhu 2022, App. C.4: 4,000 of 5,000 samples fit the predictor.
+TRAIN_SHARE = 0.8
+ValidationShare = Annotated[float, Range(0, 0.2, below=True)]
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """The static part of a compiled program; see :func:`evaluate_structured` for the fields."""
+
+    structure: Structure
+    projections: tuple[tuple[str, ...], ...]
+    objects: tuple[tuple[int, ...], ...]
+    background: str | None
+    categorical: tuple[int, ...]
+    encoding: Encoding
+    start: Start
+    iterations: int
+    penalty: float
+    threshold: float
+    final: Spec
+    validation_share: float
+
+
+class SlotCodes(NamedTuple):
+    """What differs between members: their numbers, and the codes of their slots."""
+
+    number: jax.Array
+    codes: jax.Array
+
+
+class Shared(NamedTuple):
+    """What all members share; ``rows [g, q]``: the samples of each group, training samples first."""
+
+    key: PRNGKeyArray
+    factors: Factors
+    rows: jax.Array
+
+
+@checked
+def evaluate_structured(
+    codes,
+    factors,
+    structure: Structure,
+    *,
+    key: PRNGKeyArray | None = None,
+    groups=1,
+    projections: Sequence[Levels] | None = None,
+    background: str | None = None,
+    categorical: Sequence[str | int] = (),
+    encoding: Encoding = "ordered",
+    start: Start = "best",
+    iterations: Natural = 100,
+    penalty: Positive = 1.0,
+    threshold: Share = NOISE,
+    final: str | Spec = PRESETS["dangnhu2022"],
+    validation_share: ValidationShare = 0.0,
+    numbers: Sequence[int] | None = None,
+    batch_size: Count | None = None,
+    devices: Sequence[jax.Device] | None = None,
+) -> Scores:
+    """Disentanglement and completeness of slots at each level of their structure, whatever the order of the slots.
+
+    In every group of samples, permutation-invariant probing (:func:`jaxdis.structured.probe`) orders the slots and a
+    relation gives the importance of each code for each factor. Small importances are dropped, and the matrix is scored
+    under every projection (:func:`jaxdis.structured.structured_score`). Scores are averaged over groups.
+
+    Args:
+      codes: ``[n, s, p]``, or ``[m, n, s, p]`` for a zoo: ``s`` slots of ``p`` codes. NumPy, JAX or DLPack.
+      factors: :class:`Factors`, or an array ``[n, k]`` of class numbers, in the order of the structure.
+      structure: the hierarchy of the ``s · p`` codes, slot after slot, and of the ``k`` factors. Slots are its first
+        level.
+      key: random key for the split and the final relation; ``jax.random.key(0)`` when None.
+      groups: number of groups of equal length, one after the other (as ``FactorSpace.local_groups`` draws them); or an
+        array ``[n]`` with the group number of each sample, for groups of equal length.
+      projections: a sequence whose entries are one level or several; when None, each level alone and all of them
+        together (``identity``).
+      background: label of the background among objects (``"background"``). Under the projection to the first level, its
+        factors are left out, and so is the slot that is most informative about them.
+      categorical: names or columns of the factors whose classes have no order.
+      encoding, start, iterations, penalty: options of probing; ``start="given"`` with ``iterations=0`` keeps the order.
+      threshold: importances below this share of the largest of their factor become 0.
+      final: the relation, by name or spec, which sees the factors as numbers. Forests of 10 trees of depth 15 by
+        default.
+      validation_share: share of each group, less than a fifth, on which a final relation chooses among several values
+        of an option, such as ``RELATIONS["random_forest"]`` among several depths. It is taken from the held-out fifth.
+      numbers, batch_size, devices: as for :func:`jaxdis.evaluate`.
+
+    Returns:
+      :class:`Scores`, with a leading axis ``m`` for a zoo.
+
+      - Columns ``object.disentanglement``, ``object.completeness``, … for the levels of the structure; all levels
+        together are ``identity``.
+      - Column ``informativeness``, which is the paper's prediction error here: the mean over factors of RMSE / σ on
+        held-out samples. 0 is best; absent for a relation without ``fit``.
+      - Parts ``object.joint`` ``[u, v]`` and ``importance`` ``[d, k]``, means over groups;
+        ``informativeness.per_factor``; ``completeness.per_factor`` ``[k]`` of each factor over all codes, if all levels
+        together are among the projections.
+      - Parts ``probing.trace`` ``[g, iterations]``, ``probing.iterations`` ``[g]`` and ``probing.orders`` ``[n, s]``.
+
+    Raises:
+      ValueError: names the argument, what it needs and what it got.
+
+    Contract:
+
+    - A fifth of each group is held out from the ridge regressions and the final relation. Its slots are still ordered
+      by its own factors, so informativeness is slightly optimistic.
+    - A factor that does not vary in a group is left out there. A member with non-finite codes is NaN.
+
+    Reference: Dang-Nhu 2022, §3–4 and App. C. The paper uses 4,000/500/500 samples per group to fit, to validate the
+    depth of trees and to evaluate: ``validation_share=0.1`` and ``final=Spec(random_forest)`` with several depths. By
+    default the depth is 15, and all 1,000 evaluate.
+
+    Example:
+      >>> rng = np.random.default_rng(0)
+      >>> structure = jaxdis.structured.Structure.slots(3, 4, objects=2, properties=("x", "y"))
+      >>> factors = rng.normal(size=(200, 4)).astype(np.float32)  # x and y of the first object, then of the second
+      >>> slots = np.concatenate([factors.reshape(200, 2, 2), np.zeros((200, 1, 2), np.float32)], axis=1)
+      >>> scores = jaxdis.evaluate_structured(
+      ...     np.tile(slots, 2), jaxdis.Factors.of(factors, sizes=(None,) * 4), structure
+      ... )
+      >>> picture = jaxdis.plots.hinton(scores.part("object.joint"), ("first", "second"))
+    """
+    codes, single = _check_slots(codes)
+    factors = Factors.checked(factors)
+    n, slots, dims = codes.shape[1:]
+    if factors.num_samples != n:
+        raise ValueError(f"codes: needs as many samples as factors, got {n} against {factors.num_samples}")
+    if (len(structure.codes), len(structure.factors)) != (slots * dims, factors.num_factors):
+        raise ValueError(
+            f"structure: needs {slots} × {dims} codes and {factors.num_factors} factors, got {structure.summary}"
+        )
+    settings = Settings(
+        structure,
+        _projections(structure, projections),
+        _objects(structure, background),
+        background,
+        _columns(factors, categorical),
+        encoding,
+        start,
+        iterations,
+        penalty,
+        threshold,
+        final if isinstance(final, Spec) else look_up(final, RELATIONS, "relation"),
+        validation_share,
+    )
+    check_choice(settings.final, validation_share)
+    layout_of(factors.sizes, settings.categorical, encoding)  # raises if a factor cannot be encoded
+    if background is not None:
+        structure.where("factors", structure.levels[0], background)
+    key = checked_key(key)
+    rows = _rows(groups, n, key)
+    if validation_share and round(rows.shape[1] * validation_share) < 2:
+        raise ValueError(
+            f"validation_share: needs at least 2 samples per group of {rows.shape[1]}, got {validation_share}"
+        )
+    members = SlotCodes(check_numbers(numbers, len(codes)), codes)
+    shared = Shared(key, factors, jnp.asarray(rows))
+    devices = checked_devices(devices)
+    results = executor.map_members(score_slots, settings, members, shared, batch_size=batch_size, devices=devices)
+    orders = np.empty((len(codes), n, slots), np.int32)
+    orders[:, rows.ravel()] = results.pop("probing.orders").reshape(len(codes), -1, slots)
+    results["probing.orders"] = orders
+    named = {name: results[name][0] if single else results[name] for name in _in_order(settings, results)}
+    columns = {name: values for name, values in named.items() if results[name].ndim == 1}
+    undefined = np.any([np.isnan(np.atleast_1d(values)) for values in columns.values()], axis=0)
+    warn_of_non_finite({"codes": codes}, np.flatnonzero(undefined))
+    return Scores(columns, {name: named[name] for name in named if name not in columns}, factors.names)
+
+
+def check_choice(final: Spec, validation_share: float) -> None:
+    """A relation that chooses an option needs samples for it.
+
+    Raises:
+      ValueError: for a share of 0.
+    """
+    if final.needs_validation and not validation_share:
+        raise ValueError(f"validation_share: needs a share on which {final.name} can choose an option, got 0")
+
+
+def _in_order(settings: Settings, names) -> list[str]:
+    """Columns and parts in the order of the projections; a compiled program returns them in alphabetical order."""
+    asked = [_name(settings.structure, levels) for levels in settings.projections]
+    fields = [f"{name}.{field}" for name in asked for field in ("disentanglement", "completeness", "joint")]
+    return list(dict.fromkeys([*fields, *names]))
+
+
+def score_slots(settings: Settings, member: SlotCodes, shared: Shared) -> dict[str, jax.Array]:
+    """All columns and parts of one member. Traced, pure."""
+    finite = jnp.isfinite(member.codes).all()
+    codes = jnp.where(finite, member.codes, 0.0)
+    key = jax.random.fold_in(shared.key, member.number)
+
+    def one_group(group):
+        number, rows = group
+        return _score_group(settings, jax.random.fold_in(key, number), codes[rows], shared.factors.take(rows))
+
+    numbers = jnp.arange(shared.rows.shape[0], dtype=jnp.uint32)
+    scores, varies, probed = jax.lax.map(one_group, (numbers, shared.rows))
+    weights = safe_divide(varies, varies.sum())
+
+    def average(values):
+        return jnp.where(finite, jnp.einsum("g,g...->...", weights, values, precision="highest"), jnp.nan)
+
+    results = {name: average(values) for name, values in scores.items()}
+    for name in [name for name in results if name.endswith(".per_factor")]:  # over the groups in which a factor varies
+        counted = jnp.isfinite(scores[name])
+        mean = jnp.where(counted, scores[name], 0.0).sum(axis=0) / counted.sum(axis=0).astype(jnp.float32)
+        results[name] = jnp.where(finite, mean, jnp.nan)
+    trace = jnp.where(finite, probed.trace, jnp.nan)
+    return results | {
+        "probing.trace": trace,
+        "probing.iterations": probed.iterations,
+        "probing.orders": probed.orders,
+    }
+
+
+def _score_group(settings: Settings, key, codes, factors: Factors):
+    """Scores of one group; whether any factor varies in it, as 0 or 1; and the result of probing without the codes."""
+    n = codes.shape[0]
+    cut = max(1, min(n - 1, round(n * TRAIN_SHARE)))
+    probed = probe(
+        codes,
+        factors,
+        train=jnp.arange(n) < cut,
+        categorical=settings.categorical,
+        encoding=settings.encoding,
+        objects=settings.objects,
+        start=settings.start,
+        penalty=settings.penalty,
+        iterations=settings.iterations,
+    )
+    ordered = probed.codes.reshape(n, -1)
+    numbers = (None,) * probed.targets.shape[1]
+    names = tuple(map(str, range(len(numbers))))
+    parts = _parts(n, cut, settings.validation_share)
+    samples = [Sample(ordered[part], Factors(probed.targets[part], numbers, names)) for part in parts]
+    relation = apply(settings.final, key, *samples[:2], validation=samples[2] if settings.validation_share else None)
+    # The variances of a factor's targets add to 1 and weight its importances and errors.
+    owner = jnp.asarray(layout_of(factors.sizes, settings.categorical, settings.encoding).owner)
+    varies = relation.ceiling > 0
+    shares = jnp.where(varies, probed.targets[:cut].var(axis=0), 0.0)
+    strength = jnp.dot(jnp.where(varies[None], relation.strength, 0.0) * shares[None], owner, precision="highest")
+    valid = shares @ owner > 0
+    strength = drop_small(strength, settings.threshold)
+    results = {"importance": strength}
+    for levels in settings.projections:
+        code_mask, factor_mask = jnp.ones(strength.shape[0], bool), valid
+        if settings.background is not None and levels == settings.structure.levels[:1]:
+            code_mask, others = background(strength, settings.structure, settings.background)
+            factor_mask = valid & others
+        score = score_of(strength, settings.structure, levels, codes=code_mask, factors=factor_mask)
+        name = _name(settings.structure, levels)
+        results |= {
+            f"{name}.disentanglement": score.disentanglement,
+            f"{name}.completeness": score.completeness,
+            f"{name}.joint": score.joint,
+        }
+        if levels == settings.structure.levels:
+            number = jnp.asarray(settings.structure.groups("factors", levels).number)
+            results["completeness.per_factor"] = jnp.where(valid, score.per_factor_group[number], jnp.nan)
+    if relation.fit is not None:
+        squares = jnp.where(varies, shares * (1 - relation.fit) ** 2, 0.0)
+        errors = jnp.sqrt(safe_divide(squares @ owner, shares @ owner))
+        results["informativeness"] = safe_divide(jnp.where(valid, errors, 0.0).sum(), valid.sum().astype(jnp.float32))
+        results["informativeness.per_factor"] = jnp.where(valid, errors, jnp.nan)
+    empty = jnp.zeros((0,))
+    light = Probe(probed.orders, empty, empty, probed.trace, probed.iterations)
+    return results, valid.any().astype(jnp.float32), light
+
+
+def _parts(n: int, cut: int, validation_share: float) -> tuple[slice, slice, slice]:
+    """Rows to fit on, to evaluate on, and to choose options on."""
+    chosen = min(round(n * validation_share), n - cut - 1)
+    return slice(None, cut), slice(cut + chosen, None), slice(cut, cut + chosen)
+
+
+def _name(structure: Structure, levels: tuple[str, ...]) -> str:
+    return "identity" if levels == structure.levels and len(levels) > 1 else "+".join(levels)
+
+
+def _projections(structure: Structure, projections) -> tuple[tuple[str, ...], ...]:
+    if projections is None:
+        projections = [*structure.levels, structure.levels]
+    projections, given = listed(projections), projections
+    if not projections:
+        raise ValueError(f"projections: must be a sequence of levels, or of several levels each, got {shown(given)}")
+    return tuple(dict.fromkeys(structure.chosen(levels) for levels in projections))
+
+
+def _objects(structure: Structure, background: str | None) -> tuple[tuple[int, ...], ...]:
+    """Columns of each object's factors, in a common order, if all objects have the same properties; otherwise none."""
+    number, names = structure.groups("factors", structure.levels[0])
+    rests = [row[1:] for row in structure.factors]
+    columns = [sorted(np.flatnonzero(number == o).tolist(), key=rests.__getitem__) for o in range(len(names))]
+    columns = [own for own, (label,) in zip(columns, names, strict=True) if label != background]
+    same = len({tuple(rests[j] for j in own) for own in columns}) == 1
+    return tuple(map(tuple, columns)) if same else ()
+
+
+def _columns(factors: Factors, names) -> tuple[int, ...]:
+    entries = listed(names)
+    if entries is None:
+        raise ValueError(f"categorical: needs a sequence of names or columns of factors, got {shown(names)}")
+    return tuple(_column(factors, checked_value("categorical", str | int, name)) for name in entries)
+
+
+def _column(factors: Factors, name: str | int) -> int:
+    if isinstance(name, str):
+        if name not in factors.names:
+            raise ValueError(f"categorical: needs names among {factors.names}, got {name!r}")
+        return factors.names.index(name)
+    if not 0 <= name < factors.num_factors:
+        raise ValueError(f"categorical: needs columns from 0 to {factors.num_factors - 1}, got {name}")
+    return int(name)
+
+
+def _rows(groups, n: int, key) -> np.ndarray:
+    """Samples of each group ``[g, q]``, shuffled within it."""
+    if isinstance(groups, bool | str) or groups is None or np.ndim(groups) == 0:
+        groups = checked_value("groups", Count, groups)
+        if n % groups:
+            raise ValueError(f"groups: needs a number of groups that divides the {n} samples, got {groups}")
+        numbers = np.repeat(np.arange(groups), n // groups)
+    else:
+        numbers = as_numpy(groups, "groups")
+        if numbers.shape != (n,):
+            raise ValueError(f"groups: needs shape [{n}] (samples), got {numbers.shape}")
+        if numbers.dtype.kind not in "fiu" or (numbers % 1 != 0).any():
+            raise ValueError(f"groups: needs whole numbers, got {shown(numbers)}")
+    counts = np.unique(numbers, return_counts=True)[1]
+    if len(set(counts)) > 1:
+        raise ValueError(f"groups: needs groups of equal length, got {counts.tolist()}")
+    if counts[0] < 5:
+        raise ValueError(f"groups: needs at least 5 samples in a group, got {counts[0]}")
+    shuffled = np.asarray(jax.random.permutation(jax.random.fold_in(key, SPLIT_SEED), n))
+    return shuffled[np.argsort(numbers[shuffled], kind="stable")].reshape(len(counts), -1).astype(np.int32)
+
+
+def _check_slots(codes):
+    """Codes as float32 ``[m, n, s, p]``, and whether there was only one member."""
+    check_one_array(codes, "codes")
+    on_device = isinstance(codes, jax.Array) and not isinstance(codes, jax.core.Tracer)
+    array = codes if on_device else as_numpy(codes, "codes")
+    if array.ndim not in (3, 4) or 0 in array.shape:
+        raise ValueError(f"codes: needs shape [n, s, p] or [m, n, s, p] (slots of codes), got {array.shape}")
+    check_codes(array.reshape(*array.shape[:-2], -1), "codes")
+    # A code has one offset in all slots, which are exchangeable.
+    flat, *_ = read_codes(array.reshape(*array.shape[:-3], -1, array.shape[-1]))
+    return flat.reshape(-1, *array.shape[-3:]), array.ndim == 3

@@ -1,0 +1,227 @@
+"""Probing of a representation whose slots are in any order: Algorithm 1 of Dang-Nhu 2022."""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from jaxdis._core.arrays import rounding_of
+from jaxdis._core.options import Natural, Positive, checked, listed, shown
+from jaxdis._learners.assignment import assign
+from jaxdis.factors import Factors
+from jaxdis.structured._orders import best_orders, take_slots
+from jaxdis.structured._targets import Encoding, Layout, basis, layout_of, mixing
+
+Start = Literal["given", "best"]
+ROUNDS = 8
+
+
+class Probe(NamedTuple):
+    """The result of Algorithm 1.
+
+    - ``orders [n, s]``: position ``p`` takes slot ``orders[:, p]``.
+    - ``codes [n, s, p]``: the codes in these orders, standardized.
+    - ``targets [n, c]``: the standardized factors used in the regression.
+    - ``trace [i]``: the penalized squared error on the training samples after each M-step, per sample and target. It
+      never increases, and is constant after ``iterations`` M-steps, when no order changes any more.
+    """
+
+    orders: Int[Array, "n s"]
+    codes: Float[Array, "n s p"]
+    targets: Float[Array, "n c"]
+    trace: Float[Array, " i"]
+    iterations: Int[Array, ""]
+
+
+class _Fit(NamedTuple):
+    coefficients: Float[Array, "s p c"]
+    intercept: Float[Array, " c"]
+    targets: Float[Array, "n c"]
+    error: Float[Array, ""]
+
+
+@checked
+def probe(
+    codes: Float[Array, "n s p"],
+    factors: Factors,
+    *,
+    train: Bool[Array, " n"] | None = None,
+    categorical: tuple[int, ...] = (),
+    encoding: Encoding = "ordered",
+    objects: Sequence[Sequence[int]] = (),
+    start: Start = "best",
+    penalty: Positive = 1.0,
+    iterations: Natural = 100,
+    exact: bool | None = None,
+) -> Probe:
+    """Find, for each sample, the order of its slots that a single linear model of all factors fits best.
+
+    M-step: ridge regression from all slots, in their present order, to all factors, in closed form. E-step: for each
+    sample the order with the least squared error (:func:`jaxdis.structured._orders.best_orders`: exact up to 7 slots).
+    Both repeat until no order changes, at most ``iterations`` times.
+
+    Args:
+      codes: ``[n, s, p]``, ``s`` slots of ``p`` codes.
+      train: ``[n]``, the samples of the M-step; all when None. Every sample is ordered by its own factors.
+      categorical: columns of factors whose classes have no order; the others are numbers.
+      encoding: targets of categorical factors. ``"ordered"`` as in the paper (equally spaced values, in the order of
+        the classes that is predicted best) or ``"one_hot"``.
+      objects: for each object the columns of its properties, in the same order for all objects; used by
+        ``start="best"``.
+      start: ``"given"``, the order of the input (the paper). ``"best"``: the start with the least error of the first
+        M-step among three: this order, the order that clusters slots around positions and, if there are ``objects``,
+        the order in which one linear model shared by all slots predicts the objects.
+      penalty: of the ridge regression; the paper does not state it (scikit-learn's default is 1).
+      iterations: largest number of M- and E-steps.
+      exact: whether the E-step tries all orders; by the number of slots when None.
+
+    ``"given"`` suffices for groups as wide as those of the paper's table 7. Use ``"best"`` for narrower or noisier
+    groups, in which objects differ much more than samples do: from the given order, Algorithm 1 then ends in poor local
+    minima.
+
+    Contract:
+
+    - Codes are first divided by their deviation over samples and slots, and factors by theirs over training samples;
+      the paper states neither. A code or a factor that does not vary is 0.
+    - With non-finite codes all results are NaN, and the orders are meaningless. Deterministic.
+
+    Raises:
+      ValueError: naming the argument, what it must be and what it is.
+
+    Reference: Dang-Nhu 2022, §4 (Algorithm 1) and App. C.4.
+    """
+    n, slots, _ = codes.shape
+    _check(n, factors, train, categorical, objects)
+    layout = layout_of(factors.sizes, tuple(categorical), encoding)
+    seen = jnp.ones(n) if train is None else train.astype(jnp.float32)
+    codes = _scaled(codes)
+    columns = basis(layout, factors.values.astype(jnp.float32))
+    columns = columns - (seen @ columns / seen.sum())[None]
+    # The mix sets the scale of a number; here it only affects rounding.
+    numbers = jnp.asarray(np.repeat(np.array(layout.sizes) == 1, layout.sizes))
+    largest = jnp.maximum(jnp.abs(columns).max(axis=0), 1e-6)
+    columns = columns / jnp.where(numbers, largest, 1.0)[None]
+
+    def m_step(orders):
+        return _ridge(layout, take_slots(codes, orders), columns, seen, penalty)
+
+    def iterate(state):
+        orders, trace, count, _ = state
+        fit = m_step(orders)
+        updated = best_orders(codes, fit.targets - fit.intercept[None], fit.coefficients, orders, exact=exact)
+        trace = jnp.where(jnp.arange(iterations) >= count, fit.error, trace)
+        return updated, trace, count + 1, (updated != orders).any()
+
+    def going(state):
+        return state[3] & (state[2] < iterations)
+
+    orders = jnp.broadcast_to(jnp.arange(slots, dtype=jnp.int32), (n, slots))
+    if start == "best" and slots > 1:
+        orders = _best_start(codes, orders, factors.values.astype(jnp.float32), objects, m_step)
+    state = (orders, jnp.zeros(iterations), jnp.int32(0), jnp.array(True))
+    orders, trace, count, _ = jax.lax.while_loop(going, iterate, state)
+    return Probe(orders, take_slots(codes, orders), m_step(orders).targets, trace, count)
+
+
+def _check(n: int, factors: Factors, train, categorical, objects) -> None:
+    """Check what the annotations of :func:`probe` do not say."""
+    if not n == factors.num_samples == (n if train is None else len(train)):
+        raise ValueError(f"codes: must have as many samples as factors and train, got {n}")
+    entries = listed(objects)
+    rows = None if entries is None else [listed(columns) for columns in entries]
+    if rows is None or None in rows or len({len(row) for row in rows}) > 1:
+        raise ValueError(f"objects: must be equally many columns of factors per object, got {shown(objects)}")
+    for name, columns in [("categorical", categorical), *(("objects", row) for row in rows)]:
+        for column in columns:
+            if not isinstance(column, int | np.integer) or not 0 <= column < factors.num_factors:
+                raise ValueError(f"{name}: must be columns from 0 to {factors.num_factors - 1}, got {shown(column)}")
+
+
+def _ridge(layout: Layout, codes, columns, seen, penalty) -> _Fit:
+    """The M-step, solved for the basis of all factors at once; every encoding is a linear mixture of the basis."""
+    n, slots, dims = codes.shape
+    total = seen.sum()
+    inputs = codes.reshape(n, slots * dims)
+    mean = seen @ inputs / total
+    inputs = inputs - mean[None]
+    weighed = inputs * seen[:, None]
+    gram = jnp.dot(weighed.T, inputs, precision="highest") + penalty * jnp.eye(slots * dims)
+    cross = jnp.dot(weighed.T, columns, precision="highest")
+    solution = jax.scipy.linalg.cho_solve(jax.scipy.linalg.cho_factor(gram), cross)
+    own = jnp.dot((columns * seen[:, None]).T, columns, precision="highest") / total
+    left = own - jnp.dot(cross.T, solution, precision="highest") / total
+    mix = mixing(layout, own, left)
+    coefficients = jnp.dot(solution, mix, precision="highest")
+    error = jnp.einsum("tc,tu,uc->", mix, left, mix, precision="highest") / mix.shape[1]
+    targets = jnp.dot(columns, mix, precision="highest")
+    intercept = -jnp.dot(mean, coefficients, precision="highest")
+    return _Fit(coefficients.reshape(slots, dims, -1), intercept, targets, error)
+
+
+def _best_start(codes, input_order, values, objects, m_step):
+    starts = [input_order, _clustered(codes)]
+    if len(objects) and codes.shape[1] > 1:
+        starts.append(_shared(codes, values, objects))
+    starts = jnp.stack(starts)
+    errors = jax.lax.map(lambda orders: m_step(orders).error, starts)
+    return starts[jnp.argmin(errors)]
+
+
+def _clustered(codes):
+    """Orders that match each sample's slots to the means of the positions, alternating with updates of these means."""
+
+    def step(means, _):
+        distance = ((codes[:, :, None] - means[None, None]) ** 2).sum(axis=3)
+        orders = jax.vmap(lambda cost: assign(cost, method="optax").row)(distance)
+        return take_slots(codes, orders).mean(axis=0), orders
+
+    return jax.lax.scan(step, codes[0], None, length=ROUNDS)[1][-1]
+
+
+def _shared(codes, values, objects):
+    """Orders in which one linear model, the same for every slot, predicts object ``o`` from position ``o``.
+
+    It starts from the regression of the sum over objects on the sum over slots, which does not depend on the order.
+    """
+    n, slots, _ = codes.shape
+    read = min(slots, len(objects))
+    wanted = values[:, np.array([list(columns) for columns in objects[:read]])]
+    wanted = _scaled(wanted)
+
+    def line(inputs, outputs):
+        mean, middle = inputs.mean(axis=0, keepdims=True), outputs.mean(axis=0, keepdims=True)
+        gram = jnp.dot((inputs - mean).T, inputs - mean, precision="highest") + jnp.eye(inputs.shape[1])
+        cross = jnp.dot((inputs - mean).T, outputs - middle, precision="highest")
+        slope = jax.scipy.linalg.solve(gram, cross, assume_a="pos")
+        return slope, middle - jnp.dot(mean, slope, precision="highest")
+
+    def step(model, _):
+        slope, intercept = model
+        predicted = jnp.einsum("nsi,if->nsf", codes, slope, precision="highest") + intercept[None]
+        distance = ((predicted[:, :, None] - wanted[:, None]) ** 2).sum(axis=3)
+        row = jax.vmap(lambda cost: assign(cost, method="optax").row)(distance)
+        matched = take_slots(codes, row).reshape(n * read, -1)
+        return line(matched, wanted.reshape(n * read, -1)), row
+
+    first = line(codes.sum(axis=1), wanted.sum(axis=1) * (slots / read))
+    row = jax.lax.scan(step, first, None, length=ROUNDS)[1][-1]
+    if read == slots:
+        return row
+    # Slots without an object follow in the given order.
+    taken = jnp.zeros((n, slots), bool).at[jnp.arange(n)[:, None], row].set(True)
+    rest = jnp.argsort(taken, axis=1, stable=True)[:, : slots - read].astype(jnp.int32)
+    return jnp.concatenate([row, rest], axis=1)
+
+
+def _scaled(array: Float[Array, "n s p"]) -> Float[Array, "n s p"]:
+    """Each code with mean 0 and variance 1 over samples and slots, whatever the order of slots; constants become 0."""
+    first = array[:1, :1]
+    centered = array - first
+    centered = centered - centered.mean(axis=(0, 1), keepdims=True)
+    variance = (centered**2).mean(axis=(0, 1), keepdims=True)
+    floor = rounding_of(jnp.abs(array).max(axis=(0, 1), keepdims=True)) ** 2
+    still = variance <= floor
+    return jnp.where(still, 0.0, centered * jax.lax.rsqrt(jnp.where(still, 1.0, variance)))

@@ -1,0 +1,112 @@
+"""The cost of the cells of a study before it runs: arithmetic, time and disk space."""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxdis.data import DATASETS
+from jaxdis.metrics import Metric
+from jaxdis.models._config import Config
+from jaxdis.models._encoding import code_shape
+from jaxdis.models.networks._architectures import num_parameters
+from jaxdis.models.training._image_source import as_source
+from jaxdis.models.training._step import begin, update
+from jaxdis.models.training._train import resolved_config
+from jaxdis.study._definition import Member, Study, Training
+from jaxdis.study._operations import operations
+from jaxdis.study._slot_metrics import SlotMetric
+from jaxdis.study._store import KINDS
+from jaxdis.study._work import Totals
+
+# Seconds of scores of studies that no row of METRICS knows, as ``About.seconds`` has them.
+SCORE_SECONDS: Mapping[str, float] = {"dci_histogram": 2.0, "novel_combination": 2.2}
+LIGHT_SCORE_SECONDS = 0.05
+# Of the rate of a large matrix product, what training reaches (benchmarks/bench_training.py).
+TRAINING_EFFICIENCY = 0.5
+RECORD_BYTES = 4096
+
+
+def costs(study: Study, members: Sequence[Member]) -> dict[str, Totals]:
+    """Costs of all cells of a study of trained models, by kind."""
+    per_second = TRAINING_EFFICIENCY * product_rate()
+    flops, disk, seconds = (dict.fromkeys(KINDS, 0.0) for _ in range(3))
+    known: dict[Config, ModelCost] = {}
+    for position, training in enumerate(study.trainings):
+        share = sum(member.training == position for member in members)
+        if training.config not in known:
+            known[training.config] = model_cost(training)
+        model, sampling = known[training.config], study.sampling
+        samples = sampling.train + sampling.validation + sampling.test * (1 + training.has_novel)
+        flops["train"] += share * training.config.steps * model.update_flops
+        flops["encode"] += share * samples * model.image_flops
+        disk["train"] += share * (4 * model.parameters + 16 * training.config.steps / 100 + RECORD_BYTES)
+        factors = len(DATASETS[training.config.data].space.sizes)
+        disk["encode"] += share * (samples * (8 * model.width + factors) + RECORD_BYTES)
+        disk["score"] += share * len(study.metrics) * RECORD_BYTES
+        seconds["score"] += share * score_seconds(study.metrics, sampling.train, model.width)
+    for kind in ("train", "encode"):
+        seconds[kind] = flops[kind] / per_second
+    return {kind: Totals(flops[kind], seconds[kind], disk[kind]) for kind in KINDS}
+
+
+class ModelCost(NamedTuple):
+    """Floating-point operations of one update and of representing one image, parameters, and numbers per image."""
+
+    update_flops: int
+    image_flops: int
+    parameters: int
+    width: int
+
+
+def model_cost(training: Training) -> ModelCost:
+    """What one member of a training costs."""
+    name, file = training.config.data, training.config.source
+    shape = DATASETS[name].shape if file is None else DATASETS[name].open(name, file)[1].shape
+    factors = np.zeros((2, len(DATASETS[name].space.sizes)), np.int32)
+    source = as_source((np.zeros((2, *shape), np.uint8), factors))
+    method = resolved_config(training.config, source).method
+    _, columns, _ = training.members()
+    hyperparameters = jax.tree.map(lambda column: jnp.float32(column[0]), columns)
+    key = jax.random.key(0)
+    state = jax.eval_shape(lambda key: begin(method, key), key)
+    params = jax.eval_shape(method.params, state.learner)
+    image = jax.ShapeDtypeStruct((1, *method.image_shape), np.float32)
+    update_flops = operations(
+        lambda state, key, hyperparameters: update(method, state, key, hyperparameters, source),
+        state,
+        key,
+        hyperparameters,
+    )
+    stacked = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((1, *leaf.shape), leaf.dtype), params)
+    return ModelCost(
+        update_flops,
+        operations(method.represent, params, image),
+        num_parameters(params),
+        int(np.prod(code_shape(method, stacked))),
+    )
+
+
+def score_seconds(metrics: Iterable[tuple[str, Metric | SlotMetric]], samples: int, num_codes: int) -> float:
+    """Seconds per representation for all metrics."""
+    return samples / 10_000 * num_codes / 10 * sum(_seconds(name, metric) for name, metric in metrics)
+
+
+def _seconds(name: str, metric: Metric | SlotMetric) -> float:
+    known = LIGHT_SCORE_SECONDS if metric.about is None else metric.about.seconds
+    return SCORE_SECONDS.get(name, known)
+
+
+def product_rate(size: int = 1024, seconds: float = 0.3) -> float:
+    """Floating-point operations per second of a float32 matrix product on the default device, measured now."""
+    square = jnp.ones((size, size), jnp.float32)
+    product = jax.jit(lambda a: a @ a)
+    product(square).block_until_ready()
+    start, count = time.perf_counter(), 0
+    while time.perf_counter() - start < seconds:
+        product(square).block_until_ready()
+        count += 1
+    return 2 * size**3 * count / (time.perf_counter() - start)

@@ -1,0 +1,374 @@
+"""A study as a value, and its cells: train → encode → score, each identified by what it depends on."""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxdis._core.options import Count, Seed, check_fields, checked, checked_value
+from jaxdis.data import DATASETS
+from jaxdis.evaluation._inputs import check_validation, names_of, plan_of
+from jaxdis.metrics import METRICS, Metric
+from jaxdis.metrics._seed_metrics import SEED_METRICS, Udr
+from jaxdis.models import Config, Members, Slots, Variant, members
+from jaxdis.models._config import describe
+from jaxdis.models._members import MOST_MEMBERS, checked_sweep
+from jaxdis.study._slot_metrics import SLOT_METRICS, SlotMetric
+from jaxdis.study._store import cell_id
+
+# Raised whenever a number may change for the same specification: old results are then stale, not overwritten.
+NUMERICS = 14
+
+# Fewer are too few to evaluate on; more would not fit into memory.
+FEWEST_SAMPLES, MOST_SAMPLES = 10, 10**8
+ROLES = ("train", "test", "validation")
+# Columns of a table of results that are no scores; settings, ``final_…`` losses of training and ``sample_…`` losses of
+# the study's samples come beside them.
+COLUMNS = frozenset({"id", "data", "model", "seed", "held_out", "stopped", *(f"{role}_samples" for role in ROLES)})
+
+Settings = tuple[tuple[str, tuple[float, ...]], ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Training:
+    """Members that share one program.
+
+    Attributes:
+      config: the settings that they share.
+      sweep: (variant, ((setting, values), …)), …: all combinations.
+      seeds: for every combination.
+      pool: train on this many images, drawn once from the data set; None draws new images for every batch.
+      held_out: a combination of factor values, (name, class number) pairs, that is never trained on; metrics of novel
+        combinations are evaluated on it.
+      held_out_share: random share of all combinations that is never trained on; the held-out samples of all metrics are
+        then drawn from these.
+      region: a region of the factors that is never trained on, a dataclass of plain values such as
+        :class:`jaxdis.data._teapot.Gap`; metrics of novel combinations are evaluated inside.
+      labels: (column, text) pairs that tell these members from those of other trainings of the same model, for example
+        ``(("masks", "decoder"),)``. Columns of the table of results; models that differ in them count as different.
+    """
+
+    config: Config
+    sweep: tuple[tuple[str, Settings], ...]
+    seeds: tuple[Seed, ...]
+    pool: Count | None = None
+    held_out: tuple[tuple[str, int], ...] = ()
+    held_out_share: float = 0.0
+    region: Callable | None = None
+    labels: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self):
+        check_fields(self)
+        if self.held_out and self.region is not None:
+            raise ValueError(f"region: needs a training without held_out, got both {self.region} and {self.held_out}")
+        if not 0 <= self.held_out_share < 1:
+            raise ValueError(f"held_out_share: needs a share from 0 to less than 1, got {self.held_out_share}")
+
+    @classmethod
+    @checked
+    def of(
+        cls,
+        config: Config,
+        sweep: Mapping[str, Mapping[str, Any]],
+        seeds: int | Sequence[int],
+        pool: Count | None = None,
+        held_out: Mapping[str, int] | None = None,
+        held_out_share: float = 0.0,
+        region: Callable | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> "Training":
+        if isinstance(seeds, int) and not 0 < seeds <= MOST_MEMBERS:
+            raise ValueError(f"seeds: needs 1 to {MOST_MEMBERS:,}, got {seeds:,}")
+        seeds, _ = checked_sweep(sweep, seeds, config.method)
+        rows = tuple(
+            (name, tuple((setting, tuple(map(float, np.atleast_1d(values)))) for setting, values in settings.items()))
+            for name, settings in sweep.items()
+        )
+        if len(set(seeds)) < len(seeds):
+            raise ValueError(f"seeds: needs distinct seeds, got {seeds}")
+        texts = tuple((labels or {}).items())
+        return cls(config, rows, seeds, pool, tuple((held_out or {}).items()), float(held_out_share), region, texts)
+
+    @property
+    def has_novel(self) -> bool:
+        """Whether combinations are left out on which metrics of novel combinations are evaluated."""
+        return bool(self.held_out) or self.region is not None
+
+    def members(self) -> Members:
+        found = members({name: dict(settings) for name, settings in self.sweep}, self.seeds, self.config.method)
+        texts = dict(self.labels)
+        if self.held_out:
+            texts["held_out"] = ", ".join(f"{name} {value}" for name, value in self.held_out)
+        return found._replace(labels=tuple({**label, **texts} for label in found.labels))
+
+
+@dataclasses.dataclass(frozen=True)
+class Sampling:
+    """The samples on which a zoo is scored: drawn from the data set, the same for all members.
+
+    Attributes:
+      train: samples on which metrics are computed, and on which probes and other learners are trained.
+      test: held-out samples, drawn independently of them, on which learners are evaluated.
+      validation: samples drawn independently of both, like those of training, on which metrics choose options that were
+        given several values; 0 for none.
+      seed: random seed of all three.
+      groups: for representations by slots, the number of local groups of similar scenes in which ``train`` samples are
+        drawn (Dang-Nhu 2022, Algorithm 2); 1 draws scenes independently.
+    """
+
+    train: int = 10_000
+    test: int = 5_000
+    validation: int = 0
+    seed: Seed = 0
+    groups: Count = 1
+
+    def __post_init__(self):
+        check_fields(self)
+        for role in ROLES:
+            size, or_none = getattr(self, role), role == "validation"
+            if not FEWEST_SAMPLES <= size <= MOST_SAMPLES and not (or_none and size == 0):
+                needed = f"{'0 or ' * or_none}{FEWEST_SAMPLES} to {MOST_SAMPLES:,}"
+                raise ValueError(f"{role}_samples: needs {needed}, got {size:,}")
+        if self.train % self.groups:
+            raise ValueError(f"groups: needs a number of groups that divides {self.train:,} samples, got {self.groups}")
+
+    def in_words(self) -> str:
+        """``10,000 samples (learners are evaluated on 5,000 others)``."""
+        choice = f", options chosen on {self.validation:,} more" if self.validation else ""
+        return f"{self.train:,} samples (learners are evaluated on {self.test:,} others{choice})"
+
+
+@dataclasses.dataclass(frozen=True)
+class Study:
+    """The members to train, the samples to score them on, and the metrics. Equal studies have equal cells.
+
+    ``novel`` names the metrics that are trained on the samples and evaluated on the combination that a training held
+    out, or on the held-out samples if it held out none.
+    """
+
+    name: str
+    trainings: tuple[Training, ...]
+    metrics: tuple[tuple[str, Metric | Udr | SlotMetric], ...]
+    sampling: Sampling = Sampling()
+    title: str = ""
+    novel: tuple[str, ...] = ()
+
+    def __post_init__(self):
+        check_fields(self)
+        self._check_kind()
+        settings = {setting for training in self.trainings for _, row in training.sweep for setting, _ in row}
+        labels = {name for training in self.trainings for name, _ in training.labels}
+        if labels & (COLUMNS | settings):
+            raise ValueError(
+                f"labels: need names other than those of columns, got {min(labels & (COLUMNS | settings))!r}"
+            )
+        settings |= labels
+        for name, _ in self.metrics:
+            if name in COLUMNS | settings or name.startswith(("final_", "sample_")):
+                taken = ", ".join(sorted(COLUMNS | settings))
+                raise ValueError(
+                    f"metrics: needs names other than those of columns ({taken}, final_…, sample_…), got {name!r}"
+                )
+        for training in self.trainings:
+            data = training.config.data
+            if data not in DATASETS:
+                raise ValueError(f"data: needs one of {', '.join(DATASETS)}, got {data!r}")
+            space = DATASETS[data].space_of(data, training.config.source)  # raises if its file is missing
+            if training.held_out:
+                space.without(dict(training.held_out))  # raises if there is no such combination
+            elif training.region is not None:
+                space.outside(training.region)  # raises if there is no such region
+        if self.novel and not any(training.has_novel for training in self.trainings):
+            raise ValueError(f"held_out: needs a combination for {', '.join(self.novel)}, got none")
+
+    def _check_kind(self) -> None:
+        """Check that all methods represent images by codes, or all by slots, and that the metrics suit them."""
+        if not self.trainings:
+            raise ValueError("trainings: needs at least one, got none")
+        if same := [one.config.data for one in self.trainings if self.trainings.count(one) > 1]:
+            raise ValueError(f"trainings: need to differ, got the same one on {same[0]} {len(same)} times")
+        kinds = {training.config.method.represents for training in self.trainings}
+        if len(kinds) > 1:
+            raise ValueError("trainings: need methods that all represent images by codes or all by slots, got both")
+        of_slots = {name for name, metric in self.metrics if isinstance(metric, SlotMetric)}
+        if self.has_slots:
+            others = [name for name, _ in self.metrics if name not in of_slots]
+            if others:
+                raise ValueError(f"metrics: slots need metrics of slots ({', '.join(SLOT_METRICS)}), got {others[0]!r}")
+            for training in self.trainings:
+                if DATASETS.get(data := training.config.data) is not None and DATASETS[data].scenes is None:
+                    known = ", ".join(name for name, row in DATASETS.items() if row.scenes is not None)
+                    raise ValueError(f"data: slots need a data set of scenes ({known}), got {data!r}")
+                if training.held_out or training.held_out_share:
+                    raise ValueError("held_out: slots are scored on all scenes, got combinations that are held out")
+            if self.sampling.train // self.sampling.groups < FEWEST_SAMPLES:
+                needed = f"groups of at least {FEWEST_SAMPLES} of {self.sampling.train} samples"
+                raise ValueError(f"groups: needs {needed}, got {self.sampling.groups}")
+        elif of_slots:
+            raise ValueError(f"metrics: {', '.join(sorted(of_slots))} need a method that represents images by slots")
+        elif self.sampling.groups > 1:
+            raise ValueError(f"groups: need a method that represents images by slots, got {self.sampling.groups}")
+        else:
+            check_validation(self.metrics_of_members, self.sampling.validation > 0)
+            unfit = [name for name in self.novel if name in dict(self.metrics_of_seeds)]
+            if unfit:
+                raise ValueError(f"novel: needs metrics of one member, got {unfit[0]!r}, which compares seeds")
+
+    @property
+    def metrics_of_members(self) -> tuple[tuple[str, Metric | SlotMetric], ...]:
+        """The metrics that are computed from one member alone."""
+        return tuple((name, metric) for name, metric in self.metrics if not isinstance(metric, Udr))
+
+    @property
+    def metrics_of_seeds(self) -> tuple[tuple[str, Udr], ...]:
+        """The metrics that compare the seeds of a setting."""
+        return tuple((name, metric) for name, metric in self.metrics if isinstance(metric, Udr))
+
+    @property
+    def has_slots(self) -> bool:
+        """Whether members represent images by slots rather than by one code vector."""
+        return any(training.config.method.represents is Slots for training in self.trainings)
+
+    @classmethod
+    def of(cls, name: str, trainings: Sequence[Training], metrics=None, **fields) -> "Study":
+        """``metrics``: names, a mapping from column names to metrics, or None for all metrics of the library."""
+        metrics = "all" if metrics is None else metrics
+        trainings = checked_value("trainings", tuple[Training, ...], trainings)
+        if isinstance(metrics, Mapping) and any(isinstance(metric, SlotMetric) for metric in metrics.values()):
+            plan = tuple(metrics.items())
+        elif any(training.config.method.represents is Slots for training in trainings):
+            plan = tuple((name, SLOT_METRICS[name]) for name in names_of(metrics, SLOT_METRICS, "metric"))
+        else:
+            plan = study_plan(metrics)
+        return cls(name, trainings, plan, **fields)
+
+    @property
+    def variants(self) -> dict[str, Variant]:
+        """The variants of all members, by their names in the column ``model``."""
+        return {name: row for training in self.trainings for name, row in training.config.method.variants.items()}
+
+    def describe(self) -> dict:
+        """The whole study as plain data, stored with its results and compared on resume."""
+        return {
+            "name": self.name,
+            "numerics": NUMERICS,
+            "trainings": [
+                {
+                    "config": describe(training.config),
+                    "sweep": training.sweep,
+                    "seeds": training.seeds,
+                    "pool": training.pool,
+                    "held_out": training.held_out,
+                    "held_out_share": training.held_out_share,
+                    **_region(training),
+                    **({"labels": dict(training.labels)} if training.labels else {}),
+                }
+                for training in self.trainings
+            ],
+            "novel": self.novel,
+            "sampling": dataclasses.asdict(self.sampling),
+            "metrics": {name: metric.describe() for name, metric in self.metrics},
+        }
+
+
+def study_plan(metrics) -> tuple[tuple[str, Metric | Udr], ...]:
+    """Metrics of members and of seeds, by name or as a mapping; ``"all"`` are those of both tables.
+
+    Raises:
+      ValueError: as :func:`jaxdis.evaluation._inputs.plan_of`.
+    """
+    if not isinstance(metrics, Mapping):
+        table = METRICS | SEED_METRICS
+        metrics = {name: table[name] for name in names_of(metrics, table, "metric")}
+    of_members = {name: metric for name, metric in metrics.items() if not isinstance(metric, Udr)}
+    checked = dict(plan_of(of_members)) if of_members or not metrics else {}
+    return tuple((name, checked.get(name, metric)) for name, metric in metrics.items())
+
+
+@dataclasses.dataclass(frozen=True)
+class Member:
+    """One row of a study: a trained model with the ids of its cells. Small, since it is sent to workers.
+
+    ``seeds`` are the ids of the codes of all seeds of its setting, its own among them.
+    """
+
+    training: int
+    row: int
+    label: dict = dataclasses.field(hash=False)
+    train: str
+    encode: str
+    scores: tuple[str, ...]
+    seeds: tuple[str, ...] = ()
+
+
+def cells(study: Study) -> Iterator[Member]:
+    """Every member in order: trainings, then variants, settings, seeds."""
+    names = [name for name, _ in study.metrics]
+    for position, training in enumerate(study.trainings):
+        _, hyperparameters, labels = training.members()
+        trained = [cell_id(train_spec(training, hyperparameters, label, row)) for row, label in enumerate(labels)]
+        encoded = [cell_id(encode_spec(study, train)) for train in trained]
+        alike: dict[tuple, list[str]] = {}
+        for label, encode in zip(labels, encoded, strict=True):
+            alike.setdefault(_setting(label), []).append(encode)
+        for row, (label, train, encode) in enumerate(zip(labels, trained, encoded, strict=True)):
+            seeds = tuple(alike[_setting(label)])
+            scores = tuple(cell_id(score_spec(study, encode, name, seeds)) for name in names)
+            yield Member(position, row, label, train, encode, scores, seeds if study.metrics_of_seeds else ())
+
+
+def _setting(label: Mapping) -> tuple:
+    return tuple((key, value) for key, value in label.items() if key != "seed")
+
+
+def train_spec(training: Training, hyperparameters, label: dict, row: int) -> dict:
+    method = training.config.method.alone(label["model"])
+    config = describe(dataclasses.replace(training.config, method=method))
+    numbers = {name: float(column[row]) for name, column in zip(hyperparameters._fields, hyperparameters, strict=True)}
+    return {
+        "kind": "train",
+        "config": config,
+        "hyperparameters": numbers,
+        "seed": label["seed"],
+        "pool": training.pool,
+        "held_out": training.held_out,
+        "held_out_share": training.held_out_share,
+        **_region(training),
+        "numerics": NUMERICS,
+    }
+
+
+def _region(training: Training) -> dict:
+    """The region as plain data, if there is one: cells without a region keep their ids."""
+    return {} if training.region is None else {"region": describe(training.region)}
+
+
+def encode_spec(study: Study, train: str) -> dict:
+    return {"kind": "encode", "train": train, "sampling": dataclasses.asdict(study.sampling), "numerics": NUMERICS}
+
+
+def score_spec(study: Study, encode: str, name: str, seeds: Sequence[str] = ()) -> dict:
+    """The specification of a score of the codes ``encode``; a metric of seeds depends on the codes of all ``seeds``."""
+    metric = dict(study.metrics)[name]
+    cell = {"kind": "score", "encode": encode, "metric": _described(metric), "numerics": NUMERICS}
+    if isinstance(metric, Udr):
+        return {**cell, "seeds": sorted(seeds)}
+    return {**cell, "novel": name in study.novel}
+
+
+@functools.cache
+def _described(metric: Metric | Udr | SlotMetric) -> dict:
+    return metric.describe()
+
+
+def metric_of(study: Study, column: str) -> str | None:
+    """The metric that a column of results belongs to; None for labels and losses."""
+    owners = [name for name, _ in study.metrics if column == name or column.startswith(f"{name}.")]
+    return max(owners, key=len, default=None)
+
+
+def random_number(member: Member) -> int:
+    """The number folded into a member's random keys; it depends on its own id alone, not on other members."""
+    return int(member.encode[:8], 16)

@@ -1,0 +1,280 @@
+"""Computing cells: train, encode or score a batch of members together, and publish each under its own id."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from jaxdis import models
+from jaxdis.data import DATASETS, FactorSpace
+from jaxdis.data._regions import RandomCells
+from jaxdis.evaluation._evaluate import evaluate
+from jaxdis.factors import Factors
+from jaxdis.models._evidence import Evidence, evidence
+from jaxdis.models._images import Images
+from jaxdis.models._zoo import concatenate
+from jaxdis.study import _slot_cells as slots
+from jaxdis.study._definition import (
+    Member,
+    Sampling,
+    Study,
+    Training,
+    encode_spec,
+    metric_of,
+    random_number,
+    score_spec,
+    train_spec,
+)
+from jaxdis.study._leases import claimed, clear, renew
+from jaxdis.study._store import Store, cell_id
+from jaxdis.study._work import Batch, Updates
+
+# Images rendered at one time; 64 × 64 × 3 floats of these are 25 MB.
+RENDER_BATCH = 512
+# Folded into the key of the samples: each role is drawn independently of the others.
+_NOVEL, _TEST, _VALIDATION = 1, 2, 3
+
+
+def compute(store: Store, study: Study, batch: Batch, on_updates: Updates | None = None) -> None:
+    """Compute and publish the cells of one batch."""
+    if batch.kind == "train":
+        _train(store, study, batch.members, on_updates)
+    else:
+        {"encode": _encode, "score": _score}[batch.kind](store, study, batch.members)
+
+
+class Samples(NamedTuple):
+    """What the members of a training are scored on, drawn from what they were trained on: factors, and the renderer."""
+
+    train: Factors
+    test: Factors
+    validation: Factors | None
+    render: Callable
+
+
+def samples_of(training: Training, sampling: Sampling) -> Samples:
+    space, render = _seen(training)
+    unseen = space
+    if training.held_out_share:
+        unseen = _without_combination(_whole_space(training), training).inside(RandomCells(training.held_out_share))
+    key = jax.random.key(sampling.seed)
+    validation = None
+    if sampling.validation:
+        validation = space.wrap(space.sample(jax.random.fold_in(key, _VALIDATION), sampling.validation))
+    return Samples(
+        space.wrap(space.sample(key, sampling.train)),
+        space.wrap(unseen.sample(jax.random.fold_in(key, _TEST), sampling.test)),
+        validation,
+        render,
+    )
+
+
+def scenes_of(training: Training, sampling: Sampling) -> tuple[slots.Drawn, Callable]:
+    """The scenes that the slots of a training are scored on, and the renderer."""
+    space, render = _seen(training)
+    return slots.Drawn.of(DATASETS[training.config.data].scenes, space, sampling), render
+
+
+def novel_samples_of(training: Training, sampling: Sampling) -> Factors:
+    """Samples of the combination or the region that a training held out."""
+    space = _whole_space(training)
+    key = jax.random.fold_in(jax.random.key(sampling.seed), _NOVEL)
+    inside = space.only(dict(training.held_out)) if training.held_out else space.inside(training.region)
+    return space.wrap(inside.sample(key, sampling.test))
+
+
+def member_zoo(study: Study, store: Store, member: Member) -> models.Zoo:
+    """A trained member as a zoo of one."""
+    method = study.trainings[member.training].config.method
+    return models.load(store.path("train", member.train, ".npz"), method)
+
+
+def _seen(training: Training, **options):
+    """The data set that a training draws from: everything except the combinations that it holds out."""
+    space, render = DATASETS[training.config.data].open(training.config.data, training.config.source, **options)
+    space = _without_combination(space, training)
+    return (space.outside(RandomCells(training.held_out_share)) if training.held_out_share else space), render
+
+
+def _whole_space(training: Training) -> FactorSpace:
+    return DATASETS[training.config.data].space_of(training.config.data, training.config.source)
+
+
+def _without_combination(space: FactorSpace, training: Training) -> FactorSpace:
+    if training.region is not None:
+        return space.outside(training.region)
+    return space.without(dict(training.held_out)) if training.held_out else space
+
+
+def _train(store: Store, study: Study, chosen: Sequence[Member], on_updates) -> None:
+    """Train a whole batch from its last checkpoint and publish the members that are missing."""
+    training = study.trainings[chosen[0].training]
+    name = cell_id({"members": [member.train for member in chosen]})
+    with claimed(store.root / "partial" / name) as partial:
+
+        def progress(done: int, total: int) -> None:
+            renew(partial)
+            if on_updates is not None:
+                on_updates(len(chosen) * done / total)
+
+        _train_in(partial, store, training, chosen, progress)
+
+
+def _train_in(partial: Path, store: Store, training: Training, chosen, progress) -> None:
+    keys, hyperparameters, labels = training.members()
+    rows = np.array([member.row for member in chosen])
+    zoo = models.train(
+        training.config,
+        keys[rows],
+        jax.tree.map(lambda column: column[rows], hyperparameters),
+        data=training_data(training),
+        labels=[labels[row] for row in rows],
+        directory=partial,
+        progress=progress,
+    )
+    for position, member in enumerate(chosen):
+        alone = zoo[position]
+        spec = train_spec(training, hyperparameters, member.label, member.row)
+        final = {f"final_{name}": float(np.asarray(curve)[0, -1]) for name, curve in alone.losses._asdict().items()}
+        store.publish("train", spec, {**final, "stopped": int(alone.stopped[0])}, alone.packed())
+    clear(partial)
+
+
+def _encode(store: Store, study: Study, chosen: Sequence[Member]) -> None:
+    """Representations of the study's samples, rendered batch by batch for all members at once."""
+    training = study.trainings[chosen[0].training]
+    zoo = concatenate([member_zoo(study, store, member) for member in chosen])
+    columns, shared = (_slots if study.has_slots else _posteriors)(study, training, zoo)
+    losses = sample_losses(zoo, training, study.sampling) if isinstance(training.config.method, models.Vae) else {}
+    for position, member in enumerate(chosen):
+        arrays = {**{name: column[position] for name, column in columns.items()}, **shared}
+        result = {"samples": study.sampling.train, **{name: float(column[position]) for name, column in losses.items()}}
+        store.publish("encode", encode_spec(study, member.train), result, arrays)
+
+
+def sample_losses(zoo: models.Zoo, training: Training, sampling: Sampling) -> dict[str, np.ndarray]:
+    """What the models make of the study's samples, means in nats, each ``[m]``: the fields of ``Evidence``."""
+    samples, key = samples_of(training, sampling), jax.random.key(sampling.seed)
+    draw = jax.jit(lambda images, rows, key: images(rows, key))
+    total, renderer, n = 0.0, Images.of(samples.render), sampling.train
+    for start in range(0, n, RENDER_BATCH):
+        noise = jax.random.fold_in(key, start)
+        images = draw(renderer, samples.train.values[start : start + RENDER_BATCH], noise)
+        total = total + np.array(evidence(zoo, images, noise)) * len(images)
+    return {f"sample_{name}": column / n for name, column in zip(Evidence._fields, total, strict=True)}
+
+
+def _slots(study: Study, training: Training, zoo: models.Zoo) -> tuple[dict, dict]:
+    """Codes and segments of every member, and the factors that all members share."""
+    drawn, render = scenes_of(training, study.sampling)
+    return slots.encoded(zoo, drawn, render, study.sampling), {"factors": _small(drawn.factors)}
+
+
+def _posteriors(study: Study, training: Training, zoo: models.Zoo) -> tuple[dict, dict]:
+    """Means and variances of every member, and the factors that all members share."""
+    samples = samples_of(training, study.sampling)
+    key = jax.random.key(study.sampling.seed)
+    seen = zoo.encode(samples.train.values, render=samples.render, key=key)
+    shared = {"factors": _small(samples.train)}
+    columns = {"mean": seen.mean, "variance": seen.variance}
+    others = {"test": (samples.test, _TEST)}
+    if samples.validation is not None:
+        others["validation"] = (samples.validation, _VALIDATION)
+    if training.has_novel:
+        others["novel"] = (novel_samples_of(training, study.sampling), _NOVEL)
+    for name, (factors, fold) in others.items():
+        shared[f"{name}_factors"] = _small(factors)
+        noise = jax.random.fold_in(key, fold)
+        columns[f"{name}_mean"] = zoo.encode(factors.values, render=samples.render, key=noise).mean
+    return columns, shared
+
+
+def _score(store: Store, study: Study, chosen: Sequence[Member]) -> None:
+    """All metrics of all members together; every (member, metric) is a cell of its own."""
+    training = study.trainings[chosen[0].training]
+    encoded = [store.arrays("encode", member.encode) for member in chosen]
+    stacked = {name: np.stack([arrays[name] for arrays in encoded]) for name in encoded[0] if "factors" not in name}
+    numbers = [random_number(member) for member in chosen]
+    if study.has_slots:
+        drawn, _ = scenes_of(training, study.sampling)
+        scores_by_metric = slots.scored(
+            study.metrics,
+            stacked["codes"],
+            stacked["segments"],
+            drawn,
+            study.sampling,
+            numbers,
+            training.config.method.code_kinds,
+        )
+        for name, scores in scores_by_metric:
+            _publish_scores(store, study, chosen, [name], scores)
+        return
+    _score_seeds(store, study, chosen)
+    samples = samples_of(training, study.sampling)
+    test = (stacked["test_mean"], samples.test)
+    validation = (stacked["validation_mean"], samples.validation) if study.sampling.validation else None
+    novel = (stacked["novel_mean"], novel_samples_of(training, study.sampling)) if training.has_novel else test
+    for on_novel, held_out in ((False, test), (True, novel)):
+        metrics = {name: metric for name, metric in study.metrics_of_members if (name in study.novel) == on_novel}
+        if not metrics:
+            continue
+        scores = evaluate(
+            stacked["mean"],
+            samples.train,
+            metrics,
+            test=held_out,
+            validation=validation,
+            variances=stacked["variance"],
+            numbers=numbers,
+            devices=jax.devices(),  # batches of one member and of several then share their programs
+        )
+        _publish_scores(store, study, chosen, metrics, scores)
+
+
+def _score_seeds(store: Store, study: Study, chosen: Sequence[Member]) -> None:
+    """Metrics that compare the seeds of a setting, published for the chosen members."""
+    for seeds in dict.fromkeys(member.seeds for member in chosen if study.metrics_of_seeds):
+        encoded = [store.arrays("encode", name) for name in seeds]
+        means, variances = (np.stack([arrays[name] for arrays in encoded]) for name in ("mean", "variance"))
+        for name, metric in study.metrics_of_seeds:
+            scores = dict(zip(seeds, metric.score(means, variances), strict=True))
+            for member in chosen:
+                if member.seeds == seeds:
+                    result = {"columns": {name: float(scores[member.encode])}, "parts": {}}
+                    store.publish("score", score_spec(study, member.encode, name, seeds), result)
+
+
+def _publish_scores(store: Store, study: Study, chosen: Sequence[Member], names, scores) -> None:
+    for position, member in enumerate(chosen):
+        for name in names:
+            store.publish("score", score_spec(study, member.encode, name), _result(study, scores, name, position))
+
+
+def _result(study: Study, scores, name: str, position: int) -> dict:
+    columns = {column: float(scores[column][position]) for column in scores if metric_of(study, column) == name}
+    parts = {part: scores.part(part)[position] for part in scores.parts if metric_of(study, part) == name}
+    return {"columns": columns, "parts": parts}
+
+
+def training_data(training: Training):
+    """The images that a training draws from, rendered once; without a pool, the renderer that draws new ones."""
+    if training.pool is None:
+        return _seen(training)
+    space, render = _seen(training, dtype="uint8")
+    factor_key, image_key = jax.random.split(jax.random.key(training.pool))
+    rows = space.sample(factor_key, training.pool)
+    draw = jax.jit(lambda images, rows, key: images(rows, key))
+    parts = [
+        np.asarray(draw(Images.of(render), rows[start : start + RENDER_BATCH], jax.random.fold_in(image_key, start)))
+        for start in range(0, training.pool, RENDER_BATCH)
+    ]
+    images = np.concatenate(parts)
+    return (images, np.asarray(rows)) if training.config.method.needs_labels else images
+
+
+def _small(factors: Factors) -> np.ndarray:
+    """Class numbers in as few bytes as they need; continuous factors as they are."""
+    values = np.asarray(factors.values)
+    return values if None in factors.sizes else values.astype(np.min_scalar_type(max(factors.sizes)))

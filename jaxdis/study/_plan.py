@@ -1,0 +1,41 @@
+"""The plan of a study before it runs: how many cells are missing, and what they cost."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from jaxdis.study._run_study import status
+from jaxdis.study._work import work_of
+
+
+class Cost(NamedTuple):
+    """What remains to be computed of one kind of cell."""
+
+    cells: int
+    missing: int
+    flops: float
+    seconds: float
+    disk_bytes: float
+
+
+def plan(study, out: str | Path | None = None, *, extend: bool = False) -> dict[str, Cost]:
+    """The cost of each kind of cell that is missing in ``out`` (of all cells when None).
+
+    - ``flops``: for training, the operations of one update (:func:`~jaxdis.study._operations.operations`, without
+      rendering) times the number of updates and members. The operations of scores are not counted, since their loops
+      depend on the data; ``flops`` is then 0.
+    - ``seconds``: if this machine does nothing else. Training runs at :data:`~jaxdis.study._cost.TRAINING_EFFICIENCY`
+      of the rate of a matrix product that is measured now; scores take the times in a table. Expect a factor of two
+      either way.
+    - ``disk_bytes``: of records, without checkpoints.
+
+    Raises:
+      StoreError: if ``out`` holds another study; with ``extend``, other than a smaller version of this one.
+    """
+    work = work_of(study)
+    total = {kind: len(names) for kind, names in work.wanted().items()}
+    done = dict.fromkeys(total, 0) if out is None else status(study, out, extend=extend).done
+    left = {kind: 1 - done[kind] / total[kind] for kind in total}
+    return {
+        kind: Cost(total[kind], total[kind] - done[kind], *(left[kind] * value for value in totals))
+        for kind, totals in work.costs().items()
+    }

@@ -1,0 +1,155 @@
+"""Running a study: list the missing cells, compute them in batches, publish each under its own id, repeat."""
+
+import concurrent.futures
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple, NoReturn
+
+from jaxdis._core import runtime
+from jaxdis._core.files import full, is_full
+from jaxdis._core.precision import single_precision
+from jaxdis.study._leases import clear_all
+from jaxdis.study._store import KINDS, Store
+from jaxdis.study._work import Batch, Updates, Work, work_of
+
+# Rounds that an engine may lose whole (its scheduler restarted, a worker was killed) before that is no progress.
+LOST_ROUNDS = 3
+LOST = (concurrent.futures.CancelledError, concurrent.futures.BrokenExecutor)
+
+log = logging.getLogger(__name__)
+
+Progress = Callable[[str, float], None]
+
+
+class Status(NamedTuple):
+    """Numbers of finished cells and of all cells, by kind."""
+
+    done: dict[str, int]
+    total: dict[str, int]
+
+    @property
+    def complete(self) -> bool:
+        return self.done == self.total
+
+
+@single_precision
+def run(
+    study,
+    out: str | Path,
+    *,
+    executor: concurrent.futures.Executor | None = None,
+    extend: bool = False,
+    progress: Progress | None = None,
+) -> Path:
+    """Compute every missing cell of a study; returns the path of its table, such as ``results.csv``.
+
+    Args:
+      study: a :class:`~jaxdis.study.Study`, or a
+        :class:`~jaxdis.study.certificate._calibration.Calibration`.
+      out: the study's directory. Run again after any failure: published cells are never recomputed, except together
+        with missing ones of their batch. Workers of an executor must see it under the same path.
+      executor: any ``concurrent.futures.Executor`` (:func:`jaxdis.study._executors.opened` provides two); None runs
+        here.
+      extend: allow the directory of a smaller version of this study, with fewer members or metrics, to grow.
+      progress: called with a kind and the number of its cells computed by this call; members in training count in part.
+
+    Raises:
+      StoreError: if the directory belongs to another study.
+      OSError: if the directory cannot be written, for example because the disk is full.
+      ValueError: if the samples or the metrics do not suit each other.
+      RuntimeError: if a round of batches makes no progress, with the last failure as its cause.
+    """
+    try:
+        return _run(study, work_of(study), Store(out), executor, extend, progress)
+    except OSError as error:
+        if not is_full(error):
+            raise
+        raise full(error, out, "what is finished is kept: make room and run again") from error
+
+
+def _run(study, work: Work, store: Store, executor, extend: bool, progress: Progress | None) -> Path:
+    if extend and store.described:
+        store.check_smaller(work.describe(), work.wanted().get("train", ()))
+    store.open(work.describe(), extend=extend)
+    lost = 0
+    made = dict.fromkeys(KINDS, 0)
+    while batches := list(work.missing(store)):
+        before, failures = _count(store), []
+        for batch, error in _make(study, store.root, batches, executor, _training(progress, made)):
+            if error is not None:
+                log.info("batch of %d %s cells failed: %r", batch.cells, batch.kind, error)
+                failures.append(error)
+                continue
+            made[batch.kind] += batch.cells
+            if progress is not None:
+                progress(batch.kind, made[batch.kind])
+        if _count(store) > before:
+            continue
+        if lost < LOST_ROUNDS and any(isinstance(error, LOST) for error in failures):
+            lost += 1
+            continue
+        _stop(store, batches, failures)
+    clear_all(store.root / "partial")
+    return work.finish(store)
+
+
+def _stop(store: Store, batches: Sequence[Batch], failures: Sequence[BaseException]) -> NoReturn:
+    """Raise the cause of a round without progress: bad input and full disks unchanged, on workers as here."""
+    for error in failures:
+        if is_full(error) or isinstance(error, ValueError):
+            raise error
+    cause = failures[-1] if failures else None
+    words = f"{cause}" or type(cause).__name__
+    raise RuntimeError(f"{store.root}: {len(batches)} batches made no progress; the last failure: {words}") from cause
+
+
+@single_precision
+def status(study, out: str | Path, *, extend: bool = False) -> Status:
+    """How much of a study its directory holds; nothing if there is no directory yet.
+
+    Raises:
+      StoreError: if the directory holds another study; with ``extend``, other than a smaller version of this one.
+    """
+    store, work = Store(out), work_of(study)
+    wanted = work.wanted()
+    if store.described and extend:
+        store.check_smaller(work.describe(), wanted.get("train", ()))
+    elif store.described:
+        store.check(work.describe())
+    done = {kind: len(names & store.ids(kind)) for kind, names in wanted.items()}
+    return Status(done, {kind: len(names) for kind, names in wanted.items()})
+
+
+@single_precision
+def run_batch(root: str | Path, study, batch: Batch, on_updates: Updates | None = None) -> None:
+    """Compute and publish the cells of one batch. Executors run this; it takes small values and returns nothing."""
+    work_of(study).compute(Store(root), batch, on_updates)
+    runtime.forget_programs_if_many()
+
+
+def _training(progress: Progress | None, made: dict[str, int]) -> Updates | None:
+    """Report members that are part-way through their training."""
+    if progress is None:
+        return None
+    return lambda members: progress("train", made["train"] + members)
+
+
+def _make(study, root, batches, executor, on_updates) -> Iterator[tuple[Batch, BaseException | None]]:
+    """Run batches here or on an executor; yield each with its failure, if any."""
+    if executor is None:
+        for batch in batches:
+            run_batch(root, study, batch, on_updates)
+            yield batch, None
+        return
+    futures = {executor.submit(run_batch, str(Path(root).resolve()), study, batch): batch for batch in batches}
+    for future in concurrent.futures.as_completed(futures):
+        try:
+            error = future.exception()
+        except concurrent.futures.CancelledError as cancelled:
+            error = cancelled
+        yield futures[future], error
+
+
+def _count(store: Store) -> int:
+    return sum(len(store.ids(kind)) for kind in KINDS)

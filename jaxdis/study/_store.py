@@ -1,0 +1,388 @@
+"""Results on disk: one file per cell, written entirely or not at all by the first writer. Nothing is ever unpickled."""
+
+import contextlib
+import hashlib
+import io
+import json
+import math
+import os
+import re
+import shutil
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jaxdis._core.files import open_regular, remove_leftovers, without_objects, write_whole
+from jaxdis._core.options import checked, shown
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
+KINDS = ("train", "encode", "score")
+# Records are kilobytes; what is larger is none of ours.
+MOST_JSON_BYTES = 2**28
+_ID = re.compile(r"[0-9a-f]{16}")
+_ADVICE = "`jaxdis study verify` removes it, and running the study again makes it anew"
+
+
+class StoreError(ValueError):
+    """A directory or a record is not what it should be."""
+
+
+def canonical(value: Any) -> str:
+    """The unique JSON text of plain data: sorted keys, no spaces, whole floats as integers, NaN as null."""
+    return json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+
+
+def cell_id(spec: dict) -> str:
+    """The first 16 hexadecimal digits of the hash of a cell's specification."""
+    return hashlib.sha256(canonical(spec).encode()).hexdigest()[:16]
+
+
+class Store:
+    """The directory of a study: ``{train,encode,score}/ab/abcd….{json,npz}`` and ``study.json``.
+
+    A record (JSON) is published after its arrays (NPZ) and holds their hash, so that an existing record is complete.
+    Arrays without a record were left by a killed process: they are never read, and are written again.
+    """
+
+    @checked
+    def __init__(self, root: str | Path):
+        self.root = Path(root)
+
+    @checked
+    def open(self, description: Mapping[str, Any], *, extend: bool = False) -> None:
+        """Claim the directory for a study, or check that it belongs to this study.
+
+        Raises:
+          StoreError: if the directory holds another study, naming the first differences. With ``extend`` the stored
+            description is replaced instead (see :meth:`check_smaller`): cells that both share are kept, since they are
+            found by content. If it holds no study but tables or pages, which a study of its own would overwrite.
+        """
+        self.root.mkdir(parents=True, exist_ok=True)
+        foreign = sorted(path.name for ending in ("csv", "html") for path in self.root.glob(f"*.{ending}"))
+        if foreign and not self.begun:
+            raise StoreError(
+                f"{self.root}: needs a directory of its own for the study, got one with {foreign[0]}, which is of none"
+            )
+        path = self.root / "study.json"
+        text = json.dumps(_plain(description), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+        for folder in (self.root, *(path for kind in KINDS for path in self.root.glob(f"{kind}/*/"))):
+            remove_leftovers(folder)
+        if publish(path, text.encode()):
+            return
+        if extend:
+            self.description()  # raises where that is no study's
+            publish(path, text.encode(), replace=True)
+            return
+        self.check(description, "Choose another directory, or extend this one")
+
+    @checked
+    def check(
+        self,
+        description: Mapping[str, Any],
+        advice: str = "Give the options that it was run with, or extend it by `study run --extend`",
+    ) -> None:
+        """Check that the directory holds this study.
+
+        Raises:
+          StoreError: if it holds none or another one, naming the first differences.
+        """
+        differences = list(_differences(self.description(), _plain(description)))
+        if differences:
+            raise StoreError(f"{self.root}: holds a study that differs: {'; '.join(differences[:3])}. {advice}")
+
+    @checked
+    def check_smaller(self, description: Mapping[str, Any], trained: Collection[str]) -> None:
+        """Check that the directory holds a smaller version of this study: extending it loses no row and no column.
+
+        The study may add members, metrics, and parts that the stored description leaves empty.
+
+        Args:
+          description: of the study.
+          trained: ids of its training cells.
+
+        Raises:
+          StoreError: if the directory holds no study, or one that has members or metrics, or settings besides those of
+            its trainings, that this study lacks.
+        """
+        stored, wanted = self.description(), _plain(description)
+        metrics = {name: wanted.get("metrics", {}).get(name) for name in stored.get("metrics", {})}
+        kept = {key: value for key, value in stored.items() if key != "trainings" and value not in ([], 0)}
+        differences = [d for key in kept for d in _differences(kept[key], {**wanted, "metrics": metrics}.get(key), key)]
+        if lost := len(self.ids("train").difference(trained)):
+            differences.append(f"{lost} of its trained members are not in the study")
+        if differences:
+            raise StoreError(
+                f"{self.root}: holds a study that is not a smaller version of this one: {'; '.join(differences[:3])}. "
+                "Choose another directory"
+            )
+
+    def description(self) -> dict:
+        """The description that :meth:`open` stored.
+
+        Raises:
+          StoreError: if the directory holds no study, or its description is damaged.
+        """
+        path = self.root / "study.json"
+        if not os.path.lexists(path):
+            raise StoreError(f"{self.root}: holds no study (no study.json)")
+        found = read_json(path)
+        if not isinstance(found, dict):
+            raise StoreError(f"{path}: is damaged (it describes no study); {_ADVICE}")
+        return found
+
+    @property
+    def described(self) -> bool:
+        """Whether the directory says which study it holds."""
+        return os.path.lexists(self.root / "study.json")
+
+    @property
+    def begun(self) -> bool:
+        """Whether the directory holds anything of a study."""
+        return any(os.path.lexists(self.root / name) for name in ("study.json", *KINDS))
+
+    def path(self, kind: str, name: str, suffix: str = ".json") -> Path:
+        if kind not in KINDS or not (isinstance(name, str) and _ID.fullmatch(name)):
+            raise StoreError(f"cell: needs one of {KINDS} and 16 hexadecimal digits, got {kind!r}, {name!r}")
+        return self.root / kind / name[:2] / f"{name}{suffix}"
+
+    def ids(self, kind: str) -> set[str]:
+        """All published cells of a kind.
+
+        Raises:
+          StoreError: for a kind that is not of :data:`KINDS`.
+        """
+        if kind not in KINDS:
+            raise StoreError(f"kind: must be one of {', '.join(KINDS)}, got {shown(kind)}")
+        ids = set()
+        if (self.root / kind).is_dir():
+            for folder in os.scandir(self.root / kind):
+                if folder.is_dir():
+                    names = (entry.name for entry in os.scandir(folder.path))
+                    ids |= {
+                        name[:16]
+                        for name in names
+                        if name.endswith(".json") and _ID.fullmatch(name[:-5]) and name[:2] == folder.name
+                    }
+        return ids
+
+    @checked
+    def publish(
+        self,
+        kind: str,
+        spec: Mapping[str, Any],
+        result: Mapping[str, Any],
+        arrays: Mapping[str, np.ndarray] | None = None,
+    ) -> bool:
+        """Write a cell's result under its own id; False if another writer was first.
+
+        Raises:
+          StoreError: for a kind that is not of :data:`KINDS`.
+          ValueError: for arrays of Python objects.
+        """
+        name = cell_id(spec)
+        record, content = {"cell": _plain(spec), "result": _plain(result)}, None
+        if arrays is not None:
+            buffer = io.BytesIO()
+            np.savez(buffer, **without_objects(arrays))
+            content = buffer.getvalue()
+            record["arrays"] = hashlib.sha256(content).hexdigest()
+        record["hash"] = hashlib.sha256(canonical(record).encode()).hexdigest()
+        with self._alone():
+            if os.path.lexists(self.path(kind, name)):
+                return False
+            if content is not None:
+                publish(self.path(kind, name, ".npz"), content, replace=True)
+            return publish(self.path(kind, name), canonical(record).encode())
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Make other writers of this directory wait, so that the arrays and the record of a cell come from one writer.
+
+        The lock is released with the process that holds it. On a file system without locks, a record next to another
+        writer's arrays is detected by its hash.
+        """
+        if fcntl is None:
+            yield
+            return
+        self.root.mkdir(parents=True, exist_ok=True)
+        with open(self.root / ".lock", "ab") as file:
+            with contextlib.suppress(OSError):
+                fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    def result(self, kind: str, name: str) -> dict:
+        return self.record(kind, name)["result"]
+
+    def score(self, cell: str, name: str) -> dict:
+        """The ``columns`` and ``parts`` of a score, under the name that a study gives to the metric.
+
+        Cells know metrics by what they compute. If a study has a metric under two names, or another name than when the
+        cell was made, the cell has the other name in its columns.
+        """
+        result = self.result("score", cell)
+        columns = [*result["columns"], *result["parts"]]
+        shared = set.intersection(*map(_owners, columns)) if columns else {name}
+        if name in shared:
+            return result
+        other = max(shared, key=len) if len(columns) > 1 else columns[0].split(".")[0]
+        return {
+            kind: {name + column.removeprefix(other): value for column, value in result[kind].items()}
+            for kind in ("columns", "parts")
+        }
+
+    def record(self, kind: str, name: str) -> dict:
+        """A record, checked against its own hash and its id.
+
+        Raises:
+          StoreError: if it is damaged.
+        """
+        path = self.path(kind, name)
+        record = read_json(path)
+        try:
+            body = {key: value for key, value in record.items() if key != "hash"}
+            sound = record["hash"] == hashlib.sha256(canonical(body).encode()).hexdigest() and "result" in body
+            its_name = cell_id(record["cell"])
+        except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+            sound, its_name = False, ""
+        if not sound:
+            raise StoreError(f"{path}: is damaged (its hash does not fit); {_ADVICE}")
+        if its_name != name:
+            raise StoreError(f"{path}: holds another cell than its name implies; {_ADVICE}")
+        return record
+
+    def arrays(self, kind: str, name: str) -> dict[str, np.ndarray]:
+        """The arrays of a cell, checked against the record's hash.
+
+        Raises:
+          StoreError: if they are damaged or missing.
+        """
+        path, wanted = self.path(kind, name, ".npz"), self.record(kind, name).get("arrays")
+        try:
+            with open_regular(path) as file:
+                if hashlib.file_digest(file, "sha256").hexdigest() != wanted:
+                    raise StoreError(f"{path}: is damaged (its hash does not fit); {_ADVICE}")
+                file.seek(0)
+                with np.load(file, allow_pickle=False) as archive:
+                    return dict(archive)
+        except (StoreError, MemoryError):
+            raise
+        except Exception as error:  # NumPy and zipfile have many words for damage
+            raise StoreError(f"{path}: is damaged ({type(error).__name__}: {error}); {_ADVICE}") from None
+
+    def verify(self) -> Iterator[tuple[str, str, str]]:
+        """Read everything again; yield (kind, id, problem) and remove what is damaged, so that it is computed again.
+
+        Arrays are removed before their record, and so is a file in another folder than its name implies. A damaged
+        ``study.json`` is of kind ``study``; the next run writes it again.
+        """
+        if os.path.lexists(self.root / "study.json"):
+            try:
+                self.description()
+            except StoreError as error:
+                yield "study", "study.json", _removed(error, self.root / "study.json")
+        for kind in KINDS:
+            for path in self._strays(kind):
+                yield kind, path.name, _removed(f"{path}: lies in the wrong folder", path)
+            for name in sorted(self.ids(kind)):
+                try:
+                    if "arrays" in self.record(kind, name):
+                        self.arrays(kind, name)
+                except MemoryError:
+                    raise
+                except Exception as error:  # whatever is wrong with it, it is to be made again
+                    yield kind, name, _removed(error, self.path(kind, name, ".npz"), self.path(kind, name))
+
+    def _strays(self, kind: str) -> list[Path]:
+        """Files named like cells that are in another folder than their name implies."""
+        named = (path for path in sorted(self.root.glob(f"{kind}/*/*")) if _ID.fullmatch(path.stem))
+        return [path for path in named if path.suffix in (".json", ".npz") and path.parent.name != path.name[:2]]
+
+
+def publish(path: Path, content: bytes, *, replace: bool = False) -> bool:
+    """Write a file entirely under its name, or not at all. False if the name was taken (and ``replace`` is not set)."""
+    if not replace and os.path.lexists(path):
+        return False
+    return write_whole(path, lambda file: file.write(content), replace=replace)
+
+
+def read_json(path: Path) -> Any:
+    """The plain data of a file.
+
+    Raises:
+      StoreError: for a file that is damaged, too large, or not a regular file. FileNotFoundError where there is
+        nothing.
+    """
+    try:
+        with open_regular(path, MOST_JSON_BYTES) as file:
+            return json.loads(file.read().decode())
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError, RecursionError) as error:
+        raise StoreError(f"{path}: is damaged ({_in_words(error)}); {_ADVICE}") from None
+
+
+def _in_words(error: BaseException) -> str:
+    if isinstance(error, OSError):
+        return error.strerror or type(error).__name__
+    return "nested too deep" if isinstance(error, RecursionError) else f"{error}" or type(error).__name__
+
+
+def _removed(fault: object, *paths: Path) -> str:
+    """The problem, after removing the paths; if that fails, that problem as well."""
+    try:
+        for path in paths:
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+    except OSError as error:
+        return f"{fault}; it cannot be removed: {error}"
+    return f"{fault}"
+
+
+def number(value: float | int | str | None) -> float:
+    """A stored number back as a float: null is NaN."""
+    return math.nan if value is None else float(value)
+
+
+def _plain(value: Any) -> Any:
+    """JSON's own types: no dataclasses, 1.0 as 1, NaN as None."""
+    if isinstance(value, dict):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return _plain(value.tolist())
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return None if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+        return int(value) if value == int(value) and abs(value) < 2**53 else value
+    return value
+
+
+def _differences(stored: Any, wanted: Any, where: str = "") -> Iterator[str]:
+    if isinstance(stored, dict) and isinstance(wanted, dict):
+        for key in sorted(stored.keys() | wanted.keys()):
+            yield from _differences(stored.get(key), wanted.get(key), f"{where}.{key}" if where else key)
+    elif isinstance(stored, list) and isinstance(wanted, list) and len(stored) == len(wanted):
+        for place, (old, new) in enumerate(zip(stored, wanted, strict=True)):
+            yield from _differences(old, new, f"{where}.{place}")
+    elif stored != wanted:
+        yield f"{where} is {_short(stored)}, asked for {_short(wanted)}"
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) < 60 else text[:57] + "…"
+
+
+def _owners(column: str) -> set[str]:
+    """The names that a column may belong to: ``mig.per_factor`` to ``mig`` and ``mig.per_factor``."""
+    words = column.split(".")
+    return {".".join(words[:count]) for count in range(1, len(words) + 1)}

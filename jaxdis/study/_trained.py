@@ -1,0 +1,164 @@
+"""The work of a study of trained models: train → encode → score, and one table of all members."""
+
+import functools
+import importlib.util
+import io
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from jaxdis._core.files import write_csv
+from jaxdis.data import DATASETS
+from jaxdis.metrics._metric import per_factor_fields
+from jaxdis.study import _make as make
+from jaxdis.study._cost import costs
+from jaxdis.study._definition import ROLES, Member, Study, cells
+from jaxdis.study._store import Store, number, publish
+from jaxdis.study._work import WORKS, Batch, Digest, Totals, Updates
+from jaxdis.study.report._answer import digest
+from jaxdis.study.report._result_table import read_results
+from jaxdis.study.report._subject import Subject
+
+TRAIN_BATCH = 16
+SCORE_BATCH = 64
+
+
+class TrainedWork:
+    """See :class:`jaxdis.study._work.Work`."""
+
+    def __init__(self, study: Study):
+        self.study = study
+
+    @functools.cached_property
+    def _members(self) -> list[Member]:
+        return list(cells(self.study))
+
+    def describe(self) -> dict:
+        return self.study.describe()
+
+    def wanted(self) -> dict[str, set[str]]:
+        return {
+            "train": {member.train for member in self._members},
+            "encode": {member.encode for member in self._members},
+            "score": {score for member in self._members for score in member.scores},
+        }
+
+    def missing(self, store: Store) -> Iterator[Batch]:
+        """The batches with missing cells, each complete and always divided in the same way.
+
+        A batch that was published in part is computed as a whole, so that its programs, and thus the last bits of its
+        numbers, do not depend on when a run was interrupted.
+        """
+        done = {kind: store.ids(kind) for kind in ("train", "encode", "score")}
+        of_training = [[] for _ in self.study.trainings]
+        for member in self._members:
+            of_training[member.training].append(member)
+        for rows in of_training:
+            for batch in _cut(rows, TRAIN_BATCH):
+                if any(member.train not in done["train"] for member in batch):
+                    yield Batch("train", batch, len(batch))
+            for batch in _cut(rows, SCORE_BATCH):
+                if not done["train"].issuperset(member.train for member in batch):
+                    continue
+                if not done["encode"].issuperset(member.encode for member in batch):
+                    yield Batch("encode", batch, len(batch))
+                elif not done["encode"].issuperset(name for member in batch for name in member.seeds):
+                    continue  # other batches encode the other seeds
+                elif not all(done["score"].issuperset(member.scores) for member in batch):
+                    yield Batch("score", batch, len(batch) * len(self.study.metrics))
+
+    def compute(self, store: Store, batch: Batch, on_updates: Updates | None = None) -> None:
+        make.compute(store, self.study, batch, on_updates)
+
+    def finish(self, store: Store) -> Path:
+        """``results.csv``, and ``results_by_factor.csv`` of scores that have one number per factor.
+
+        Both are derived from the records: they can be deleted without loss.
+        """
+        by_factor = [row for member in self._members for row in rows_by_factor(self.study, store, member)]
+        if by_factor:
+            _write(by_factor, _columns(by_factor, self._members, "factor"), store.root / "results_by_factor.csv")
+        rows = [row_of(self.study, store, member) for member in self._members]
+        path = store.root / "results.csv"
+        _write(rows, _columns(rows, self._members), path)
+        return path
+
+    def report(self, store: Store) -> Path:
+        from jaxdis.study.report._report import write_report  # matplotlib is not needed to compute cells
+
+        return write_report(self.study, store.root)
+
+    def digest(self, store: Store) -> Digest | None:
+        return digest(Subject.of(self.study, read_results(store.root / "results.csv")))
+
+    def costs(self) -> dict[str, Totals]:
+        return costs(self.study, self._members)
+
+
+def row_of(study: Study, store: Store, member: Member) -> dict:
+    """A member's label, the numbers of samples it was scored on, losses and scores, as columns."""
+    row = {"id": member.train, "data": study.trainings[member.training].config.data, **member.label}
+    row |= {f"{role}_samples": getattr(study.sampling, role) for role in ROLES}
+    row |= {name: number(value) for name, value in store.result("train", member.train).items()}
+    encoded = store.result("encode", member.encode)
+    row |= {name: number(value) for name, value in encoded.items() if name.startswith("sample_")}
+    for (name, _), score in zip(study.metrics, member.scores, strict=True):
+        result = store.score(score, name)
+        row |= {column: number(value) for column, value in result["columns"].items()}
+        row |= _by_size(name, result["parts"])
+    return row
+
+
+def _by_size(name: str, parts: dict) -> dict[str, float]:
+    """The accuracies of a learning curve as columns by the samples that were there, ``downstream_trees.100``."""
+    curve = parts.get(f"{name}.by_size")
+    if curve is None:
+        return {}
+    return {f"{name}.{size}": number(value) for size, value in zip(parts[f"{name}.samples"], curve, strict=True)}
+
+
+def rows_by_factor(study: Study, store: Store, member: Member) -> list[dict]:
+    """One row per factor: a member's label, the factor's name, and every part of a metric that has one number each."""
+    label = {"id": member.train, "data": study.trainings[member.training].config.data, **member.label}
+    names = DATASETS[label["data"]].space.names
+    columns: dict[str, list] = {}
+    for (name, metric), score in zip(study.metrics, member.scores, strict=True):
+        parts = store.score(score, name)["parts"]
+        columns |= {part: parts[part] for field in per_factor_fields(metric) if (part := f"{name}.{field}") in parts}
+    return [
+        {**label, "factor": factor, **{part: number(values[j]) for part, values in columns.items()}}
+        for j, factor in enumerate(names)
+    ]
+
+
+def _columns(rows: Sequence[dict], members: Sequence[Member], *others: str) -> list[str]:
+    """Column names in order: id, data, model, its settings, seed and the rest of the label, others, losses, scores."""
+    settings = dict.fromkeys(name for member in members for name in member.label)
+    after = [name for name in ("seed", "held_out") if name in settings]
+    label = [name for name in settings if name not in after] + after
+    return list(dict.fromkeys(["id", "data", *label, *others, *(name for row in rows for name in row)]))
+
+
+def _write(rows: Sequence[dict], names: Sequence[str], path: Path) -> None:
+    """As CSV and, if pyarrow is installed, Parquet."""
+    write_csv(path, names, rows)
+    _write_parquet(names, rows, path.with_suffix(".parquet"))
+
+
+def _write_parquet(names: Sequence[str], rows: Sequence[dict], path: Path) -> None:
+    """The same table for pandas, polars and DuckDB, if pyarrow is installed."""
+    if importlib.util.find_spec("pyarrow") is None:
+        return
+    import pyarrow
+    import pyarrow.parquet
+
+    content = io.BytesIO()
+    table = pyarrow.table({name: [row.get(name) for row in rows] for name in names})
+    pyarrow.parquet.write_table(table, content)
+    publish(path, content.getvalue(), replace=True)
+
+
+def _cut(rows: Sequence[Member], size: int) -> list[tuple[Member, ...]]:
+    return [tuple(rows[start : start + size]) for start in range(0, len(rows), size)]
+
+
+WORKS[Study] = TrainedWork

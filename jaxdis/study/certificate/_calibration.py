@@ -1,0 +1,251 @@
+"""Drawing and scoring representations of known modularity, compactness and explicitness, for a certificate.
+
+Eight boundary cases, three sweeps and a curve over sample sizes (Julka et al. 2024, §IV), for any metrics, with many
+seeds in one program. Each (representation, metric) is a cell of its own in the study's directory, so that a run can be
+resumed.
+"""
+
+import dataclasses
+import functools
+import time
+from collections.abc import Mapping
+from typing import ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxdis._core import executor
+from jaxdis._core.options import Count, Share, check_fields
+from jaxdis._core.precision import single_precision
+from jaxdis.data import synthetic
+from jaxdis.evaluation._inputs import TRAIN_SHARE, plan_of
+from jaxdis.evaluation._member import MemberCodes, Plan, Shared, scalars, score_member
+from jaxdis.metrics import Metric
+from jaxdis.metrics._metric import prepared_for, sources_of
+from jaxdis.study._definition import FEWEST_SAMPLES, MOST_SAMPLES
+
+# Raised whenever a number may change for the same specification.
+NUMERICS = 11
+# Of the factors of sweeps, for metrics that hold a factor: what the released configuration of IRS takes.
+FACTOR_BINS = 20
+
+MOST_SEEDS = 10_000
+
+SWEEPS = ("warp", "rotation", "noise")
+
+
+@dataclasses.dataclass(frozen=True)
+class Calibration:
+    """What is drawn and scored. The defaults are those of the paper, except that it has 50 seeds and its code 25.
+
+    Attributes:
+      metrics: (name, metric) pairs; see :meth:`of`.
+      seeds: number of seeds per case and per point of a sweep.
+      case_samples, sweep_samples: samples per representation; no cases if ``case_samples`` is 0.
+      num_factors: number of factors, and of codes, of a sweep.
+      warp, rotation, noise: the points of the sweeps.
+      sizes: sample sizes, each compared with ``full_size`` on the same draw; no curve if empty.
+      size_seeds: number of seeds of that curve, which averages over all eight cases.
+    """
+
+    metrics: tuple[tuple[str, Metric], ...]
+    seeds: int = 25
+    case_samples: int = 50_000
+    sweep_samples: int = 20_000
+    num_factors: Count = 6
+    warp: tuple[Share, ...] = tuple(n / 10 for n in range(11))
+    rotation: tuple[Share, ...] = tuple(n / 10 for n in range(6))
+    noise: tuple[Share, ...] = tuple(n / 10 for n in range(11))
+    sizes: tuple[int, ...] = (100, 1000, 10_000, 50_000)
+    full_size: int = 100_000
+    size_seeds: int = 10
+
+    name: ClassVar = "calibration"
+    title: ClassVar = "What each metric responds to: modularity, compactness or explicitness"
+
+    def __post_init__(self):
+        check_fields(self)
+        for name in ("seeds", "size_seeds"):
+            if not 0 < getattr(self, name) <= MOST_SEEDS:
+                raise ValueError(f"{name}: needs 1 to {MOST_SEEDS:,}, got {getattr(self, name):,}")
+        samples = {"case_samples": self.case_samples, "sweep_samples": self.sweep_samples, "full_size": self.full_size}
+        for name, n in [*samples.items(), *(("sizes", size) for size in self.sizes)]:
+            if not FEWEST_SAMPLES <= n <= MOST_SAMPLES and not (name == "case_samples" and n == 0):
+                raise ValueError(f"{name}: needs {FEWEST_SAMPLES} to {MOST_SAMPLES:,} samples, got {n:,}")
+        if not self.parts():
+            raise ValueError("parts: needs cases, sweeps or sizes, got none")
+        if self.sizes and max(self.sizes) > self.full_size:
+            raise ValueError(f"sizes: needs at most the full size, {self.full_size:,}, got {max(self.sizes):,}")
+
+    @classmethod
+    def of(cls, metrics="all", **sizes) -> "Calibration":
+        """``metrics``: ``"all"``, a name, names, or a mapping from column names to metrics."""
+        return cls(plan_of(metrics), **sizes)
+
+    def describe(self) -> dict:
+        """The identity of a directory: all sizes, but not the metrics, since a directory may hold any of them."""
+        sizes = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        del sizes["metrics"]
+        return {"name": "calibration", "numerics": NUMERICS, **sizes}
+
+    def parts(self) -> list["Part"]:
+        names = synthetic.CASES if self.case_samples else ()
+        cases = [Part("calibration", case, self.case_samples, self.seeds) for case in names]
+        sweeps = [
+            Part(kind, "", self.sweep_samples, self.seeds, getattr(self, kind), self.num_factors)
+            for kind in SWEEPS
+            if getattr(self, kind)
+        ]
+        smaller = [
+            Part("calibration", case, self.full_size, self.size_seeds, rows=rows)
+            for rows in ((*self.sizes, self.full_size) if self.sizes else ())
+            for case in synthetic.CASES
+        ]
+        return cases + sweeps + smaller
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """Representations that one program draws and scores: all seeds of a case, or of all points of a sweep."""
+
+    kind: str
+    case: str
+    num_samples: int
+    seeds: int
+    points: tuple[float, ...] = (0.0,)
+    num_factors: int = 0
+    rows: int = 0
+
+    def readable(self, metrics: Plan) -> Plan:
+        """The metrics; those that would leave out the continuous factors of a sweep cut them into bins."""
+        if self.kind not in SWEEPS:
+            return metrics
+        return tuple(
+            (name, metric.with_options(factor_bins=FACTOR_BINS) if _needs_bins(metric) else metric)
+            for name, metric in metrics
+        )
+
+    def cell(self, metric: Metric) -> dict:
+        return {"kind": "score", "part": dataclasses.asdict(self), "metric": metric.describe(), "numerics": NUMERICS}
+
+
+def _needs_bins(metric: Metric) -> bool:
+    return metric.all_options.get("factor_bins", 0) is None
+
+
+class Certificate(NamedTuple):
+    """Scores of every column.
+
+    ``cases[column] [8, s]`` (seeds), in the order of :data:`jaxdis.data.synthetic.CASES`; ``sweeps[kind][column]
+    [points, s]``; ``sizes[column] [sizes, 8, s]``, ``full_size`` last; ``seconds[metric] [sizes]`` per representation.
+    """
+
+    cases: dict[str, np.ndarray]
+    sweeps: dict[str, dict[str, np.ndarray]]
+    sizes: dict[str, np.ndarray]
+    seconds: dict[str, np.ndarray]
+
+
+@single_precision
+def score_part(part: Part, plan: Plan) -> dict[str, dict]:
+    """All seeds and points of a part: the columns of each metric as lists, and seconds per representation, compiled."""
+    count = len(part.points) * part.seeds
+    alike, which = _alike(part)
+    members = {
+        "number": np.tile(np.arange(part.seeds, dtype=np.uint32), len(part.points)),
+        "point": np.repeat(np.array(part.points, np.float32), part.seeds),
+        "which": np.full(count, which, np.int32),
+    }
+    program = (plan, alike)
+    results = executor.map_members(_score, program, members, ())
+    seconds = None
+    if part.rows:  # the curve over sizes also measures time: once more, compiled
+        started = time.perf_counter()
+        executor.map_members(_score, program, members, ())
+        seconds = (time.perf_counter() - started) / count
+    return {name: {"columns": _columns(name, results[name]), "seconds": seconds} for name, _ in plan}
+
+
+def _columns(name: str, results: dict[str, np.ndarray]) -> dict[str, list[float]]:
+    return {name if field == "score" else f"{name}.{field}": values.tolist() for field, values in results.items()}
+
+
+class Alike(NamedTuple):
+    """Representations of one shape, which share a program: kinds and cases, samples drawn, samples kept, factors."""
+
+    names: tuple[tuple[str, str], ...]
+    num_samples: int
+    rows: int
+    num_factors: int
+
+    def draw(self, name: tuple[str, str], point, key):
+        kind, case = name
+        if kind == "calibration":
+            codes, factors = synthetic.calibration(case, key, self.num_samples)
+        else:
+            codes, factors = getattr(synthetic, kind)(point, key, self.num_samples, num_factors=self.num_factors)
+        return codes[: self.rows], factors.take(jnp.arange(self.rows))
+
+
+def _alike(part: Part) -> tuple[Alike, int]:
+    """The representations that share a program with a part, and the part's place among them."""
+    if part.kind == "calibration":
+        shape = _shape_of(part.case)
+        names = tuple(("calibration", case) for case in synthetic.CASES if _shape_of(case) == shape)
+    else:
+        names = tuple((kind, "") for kind in SWEEPS)
+    alike = Alike(names, part.num_samples, part.rows or part.num_samples, part.num_factors)
+    return alike, names.index((part.kind, part.case))
+
+
+@functools.cache
+def _shape_of(case: str) -> tuple[int, int]:
+    """Codes and factors of a case."""
+
+    def drawn():
+        codes, factors = synthetic.calibration(case, jax.random.key(0), 2)
+        return codes, factors.values
+
+    codes, values = jax.eval_shape(drawn)
+    return codes.shape[1], values.shape[1]
+
+
+def _score(program: tuple[Plan, Alike], member: Mapping, shared: tuple) -> dict:
+    """One representation, drawn and scored. Traced."""
+    plan, alike = program
+    draw_key, key = jax.random.split(jax.random.fold_in(jax.random.key(0), member["number"]))
+    draws = [functools.partial(alike.draw, name) for name in alike.names]
+    codes, factors = jax.lax.switch(member["which"], draws, member["point"], draw_key)
+    n = alike.rows
+    rows = jax.random.permutation(jax.random.fold_in(key, 1), n)
+    cut = round(n * TRAIN_SHARE)
+    sources = sources_of(metric for _, metric in plan)
+    member_codes = MemberCodes(jnp.uint32(0), codes, None, None, None)
+    split = (rows[:cut], rows[cut:]) if any(spec.reads.test for spec in sources) else (None, None)
+    shared = Shared(key, factors, None, None, *split, prepared_for(sources, key, factors))
+    results, _ = score_member(plan, member_codes, shared)
+    return {name: scalars(result) for name, result in results.items()}
+
+
+def certificate_of(calibration: Calibration, results: dict) -> Certificate:
+    """The certificate, from the results of (part, name of a metric)."""
+    cases, sweeps, sizes, seconds = {}, {}, {}, {}
+    for (part, name), result in results.items():
+        if part.rows:
+            seconds.setdefault(name, []).append(result["seconds"])
+        for column, values in result["columns"].items():
+            values = np.array([np.nan if value is None else value for value in values], float)
+            if part.rows:
+                sizes.setdefault(column, []).append(values)
+            elif part.kind == "calibration":
+                cases.setdefault(column, []).append(values)
+            else:
+                sweeps.setdefault(part.kind, {})[column] = values.reshape(len(part.points), part.seeds)
+    by_size = (-1, len(synthetic.CASES))
+    return Certificate(
+        {column: np.stack(values) for column, values in cases.items()},
+        sweeps,
+        {column: np.stack(values).reshape(*by_size, calibration.size_seeds) for column, values in sizes.items()},
+        {name: np.reshape(values, by_size).mean(axis=1) for name, values in seconds.items()},
+    )

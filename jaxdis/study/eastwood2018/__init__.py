@@ -1,1 +1,0 @@
-"""Eastwood & Williams (2018): PCA, VAEs and InfoGAN on teapots, their DCI and their zero-shot transfer."""

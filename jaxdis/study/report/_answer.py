@@ -1,0 +1,201 @@
+"""The answer that a report begins with: settings by one score per aspect, which is best, and how certain that is."""
+
+import html
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from jaxdis.study._work import Digest
+from jaxdis.study.report._glossary import link_to_metric
+from jaxdis.study.report._html import Html, table
+from jaxdis.study.report._subject import Subject
+
+# A difference counts as more than noise below this p-value.
+LEVEL = 0.05
+MEANING = {
+    "modularity": ("each code encodes one factor", "Modularity"),
+    "compactness": ("each factor is encoded by one code", "Compactness"),
+    "explicitness": ("factors can be predicted from the codes simply", "Explicitness"),
+}
+
+
+class Ranking(NamedTuple):
+    """Settings ``[s]`` under headline columns ``[c]``, over seeds.
+
+    ``mean``, ``error`` (standard errors over seeds, NaN for one seed) and ``rank`` (1 is best) are ``[s, c]``;
+    ``overall [s]`` is the mean rank, and ``order [s]`` sorts settings by it.
+    """
+
+    settings: tuple[str, ...]
+    columns: tuple[str, ...]
+    mean: np.ndarray
+    error: np.ndarray
+    rank: np.ndarray
+    overall: np.ndarray
+    order: np.ndarray
+
+
+class Lead(NamedTuple):
+    """The best setting's lead over the second best in one column, and Welch's two-sided p-value (NaN for one seed)."""
+
+    best: int
+    second: int
+    difference: float
+    p: float
+
+
+def ranking(subject: Subject, columns: Sequence[str]) -> Ranking:
+    """Settings by columns of scores. Settings with equal means share a rank; undefined ones come last."""
+    settings = tuple(dict.fromkeys(subject.settings))
+    scores = _by_setting(subject, settings, columns)
+    mean = np.array([[_mean(rows) for rows in column] for column in scores]).T
+    error = np.array([[_standard_error(rows) for rows in column] for column in scores]).T
+    sign = np.array([1.0 if subject.lower_is_better(name) else -1.0 for name in columns])
+    keys = np.where(np.isfinite(mean), sign * mean, np.inf)
+    rank = np.stack([stats.rankdata(column) for column in keys.T], axis=1)
+    overall = rank.mean(axis=1)
+    return Ranking(settings, tuple(columns), mean, error, rank, overall, np.argsort(overall, kind="stable"))
+
+
+def lead(subject: Subject, ranked: Ranking, column: str) -> Lead | None:
+    """By how much the best setting leads in a column; None with fewer than two settings.
+
+    Welch's test takes seeds as independent and, as there are few, scores as Gaussian. The best setting is chosen after
+    the fact, so that p is too small where many settings are alike.
+    """
+    place = ranked.columns.index(column)
+    known = np.flatnonzero(np.isfinite(ranked.mean[:, place]))
+    if len(known) < 2:
+        return None
+    best, second = sorted(known, key=lambda row: ranked.rank[row, place])[:2]
+    (scores,) = _by_setting(subject, ranked.settings, [column])
+    ours, theirs = (rows[np.isfinite(rows)] for rows in (scores[best], scores[second]))
+    difference = float(abs(ours.mean() - theirs.mean()))
+    if min(len(ours), len(theirs)) < 2:
+        return Lead(best, second, difference, math.nan)
+    if ours.std() + theirs.std() == 0:
+        return Lead(best, second, difference, 1.0 if difference == 0 else 0.0)
+    return Lead(best, second, difference, float(stats.ttest_ind(ours, theirs, equal_var=False).pvalue))
+
+
+def best_member(subject: Subject, found: Ranking) -> int:
+    """Of the members with the best overall setting, the row with the best mean rank."""
+    sign = [1 if subject.lower_is_better(name) else -1 for name in found.columns]
+    keys = [
+        np.nan_to_num(s * np.asarray(subject.table[name], float), nan=np.inf)
+        for s, name in zip(sign, found.columns, strict=True)
+    ]
+    rank = np.mean([stats.rankdata(key) for key in keys], axis=0)
+    mine = np.array(subject.settings) == found.settings[found.order[0]]
+    return int(np.flatnonzero(mine)[np.argmin(rank[mine])])
+
+
+def answer(subject: Subject) -> str:
+    """The table of settings and what it says; "" if no column claims a single aspect or there is one setting."""
+    chosen = subject.headlines()
+    if not chosen or len(set(subject.settings)) < 2:
+        return ""
+    found = ranking(subject, list(chosen.values()))
+    seeds = len(np.unique(subject.table["seed"]))
+    return _verdict(subject, found, chosen) + _table(subject, found, chosen) + _legend(subject, chosen, seeds)
+
+
+def digest(subject: Subject) -> Digest | None:
+    """The table of settings for a terminal, best first; on several data sets, that of each."""
+    rows, heads = [], None
+    several = len(np.unique(subject.table["data"])) > 1
+    for data, mine in subject.each():
+        chosen = mine.headlines()
+        if not chosen or len(set(mine.settings)) < 2:
+            continue
+        ranked = ranking(mine, list(chosen.values()))
+        heads = heads or ["setting", *(f"{aspect}: {mine.titles[name]}" for aspect, name in chosen.items())]
+        for row in ranked.order:
+            name = f"{data}: {ranked.settings[row]}" if several else ranked.settings[row]
+            rows.append([name, *(f"{mean:.2f}" if math.isfinite(mean) else "" for mean in ranked.mean[row])])
+    if heads is None:
+        return None
+    return Digest("Which setting disentangles best?", heads, rows, "means over seeds, best average rank first")
+
+
+def _verdict(subject: Subject, found: Ranking, chosen: Mapping[str, str]) -> str:
+    best = [found.settings[row] for row in found.order if found.overall[row] == found.overall[found.order[0]]]
+    names = " and ".join(f"<strong>{html.escape(name)}</strong>" for name in best)
+    verb = "has" if len(best) == 1 else "share"
+    parts = [f"<p>{names} {verb} the best average rank of {len(found.settings)} settings. ", _stopped(subject)]
+    for aspect, column in chosen.items():
+        gap = lead(subject, found, column)
+        if gap is not None:
+            parts.append(_in_words(aspect, gap, found.settings))
+    return "".join(parts).rstrip() + "</p>"
+
+
+def _stopped(subject: Subject) -> str:
+    """Members whose training was not finite to its end, if any: their scores are those of what they were before."""
+    stopped = np.asarray(subject.table.get("stopped", np.full(len(subject), -1)), float) >= 0
+    if not stopped.any():
+        return ""
+    some = list(dict.fromkeys(np.array(subject.settings)[stopped].tolist()))
+    return (
+        f"<strong>Training of {stopped.sum()} of {len(subject)} members stopped early</strong>, at an update that was "
+        f"not finite ({html.escape('; '.join(some))}): their scores are those of the parameters before it. "
+    )
+
+
+def _in_words(aspect: str, gap: Lead, settings: Sequence[str]) -> str:
+    first, second = (html.escape(settings[row]) for row in (gap.best, gap.second))
+    if math.isnan(gap.p):
+        certainty = "one seed cannot tell this from noise"
+    elif gap.p < LEVEL:
+        certainty = f"more than the noise of seeds, p = {gap.p:.2g}"
+    else:
+        certainty = f"which may be noise of seeds, p = {gap.p:.2g}"
+    return f"Best in {aspect}: {first}, {gap.difference:.2f} ahead of {second} ({certainty}). "
+
+
+def _table(subject: Subject, found: Ranking, chosen: Mapping[str, str]) -> str:
+    columns = {"setting": np.array(found.settings, object)[found.order]}
+    for place, (aspect, name) in enumerate(chosen.items()):
+        head = f"{MEANING[aspect][1]}: {subject.titles[name]}"
+        columns[head] = [_entry(*row) for row in zip(*(a[found.order, place] for a in found[2:5]), strict=True)]
+    columns["average rank"] = [f"{rank:.3g}" for rank in found.overall[found.order]]
+    return table(list(columns), columns)
+
+
+def _entry(mean: float, error: float, rank: float) -> Html:
+    if not math.isfinite(mean):
+        return Html("")
+    spread = f" ± {error:.2f}" if math.isfinite(error) else ""
+    text = f"{mean:.2f}{spread} <small>({rank:g})</small>"
+    return Html(f"<strong>{text}</strong>" if rank == 1 else text)
+
+
+def _legend(subject: Subject, chosen: Mapping[str, str], seeds: int) -> str:
+    over = "seeds and held-out combinations" if "held_out" in subject.table else f"{seeds} seeds"
+    several = max(map(subject.settings.count, set(subject.settings))) > 1
+    spread = f"Mean ± standard error over {over} (rank)." if several else "One seed (rank)."
+    asked = "".join(
+        f"<li><em>{MEANING[aspect][1]}</em>: {MEANING[aspect][0]}; measured by {link_to_metric(subject, name)}.</li>"
+        for aspect, name in chosen.items()
+    )
+    words = "A representation is disentangled if its codes encode the factors of the images one by one:"
+    return f"<p>{spread}</p><p>{words}</p><ul>{asked}</ul>"
+
+
+def _by_setting(subject: Subject, settings: Sequence[str], columns: Sequence[str]) -> list[list[np.ndarray]]:
+    """Scores of every column, of every setting: ``[c][s]`` arrays over seeds."""
+    mine = [np.array(subject.settings) == setting for setting in settings]
+    return [[np.asarray(subject.table[name], float)[rows] for rows in mine] for name in columns]
+
+
+def _mean(scores: np.ndarray) -> float:
+    known = scores[np.isfinite(scores)]
+    return float(known.mean()) if len(known) else math.nan
+
+
+def _standard_error(scores: np.ndarray) -> float:
+    known = scores[np.isfinite(scores)]
+    return float(known.std(ddof=1) / math.sqrt(len(known))) if len(known) > 1 else math.nan

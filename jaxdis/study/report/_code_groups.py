@@ -1,0 +1,118 @@
+"""Which factors codes encode together: relations, independent groups and merges (Locatello et al. 2020, §6.1.2)."""
+
+from collections.abc import Mapping, Sequence
+
+import jax
+import numpy as np
+
+from jaxdis import plots
+from jaxdis._core.spec import Spec
+from jaxdis.evaluation._evaluate import relate
+from jaxdis.metrics import Blend
+from jaxdis.relations import RELATIONS
+from jaxdis.scores import independent_groups
+from jaxdis.study._definition import Member, Study
+from jaxdis.study._make import samples_of
+from jaxdis.study._store import Store
+from jaxdis.study.report._html import Picture
+from jaxdis.study.report._subject import Subject
+
+# The relation of Figures 17 to 19 if a study has no other.
+RELATION = RELATIONS["mutual_information"]
+_groups = jax.jit(independent_groups)
+
+
+def chosen_members(subject: Subject, column: str) -> dict[str, int]:
+    """Rows of the best, the median and the worst member by a column; fewer if the column has fewer values."""
+    known = np.flatnonzero(np.isfinite(subject.table[column]))
+    order = known[np.argsort(subject.table[column][known], kind="stable")]
+    if not len(order):
+        return {}
+    best, worst = (0, -1) if subject.lower_is_better(column) else (-1, 0)
+    rows = {"best": order[best], "median": order[len(order) // 2], "worst": order[worst]}
+    return {name: int(row) for name, row in rows.items()}
+
+
+def relations_of(study: Study) -> dict[str, Spec]:
+    """The relations under which a study computes independent groups; mutual information if it does not."""
+    blends = [metric for _, metric in study.metrics if isinstance(metric, Blend)]
+    wanted = [metric.relation for metric in blends if metric.score.name == "independent_groups"]
+    return {spec.title or spec.name: spec for spec in wanted} or {RELATION.title: RELATION}
+
+
+def structure(subject: Subject, store: Store, members: Mapping[str, Member], column: str) -> Sequence[Picture]:
+    """Figures 17 to 19: the relation, its independent groups and its merges, of three members and each relation.
+
+    ``members`` are those of the study by id, ``column`` the score by which three are chosen.
+    """
+    specs = relations_of(subject.study)
+    matrices, curves, trees = [], [], []
+    for which, row in chosen_members(subject, column).items():
+        member = members[str(subject.table["id"][row])]
+        training = subject.study.trainings[member.training]
+        samples = samples_of(training, subject.study.sampling)
+        arrays = store.arrays("encode", member.encode)
+        test = (arrays["test_mean"], samples.test)
+        for title, spec in specs.items():
+            relation = relate(arrays["mean"], samples.train, spec, test=test if spec.reads.test else None)
+            groups = jax.tree.map(np.asarray, _groups(relation))
+            label = f"{which}: {title}"
+            matrices.append((label, np.asarray(relation.strength)))
+            curves.append((label, groups.threshold, groups.groups, groups.discovered))
+            trees.append((label, groups.merge_pair, groups.merge_threshold))
+    if not matrices:
+        return []
+    names, columns = samples.train.names, len(specs)
+    chosen = f"best, median and worst member by {subject.titles[column]} (rows)"
+    return [
+        Picture(f"Relations of codes and factors: {chosen}", plots.relation_panels(matrices, names, columns)),
+        Picture(f"Independent groups by threshold: {chosen}", plots.group_panels(curves, columns)),
+        Picture(f"Factors that codes encode together: {chosen}", plots.dendrogram_panels(trees, names, columns)),
+    ]
+
+
+def merges(subject: Subject, store: Store, members: Mapping[str, Member]) -> Sequence[Picture]:
+    """Figures 34 and 35: at which rank each pair of factors merges, mean over members, by relation.
+
+    Rank 0 is the first of all merges. Only for studies with a metric of independent groups.
+    """
+    ranks_by_relation: dict[str, list[np.ndarray]] = {}
+    for place, (name, metric) in enumerate(subject.study.metrics):
+        if not isinstance(metric, Blend) or metric.score.name != "independent_groups":
+            continue
+        title = metric.relation.title or metric.relation.name
+        for train in map(str, subject.table["id"]):
+            parts = store.score(members[train].scores[place], name)["parts"]
+            pairs = np.array(parts[f"{name}.merge_pair"], int)
+            ranks_by_relation.setdefault(title, []).append(merge_ranks(pairs))
+    names = _factor_names(subject)
+    return [
+        Picture(
+            f"At which merge two factors join, mean over members: {title}",
+            plots.heat_map(np.mean(ranks, axis=0), names, names),
+        )
+        for title, ranks in ranks_by_relation.items()
+    ]
+
+
+def merge_ranks(pairs: np.ndarray) -> np.ndarray:
+    """``[k, k]``: the number of the merge that first joins two factors; NaN on the diagonal.
+
+    Args:
+      pairs: ``[k − 1, 2]``, clusters that are joined, as :func:`jaxdis.scores.independent_groups` lists them.
+    """
+    k = len(pairs) + 1
+    clusters = {j: [j] for j in range(k)}
+    ranks = np.full((k, k), np.nan)
+    for number, (a, b) in enumerate(pairs.tolist()):
+        for i in clusters[a]:
+            for j in clusters[b]:
+                ranks[i, j] = ranks[j, i] = number
+        clusters[k + number] = clusters.pop(a) + clusters.pop(b)
+    return ranks
+
+
+def _factor_names(subject: Subject) -> tuple[str, ...]:
+    data = str(subject.table["data"][0])
+    training = next(training for training in subject.study.trainings if training.config.data == data)
+    return samples_of(training, subject.study.sampling).train.names

@@ -1,0 +1,67 @@
+"""The table of results, and how much of the scores' variance the settings explain."""
+
+import csv
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from jaxdis.models import Variant
+from jaxdis.study.report._seed_statistics import Table
+
+
+class Explained(NamedTuple):
+    """Shares of a score's variance over members: by model alone, and by model × regularization."""
+
+    model: float
+    model_and_regularization: float
+
+
+def read_results(path: str | Path) -> dict[str, np.ndarray]:
+    """``results.csv`` as columns: floats where every entry is a number (or empty, which is NaN), else text."""
+    with open(path, newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    return {name: _column([row[name] for row in rows]) for name in (rows[0] if rows else {})}
+
+
+def variance_explained(table: Table, name: str, regularization: np.ndarray) -> Explained:
+    """Shares of a score's variance that ordinary least squares on one-hot groups explains (Locatello et al. 2020,
+    Table 5): the variance of the groups' means over that of the scores; NaN where every group has one member.
+    ``regularization`` is that of each member."""
+    scores = table[name]
+    model = np.asarray(table["model"]).astype(str)
+    both = np.array([f"{m} {s:g}" for m, s in zip(model, regularization, strict=True)])
+    return Explained(_between(scores, model), _between(scores, both))
+
+
+def regularizations(table: Table, variants: Mapping[str, Variant]) -> np.ndarray:
+    """The value of the setting over which each member's model is swept; 0 for models without such a setting."""
+    swept = [variants[str(name)].swept for name in table["model"]]
+    return np.array([float(table[setting][row]) if setting in table else 0.0 for row, setting in enumerate(swept)])
+
+
+def varies(column: np.ndarray) -> bool:
+    """Whether at least two numbers are defined and differ."""
+    known = column[np.isfinite(column)]
+    return len(known) > 1 and bool(np.ptp(known) > 0)
+
+
+def _between(scores: np.ndarray, groups: np.ndarray) -> float:
+    known = np.isfinite(scores)
+    scores, groups = scores[known], groups[known]
+    names = np.unique(groups)
+    if len(names) == len(scores) or np.ptp(scores) == 0:
+        return math.nan
+    means = np.zeros_like(scores)
+    for group in names:
+        means[groups == group] = scores[groups == group].mean()
+    return float(means.var() / scores.var())
+
+
+def _column(texts: list[str]) -> np.ndarray:
+    try:
+        return np.array([float(text) if text else math.nan for text in texts])
+    except ValueError:
+        return np.array(texts)

@@ -1,0 +1,267 @@
+"""The sections of a report: each takes the scores on one data set, or on all, and returns HTML; "" to be left out."""
+
+import html
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from jaxdis import plots
+from jaxdis.metrics._metric import ASPECTS
+from jaxdis.study._definition import metric_of
+from jaxdis.study.report import _result_table as results
+from jaxdis.study.report._glossary import link_to_metric
+from jaxdis.study.report._html import Html, folded, image, table
+from jaxdis.study.report._seed_statistics import fisher_comparison, mean_over_seeds, pearson, spearman_of_columns
+from jaxdis.study.report._subject import Subject
+from jaxdis.study.report._transfer import across_data, score_cube, transfer
+
+# The metrics of Locatello et al. 2020, Table 1; other scores are drawn only if a study lacks one of them.
+SEVEN = ("beta_vae", "dci.disentanglement", "factor_vae", "irs", "mig", "modularity", "sap")
+# An interval needs at least this many seeds.
+FEWEST_SEEDS = 3
+# Panels of one figure.
+MOST_PANELS = 12
+# Metrics in one table of correlations that is not folded away, and in a scatter of all pairs.
+MOST_ROWS, MOST_PAIRS = 12, 5
+
+
+def by_data(section: Callable[[Subject], str], subject: Subject) -> str:
+    """The section for every data set, under its name if there are several."""
+    parts = [(name, section(mine)) for name, mine in subject.each()]
+    if len(parts) == 1:
+        return parts[0][1]
+    return "".join(f"<h3>{html.escape(name)}</h3>{body}" for name, body in parts if body)
+
+
+def scores(subject: Subject) -> str:
+    """Scores against regularization and by model: the headline columns, and the others folded by what they measure."""
+    first = list(subject.headlines().values()) or list(subject.names[:MOST_PANELS])
+    others: dict[str, list[str]] = {}
+    for name in subject.names:
+        if name not in first:
+            others.setdefault(_family(subject, name), []).append(name)
+    text = (
+        f"<p>{len(subject)} members, each scored on {subject.study.sampling.in_words()}. Each point is a member; lines"
+        " join the medians of each regularization strength, from weakest to strongest within each model.</p>"
+    )
+    rest = "".join(folded(f"{family} ({len(names)})", _panels(subject, names)) for family, names in others.items())
+    means = folded("Means by model", _means(subject))
+    return text + _panels(subject, first) + _violins(subject, first) + rest + means
+
+
+def _family(subject: Subject, name: str) -> str:
+    aspect = subject.aspect_of(name)
+    return f"Other scores of {aspect}" if aspect in ASPECTS else "Scores of several aspects, or without a claim"
+
+
+def _panels(subject: Subject, names: Sequence[str]) -> str:
+    """Scores against regularization strength."""
+    table_of = {**subject.table, "model": np.array(subject.models)}
+    parts = []
+    for start in range(0, len(names), MOST_PANELS):
+        some = names[start : start + MOST_PANELS]
+        titles = [subject.titles[name] for name in some]
+        parts.append(
+            image(
+                plots.scores_by_regularization(table_of, subject.regularization, some, titles=titles),
+                "scores against regularization strength",
+            )
+        )
+    return "".join(parts)
+
+
+def _violins(subject: Subject, names: Sequence[str]) -> str:
+    """Spread over the members of each model, and over the seeds of each setting, where there are several."""
+    table_of, titles = {**subject.table, "model": np.array(subject.models)}, [subject.titles[name] for name in names]
+    parts = []
+    if max(map(subject.models.count, set(subject.models))) > FEWEST_SEEDS:
+        png = plots.violins(table_of, names, titles=titles)
+        parts.append(folded("Spread over the members of each model", image(png, "spread by model")))
+    if max(map(subject.settings.count, set(subject.settings))) >= FEWEST_SEEDS:
+        png = plots.violins_by_regularization(table_of, subject.regularization, names, titles=titles)
+        parts.append(
+            folded(
+                "Spread over seeds at every regularization strength",
+                image(png, "spread by model and regularization strength"),
+            )
+        )
+    return "".join(parts)
+
+
+def _means(subject: Subject) -> str:
+    """Metrics × models; each entry is a mean and its interval over seeds."""
+    rows = {"metric": _links(subject, subject.names)}
+    for model in dict.fromkeys(subject.models):
+        mine = subject.rows(np.array(subject.models) == model).table
+        rows[model] = [_mean(mine, name) for name in subject.names]
+    return "<p>With 95 % intervals of the mean over seeds (Student's t), where there are three seeds.</p>" + table(
+        list(rows), rows
+    )
+
+
+def _mean(rows: Mapping, name: str) -> str:
+    value, low, high = mean_over_seeds(rows[name], rows["seed"])
+    if not np.isfinite(value):
+        return ""
+    return f"{value:.3g} [{low:.3g}, {high:.3g}]" if np.isfinite(low) else f"{value:.4g}"
+
+
+def known_mean(column: np.ndarray) -> float:
+    return float(np.nanmean(column)) if np.isfinite(column).any() else float("nan")
+
+
+def agreement(subject: Subject) -> str:
+    """Rank correlation between metrics."""
+    names = subject.varying()
+    if len(names) < 2 or len(subject) < 3:
+        return ""
+    text = f"<p>Spearman rank correlation of metrics over {len(subject)} members, in hundredths.</p>"
+    chosen = list(subject.headlines().values())
+    first = [*chosen, *(name for name in names if name not in chosen and name == metric_of(subject.study, name))]
+    first = [name for name in first if name in names][:MOST_ROWS]
+    first = first if len(first) > 1 else names[:MOST_ROWS]
+    short = _rank_map(subject, first)
+    every = folded("All metrics", _rank_map(subject, names)) if len(names) > len(first) else ""
+    some = first[:MOST_PAIRS]
+    table_of, titles = {**subject.table, "model": np.array(subject.models)}, [subject.titles[name] for name in some]
+    png = plots.scatter_matrix(
+        dict(zip(titles, (table_of[name] for name in some), strict=True)) | {"model": np.array(subject.models)},
+        titles,
+        titles,
+    )
+    return text + short + every + folded("Each metric against each other", image(png, "pairs of metrics"))
+
+
+def _rank_map(subject: Subject, names: Sequence[str]) -> str:
+    matrix = spearman_of_columns(subject.table, names)
+    return image(plots.rank_map(matrix, [subject.titles[name] for name in names]), "rank correlations of metrics")
+
+
+def unsupervised(subject: Subject) -> str:
+    """Rank correlation with quantities that need no labels: final losses and the scores of the codes alone."""
+    losses = [n for n in subject.table if n.startswith(("final_", "sample_")) and results.varies(subject.table[n])]
+    alone = {n for n, metric in subject.study.metrics if metric.about is not None and not metric.about.reads_factors}
+    others = [*losses, *(name for name in subject.varying() if metric_of(subject.study, name) in alone)]
+    supervised = [name for name in subject.varying() if name not in others]
+    if not others or not supervised:
+        return ""
+    text = (
+        "<p>Spearman rank correlation with losses at the end of training, with those of the study's samples, and with"
+        " scores of the codes alone.</p>"
+    )
+    return text + _correlations(subject, supervised, others)
+
+
+def _correlations(subject: Subject, names: Sequence[str], others: Sequence[str]) -> str:
+    matrix = spearman_of_columns(subject.table, names, others)
+    heads = [subject.titles.get(name, _loss_title(name)) for name in others]
+    columns = {"metric": _links(subject, names), **dict(zip(heads, matrix.T, strict=True))}
+    return table(list(columns), columns)
+
+
+def _loss_title(name: str) -> str:
+    kind, _, loss = name.partition("_")
+    return f"{loss.replace('_', ' ')} {'in training' if kind == 'final' else 'of samples'}"
+
+
+def explained(subject: Subject) -> str:
+    """How much of the scores' variance the settings explain."""
+    names = subject.varying()
+    if not names or len(set(subject.settings)) < 2:
+        return ""
+    table_of = {**subject.table, "model": np.array(subject.models)}
+    shares = [results.variance_explained(table_of, name, subject.regularization) for name in names]
+    columns = {
+        "metric": _links(subject, names),
+        "model": [share.model for share in shares],
+        "model × regularization": [share.model_and_regularization for share in shares],
+    }
+    text = (
+        "<p>Share of each score's variance over members that the model explains, and the model with its regularization"
+        " strength; the rest is the seed's. A share is empty where every group has one member.</p>"
+    )
+    return text + table(list(columns), columns)
+
+
+def carried(subject: Subject) -> str:
+    """Transfer of settings between seeds, metrics and data sets: the one section that looks at all data sets."""
+    upward = [n for n in subject.names if not subject.lower_is_better(n) and np.isfinite(subject.table[n]).any()]
+    seven = [name for name in SEVEN if name in upward]
+    drawn = seven if len(seven) == len(SEVEN) else upward
+    if len(np.unique(subject.table["seed"])) < 2 or len(set(subject.settings)) < 2 or not upward:
+        return ""
+    shares = transfer(subject.table, drawn)._asdict()
+    said = html.escape(", ".join(subject.titles[name] for name in drawn))
+    rows = {"under another": [name.replace("_", " ") for name in shares], "wins or ties": [*shares.values()]}
+    text = (
+        "<p>A setting is chosen by the best score under one seed, and compared under another seed with a random"
+        f" setting: how often it does at least as well. Metrics: {said}.</p>"
+    )
+    parts = [text, table(list(rows), rows)]
+    if len(np.unique(subject.table["data"])) > 1:
+        parts.append("<h3>Rank correlation between data sets</h3><p>Of medians over seeds, at each setting.</p>")
+        first = list(subject.headlines().values())
+        parts += [_between_data(subject, name) for name in first]
+        parts.append(folded("Scores of one data set against those of others", _against(subject, first)))
+        rest = [name for name in upward if name not in first]
+        parts.append(folded(f"Other metrics ({len(rest)})", "".join(_between_data(subject, name) for name in rest)))
+    return "".join(parts)
+
+
+def _between_data(subject: Subject, name: str) -> str:
+    matrix, data = across_data(subject.table, name)
+    title = f"rank correlation of {subject.titles[name]} between data sets"
+    return f"<h4>{link_to_metric(subject, name)}</h4>" + image(plots.rank_map(matrix, data), title)
+
+
+def _against(subject: Subject, names: Sequence[str]) -> str:
+    """Medians over seeds of every setting on one data set against the others (Locatello et al. 2020, Figure 10)."""
+    panels = []
+    for name in names:
+        cube, data = score_cube(subject.table, [name])
+        medians = np.array([[plots.median(row) for row in rows] for rows in cube[:, :, :, 0]])
+        panels += [
+            (data[0], f"{subject.titles[name]}: {other}", medians[0], row)
+            for other, row in zip(data[1:], medians[1:], strict=True)
+        ]
+    return "".join(
+        image(plots.point_clouds(panels[i : i + 4]), "one data set against others") for i in range(0, len(panels), 4)
+    )
+
+
+def novel(subject: Subject) -> str:
+    """Correlation of metrics with the accuracy on combinations that were never trained on.
+
+    Over the means of data set and model, as Mahon et al. 2024, Table 4: the one correlation that pools data sets.
+    """
+    targets = [name for name in subject.names if name in subject.study.novel]
+    others = [name for name in subject.names if metric_of(subject.study, name) not in subject.study.novel]
+    if not targets or not others:
+        return ""
+    target = targets[0]
+    groups = [" ".join(parts) for parts in zip(map(str, subject.table["data"]), subject.models, strict=True)]
+    means = {name: _by_group(subject.table[name], groups) for name in (target, *others)}
+    correlations = [pearson(means[name], means[target]) for name in others]
+    columns = {"metric": _links(subject, others)} | {
+        field: np.array([float(getattr(row, field)) for row in correlations]) for field in ("r", "t", "p", "n")
+    }
+    p = fisher_comparison(np.array([row.r for row in correlations]), max(row.n for row in correlations))
+    titles = [subject.titles[name] for name in others]
+    return (
+        f"<p>Pearson correlation of each metric with {html.escape(subject.titles[target])}, over the means of every"
+        " data set and model, with its t-test.</p>"
+        + table(list(columns), columns)
+        + "<p>One-sided p-values that the metric of the row goes with it more closely than that of the column"
+        " (Fisher's transformation, independent samples assumed).</p>"
+        + image(plots.heat_map(p, titles, titles, most=1.0), "p-values of differences")
+        + image(plots.scatter_matrix(subject.table, [target], others[:8]), "accuracy on novel combinations")
+    )
+
+
+def _by_group(column: np.ndarray, groups: Sequence[str]) -> np.ndarray:
+    labels = np.array(groups)
+    return np.array([known_mean(column[labels == group]) for group in dict.fromkeys(groups)])
+
+
+def _links(subject: Subject, names: Sequence[str]) -> list[Html]:
+    return [link_to_metric(subject, name) for name in names]

@@ -1,0 +1,88 @@
+"""Small array functions against exact arithmetic."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxdis import RELATIONS, Factors
+from jaxdis._core.arrays import (
+    class_order,
+    moments,
+    over_samples,
+    packed_order,
+    power_of_two_below,
+    running_sums,
+    stable_order,
+)
+
+
+def test_powers_of_two_are_exact():
+    exponents = np.arange(-126, 128)
+    powers = np.ldexp(np.float32(1), exponents).astype(np.float32)
+    found = jax.jit(power_of_two_below)(jnp.asarray(powers * np.float32(1.75)))
+    np.testing.assert_array_equal(found, powers)
+    np.testing.assert_array_equal(power_of_two_below(jnp.zeros(2)), 1)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])
+@pytest.mark.parametrize("offset", [0.0, 100.0])
+def test_moments_of_any_scale(scale, offset):
+    columns = ((np.random.default_rng(0).normal(size=(500, 3)) + offset) * scale).astype(np.float32)
+    mean, deviation = jax.jit(moments)(columns)
+    np.testing.assert_allclose(mean, columns.astype(float).mean(axis=0), rtol=1e-6, atol=1e-6 * scale)
+    np.testing.assert_allclose(deviation, columns.astype(float).std(axis=0), rtol=1e-5)
+    assert moments(jnp.full((7, 1), 0.1))[1] == 0
+
+
+@pytest.mark.parametrize("name", ["r2", "correlation"])
+def test_no_argmax_over_constant_weights(name):
+    """XLA evaluates one as it compiles, sample by sample: 15 s and more with 737,280 samples."""
+    factors = Factors.of(np.arange(300)[:, None] % 4, (4,))
+    codes = jax.ShapeDtypeStruct((300, 3), jnp.float32)
+    assert "argmax" not in str(jax.make_jaxpr(lambda codes: RELATIONS[name](codes, factors).strength)(codes))
+
+
+@pytest.mark.parametrize("shape", [(1,), (3, 1000), (2, 2, 50), (1 << 16,), ((1 << 16) + 1,)])
+def test_order_of_keys_is_stable(shape):
+    """Negative keys, ties, and more keys than two sorts of single integers can hold."""
+    rng = np.random.default_rng(0)
+    keys = rng.choice(np.array([-(2**31), -70000, -1, 0, 1, 5, 70000, 2**31 - 1], np.int32), size=shape)
+    keys = np.where(rng.random(shape) < 0.5, keys, rng.integers(-(2**31), 2**31, shape)).astype(np.int32)
+    np.testing.assert_array_equal(stable_order(jnp.asarray(keys)), np.argsort(keys, axis=-1, kind="stable"))
+
+
+@pytest.mark.parametrize("n", [1, 31, 63, 64, 511, 512, 545, 10_000, 1_000_001])
+def test_reductions_over_samples_are_those_of_numpy(n):
+    columns = np.random.default_rng(n).normal(size=(n, 3)).astype(np.float32)
+    for ours, numpys in ((jnp.min, np.min), (jnp.max, np.max)):
+        np.testing.assert_array_equal(over_samples(ours, jnp.asarray(columns)), numpys(columns, axis=0))
+    # Sums of at most 63 terms at a time; one after another, a million equal numbers sum to 1 % too much.
+    np.testing.assert_allclose(over_samples(jnp.sum, jnp.abs(columns)), np.abs(columns).sum(axis=0, dtype=float), 1e-6)
+    equal = np.full((n, 3), 0.1, np.float32)
+    np.testing.assert_allclose(over_samples(jnp.sum, jnp.asarray(equal)), equal.sum(axis=0, dtype=float), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("n", "size"), [(1, 1), (64, 1), (65, 2), (130, 127), (5000, 31), (5000, 127), (700, 500)])
+@pytest.mark.parametrize("ordered_by", [class_order, packed_order])
+def test_order_of_classes_is_stable(ordered_by, n, size):
+    """Blocks of 64 that are full, begun or of one class; as many classes as bytes can tell apart, and more."""
+    rng = np.random.default_rng(0)
+    drawn = rng.integers(0, size, n).astype(np.int32)
+    for classes in (drawn, np.sort(drawn)[::-1], np.full(n, size - 1, np.int32)):
+        order = ordered_by(jnp.asarray(classes), size)
+        np.testing.assert_array_equal(order, np.argsort(classes, kind="stable"))
+
+
+@pytest.mark.parametrize("size", [2**31 // 70, 2**31 // 70 + 1])
+def test_order_of_classes_that_fill_an_integer(size):
+    classes = np.random.default_rng(0).integers(size - 3, size, 70).astype(np.int32)
+    np.testing.assert_array_equal(packed_order(jnp.asarray(classes), size), np.argsort(classes, kind="stable"))
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (64, 2), (65, 3), (5000, 2)])
+def test_running_sums_are_those_of_numpy(shape):
+    rows = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    np.testing.assert_allclose(running_sums(jnp.asarray(rows)), np.cumsum(rows.astype(float), axis=0), atol=1e-4)
+    whole = jnp.asarray(np.random.default_rng(0).integers(0, 9, size=shape).astype(np.float32))
+    np.testing.assert_array_equal(running_sums(whole), np.cumsum(np.asarray(whole), axis=0))

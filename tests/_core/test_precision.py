@@ -1,0 +1,90 @@
+"""The same bits whether or not JAX has 64-bit types: scoring, training, encoding, rendering and studies."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxdis.data
+from jaxdis import METRICS, Factors, evaluate, models
+from jaxdis.study._run_study import run
+from tests.metrics.test_contracts import EVERY_METRIC, assert_same, family, of_metric, scores_of, shortened_plan, zoo
+from tests.models.conftest import same
+from tests.study.tiny import tiny
+
+
+@pytest.mark.parametrize("name", EVERY_METRIC, scope="module")
+def test_every_metric_has_the_same_bits(name):
+    codes, factors = zoo()
+    with jax.enable_x64(True):
+        wide = Factors.of(np.asarray(factors.values, np.int64), factors.sizes)
+        scores = evaluate(codes.astype(np.float64), wide, shortened_plan(family(name)))
+    assert_same(of_metric(name, scores), scores_of(name))
+
+
+def test_a_bootstrap_has_the_same_bits():
+    codes, factors = zoo()
+    scores = [evaluate(codes, factors, ["mig", "irs", "mig_ksg"], bootstrap=3)]
+    with jax.enable_x64(True):
+        scores.append(evaluate(codes, factors, ["mig", "irs", "mig_ksg"], bootstrap=3))
+    for name in scores[0].replicates:
+        np.testing.assert_array_equal(scores[0].replicates[name], scores[1].replicates[name])
+
+
+def test_training_encoding_and_decoding_have_the_same_bits():
+    space, render = jaxdis.data.DATASETS["dsprites"].make()
+    keys, hyperparameters, labels = models.members({"beta": {"beta": [1.0, 4.0]}}, seeds=2)
+    method = models.Vae(network=models.Mlp((16,), 3), batch_size=8)
+    config = models.Config(data="dsprites", method=method, steps=4)
+    made = []
+    for wide in (False, True):
+        with jax.enable_x64(wide):
+            zoo = models.train(config, keys, hyperparameters, labels=labels)
+            factors = np.asarray(space.sample(jax.random.key(1), 20))
+            images = np.asarray(render(factors))
+            made.append((zoo, factors, images, zoo.encode(images), zoo.decode(zoo.encode(images).mean)))
+    assert same(made[0][0], made[1][0])
+    for one, other in zip(jax.tree.leaves(made[0][1:]), jax.tree.leaves(made[1][1:]), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_study_has_the_same_results(tmp_path):
+    for wide in (False, True):
+        with jax.enable_x64(wide):
+            run(tiny(metrics=("mig", "factor_vae")), tmp_path / str(wide))
+    assert (tmp_path / "True" / "results.csv").read_bytes() == (tmp_path / "False" / "results.csv").read_bytes()
+
+
+@pytest.mark.parametrize("name", [name for name, row in jaxdis.data.DATASETS.items() if row.renders])
+def test_every_data_set_renders_the_same_bits(name):
+    made = []
+    for wide in (False, True):
+        with jax.enable_x64(wide):
+            space, render = jaxdis.data.DATASETS[name].make()
+            factors = space.sample(jax.random.key(0), 3)
+            made.append((np.asarray(factors), np.asarray(render(factors, jax.random.key(1)))))
+    np.testing.assert_array_equal(made[0][0], made[1][0])
+    np.testing.assert_array_equal(made[0][1], made[1][1])
+
+
+def test_metrics_are_called_by_users_in_wide_programs():
+    codes, factors = zoo()
+
+    def mig(codes):
+        relation = METRICS["mig"].relation(codes, factors)
+        return METRICS["mig"].finish(relation).score
+
+    with jax.enable_x64(True):
+        assert jax.jit(mig)(codes[0]) == pytest.approx(float(scores_of("mig")["mig"][0]), abs=1e-6)
+
+
+def test_wide_codes_far_from_0_keep_their_digits():
+    """Whether they are NumPy's or, with 64-bit types, JAX's."""
+    codes, factors = zoo()
+    near = evaluate(codes[0], factors, ["mig", "mcc"])
+    with jax.enable_x64(True):
+        far = jnp.asarray(codes[0].astype(np.float64) + 1e10)
+        scores = evaluate(far, factors, ["mig", "mcc"])
+    for name in near:
+        # The offset leaves 2e-6 of a code of deviation 3.
+        assert scores[name] == pytest.approx(float(near[name]), abs=0.01)

@@ -1,0 +1,106 @@
+"""Assignments against scipy, and the case that once hung."""
+
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.optimize import linear_sum_assignment
+
+from jaxdis._learners.assignment import assign
+
+METHODS = ("optax", "scipy", "auto")
+
+
+def total(cost, assignment):
+    rows = np.flatnonzero(np.asarray(assignment.column) >= 0)
+    return float(np.asarray(cost)[rows, np.asarray(assignment.column)[rows]].sum())
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("shape", [(1, 1), (5, 5), (3, 7), (9, 4), (1, 6), (30, 30)])
+@pytest.mark.parametrize("maximize", [False, True])
+def test_total_equals_scipys(shape, method, maximize):
+    cost = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    rows, columns = linear_sum_assignment(cost, maximize=maximize)
+    found = assign(jnp.asarray(cost), maximize=maximize, method=method)
+    assert total(cost, found) == pytest.approx(cost[rows, columns].sum(), abs=1e-5)
+    assert (np.asarray(found.column) >= 0).sum() == min(shape)
+    for row, column in enumerate(np.asarray(found.column)):
+        if column >= 0:
+            assert found.row[column] == row
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_ties_are_solved_deterministically(method):
+    cost = jnp.ones((6, 6))
+    first, second = assign(cost, method=method), assign(cost, method=method)
+    np.testing.assert_array_equal(first.column, second.column)
+    assert sorted(np.asarray(first.column).tolist()) == list(range(6))
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_forbidden_pairs_are_avoided(method, bad):
+    cost = jnp.asarray([[1.0, bad, 5.0], [bad, 2.0, 1.0], [4.0, 1.0, bad]])
+    found = np.asarray(assign(cost, method=method).column)
+    np.testing.assert_array_equal(found, [0, 2, 1])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_row_with_nothing_allowed_gets_nothing(method):
+    cost = jnp.asarray([[np.nan, np.nan], [3.0, 1.0]])
+    found = assign(cost, method=method)
+    np.testing.assert_array_equal(found.column, [-1, 1])
+    np.testing.assert_array_equal(found.row, [-1, 1])
+
+
+def test_empty_costs():
+    found = assign(jnp.zeros((0, 3)))
+    assert found.column.shape == (0,)
+    np.testing.assert_array_equal(found.row, [-1, -1, -1])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_vmapped_equals_looped(method):
+    costs = jnp.asarray(np.random.default_rng(1).normal(size=(4, 5, 8)), jnp.float32)
+    batched = jax.jit(jax.vmap(lambda cost: assign(cost, method=method).column))(costs)
+    for member in range(4):
+        np.testing.assert_array_equal(batched[member], assign(costs[member], method=method).column)
+
+
+TWO_DEVICES = """
+import jax
+jax.config.update("jax_num_cpu_devices", 2)
+import jax.numpy as jnp, numpy as np
+from scipy.optimize import linear_sum_assignment
+from jaxdis import executor
+from jaxdis._learners.assignment import assign
+
+def solve(method, member, shared):
+    return assign(member, method=method).column
+
+costs = np.random.default_rng(0).random((1000, 40, 40)).astype(np.float32)
+columns = executor.map_members(solve, "scipy", costs, jnp.zeros(()))
+for member in range(0, 1000, 97):
+    rows, expected = linear_sum_assignment(costs[member])
+    assert (columns[member] == expected).all()
+print("done", len(jax.devices()))
+"""
+
+
+def test_a_thousand_callbacks_on_two_devices_come_back():
+    """A callback with a batch of these matrices deadlocks on several CPU devices; one matrix at a time does not."""
+    result = subprocess.run(
+        [sys.executable, "-c", TWO_DEVICES], capture_output=True, text=True, timeout=240, check=False
+    )
+    assert result.stdout.strip() == "done 2", result.stderr
+
+
+@pytest.mark.parametrize(("side", "called_back"), [(40, False), (64, True)])
+def test_programs_of_usual_sizes_hold_no_callback(side, called_back):
+    """JAX's compilation cache keeps no program that calls back."""
+    program = str(jax.make_jaxpr(assign)(jnp.zeros((side, side))))
+    assert ("pure_callback" in program) == called_back

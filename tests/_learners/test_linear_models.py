@@ -1,0 +1,399 @@
+"""Linear learners against scikit-learn's optima."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+from sklearn.linear_model import Lasso, LassoLars, LogisticRegression
+from sklearn.metrics import roc_auc_score
+from sklearn.svm import LinearSVC
+
+from jaxdis import METRICS, Factors, evaluate, relate
+from jaxdis._learners import linear, logistic, logistic_problem, margins, roc
+from jaxdis._learners.groups import Groups
+from jaxdis._learners.roc import class_areas
+from jaxdis.relations import threshold_accuracy
+
+SIZES = (3, 2, 8)
+
+
+@pytest.fixture(scope="module")
+def samples():
+    rng = np.random.default_rng(0)
+    values = np.stack([rng.integers(0, size, 4500) for size in SIZES], axis=1)
+    codes = values @ rng.normal(size=(3, 6)) + 1.5 * rng.normal(size=(4500, 6))
+    codes = np.asarray(linear.standardized(jnp.asarray(codes, jnp.float32)))
+    return codes[:3000], values[:3000], codes[3000:], values[3000:]
+
+
+@pytest.mark.parametrize("inverse_penalty", [1.0, 0.01])
+def test_logistic_regression_reaches_the_optimum(samples, inverse_penalty):
+    codes, values, held_out, truth = samples
+    fit = jax.jit(lambda c, v: logistic.fit_logistic(c, v, SIZES, inverse_penalty=inverse_penalty))
+    model = fit(jnp.asarray(codes), jnp.asarray(values, jnp.int32))
+    chosen = np.asarray(logistic.predict(model, jnp.asarray(held_out), SIZES))
+    likelihood = np.asarray(logistic.log_probabilities(model, jnp.asarray(held_out), SIZES))
+    for j, part in enumerate(Groups.of(SIZES).slices()):
+        oracle = LogisticRegression(C=inverse_penalty, tol=1e-10, max_iter=5000).fit(codes, values[:, j])
+        expected = oracle.predict_proba(held_out)
+        np.testing.assert_allclose(np.exp(likelihood[:, part]), expected, atol=1e-3)
+        assert (chosen[:, j] == truth[:, j]).mean() == pytest.approx(oracle.score(held_out, truth[:, j]), abs=2e-3)
+
+
+def test_logistic_weights_are_repetitions(samples):
+    codes, values, _, _ = samples
+    codes, values = codes[:500], values[:500]
+    weights = np.random.default_rng(1).integers(0, 3, 500)
+    rows = np.repeat(np.arange(500), weights)
+    fit = jax.jit(lambda c, v, w: logistic.fit_logistic(c, v, SIZES, weights=w))
+    weighted = fit(codes, jnp.asarray(values, jnp.int32), jnp.asarray(weights, jnp.float32))
+    repeated = fit(codes[rows], jnp.asarray(values[rows], jnp.int32), jnp.ones(len(rows)))
+    np.testing.assert_allclose(weighted.coefficients, repeated.coefficients, atol=5e-3)
+
+
+def test_a_class_that_does_not_occur_is_never_predicted(samples):
+    codes, values, held_out, _ = samples
+    model = jax.jit(lambda c, v: logistic.fit_logistic(c, v, (4,)))(codes, jnp.asarray(values[:, :1], jnp.int32))
+    assert np.asarray(logistic.predict(model, jnp.asarray(held_out), (4,))).max() == 2
+
+
+def test_separable_classes_stay_finite():
+    codes = jnp.linspace(-1, 1, 200)[:, None]
+    classes = (codes > 0).astype(jnp.int32)
+    model = jax.jit(lambda c, v: logistic.fit_logistic(c, v, (2,), inverse_penalty=1e4))(codes, classes)
+    assert np.isfinite(model.coefficients).all()
+    assert (np.asarray(logistic.predict(model, codes, (2,))) == classes).all()
+
+
+@pytest.mark.parametrize("values", [None, 200, 4, 1])
+def test_areas_of_classes_equal_those_of_sklearn(values):
+    """Scores without ties, with few, with many, all equal; the second factor lacks a class, the last has only one."""
+    rng = np.random.default_rng(0)
+    sizes = (3, 7, 2)
+    classes = np.stack([rng.integers(0, 3, 500), rng.integers(1, 7, 500), np.ones(500)], axis=1).astype(np.int32)
+    scores = rng.normal(size=(12, 500)) if values is None else rng.integers(0, values, (12, 500)) - values // 2
+    scores = scores.astype(np.float32)
+    found = np.asarray(jax.jit(class_areas, static_argnums=2)(jnp.asarray(scores), jnp.asarray(classes), sizes))
+    for j, start in enumerate((0, 3, 10)):
+        for value in range(sizes[j]):
+            of_class, area = classes[:, j] == value, found[start + value]
+            if 0 < of_class.sum() < 500:
+                assert area == pytest.approx(
+                    roc_auc_score(of_class, scores[start + value].astype(np.float32)), abs=1e-6
+                )
+            else:
+                assert np.isnan(area)
+
+
+@pytest.mark.parametrize("values", [None, 40])
+def test_areas_of_classes_of_every_size_up_to_three_parts(values):
+    """A search begins with parts of equal length, a power of two: one sample short of a part, and one too many."""
+    counts = np.arange(1, 3 * roc.PARTS + 2)
+    classes = np.repeat(np.arange(len(counts)), counts).astype(np.int32)
+    rng = np.random.default_rng(1)
+    shape = len(counts), len(classes)
+    scores = (rng.normal(size=shape) if values is None else rng.integers(0, values, shape)).astype(np.float32)
+    found = jax.jit(class_areas, static_argnums=2)(jnp.asarray(scores), jnp.asarray(classes)[:, None], (len(counts),))
+    expected = [roc_auc_score(classes == value, scores[value]) for value in range(len(counts))]
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("factor", [0, 1, 2])
+def test_margins_equal_liblinear(samples, factor):
+    codes, values, held_out, truth = samples
+    size = SIZES[factor]
+    classes = jnp.asarray(values[:, factor], jnp.int32)
+    fit = jax.jit(lambda c, v: margins.fit_margins(c, v, size, margins.sorted_sums(c)))
+    model = fit(jnp.asarray(codes), classes)
+    accuracy = margins.margin_accuracy(model, jnp.asarray(held_out), jnp.asarray(truth[:, factor], jnp.int32))
+    for i in range(codes.shape[1]):
+        oracle = LinearSVC(C=0.01, class_weight="balanced", tol=1e-8).fit(codes[:, i : i + 1], values[:, factor])
+        slope, intercept = np.asarray(model.slope[:, i]), np.asarray(model.intercept[:, i])
+        if size == 2:  # one machine there, two mirror images here
+            np.testing.assert_allclose(slope, [-oracle.coef_[0, 0], oracle.coef_[0, 0]], atol=1e-4)
+        else:
+            np.testing.assert_allclose(slope, oracle.coef_[:, 0], atol=1e-4)
+            np.testing.assert_allclose(intercept, oracle.intercept_, atol=1e-4)
+        assert accuracy[i] == pytest.approx(oracle.score(held_out[:, i : i + 1], truth[:, factor]), abs=7e-4)
+
+
+def test_margins_without_some_classes_weigh_those_that_occur(samples):
+    """Two of three values: the binary machine, and the third is never named."""
+    codes, values, held_out, _ = samples
+    two = values[:, 0] < 2
+    model = jax.jit(lambda c, v: margins.fit_margins(c, v, 3, margins.sorted_sums(c)))(
+        codes[two], jnp.asarray(values[two, 0], jnp.int32)
+    )
+    oracle = LinearSVC(C=0.01, class_weight="balanced", tol=1e-8).fit(codes[two][:, :1], values[two, 0])
+    assert model.slope[1, 0] == pytest.approx(oracle.coef_[0, 0], abs=1e-4)
+    assert np.isneginf(model.intercept[2]).all()
+
+
+def test_accuracy_of_margins_names_the_first_of_the_largest():
+    """Against the largest value of all lines at every sample: crossings on samples, equal lines, absent classes."""
+    rng = np.random.default_rng(1)
+    # Small integers: every value and every crossing on a sample is exact.
+    slope = rng.integers(-4, 5, (9, 40)).astype(np.float32)
+    intercept = rng.integers(-6, 7, (9, 40)).astype(np.float32)
+    slope[6], intercept[6] = slope[2], intercept[2]
+    intercept[[1, 7]] = -np.inf
+    slope[7] = slope[1]
+    codes = rng.integers(-5, 6, (500, 40)).astype(np.float32)
+    classes = rng.integers(0, 9, 500)
+    named = np.argmax(slope[None] * codes[:, None] + intercept[None], axis=1)
+    model = margins.Margins(jnp.asarray(slope), jnp.asarray(intercept))
+    found = margins.margin_accuracy(model, jnp.asarray(codes), jnp.asarray(classes, jnp.int32))
+    np.testing.assert_allclose(found, (named == classes[:, None]).mean(axis=0), atol=1e-6)
+
+
+def test_lasso_path_equals_sklearn_at_every_penalty(samples):
+    codes, values, held_out, truth = samples
+    codes, held_out = ((part - codes.mean(axis=0)) / codes.std(axis=0) for part in (codes, held_out))
+    targets = linear.standardized(jnp.asarray(values, jnp.float32))
+    goal = linear.standardized(jnp.asarray(truth, jnp.float32), like=jnp.asarray(values, jnp.float32))
+    penalties = (0.3, 0.001, 0.03)
+    path = jax.jit(lambda *a: linear.lasso_validated(*a, penalties=penalties))(codes, targets, held_out, goal)
+    expected = []
+    for penalty in sorted(penalties, reverse=True):
+        oracle = Lasso(alpha=penalty, tol=1e-9, max_iter=100_000, fit_intercept=False)
+        oracle.fit(codes.astype(float), np.asarray(targets, float))
+        expected.append(((np.asarray(goal) - held_out @ oracle.coef_.T) ** 2).mean(axis=0))
+    np.testing.assert_allclose(path.error, expected, atol=1e-4)
+    best = np.sort(penalties)[::-1][np.argmin(expected, axis=0)]
+    np.testing.assert_allclose(path.penalty, best)
+    alone = linear.lasso(jnp.asarray(codes), targets, float(best[0]))
+    np.testing.assert_allclose(path.model.weights[:, 0], alone[:, 0], atol=1e-4)
+
+
+@pytest.mark.parametrize("penalty", [0.001, 0.02, 0.5])
+def test_lasso_equals_sklearn(samples, penalty):
+    codes, values, _, _ = samples
+    targets = np.asarray(linear.standardized(jnp.asarray(values, jnp.float32)))
+    found = jax.jit(lambda x, y: linear.lasso(x, y, penalty))(codes, targets)
+    oracle = Lasso(alpha=penalty, tol=1e-12, max_iter=100_000).fit(codes.astype(float), targets.astype(float))
+    np.testing.assert_allclose(found, oracle.coef_.T, atol=1e-4)
+
+
+def test_lasso_does_not_stop_early_where_units_are_large_or_small(samples):
+    codes, values, _, _ = samples
+    targets = linear.standardized(jnp.asarray(values, jnp.float32))
+    plain = linear.lasso(jnp.asarray(codes), targets, 0.02)
+    scaled = linear.lasso(jnp.asarray(1024 * codes), targets / 1024, 0.02)  # coefficients of some 1e-7
+    np.testing.assert_allclose(1024 * 1024 * scaled, plain, atol=1e-5)
+
+
+def test_lasso_of_constant_and_duplicate_columns_is_finite(samples):
+    codes, values, _, _ = samples
+    inputs = jnp.asarray(np.c_[codes[:, :2], np.zeros(3000), codes[:, :1]])
+    found = np.asarray(linear.lasso(inputs, linear.standardized(jnp.asarray(values, jnp.float32)), 0.02))
+    assert np.isfinite(found).all()
+    assert (found[2] == 0).all()
+
+
+def test_sap_reads_the_squared_correlation_of_a_continuous_factor(samples):
+    codes, values, held_out, truth = samples
+    train = Factors.of(np.c_[values[:, 0], codes[:, 1]], (3, None))
+    test = Factors.of(np.c_[truth[:, 0], held_out[:, 1]], (3, None))
+    relation = relate(codes, train, "svm_accuracy", test=(held_out, test))
+    assert relation.strength[1, 1] == pytest.approx(1, abs=1e-5)
+    np.testing.assert_allclose(relation.strength[:, 1], relate(codes, train, "r2").strength[:, 1], atol=1e-6)
+
+
+def test_threshold_accuracy_by_hand():
+    codes = jnp.asarray([0.0, 1, 2, 3, 4, 5, 6, 7])[:, None]
+    factors = Factors.of([0, 0, 0, 1, 1, 1, 1, 1])
+    # Two bins of four: three zeros against one, and four ones.
+    assert threshold_accuracy(codes, factors).strength[0, 0] == pytest.approx(7 / 8)
+
+
+def reference_explicitness(codes, values, held_out, truth, ovr):
+    """Mean area over classes and factors by scikit-learn, run to convergence."""
+    means = []
+    for j, size in enumerate(SIZES):
+        if ovr:
+            fits = [LogisticRegression(tol=1e-10, max_iter=5000).fit(codes, values[:, j] == v) for v in range(size)]
+            scores = np.stack([fit.predict_proba(held_out)[:, 1] for fit in fits], axis=1)
+        else:
+            fit = LogisticRegression(tol=1e-10, max_iter=5000).fit(codes, values[:, j])
+            scores = fit.predict_proba(held_out)
+        means.append(np.mean([roc_auc_score(truth[:, j] == v, scores[:, v]) for v in range(size)]))
+    return means
+
+
+@pytest.mark.parametrize("ovr", [False, True])
+def test_explicitness_equals_sklearn(samples, ovr):
+    codes, values, held_out, truth = samples
+    metric = METRICS["explicitness"].with_options(classifier="one_vs_rest" if ovr else "multinomial")
+    test = (held_out * 3 + 2, Factors.of(truth, SIZES))
+    scores = evaluate(codes * 3 + 2, Factors.of(values, SIZES), {"e": metric}, test=test)
+    expected = reference_explicitness(codes, values, held_out, truth, ovr)
+    np.testing.assert_allclose(scores.part("e.per_factor"), expected, atol=5e-4)
+    assert scores["e"] == pytest.approx(np.mean(expected), abs=3e-4)
+
+
+def test_explicitness_counts_the_classes_that_the_test_set_holds(samples):
+    codes, values, held_out, truth = samples
+    kept = truth[:, 2] < 5
+    scores = evaluate(
+        codes, Factors.of(values, SIZES), "explicitness", test=(held_out[kept], Factors.of(truth[kept], SIZES))
+    )
+    assert 0.5 < scores.part("explicitness.per_factor")[2] <= 1
+
+
+def test_explicitness_of_independent_codes_is_chance(samples):
+    codes, values, _, _ = samples
+    rng = np.random.default_rng(7)
+    noise = rng.normal(size=(20, *codes.shape)).astype(np.float32)
+    scores = evaluate(noise, Factors.of(values, SIZES), "explicitness")["explicitness"]
+    assert abs(scores.mean() - 0.5) < 4 * scores.std() / np.sqrt(20)
+
+
+def test_each_factor_is_fitted_as_if_it_were_alone(samples):
+    """Penalties of 10⁴ and 0.01 in one program: the bound of one factor must not stop the other."""
+    codes, values, _, _ = samples
+    fit = jax.jit(
+        lambda v, s, sizes: logistic.fit_logistic(jnp.asarray(codes), v, sizes, inverse_penalty=s), static_argnums=2
+    )
+    classes = jnp.asarray(values[:, [0, 2]], jnp.int32)
+    together = fit(classes, jnp.array([1e4, 0.01]), (3, 8))
+    for j, (part, inverse_penalty) in enumerate(zip((slice(0, 3), slice(3, 11)), (1e4, 0.01), strict=True)):
+        oracle = LogisticRegression(C=inverse_penalty, tol=1e-10, max_iter=5000).fit(codes, values[:, [0, 2][j]])
+        np.testing.assert_allclose(together.coefficients[:, part], oracle.coef_.T, atol=2e-3 * abs(oracle.coef_).max())
+
+
+def hard_to_fit():
+    """Codes of a small random network: heavy tails, nearly collapsed codes, classes that overlap."""
+    rng = np.random.default_rng(1)
+    values = rng.integers(0, (3, 12), size=(1500, 2))
+    phases = np.concatenate([values / (3, 12), np.sin(2 * np.pi * values / (3, 12))], axis=1)
+    codes = np.tanh(1.5 * phases @ rng.normal(size=(4, 30))) @ rng.normal(size=(30, 6))
+    codes = np.sinh(codes / 2 + 0.1 * rng.normal(size=codes.shape)) * np.logspace(-3, 0, 6)
+    return np.asarray(linear.standardized(jnp.asarray(codes, jnp.float32))), values
+
+
+@pytest.mark.parametrize("inverse_penalty", [0.01, 1.0, 10.0, 100.0, np.inf])
+def test_areas_are_those_of_the_optimum_on_codes_that_are_hard_to_fit(inverse_penalty):
+    codes, values = hard_to_fit()
+    model = jax.jit(lambda c, v: logistic.fit_logistic(c, v, (3, 12), inverse_penalty=inverse_penalty))(
+        jnp.asarray(codes), jnp.asarray(values, jnp.int32)
+    )
+    found = np.asarray(logistic.log_probabilities(model, jnp.asarray(codes), (3, 12)))
+    for j, part in enumerate(Groups.of((3, 12)).slices()):
+        # Exact Newton steps: without a penalty, other solvers need thousands to reach the same optimum.
+        oracle = LogisticRegression(C=inverse_penalty, solver="newton-cholesky", tol=1e-8, max_iter=5000)
+        oracle.fit(codes.astype(float), values[:, j])
+        expected = oracle.predict_proba(codes.astype(float))
+        labels = np.eye((3, 12)[j])[values[:, j]]
+        areas = [roc_auc_score(labels, probability, average=None) for probability in (found[:, part], expected)]
+        assert np.mean(areas[0]) == pytest.approx(np.mean(areas[1]), abs=1e-4)
+
+
+def test_a_contrast_separates_the_means_of_the_classes_that_occur():
+    rng = np.random.default_rng(0)
+    values = np.stack([rng.permutation(np.arange(300) % 5), rng.integers(0, 2, 300)], axis=1)
+    codes = rng.normal(size=(300, 3)) + np.stack([4 * values[:, 0], values[:, 1], 2 * values[:, 1]], axis=1)
+    problem = logistic_problem.problem_of(
+        jnp.asarray(codes, jnp.float32), jnp.asarray(values, jnp.int32), (6, 2), 1.0, None
+    )
+    contrast = np.asarray(problem.contrast)
+    line = np.arange(5) - 2.0
+    assert abs(np.corrcoef(contrast[:5], line)[0, 1]) > 0.999
+    np.testing.assert_allclose(contrast[5:] ** 2, [0.0, 0.5, 0.5], atol=1e-6)
+    np.testing.assert_allclose([contrast[:6].sum(), contrast[6:].sum()], 0.0, atol=1e-6)
+
+
+def cycling(n):
+    """A factor whose value cycles with the blocks of samples: a few blocks show few of its values."""
+    blocks = len(logistic_problem.problem_of(jnp.zeros((n, 1)), jnp.zeros((n, 1), jnp.int32), (1,), 1.0, None).inputs)
+    return np.arange(n) % blocks
+
+
+@pytest.mark.parametrize("inverse_penalty", [0.01, 1.0, 100.0])
+@pytest.mark.parametrize("order", ["sorted", "cycling", "rare"])
+def test_where_few_samples_mislead_the_optimum_is_reached(order, inverse_penalty):
+    n, rng = 7000, np.random.default_rng(3)
+    values = {
+        "sorted": np.sort(rng.integers(0, 9, n)),
+        "cycling": cycling(n),
+        "rare": np.r_[1, 2, 2, 2, np.zeros(3000, int), 3 + rng.integers(0, 3, n - 3004)],
+    }[order]
+    size = values.max() + 1
+    codes = np.eye(size)[values] @ rng.normal(size=(size, 4)) + 0.7 * rng.normal(size=(n, 4))
+    codes = np.asarray(linear.standardized(jnp.asarray(codes, jnp.float32)))
+    fit = jax.jit(lambda c, v: logistic.fit_logistic(c, v, (int(size),), inverse_penalty=inverse_penalty))
+    model = fit(jnp.asarray(codes), jnp.asarray(values[:, None], jnp.int32))
+    oracle = LogisticRegression(C=inverse_penalty, solver="newton-cholesky", tol=1e-10, max_iter=2000)
+    oracle.fit(codes.astype(float), values)
+
+    def objective(coefficients, intercepts):
+        logits = codes.astype(float) @ coefficients + intercepts
+        entropy = (logsumexp(logits, axis=1) - logits[np.arange(n), values]).sum()
+        return entropy + 0.5 * (coefficients**2).sum() / inverse_penalty
+
+    found = objective(np.asarray(model.coefficients, float), np.asarray(model.intercepts, float))
+    assert found == pytest.approx(objective(oracle.coef_.T, oracle.intercept_), rel=1e-6)
+
+
+def test_logits_beyond_the_range_of_exponentials_are_fitted():
+    """Nearly separable without a penalty: logits of hundreds, which a clip would stop from moving."""
+    rng = np.random.default_rng(0)
+    codes = np.concatenate([rng.normal(size=(600, 1)), 40 + 0.1 * rng.normal(size=(60, 1))])
+    classes = np.r_[codes[:600, 0] + 0.05 * rng.normal(size=600) > 0, np.zeros(60, bool)].astype(int)
+    model = jax.jit(lambda c, v: logistic.fit_logistic(c, v, (2,), inverse_penalty=np.inf))(
+        jnp.asarray(codes, jnp.float32), jnp.asarray(classes[:, None], jnp.int32)
+    )
+    found = np.asarray(logistic.log_probabilities(model, jnp.asarray(codes, jnp.float32), (2,)))
+    oracle = LogisticRegression(C=np.inf, tol=1e-10, max_iter=20000).fit(codes, classes)
+    entropy = -found[np.arange(660), classes].mean()
+    expected = -np.log(oracle.predict_proba(codes)[np.arange(660), classes]).mean()
+    assert entropy == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("apart", [1e-1, 1e-2, 1e-3])
+def test_lasso_of_codes_that_nearly_copy_each_other_reaches_the_optimum(apart):
+    """The objective is compared: scikit-learn's coordinates alone need 10⁵ sweeps for the coefficients."""
+    rng = np.random.default_rng(2)
+    codes = rng.normal(size=(2000, 6))
+    codes[:, 1] = codes[:, 0] + apart * rng.normal(size=2000)
+    target = codes[:, :1] + 0.5 * codes[:, 1:2] - codes[:, 2:3] + 0.1 * rng.normal(size=(2000, 1))
+    codes, target = ((array - array.mean(axis=0)) / array.std(axis=0) for array in (codes, target))
+
+    def objective(weights):
+        return ((target[:, 0] - codes @ weights) ** 2).mean() / 2 + 0.02 * np.abs(weights).sum()
+
+    found = np.asarray(linear.lasso(jnp.asarray(codes, jnp.float32), jnp.asarray(target, jnp.float32), 0.02))[:, 0]
+    best = LassoLars(alpha=0.02, fit_intercept=False).fit(codes, target[:, 0]).coef_
+    assert objective(found.astype(float)) <= objective(best) + 1e-8
+
+
+def test_lasso_of_many_correlated_codes_equals_scikit_learn():
+    rng = np.random.default_rng(3)
+    values = rng.integers(0, (3, 6, 40), size=(3000, 3))
+    codes = values / (3, 6, 40) @ rng.normal(size=(3, 40)) + 0.05 * rng.normal(size=(3000, 40))
+    codes, targets = ((array - array.mean(axis=0)) / array.std(axis=0) for array in (codes, values))
+    found = linear.lasso(jnp.asarray(codes, jnp.float32), jnp.asarray(targets, jnp.float32), 0.02)
+    oracle = Lasso(alpha=0.02, tol=1e-12, max_iter=100_000).fit(codes, targets)
+    np.testing.assert_allclose(found, oracle.coef_.T, atol=5e-5)  # two hundred sweeps were off by 0.019
+
+
+def test_a_masked_code_is_not_in_the_lasso():
+    rng = np.random.default_rng(4)
+    values = rng.integers(0, 5, size=(900, 1))
+    codes = np.concatenate([values, values + rng.normal(size=(900, 1)), rng.normal(size=(900, 1))], axis=1)
+    held = {"test": (codes[600:], values[600:])}
+    masked = relate(codes[:600], values[:600], "lasso_importance", active=[False, True, True], **held)
+    removed = relate(codes[:600, 1:], values[:600], "lasso_importance", test=(codes[600:, 1:], values[600:]))
+    np.testing.assert_allclose(masked.strength[1:], removed.strength, atol=1e-6)
+    np.testing.assert_allclose(masked.fit, removed.fit, atol=1e-6)
+    assert removed.strength[0, 0] > 0.5
+
+
+@pytest.mark.parametrize("constant", [0.0, 1e-30, 2.5])
+def test_the_machine_of_a_constant_code_names_the_class_of_the_largest_intercept(constant):
+    rng = np.random.default_rng(5)
+    classes = rng.choice(3, size=(1500, 1), p=[0.7, 0.2, 0.1])
+    codes = np.full((1500, 1), constant, np.float32)
+    found = relate(codes[:1000], classes[:1000], "svm_accuracy", test=(codes[1000:], classes[1000:]))
+    oracle = LinearSVC(C=0.01, class_weight="balanced").fit(codes[:1000], classes[:1000, 0])
+    assert found.strength[0, 0] == pytest.approx(oracle.score(codes[1000:], classes[1000:, 0]), abs=1e-6)

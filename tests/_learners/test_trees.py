@@ -1,0 +1,532 @@
+"""Boosted trees and forests against scikit-learn, and what they do with degenerate input."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.stats import spearmanr
+from sklearn.ensemble import (
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.tree import DecisionTreeRegressor
+
+from jaxdis import RELATIONS, SCORES, Factors, Relation, Sample
+from jaxdis._learners import splits_exact
+from jaxdis._learners.boosting import accuracy, fit_boosting
+from jaxdis._learners.splits_exact import _numbered, exact_order
+from jaxdis._learners.splits_histogram import cumulated, weights_of_nodes
+from jaxdis._learners.trees import Totals, grow
+from jaxdis.data import synthetic
+from jaxdis.data._teapot import Gap
+from jaxdis.relations._tree_importances import PRESETS
+from tests._learners.tree_references import FITTED, REPRESENTATIONS, graded, reference, representation
+from tests.golden_values import arrays, numbers
+
+
+def ours(codes, values, sizes, n: int, **options):
+    relation = relate(codes[:n], values[:n], codes[n:], values[n:], sizes, **options)
+    return np.asarray(relation.strength), np.asarray(relation.fit)
+
+
+def relate(codes, values, held_out, held_values, sizes, *, name="boosted_trees", **options):
+    test = Sample(jnp.asarray(held_out), Factors.of(held_values, sizes))
+    spec = RELATIONS[name].with_options(**options)
+    return _relate(spec, jnp.asarray(codes), Factors.of(values, sizes), test)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _relate(spec, codes, factors, test):
+    if spec.reads.key:
+        return spec(jax.random.key(0), codes, factors, test=test)
+    return spec(codes, factors, test=test)
+
+
+def d_and_c(importance):
+    entropy = SCORES["entropy"](Relation.of(jnp.asarray(importance, jnp.float32), jnp.ones(importance.shape[1])))
+    return np.array([entropy.disentanglement, entropy.completeness])
+
+
+def correlation(left, right):
+    return np.corrcoef(left.ravel(), right.ravel())[0, 1]
+
+
+# What trees of bins may be off in D and C, and least correlation of importances. Where exact trees spend many splits on
+# single samples, bins cannot follow: a factor told all but perfectly, or forty classes of fifty samples that codes
+# hardly tell (the convergence note of fit_boosting).
+BINNED = {"products": (0.04, 0.995), "redundant": (0.1, 0.98)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", REPRESENTATIONS)
+def test_agrees_with_scikit_learn_at_its_defaults(name):
+    """Exact splits lie within 0.005 of the mean of five random states, accuracy of every factor included."""
+    golden = {part: np.array(found) for part, found in numbers("boosting")["representations"][name].items()}
+    theirs = np.stack([d_and_c(importance) for importance in golden["importance"]])
+    codes, values, sizes = representation(name, FITTED)
+    exact, fit = ours(codes, values, sizes, FITTED)
+    np.testing.assert_allclose(d_and_c(exact), theirs.mean(axis=0), atol=0.005)
+    np.testing.assert_allclose(fit, golden["accuracy"].mean(axis=0), atol=0.005)
+    assert correlation(exact, golden["importance"].mean(axis=0)) > 0.9995
+    binned, _ = ours(codes, values, sizes, FITTED, splitter="histogram")
+    apart, alike = BINNED.get(name, (0.015, 0.995))
+    np.testing.assert_allclose(d_and_c(binned), theirs.mean(axis=0), atol=apart)
+    assert correlation(binned, golden["importance"].mean(axis=0)) > alike
+
+
+@pytest.mark.slow
+def test_ranks_a_zoo_as_scikit_learn_does():
+    """Thirty representations, from factors apart to factors turned by 45 degrees in every plane."""
+    golden = numbers("boosting")["graded"]
+    theirs = np.stack([d_and_c(np.array(golden[str(member)]["importance"][0])) for member in range(len(golden))])
+    for options in ({}, {"splitter": "histogram"}):
+        own = [d_and_c(ours(*graded(member, FITTED), FITTED, **options)[0]) for member in range(len(golden))]
+        for score in range(2):
+            assert spearmanr(theirs[:, score], np.stack(own)[:, score]).statistic > 0.99
+
+
+@pytest.mark.parametrize("name", ["rotation", "mixture", "redundant"])
+def test_agrees_with_scikit_learn(name):
+    """Few samples and stages, where one tie that falls otherwise is seen: the spread of its states is allowed for."""
+    n, stages = 600, 15
+    codes, values, sizes = representation(name, n)
+    (first, fit), (second, other) = (reference(codes, values, n, stages, seed) for seed in range(2))
+    exact, exact_fit = ours(codes, values, sizes, n, stages=stages)
+    assert (np.abs(d_and_c(exact) - d_and_c(first)) <= 0.01 + np.abs(d_and_c(first) - d_and_c(second))).all()
+    assert correlation(exact, first) > 0.9995
+    assert (np.abs(exact_fit - fit) <= 0.01 + np.abs(other - fit).max()).all()
+
+
+def test_thresholds_lie_halfway_between_samples_of_the_node():
+    """Where a sample of another node lies between, the threshold does not see it."""
+    codes = np.array([[0, 0], [0, 10], [1, 4], [1, 9]], np.float32)
+    held_out = np.array([[0, 4.9], [0, 5.1], [1, 6.4], [1, 6.6]], np.float32)
+    values = np.array([0, 1, 2, 3], np.float32)
+    found = fit_boosting(
+        *map(jnp.asarray, (codes, values[:, None])), (None,), jnp.asarray(held_out), stages=1, rate=1.0, depth=2
+    )
+    np.testing.assert_allclose(found.test[:, 0], [0, 1, 2, 3], atol=1e-5)
+
+
+@pytest.mark.parametrize("splitter", ["exact", "histogram"])
+def test_a_parity_is_found_though_no_first_split_gains(splitter):
+    """Two codes whose exclusive or is the factor, in equal numbers: scikit-learn too splits for no gain at all."""
+    codes = np.array(np.meshgrid([0, 1], [0, 1], [0, 1])).reshape(3, -1).T.repeat(25, axis=0).astype(np.float32)
+    values = (codes[:, :1] != codes[:, 1:2]).astype(int)
+    importance, fit = ours(np.r_[codes, codes], np.r_[values, values], (2,), 200, stages=10, splitter=splitter)
+    assert fit == 1
+    theirs, score = reference(np.r_[codes, codes], np.r_[values, values], 200, 10)
+    assert score == 1
+    assert importance[2] < 0.2
+    np.testing.assert_allclose(importance.sum(), theirs.sum(), atol=1e-5)
+
+
+@pytest.mark.parametrize("splitter", ["exact", "histogram"])
+def test_classes_long_certain_do_not_move_again(splitter):
+    """Each code tells which of two classes a factor is in, to no error: after some stages most gradients are near 0.
+
+    Leaves summed as differences gave the other code a fifth of the importance here, by rounding alone; scikit-learn
+    gives it 0.006.
+    """
+    codes, factors = synthetic.calibration("110", jax.random.key(0), 2000)
+    importance, _ = ours(np.asarray(codes), np.asarray(factors.values), factors.sizes, 1500, splitter=splitter)
+    np.testing.assert_allclose(importance, np.eye(2), atol=0.015)
+
+
+def test_runs_that_are_not_walked_hold_no_better_cut():
+    """Every cut of the first three levels against a search through all of them, at many noisy gradients."""
+    rng = np.random.default_rng(0)
+    n, d, c = 1500, 3, 6
+    codes = np.round(rng.normal(size=(n, d)), 2).astype(np.float32)  # ties, also across runs
+    gradient = (rng.random((n, c)) < np.array([0.02, 0.05, 0.1, 0.3, 0.5, 0.5])).astype(np.float32)
+    gradient = gradient - gradient.mean(axis=0) + 0.02 * codes[:, :1]
+    weights = jnp.asarray(rng.choice([0.5, 1, 2], n).astype(np.float32))
+    gradient = jnp.asarray(gradient) * weights[:, None]
+    own = jnp.broadcast_to(jnp.arange(c, dtype=jnp.int32), (n, c))  # gradients of any sign in all columns
+    finder, ranks, _ = exact_order(jnp.asarray(codes), weights, jnp.asarray(codes), own)
+    totals = Totals(gradient.sum(axis=0)[None], jnp.broadcast_to(weights.sum(), (1, c)))
+    priority = jnp.asarray(rng.random((d, 7, c), dtype=np.float32))
+    levels, *_ = jax.jit(lambda *args: grow(finder, *args, 3, priority))(ranks, gradient, totals)
+    for tree in range(c):
+        node = np.zeros(n, int)
+        for splits in levels:
+            child = 2 * node
+            for q in range(len(splits.gain)):
+                inside = node == q
+                best = _best_gain(codes[inside], np.asarray(gradient)[inside, tree], np.asarray(weights)[inside])
+                np.testing.assert_allclose(splits.gain[q, tree], best, rtol=2e-4, atol=1e-5)
+                feature, threshold = int(splits.feature[q, tree]), float(splits.threshold[q, tree])
+                child[inside] += codes[inside, feature] > threshold
+            node = child
+
+
+def _best_gain(codes, gradient, weights):
+    best = 0.0
+    for code in codes.T.astype(np.float64):
+        order = np.argsort(code, kind="stable")
+        left, weight = np.cumsum(gradient[order], dtype=float), np.cumsum(weights[order], dtype=float)
+        cut = np.flatnonzero(np.diff(code[order]) > 0)
+        left, weight, total, whole = left[cut], weight[cut], left[-1:], weight[-1:]
+        gains = (left - weight * total / whole) ** 2 * whole / (weight * (whole - weight))
+        best = max([best, *gains])
+    return best
+
+
+def test_two_classes_grow_one_tree_a_stage_as_in_scikit_learn():
+    codes, values, _ = representation("rotation", 400)
+    values = (values[:, :1] > 0).astype(int)
+    model = GradientBoostingClassifier(n_estimators=10, random_state=0).fit(codes[:400], values[:400, 0])
+    found = fit_boosting(*map(jnp.asarray, (codes[:400], values[:400])), (2,), jnp.asarray(codes[400:]), stages=10)
+    # Single samples may fall elsewhere where two splits are equal.
+    assert np.median(np.abs(found.test[:, 0] - model.decision_function(codes[400:]))) < 1e-3
+    np.testing.assert_allclose(found.importance[:, 0], model.feature_importances_, atol=0.01)
+
+
+def test_a_class_that_does_not_occur_changes_nothing():
+    """Declared sizes 3 and 5 for the same two and three values."""
+    codes, values, _ = representation("rotation", 300)
+    values, held_out = jnp.asarray(values[:, :1]), jnp.asarray(codes[300:])
+    found = [fit_boosting(jnp.asarray(codes[:300]), values[:300], (v,), held_out, stages=8) for v in (3, 5)]
+    np.testing.assert_allclose(found[0].importance, found[1].importance, atol=1e-5)
+    assert (found[1].test[:, 3:] < found[1].test[:, :3].min() - 3).all()
+    np.testing.assert_allclose(found[0].test, found[1].test[:, :3], atol=1e-4)
+
+
+def test_regression_agrees_with_scikit_learn():
+    codes, values, _ = representation("rotation", 600)
+    targets = (values + 0.3 * codes[:, :1]).astype(np.float32) * 1e3 + 5e3
+    relation = ours(codes, targets, (None,) * 3, 600, stages=20)
+    for j, column in enumerate(targets.T):
+        model = GradientBoostingRegressor(n_estimators=20, random_state=0).fit(codes[:600], column[:600])
+        residual = column[600:] - model.predict(codes[600:])
+        np.testing.assert_allclose(relation[0][:, j], model.feature_importances_, atol=3e-3)
+        np.testing.assert_allclose(relation[1][j], 1 - np.sqrt((residual**2).mean()) / column[600:].std(), atol=0.02)
+
+
+def test_discrete_and_continuous_factors_fit_together_as_they_do_apart():
+    codes, values, _ = representation("rotation", 300)
+    mixed = np.c_[values[:, 1], codes[:, 0] ** 2].astype(np.float32)
+    together = ours(codes, mixed, (6, None), 300, stages=5)
+    for j, size in enumerate((6, None)):
+        apart = ours(codes, mixed[:, j : j + 1].astype(int if size else np.float32), (size,), 300, stages=5)
+        np.testing.assert_allclose(together[0][:, j : j + 1], apart[0], atol=1e-5)
+        np.testing.assert_allclose(together[1][j : j + 1], apart[1], atol=1e-5)
+
+
+@pytest.mark.parametrize("splitter", ["exact", "histogram"])
+def test_weights_agree_with_scikit_learn(splitter):
+    codes, values, sizes = representation("rotation", 300)
+    weights = np.random.default_rng(0).uniform(0.2, 3, 300).astype(np.float32)
+    found = fit_boosting(
+        *map(jnp.asarray, (codes[:300], values[:300])),
+        sizes,
+        jnp.asarray(codes[300:]),
+        stages=10,
+        splitter=splitter,
+        max_bins=4000,
+        weights=jnp.asarray(weights),
+    )
+    for j in range(len(sizes)):
+        model = GradientBoostingClassifier(n_estimators=10, random_state=0).fit(
+            codes[:300], values[:300, j], sample_weight=weights
+        )
+        np.testing.assert_allclose(found.importance[:, j], model.feature_importances_, atol=0.01)
+
+
+def test_weights_of_one_change_nothing():
+    """Without weights, counts of two children share an integer; with weights they are summed apart."""
+    codes, values, sizes = representation("rotation", 300)
+    arguments = (jnp.asarray(codes[:300]), jnp.asarray(values[:300]), sizes, jnp.asarray(codes[300:]))
+    plain, weighted = (
+        fit_boosting(*arguments, stages=5, splitter="histogram", weights=weights) for weights in (None, jnp.ones(300))
+    )
+    np.testing.assert_allclose(plain.importance, weighted.importance, atol=1e-5)
+    np.testing.assert_allclose(plain.test, weighted.test, atol=1e-5)
+
+
+def test_as_many_bins_as_samples_are_exact():
+    codes, values, sizes = representation("rotation", 200)
+    exact = ours(codes, values, sizes, 200, stages=5)
+    binned = ours(codes, values, sizes, 200, stages=5, splitter="histogram", max_bins=2000)
+    assert correlation(binned[0], exact[0]) > 0.999  # equal splits are drawn for anew
+
+
+def test_histogram_tells_clusters_apart():
+    """Ten clusters whose weights do not divide by the bins: quantile edges would cut through them."""
+    codes, values, sizes = representation("identity", 600)
+    importance, fit = ours(codes, values, sizes, 600, stages=10, splitter="histogram", max_bins=16)
+    np.testing.assert_allclose(d_and_c(importance), 1, atol=0.005)
+    np.testing.assert_allclose(fit, 1)
+
+
+def degenerate(kind: str):
+    """Codes, class numbers and sizes; the shape of all is the same, for one compilation."""
+    rng = np.random.default_rng(0)
+    codes, values = rng.normal(size=(40, 3)).astype(np.float32), rng.integers(0, 3, (40, 2))
+    if kind == "constant codes":
+        codes[:] = 1.5
+    elif kind == "duplicate codes":
+        codes[:] = codes[:, :1]
+    elif kind == "equal targets":
+        values[:] = 1
+    elif kind == "a class with one sample":
+        values[:, 0] = np.arange(40) == 7
+    elif kind == "duplicate samples":
+        codes[:] = codes[np.arange(40) % 2]
+    elif kind == "huge codes":
+        codes *= 1e37
+    return codes, values, (3, 3)
+
+
+KINDS = ["constant codes", "duplicate codes", "equal targets", "a class with one sample", "duplicate samples"]
+LEARNERS = {
+    "exact": {"stages": 10},
+    "histogram": {"stages": 10, "splitter": "histogram", "max_bins": 8},
+    "two bins": {"stages": 10, "splitter": "histogram", "max_bins": 2},
+    "forest": {"name": "random_forest", "depth": 4, "trees": 5},
+    "classifying forest": {"name": "random_forest", "depth": 4, "trees": 5, "criterion": "gini"},
+}
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "huge codes"])
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_degenerate_input_is_legal(learner, kind):
+    codes, values, sizes = degenerate(kind)
+    found = relate(codes, values, codes, values, sizes, **LEARNERS[learner])
+    importance, fit = np.asarray(found.strength), np.asarray(found.fit)
+    if kind == "equal targets":
+        assert np.isnan(importance).all()
+        assert (np.asarray(found.ceiling) == 0).all()
+        return
+    assert np.isfinite(fit).all()
+    total = importance.sum(axis=0)
+    if kind == "constant codes":
+        np.testing.assert_array_equal(importance, 0)
+    else:
+        assert ((np.abs(total - 1) < 1e-5) | (total == 0)).all()
+    if kind == "duplicate codes" and "forest" not in learner:  # no code may take everything that equals share
+        assert (importance > 0).all()
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_two_samples_are_legal(learner):
+    codes, values = np.array([[0.0, 1], [1, 1]], np.float32), np.array([[0], [1]])
+    found = relate(codes, values, codes, values, (2,), **{**LEARNERS[learner], **_without_bootstrap(learner)})
+    np.testing.assert_allclose(found.strength[:, 0], [1, 0], atol=1e-6)
+
+
+def _without_bootstrap(learner):
+    return {"bootstrap": False} if "forest" in learner else {}
+
+
+@pytest.mark.parametrize("criterion", ["variance", "gini", "entropy"])
+def test_forest_is_within_the_spread_of_scikit_learn(criterion):
+    """Importances of ten seeds there; ours may be off their mean by four of their standard deviations."""
+    codes, values, sizes = representation("mixture", 500)
+    n, depth = 500, 6
+    found, fit = ours(
+        codes,
+        values,
+        sizes,
+        n,
+        name="random_forest",
+        criterion=criterion,
+        depth=depth,
+        choose_depth=False,
+        trees=20,
+        max_bins=256,
+        features=None if criterion == "variance" else 2,
+    )
+    for j in range(len(sizes)):
+        models = [_forest(criterion, depth, seed).fit(codes[:n], values[:n, j]) for seed in range(10)]
+        theirs = np.stack([model.feature_importances_ for model in models])
+        assert (np.abs(found[:, j] - theirs.mean(axis=0)) < 4 * theirs.std(axis=0) + 0.005).all()
+        if criterion != "variance":
+            scores = [model.score(codes[n:], values[n:, j]) for model in models]
+            assert abs(fit[j] - np.mean(scores)) < 4 * np.std(scores) + 0.02
+
+
+def _forest(criterion, depth, seed):
+    if criterion == "variance":
+        return RandomForestRegressor(20, max_depth=depth, random_state=seed)
+    return RandomForestClassifier(20, criterion=criterion, max_depth=depth, max_features=2, random_state=seed)
+
+
+@pytest.mark.slow
+def test_forest_of_continuous_factors_agrees_with_the_recorded_one():
+    """Teapots by the rules of Eastwood & Williams, trees of depth 10: the bins leave 0.005 of D and C."""
+    stored, golden = arrays("qedr"), numbers("qedr")["values"]["forest_of_10_depths_12_10_10_10_10"]
+    codes, factors = stored["codes"].astype(np.float32), stored["factors"].astype(np.float32)
+    seen, number = ~np.asarray(Gap()(jnp.asarray(factors))), np.arange(len(codes))
+    factors = (factors - factors[seen].mean(axis=0)) / factors[seen].std(axis=0)
+    train, held = seen & (number < 8000), seen & (number >= 9000)
+    options = {"name": "random_forest", "depth": 10, "choose_depth": False, "max_bins": 1024}
+    found = relate(codes[train], factors[train], codes[held], factors[held], (None,) * 5, **options)
+    scores = d_and_c(np.asarray(found.strength))
+    expected = [golden[f"{score}_mean_and_deviation"][0] for score in ("disentanglement", "completeness")]
+    np.testing.assert_allclose(scores, expected, atol=0.01)
+    np.testing.assert_allclose(1 - np.asarray(found.fit), golden["test_nrmse"], atol=0.02)
+
+
+def test_one_tree_without_bootstrap_is_scikit_learns():
+    codes, values, sizes = representation("rotation", 200)
+    options = {"trees": 1, "depth": 4, "bootstrap": False, "choose_depth": False, "max_bins": 2000}
+    found, _ = ours(codes, values, sizes, 200, name="random_forest", **options)
+    for j in range(len(sizes)):
+        tree = DecisionTreeRegressor(max_depth=4, random_state=0).fit(codes[:200], values[:200, j])
+        np.testing.assert_allclose(found[:, j], tree.feature_importances_, atol=0.01)
+
+
+def test_depth_chosen_on_unseen_samples_does_not_overfit():
+    """Targets of noise: a deep forest is worse than the mean, a chosen depth hardly."""
+    rng = np.random.default_rng(0)
+    codes, values = rng.normal(size=(600, 4)).astype(np.float32), rng.integers(0, 10, (600, 1))
+    _, deep = ours(codes, values, (10,), 400, name="random_forest", choose_depth=False)
+    _, chosen = ours(codes, values, (10,), 400, name="random_forest")
+    assert chosen[0] > deep[0] + 0.02
+
+
+def test_a_key_decides_a_forest():
+    codes, values, sizes = representation("rotation", 200)
+    factors, test = Factors.of(values[:200], sizes), Sample(jnp.asarray(codes[200:]), Factors.of(values[200:], sizes))
+    spec = RELATIONS["random_forest"].with_options(trees=3, depth=3)
+    one, same, other = (spec(jax.random.key(s), jnp.asarray(codes[:200]), factors, test=test) for s in (0, 0, 1))
+    np.testing.assert_array_equal(one.strength, same.strength)
+    assert np.abs(one.strength - other.strength).max() > 1e-3
+
+
+def test_ranks_representations_as_scikit_learn_does():
+    """Identity to rotation in eight steps."""
+    rng = np.random.default_rng(0)
+    n, sizes = 300, (3, 6)
+    values = np.stack([rng.integers(0, size, n) for size in sizes], axis=1)
+    scaled = values / (np.array(sizes) - 1) * 2 - 1
+    theirs, own = [], []
+    for angle in np.linspace(0, np.pi / 4, 8):
+        turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+        codes = (scaled @ turn + 0.2 * rng.normal(size=(n, 2))).astype(np.float32)
+        theirs.append(d_and_c(reference(codes, values, 250, 10)[0])[0])
+        own.append(d_and_c(ours(codes, values, sizes, 250, stages=10)[0])[0])
+    assert spearmanr(theirs, own).statistic > 0.97
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets_are_relations_that_run(name):
+    codes, values, sizes = representation("rotation", 60)
+    options = PRESETS[name].all_options
+    fewer = {"stages": 2} if "stages" in options else {"trees": 2, "depth": 3}
+    test = Sample(jnp.asarray(codes[60:]), Factors.of(values[60:], sizes))
+    found = _relate(PRESETS[name].with_options(**fewer), jnp.asarray(codes[:60]), Factors.of(values[:60], sizes), test)
+    np.testing.assert_allclose(np.asarray(found.strength).sum(axis=0), 1, atol=1e-5)
+
+
+def test_a_continuous_factor_is_nothing_to_a_classifying_forest():
+    codes, values, _ = representation("rotation", 60)
+    mixed = np.c_[values[:, 0], codes[:, 0]].astype(np.float32)
+    options = {"name": "random_forest", "criterion": "gini", "trees": 2, "depth": 3}
+    importance, fit = ours(codes, mixed, (3, None), 60, **options)
+    np.testing.assert_array_equal(np.isnan(importance), [[False, True]] * 3)
+    np.testing.assert_array_equal(np.isnan(fit), [False, True])
+
+
+@pytest.mark.parametrize(("offset", "unit"), [(100, 1), (10_000, 1), (0, 1e-5), (0, 1e6)])
+def test_forests_do_not_depend_on_the_offset_and_unit_of_their_targets(offset, unit):
+    rng = np.random.default_rng(0)
+    codes = rng.random((800, 3)).astype(np.float32)
+    target = np.round(1024 * codes[:, :1]) / 1024  # exact in float32, with the offset too
+    fit = functools.partial(relate, codes[:500], held_out=codes[500:], sizes=(None,), name="random_forest")
+    plain = fit(target[:500], held_values=target[500:])
+    moved = offset + unit * target
+    other = fit(moved[:500], held_values=moved[500:])
+    assert plain.strength[0, 0] > 0.97
+    np.testing.assert_allclose(other.strength, plain.strength, atol=0.01)
+    np.testing.assert_allclose(other.fit, plain.fit, atol=0.01)
+
+
+def test_few_samples_agree_with_scikit_learn():
+    """Late stages have gradients of 1e-4 and less, whose gains an absolute resolution took for equal."""
+    rng = np.random.default_rng(1)
+    found, expected, spread = [], [], []
+    for _ in range(6):
+        codes, values, held_out, truth = (array for half in (30, 600) for array in noisy(rng, half))
+        scores = fit_boosting(codes, values[:, None], (3,), held_out).test
+        found.append(float(accuracy(scores, jnp.asarray(truth[:, None]), (3,))[0]))
+        states = [
+            GradientBoostingClassifier(random_state=state).fit(codes, values).score(held_out, truth)
+            for state in range(3)
+        ]
+        expected.append(np.mean(states))
+        spread.append(np.std(states))
+    # Random choices of codes in late stages cost or gave 0.05 to 0.07.
+    assert np.mean(found) == pytest.approx(np.mean(expected), abs=0.012 + np.mean(spread))
+
+
+def noisy(rng, n):
+    values = rng.integers(0, 3, n).astype(np.int32)
+    codes = np.stack([values + 0.8 * rng.normal(size=n), *rng.normal(size=(5, n))], axis=1)
+    return codes.astype(np.float32), values
+
+
+@pytest.mark.parametrize("bins", [1, 2, 9, 10, 127])
+def test_sums_over_bins_are_those_of_numpy(bins):
+    table = np.random.default_rng(0).normal(size=(3, bins, 2, 4)).astype(np.float32)
+    # Up to 22 terms are added one after another, of about 30 in size.
+    np.testing.assert_allclose(cumulated(jnp.asarray(table)), np.cumsum(table.astype(np.float64), axis=1), atol=2e-5)
+    np.testing.assert_allclose(cumulated(jnp.asarray(table[..., 0, 0])), np.cumsum(table[..., 0, 0], axis=1), atol=2e-5)
+
+
+@pytest.mark.parametrize("length", [1, 31, 32, 33, 1024, 1025, 40_000])
+@pytest.mark.parametrize("share", [0.0, 0.02, 1.0])
+def test_places_of_entries_are_found_without_a_list(length, share):
+    mask = np.random.default_rng(0).random(length) < share
+    count, place = _numbered(jnp.asarray(mask, jnp.float32))
+    expected = np.flatnonzero(mask)
+    assert count == len(expected)
+    found = place(jnp.arange(len(expected) + 3, dtype=jnp.int32))
+    np.testing.assert_array_equal(found[: len(expected)], expected)
+    np.testing.assert_array_equal(found[len(expected) :], length)  # beyond the last one
+
+
+@pytest.mark.parametrize("most", [255, 256, 300])
+@pytest.mark.parametrize("nodes", [range(0, 2, 2), range(0, 4, 2), range(0, 8, 2)])
+def test_counts_that_share_an_integer_do_not_mix(most, nodes):
+    """All samples in one bin and one node, and samples in all nodes."""
+    rng = np.random.default_rng(0)
+    bins = np.stack([np.zeros(most), rng.integers(0, 3, most)]).astype(np.int32)
+    node = np.stack([np.full(most, nodes[-1]), np.zeros(most), rng.integers(0, 8, most)], axis=1).astype(np.uint8)
+    found = weights_of_nodes(jnp.asarray(bins), jnp.ones(most), jnp.asarray(node), nodes, 3, alike=True, most=most)
+    for counts, q in zip(found, nodes, strict=True):
+        expected = [[((node == q) & (row == b)[:, None]).sum(axis=0) for b in range(3)] for row in bins]
+        np.testing.assert_array_equal(counts, expected)
+
+
+def test_trying_every_cut_finds_the_splits_of_the_search(monkeypatch):
+    """With continuous and discrete factors, and codes that hold ties."""
+    rng = np.random.default_rng(0)
+    values = np.stack([rng.integers(0, 3, 100), rng.integers(0, 5, 100), rng.normal(size=100)], 1).astype(np.float32)
+    codes = (values @ rng.normal(size=(3, 4)) + rng.normal(size=(100, 4))).astype(np.float32)
+    codes[:, 1] = np.round(codes[:, 1])
+
+    def fitted():
+        fit = jax.jit(lambda c, v: fit_boosting.__wrapped__(c, v, (3, 5, None), c[:20], stages=5))
+        return fit(jnp.asarray(codes), jnp.asarray(values))
+
+    every = fitted()
+    monkeypatch.setattr(splits_exact, "FEW", 0)
+    for one, other in zip(every, fitted(), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-4)  # sums in another order
+
+
+@pytest.mark.parametrize("splitter", ["exact", "histogram"])
+def test_held_out_samples_take_the_paths_of_equal_training_samples(splitter):
+    """The latter pass in blocks, the last of which is filled up here (1,001 samples are two blocks of 501)."""
+    rng = np.random.default_rng(3)
+    codes = jnp.asarray(rng.normal(size=(1001, 3)), jnp.float32)
+    values = jnp.asarray(rng.integers(0, 4, (1001, 1)), jnp.int32)
+    fit = fit_boosting(codes, values, (4,), codes, splitter=splitter, stages=3)
+    np.testing.assert_allclose(fit.test, fit.train, atol=1e-6)
+    assert np.ptp(np.asarray(fit.train), axis=0).min() > 0.01

@@ -1,0 +1,112 @@
+"""The study of teapots at toy size: its cells, tables and figures."""
+
+import csv
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+
+from jaxdis._core.spec import Spec
+from jaxdis.data import DataSource
+from jaxdis.data._teapot import SPACE, Gap
+from jaxdis.metrics import Direct
+from jaxdis.papers.eastwood2018 import _published as published
+from jaxdis.papers.eastwood2018 import _study as module
+from jaxdis.papers.eastwood2018._regression import forest_regression, lasso_regression
+from jaxdis.study import STUDIES
+from jaxdis.study._definition import Study, cells
+from jaxdis.study._make import novel_samples_of, samples_of
+from jaxdis.study._run_study import run
+from jaxdis.study._store import Store
+from jaxdis.study._work import work_of
+
+LASSO = Direct(Spec(lasso_regression))
+FOREST = Direct(Spec(forest_regression)).with_options(depth=(2, 3), trees=2, max_bins=8)
+LIGHT = (("lasso", LASSO), ("forest", FOREST), ("lasso_unseen", LASSO), ("forest_unseen", FOREST))
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """PCA and both VAEs with the smallest networks, run once."""
+    out, patch = tmp_path_factory.mktemp("teapots"), pytest.MonkeyPatch()
+    patch.setattr(module, "NARROW", {"channels": (2, 3), "batch_size": 4})
+    sizes = {"train_samples": 120, "test_samples": 40, "validation_samples": 30}
+    study = module.eastwood2018(steps=2, network="narrow", models=("pca", "resnet_vae"), **sizes)
+    study = dataclasses.replace(study, metrics=LIGHT)
+    run(study, out)
+    patch.undo()
+    return study, Store(out)
+
+
+@pytest.mark.slow
+def test_the_table_has_every_printed_number(finished):
+    _, store = finished
+    rows = list(csv.DictReader((store.root / "tables.csv").read_text().splitlines()))
+    printed = [row for row in rows if row["published"]]
+    # Two regressors of each model: ten codes, twice five factors, five left-out ones, and four means.
+    assert len(rows) == len(printed) == 3 * 2 * (10 + 5 + 5 + 5 + 4)
+    assert {row["model"] for row in rows} == {"pca", "vae", "beta_vae"}
+    pick = {"model": "pca", "regressor": "lasso", "table": "3c", "of": "elevation"}
+    [elevation] = [row for row in rows if all(row[name] == value for name, value in pick.items())]
+    assert float(elevation["published"]) == published.printed("lasso", "pca").error[1] == 0.42
+    assert 0 < float(elevation["ours"]) < 5
+    for regressor, part in (("lasso", "5a"), ("forest", "5b")):
+        of = {r["of"]: float(r["ours"]) for r in rows if r["model"] == "vae" and r["table"] == part}
+        assert of.pop("mean") == pytest.approx(np.mean(list(of.values())), rel=1e-4), regressor
+
+
+def test_the_gap_is_left_out_of_everything_but_the_transfer():
+    study = module.eastwood2018(train_samples=120, test_samples=40, validation_samples=30)
+    gap = Gap()
+    for training in study.trainings[:1]:
+        samples = samples_of(training, study.sampling)
+        for factors in (samples.train, samples.test, samples.validation):
+            assert not np.asarray(gap(factors.values)).any()
+        assert np.asarray(gap(novel_samples_of(training, study.sampling).values)).all()
+    other = module.eastwood2018(gap="printed")
+    assert not {m.train for m in cells(other)} & {m.train for m in cells(module.eastwood2018())}
+
+
+@pytest.mark.slow
+def test_the_figures_are_pictures(finished):
+    study, store = finished
+    report = work_of(study).report(store).read_text()
+    assert "Novel combinations" in report
+    names = {path.stem for path in (store.root / "figures").glob("*.png")}
+    assert {"figure_2", "figure_4", "figure_3_lasso_pca_0", "figure_5_beta_vae_0", "figure_6_vae_0"} <= names
+    assert "figure_6_pca_0" not in names
+    assert all((store.root / "figures" / f"{name}.png").read_bytes()[:4] == b"\x89PNG" for name in names)
+
+
+def test_the_papers_study_has_its_sizes():
+    study = STUDIES["eastwood2018"]()
+    assert isinstance(study, Study)
+    assert (study.sampling.train, study.sampling.validation, study.sampling.test) == (142_927, 17_854, 17_854)
+    labels = [label for training in study.trainings for label in training.members().labels]
+    assert [label["model"] for label in labels] == ["pca", "resnet_vae", "resnet_vae", "infogan"]
+    assert [training.config.steps for training in study.trainings] == [9, 125_000, 25_000]
+    assert study.trainings[1].config.method.channels == (64, 128, 256, 512, 512)
+    # By the released rule a tenth of all teapots is left out: 142,927 of 160,000 remain.
+    share = np.asarray(Gap()(SPACE.sample(jax.random.key(0), 50_000))).mean()
+    assert abs(160_000 * (1 - share) - 142_927) < 1500
+    with pytest.raises(ValueError, match=r"^models: needs some of pca, resnet_vae, infogan, got 'vae'$"):
+        module.eastwood2018(models=("vae",))
+
+
+def test_the_official_file_takes_the_place_of_the_renderer(tmp_path):
+    """Models are trained, scored and transferred on its images alone."""
+    gap = Gap()
+    factors = np.concatenate([space.sample(jax.random.key(0), 40) for space in (SPACE.outside(gap), SPACE.inside(gap))])
+    images = np.random.default_rng(0).integers(0, 256, (80, 64, 64, 3))
+    np.savez(tmp_path / "teapots.npz", images=images.astype(np.int32), gts=factors)
+    sizes = {"train_samples": 60, "test_samples": 30, "validation_samples": 30}
+    official = {"teapots": DataSource(str(tmp_path / "teapots.npz"))}
+    study = module.eastwood2018(models=("pca",), network="narrow", sources=official, **sizes)
+    [training] = study.trainings
+    listed = set(factors[:, 0].tolist())
+    for samples in (samples_of(training, study.sampling).train, novel_samples_of(training, study.sampling)):
+        assert set(np.asarray(samples.values)[:, 0].tolist()) <= listed
+    path = run(dataclasses.replace(study, metrics=LIGHT), tmp_path / "out")
+    [row] = csv.DictReader(path.read_text().splitlines())
+    assert np.isfinite([float(row[column]) for column in ("lasso", "lasso_unseen")]).all()
