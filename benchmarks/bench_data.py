@@ -61,7 +61,7 @@ RENDERED = {
     "noisy_dsprites": lambda **o: jaxdis.data.noisy_dsprites(**o),
     "scream_dsprites": lambda **o: jaxdis.data.scream_dsprites(sprite_variants.synthetic_painting(), **o),
     "multi_dsprites": lambda **o: jaxdis.data.multi_dsprites(**o),
-    "shapes3d": lambda **o: jaxdis.data._shapes3d(cached=False, **o),
+    "shapes3d": lambda **o: jaxdis.data.shapes3d(cached=False, **o),
     "teapots": lambda **o: jaxdis.data.teapots(form="points", **o),
     "teapots, triangles": lambda **o: jaxdis.data.teapots(form="triangles", **o),
     "clevr6": lambda **o: jaxdis.data.clevr6(**o),
@@ -75,7 +75,7 @@ GATHERED = {
     "noisy_dsprites": lambda **o: jaxdis.data.noisy_dsprites(cached=True, **o),
     "scream_dsprites": lambda **o: jaxdis.data.scream_dsprites(sprite_variants.synthetic_painting(), cached=True, **o),
     "multi_dsprites": lambda **o: jaxdis.data.multi_dsprites(cached=True, **o),
-    "shapes3d": lambda **o: jaxdis.data._shapes3d(**o),
+    "shapes3d": lambda **o: jaxdis.data.shapes3d(**o),
 }
 
 

@@ -13,10 +13,10 @@ import jaxdis
 from jaxdis import METRICS, RELATIONS, SCORES, Blend, Direct, Relation, Spec, models
 from jaxdis._core.arrays import finite_codes
 from jaxdis._core.options import Positive
-from jaxdis._core.spec import lower_is_better
 from jaxdis.cli import main
 from jaxdis.data import DATASETS, DataSet, FactorSpace, Render
 from jaxdis.factors import Codes, Factors, Sample
+from jaxdis.metrics import metric
 from jaxdis.metrics._metric import About
 from jaxdis.models.objectives._objective_table import OBJECTIVES, Objective
 from jaxdis.study import STUDIES
@@ -46,7 +46,7 @@ class ToyScore(NamedTuple):
     score: Float[Array, ""]
 
 
-@lower_is_better()
+@metric(errors=("score",))
 def toy_score(relation: Relation) -> ToyScore:
     """Largest strength."""
     valid = (relation.ceiling > 0)[None, :]
@@ -111,8 +111,8 @@ def test_a_row_is_listed_scored_and_blended(rows, capsys):
         assert name in capsys.readouterr().out
         assert main(["list", what, name]) == 0
         assert "1.0" in capsys.readouterr().out
-    assert METRICS["toy_blend"].lower_is_better
-    assert not METRICS["toy_direct"].lower_is_better
+    assert METRICS["toy_blend"].errors
+    assert not METRICS["toy_direct"].errors
     codes, factors = contracts.zoo()
     assert jaxdis.evaluate(codes, factors, ["toy_blend", "toy_direct"])["toy_blend"].shape == (3,)
     table = jaxdis.blend_table(codes, factors, ["toy_relation", "r2"], ["toy_score", "gap"])

@@ -221,7 +221,7 @@ def test_names_of_options(place, value, name):
 FUNCTIONS = {
     "Factors.of": (Factors.of, {"values": VALUES, "sizes": (3, 4), "names": ("a", "b")}, ("factors",)),
     "Spec": (Spec, {"function": RELATIONS["r2"].function, "options": ()}, ("r2",)),
-    "Blend": (Blend, {"relation": "r2", "score": "gap", "lower_is_better": None}, ()),
+    "Blend": (Blend, {"relation": "r2", "score": "gap"}, ()),
     "relate": (jaxdis.relate, {"codes": CODES, "factors": VALUES, "relation": "r2", "key": KEY}, ("relations",)),
     "relate, more": (
         lambda **given: jaxdis.relate(CODES, VALUES, "mutual_information_sampled", **given),

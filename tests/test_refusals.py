@@ -17,6 +17,7 @@ from jaxdis import METRICS, Factors, Spec, blend_table, evaluate, relate, sample
 from jaxdis._core import files
 from jaxdis.cli import main
 from jaxdis.data import FactorSpace, synthetic
+from jaxdis.metrics import metric
 from jaxdis.study import STUDIES, Store, Study, Training
 from jaxdis.study.certificate._calibration import Calibration
 
@@ -176,10 +177,10 @@ def test_evaluate_names_what_it_refuses(arguments, message):
         ),
         (lambda: jaxdis.models.Vae(precision="x"), "precision: needs 'float32', 'tensorfloat32' or 'bfloat16'"),
         (lambda: jaxdis.models.Mlp(hidden="abc"), "hidden: needs a tuple of a whole number"),
-        (lambda: jaxdis.models._members({"beta": {"beta": -4}}), "beta, beta: needs a finite number of at least 0"),
-        (lambda: jaxdis.models._members({"beta": {}}, 10**9), "seeds: needs a whole number from 0 to 1,000,000"),
-        (lambda: jaxdis.models._members({"beta": {}}, [2**32]), "seeds: needs a tuple of a whole number of at least 0"),
-        (lambda: jaxdis.models._members("beta"), "sweep: needs a mapping"),
+        (lambda: jaxdis.models.members({"beta": {"beta": -4}}), "beta, beta: needs a finite number of at least 0"),
+        (lambda: jaxdis.models.members({"beta": {}}, 10**9), "seeds: needs a whole number from 0 to 1,000,000"),
+        (lambda: jaxdis.models.members({"beta": {}}, [2**32]), "seeds: needs a tuple of a whole number of at least 0"),
+        (lambda: jaxdis.models.members("beta"), "sweep: needs a mapping"),
         (lambda: jaxdis.models.train(3, 0, 0), "config: needs a Config, got 3"),
         (lambda: jaxdis.models.train(jaxdis.models.Config(), 0, 0, data=np.zeros((4, 8, 8))), "keys: needs typed keys"),
         (lambda: jaxdis.models.train(jaxdis.models.Config(), 0, 0, log_every=1.5), "log_every: needs a whole number"),
@@ -336,13 +337,25 @@ def test_relate_takes_variances_and_active():
 
 
 def test_which_way_is_better_follows_the_options():
-    assert not METRICS["jemmig"].lower_is_better
-    assert METRICS["jemmig"].with_options(normalize=False).lower_is_better
-    assert not METRICS["jemmig"].with_options(normalize=False).with_options(normalize=True).lower_is_better
-    assert METRICS["amari"].lower_is_better
-    assert jaxdis.Blend("r2", "amari").lower_is_better
-    assert jaxdis.Blend("r2", "gap", lower_is_better=True).with_options().lower_is_better
-    assert [name for name, score in jaxdis.SCORES.items() if score.lower_is_better] == ["amari"]
+    assert not METRICS["jemmig"].errors
+    assert METRICS["jemmig"].with_options(normalize=False).errors == ("score",)
+    assert not METRICS["jemmig"].with_options(normalize=False).with_options(normalize=True).errors
+    assert jaxdis.Blend("r2", "amari").errors == ("score",)
+    assert [name for name, score in jaxdis.SCORES.items() if score.errors] == ["amari"]
+    low = {name for name, metric in METRICS.items() if metric.errors}
+    assert low == {"amari", "total_correlation", "code_information"}
+
+
+def test_traits_are_about_arguments_that_the_function_has():
+    with pytest.raises(ValueError, match="score: must have an argument 'prepared' for these traits, got none"):
+
+        @metric(prepare=len)
+        def score(codes, factors): ...
+
+    with pytest.raises(ValueError, match="score: must have an argument 'bins' for these traits"):
+
+        @metric(errors=("score",), unless="bins")
+        def score(codes, factors): ...
 
 
 def test_a_part_is_pointed_out_where_a_column_was_asked_for():

@@ -66,18 +66,18 @@ class Spec:
         return _reads(self.function)
 
     @property
-    def errors(self) -> tuple[str, ...]:
-        """Which fields of its result are errors: see :func:`errors`."""
-        return getattr(self.function, "errors", ())
+    def traits(self) -> "Traits":
+        """What :func:`metric` declares of the function."""
+        return getattr(self.function, "traits", _NO_TRAITS)
 
     @property
-    def distinct_samples(self) -> bool:
-        """Whether samples may not repeat: see :func:`distinct_samples`."""
-        return getattr(self.function, "distinct_samples", False)
+    def errors(self) -> tuple[str, ...]:
+        """The fields of its result that are best when they are low."""
+        return () if self.traits.unless and self.all_options[self.traits.unless] else self.traits.errors
 
     def prepare(self, key, factors) -> Any:
         """The arrays that all members share, computed once with the options of this spec; None for most functions."""
-        make = getattr(self.function, "prepare", None)
+        make = self.traits.prepare
         if make is None:
             return None
         options = {name: value for name, value in self.all_options.items() if name in _parameters(make)}
@@ -85,28 +85,27 @@ class Spec:
 
     @property
     def base(self) -> "Spec | None":
-        """The function from whose result this one can start, with the common options: see :func:`starts_from`."""
-        function = getattr(self.function, "starts_from", None)
+        """The function whose result this one can reuse, with the options that both have."""
+        function = self.traits.starts_from
         if function is None:
             return None
-        known = _static_options(function)
-        return Spec(function).with_options(**{name: value for name, value in self.options if name in known})
+        shared = _static_options(function)
+        return Spec(function).with_options(**{name: value for name, value in self.options if name in shared})
+
+    @property
+    def distinct_samples(self) -> bool:
+        """Whether the function requires distinct samples."""
+        return self.traits.distinct_samples
 
     @property
     def needs_classes(self) -> bool:
-        """Whether continuous factors are left out: see :func:`needs_classes`."""
-        return getattr(self.function, "needs_classes", False) and self.all_options.get("factor_bins") is None
-
-    @property
-    def lower_is_better(self) -> bool:
-        """Whether its result is best when it is low: see :func:`lower_is_better`."""
-        unless = getattr(self.function, "lower_is_better", False)
-        return not self.all_options[unless] if isinstance(unless, str) else unless
+        """Whether continuous factors are left out."""
+        return self.traits.needs_classes and self.all_options.get("factor_bins") is None
 
     @property
     def needs_validation(self) -> bool:
-        """Whether validation samples decide between several values of an option: see :func:`chooses`."""
-        values = self.all_options.get(getattr(self.function, "chooses", ""))
+        """Whether validation samples decide between several values of an option."""
+        values = self.all_options.get(self.traits.chooses)
         return isinstance(values, tuple) and len(values) > 1
 
     def with_options(self, **options: Any) -> "Spec":
@@ -134,86 +133,70 @@ class Spec:
         return zlib.crc32(json.dumps(self.describe() | {"options": options}, sort_keys=True, default=str).encode())
 
 
-def distinct_samples(function: Callable) -> Callable:
-    """Mark a function that needs samples without repetition, because it reads distances between nearest samples, or
-    memorizes training samples and is evaluated on others. A bootstrap passes it random halves of the samples."""
-    function.distinct_samples = True
-    return function
+@dataclasses.dataclass(frozen=True)
+class Traits:
+    """What the signature of a function of one representation does not say; :func:`metric` declares it.
 
-
-def needs_classes(function: Callable) -> Callable:
-    """Mark a function that leaves out continuous factors, unless its option ``factor_bins`` cuts them into classes."""
-    function.needs_classes = True
-    return function
-
-
-def errors(*fields: str) -> Callable:
-    """Mark a function by the fields of its result that are errors, best when they are low; others are scores."""
-
-    def mark(function: Callable) -> Callable:
-        function.errors = fields
-        return function
-
-    return mark
-
-
-def lower_is_better(*, unless: str | None = None) -> Callable:
-    """Mark a score that is best when it is low, always or unless the option of that name is set."""
-
-    def mark(function: Callable) -> Callable:
-        function.lower_is_better = unless or True
-        return function
-
-    return mark
-
-
-def chooses(option: str) -> Callable:
-    """Mark a function that chooses among several values of an option by its error on validation samples."""
-
-    def mark(function: Callable) -> Callable:
-        function.chooses = option
-        return function
-
-    return mark
-
-
-def prepared_by(make: Callable) -> Callable:
-    """Mark a function whose argument ``prepared`` is made once for all members.
-
-    ``make`` takes the factors (preceded by a key if it is stochastic) and any of the function's options.
+    Attributes:
+      needs_classes: it leaves out continuous factors, unless its option ``factor_bins`` cuts them into classes.
+      distinct_samples: its samples may not repeat, because it reads distances between nearest samples, or memorizes
+        training samples and is evaluated on others. A bootstrap passes random halves of the samples.
+      errors: the fields of its result that are best when they are low, such as ``score``; the others are scores.
+      unless: the option that, if it is set, turns these errors into scores.
+      chooses: the option among whose values its argument ``validation`` chooses, by the error on these samples.
+      prepare: makes its argument ``prepared`` once for all members, from the factors (preceded by a key if it is
+        stochastic) and any of its options.
+      starts_from: the function whose result, on the same samples and with the same key, its argument ``base`` may be,
+        so that metrics that use both fit once. Without ``base``, it computes everything itself.
     """
 
+    needs_classes: bool = False
+    distinct_samples: bool = False
+    errors: tuple[str, ...] = ()
+    unless: str | None = None
+    chooses: str | None = None
+    prepare: Callable | None = None
+    starts_from: Callable | None = None
+
+
+_NO_TRAITS = Traits()
+
+
+def metric(**traits) -> Callable:
+    """Declare the :class:`Traits` of a metric, a relation or a score.
+
+    >>> @metric(needs_classes=True, errors=("score",))
+    ... def share_of_errors(codes, factors): ...
+
+    Raises:
+      ValueError: if the function lacks the argument that a trait is about.
+    """
+    declared = Traits(**traits)
+    needed = {"validation": declared.chooses, "prepared": declared.prepare, "base": declared.starts_from}
+
     def mark(function: Callable) -> Callable:
-        function.prepare = make
-        return function
-
-    return mark
-
-
-def starts_from(other: Callable) -> Callable:
-    """Mark a function whose argument ``base`` may be what ``other`` returned for the same samples and, if it is
-    stochastic, the same key, so that metrics that use both fit only once. Without ``base``, the function computes
-    everything itself."""
-
-    def mark(function: Callable) -> Callable:
-        function.starts_from = other
+        options = (declared.chooses, declared.unless)
+        for name in (*(name for name, value in needed.items() if value is not None), *filter(None, options)):
+            if name not in _parameters(function):
+                raise ValueError(f"{function.__name__}: must have an argument {name!r} for these traits, got none")
+        function.traits = declared
         return function
 
     return mark
 
 
 class Reads(NamedTuple):
-    """Which arguments a function of one representation takes besides codes and factors.
+    """Which arrays a function of one representation takes besides codes and factors, by the names of its arguments.
 
     Attributes:
       key: it is stochastic.
       test: it needs held-out samples.
-      validation: it can choose an option by validation samples: see :func:`chooses`.
+      validation: it can choose an option by validation samples.
       weights: it can weight samples.
       variances: it reads posterior variances.
       active: it can leave out codes.
-      prepared: it reads arrays that all members share: see :func:`prepared_by`.
-      base: it can start from the result of another function: see :func:`starts_from`.
+      prepared: it reads arrays that all members share.
+      base: it can start from the result of another function.
     """
 
     key: bool

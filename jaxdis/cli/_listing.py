@@ -84,7 +84,7 @@ def _facts(metric) -> str:
     factors = discrete if source.needs_classes else "discrete or continuous"
     where = "jaxdis.evaluate_encoder and jaxdis score ZOO"
     facts = {
-        "Best value": "the lowest" if metric.lower_is_better else "the highest",
+        "Best value": "the lowest" if "score" in metric.errors else "the highest",
         "Without information": _chance(about),
         "Factors": factors if about.reads_factors else "not read",
         "Held-out samples": "needed" if source.reads.test else "not read",

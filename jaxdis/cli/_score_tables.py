@@ -153,6 +153,8 @@ def _print_summary(file_scores: Mapping, plan: Mapping) -> None:
     import numpy as np
     from rich.text import Text
 
+    from jaxdis.metrics._metric import is_error
+
     table = _table(f"{len(file_scores)} files", ["metric", "mean", "spread", "best", "worst"])
     room = (terminal.console().width - LONGEST_METRIC - 28) // 2  # less what the other columns need
     names = [_file(name, min(LONGEST_FILE, max(room, 8))) for name in file_scores]
@@ -164,15 +166,10 @@ def _print_summary(file_scores: Mapping, plan: Mapping) -> None:
             table.add_row(folded(column), "", "", "", "")
             continue
         order = [np.nanargmin(values), np.nanargmax(values)]
-        best, worst = order if _lower_is_better(column, plan) else order[::-1]
+        best, worst = order if is_error(column, plan) else order[::-1]
         ends = (Text(f"{values[end]:.4f}\n{names[end]}") for end in (best, worst))
         table.add_row(folded(column), f"{np.nanmean(values):.4f}", f"{np.nanstd(values):.4f}", *ends)
     terminal.console().print(table)
-
-
-def _lower_is_better(column: str, plan: Mapping) -> bool:
-    owner = max((name for name in plan if column == name or column.startswith(f"{name}.")), key=len)
-    return plan[owner].lower_is_better or column[len(owner) + 1 :] in getattr(plan[owner], "errors", ())
 
 
 def _print_one(scores, title: str) -> None:

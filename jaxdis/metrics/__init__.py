@@ -1,5 +1,6 @@
 """The metrics of the literature: one table of all of them, METRICS, and those that are not a score of a relation."""
 
+from jaxdis._core.spec import Spec, Traits, metric
 from jaxdis.metrics import interventions
 from jaxdis.metrics._downstream import downstream_logistic, downstream_trees, explicitness, infoe
 from jaxdis.metrics._generalization import compositional_generalization, novel_combination, zero_shot
@@ -17,6 +18,8 @@ __all__ = [
     "Blend",
     "Direct",
     "Metric",
+    "Spec",
+    "Traits",
     "beta_vae",
     "code_information",
     "compositional_generalization",
@@ -30,6 +33,7 @@ __all__ = [
     "knockout_curve",
     "knockout_table",
     "linear_probe",
+    "metric",
     "mlp_probe",
     "nk",
     "novel_combination",

@@ -7,7 +7,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from jaxdis._core.arrays import safe_divide
 from jaxdis._core.options import Count, Counts, Cuts, Depth, Positive, Range
-from jaxdis._core.spec import distinct_samples, needs_classes, starts_from
+from jaxdis._core.spec import metric
 from jaxdis._learners.boosting import Splitter, fit_boosting
 from jaxdis._learners.boosting import accuracy as boosted_accuracy
 from jaxdis._learners.groups import Groups, one_hot_of
@@ -29,7 +29,7 @@ class Explicitness(NamedTuple):
     per_factor: Float[Array, " k"]
 
 
-@needs_classes
+@metric(needs_classes=True)
 def explicitness(
     codes: Codes,
     factors: Factors,
@@ -92,7 +92,7 @@ class InfoE(NamedTuple):
     per_factor: Float[Array, " k"]
 
 
-@needs_classes
+@metric(needs_classes=True)
 def infoe(codes: Codes, factors: Factors, *, steps: Count = 100, active: Bool[Array, " d"] | None = None) -> InfoE:
     """InfoE: share of each factor's uncertainty that logistic regression on all codes removes, on the same samples.
 
@@ -158,8 +158,7 @@ class LearningCurve(NamedTuple):
     samples: Int[Array, " s"]
 
 
-@needs_classes
-@distinct_samples
+@metric(needs_classes=True, distinct_samples=True)
 def downstream_logistic(
     codes: Codes,
     factors: Factors,
@@ -203,8 +202,7 @@ def downstream_logistic(
     return _curve(accuracy, sizes, samples)
 
 
-@needs_classes
-@starts_from(boosted_trees)
+@metric(needs_classes=True, starts_from=boosted_trees)
 def downstream_trees(
     codes: Codes,
     factors: Factors,

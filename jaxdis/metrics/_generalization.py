@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from jaxdis._core.arrays import safe_divide, weighted_mean
-from jaxdis._core.spec import distinct_samples, needs_classes
+from jaxdis._core.spec import metric
 from jaxdis._learners.linear import lasso, standardized
 from jaxdis._learners.probes import WIDTH, Preset
 from jaxdis.factors import Codes, Factors, Sample
@@ -110,8 +110,7 @@ class NovelCombination(NamedTuple):
     linear_accuracy: Float[Array, " k"]
 
 
-@distinct_samples
-@needs_classes
+@metric(needs_classes=True, distinct_samples=True)
 def novel_combination(
     key: PRNGKeyArray,
     codes: Codes,

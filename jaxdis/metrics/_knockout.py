@@ -8,7 +8,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from jaxdis._core.arrays import safe_divide
 from jaxdis._core.options import Count, Units
-from jaxdis._core.spec import distinct_samples, needs_classes, starts_from
+from jaxdis._core.spec import metric
 from jaxdis._learners.probes import WIDTH, Preset
 from jaxdis.factors import Codes, Factors, Sample
 from jaxdis.metrics._probe_accuracy import Probed, classified_correctly, mlp_probe, recipe_of
@@ -32,9 +32,7 @@ class Knockout(NamedTuple):
     code: Int[Array, " k"]
 
 
-@distinct_samples
-@needs_classes
-@starts_from(mlp_probe)
+@metric(needs_classes=True, distinct_samples=True, starts_from=mlp_probe)
 def nk(
     key: PRNGKeyArray,
     codes: Codes,

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 from jaxtyping import PRNGKeyArray
 
-from jaxdis._core.options import checked_value, shown
+from jaxdis._core.options import shown
 from jaxdis._core.spec import Spec
 from jaxdis.factors import Factors, Sample
 from jaxdis.relations import RELATIONS
@@ -60,20 +60,16 @@ class About:
 class Blend:
     """A metric that is a score of a relation, each given by a spec or by its name in ``RELATIONS`` or ``SCORES``.
 
-    If ``lower_is_better`` is None, it is derived from the score and its options. ``about`` is for readers and is
-    ignored in comparisons.
+    ``about`` is for readers and is ignored in comparisons.
     """
 
     relation: Spec | str
     score: Spec | str
-    lower_is_better: bool | None = None
     about: About | None = dataclasses.field(default=None, compare=False)
 
     def __post_init__(self):
         object.__setattr__(self, "relation", _resolve(self.relation, RELATIONS, "relation"))
         object.__setattr__(self, "score", _resolve(self.score, SCORES, "score"))
-        given = checked_value("lower_is_better", bool | None, self.lower_is_better)
-        object.__setattr__(self, "lower_is_better", self.score.lower_is_better if given is None else given)
 
     def __repr__(self) -> str:
         return f"Blend({self.relation!r}, {self.score!r})"
@@ -104,13 +100,15 @@ class Blend:
         def given(spec):
             return spec.with_options(**{name: value for name, value in options.items() if name in spec.all_options})
 
-        score = given(self.score)
-        follows = self.lower_is_better == self.score.lower_is_better
-        sense = score.lower_is_better if follows else self.lower_is_better
-        return Blend(given(self.relation), score, sense, self.about)
+        return dataclasses.replace(self, relation=given(self.relation), score=given(self.score))
 
     def describe(self) -> dict[str, Any]:
         return {"relation": self.relation.describe(), "score": self.score.describe()}
+
+    @property
+    def errors(self) -> tuple[str, ...]:
+        """The fields that are best when they are low."""
+        return self.score.errors
 
     @property
     def source(self) -> Spec:
@@ -127,7 +125,6 @@ class Direct:
     """A metric that reads samples itself and returns a NamedTuple of scalars (columns) and arrays (parts)."""
 
     function: Spec
-    lower_is_better: bool = False
     about: About | None = dataclasses.field(default=None, compare=False)
 
     def __post_init__(self):
@@ -153,7 +150,7 @@ class Direct:
 
     @property
     def errors(self) -> tuple[str, ...]:
-        """The fields that are best when they are low, though the others may not be."""
+        """The fields that are best when they are low."""
         return self.function.errors
 
     @property
@@ -169,6 +166,12 @@ class Direct:
 
 
 Metric = Blend | Direct
+
+
+def is_error(column: str, metrics: Mapping[str, Any]) -> bool:
+    """Whether a column of these metrics, such as ``dci.informativeness``, is best when it is low."""
+    owner = max((name for name in metrics if column == name or column.startswith(f"{name}.")), key=len)
+    return (column[len(owner) + 1 :] or "score") in metrics[owner].errors
 
 
 def apply(

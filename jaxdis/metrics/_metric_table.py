@@ -280,7 +280,6 @@ METRICS: dict[str, Metric] = {
     ),
     "total_correlation": Direct(
         Spec(total_correlation),
-        lower_is_better=True,
         about=About(
             "Total correlation of a Gaussian",
             "How dependent are the codes on each other, under a Gaussian with their covariance?",
@@ -290,7 +289,6 @@ METRICS: dict[str, Metric] = {
     ),
     "code_information": Direct(
         Spec(code_information),
-        lower_is_better=True,
         about=About(
             "Mean mutual information of codes",
             "How much information do pairs of codes share?",

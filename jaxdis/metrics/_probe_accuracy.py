@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from jaxdis._core.options import Count, Units
-from jaxdis._core.spec import distinct_samples, needs_classes
+from jaxdis._core.spec import metric
 from jaxdis._learners.probes import PRESETS, WIDTH, Preset, Recipe, predict_with_probes
 from jaxdis.factors import Codes, Factors, Sample
 from jaxdis.relations._samples import Chance, Samples, above_chance, joint_accuracy, read
@@ -30,8 +30,7 @@ class Probed(NamedTuple):
     joint: Float[Array, "k k"]
 
 
-@distinct_samples
-@needs_classes
+@metric(needs_classes=True, distinct_samples=True)
 def linear_probe(
     key: PRNGKeyArray,
     codes: Codes,
@@ -70,8 +69,7 @@ def linear_probe(
     return _probe(key, codes, factors, test, active, recipe_of(preset, epochs, None), None, chance)
 
 
-@distinct_samples
-@needs_classes
+@metric(needs_classes=True, distinct_samples=True)
 def mlp_probe(
     key: PRNGKeyArray,
     codes: Codes,

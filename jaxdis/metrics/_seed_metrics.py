@@ -35,7 +35,7 @@ class Udr:
         measured_seconds=0.5,
         reads_factors=False,
     )
-    lower_is_better: ClassVar[bool] = False
+    errors: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self):
         check_fields(self)

@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, Int
 from scipy.stats import chi2
 
 from jaxdis._core.arrays import class_counts, sort_columns
-from jaxdis._core.spec import needs_classes
+from jaxdis._core.spec import metric
 from jaxdis._learners.assignment import assign, assign_each
 from jaxdis.factors import Codes, Factors, Sample
 from jaxdis.relations._binning import Dividers, count_dividers, divided, dividers_at
@@ -37,7 +37,7 @@ class SingleNeuron(NamedTuple):
     joint: Float[Array, "k k"]
 
 
-@needs_classes
+@metric(needs_classes=True)
 def snc(
     codes: Codes,
     factors: Factors,

@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 from jaxdis._core import random
 from jaxdis._core.arrays import finite_codes, power_of_two_below, product_over_samples, rounding_of, safe_divide
 from jaxdis._core.options import Bins, Positive
+from jaxdis._core.spec import metric
 from jaxdis._learners.linear import lasso, standardized
 from jaxdis.factors import Codes, Factors
 from jaxdis.relations._binning import equal_width_bins, joint_tables
@@ -55,6 +56,7 @@ class Agreement(NamedTuple):
     pairs: Float[Array, "m m"]
 
 
+@metric(errors=("score", "wasserstein", "wasserstein_normalized"))
 def total_correlation(
     key: PRNGKeyArray,
     codes: Codes,
@@ -206,6 +208,7 @@ def _distance_to_independence(deviation: Float[Array, " d"], correlation: Float[
     return jnp.where(jnp.abs(apart - by_traces) <= ROOTS_APART * variance.sum(), apart, by_traces)
 
 
+@metric(errors=("score",))
 def code_information(
     key: PRNGKeyArray,
     codes: Codes,

@@ -13,13 +13,30 @@ A paper from outside is registered by :func:`register`, or by an entry point of 
 from importlib.metadata import entry_points
 
 from jaxdis.papers import dangnhu2022, eastwood2018, julka2024, locatello2020, mahon2024
-from jaxdis.papers.harness import Paper, Piece, Preset, Reproduction, Run, reproduce
+from jaxdis.papers.harness import (
+    Beside,
+    Content,
+    Figure,
+    Finished,
+    Found,
+    Measured,
+    Paper,
+    Part,
+    Piece,
+    Preset,
+    Printed,
+    Reproduction,
+    Run,
+    exact,
+    printed_in,
+    reproduce,
+)
 from jaxdis.study import STUDIES
 
 PAPERS: dict[str, Paper] = {}
 
 
-def register(paper: Paper) -> None:
+def register(paper) -> None:
     """Add a paper to :data:`PAPERS`, and its studies to :data:`jaxdis.study.STUDIES`.
 
     Raises:
@@ -42,4 +59,23 @@ for _module in (mahon2024, locatello2020, eastwood2018, julka2024, dangnhu2022):
 for _point in entry_points(group="jaxdis.papers"):
     register(_point.load())
 
-__all__ = ["PAPERS", "Paper", "Piece", "Preset", "Reproduction", "Run", "register", "reproduce"]
+__all__ = [
+    "PAPERS",
+    "Beside",
+    "Content",
+    "Figure",
+    "Finished",
+    "Found",
+    "Measured",
+    "Paper",
+    "Part",
+    "Piece",
+    "Preset",
+    "Printed",
+    "Reproduction",
+    "Run",
+    "exact",
+    "printed_in",
+    "register",
+    "reproduce",
+]

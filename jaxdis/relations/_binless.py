@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from jaxdis._core.arrays import class_counts, finite_codes
 from jaxdis._core.options import Bins, Count, NonNegative, Units
-from jaxdis._core.spec import distinct_samples
+from jaxdis._core.spec import metric
 from jaxdis._learners.neighbors_continuous import Method, continuous_information
 from jaxdis._learners.neighbors_discrete import discrete_information
 from jaxdis._learners.neighbors_joint import joint_continuous_information, joint_discrete_information
@@ -22,7 +22,7 @@ from jaxdis.relations._relation import Relation
 Estimator = Literal["neighbors", "neural"]
 
 
-@distinct_samples
+@metric(distinct_samples=True)
 def mutual_information_neighbors(
     codes: Codes,
     factors: Factors,
@@ -71,7 +71,7 @@ def mutual_information_neighbors(
     return Relation.of(jnp.minimum(strength, limit[None, :]), ceiling, active=active, finite=finite)
 
 
-@distinct_samples
+@metric(distinct_samples=True)
 def mutual_information_neural(
     key: PRNGKeyArray,
     codes: Codes,
@@ -116,7 +116,7 @@ def mutual_information_neural(
     return Relation.of(strength, ceiling, active=active, finite=finite)
 
 
-@distinct_samples
+@metric(distinct_samples=True)
 def impact_intensity(
     key: PRNGKeyArray,
     codes: Codes,

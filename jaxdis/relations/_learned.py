@@ -8,7 +8,7 @@ from jaxtyping import Array, Bool
 
 from jaxdis._core.arrays import finite_codes, sort_columns
 from jaxdis._core.options import Bins, NonNegative, Penalties, Positive
-from jaxdis._core.spec import chooses
+from jaxdis._core.spec import metric
 from jaxdis._learners.linear import lasso_standardized, lasso_validated, standardized_error
 from jaxdis._learners.margins import fit_margins, lifted, margin_accuracy, sorted_sums
 from jaxdis.factors import Codes, Factors, Sample
@@ -60,7 +60,7 @@ def svm_accuracy(
     return Relation.of(jnp.stack(columns, axis=1), linear.ceiling, active=active, finite=samples.finite)
 
 
-@chooses("penalty")
+@metric(chooses="penalty")
 def lasso_importance(
     codes: Codes,
     factors: Factors,

@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float
 
 from jaxdis._core.arrays import safe_divide
 from jaxdis._core.options import Positive
-from jaxdis._core.spec import needs_classes
+from jaxdis._core.spec import metric
 from jaxdis._learners.groups import Groups, one_hot_of
 from jaxdis._learners.linear import standardized
 from jaxdis._learners.logistic import fit_logistic, log_probabilities, predict
@@ -63,7 +63,7 @@ def logistic_accuracy(
     return Relation.of(table, linear.ceiling, active=active, finite=samples.finite)
 
 
-@needs_classes
+@metric(needs_classes=True)
 def logistic_importance(
     codes: Codes,
     factors: Factors,

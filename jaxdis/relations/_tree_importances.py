@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from jaxdis._core.options import Count, Cuts, Depth, Depths, Positive
-from jaxdis._core.spec import Spec, chooses
+from jaxdis._core.spec import Spec, metric
 from jaxdis._learners.boosting import Splitter, accuracy, fit_boosting, one_minus_error, without_weightless
 from jaxdis._learners.forest import Criterion, fit_forest
 from jaxdis.factors import Codes, Factors, Sample, Weights
@@ -72,7 +72,7 @@ def boosted_trees(
     return _relation(boosted.importance, fit, factors, weights, active, samples.finite)
 
 
-@chooses("depth")
+@metric(chooses="depth")
 def random_forest(
     key: PRNGKeyArray,
     codes: Codes,

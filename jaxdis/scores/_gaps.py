@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from jaxdis._core.arrays import safe_divide
-from jaxdis._core.spec import lower_is_better
+from jaxdis._core.spec import metric
 from jaxdis.relations._relation import Relation
 from jaxdis.scores._reading import mean_over_codes, mean_over_factors, only_valid, place_of_largest, read, top_two_gap
 
@@ -108,7 +108,7 @@ def strongest(
     return Strongest(score, only_valid(per_factor, reading), factor)
 
 
-@lower_is_better(unless="normalize")
+@metric(errors=("score",), unless="normalize")
 def joint_gap(relation: Relation, *, normalize: bool = True) -> FactorScore:
     """Joint entropy of a factor with its best code, minus the gap to the second best code: JEMMIG.
 

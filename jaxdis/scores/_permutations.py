@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from jaxdis._core.arrays import safe_divide
-from jaxdis._core.spec import lower_is_better
+from jaxdis._core.spec import metric
 from jaxdis._learners.assignment import assign
 from jaxdis.relations._relation import Relation
 from jaxdis.scores._reading import mean_over_factors, only_valid, read
@@ -82,7 +82,7 @@ def matching(relation: Relation, *, method: Literal["auto", "optax", "scipy"] = 
     return Matching(mean_over_factors(per_factor, reading), only_valid(per_factor, reading), code)
 
 
-@lower_is_better()
+@metric(errors=("score",))
 def amari(relation: Relation, *, normalize: bool = False) -> Amari:
     """Distance of the strengths from a scaled permutation: an error, 0 for one entry per row and column.
 

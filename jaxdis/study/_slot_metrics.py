@@ -57,7 +57,7 @@ class Structured:
     final: Spec = PRESETS["dangnhu2022"]
     validation_share: ValidationShare = 0.0
 
-    lower_is_better: ClassVar[bool] = False
+    errors: ClassVar[tuple[str, ...]] = ()
     errors: ClassVar[tuple[str, ...]] = ("informativeness", "order_mismatch")
 
     def __post_init__(self):
@@ -125,7 +125,7 @@ class Segmentation:
         "How well do the masks of slots agree with the true objects?",
         ("hubert1985", "arbelaez2011", "engelcke2020", "greff2019"),
     )
-    lower_is_better: ClassVar[bool] = False
+    errors: ClassVar[tuple[str, ...]] = ()
 
     def describe(self) -> dict:
         return {"slots": "segmentation"}

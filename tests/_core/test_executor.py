@@ -149,7 +149,7 @@ MEMORY = """
 import resource, numpy as np, jax
 jax.config.update("jax_num_cpu_devices", 2)
 import jaxdis
-from jaxdis import runtime
+from jaxdis._core import runtime
 runtime.use_compilation_cache()
 rng = np.random.default_rng(0)
 factors = jaxdis.Factors.of(np.stack([rng.integers(0, s, 10000) for s in (3, 6, 40, 32, 32)], axis=1))

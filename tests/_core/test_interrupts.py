@@ -135,7 +135,7 @@ def test_an_end_at_bad_moments(tmp_path, moment):
     text = (
         "import gc, signal, threading, time\n"
         "from pathlib import Path\n"
-        "from jaxdis import files, interrupts\n"
+        "from jaxdis._core import files, interrupts\n"
         "def wait():\n"
         "    Path('ready').touch()\n"
         "    time.sleep(30)\n"
@@ -156,7 +156,7 @@ def test_an_end_at_bad_moments(tmp_path, moment):
 def test_an_ignored_signal_stays_ignored(tmp_path):
     text = (
         "import os, signal\n"
-        "from jaxdis import interrupts\n"
+        "from jaxdis._core import interrupts\n"
         "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
         "interrupts.end_at_once()\n"
         "os.kill(os.getpid(), signal.SIGHUP)\n"

@@ -76,7 +76,7 @@ import jax
 jax.config.update("jax_num_cpu_devices", 2)
 import jax.numpy as jnp, numpy as np
 from scipy.optimize import linear_sum_assignment
-from jaxdis import executor
+from jaxdis._core import executor
 from jaxdis._learners.assignment import assign
 
 def solve(method, member, shared):

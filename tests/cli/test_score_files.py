@@ -14,6 +14,7 @@ from jaxdis.cli import main
 from jaxdis.cli._metric_texts import plan_of_texts
 from jaxdis.cli._score_tables import folded
 from jaxdis.evaluation._evaluate import evaluate
+from jaxdis.metrics._metric import is_error
 
 RNG = np.random.default_rng(0)
 VALUES = np.stack([RNG.integers(0, 3, 200), RNG.integers(0, 4, 200)], axis=1)
@@ -185,12 +186,10 @@ def test_tables_of_files_hold_names_and_numbers_in_80_columns(count, tmp_path, c
 
 
 def test_the_best_is_the_lowest_of_an_error():
-    from jaxdis.cli._score_tables import _lower_is_better
-
-    errors = [name for name, metric in METRICS.items() if metric.lower_is_better]
+    errors = [name for name, metric in METRICS.items() if metric.errors]
     assert errors
     plan = plan_of_texts(["mig", *errors])
-    assert [name for name in plan if _lower_is_better(name, plan)] == errors
+    assert [name for name in plan if is_error(name, plan)] == errors
 
 
 def test_long_names_are_cut_between_their_parts():

@@ -143,11 +143,11 @@ def test_spoiled_shapes3d_are_refused(tmp_path, cache, fault):
 def test_shapes3d_by_the_public_function(tmp_path, monkeypatch):
     path = write_hdf5(tmp_path / "3dshapes.h5", room_arrays())
     with pytest.raises(ValueError, match=r"needs uint8 \(480000, 64, 64, 3\)"):
-        jaxdis.data._shapes3d(source=path)
+        jaxdis.data.shapes3d(source=path)
     monkeypatch.setattr(shapes3d, "SPACE", ROOMS)
     monkeypatch.setattr("jaxdis.data._catalog.SHAPES3D_SPACE", ROOMS)
     for resident in (False, True):
-        space, render = jaxdis.data._shapes3d(source=path, resident=resident, dtype="uint8")
+        space, render = jaxdis.data.shapes3d(source=path, resident=resident, dtype="uint8")
         factors = space.sample(jax.random.key(0), 9)
         np.testing.assert_array_equal(render(factors), room_arrays()["images"][np.asarray(space.index(factors))])
 

@@ -7,7 +7,7 @@ import jaxdis
 
 
 def test_an_image_is_the_frame_of_dsprites_averaged_over_four_pixels():
-    space, render = jaxdis.data._hearts()
+    space, render = jaxdis.data.hearts()
     whole, frames = jaxdis.data.dsprites()
     rows = np.array([[0, 0, 0], [5, 31, 15], [3, 10, 7]], np.int32)
     scale, x, y = rows.T
@@ -22,7 +22,7 @@ def test_an_image_is_the_frame_of_dsprites_averaged_over_four_pixels():
 
 
 def test_every_image_holds_a_whole_heart():
-    space, render = jaxdis.data._hearts()
+    space, render = jaxdis.data.hearts()
     rows = space.factors(jnp.arange(space.num_cells, dtype=jnp.int32))
     images = np.asarray(render(rows))
     assert not images[:, [0, -1]].any()

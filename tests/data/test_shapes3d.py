@@ -18,7 +18,7 @@ SOME = np.asarray(SPACE.sample(jax.random.key(0), 6))
 
 @pytest.fixture(scope="module")
 def draw():
-    _, render = jaxdis.data._shapes3d(cached=False, dtype="uint8")
+    _, render = jaxdis.data.shapes3d(cached=False, dtype="uint8")
     return jax.jit(render)
 
 
@@ -43,7 +43,7 @@ def touched(samples):
 
 
 def test_factor_table_and_lattice_order_are_the_official_ones():
-    space, _ = jaxdis.data._shapes3d(cached=False)
+    space, _ = jaxdis.data.shapes3d(cached=False)
     assert space.names == ("floor_hue", "wall_hue", "object_hue", "scale", "shape", "orientation")
     assert space.sizes == (10, 10, 10, 8, 4, 15)
     assert space.num_lattice == 480_000
@@ -141,7 +141,7 @@ def test_layers_add_up_to_the_traced_image(draw):
 
 @pytest.mark.slow
 def test_the_layers_are_cached_and_gathered(cache, draw):
-    _, render = jaxdis.data._shapes3d(dtype="uint8")
+    _, render = jaxdis.data.shapes3d(dtype="uint8")
     assert [path.name for path in cache.glob("*.npy")] == ["shapes3d-1.npy"]
     away = np.asarray(render(jnp.array(SOME))).astype(int) - np.asarray(draw(jnp.array(SOME)))
     assert np.abs(away).max() <= 4
@@ -151,7 +151,7 @@ def test_the_layers_are_cached_and_gathered(cache, draw):
 
 
 def test_dtypes_axes_and_transforms(draw):
-    _, render = jaxdis.data._shapes3d(cached=False)
+    _, render = jaxdis.data.shapes3d(cached=False)
     images = np.asarray(jax.jit(render)(jnp.array(SOME).reshape(2, 3, 6)))
     assert images.shape == (2, 3, 64, 64, 3)
     assert images.dtype == np.float32

@@ -130,7 +130,7 @@ def test_a_study_on_a_file_has_the_same_cells_after_a_move(source, tmp_path):
 
 PROGRAM = """
 import sys
-from jaxdis import runtime
+from jaxdis._core import runtime
 runtime.use_compilation_cache()
 from jaxdis.study._run_study import run
 from jaxdis.study._store import Store

@@ -72,7 +72,7 @@ def test_shapes3d_round_trip(tmp_path, prepare, monkeypatch):
     np.testing.assert_array_equal(tfds.images("shapes3d", folder, ROOMS), arrays["images"])
     monkeypatch.setattr("jaxdis.data._catalog.SHAPES3D_SPACE", ROOMS)
     monkeypatch.setitem(tfds.SETS, "shapes3d", tfds.SETS["shapes3d"]._replace(space=ROOMS))
-    space, render = jaxdis.data._shapes3d(source=folder, dtype="uint8")
+    space, render = jaxdis.data.shapes3d(source=folder, dtype="uint8")
     factors = space.sample(jax.random.key(0), 20)
     np.testing.assert_array_equal(render(factors), arrays["images"][np.asarray(space.index(factors))])
 

@@ -190,7 +190,7 @@ def test_members_whose_training_stopped_are_named():
     images = np.asarray(render(SPACE.sample(jax.random.key(0), 16)))
     method = jaxdis.models.Vae(network=jaxdis.models.Mlp((8,), 3), batch_size=8)
     config = jaxdis.models.Config("made", method=method, steps=2)
-    zoo = jaxdis.models.train(config, *jaxdis.models._members({"beta": {}}, seeds=3), data=images)
+    zoo = jaxdis.models.train(config, *jaxdis.models.members({"beta": {}}, seeds=3), data=images)
     assert repr(zoo).startswith("Zoo(Vae on 'made', 3 members: {'model': 'beta'")
     assert len(repr(zoo)) < 200
     zoo = dataclasses.replace(zoo, stopped=np.int32([-1, 1, -1]))

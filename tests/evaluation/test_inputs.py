@@ -187,6 +187,6 @@ def test_factors_that_do_not_vary_are_named():
 
 def test_what_users_look_at_is_short():
     assert repr(jaxdis.relate(CODES, VALUES, "r2")) == "Relation(strength of shape (2, 2))"
-    members = jaxdis.models._members({"beta": {"beta": [1.0, 4.0]}}, seeds=50)
+    members = jaxdis.models.members({"beta": {"beta": [1.0, 4.0]}}, seeds=50)
     assert len(repr(members)) < 200
     assert repr(members).startswith("Members(100: {'model': 'beta'")

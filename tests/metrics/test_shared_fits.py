@@ -7,6 +7,7 @@ import pytest
 
 from jaxdis import METRICS, Factors, evaluate
 from jaxdis.factors import Sample
+from jaxdis.metrics import Traits
 from jaxdis.metrics import _downstream as downstream
 from jaxdis.metrics import _probe_accuracy as probes
 
@@ -62,7 +63,7 @@ def test_knockout_takes_the_accuracies_of_the_perceptron(arrays, monkeypatch):
 def test_replicates_that_share_a_fit_are_those_that_do_not(arrays, monkeypatch):
     """A bootstrap weights samples for DCI and repeats them for the curve: their fits differ, and are not shared."""
     shared = scores(arrays, "downstream_trees", bootstrap=3).error("downstream_trees")
-    monkeypatch.delattr(downstream.downstream_trees, "starts_from")
+    monkeypatch.setattr(downstream.downstream_trees, "traits", Traits(needs_classes=True))
     jax.clear_caches()
     apart = scores(arrays, "downstream_trees", bootstrap=3).error("downstream_trees")
     assert shared == pytest.approx(apart, rel=1e-5)

@@ -110,7 +110,7 @@ def test_choosing_never_reads_test_samples(spec):
 @pytest.mark.parametrize("name", ["lasso_importance", "random_forest"])
 def test_a_single_value_reads_no_validation_samples(name):
     spoiled = np.full_like(VALIDATION[0], np.nan), VALIDATION[1]
-    option = RELATIONS[name].function.chooses
+    option = RELATIONS[name].traits.chooses
     alone = RELATIONS[name].with_options(**{option: (RELATIONS[name].all_options[option],)})
     for spec in (RELATIONS[name], alone):
         for left, right in zip(

@@ -54,7 +54,7 @@ def study(action: str, options, out, *more) -> list[str]:
         (("locatello2020", "--data", "scream_dsprites"), "scream_dsprites needs a photograph"),
         (
             ("nonsense",),
-            "study: needs one of quickstart, locatello2020, mahon2024, julka2024, calibration, eastwood2018,"
+            "study: needs one of quickstart, mahon2024, locatello2020, eastwood2018, julka2024, calibration,"
             " dangnhu2022, got 'nonsense'",
         ),
         (("calibration", "--data", "dsprites"), "data: the study calibration takes seeds, train_samples, parts"),

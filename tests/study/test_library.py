@@ -118,5 +118,5 @@ def test_every_study_has_its_work():
     study = STUDIES["quickstart"]()
     mine = Mine(**{field.name: getattr(study, field.name) for field in dataclasses.fields(study)})
     assert type(work_of(mine)) is TrainedWork
-    with pytest.raises(TypeError, match="study: needs one of Study, Teapots, Combinations, Calibration, got dict"):
+    with pytest.raises(TypeError, match="study: needs one of Study, Calibration, Teapots, Combinations, got dict"):
         work_of({})

@@ -144,7 +144,7 @@ def test_a_round_without_progress_stops(tmp_path):
 
 PROGRAM = """
 import sys, jax
-from jaxdis import runtime
+from jaxdis._core import runtime
 runtime.use_cpu_devices(2); runtime.use_compilation_cache()
 jax.config.update("jax_numpy_dtype_promotion", "strict"); jax.config.update("jax_numpy_rank_promotion", "raise")
 from jaxdis.study._run_study import run

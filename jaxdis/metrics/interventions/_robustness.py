@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from jaxdis._core.arrays import finite_codes, over_samples, packed_order, rounding_of, safe_divide, settled
 from jaxdis._core.options import Bins, Share
-from jaxdis._core.spec import needs_classes, prepared_by
+from jaxdis._core.spec import metric
 from jaxdis.factors import Codes, Factors
 from jaxdis.relations._binning import equal_width_bins
 
@@ -65,8 +65,7 @@ def _group(values, size: int) -> Group:
     return Group(values, count, rows, (count <= room).all())
 
 
-@needs_classes
-@prepared_by(group_by_value)
+@metric(needs_classes=True, prepare=group_by_value)
 def irs(
     codes: Codes,
     factors: Factors,

@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from jaxdis._core.arrays import finite_codes
 from jaxdis._core.options import Batches, BatchSize, Bins, NonNegative
-from jaxdis._core.spec import needs_classes, prepared_by
+from jaxdis._core.spec import metric
 from jaxdis._learners.logistic import fit_logistic, predict
 from jaxdis.factors import Codes, Factors
 from jaxdis.metrics.interventions._fixed_draws import Draws, draw_batches, draw_pairs
@@ -37,8 +37,7 @@ class Votes(NamedTuple):
     votes: Float[Array, "d k"]
 
 
-@needs_classes
-@prepared_by(draw_batches)
+@metric(needs_classes=True, prepare=draw_batches)
 def factor_vae(
     key: PRNGKeyArray,
     codes: Codes,
@@ -125,8 +124,7 @@ def judge_votes(vote: Int[Array, " t"], factor: Int[Array, " t"], competes, fini
     return Votes(usable * right[num_train:].mean(), usable * right[:num_train].mean(), usable * table)
 
 
-@needs_classes
-@prepared_by(draw_pairs)
+@metric(needs_classes=True, prepare=draw_pairs)
 def beta_vae(
     key: PRNGKeyArray,
     codes: Codes,

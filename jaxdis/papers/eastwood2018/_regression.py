@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from jaxdis._core.options import Count, Cuts, Depth, Depths, NonNegative, Penalties
-from jaxdis._core.spec import chooses, errors
+from jaxdis._core.spec import metric
 from jaxdis._learners.linear import PENALTIES
 from jaxdis.factors import Codes, Factors, Sample
 from jaxdis.relations._learned import lasso_importance
@@ -42,8 +42,7 @@ class Regression(NamedTuple):
     chosen: Float[Array, " k"]
 
 
-@chooses("penalty")
-@errors("score", "error")
+@metric(errors=("score", "error"), chooses="penalty")
 def lasso_regression(
     codes: Codes,
     factors: Factors,
@@ -73,8 +72,7 @@ def lasso_regression(
     return _in_full(relation, 1 - relation.fit)
 
 
-@chooses("depth")
-@errors("score", "error")
+@metric(errors=("score", "error"), chooses="depth")
 def forest_regression(
     key: PRNGKeyArray,
     codes: Codes,

@@ -26,9 +26,9 @@ def glossary(subject: Subject) -> str:
             continue
         claimed = ", ".join(dict.fromkeys(aspect for aspects in about.claims.values() for aspect in aspects))
         source = REFERENCES[about.references[0]]
-        sense = "lower is better" if metric.lower_is_better else "higher is better"
-        if low := getattr(metric, "errors", ()):
-            sense += f", except for the errors ({', '.join(low).replace('_', ' ')})"
+        sense = "lower is better" if metric.errors else "higher is better"
+        if len(metric.errors) > 1:
+            sense += f" for {', '.join(metric.errors).replace('_', ' ')}"
         facts = f"Claims to measure {claimed}; {sense}." if claimed else f"{sense.capitalize()}."
         authors = source.authors[0].split(",")[0] + (" et al." if len(source.authors) > 2 else "")
         if len(source.authors) == 2:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from jaxdis.metrics._metric import ASPECTS
+from jaxdis.metrics._metric import ASPECTS, is_error
 from jaxdis.study._definition import Study, metric_of
 from jaxdis.study.report import _result_table as results
 from jaxdis.study.report._seed_statistics import Table
@@ -69,9 +69,7 @@ class Subject:
 
     def lower_is_better(self, name: str) -> bool:
         """Whether a column is best when it is low."""
-        owner = metric_of(self.study, name)
-        metric = dict(self.study.metrics)[owner]
-        return metric.lower_is_better or (name[len(owner) + 1 :] or "score") in getattr(metric, "errors", ())
+        return is_error(name, dict(self.study.metrics))
 
     def headlines(self) -> dict[str, str]:
         """Aspect → the first column that claims to measure it alone; a metric's headline comes before its fields."""

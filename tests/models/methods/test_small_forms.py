@@ -135,7 +135,8 @@ def test_the_adaptive_prior_draws_the_codes_of_each_class_together():
 ZOO = """
     import sys
     import numpy as np
-    from jaxdis import models, runtime
+    from jaxdis import models
+    from jaxdis._core import runtime
     from tests.models.methods.test_methods import SMALLEST
 
     runtime.use_compilation_cache()

@@ -27,7 +27,8 @@ SWEEP = {"beta": {"beta": [1, 4]}}
 KILLED = """
     import sys
     import numpy as np
-    from jaxdis import models, runtime
+    from jaxdis import models
+    from jaxdis._core import runtime
 
     runtime.use_cpu_devices(2)
     runtime.use_compilation_cache()

@@ -9,7 +9,7 @@ from scipy import stats
 
 from jaxdis import METRICS
 from jaxdis._core.spec import Spec
-from jaxdis.metrics import Direct
+from jaxdis.metrics import Blend, Direct
 from jaxdis.papers.eastwood2018._regression import lasso_regression
 from jaxdis.study import Sampling, Study
 from jaxdis.study.report import _sections as sections
@@ -32,7 +32,7 @@ def test_settings_are_ranked_by_their_means_and_the_ranks_averaged():
 def test_where_less_is_better_the_least_comes_first():
     columns = {"mig": spread([0.1, 0.2, 0.4]), "rmse": spread([0.1, 0.2, 0.4])}
     subject = subject_of(columns, metrics=("mig",))
-    error = {"mig": METRICS["mig"], "rmse": type(METRICS["mig"])("r2", "gap", lower_is_better=True)}
+    error = {"mig": METRICS["mig"], "rmse": Blend("r2", "amari")}
     study = Study.of("errors", subject.study.trainings, error, sampling=Sampling(100, 50))
     found = ranking(Subject.of(study, subject.table), ("mig", "rmse"))
     np.testing.assert_array_equal(found.rank, [[3, 1], [2, 2], [1, 3]])

@@ -1,0 +1,5 @@
+"""The tiny images of the tests of models."""
+
+from tests.models.conftest import images
+
+__all__ = ["images"]
