@@ -242,9 +242,10 @@ def bench_products(measure, benchmark):
 def bench_memory_of_a_member(measure, benchmark):
     """Temporary memory of one member's NK does not grow with members: they run one after the other on CPU."""
     from jaxdis._core.executor import member_bytes
-    from jaxdis.evaluation._inputs import inputs_of, plan_of
+    from jaxdis.evaluation._inputs import inputs_of
     from jaxdis.evaluation._member import score_member
     from jaxdis.evaluation._stages import shared_by
+    from jaxdis.metrics._plan import plan_of
 
     benchmark.group = "NK: memory of a member"
     codes, values, held_out, truth = zoo()

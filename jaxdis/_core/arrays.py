@@ -262,6 +262,12 @@ def as_numpy(array, name: str, advice: str = "") -> np.ndarray:
     return converted
 
 
+def as_one_array(array, name: str) -> np.ndarray:
+    """As :func:`as_numpy`, after :func:`check_one_array`."""
+    check_one_array(array, name)
+    return as_numpy(array, name)
+
+
 def check_one_array(values, name: str) -> None:
     """Refuse a list or tuple of arrays with samples of their own, whose meaning would be a guess.
 

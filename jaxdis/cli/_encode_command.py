@@ -69,8 +69,8 @@ class Encode:
         import jax
         import numpy as np
 
+        from jaxdis._core.lookup import look_up
         from jaxdis.data import DATASETS, DataSource
-        from jaxdis.evaluation._inputs import look_up
 
         name = self.data or zoo.config.data
         if name not in DATASETS and self.data is None:

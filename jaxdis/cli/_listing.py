@@ -273,7 +273,7 @@ def look_up_row(what: str, name: str) -> Row:
     Raises:
       ValueError: for an unknown name, suggesting the most similar one.
     """
-    from jaxdis.evaluation._inputs import look_up
+    from jaxdis._core.lookup import look_up
 
     return look_up(name, rows_of(what), _TABLES[what].row, _TABLES[what].rows)
 

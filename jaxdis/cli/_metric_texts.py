@@ -3,8 +3,9 @@
 import ast
 from collections.abc import Sequence
 
-from jaxdis.evaluation._inputs import look_up
+from jaxdis._core.lookup import look_up
 from jaxdis.metrics import METRICS, Metric
+from jaxdis.metrics._plan import ELSEWHERE
 
 
 def plan_of_texts(texts: Sequence[str]) -> dict[str, Metric]:
@@ -33,7 +34,7 @@ def _options(metric: Metric) -> str:
 
 def _metric(entry: str) -> Metric:
     name, *settings = entry.split(":")
-    metric = look_up(name, METRICS, "metric")
+    metric = look_up(name, METRICS, "metric", elsewhere=ELSEWHERE)
     options = {}
     for setting in settings:
         option, equals, text = setting.partition("=")

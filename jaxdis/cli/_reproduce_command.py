@@ -41,9 +41,9 @@ class Reproduce:
 
     def run(self) -> None:
         terminal.start(self.cache)
+        from jaxdis._core.lookup import look_up
         from jaxdis.data import DATASETS
         from jaxdis.data._data_source import sources_of
-        from jaxdis.evaluation._inputs import look_up
         from jaxdis.papers import PAPERS
         from jaxdis.study._executors import check_name
 

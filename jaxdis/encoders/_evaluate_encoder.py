@@ -14,17 +14,18 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from jaxdis._core.arrays import as_numpy
+from jaxdis._core.lookup import look_up
 from jaxdis._core.options import BatchSize, Count, checked_key, checked_value, shown
 from jaxdis._core.precision import single_precision
 from jaxdis.data import DATASETS, DataSource, FactorSpace
 from jaxdis.encoders import _simulated as simulated
 from jaxdis.encoders._intervening import INTERVENTIONS, images_of, intervened, options_of
 from jaxdis.evaluation._evaluate import evaluate
-from jaxdis.evaluation._inputs import look_up, plan_of
 from jaxdis.evaluation._results import Scores
 from jaxdis.evaluation._stages import stages_of
 from jaxdis.factors import Factors
 from jaxdis.metrics import Metric
+from jaxdis.metrics._plan import plan_of
 from jaxdis.models._evidence import Encoder
 from jaxdis.models._images import Images, check_unit_values
 from jaxdis.models._zoo import Zoo

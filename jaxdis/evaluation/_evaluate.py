@@ -9,31 +9,24 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from jaxdis._core import executor
-from jaxdis._core.options import checked_value, shown
+from jaxdis._core.lookup import look_up, names_of
+from jaxdis._core.options import Count, checked_devices, checked_value, shown
 from jaxdis._core.precision import single_precision
 from jaxdis._core.spec import Spec
-from jaxdis.evaluation._given import read_codes, warn_of_non_finite, warn_of_range
-from jaxdis.evaluation._inputs import (
-    check_bootstrap,
-    check_neighbors,
-    check_run,
-    check_same_samples,
-    gathered,
-    inputs_of,
-    look_up,
-    names_of,
-    plan_of,
-    warn_of_constant,
-)
+from jaxdis.evaluation._inputs import bind
 from jaxdis.evaluation._member import MemberCodes, Plan, Shared, score_member_often, train_and_test, validation_of
 from jaxdis.evaluation._numbering import numbered
 from jaxdis.evaluation._results import Scores
 from jaxdis.evaluation._stages import shared_by, stages_of
-from jaxdis.factors import Factors, Sample
+from jaxdis.evaluation._warnings import warn_of_constant, warn_of_non_finite, warn_of_range
+from jaxdis.factors import Sample
 from jaxdis.metrics import Blend
 from jaxdis.metrics._metric import apply
+from jaxdis.metrics._plan import check_neighbors, check_reads, check_samples, plan_of
 from jaxdis.relations import RELATIONS, Relation
 from jaxdis.scores import SCORES
+
+MOST_REPLICATES = 10**6
 
 
 @single_precision
@@ -95,33 +88,21 @@ def evaluate(
     float32 rounding, no number depends on which other members or metrics are evaluated, on ``batch_size`` or on
     ``devices``.
     """
-    plan, how = plan_of(metrics), check_run(batch_size, devices, progress)
-    bootstrap = check_bootstrap(bootstrap)
+    plan, how = plan_of(metrics), _check_run(batch_size, devices, progress)
+    bootstrap = _check_bootstrap(bootstrap)
     checked_value("arrived", Callable | None, arrived)
-    codes, test, validation = read_codes(codes, test=test, validation=validation)
-    single = codes.ndim == 2
-    codes = codes[None] if single else codes
-    factors = Factors.checked(factors)
-    check_same_samples("codes", codes, factors)
-    warn_of_constant(plan, factors)
-    members, shared = inputs_of(
-        plan,
-        codes,
-        factors,
-        key,
-        test,
-        weights,
-        variances,
-        active,
-        numbers,
-        validation=validation,
-        bootstrap=bootstrap,
-    )
+    arrays = {"test": test, "validation": validation, "weights": weights, "variances": variances, "active": active}
+    given = {name: arrays[name] is not None for name in ("weights", "active", "validation")}
+    split = any(metric.source.reads.test for _, metric in plan)
+    members, shared, single = bind(codes, factors, key, **arrays, numbers=numbers, split=split)
+    check_reads(plan, **given)
+    check_samples(plan, shared.factors, bootstrap=bool(bootstrap))
+    warn_of_constant(plan, shared.factors)
     stages = stages_of(plan)
 
     def table(plan, parts):
         results, again = ({name: result for part in parts for name, result in part[i].items()} for i in (0, 2))
-        return _table(plan, results, again, single, factors.names)
+        return _table(plan, results, again, single, shared.factors.names)
 
     parts = executor.map_stages(
         score_member_often,
@@ -160,17 +141,14 @@ def relate(
     instead of the sampled code.
     """
     spec = relation if isinstance(relation, Spec) else look_up(relation, RELATIONS, "relation")
-    codes, test, validation = read_codes(codes, test=test, validation=validation)
-    arguments = {"test": test, "validation": validation, "weights": weights, "variances": variances, "active": active}
-    for name, value in arguments.items():
+    arrays = {"test": test, "validation": validation, "weights": weights, "variances": variances, "active": active}
+    for name, value in arrays.items():
         if value is not None and not getattr(spec.reads, name):
             raise ValueError(f"{name}: needs a relation that reads it, got {spec}")
-    if codes.ndim != 2:
-        raise ValueError(f"codes: needs shape [n, d] (one member), got {codes.shape}")
-    factors = Factors.checked(factors)
-    check_same_samples("codes", codes[None], factors)
-    check_neighbors(spec.all_options, spec.name, len(codes))
-    members, shared = gathered(codes[None], factors, key, **arguments, split=spec.reads.test)
+    members, shared, single = bind(codes, factors, key, **arrays, split=spec.reads.test)
+    if not single:
+        raise ValueError(f"codes: needs shape [n, d] (one member), got {members.codes.shape}")
+    check_neighbors(spec.all_options, spec.name, shared.factors.num_samples)
     return _relate(spec, jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), members), numbered((spec,), shared))
 
 
@@ -219,6 +197,20 @@ def check_arguments(arguments) -> dict:
         if name not in known:
             raise ValueError(f"arguments: needs names among {', '.join(known)}, got {shown(name)}")
     return dict(arguments)
+
+
+def _check_run(batch_size, devices, progress) -> dict:
+    """The arguments of the executor."""
+    batch_size = checked_value("batch_size", Count | None, batch_size)
+    checked_value("progress", Callable | None, progress)
+    return {"batch_size": batch_size, "devices": checked_devices(devices), "progress": progress}
+
+
+def _check_bootstrap(count) -> int:
+    count = checked_value("bootstrap", int, count)
+    if count == 1 or not 0 <= count <= MOST_REPLICATES:
+        raise ValueError(f"bootstrap: needs a whole number of replicates, at least 2, got {count}")
+    return count
 
 
 def _relate(spec: Spec, member: MemberCodes, shared: Shared) -> Relation:

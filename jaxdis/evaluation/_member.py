@@ -10,10 +10,8 @@ from jaxtyping import PRNGKeyArray
 from jaxdis._core.arrays import finite_codes, ordinary_codes
 from jaxdis.evaluation._bootstrap import SEED, centered, replicate
 from jaxdis.factors import Factors, Sample
-from jaxdis.metrics import Metric
 from jaxdis.metrics._metric import apply, prepared_for, sources_of
-
-Plan = tuple[tuple[str, Metric], ...]
+from jaxdis.metrics._plan import Plan
 
 
 class MemberCodes(NamedTuple):

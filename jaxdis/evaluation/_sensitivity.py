@@ -15,11 +15,11 @@ from jaxdis._core.arrays import as_numpy
 from jaxdis._core.options import checked_key, shown
 from jaxdis._core.precision import single_precision
 from jaxdis.evaluation._evaluate import check_arguments, evaluate
-from jaxdis.evaluation._given import check_codes
-from jaxdis.evaluation._inputs import check_same_samples, plan_of
+from jaxdis.evaluation._inputs import check_codes, check_same_samples
 from jaxdis.factors import Factors
 from jaxdis.metrics import Metric
 from jaxdis.metrics._metric import metric_seed
+from jaxdis.metrics._plan import plan_of
 
 SEED = metric_seed("sample curve")
 

@@ -11,6 +11,7 @@ from jaxtyping import PRNGKeyArray
 
 from jaxdis._core import executor
 from jaxdis._core.arrays import as_numpy, check_one_array, safe_divide
+from jaxdis._core.lookup import look_up
 from jaxdis._core.options import (
     Count,
     Natural,
@@ -25,9 +26,9 @@ from jaxdis._core.options import (
     shown,
 )
 from jaxdis._core.spec import Spec
-from jaxdis.evaluation._given import check_codes, read_codes, warn_of_non_finite
-from jaxdis.evaluation._inputs import SPLIT_SEED, check_numbers, look_up
+from jaxdis.evaluation._inputs import SPLIT_SEED, check_codes, check_numbers, read_codes
 from jaxdis.evaluation._results import Scores
+from jaxdis.evaluation._warnings import warn_of_non_finite
 from jaxdis.factors import Factors, Sample
 from jaxdis.metrics._metric import apply
 from jaxdis.relations import RELATIONS

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from jaxdis._core.lookup import names_of
 from jaxdis._core.options import Count, Seed, check_fields, checked, checked_value
 from jaxdis.data import DATASETS
-from jaxdis.evaluation._inputs import check_validation, names_of, plan_of
 from jaxdis.metrics import METRICS, Metric
+from jaxdis.metrics._plan import check_validation, plan_of
 from jaxdis.metrics._seed_metrics import SEED_METRICS, Udr
 from jaxdis.models import Config, Members, Slots, Variant, members
 from jaxdis.models._config import describe
@@ -277,7 +278,7 @@ def study_plan(metrics) -> tuple[tuple[str, Metric | Udr], ...]:
     """Metrics of members and of seeds, by name or as a mapping; ``"all"`` are those of both tables.
 
     Raises:
-      ValueError: as :func:`jaxdis.evaluation._inputs.plan_of`.
+      ValueError: as :func:`jaxdis.metrics._plan.plan_of`.
     """
     if not isinstance(metrics, Mapping):
         table = METRICS | SEED_METRICS

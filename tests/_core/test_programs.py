@@ -15,9 +15,10 @@ from jaxdis._core import files, programs
 from jaxdis._core.options import Range
 from jaxdis._learners.assignment import Assignment, assign
 from jaxdis.evaluation import _member as member
-from jaxdis.evaluation._inputs import gathered, plan_of
+from jaxdis.evaluation._inputs import bind
 from jaxdis.evaluation._member import score_member_often
 from jaxdis.evaluation._stages import shared_by
+from jaxdis.metrics._plan import plan_of
 
 SIZES = (3, 4)
 STATIC = (plan_of("sap_r2"), 0)
@@ -109,9 +110,7 @@ def test_whatever_is_passed_gives_the_same_numbers(folder, untraced, samples, ar
 def test_every_metric_can_be_kept(folder, untraced, name):
     """With names, shapes and dtypes; programs are compiled in the test above."""
     codes, factors = make()
-    members, shared = gathered(
-        codes[None], factors, None, make(40, seed=1), None, np.ones_like(codes)[None], None, split=True
-    )
+    members, shared, _ = bind(codes, factors, test=make(40, seed=1), variances=np.ones_like(codes))
     plan, one = plan_of(name), jax.tree.map(lambda leaf: leaf[0], members)
     shared = shared_by(plan, shared)
 
@@ -130,7 +129,7 @@ def test_every_metric_can_be_kept(folder, untraced, name):
 def shapes_of(*arguments, static=STATIC):
     """Trace, but do not compile, a metric of one member."""
     codes, factors = arguments or make()
-    members, shared = gathered(codes[None], factors, None, None, None, None, None, split=False)
+    members, shared, _ = bind(codes, factors)
     one = jax.tree.map(lambda leaf: leaf[0], members)
     return jax.eval_shape(programs.kept(score_member_often, static), one, shared._replace(prepared=(None,)))
 

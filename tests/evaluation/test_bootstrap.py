@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from jaxdis import METRICS, RELATIONS, Blend, Factors, evaluate
-from jaxdis.evaluation._inputs import inputs_of
+from jaxdis.evaluation._inputs import bind
 from jaxdis.evaluation._member import score_member_often
 from jaxdis.evaluation._stages import shared_by
 
@@ -108,7 +108,7 @@ def one_of_each_kind() -> list[str]:
 def test_every_metric_can_be_bootstrapped(zoo):
     codes, values = zoo
     plan = tuple((name, quick(name)) for name in METRICS)
-    members, shared = inputs_of(plan, codes, Factors.of(values), None, None, None, None, None, bootstrap=4)
+    members, shared, _ = bind(codes, Factors.of(values), split=True)
     member, shared = jax.tree.map(lambda leaf: leaf[0], members), shared_by(plan, shared)
     scores, _, replicates = jax.eval_shape(functools.partial(score_member_often, (plan, 4)), member, shared)
     assert set(scores) == set(replicates) == set(METRICS)

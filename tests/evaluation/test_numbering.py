@@ -6,8 +6,9 @@ import pytest
 
 import jaxdis
 from jaxdis import Factors, evaluate, relate
-from jaxdis.evaluation._inputs import gathered, plan_of
+from jaxdis.evaluation._inputs import bind
 from jaxdis.evaluation._stages import shared_by, stages_of
+from jaxdis.metrics._plan import plan_of
 
 RNG = np.random.default_rng(0)
 VALUES = RNG.integers(0, (4, 3), size=(200, 2))
@@ -18,7 +19,7 @@ CODES = (VALUES + 0.3 * RNG.normal(size=(200, 2))).astype(np.float32)
 def shared_in(metric, factors, test=None, validation=None):
     """What the members share in a metric's program, which is compiled for the sizes of its factors."""
     factors = Factors.checked(factors)
-    _, shared = gathered(CODES[None], factors, None, test, None, None, None, validation=validation, split=True)
+    _, shared, _ = bind(CODES, factors, test=test, validation=validation)
     (stage,) = stages_of(plan_of(metric))
     return shared_by(stage, shared)
 

@@ -8,8 +8,8 @@ import pytest
 
 from jaxdis import METRICS, RELATIONS, SCORES, Blend, evaluate
 from jaxdis._core import executor
-from jaxdis.evaluation._inputs import plan_of
 from jaxdis.evaluation._stages import stages_of
+from jaxdis.metrics._plan import plan_of
 
 QUICK = ("sap_r2", "mig", "mcc", "med")
 

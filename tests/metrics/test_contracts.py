@@ -9,11 +9,12 @@ import pytest
 
 from jaxdis import METRICS, RELATIONS, Factors, Scores, evaluate
 from jaxdis._core.precision import single_precision
-from jaxdis.evaluation._inputs import inputs_of, plan_of
+from jaxdis.evaluation._inputs import bind
 from jaxdis.evaluation._member import score_member
 from jaxdis.evaluation._stages import shared_by
 from jaxdis.factors import Sample
 from jaxdis.metrics._metric import apply
+from jaxdis.metrics._plan import plan_of
 
 SIZES = (3, 5, 4)
 
@@ -308,7 +309,7 @@ def test_ten_calls_trace_once(name):
         return score_member(plan, member, shared)
 
     for call in range(10):
-        member, shared = inputs_of(plan, codes + call, factors, jax.random.key(call), None, None, None, None)
+        member, shared, _ = bind(codes + call, factors, jax.random.key(call), split=True)
         counted.trace(plan_of(name), jax.tree.map(lambda leaf: leaf[0], member), shared_by(plan, shared))
     assert len(traces) == 1
 
@@ -330,7 +331,7 @@ def test_products_are_of_full_precision(name):
     """Accelerators round the operands of others: by TF32, parts of DCI would move by .03."""
     codes, factors = zoo()
     plan = plan_of(shortened_plan([name]))
-    member, shared = inputs_of(plan, codes, factors, jax.random.key(0), None, None, None, None)
+    member, shared, _ = bind(codes, factors, split=True)
     member = jax.tree.map(lambda leaf: leaf[0], member)
     program = jax.make_jaxpr(functools.partial(score_member, plan))(member, shared_by(plan, shared))
     for product in products_of(program.jaxpr):

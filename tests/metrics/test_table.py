@@ -10,8 +10,8 @@ from jaxdis._core.references import REFERENCES, cited_in
 from jaxdis.cli import main
 from jaxdis.encoders import _simulated as simulated
 from jaxdis.encoders._evaluate_encoder import INTERVENTIONS
-from jaxdis.evaluation._inputs import ELSEWHERE, look_up
 from jaxdis.metrics._metric import ASPECTS
+from jaxdis.metrics._plan import ELSEWHERE, plan_of
 from jaxdis.metrics._seed_metrics import SEED_METRICS
 from jaxdis.study._slot_metrics import SLOT_METRICS
 
@@ -86,7 +86,7 @@ def test_every_metric_that_intervenes_does_so_in_a_simulator():
 @pytest.mark.parametrize("name", {**SEED_METRICS, **SLOT_METRICS})
 def test_metrics_that_are_elsewhere_are_pointed_to(name):
     with pytest.raises(ValueError, match=f"needs metrics of the codes of one member, got '{name}', which .*jaxdis"):
-        look_up(name, METRICS, "metric")
+        plan_of([name])
     path = re.findall(r"jaxdis[.\w]+", ELSEWHERE[name])[-1]
     assert callable(pydoc.locate(path))
 

@@ -8,10 +8,11 @@ from sklearn.linear_model import Lasso
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from jaxdis import METRICS, RELATIONS, Factors, blend_table, evaluate, evaluate_structured, relate, sample_curve, sweep
-from jaxdis.evaluation._inputs import inputs_of, plan_of
+from jaxdis.evaluation._inputs import bind
 from jaxdis.evaluation._member import score_member
 from jaxdis.evaluation._stages import shared_by
 from jaxdis.factors import Sample
+from jaxdis.metrics._plan import plan_of
 from jaxdis.relations import lasso_importance, random_forest
 from jaxdis.structured import Structure
 
@@ -155,9 +156,7 @@ def test_ten_calls_trace_once():
     jitted = jax.jit(counted, static_argnums=0)
     for call in range(10):
         codes, factors = TRAIN[0] + call, Factors.of(TRAIN[1])
-        member, shared = inputs_of(
-            plan, codes, factors, jax.random.key(call), TEST, None, None, None, validation=VALIDATION
-        )
+        member, shared, _ = bind(codes, factors, jax.random.key(call), test=TEST, validation=VALIDATION)
         jitted.trace(plan_of(PLAN), jax.tree.map(lambda leaf: leaf[0], member), shared_by(plan, shared))
     assert len(traces) == 1
 

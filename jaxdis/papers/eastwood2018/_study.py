@@ -8,8 +8,8 @@ from jaxdis._core.options import Count, checked
 from jaxdis._core.spec import Spec
 from jaxdis.data import DataSource
 from jaxdis.data._teapot import Gap
-from jaxdis.evaluation._inputs import plan_of
 from jaxdis.metrics import Direct, Metric
+from jaxdis.metrics._plan import plan_of
 from jaxdis.models import Config, InfoGan, Pca, ResnetVae
 from jaxdis.papers.eastwood2018._regression import forest_regression, lasso_regression
 from jaxdis.study._definition import Sampling, Study, Training

@@ -8,9 +8,9 @@ from jaxdis._core.options import Count, checked
 from jaxdis._core.spec import Spec
 from jaxdis._learners.probes import Preset
 from jaxdis.data import DataSource
-from jaxdis.evaluation._inputs import plan_of
 from jaxdis.metrics import Direct, Metric
 from jaxdis.metrics._generalization import novel_combination
+from jaxdis.metrics._plan import plan_of
 from jaxdis.models import Config
 from jaxdis.papers.harness._small_forms import small
 from jaxdis.papers.mahon2024 import _models as mahon

@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Iterator
 from pathlib import Path
 
-from jaxdis.evaluation._member import Plan
+from jaxdis.metrics._plan import Plan
 from jaxdis.study._cost import RECORD_BYTES, score_seconds
 from jaxdis.study._store import Store, cell_id
 from jaxdis.study._work import WORKS, Batch, Digest, Totals, Updates

@@ -1,0 +1,48 @@
+"""Rows of a table by the names that users give, with the nearest name for one that is unknown."""
+
+import difflib
+from collections.abc import Mapping
+
+from jaxdis._core.options import listed, shown
+
+
+def names_of(names, table: Mapping, kind: str, elsewhere: Mapping[str, str] | None = None) -> list[str]:
+    """Return distinct names of rows of a table, in the order given; all of them for ``"all"``."""
+    if isinstance(names, str):
+        names = list(table) if names == "all" else [names]
+    given, names = names, listed(names)
+    if names is None:
+        raise ValueError(f"{kind}s: needs names, got {shown(given)}")
+    if not names:
+        raise ValueError(f"{kind}s: needs at least one {kind}, got none; the {kind}s are {', '.join(table)}")
+    for name in names:
+        look_up(name, table, kind, elsewhere=elsewhere)
+    return list(dict.fromkeys(names))
+
+
+def look_up(name, table: Mapping, kind: str, kinds: str | None = None, elsewhere: Mapping[str, str] | None = None):
+    """Return the row of a table that has this name.
+
+    Args:
+      kinds: the plural of ``kind``; by default with an s.
+      elsewhere: names that users may expect in the table, and what to do instead.
+
+    Raises:
+      ValueError: for an unknown name, with the nearest known one, or with what to do instead.
+    """
+    kinds = kinds or f"{kind}s"
+    if not isinstance(name, str):
+        raise ValueError(
+            f"{kinds}: needs names, got {shown(name)}; give {kinds} of your own as a mapping name → {kind}"
+        )
+    if name in (elsewhere or ()):
+        raise ValueError(f"{kinds}: needs {kinds} of the codes of one member, got {name!r}, which {elsewhere[name]}")
+    if name not in table:
+        stem, _, options = name.partition(":")
+        near = difflib.get_close_matches(name.lower(), table, n=1, cutoff=0.3)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        if options and stem in table:
+            options = options.replace(":", ", ")
+            hint = f"; give options by {kinds.upper()}[{stem!r}].with_options({options}), in a mapping from names"
+        raise ValueError(f"{kinds}: unknown {kind} {shown(name)}{hint}; the {kinds} are {', '.join(table)}")
+    return table[name]
