@@ -231,10 +231,10 @@ def _static_options(function: Callable) -> dict[str, Any]:
     }
     for name, default in options.items():
         if default is inspect.Parameter.empty or _is_array(_parameters(function)[name].annotation):
-            known = ", ".join(Reads._fields)
+            names = ", ".join(Reads._fields)
             raise ValueError(
                 f"{getattr(function, '__name__', function)}: argument {name!r} needs a default and a static value (an "
-                f"option), or one of the names of arrays ({known})"
+                f"option), or one of the names of arrays ({names})"
             )
     return options
 
@@ -250,7 +250,7 @@ def _checked_options(function: Callable, options) -> tuple[tuple[str, Hashable],
     Raises:
       ValueError: for a name that is not an option of the function, or a value that its annotation does not allow.
     """
-    name, known = getattr(function, "__name__", type(function).__name__), _static_options(function)
+    name, defaults = getattr(function, "__name__", type(function).__name__), _static_options(function)
     try:
         options = dict(options) if isinstance(options, tuple | list | Mapping) else None
     except (TypeError, ValueError):
@@ -259,12 +259,12 @@ def _checked_options(function: Callable, options) -> tuple[tuple[str, Hashable],
         raise ValueError("options: needs pairs (name, value), got something else")
     kept = {}
     for option, value in options.items():
-        if option not in known:
-            raise ValueError(f"{name}: has no option {shown(option)}; its options are {sorted(known)}")
+        if option not in defaults:
+            raise ValueError(f"{name}: has no option {shown(option)}; its options are {sorted(defaults)}")
         value = checked_value(option, _parameters(function)[option].annotation, value)
         if not _is_hashable(value):
             raise ValueError(f"{option}: needs a value that can be hashed, got {shown(value)}")
-        if type(value) is not type(known[option]) or value != known[option]:
+        if type(value) is not type(defaults[option]) or value != defaults[option]:
             kept[option] = value
     return tuple(sorted(kept.items()))
 

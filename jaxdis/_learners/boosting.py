@@ -137,9 +137,9 @@ def fit_boosting(
         weights = weights * ((weights > 0).astype(jnp.float32).sum() / weights.sum())
         codes = without_weightless(codes, weights)
     if splitter == "exact":
-        finder, numbers, others = exact_order(codes, weights, held_out, columns.own(values))
+        finder, numbers, held_out_numbers = exact_order(codes, weights, held_out, columns.own(values))
     else:
-        finder, numbers, others = quantile_histogram(codes, weights, held_out, max_bins)
+        finder, numbers, held_out_numbers = quantile_histogram(codes, weights, held_out, max_bins)
     weights = finder.weights
     targets, shift, scale = _targets(values, columns, weights)
     start, newton = _start(targets, columns, weights)
@@ -174,7 +174,7 @@ def fit_boosting(
             chosen = splits.feature[None] == jnp.arange(d)[:, None, None]
             importance = importance + jnp.where(chosen, (splits.gain * unit**2)[None], 0.0).sum(axis=1)
         train = train + choose(leaf_values[:, None], leaf)
-        test = test + choose(leaf_values[:, :, None], leaves(others, levels))
+        test = test + choose(leaf_values[:, :, None], leaves(held_out_numbers, levels))
         return train, test, importance
 
     state = (

@@ -82,9 +82,9 @@ def fit_forest(
     """
     n, d = codes.shape
     features = math.isqrt(d) if features == "sqrt" else features or d
-    bins, others, weights, _ = quantile_bins(codes, weights, held_out, max_bins)
+    bins, held_out_bins, weights, _ = quantile_bins(codes, weights, held_out, max_bins)
     order = canonical_order(bins, weights)  # the random choices must not depend on the order of the codes
-    bins, others = bins[order], others[order]
+    bins, held_out_bins = bins[order], held_out_bins[order]
     columns, middle, unit = _unit_targets(targets.astype(jnp.float32), weights, classes)
     draws, choices = jax.random.split(key, (2, trees))
     times = jax.vmap(_bootstrap, (0, None))(draws, weights) if bootstrap else jnp.broadcast_to(weights, (trees, n))
@@ -92,23 +92,23 @@ def fit_forest(
         _grow,
         sorted_bins=stable_order(bins),
         bins=bins,
-        others=others,
+        held_out_bins=held_out_bins,
         criterion=criterion,
         depth=depth,
         features=features,
     )
 
     def one_factor(column):
-        known = column[:, None] if classes is None else jax.nn.one_hot(column.astype(jnp.int32), classes)
+        targets = column[:, None] if classes is None else jax.nn.one_hot(column.astype(jnp.int32), classes)
 
         def one_tree(sums, tree):
             choice, times = tree
-            importance, train, test = grow(choice, known, times)
+            importance, train, test = grow(choice, targets, times)
             importance = safe_divide(importance, importance.sum(axis=1, keepdims=True))
             unseen = jnp.where((times == 0)[None, :, None], train, 0.0)
             return jax.tree.map(jnp.add, sums, (importance / trees, unseen, test)), None
 
-        width = known.shape[1]
+        width = targets.shape[1]
         start = (jnp.zeros((depth, d)), jnp.zeros((depth, n, width)), jnp.zeros((depth, held_out.shape[0], width)))
         return jax.lax.scan(one_tree, start, (choices, times))[0]
 
@@ -161,14 +161,14 @@ class _Cut(NamedTuple):
     gain: Float[Array, " n"]
 
 
-def _grow(key, known, times, *, sorted_bins, bins, others, criterion, depth, features):
+def _grow(key, targets, times, *, sorted_bins, bins, held_out_bins, criterion, depth, features):
     """One tree: importances ``[l, d]`` and predictions for training and held-out samples, ``[l, n, p]``, at each depth.
 
     A level costs ``d n p``, however many nodes it has: every node keeps its samples sorted by each code, and a split
     divides each of these lists in two without changing the order within the halves.
     """
     d, n = bins.shape
-    payload = jnp.concatenate([times[:, None], times[:, None] * known], axis=1)
+    payload = jnp.concatenate([times[:, None], times[:, None] * targets], axis=1)
     place = jnp.arange(n, dtype=jnp.int32)
 
     def level(state, key):
@@ -180,7 +180,7 @@ def _grow(key, known, times, *, sorted_bins, bins, others, criterion, depth, fea
         def goes_right(node, bins):
             return split[node] & (bins[cut.code[node], jnp.arange(bins.shape[1])] > cut.bin[node])
 
-        right, other_right = goes_right(node, bins), goes_right(other, others)
+        right, other_right = goes_right(node, bins), goes_right(other, held_out_bins)
         number = jnp.zeros(n, jnp.int32).at[node].add((~right).astype(jnp.int32))  # of samples that go left, by node
         layout = _divide(layout, right, number, place)
         node, other = (at + jnp.where(moves, number[at], 0) for at, moves in ((node, right), (other, other_right)))
@@ -190,7 +190,7 @@ def _grow(key, known, times, *, sorted_bins, bins, others, criterion, depth, fea
 
     zero = jnp.zeros(n, jnp.int32)
     layout = _Layout(sorted_bins, zero, zero + n - 1)
-    state = (layout, zero, jnp.zeros(others.shape[1], jnp.int32), jnp.zeros(d))
+    state = (layout, zero, jnp.zeros(held_out_bins.shape[1], jnp.int32), jnp.zeros(d))
     return jax.lax.scan(level, state, jax.random.split(key, depth))[1]
 
 
@@ -214,7 +214,7 @@ def _divide(layout: _Layout, right, number, place) -> _Layout:
 def _best_cuts(key, bins, layout: _Layout, payload, criterion, features: int) -> _Cut:
     """The best cut of every node over ``features`` random codes that vary in it; ties are broken at random."""
     d, n = bins.shape
-    lines, mine = random.bits(key, (d + n,), jnp.uint32)[:d], random.bits(key, (d + n,), jnp.uint32)[d:]
+    lines, row_bits = random.bits(key, (d + n,), jnp.uint32)[:d], random.bits(key, (d + n,), jnp.uint32)[d:]
     next_place = jnp.minimum(jnp.arange(1, n + 1), layout.last)
 
     def one_code(code):
@@ -228,7 +228,7 @@ def _best_cuts(key, bins, layout: _Layout, payload, criterion, features: int) ->
         best = jnp.full(n, -1.0).at[layout.first].max(gain)
         tied = gain >= best[layout.first] * (1 - TIE)
         cut = jnp.full(n, NO_BIN, jnp.int32).at[layout.first].min(jnp.where(tied, number, NO_BIN))
-        return best, cut, _scrambled(mine ^ line)
+        return best, cut, _scrambled(row_bits ^ line)
 
     best, cut, chance = jax.lax.map(one_code, (layout.order, bins, lines))
     chance = jnp.where(best >= 0, chance, -1.0)
@@ -263,6 +263,6 @@ def _gain(left, total, criterion):
 
 def _purity(sums):
     """Minus the entropy times the weight, up to a term that both sides of a split share; ``sums [..., 1 + p]``."""
-    weight, known = sums[..., 0], jnp.maximum(sums[..., 1:], 0.0)
-    logarithm = jnp.log(jnp.where(known > 0, known, 1.0))
-    return (known * logarithm).sum(axis=-1) - weight * jnp.log(jnp.where(weight > 0, weight, 1.0))
+    weight, totals = sums[..., 0], jnp.maximum(sums[..., 1:], 0.0)
+    logarithm = jnp.log(jnp.where(totals > 0, totals, 1.0))
+    return (totals * logarithm).sum(axis=-1) - weight * jnp.log(jnp.where(weight > 0, weight, 1.0))

@@ -80,8 +80,8 @@ def fit_logistic(
     def stage(parameters, settings):
         count, still = settings
         share = count.astype(jnp.float32) / blocks
-        some = problem._replace(count=count, penalty=share * problem.penalty)
-        return descend(some, _no_worse(some, parameters), steps, PRODUCTS, still=still).parameters, None
+        subproblem = problem._replace(count=count, penalty=share * problem.penalty)
+        return descend(subproblem, _no_worse(subproblem, parameters), steps, PRODUCTS, still=still).parameters, None
 
     settings = jnp.asarray(count, jnp.int32), jnp.asarray(still, jnp.float32)
     return Logistic.of(jax.lax.scan(stage, problem.start(), settings)[0])

@@ -199,9 +199,9 @@ def chunked_radii(code, value, rows: Int[Array, " r"], neighbors: int) -> tuple[
     padded = jnp.pad(rows, (0, chunks * size - rows.shape[0])).reshape(chunks, size)
 
     def one_chunk(chunk):
-        apart = jnp.abs(code[None, :] - code[chunk][:, None])
-        apart = jnp.maximum(apart, jnp.abs(value[None, :] - value[chunk][:, None]))
-        nearest = smallest(apart, neighbors + 1)[:, 1:]  # the sample itself is the first
+        distances = jnp.abs(code[None, :] - code[chunk][:, None])
+        distances = jnp.maximum(distances, jnp.abs(value[None, :] - value[chunk][:, None]))
+        nearest = smallest(distances, neighbors + 1)[:, 1:]  # the sample itself is the first
         return nearest[:, -1], (nearest < nearest[:, -1:]).sum(axis=1, dtype=jnp.int32)
 
     radii_and_counts = jax.lax.map(one_chunk, padded)

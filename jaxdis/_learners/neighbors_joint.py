@@ -46,11 +46,11 @@ def joint_discrete_information(
 
     def step(i, near):
         chunk = jax.lax.dynamic_slice(rows[0], (i * size,), (size,))
-        apart = _distances(codes, chunk, norm)
+        distances = _distances(codes, chunk, norm)
 
         def one_factor(factor):
             column, reach = factor
-            return _expected(apart, column[None, :] == column[chunk][:, None], reach[chunk], neighbors)
+            return _expected(distances, column[None, :] == column[chunk][:, None], reach[chunk], neighbors)
 
         return near.at[:, chunk].set(jax.lax.map(one_factor, (classes.T, reach)))
 
@@ -79,22 +79,22 @@ def joint_continuous_information(
     rows = jnp.minimum(jnp.arange(-(-n // size) * size, dtype=jnp.int32), n - 1).reshape(-1, size)
 
     def one_chunk(chunk):
-        apart = _distances(codes, chunk, "chebyshev")
+        distances = _distances(codes, chunk, "chebyshev")
 
         def one_factor(value):
             center = value[chunk]
-            both = jnp.maximum(apart, jnp.abs(value[None, :] - center[:, None]))
+            both = jnp.maximum(distances, jnp.abs(value[None, :] - center[:, None]))
             nearest = smallest(both, neighbors + 1)[:, 1:]  # the sample itself is the first
             radius = nearest[:, -1:]
             in_value = jnp.abs(value[None, :] - center[:, None])
-            equal = table[count(both == 0)] - table[count(apart == 0)] - table[count(in_value == 0)]
+            equal = table[count(both == 0)] - table[count(distances == 0)] - table[count(in_value == 0)]
             tied, rank = count(both == radius), neighbors - count(nearest < radius)
 
             def expected(distance):
                 shared = count((both == radius) & (distance == radius))
                 return expected_digamma(rank, tied, count(distance < radius) - 1, count(distance == radius), shared)
 
-            return jnp.where(radius[:, 0] == 0, equal, table[neighbors] - expected(apart) - expected(in_value))
+            return jnp.where(radius[:, 0] == 0, equal, table[neighbors] - expected(distances) - expected(in_value))
 
         return jax.lax.map(one_factor, values.T)
 
@@ -134,25 +134,25 @@ def _unsettled(needed):
 def _distances(codes, chunk, norm: Norm) -> Float[Array, "r n"]:
     """Distances from the samples of a chunk to all samples; squared if Euclidean, which keeps their order."""
 
-    def further(apart, column):
+    def further(total, column):
         difference = column[None, :] - column[chunk][:, None]
         if norm == "euclidean":
-            return apart + difference**2, None
-        return jnp.maximum(apart, jnp.abs(difference)), None
+            return total + difference**2, None
+        return jnp.maximum(total, jnp.abs(difference)), None
 
     start = jnp.zeros((chunk.shape[0], codes.shape[0]), codes.dtype)
     return jax.lax.scan(further, start, codes.T)[0]
 
 
-def _expected(apart, same, reach, neighbors: int):
+def _expected(distances, same, reach, neighbors: int):
     """``E ψ(m)`` of the samples of a chunk, from their distances to all samples and from who shares their class."""
-    own = jnp.where(same, apart, jnp.inf)
+    own = jnp.where(same, distances, jnp.inf)
     # In a class of at most k samples, the farthest one counts.
-    farthest = jnp.where(same, apart, -jnp.inf).max(axis=1)
+    farthest = jnp.where(same, distances, -jnp.inf).max(axis=1)
     radius = jnp.where(reach < neighbors, farthest, smallest(own, neighbors + 1)[:, -1])[:, None]
     itself = (radius[:, 0] > 0).astype(jnp.int32)
-    inside = count(apart < radius) - itself
+    inside = count(distances < radius) - itself
     inside_class = count(own < radius) - itself
-    shell = count(apart == radius) + itself - 1
+    shell = count(distances == radius) + itself - 1
     shell_class = count(own == radius) + itself - 1
     return expected_digamma(reach - inside_class, shell_class, inside, shell, shell_class)

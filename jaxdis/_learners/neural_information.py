@@ -223,7 +223,7 @@ def _adam(params, gradient, moments, count):
     first = jax.tree.map(lambda moment, slope: 0.9 * moment + 0.1 * slope, moments[0], gradient)
     second = jax.tree.map(lambda moment, slope: 0.999 * moment + 0.001 * slope**2, moments[1], gradient)
     rate = LEARNING_RATE * jnp.sqrt(1 - 0.999**count) / (1 - 0.9**count)
-    params = jax.tree.map(lambda p, one, two: p - rate * one / (jnp.sqrt(two) + 1e-8), params, first, second)
+    params = jax.tree.map(lambda p, mean, square: p - rate * mean / (jnp.sqrt(square) + 1e-8), params, first, second)
     return params, (first, second)
 
 
@@ -233,8 +233,8 @@ def _bound(key, params, sample, split: int, shuffles: int) -> Float[Array, ""]:
     first = random.randint(key, (), 1, max(2, n // shuffles))
     shifts = first + jnp.arange(shuffles, dtype=jnp.int32) * (n // shuffles)
     shuffled = jax.vmap(lambda by: _shuffled(sample, split, by))(shifts)
-    together, apart = jnp.split(_apply_to_many(params, jnp.concatenate([sample, *shuffled])), [n])
-    return together.mean() - jax.nn.logsumexp(apart) + jnp.log(jnp.float32(n * shuffles))
+    together, shuffled_scores = jnp.split(_apply_to_many(params, jnp.concatenate([sample, *shuffled])), [n])
+    return together.mean() - jax.nn.logsumexp(shuffled_scores) + jnp.log(jnp.float32(n * shuffles))
 
 
 def _apply_to_many(params, inputs: Float[Array, "n c"]) -> Float[Array, " n"]:

@@ -39,17 +39,17 @@ def class_areas(scores: Float[Array, "s n"], classes: Int[Array, "n k"], sizes: 
 
     def area(row):
         keys, factor, value, start, count = row
-        others = classes[factor] != value
+        negatives = classes[factor] != value
         of_class = own[factor]
 
         def number(below):
             return _number(lambda place: of_class[jnp.clip(start + place, 0, n - 1)], below, count, keys)
 
         less = number(jnp.less)
-        tied = others & (less < count) & (of_class[jnp.clip(start + less, 0, n - 1)] == keys)
+        tied = negatives & (less < count) & (of_class[jnp.clip(start + less, 0, n - 1)] == keys)
         less_or_equal = jax.lax.cond(tied.any(), lambda: number(jnp.less_equal), lambda: less)
         beaten = (less + less_or_equal).astype(jnp.float32) / (2 * jnp.maximum(count, 1)).astype(jnp.float32)
-        share = jnp.where(others, 1 - beaten, 0.0).sum() / jnp.maximum(n - count, 1).astype(jnp.float32)
+        share = jnp.where(negatives, 1 - beaten, 0.0).sum() / jnp.maximum(n - count, 1).astype(jnp.float32)
         return jnp.where((count > 0) & (count < n), share, jnp.nan)
 
     rows = (jnp.asarray(factor), jnp.asarray(value), starts[factor, value], counts[factor, value])
@@ -65,11 +65,11 @@ def _number(own, below, count: Int[Array, ""], keys: Int[Array, " n"]) -> Int[Ar
     part = jnp.maximum(2 * largest // PARTS, 1)
     ends = part * np.arange(1, PARTS, dtype=np.int32)
     at_ends = jnp.where(ends <= count, own(ends - 1), np.iinfo(np.int32).max)
-    found = part * sum(below(at_ends[i], keys).astype(jnp.int32) for i in range(PARTS - 1))
+    rank = part * sum(below(at_ends[i], keys).astype(jnp.int32) for i in range(PARTS - 1))
 
     def halve(state):
-        step, found = state
-        further = found + step
-        return step // 2, jnp.where((further <= count) & below(own(further - 1), keys), further, found)
+        step, rank = state
+        further = rank + step
+        return step // 2, jnp.where((further <= count) & below(own(further - 1), keys), further, rank)
 
-    return jax.lax.while_loop(lambda state: state[0] > 0, halve, (part // 2, found))[1]
+    return jax.lax.while_loop(lambda state: state[0] > 0, halve, (part // 2, rank))[1]

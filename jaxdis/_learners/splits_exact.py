@@ -248,10 +248,10 @@ def _numbered(mask: Float[Array, " x"]):
             row = jnp.minimum(row, len(ends) - 1)
             passed = (_at(ends, row) <= number[:, None]).astype(jnp.float32)  # added faster than integers
             row = row * ROW + passed.sum(axis=1).astype(jnp.int32)
-        known = jnp.minimum(row, len(rows) - 1)
-        within = (number - _at(last, known) + _at(counts, known)).astype(jnp.float32)
-        column = (jnp.dot(_at(rows, known), prefix) <= within[:, None]).astype(jnp.float32).sum(axis=1)
-        return jnp.where(row < len(rows), known * ROW + column.astype(jnp.int32), mask.shape[0])
+        bounded_row = jnp.minimum(row, len(rows) - 1)
+        within = (number - _at(last, bounded_row) + _at(counts, bounded_row)).astype(jnp.float32)
+        column = (jnp.dot(_at(rows, bounded_row), prefix) <= within[:, None]).astype(jnp.float32).sum(axis=1)
+        return jnp.where(row < len(rows), bounded_row * ROW + column.astype(jnp.int32), mask.shape[0])
 
     return last[-1], place
 

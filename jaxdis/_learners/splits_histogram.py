@@ -67,9 +67,9 @@ def quantile_histogram(
 ) -> tuple[Histogram, Float[Array, "d n"], Float[Array, "d m"]]:
     """A finder over quantile bins, and training and held-out samples as bin numbers."""
     alike = weights is None
-    bins, others, weights, least = quantile_bins(codes, weights, held_out, max_bins)
+    bins, held_out_bins, weights, least = quantile_bins(codes, weights, held_out, max_bins)
     mass = cumulated(row_histogram(bins, weights[:, None], max_bins))[:, :, 0]
-    return Histogram(bins, weights, mass, least, alike), bins.astype(jnp.float32), others.astype(jnp.float32)
+    return Histogram(bins, weights, mass, least, alike), bins.astype(jnp.float32), held_out_bins.astype(jnp.float32)
 
 
 def quantile_bins(

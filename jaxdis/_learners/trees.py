@@ -60,8 +60,8 @@ class Finder(Protocol):
 def canonical_order(numbers: Num[Array, "d n"], weights: Float[Array, " n"]) -> Int[Array, " d"]:
     """Codes in an order independent of their input order: sorted by a sum over samples of scrambled numbers."""
     whole = numbers.astype(jnp.uint32) + jnp.uint32(1)
-    odd = (jnp.arange(weights.shape[0], dtype=jnp.uint32) * jnp.uint32(2654435761)) | jnp.uint32(1)
-    return jnp.argsort(jnp.where((weights > 0)[None], whole * odd[None], jnp.uint32(0)).sum(axis=1))
+    multipliers = (jnp.arange(weights.shape[0], dtype=jnp.uint32) * jnp.uint32(2654435761)) | jnp.uint32(1)
+    return jnp.argsort(jnp.where((weights > 0)[None], whole * multipliers[None], jnp.uint32(0)).sum(axis=1))
 
 
 def gain_of(left_gradient, left_weight, totals: Totals, least):
@@ -184,8 +184,8 @@ def choose(values: Float[Array, "l ..."], leaf: UInt[Array, "..."]) -> Float[Arr
     """``values[leaf]`` by halving: a tree of selections, which runs in registers where a gather would not."""
     rows, bit = list(values), 1
     while len(rows) > 1:
-        odd = (leaf & bit) > 0
-        rows = [jnp.where(odd, right, left) for left, right in zip(rows[::2], rows[1::2], strict=True)]
+        goes_right = (leaf & bit) > 0
+        rows = [jnp.where(goes_right, right, left) for left, right in zip(rows[::2], rows[1::2], strict=True)]
         bit *= 2
     return rows[0]
 

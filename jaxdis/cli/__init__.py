@@ -150,3 +150,6 @@ def _tell(line: str) -> None:
         with contextlib.suppress(OSError):
             sys.stderr.write(f"jaxdis: {line}\n")
             sys.stderr.flush()
+
+
+__all__ = ["main"]

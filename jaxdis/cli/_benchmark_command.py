@@ -121,9 +121,11 @@ def _print(record) -> None:
     table = Table("", "compiling", *(f"zoo of {size}" for size in sizes), title=kind)
     rows = {(row.name, row.zoo_size): row for row in record.rows}
     for name in dict.fromkeys(row.name for row in record.rows):
-        mine = [rows.get((name, size)) for size in sizes]
-        compiling = max(row.compile_seconds for row in mine if row is not None)
-        table.add_row(name, f"{compiling:.1f} s", *("" if row is None else f"{row.per_second:,.3g}" for row in mine))
+        measured = [rows.get((name, size)) for size in sizes]
+        compiling = max(row.compile_seconds for row in measured if row is not None)
+        table.add_row(
+            name, f"{compiling:.1f} s", *("" if row is None else f"{row.per_second:,.3g}" for row in measured)
+        )
     table.caption = f"members per second of {record.samples:,} samples; training: updates per second"
     terminal.console().print(table)
     if record.peak_bytes is not None:

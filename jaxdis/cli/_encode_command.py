@@ -54,14 +54,14 @@ class Encode:
         make_room("--out", self.out)
         zoo = load_zoo(self.zoo)
         terminal.first_sign("encoding")
-        representation, known = self._of_file(zoo) if self.images is not None else self._of_data(zoo)
+        representation, arrays = self._of_file(zoo) if self.images is not None else self._of_data(zoo)
         if not hasattr(representation, "mean"):
             raise ValueError(f"zoo: needs a model with one code vector per image, got {self.zoo}, which has slots")
-        arrays = {"codes": representation.mean, "variances": representation.variance, **known}
+        arrays = {"codes": representation.mean, "variances": representation.variance, **arrays}
         write_whole(self.out.resolve(), lambda file: np.savez(file, **arrays))
         members, samples, codes = representation.mean.shape
         words = f"{members} members × {samples:,} samples × {codes} codes in {self.out}"
-        after = f"; score them by: jaxdis score {self.out}" if "factors" in known else ""
+        after = f"; score them by: jaxdis score {self.out}" if "factors" in arrays else ""
         terminal.console().print(words + after, markup=False, soft_wrap=True)
 
     def _of_data(self, zoo):
@@ -92,8 +92,8 @@ class Encode:
         """Representations of the images in a file, and what it knows of their factors."""
         from jaxdis.evaluation._arrays_file import read_images
 
-        images, known = read_images(self.images)
-        return _by_chunks(lambda places: zoo.encode(images[places]), len(images)), known
+        images, arrays = read_images(self.images)
+        return _by_chunks(lambda places: zoo.encode(images[places]), len(images)), arrays
 
 
 def _by_chunks(encoded, count: int):

@@ -39,8 +39,8 @@ def _metric(entry: str) -> Metric:
     for setting in settings:
         option, equals, text = setting.partition("=")
         if not equals or option not in metric.all_options:
-            known = ", ".join(metric.all_options) or "none"
-            raise ValueError(f"metrics: {name} has the options {known}, as {name}:OPTION=VALUE; got {setting!r}")
+            names = ", ".join(metric.all_options) or "none"
+            raise ValueError(f"metrics: {name} has the options {names}, as {name}:OPTION=VALUE; got {setting!r}")
         if option in options:
             raise ValueError(f"metrics: must give each option once, got {option} twice in {entry!r}; leave one out")
         options[option] = _value(text)

@@ -61,10 +61,11 @@ class Reproduce:
 
     def _plan(self, paper, sources) -> None:
         from jaxdis.cli._study_commands import print_plan
+        from jaxdis.study import work_of
 
         studies = paper.runs(self.size, sources)
         for name, study in studies.items():
-            print_plan(study, self.out / paper.key / name, extend=False)
+            print_plan(work_of(study), self.out / paper.key / name, extend=False)
         names = ", ".join(paper.pieces(self.size))
         if names:
             terminal.console().print(f"{paper.key}: besides, without a plan: {names}", markup=False)
@@ -72,6 +73,7 @@ class Reproduce:
     def _reproduce(self, paper, sources) -> None:
         from jaxdis.cli._study_commands import run_with_progress
         from jaxdis.papers import reproduce
+        from jaxdis.study import work_of
         from jaxdis.study._executors import opened
 
         out = self.out / paper.key
@@ -80,7 +82,7 @@ class Reproduce:
             def step(kind: str, name: str, thing) -> None:
                 terminal.console(error=True).print(f"{paper.key}: {name}", markup=False)
                 if kind == "study":
-                    run_with_progress(thing, out / name, extend=False, executor=executor)
+                    run_with_progress(work_of(thing), out / name, extend=False, executor=executor)
 
             page = reproduce(paper, out, size=self.size, sources=sources, step=step)
         _print_verdicts(page.parent / "claims.csv")

@@ -231,8 +231,8 @@ def _refusal(refused: Mapping[str, str], count: int) -> str:
     """What was wrong with some of several files, or with all of them alike."""
     if len(refused) == count and len(set(refused.values())) == 1:
         return next(iter(refused.values()))
-    told = "; ".join(f"{name}: {words}" for name, words in refused.items())
-    return f"{len(refused)} of {count} files were not scored: {told}"
+    reasons = "; ".join(f"{name}: {words}" for name, words in refused.items())
+    return f"{len(refused)} of {count} files were not scored: {reasons}"
 
 
 def _alike(one, other) -> bool:

@@ -42,13 +42,14 @@ class Quickstart:
         terminal.start(self.cache)
         from jaxdis.data import DATASETS
         from jaxdis.data._data_source import check_used, sources_of
+        from jaxdis.study import work_of
         from jaxdis.study._library import quickstart
 
         check_pictures()
         sources = sources_of(self.source, self.data_option, DATASETS)
         check_used(sources, self.data)
         study = quickstart(seeds=self.seeds, steps=self.steps, data=self.data, sources=sources)
-        _run_study(study, self.out, extend=False)
+        _run_study(work_of(study), self.out, extend=False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,8 +105,7 @@ class Study:
     def run(self) -> None:
         terminal.start(self.cache)
         from jaxdis.data._data_source import check_used
-        from jaxdis.study import STUDIES
-        from jaxdis.study._store import Store, StoreError
+        from jaxdis.study import STUDIES, Store, StoreError, work_of
 
         if self.name not in STUDIES:
             raise ValueError(f"study: needs one of {', '.join(STUDIES)}, got {self.name!r}")
@@ -121,31 +121,29 @@ class Study:
             study = STUDIES[self.name](**options)
             if "sources" in options:
                 check_used(options["sources"], [training.config.data for training in study.trainings])
-            self._act(study)
+            self._act(work_of(study))
 
-    def _act(self, study) -> None:
+    def _act(self, work) -> None:
+        from jaxdis.study import Store, status
         from jaxdis.study._executors import check_name, opened
-        from jaxdis.study._run_study import status
-        from jaxdis.study._store import Store
-        from jaxdis.study._work import work_of
 
         if self.action == "run" and self.plan:
             if self.executor is not None:
                 check_name(self.executor)
-            print_plan(study, self.out, extend=self.extend)
+            print_plan(work, self.out, extend=self.extend)
         elif self.action == "run":
             check_pictures()
             with opened(self.executor, self.cache) as executor:
-                _run_study(study, self.out, extend=self.extend, executor=executor)
+                _run_study(work, self.out, extend=self.extend, executor=executor)
         elif self.action == "report":
             check_pictures()
-            progress = status(study, self.out)
+            progress = status(work, self.out)
             if not progress.complete:
                 done, total = sum(progress.done.values()), sum(progress.total.values())
                 raise ValueError(f"out: needs all {total} cells of the study, got {done} in {self.out}; run it first")
-            terminal.console().print(f"report: {work_of(study).report(Store(self.out))}", markup=False)
+            terminal.console().print(f"report: {work.report(Store(self.out))}", markup=False)
         else:
-            progress = status(study, self.out)
+            progress = status(work, self.out)
             for kind, total in progress.total.items():
                 terminal.console().print(f"{kind}: {progress.done[kind]} of {total}", markup=False)
 
@@ -159,10 +157,10 @@ class Study:
         options = {name: value for name, value in values.items() if value not in (None, ())}
         if self.source or self.data_option:
             options["sources"] = sources_of(self.source, self.data_option, DATASETS)
-        known = inspect.signature(make).parameters
+        parameters = inspect.signature(make).parameters
         for name in options:
-            if name not in known:
-                given = [option for option in known if option in (*names, "metrics")]
+            if name not in parameters:
+                given = [option for option in parameters if option in (*names, "metrics")]
                 raise ValueError(f"{name}: the study {self.name} takes {', '.join(given)}")
         names = [name for entry in self.metrics for name in entry.split(",") if name]
         return options if names == ["all"] else {**options, "metrics": names}
@@ -192,13 +190,13 @@ def _verify(out: Path) -> None:
     terminal.console().print(f"{len(damaged)} damaged records{advice}", markup=False)
 
 
-def print_plan(study, out: Path, *, extend: bool) -> None:
+def print_plan(work, out: Path, *, extend: bool) -> None:
     from rich.table import Table
 
     from jaxdis.study._plan import plan
 
-    table = Table("cells", "total", "missing", "FLOPs", "time here (approx.)", "disk", title=f"study {study.name}")
-    costs = plan(study, out, extend=extend)
+    table = Table("cells", "total", "missing", "FLOPs", "time here (approx.)", "disk", title=f"study {work.study.name}")
+    costs = plan(work, out, extend=extend)
     for kind, cost in costs.items():
         flops = f"{cost.flops:.2g}" if cost.flops else ""
         disk = f"{cost.disk_bytes / 1e6:,.0f} MB"
@@ -210,19 +208,18 @@ def print_plan(study, out: Path, *, extend: bool) -> None:
     )
 
 
-def _run_study(study, out: Path, *, extend: bool, executor=None) -> None:
+def _run_study(work, out: Path, *, extend: bool, executor=None) -> None:
     """Run a study, and print its digest and the paths of its table and report."""
-    from jaxdis.study._store import Store
-    from jaxdis.study._work import work_of
+    from jaxdis.study import Store
 
-    table, report = run_with_progress(study, out, extend=extend, executor=executor)
-    if digest := work_of(study).digest(Store(out)):
+    table, report = run_with_progress(work, out, extend=extend, executor=executor)
+    if digest := work.digest(Store(out)):
         _print_digest(digest)
     terminal.console().print(f"table:  {table}", markup=False)
     terminal.console().print(f"report: {report.resolve().as_uri()}", markup=False)
 
 
-def run_with_progress(study, out: Path, *, extend: bool, executor=None) -> tuple[Path, Path]:
+def run_with_progress(work, out: Path, *, extend: bool, executor=None) -> tuple[Path, Path]:
     """Run a study with a progress bar on a terminal; returns the paths of its table and its report."""
     from rich.progress import (
         BarColumn,
@@ -233,11 +230,9 @@ def run_with_progress(study, out: Path, *, extend: bool, executor=None) -> tuple
         TimeRemainingColumn,
     )
 
-    from jaxdis.study._run_study import run, status
-    from jaxdis.study._store import Store
-    from jaxdis.study._work import work_of
+    from jaxdis.study import Store, run, status
 
-    before = status(study, out, extend=extend)
+    before = status(work, out, extend=extend)
     times = TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn()
     columns = TextColumn("{task.description:<7}"), BarColumn(), MofNCompleteColumn(), *times
     console = terminal.console(error=True)
@@ -251,12 +246,11 @@ def run_with_progress(study, out: Path, *, extend: bool, executor=None) -> tuple
             bar.update(tasks[kind], completed=round(seen[kind] + done, 1))
             if not console.is_terminal:
                 counts = (f"{task.description} {task.completed:g} of {task.total:g}" for task in bar.tasks)
-                tell_now_and_then(f"{study.name}: {', '.join(counts)}")
+                tell_now_and_then(f"{work.study.name}: {', '.join(counts)}")
 
-        table = run(study, out, extend=extend, executor=executor, progress=progress)
+        table = run(work, out, extend=extend, executor=executor, progress=progress)
         for kind, total in before.total.items():
             bar.update(tasks[kind], completed=total)
-    work, store = work_of(study), Store(out)
     with console.status("writing the report"):
-        report = work.report(store)
+        report = work.report(Store(out))
     return table, report

@@ -173,16 +173,16 @@ def latest_scores(stages: Sequence[Sequence[str]], in_brief: Callable):
     from rich.table import Table
     from rich.text import Text
 
-    shown, known = console(error=True), {}
+    shown, latest = console(error=True), {}
     names = [name for stage in stages for name in stage]
 
     def is_known(name):
-        return any(_belongs(column, name) for column in known)
+        return any(_belongs(column, name) for column in latest)
 
     if not shown.is_terminal:
 
         def noted(scores):
-            known.update(scores)
+            latest.update(scores)
             tell_now_and_then(f"metrics: {sum(map(is_known, names))} of {len(names)}")
 
         yield noted, lambda what: lambda done, total: tell_now_and_then(f"{what}: {done:,} of {total:,}")
@@ -191,7 +191,7 @@ def latest_scores(stages: Sequence[Sequence[str]], in_brief: Callable):
 
     def drawn():
         table = Table.grid(padding=(0, 2))
-        for row in list(known.items())[-LATEST:]:
+        for row in list(latest.items())[-LATEST:]:
             table.add_row(*(Text(one_line(text)) for text in row))
         now = next((stage for stage in stages if not all(map(is_known, stage))), None)
         if now is not None:
@@ -208,7 +208,7 @@ def latest_scores(stages: Sequence[Sequence[str]], in_brief: Callable):
         over_metrics(0, len(names))
 
         def arrived(scores):
-            known.update((column, in_brief(scores, column)) for column in scores)
+            latest.update((column, in_brief(scores, column)) for column in scores)
             over_metrics(sum(map(is_known, names)), len(names))
             live.refresh()
 

@@ -184,12 +184,12 @@ def read_record(path: str | Path) -> Record:
       ValueError: for a file that is missing or not such a record.
     """
     try:
-        found = read_json(path)
-        if found.pop("format") != _FORMAT:
+        record = read_json(path)
+        if record.pop("format") != _FORMAT:
             raise ValueError("another format")
-        rows = tuple(Row(**row) for row in found.pop("rows"))
-        left_out = tuple((str(name), int(size)) for name, size in found.pop("left_out"))
-        return Record(**found, rows=rows, left_out=left_out)
+        rows = tuple(Row(**row) for row in record.pop("rows"))
+        left_out = tuple((str(name), int(size)) for name, size in record.pop("left_out"))
+        return Record(**record, rows=rows, left_out=left_out)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path}: needs a record of jaxdis benchmark ({type(error).__name__}: {error})") from None
 

@@ -121,8 +121,8 @@ class Train:
 
         if objective not in OBJECTIVES:
             raise ValueError(f"objective: needs one of {', '.join(OBJECTIVES)}, got {objective!r}")
-        known = inspect.signature(OBJECTIVES[objective].settings).parameters
-        settings = {name: getattr(self, name) for name in SWEPT if getattr(self, name) and name in known}
+        parameters = inspect.signature(OBJECTIVES[objective].settings).parameters
+        settings = {name: getattr(self, name) for name in SWEPT if getattr(self, name) and name in parameters}
         return settings if self.learning_rate is None else {**settings, "learning_rate": self.learning_rate}
 
 

@@ -80,10 +80,10 @@ def columns(max_objects: int, min_objects: int, jitter: bool) -> dict:
         raise ValueError(
             f"max_objects: needs 1 ≤ min_objects ≤ max_objects ≤ {MOST_OBJECTS}, got {min_objects} and {max_objects}"
         )
-    found = {"num_objects": tuple(range(min_objects, max_objects + 1))} | (JITTERED if jitter else {})
+    classes = {"num_objects": tuple(range(min_objects, max_objects + 1))} | (JITTERED if jitter else {})
     for number in range(1, max_objects + 1):
-        found |= {f"object_{number}_{name}": values for name, values in OBJECT.items()}
-    return found
+        classes |= {f"object_{number}_{name}": values for name, values in OBJECT.items()}
+    return classes
 
 
 def first_object(num_factors: int) -> int:

@@ -126,13 +126,13 @@ class SceneSpace(FactorSpace):
 
             def propose(state):
                 number, last, _ = state
-                again = jax.random.fold_in(key, number)
-                row = self._row(again, low, high, wraps, near)
+                attempt_key = jax.random.fold_in(key, number)
+                row = self._row(attempt_key, low, high, wraps, near)
                 row = jnp.where(head & (number > 0), last, row)
                 bounds = low, high
                 if held is not None:
                     row, *bounds = (jnp.where(held, value, array) for array in (row, low, high))
-                row, fits = clevr_rules.placed(self.view, jax.random.fold_in(again, _PLACES), row, *bounds)
+                row, fits = clevr_rules.placed(self.view, jax.random.fold_in(attempt_key, _PLACES), row, *bounds)
                 fits &= FactorSpace.allowed(self, row[None])[0]
                 return number + 1, row, jax.lax.cond(fits, self._visible, lambda row: jnp.bool_(False), row)
 

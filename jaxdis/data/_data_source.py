@@ -103,7 +103,7 @@ def check_used(sources: Mapping[str, DataSource], data: Iterable[str]) -> None:
             raise ValueError(f"source: needs a data set that is used ({', '.join(data)}), got {name}")
 
 
-def sources_of(arguments: tuple[str, ...], options: tuple[str, ...], known: Mapping) -> dict[str, DataSource]:
+def sources_of(arguments: tuple[str, ...], options: tuple[str, ...], datasets: Mapping) -> dict[str, DataSource]:
     """Sources from the command line: ``NAME=PATH`` and ``NAME.OPTION=VALUE``.
 
     Args:
@@ -122,9 +122,9 @@ def sources_of(arguments: tuple[str, ...], options: tuple[str, ...], known: Mapp
             raise ValueError(f"data-option: needs {needed}, got {shown(argument)}")
         settings[name][option] = value
     for name in paths:
-        if name not in known:
-            raise ValueError(f"source: needs one of {', '.join(known)}, got {shown(name)}")
-        if not known[name].reads:
+        if name not in datasets:
+            raise ValueError(f"source: needs one of {', '.join(datasets)}, got {shown(name)}")
+        if not datasets[name].reads:
             raise ValueError(f"source: {name} is drawn and reads no file, got {shown(paths[name])}")
     return {name: DataSource.of(path, **settings[name]) for name, path in paths.items()}
 

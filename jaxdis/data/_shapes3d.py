@@ -169,7 +169,7 @@ def build_layers(out: np.ndarray) -> None:
     step = 16
     # Two programs: in one, XLA on CPU traces the rays again for each sum of the layers and takes four times as long.
     lit = jax.jit(lambda start: jax.lax.map(samples, _GEOMETRY.factors(start + jnp.arange(step, dtype=jnp.int32))))
-    layered = jax.jit(lambda lit: jax.lax.map(lambda one: layers(*one), lit))
+    layered = jax.jit(lambda lit: jax.lax.map(lambda light: layers(*light), lit))
     for start in range(0, _GEOMETRY.num_lattice, step):
         block = np.asarray(layered(lit(jnp.int32(start))))
         out[31 * start : 31 * (start + step)] = block.reshape(-1, 64, 64, 3)

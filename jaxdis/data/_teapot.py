@@ -108,8 +108,8 @@ class Draw:
             buffer = depth_buffer(self.side, azimuth, elevation)
         else:
             buffer = self._points(azimuth, elevation)
-        found = (buffer % geometry.SHADES).astype(jnp.float32) * np.float32(1 / (geometry.SHADES - 1))
-        return found.reshape(self.side, geometry.SUPERSAMPLED, self.side, geometry.SUPERSAMPLED).mean((1, 3))
+        shade = (buffer % geometry.SHADES).astype(jnp.float32) * np.float32(1 / (geometry.SHADES - 1))
+        return shade.reshape(self.side, geometry.SUPERSAMPLED, self.side, geometry.SUPERSAMPLED).mean((1, 3))
 
     def _points(self, azimuth: Float[Array, ""], elevation: Float[Array, ""]) -> Int[Array, " s"]:
         """What each sample shows, row by row."""

@@ -217,3 +217,15 @@ def _discrete(values, size: int) -> Factors:
 def _continuous(values) -> Factors:
     k = values.shape[1]
     return Factors(values, (None,) * k, tuple(f"factor_{j}" for j in range(k)))
+
+
+__all__ = [
+    "CASES",
+    "calibration",
+    "distributed",
+    "entangled",
+    "noise",
+    "rotation",
+    "toy_model",
+    "warp",
+]

@@ -169,9 +169,9 @@ def _encoders(encode) -> tuple[list[Callable], bool]:
 
 def _warn_of_stopped(zoo: Zoo) -> None:
     if len(rows := np.flatnonzero(zoo.stopped >= 0)):
-        some = ", ".join(f"{row} at update {zoo.stopped[row]}" for row in rows[:5].tolist())
+        listing = ", ".join(f"{row} at update {zoo.stopped[row]}" for row in rows[:5].tolist())
         warnings.warn(
-            f"training of {len(rows)} of {len(zoo)} members stopped at an update that was not finite ({some}"
+            f"training of {len(rows)} of {len(zoo)} members stopped at an update that was not finite ({listing}"
             f"{', …' if len(rows) > 5 else ''}); their scores are those of the parameters before it",
             RuntimeWarning,
             stacklevel=3,
@@ -180,11 +180,11 @@ def _warn_of_stopped(zoo: Zoo) -> None:
 
 def _refuse_unknown(names: Mapping) -> None:
     parameters = inspect.signature(evaluate_encoder).parameters.values()
-    known = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
+    options = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
     for name in names:
-        near = difflib.get_close_matches(name, known, n=1, cutoff=0.3)
+        near = difflib.get_close_matches(name, options, n=1, cutoff=0.3)
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"arguments: must be among {', '.join(known)}, got {shown(name)}{hint}")
+        raise ValueError(f"arguments: must be among {', '.join(options)}, got {shown(name)}{hint}")
 
 
 def _encoded(encoders, images: Images, space: FactorSpace, key, count: int, *, batch: int, tell) -> _Drawn:
@@ -193,12 +193,12 @@ def _encoded(encoders, images: Images, space: FactorSpace, key, count: int, *, b
     seen = _jointly(encoders, images, space)
     parts = []
     for start in range(0, count, batch):
-        some = rows[start : start + batch]
-        drawn = simulated.drawn(images, some, jax.random.fold_in(key, start))
+        batch_rows = rows[start : start + batch]
+        drawn = simulated.drawn(images, batch_rows, jax.random.fold_in(key, start))
         if not start:
             check_unit_values(drawn, "data")
         parts.append(as_numpy(seen(drawn), "codes"))
-        tell(len(some))
+        tell(len(batch_rows))
     return _Drawn(np.concatenate(parts, axis=1), space.wrap(rows))
 
 
@@ -215,15 +215,15 @@ def _jointly(encoders: Sequence[Callable], images: Images, space: FactorSpace, t
         seen = drawn if traced else np.require(drawn, requirements="W")
         if tell is not None:
             jax.debug.callback(functools.partial(tell, drawn.shape[0])) if traced else tell(drawn.shape[0])
-        found = [_checked(encode(seen), drawn, traced, isinstance(encode, Encoder)) for encode in encoders]
-        if len({codes.shape[-1] for codes in found}) > 1:
-            counts = ", ".join(str(codes.shape[-1]) for codes in found)
+        codes_by_encoder = [_checked(encode(seen), drawn, traced, isinstance(encode, Encoder)) for encode in encoders]
+        if len({codes.shape[-1] for codes in codes_by_encoder}) > 1:
+            counts = ", ".join(str(codes.shape[-1]) for codes in codes_by_encoder)
             raise ValueError(f"encode: needs members with equally many codes, got {counts}")
-        widths.append(found[0].shape[-1])
+        widths.append(codes_by_encoder[0].shape[-1])
         if widths[-1] != widths[0]:
             counts = f"{widths[0]} and then {widths[-1]}"
             raise ValueError(f"encode: must return equally many codes for every batch, got {counts}")
-        return (jnp if traced else np).concatenate(found)
+        return (jnp if traced else np).concatenate(codes_by_encoder)
 
     return jax.jit(joint) if traced else joint
 
@@ -246,11 +246,11 @@ def _checked(codes, drawn, traced: bool, many: bool):
     return codes.astype(np.float32) if traced else codes
 
 
-def _in_order(plan: Mapping[str, Metric], found: Sequence[Scores], factor_names) -> Scores:
+def _in_order(plan: Mapping[str, Metric], tables: Sequence[Scores], factor_names) -> Scores:
     """One table, whose columns come in the order of the metrics."""
     joined = {field: {} for field in ("columns", "parts", "replicates")}
     for name in plan:
-        for scores in found:
+        for scores in tables:
             for field, into in joined.items():
                 into |= {column: v for column, v in getattr(scores, field).items() if _owner(column, plan) == name}
     return Scores(factor_names=factor_names, **joined)

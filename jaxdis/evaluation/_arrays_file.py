@@ -160,18 +160,18 @@ def read_images(path: str | Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     path = Path(path)
     check_file(path, "; make one with numpy.save('images.npy', images)")
     if path.suffix == ".npy":
-        found = {"images": _read_npy(path)}
+        arrays = {"images": _read_npy(path)}
     else:
-        found = _read_npz(path, ("images", "factors", "names", "sizes"))
-    if found.get("images") is None:
-        raise ValueError(f"{printable(path)}: needs an array 'images', got {shown(sorted(found))}")
-    images = found.pop("images")
+        arrays = _read_npz(path, ("images", "factors", "names", "sizes"))
+    if arrays.get("images") is None:
+        raise ValueError(f"{printable(path)}: needs an array 'images', got {shown(sorted(arrays))}")
+    images = arrays.pop("images")
     if not images.ndim or not len(images):
         raise ValueError(f"{printable(path)}: needs at least one image, got shape {images.shape}")
-    if "factors" in found and found["factors"].shape[:1] != images.shape[:1]:
-        shapes = f"factors {found['factors'].shape} of images {images.shape}"
+    if "factors" in arrays and arrays["factors"].shape[:1] != images.shape[:1]:
+        shapes = f"factors {arrays['factors'].shape} of images {images.shape}"
         raise ValueError(f"{printable(path)}: needs one row of factors per image, got {shapes}")
-    return images, found
+    return images, arrays
 
 
 def _sizes(sizes: np.ndarray | None) -> tuple[int | None, ...] | None:

@@ -74,12 +74,12 @@ def interval(score: np.ndarray | np.generic, replicates: np.ndarray, level: floa
     if kind not in ("normal", "basic", "percentile"):
         raise ValueError(f"kind: needs 'normal', 'basic' or 'percentile', got {kind!r}")
     tail = (1 - level) / 2
-    apart = replicates - replicates.mean(axis=-1, keepdims=True)
+    deviations = replicates - replicates.mean(axis=-1, keepdims=True)
     if kind == "normal":
-        reach = scipy.stats.t.isf(tail, apart.shape[-1] - 1) * apart.std(axis=-1, ddof=1)
+        reach = scipy.stats.t.isf(tail, deviations.shape[-1] - 1) * deviations.std(axis=-1, ddof=1)
         below, above = -reach, reach
     else:
-        below, above = np.quantile(apart, [tail, 1 - tail], axis=-1)
+        below, above = np.quantile(deviations, [tail, 1 - tail], axis=-1)
         below, above = (-above, -below) if kind == "basic" else (below, above)
     # Quantiles of few skewed replicates may all lie on one side of their mean.
     return np.stack([score + np.minimum(below, 0), score + np.maximum(above, 0)], axis=-1)

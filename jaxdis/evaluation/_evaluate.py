@@ -101,8 +101,8 @@ def evaluate(
     stages = stages_of(plan)
 
     def table(plan, parts):
-        results, again = ({name: result for part in parts for name, result in part[i].items()} for i in (0, 2))
-        return _table(plan, results, again, single, shared.factors.names)
+        results, replicates = ({name: result for part in parts for name, result in part[i].items()} for i in (0, 2))
+        return _table(plan, results, replicates, single, shared.factors.names)
 
     parts = executor.map_stages(
         score_member_often,
@@ -192,10 +192,10 @@ def check_arguments(arguments) -> dict:
     if not isinstance(arguments, Mapping):
         raise ValueError(f"arguments: needs a mapping of arguments of evaluate, got {shown(arguments)}")
     parameters = inspect.signature(evaluate).parameters.values()
-    known = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
+    names = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
     for name in arguments:
-        if name not in known:
-            raise ValueError(f"arguments: needs names among {', '.join(known)}, got {shown(name)}")
+        if name not in names:
+            raise ValueError(f"arguments: needs names among {', '.join(names)}, got {shown(name)}")
     return dict(arguments)
 
 
@@ -224,7 +224,7 @@ def _relate(spec: Spec, member: MemberCodes, shared: Shared) -> Relation:
 _apply_jitted = jax.jit(apply, static_argnums=0)
 
 
-def _table(plan: Plan, results: dict, again: dict, single: bool, factor_names) -> Scores:
+def _table(plan: Plan, results: dict, replicates: dict, single: bool, factor_names) -> Scores:
     """Scalars become columns (``score`` takes the metric's own name), arrays become parts."""
     columns, parts, replicated = {}, {}, {}
     for metric, _ in plan:  # a compiled program returns its results in alphabetical order
@@ -234,8 +234,8 @@ def _table(plan: Plan, results: dict, again: dict, single: bool, factor_names) -
             if values.ndim == 1:
                 column = metric if field == "score" else f"{metric}.{field}"
                 columns[column] = values[0] if single else values
-                if again:
-                    replicated[column] = again[metric][field][0] if single else again[metric][field]
+                if replicates:
+                    replicated[column] = replicates[metric][field][0] if single else replicates[metric][field]
             else:
                 parts[f"{metric}.{field}"] = values[0] if single else values
     return Scores(columns, parts, factor_names, replicated)

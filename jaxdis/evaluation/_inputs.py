@@ -161,11 +161,11 @@ def _check_others(role: str, pair, codes, factors: Factors):
         return None, None
     if not _is_pair(pair):
         raise ValueError(f"{role}: needs a pair (codes, factors), got {type(pair).__name__}")
-    others, values = _single(pair[0], f"{role} codes"), pair[1]
-    others = others[None] if others.ndim == 2 else others
-    if (others.shape[0], others.shape[2]) != (codes.shape[0], codes.shape[2]):
+    role_codes, values = _single(pair[0], f"{role} codes"), pair[1]
+    role_codes = role_codes[None] if role_codes.ndim == 2 else role_codes
+    if (role_codes.shape[0], role_codes.shape[2]) != (codes.shape[0], codes.shape[2]):
         raise ValueError(
-            f"{role}: needs as many members and codes as the training codes, {codes.shape}, got {others.shape}"
+            f"{role}: needs as many members and codes as the training codes, {codes.shape}, got {role_codes.shape}"
         )
     try:
         if not isinstance(values, Factors):
@@ -178,8 +178,8 @@ def _check_others(role: str, pair, codes, factors: Factors):
         raise ValueError(f"{role} {error}{_enough_sizes(values, factors)}") from None
     if values.sizes != factors.sizes:
         raise ValueError(f"{role}: needs factors of sizes {factors.sizes}, got {values.sizes}")
-    check_same_samples(f"{role} codes", others, values)
-    return others, dataclasses.replace(values, names=factors.names)
+    check_same_samples(f"{role} codes", role_codes, values)
+    return role_codes, dataclasses.replace(values, names=factors.names)
 
 
 def _enough_sizes(values, factors: Factors) -> str:

@@ -64,10 +64,10 @@ def score_member_often(plan_and_count: tuple[Plan, int], member: MemberCodes, sh
     if not count:
         return *score_member(plan, member, shared), {}
     all_samples, train, held_out, validation = _samples(member, shared)
-    often = jax.random.fold_in(shared.key, SEED)
+    replicates_key = jax.random.fold_in(shared.key, SEED)
 
     def again(number):
-        draw = jax.random.fold_in(often, number)  # the same for all members
+        draw = jax.random.fold_in(replicates_key, number)  # the same for all members
         keys = jax.random.split(draw, 4)
         samples, trains = replicate(keys[0], all_samples), replicate(keys[1], train)
         # Roles are drawn apart, or a sample could have two of them.

@@ -92,8 +92,8 @@ def sweep(
     metric, arguments = _one(metric), check_arguments(arguments)
     options = {name: _values(name, values) for name, values in options.items()}
     if not options or not all(options.values()):
-        known = sorted(metric.all_options)
-        raise ValueError(f"options: needs at least one with values to try; the options are {known}")
+        names = sorted(metric.all_options)
+        raise ValueError(f"options: needs at least one with values to try; the options are {names}")
     settings = tuple(dict(zip(options, values, strict=True)) for values in itertools.product(*options.values()))
     plan = {str(row): metric.with_options(**setting) for row, setting in enumerate(settings)}
     scores = evaluate(_as_zoo(codes), factors, plan, key, **arguments)

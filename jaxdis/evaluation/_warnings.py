@@ -27,9 +27,9 @@ def warn_of_non_finite(roles: Mapping, suspects) -> None:
     for name, array in roles.items():
         counts = {} if array is None else {i: int((~np.isfinite(np.asarray(array[i]))).sum()) for i in suspects}
         if bad := [str(member) for member, count in counts.items() if count]:
-            some = ", ".join(bad[:10]) + (", …" if len(bad) > 10 else "")
+            listing = ", ".join(bad[:10]) + (", …" if len(bad) > 10 else "")
             warnings.warn(
-                f"{name}: {sum(counts.values())} non-finite values in {len(bad)} of {len(array)} members ({some}); "
+                f"{name}: {sum(counts.values())} non-finite values in {len(bad)} of {len(array)} members ({listing}); "
                 "scores that read them are NaN, other members are not touched",
                 RuntimeWarning,
                 stacklevel=3,
@@ -41,11 +41,11 @@ def warn_of_range(roles: Mapping, suspects) -> None:
     for name, array in roles.items():
         members = [] if array is None else [np.abs(np.asarray(array[i])).max(axis=0) for i in suspects]
         largest = np.concatenate([*members, np.empty(0)])
-        odd = largest[np.isfinite(largest) & (largest > 0) & ((largest < SMALLEST) | (largest > LARGEST))]
-        if odd.size:
+        extremes = largest[np.isfinite(largest) & (largest > 0) & ((largest < SMALLEST) | (largest > LARGEST))]
+        if extremes.size:
             warnings.warn(
-                f"{name}: must lie within {SMALLEST:g} … {LARGEST:g}, got {odd[0]:.1e} as the largest value of a code; "
-                "float32 loses the squares of such codes, and scores with them: multiply the codes by a constant",
+                f"{name}: must lie within {SMALLEST:g} … {LARGEST:g}, got {extremes[0]:.1e} as the largest value of a "
+                "code; float32 loses the squares of such codes, and scores with them: multiply the codes by a constant",
                 RuntimeWarning,
                 stacklevel=3,
             )

@@ -179,10 +179,10 @@ def knockout_order(
 
     def one_factor(factor):
         def further(left, number):
-            again = align_codes(information, left, usable, reuse=reuse)[factor]
+            aligned = align_codes(information, left, usable, reuse=reuse)[factor]
             best = jnp.argmax(jnp.where(left, information[:, factor], -jnp.inf)).astype(jnp.int32)
-            again = jnp.where(again >= 0, again, jnp.where(left.any(), best, -1))
-            chosen = jnp.where(number == 0, first[factor], again).astype(jnp.int32)
+            aligned = jnp.where(aligned >= 0, aligned, jnp.where(left.any(), best, -1))
+            chosen = jnp.where(number == 0, first[factor], aligned).astype(jnp.int32)
             return left & (jnp.arange(left.shape[0]) != chosen), chosen
 
         return jax.lax.scan(further, shown, jnp.arange(count))[1]

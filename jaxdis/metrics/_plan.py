@@ -76,12 +76,12 @@ def refuse_ignored(argument: str, plan: Plan) -> None:
     Raises:
       ValueError: naming those metrics.
     """
-    deaf = [name for name, metric in plan if not getattr(metric.source.reads, argument)]
-    if deaf:
-        some = ", ".join(deaf[:10]) + (", …" if len(deaf) > 10 else "")
+    unread = [name for name, metric in plan if not getattr(metric.source.reads, argument)]
+    if unread:
+        listing = ", ".join(unread[:10]) + (", …" if len(unread) > 10 else "")
         raise ValueError(
-            f"{argument}: needs metrics that read it, got {len(deaf)} of {len(plan)} that do not ({some}); evaluate "
-            f"those in a call of their own without {argument}" + _INSTEAD.get(argument, "")
+            f"{argument}: needs metrics that read it, got {len(unread)} of {len(plan)} that do not ({listing}); "
+            f"evaluate those in a call of their own without {argument}" + _INSTEAD.get(argument, "")
         )
 
 

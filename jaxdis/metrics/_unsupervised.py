@@ -101,10 +101,12 @@ def total_correlation(
     share = jnp.where(varies, deviation / jnp.where(largest > 0, largest, 1.0), 1.0)
     counted = share > LEAST_SHARE
     pairs = counted[:, None] & counted[None, :] & ~jnp.eye(len(share), dtype=bool)
-    apart = _distance_to_independence(jnp.where(counted, share, 1.0), jnp.where(pairs, gaussian.correlation, 0.0))
+    distance_share = _distance_to_independence(
+        jnp.where(counted, share, 1.0), jnp.where(pairs, gaussian.correlation, 0.0)
+    )
     usable = jnp.where(finite.all(), 1.0, jnp.nan)
-    normalized = safe_divide(apart, jnp.where(varies, share**2, 0.0).sum())
-    distance = apart * (n / (n - 1)) * largest * largest  # variances of this metric are over n − 1 samples
+    normalized = safe_divide(distance_share, jnp.where(varies, share**2, 0.0).sum())
+    distance = distance_share * (n / (n - 1)) * largest * largest  # variances of this metric are over n − 1 samples
     return Dependence(usable * tc, usable * distance, usable * normalized)
 
 
@@ -203,9 +205,9 @@ def _distance_to_independence(deviation: Float[Array, " d"], correlation: Float[
     close = size(missing(by_vectors) / diagonal) <= CLOSE * size(by_vectors)
     start = jnp.int32(0), jnp.where(close, by_vectors, 0.0), ~close
     excess = jax.lax.while_loop(lambda state: (state[0] < NEWTON_STEPS) & state[2], newton, start)[1]
-    apart = ((excess / apiece) ** 2).sum()
+    distances = ((excess / apiece) ** 2).sum()
     by_traces = jnp.maximum(2 * (variance.sum() - roots.sum()), 0.0)
-    return jnp.where(jnp.abs(apart - by_traces) <= ROOTS_APART * variance.sum(), apart, by_traces)
+    return jnp.where(jnp.abs(distances - by_traces) <= ROOTS_APART * variance.sum(), distances, by_traces)
 
 
 @metric(errors=("score",))
@@ -297,8 +299,8 @@ def udr(codes, active=None, *, kind: Literal["lasso", "spearman"] = "lasso", pen
         (columns, shown),
     )
     pairs = jnp.where(finite[:, None] & finite[None, :], pairs, jnp.nan)
-    others = jnp.where(np.eye(m, dtype=bool), jnp.nan, pairs)
-    return Agreement(jnp.nanmedian(others, axis=0) if m > 1 else jnp.full(m, jnp.nan), pairs)
+    off_diagonal = jnp.where(np.eye(m, dtype=bool), jnp.nan, pairs)
+    return Agreement(jnp.nanmedian(off_diagonal, axis=0) if m > 1 else jnp.full(m, jnp.nan), pairs)
 
 
 def _mean_where(values, mask):

@@ -59,10 +59,10 @@ def resources(sizes: Sequence[int], differences: Mapping[str, np.ndarray], secon
 
 def _curves(axes, x, columns: Mapping[str, np.ndarray]) -> None:
     for position, (name, values) in enumerate(columns.items()):
-        known = np.isfinite(values).any(axis=1)
-        if not known.any():
+        defined = np.isfinite(values).any(axis=1)
+        if not defined.any():
             continue
-        at, rows = np.asarray(x, float)[known], values[known]
+        at, rows = np.asarray(x, float)[defined], values[defined]
         mean, spread = np.nanmean(rows, axis=1), np.nanstd(rows, axis=1)
         color, line = f"C{position % 10}", ("-", "--", ":", "-.")[position // 10 % 4]
         mark = ".x^"[position // 40 % 3]
@@ -75,9 +75,9 @@ def throughput(rows: Sequence) -> bytes:
     figure = figure_of(9, 5)
     axes = figure.subplots()
     for position, name in enumerate(dict.fromkeys(row.name for row in rows)):
-        mine = sorted((row.zoo_size, row.per_second) for row in rows if row.name == name)
+        points = sorted((row.zoo_size, row.per_second) for row in rows if row.name == name)
         line = ("-", "--", ":", "-.")[position // 10 % 4]
-        axes.plot(*zip(*mine, strict=True), line, marker=MARKS[position % len(MARKS)], ms=4, label=text(name))
+        axes.plot(*zip(*points, strict=True), line, marker=MARKS[position % len(MARKS)], ms=4, label=text(name))
     axes.set(xscale="log", yscale="log", xlabel="zoo size", ylabel="members (training: updates) per second")
     axes.legend(frameon=False, fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5), ncols=2)
     return png(figure)

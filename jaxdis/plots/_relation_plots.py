@@ -41,10 +41,10 @@ def codes_and_factors(strength: np.ndarray, codes: np.ndarray, factors: np.ndarr
     left, right = figure.subfigures(1, 2, width_ratios=(side, 0.9 + 1.2 * k))
     _hinton(left.subplots(), strength, names)
     grid = right.subplots(d, k, squeeze=False, sharex="col", sharey="row")
-    some = slice(None, None, -(-len(codes) // MOST_POINTS))
+    thinned = slice(None, None, -(-len(codes) // MOST_POINTS))
     for i in range(d):
         for j in range(k):
-            grid[i, j].plot(factors[some, j], codes[some, i], ".", ms=1.5, alpha=0.4, color="#234")
+            grid[i, j].plot(factors[thinned, j], codes[thinned, i], ".", ms=1.5, alpha=0.4, color="#234")
             grid[i, j].set(xticks=[], yticks=[])
         grid[i, 0].set_ylabel(f"code {i}", fontsize=8)
     for axes, name in zip(grid[-1], texts(names), strict=True):
@@ -56,8 +56,8 @@ def heat_map(matrix: np.ndarray, rows: Sequence[str], columns: Sequence[str], *,
     """A matrix, such as a relation or p-values, as numbers on a color scale; white is 0."""
     figure = figure_of(0.6 + 0.55 * len(columns) + inches(rows), 0.4 + 0.34 * len(rows) + inches(columns))
     axes = figure.subplots()
-    known = matrix[np.isfinite(matrix)]
-    top = most if most is not None else max(float(known.max(initial=0.0)), 1e-12)
+    finite = matrix[np.isfinite(matrix)]
+    top = most if most is not None else max(float(finite.max(initial=0.0)), 1e-12)
     axes.imshow(matrix, cmap="Blues", vmin=0, vmax=top, aspect="auto")
     for i, j in np.argwhere(np.isfinite(matrix)):
         color = "white" if matrix[i, j] > 0.6 * top else "black"

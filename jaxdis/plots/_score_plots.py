@@ -37,11 +37,11 @@ def scores_by_regularization(
     figure, grid = grid_of(len(names), columns, 2.6, 2.2)
     for axes, name, title in zip(grid, names, titles or names, strict=False):
         for model, mark in zip(models, MARKS * 9, strict=False):
-            mine = table["model"] == model
-            levels = np.unique(regularization[mine])
-            place = np.searchsorted(levels, regularization[mine])
-            axes.plot(place, table[name][mine], mark, ms=4, alpha=0.7, label=text(model))
-            medians = [median(table[name][mine][place == p]) for p in range(len(levels))]
+            of_model = table["model"] == model
+            levels = np.unique(regularization[of_model])
+            place = np.searchsorted(levels, regularization[of_model])
+            axes.plot(place, table[name][of_model], mark, ms=4, alpha=0.7, label=text(model))
+            medians = [median(table[name][of_model][place == p]) for p in range(len(levels))]
             axes.plot(range(len(levels)), medians, color=axes.lines[-1].get_color(), lw=1)
         axes.set_title(text(title))
         axes.set_xticks([])
@@ -62,10 +62,10 @@ def violins_by_regularization(
     for axes, name, title in zip(grid, names, titles, strict=False):
         place, middles = 0, []
         for position, model in enumerate(models):
-            mine = np.asarray(table["model"]) == model
+            of_model = np.asarray(table["model"]) == model
             first = place
-            for level in np.unique(regularization[mine]):
-                scores = table[name][mine & (regularization == level) & np.isfinite(table[name])]
+            for level in np.unique(regularization[of_model]):
+                scores = table[name][of_model & (regularization == level) & np.isfinite(table[name])]
                 if len(scores) > 1 and np.ptp(scores) > 0:
                     parts = axes.violinplot(scores, [place], showmedians=True, widths=0.9)
                     for body in parts["bodies"]:
@@ -107,8 +107,8 @@ def scatter_matrix(table: Mapping[str, np.ndarray], names: Sequence[str], others
     for row, name in enumerate(names):
         for column, other in enumerate(others):
             for model in models:
-                mine = table["model"] == model
-                grid[row, column].plot(table[other][mine], table[name][mine], "o", ms=3, alpha=0.6)
+                of_model = table["model"] == model
+                grid[row, column].plot(table[other][of_model], table[name][of_model], "o", ms=3, alpha=0.6)
             grid[row, column].tick_params(labelsize=6)
         grid[row, 0].set_ylabel(text(name), fontsize=7)
     for column, other in enumerate(others):

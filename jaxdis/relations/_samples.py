@@ -79,8 +79,8 @@ def read(
 ) -> Samples:
     """Clean codes and factors of training, held-out and validation samples."""
     finite = finite_codes(codes)
-    for others in (test, validation):
-        finite = finite if others is None else finite & finite_codes(others.codes)
+    for role in (test, validation):
+        finite = finite if role is None else finite & finite_codes(role.codes)
     shown = finite if active is None else finite & active
     sizes = tuple(size or 1 for size in factors.sizes)
     last = np.array([sizes], np.int32) - 1

@@ -117,8 +117,8 @@ def modularity(relation: Relation) -> CodeScore:
     """
     reading = read(relation)
     best = reading.strength.max(axis=1) ** 2
-    others = (_without_largest(reading.strength) ** 2).sum(axis=1)
-    share = safe_divide(others, best * jnp.maximum(reading.num_factors - 1, 1.0))
+    rest = (_without_largest(reading.strength) ** 2).sum(axis=1)
+    share = safe_divide(rest, best * jnp.maximum(reading.num_factors - 1, 1.0))
     per_code = jnp.where(best > 0, 1 - share, jnp.where(jnp.isnan(best), jnp.nan, 0.0))
     return CodeScore(mean_over_codes(per_code, reading), per_code)
 
@@ -205,8 +205,8 @@ def _top_codes(strength, per_code, top_k: Count):
     factor = place_of_largest(strength)
     rival = factor[:, None] == factor[None, :]
     index = jnp.arange(len(per_code))
-    apart = per_code[None, :] - per_code[:, None]
-    better = (apart > ROUNDING) | ((jnp.abs(apart) <= ROUNDING) & (index[None, :] < index[:, None]))
+    differences = per_code[None, :] - per_code[:, None]
+    better = (differences > ROUNDING) | ((jnp.abs(differences) <= ROUNDING) & (index[None, :] < index[:, None]))
     return (rival & better).sum(axis=1) < top_k
 
 

@@ -76,8 +76,8 @@ def matching(relation: Relation, *, method: Literal["auto", "optax", "scipy"] = 
     shares = reading.strength / reading.ceiling[None, :]
     allowed = reading.active[:, None] & reading.valid[None, :]
     code = assign(jnp.where(allowed, shares, jnp.nan), maximize=True, method=method).row
-    found = jnp.take_along_axis(shares, jnp.maximum(code, 0)[None, :], axis=0)[0]
-    per_factor = jnp.where(code >= 0, found, 0.0)
+    assigned = jnp.take_along_axis(shares, jnp.maximum(code, 0)[None, :], axis=0)[0]
+    per_factor = jnp.where(code >= 0, assigned, 0.0)
     per_factor = jnp.where(jnp.isnan(shares).any(), jnp.nan, per_factor)
     return Matching(mean_over_factors(per_factor, reading), only_valid(per_factor, reading), code)
 

@@ -70,5 +70,5 @@ def top_two_gap(matrix: Float[Array, "r c"], axis: int) -> Float[Array, " ..."]:
     if matrix.shape[-1] == 1:
         return best
     first = jnp.argmax(matrix, axis=-1)
-    others = jnp.where(jnp.arange(matrix.shape[-1])[None, :] == first[:, None], -jnp.inf, matrix)
-    return best - others.max(axis=-1)
+    rest = jnp.where(jnp.arange(matrix.shape[-1])[None, :] == first[:, None], -jnp.inf, matrix)
+    return best - rest.max(axis=-1)

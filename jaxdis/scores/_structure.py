@@ -148,10 +148,10 @@ class Structure:
         checked_value("side", Side, side)
         place = self.levels.index(self.chosen(level)[0])
         checked_value("label", str, label)
-        found = np.array([row[place] == label for row in getattr(self, side)])
-        if not found.any():
+        matches = np.array([row[place] == label for row in getattr(self, side)])
+        if not matches.any():
             raise ValueError(f"label: no {side} are {shown(label)} in level {level!r}")
-        return found
+        return matches
 
     @property
     def summary(self) -> str:

@@ -286,8 +286,8 @@ def _score_group(settings: Settings, key, codes, factors: Factors):
     for levels in settings.projections:
         code_mask, factor_mask = jnp.ones(strength.shape[0], bool), valid
         if settings.background is not None and levels == settings.structure.levels[:1]:
-            code_mask, others = background(strength, settings.structure, settings.background)
-            factor_mask = valid & others
+            code_mask, in_objects = background(strength, settings.structure, settings.background)
+            factor_mask = valid & in_objects
         score = score_of(strength, settings.structure, levels, codes=code_mask, factors=factor_mask)
         name = _name(settings.structure, levels)
         results |= {

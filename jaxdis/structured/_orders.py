@@ -137,9 +137,9 @@ def _search(costs: Costs, current: Int[Array, " s"]) -> Int[Array, " s"]:
         placed = costs.pair[order[:, None], position[:, None], order[None], position[None]]
         return costs.single[order, position].sum() + jnp.where(jnp.eye(slots, dtype=bool), 0.0, placed).sum()
 
-    others = costs.pair[:, :, current, position]  # slot, position, and the slots in other positions
+    pair_costs = costs.pair[:, :, current, position]  # slot, position, and the slots in other positions
     elsewhere = position[:, None] != position[None]
-    linear = costs.single + 2 * jnp.where(elsewhere[None], others, 0.0).sum(axis=2)
+    linear = costs.single + 2 * jnp.where(elsewhere[None], pair_costs, 0.0).sum(axis=2)
     assigned = assign(linear, method="optax").row
     order = jnp.where(error(assigned) < error(current), assigned, current)
 

@@ -17,7 +17,7 @@ from jaxdis.models import Config, Members, Slots, Variant, members
 from jaxdis.models._config import describe
 from jaxdis.models._members import MOST_MEMBERS, checked_sweep
 from jaxdis.study._slot_metrics import SLOT_METRICS, SlotMetric
-from jaxdis.study._store import cell_id
+from jaxdis.study._store import canonical, cell_id, text_id
 
 # Raised whenever a number may change for the same specification: old results are then stale, not overwritten.
 NUMERICS = 14
@@ -306,18 +306,37 @@ class Member:
 
 def cells(study: Study) -> Iterator[Member]:
     """Every member in order: trainings, then variants, settings, seeds."""
-    names = [name for name, _ in study.metrics]
+    ids = [_score_ids(study, name) for name, _ in study.metrics]
+    encode_id = _ids_but_one(lambda train: encode_spec(study, train))
     for position, training in enumerate(study.trainings):
         _, hyperparameters, labels = training.members()
         trained = [cell_id(train_spec(training, hyperparameters, label, row)) for row, label in enumerate(labels)]
-        encoded = [cell_id(encode_spec(study, train)) for train in trained]
+        encoded = [encode_id(train) for train in trained]
         alike: dict[tuple, list[str]] = {}
         for label, encode in zip(labels, encoded, strict=True):
             alike.setdefault(_setting(label), []).append(encode)
         for row, (label, train, encode) in enumerate(zip(labels, trained, encoded, strict=True)):
             seeds = tuple(alike[_setting(label)])
-            scores = tuple(cell_id(score_spec(study, encode, name, seeds)) for name in names)
+            scores = tuple(score_id(encode, seeds) for score_id in ids)
             yield Member(position, row, label, train, encode, scores, seeds if study.metrics_of_seeds else ())
+
+
+# Stands for the id of a parent in a specification; no other text of it has these letters.
+_PARENT = "<the id of the parent>"
+
+
+def _ids_but_one(spec: Callable[[str], dict]) -> Callable[[str], str]:
+    """The ids of specifications that differ only in the id of a parent: a study has hundreds of thousands."""
+    before, after = canonical(spec(_PARENT)).split(_PARENT)
+    return lambda parent: text_id(before + parent + after)
+
+
+def _score_ids(study: Study, name: str) -> Callable[[str, Sequence[str]], str]:
+    """The id of a score by the ids of the codes: of a member, and of all seeds of its setting."""
+    if name in dict(study.metrics_of_seeds):
+        return lambda encode, seeds: cell_id(score_spec(study, encode, name, seeds))
+    of_member = _ids_but_one(lambda encode: score_spec(study, encode, name))
+    return lambda encode, seeds: of_member(encode)
 
 
 def _setting(label: Mapping) -> tuple:
@@ -325,12 +344,10 @@ def _setting(label: Mapping) -> tuple:
 
 
 def train_spec(training: Training, hyperparameters, label: dict, row: int) -> dict:
-    method = training.config.method.alone(label["model"])
-    config = describe(dataclasses.replace(training.config, method=method))
     numbers = {name: float(column[row]) for name, column in zip(hyperparameters._fields, hyperparameters, strict=True)}
     return {
         "kind": "train",
-        "config": config,
+        "config": _config(training.config, label["model"]),
         "hyperparameters": numbers,
         "seed": label["seed"],
         "pool": training.pool,
@@ -339,6 +356,12 @@ def train_spec(training: Training, hyperparameters, label: dict, row: int) -> di
         **_region(training),
         "numerics": NUMERICS,
     }
+
+
+@functools.lru_cache(maxsize=256)
+def _config(config: Config, model: str) -> dict:
+    """The description of the program that trains one variant alone."""
+    return describe(dataclasses.replace(config, method=config.method.alone(model)))
 
 
 def _region(training: Training) -> dict:

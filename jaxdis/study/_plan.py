@@ -33,7 +33,7 @@ def plan(study, out: str | Path | None = None, *, extend: bool = False) -> dict[
     """
     work = work_of(study)
     total = {kind: len(names) for kind, names in work.wanted().items()}
-    done = dict.fromkeys(total, 0) if out is None else status(study, out, extend=extend).done
+    done = dict.fromkeys(total, 0) if out is None else status(work, out, extend=extend).done
     left = {kind: 1 - done[kind] / total[kind] for kind in total}
     return {
         kind: Cost(total[kind], total[kind] - done[kind], *(left[kind] * value for value in totals))

@@ -45,8 +45,8 @@ def run(
     """Compute every missing cell of a study; returns the path of its table, such as ``results.csv``.
 
     Args:
-      study: a :class:`~jaxdis.study.Study`, or a
-        :class:`~jaxdis.study.certificate._calibration.Calibration`.
+      study: a :class:`~jaxdis.study.Study` or a :class:`~jaxdis.study.Calibration`, or the work of one
+        (:func:`~jaxdis.study.work_of`), whose ids are then not made again.
       out: the study's directory. Run again after any failure: published cells are never recomputed, except together
         with missing ones of their batch. Workers of an executor must see it under the same path.
       executor: any ``concurrent.futures.Executor`` (:func:`jaxdis.study._executors.opened` provides two); None runs
@@ -61,14 +61,14 @@ def run(
       RuntimeError: if a round of batches makes no progress, with the last failure as its cause.
     """
     try:
-        return _run(study, work_of(study), Store(out), executor, extend, progress)
+        return _run(work_of(study), Store(out), executor, extend, progress)
     except OSError as error:
         if not is_full(error):
             raise
         raise full(error, out, "what is finished is kept: make room and run again") from error
 
 
-def _run(study, work: Work, store: Store, executor, extend: bool, progress: Progress | None) -> Path:
+def _run(work: Work, store: Store, executor, extend: bool, progress: Progress | None) -> Path:
     if extend and store.described:
         store.check_smaller(work.describe(), work.wanted().get("train", ()))
     store.open(work.describe(), extend=extend)
@@ -76,7 +76,7 @@ def _run(study, work: Work, store: Store, executor, extend: bool, progress: Prog
     made = dict.fromkeys(KINDS, 0)
     while batches := list(work.missing(store)):
         before, failures = _count(store), []
-        for batch, error in _make(study, store.root, batches, executor, _training(progress, made)):
+        for batch, error in _make(work, store.root, batches, executor, _training(progress, made)):
             if error is not None:
                 log.info("batch of %d %s cells failed: %r", batch.cells, batch.kind, error)
                 failures.append(error)
@@ -106,7 +106,7 @@ def _stop(store: Store, batches: Sequence[Batch], failures: Sequence[BaseExcepti
 
 @single_precision
 def status(study, out: str | Path, *, extend: bool = False) -> Status:
-    """How much of a study its directory holds; nothing if there is no directory yet.
+    """Count the cells of a study, or of its work, that its directory holds; none if there is no directory yet.
 
     Raises:
       StoreError: if the directory holds another study; with ``extend``, other than a smaller version of this one.
@@ -135,14 +135,14 @@ def _training(progress: Progress | None, made: dict[str, int]) -> Updates | None
     return lambda members: progress("train", made["train"] + members)
 
 
-def _make(study, root, batches, executor, on_updates) -> Iterator[tuple[Batch, BaseException | None]]:
+def _make(work: Work, root, batches, executor, on_updates) -> Iterator[tuple[Batch, BaseException | None]]:
     """Run batches here or on an executor; yield each with its failure, if any."""
     if executor is None:
         for batch in batches:
-            run_batch(root, study, batch, on_updates)
+            run_batch(root, work, batch, on_updates)
             yield batch, None
         return
-    futures = {executor.submit(run_batch, str(Path(root).resolve()), study, batch): batch for batch in batches}
+    futures = {executor.submit(run_batch, str(Path(root).resolve()), work.study, batch): batch for batch in batches}
     for future in concurrent.futures.as_completed(futures):
         try:
             error = future.exception()

@@ -40,7 +40,12 @@ def canonical(value: Any) -> str:
 
 def cell_id(spec: dict) -> str:
     """The first 16 hexadecimal digits of the hash of a cell's specification."""
-    return hashlib.sha256(canonical(spec).encode()).hexdigest()[:16]
+    return text_id(canonical(spec))
+
+
+def text_id(text: str) -> str:
+    """The id of the cell that a canonical text specifies."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 class Store:

@@ -85,7 +85,7 @@ class TrainedWork:
     def report(self, store: Store) -> Path:
         from jaxdis.study.report._report import write_report  # matplotlib is not needed to compute cells
 
-        return write_report(self.study, store.root)
+        return write_report(self.study, store.root, self._members)
 
     def digest(self, store: Store) -> Digest | None:
         return digest(Subject.of(self.study, read_results(store.root / "results.csv")))

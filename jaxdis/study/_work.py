@@ -5,7 +5,7 @@ Studies are values; :data:`WORKS` says what computes each kind of them.
 
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from jaxdis.study._store import Store
 
@@ -47,6 +47,8 @@ class Digest(NamedTuple):
 class Work(Protocol):
     """A study as the driver sees it. Each kind of study has a row in :data:`WORKS`."""
 
+    study: Any
+
     def describe(self) -> dict:
         """The identity of the study's directory."""
 
@@ -80,11 +82,15 @@ WORKS: MutableMapping[type, Callable[..., Work]] = {}
 
 
 def work_of(study) -> Work:
-    """A study as the driver sees it; a class without a row has the work of the class that it derives from.
+    """A study as the driver sees it; a work is returned as it is, so that the ids of its cells are made once.
+
+    A class without a row has the work of the class that it derives from.
 
     Raises:
       TypeError: for anything else.
     """
+    if isinstance(study, Work):
+        return study
     for kind in type(study).__mro__:
         if kind in WORKS:
             return WORKS[kind](study)

@@ -9,13 +9,13 @@ from jaxdis import METRICS
 from jaxdis.data import DATASETS
 from jaxdis.data._regions import RandomCells
 from jaxdis.models import Config, Mlp, Vae
-from jaxdis.study import STUDIES, Sampling, Study, Training
+from jaxdis.study import STUDIES, Sampling, Study, Training, status, work_of
 from jaxdis.study import _make as make
 from jaxdis.study._cost import SCORE_SECONDS, model_cost
-from jaxdis.study._definition import cells, metric_of
+from jaxdis.study._definition import cells, encode_spec, metric_of, score_spec, train_spec
 from jaxdis.study._plan import plan
 from jaxdis.study._run_study import run
-from jaxdis.study._store import Store
+from jaxdis.study._store import Store, cell_id
 from tests.study.tiny import tiny
 
 PAIR = {"shape": 1, "scale": 3}
@@ -123,3 +123,23 @@ def test_a_metric_is_not_called_like_a_column(name):
     training = Training.of(Config(), {"beta": {"beta": [1.0]}}, 1)
     with pytest.raises(ValueError, match=f"metrics: needs names other than those of columns.*got '{name}'"):
         Study.of("x", [training], {name: METRICS["mig"]})
+
+
+def test_ids_are_those_of_the_whole_specifications():
+    """They are made from texts that have all but one id in common."""
+    config = Config("dsprites", method=Vae("beta", Mlp((8,), num_codes=3)), steps=2)
+    training = Training.of(config, {"beta": {"beta": (1, 4)}}, 2, held_out={"shape": 0, "scale": 1})
+    study = Study.of("ids", [training], ["mig", "dci", "udr"], sampling=Sampling(100, 50), novel=("dci",))
+    _, hyperparameters, _ = training.members()
+    for member in cells(study):
+        assert member.train == cell_id(train_spec(training, hyperparameters, member.label, member.row))
+        assert member.encode == cell_id(encode_spec(study, member.train))
+        specs = (score_spec(study, member.encode, name, member.seeds) for name, _ in study.metrics)
+        assert member.scores == tuple(map(cell_id, specs))
+
+
+def test_a_work_is_made_once():
+    study = STUDIES["quickstart"](seeds=1, steps=1)
+    work = work_of(study)
+    assert work_of(work) is work
+    assert status(work, "nowhere") == status(study, "nowhere")

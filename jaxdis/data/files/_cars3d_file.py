@@ -41,10 +41,10 @@ def images(source: str | Path, space: FactorSpace | None = None) -> np.memmap:
 
 
 def _listing_of(folder: Path) -> Path:
-    found = sorted(folder.glob("**/cars/list.txt"))
-    if not found:
+    listings = sorted(folder.glob("**/cars/list.txt"))
+    if not listings:
         raise ValueError(f"source: found no cars/list.txt under {folder}; needs the unpacked nips2015-analogy-data")
-    return found[0].relative_to(folder)
+    return listings[0].relative_to(folder)
 
 
 def _decode(path: Path, space: FactorSpace, out: np.ndarray) -> None:

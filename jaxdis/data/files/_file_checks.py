@@ -13,26 +13,26 @@ def images(path: Path, shape: tuple[int, ...], dtype: np.dtype, needed: tuple[in
         raise ValueError(f"source: {path} holds {dtype} images {tuple(shape)}; needs uint8 {needed}")
 
 
-def values(path: Path, found: np.ndarray, space: FactorSpace) -> None:
+def values(path: Path, rows: np.ndarray, space: FactorSpace) -> None:
     """Check that the rows of real factor values are those of the lattice, in its order."""
     needed = np.stack(np.meshgrid(*space.values, indexing="ij"), -1).reshape(-1, space.num_factors)
-    _rows_equal(path, found, needed, "factor values", 1e-4)
+    _rows_equal(path, rows, needed, "factor values", 1e-4)
 
 
-def classes(path: Path, found: np.ndarray, space: FactorSpace) -> None:
+def classes(path: Path, rows: np.ndarray, space: FactorSpace) -> None:
     """Check that the rows of class numbers are those of the lattice, in its order."""
     needed = np.stack(np.unravel_index(np.arange(space.num_lattice), space.sizes), -1)
-    _rows_equal(path, found, needed, "class numbers", 0.0)
+    _rows_equal(path, rows, needed, "class numbers", 0.0)
 
 
-def _rows_equal(path: Path, found: np.ndarray, needed: np.ndarray, what: str, tolerance: float) -> None:
-    if found.shape != needed.shape:
-        raise ValueError(f"source: {path} holds {what} {found.shape}; needs {needed.shape}")
-    wrong = np.flatnonzero((np.abs(found - needed) > tolerance).any(-1) | ~np.isfinite(found).all(-1))
+def _rows_equal(path: Path, rows: np.ndarray, needed: np.ndarray, what: str, tolerance: float) -> None:
+    if rows.shape != needed.shape:
+        raise ValueError(f"source: {path} holds {what} {rows.shape}; needs {needed.shape}")
+    wrong = np.flatnonzero((np.abs(rows - needed) > tolerance).any(-1) | ~np.isfinite(rows).all(-1))
     if len(wrong):
         row = int(wrong[0])
         raise ValueError(
-            f"source: {path} is not in lattice order: row {row} holds {what} {found[row].tolist()}, "
+            f"source: {path} is not in lattice order: row {row} holds {what} {rows[row].tolist()}, "
             f"needs {needed[row].tolist()} ({len(wrong)} rows differ)"
         )
 

@@ -45,8 +45,8 @@ def _checked_factors(path: Path, factors: np.ndarray, count: int) -> np.ndarray:
         raise ValueError(f"source: {path} holds factors {factors.shape} {factors.dtype}; needs real ({count}, 5)")
     for name, span, column in zip(SPACE.names, SPACE.values, factors.T, strict=True):
         if not (span.low - 1e-5 <= column.min() and column.max() <= span.high + 1e-5):
-            found = f"{column.min():g} to {column.max():g}"
-            raise ValueError(f"source: {path} holds {name} from {found}; needs {span.low:g} to {span.high:g}")
+            bounds = f"{column.min():g} to {column.max():g}"
+            raise ValueError(f"source: {path} holds {name} from {bounds}; needs {span.low:g} to {span.high:g}")
     return factors.astype(np.float32)
 
 
@@ -54,7 +54,7 @@ def _decode(path: Path, out: np.ndarray) -> None:
     start = 0
     for block in containers.blocks(path, "images", _STEP):
         if block.dtype.kind not in "iu" or block.min() < 0 or block.max() > 255:
-            found = f"{block.dtype} pixels {block.min()} to {block.max()}"
-            raise ValueError(f"source: {path} holds {found}; needs whole numbers 0 to 255")
+            contents = f"{block.dtype} pixels {block.min()} to {block.max()}"
+            raise ValueError(f"source: {path} holds {contents}; needs whole numbers 0 to 255")
         out[start : start + len(block)] = block
         start += len(block)

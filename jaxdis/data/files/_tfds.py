@@ -105,8 +105,8 @@ def prepare(name: str, folder: str | Path) -> Path:
     import tensorflow_datasets as tfds
     from tensorflow_datasets.core import registered
 
-    if name not in (known := (*SETS, "clevr")):
-        raise ValueError(f"name: needs one of {', '.join(known)}, got {name!r}")
+    if name not in (sets := (*SETS, "clevr")):
+        raise ValueError(f"name: needs one of {', '.join(sets)}, got {name!r}")
     stock = tfds.builder_cls(name)
     with registered.skip_registration():
         own = {"smallnorb": _pictures(_smallnorb_examples), "clevr": _clevr_examples}

@@ -44,8 +44,8 @@ def draw_batches(
     """
     which, first, rest = jax.random.split(key, 3)
     factor, table, varying = _varying(which, factors, num_train, num_eval, factor_bins)
-    one = _random_rows(first, table, num_train, num_eval, 1)
-    rows = _given(rest, table, factor[:, None], jnp.broadcast_to(one, (len(one), batch)))
+    first_row = _random_rows(first, table, num_train, num_eval, 1)
+    rows = _given(rest, table, factor[:, None], jnp.broadcast_to(first_row, (len(first_row), batch)))
     return Draws(factor, rows.T, None, varying)
 
 

@@ -152,8 +152,8 @@ def _moved(
     def by_rows():
         """Every code and value is a row of its own: few long steps of the search are faster than many short ones."""
         count = jnp.tile(group.count, d)
-        found = quantile_from_mean(given.reshape(len(count), -1), count, quantile).reshape(d, size)
-        return jnp.where(occurs[None], found, 0.0).sum(axis=1) / occurs.sum().astype(jnp.float32)
+        quantiles = quantile_from_mean(given.reshape(len(count), -1), count, quantile).reshape(d, size)
+        return jnp.where(occurs[None], quantiles, 0.0).sum(axis=1) / occurs.sum().astype(jnp.float32)
 
     def by_sorting():
         return _moved_by_sorting(moved.T, group.values, size, quantile)

@@ -92,8 +92,8 @@ def factor_vae(
     table = _in_lines(safe)
 
     def vote_of(rows):
-        mean = _summed(lambda one: _at(table, one), rows) / len(rows)
-        squares = _summed(lambda one: (_at(table, one) - mean) ** 2, rows)
+        mean = _summed(lambda row: _at(table, row), rows) / len(rows)
+        squares = _summed(lambda row: (_at(table, row) - mean) ** 2, rows)
         return _least(squares[:, : codes.shape[1]] / (len(rows) - 1), spread, competes)
 
     vote = _in_chunks(vote_of, draws.rows)
@@ -207,8 +207,8 @@ def _summed(term, batches):
     grouped = count // TOGETHER * TOGETHER
 
     def add(total, group):
-        for one in range(jax.tree.leaves(group)[0].shape[0]):
-            total = total + term(jax.tree.map(lambda rows, one=one: rows[one], group))
+        for place in range(jax.tree.leaves(group)[0].shape[0]):
+            total = total + term(jax.tree.map(lambda rows, place=place: rows[place], group))
         return total
 
     groups = jax.tree.map(lambda rows: rows[:grouped].reshape(-1, TOGETHER, rows.shape[1]), batches)

@@ -1,1 +1,3 @@
 """What can be trained: one hashable value per method, with pure functions of one member."""
+
+__all__ = ()  # what is public here, jaxdis.models names

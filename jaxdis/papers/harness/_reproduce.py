@@ -79,8 +79,9 @@ def write(paper: Paper, made: Reproduction) -> Path:
 
 def _plain_step(out: Path) -> Step:
     def step(kind: str, name: str, study) -> None:
-        run(study, out / name)
-        work_of(study).report(Store(out / name))
+        work = work_of(study)
+        run(work, out / name)
+        work.report(Store(out / name))
 
     return step
 

@@ -14,12 +14,12 @@ from jaxdis.study.certificate._certificate_files import short_response_table, wr
 class CalibrationWork:
     """See :class:`jaxdis.study._work.Work`. The members of a batch are the number of a part and names of metrics."""
 
-    def __init__(self, calibration: Calibration):
-        self.calibration = calibration
-        self._parts = calibration.parts()
+    def __init__(self, study: Calibration):
+        self.study = study
+        self._parts = study.parts()
 
     def describe(self) -> dict:
-        return self.calibration.describe()
+        return self.study.describe()
 
     def wanted(self) -> dict[str, set[str]]:
         return {"score": {name for part in self._parts for name in self._ids(part).values()}}
@@ -28,7 +28,7 @@ class CalibrationWork:
         done = store.ids("score")
         for number, part in enumerate(self._parts):
             ids = self._ids(part)
-            for plan in _plans(part, part.readable(self.calibration.metrics)):
+            for plan in _plans(part, part.readable(self.study.metrics)):
                 names = tuple(name for name, _ in plan if ids[name] not in done)
                 if names:
                     yield Batch("score", (number, *names), len(names))
@@ -36,13 +36,13 @@ class CalibrationWork:
     def compute(self, store: Store, batch: Batch, on_updates: Updates | None = None) -> None:
         number, *names = batch.members
         part = self._parts[number]
-        metrics = dict(part.readable(self.calibration.metrics))
+        metrics = dict(part.readable(self.study.metrics))
         results = score_part(part, tuple((name, metrics[name]) for name in names))
         for name in names:
             store.publish("score", part.cell(metrics[name]), results[name])
 
     def finish(self, store: Store) -> Path:
-        return write_certificate(self.calibration, self.certificate(store), store.root)[0]
+        return write_certificate(self.study, self.certificate(store), store.root)[0]
 
     def digest(self, store: Store) -> Digest | None:
         certificate = self.certificate(store)
@@ -59,20 +59,20 @@ class CalibrationWork:
         found = {}
         for part in self._parts:
             found |= {(part, name): store.result("score", cell) for name, cell in self._ids(part).items()}
-        return certificate_of(self.calibration, found)
+        return certificate_of(self.study, found)
 
     def costs(self) -> dict[str, Totals]:
         seconds = sum(
             len(part.points)
             * part.seeds
             * (2 if part.rows else 1)
-            * score_seconds(self.calibration.metrics, part.rows or part.num_samples, part.num_factors or 10)
+            * score_seconds(self.study.metrics, part.rows or part.num_samples, part.num_factors or 10)
             for part in self._parts
         )
         return {"score": Totals(0.0, seconds, float(RECORD_BYTES * len(self.wanted()["score"])))}
 
     def _ids(self, part: Part) -> dict[str, str]:
-        return {name: cell_id(part.cell(metric)) for name, metric in part.readable(self.calibration.metrics)}
+        return {name: cell_id(part.cell(metric)) for name, metric in part.readable(self.study.metrics)}
 
 
 def _plans(part: Part, metrics: Plan) -> list[Plan]:

@@ -37,13 +37,13 @@ MOST_ROWS = 300
 
 
 @single_precision
-def write_report(study: Study, out: str | Path) -> Path:
-    """Write ``report.html`` into a study's directory from its published cells and ``results.csv``.
+def write_report(study: Study, out: str | Path, members: Sequence[Member] | None = None) -> Path:
+    """Write ``report.html`` into a study's directory from its published cells and ``results.csv``; returns its path.
 
     Raises:
       StoreError: if the directory holds another study, or a table without all its members.
     """
-    store, members = Store(out), list(cells(study))
+    store, members = Store(out), list(cells(study)) if members is None else members
     store.check({**study.describe(), "name": store.description().get("name")})  # a report may be called otherwise
     subject = Subject.of(study, _results(study, store, members))
     each = lambda section: sections.by_data(section, subject)  # noqa: E731
