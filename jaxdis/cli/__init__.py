@@ -10,8 +10,8 @@ import time
 import traceback
 import warnings
 
-from jaxdis import __version__
 from jaxdis._core import interrupts
+from jaxdis._core.version import __version__
 from jaxdis.cli import _terminal as terminal
 from jaxdis.cli._outputs import kept
 from jaxdis.cli._text import plain

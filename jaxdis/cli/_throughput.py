@@ -15,6 +15,7 @@ import jax
 import numpy as np
 
 from jaxdis._core.files import read_json
+from jaxdis._core.version import __version__
 from jaxdis.evaluation._evaluate import evaluate
 from jaxdis.factors import Factors
 from jaxdis.metrics import METRICS, Metric
@@ -146,14 +147,13 @@ def _training(size: int) -> Row:
 
 def machine() -> dict[str, Any]:
     """The devices of this machine, and software versions."""
-    import jaxdis
 
     devices = jax.devices()
     return {
         "device": devices[0].device_kind,
         "platform": devices[0].platform,
         "devices": len(devices),
-        "jaxdis": jaxdis.__version__,
+        "jaxdis": __version__,
         "jax": jax.__version__,
         "python": platform.python_version(),
     }

@@ -10,10 +10,10 @@ from pathlib import Path
 import jax
 import numpy as np
 
-import jaxdis
 from jaxdis import plots
 from jaxdis._core import files
 from jaxdis._core.precision import single_precision
+from jaxdis._core.version import __version__
 from jaxdis.study._definition import Member, Study, cells, metric_of
 from jaxdis.study._store import Store, StoreError, publish
 from jaxdis.study.report import _result_table as results
@@ -161,7 +161,7 @@ def losses_of(store: Store, train: str) -> tuple[int, dict[str, np.ndarray]]:
 
 
 def _configuration(study: Study) -> str:
-    versions = {"jaxdis": jaxdis.__version__, "jax": jax.__version__, "python": platform.python_version()}
+    versions = {"jaxdis": __version__, "jax": jax.__version__, "python": platform.python_version()}
     text = json.dumps({"versions": versions, **study.describe()}, indent=1, ensure_ascii=False, default=str)
     return f"<pre>{html.escape(text)}</pre>"
 
