@@ -38,7 +38,8 @@ class Factors:
     Construct it by :meth:`of`, which checks its arguments; the constructor is for traced code and checks nothing.
     """
 
-    values: Num[Array, "... n k"]  # a leading axis appears only between transformations
+    # A leading axis appears only between transformations; shapes take the place of values while JAX lowers a program.
+    values: Num[Array, "... n k"] | jax.ShapeDtypeStruct | jax.stages.ArgInfo
     sizes: tuple[int | None, ...] = dataclasses.field(metadata={"static": True})
     names: tuple[str, ...] = dataclasses.field(metadata={"static": True})
 

@@ -12,7 +12,7 @@ import jax
 import jaxlib
 import pytest
 
-from jaxdis._core import programs, runtime
+from jaxdis._core import platforms, programs, runtime
 
 # Programs of tests run for milliseconds and take seconds to compile: a fifth of that without optimization.
 QUICK_TO_COMPILE = {
@@ -66,6 +66,15 @@ GOLDEN_VALUES = "tests.golden_values"
 def traced_anew():
     """What a test replaces must be seen: no program comes from disk, except in tests of that."""
     programs.keep_in(None)
+
+
+def pytest_addoption(parser):
+    parser.addoption("--forms", help="run the forms of another platform, gpu or tpu, on this one")
+
+
+def pytest_configure(config):
+    if forms := config.getoption("--forms"):
+        os.environ[platforms.FORMS_VARIABLE] = forms  # before anything is traced; workers inherit it
 
 
 def pytest_collection_modifyitems(items):

@@ -16,15 +16,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from jaxdis._core import programs
+from jaxdis._core import batches, programs
+from jaxdis._core.platforms import platform_of, tracing_for
 
 AXIS = "zoo"
-# Bytes of inputs on the devices at once. Small enough that a zoo streams through in bounded memory, large enough that
+# Bytes of inputs on CPU at once. Small enough that a zoo streams through in bounded memory, large enough that
 # the cost of starting a program vanishes.
 CHUNK_BYTES = 16 << 20
-# Bytes of temporaries of the members that run at once on one accelerator.
-BATCH_BYTES = 4 << 30
-MAX_BATCH = 256
 # Members per device and chunk, if they run one after another. A zoo of up to half as many has one member in each chunk,
 # so that two programs, with room for one member and for FEW, serve zoos of any size.
 FEW = 8
@@ -47,6 +45,11 @@ class Layout:
         """The layout of ``count`` members over devices (None: all of the default backend), at most one per member."""
         devices = tuple(jax.devices()) if devices is None else tuple(devices)
         return cls(devices[: max(1, min(len(devices), count))], at_once)
+
+    @property
+    def platform(self) -> str:
+        """The platform whose forms are traced."""
+        return platform_of(self.devices)
 
     @property
     def mesh(self) -> Mesh | None:
@@ -106,10 +109,15 @@ class Layout:
 
         The number of rows must be a multiple of the number of devices.
         """
+
+        def on_one_device(rows, shared):
+            with tracing_for(self.platform):
+                return function(rows, shared)
+
         if self.mesh is None:
-            return function(rows, shared)
+            return on_one_device(rows, shared)
         split, whole = PartitionSpec(AXIS), PartitionSpec()
-        return jax.shard_map(function, mesh=self.mesh, in_specs=(split, whole), out_specs=split, check_vma=False)(
+        return jax.shard_map(on_one_device, mesh=self.mesh, in_specs=(split, whole), out_specs=split, check_vma=False)(
             rows, shared
         )
 
@@ -149,10 +157,11 @@ def map_stages(
     Args:
       stages: values of ``static``.
       shared_of: of a stage, the arrays that every member reads; called when the first chunk comes to the stage.
-      batch_size: members at once on one device; None: chosen by backend and the compiler's memory analysis.
+      batch_size: members at once on one device; None: one on CPU; on accelerators as many as the memory of a device
+        allows, on the ladder :data:`jaxdis._core.batches.RUNGS`.
       devices: when None, as many of the default backend as there are members. On CPU, given devices are all used, even
         by fewer members: one program then serves zoos of any size.
-      chunk_bytes: bytes of members on the devices at once.
+      chunk_bytes: bytes of members on the devices at once, on CPU or with a batch size.
       progress: called after every chunk with the number of finished members and the number of all members.
       arrived: called with each stage and its result for each chunk; for the first chunk, before the next stage is
         compiled.
@@ -162,30 +171,44 @@ def map_stages(
     """
     count = jax.tree.leaves(members)[0].shape[0]
     layout = Layout.over(devices, count)
-    on_cpu = layout.devices[0].platform == "cpu"
+    on_cpu = layout.platform == "cpu"
     if devices is not None and on_cpu:
         layout = Layout(devices)
     num_devices = len(layout.devices)
     # Without a mesh, a single program takes host arrays, which starts faster than placing them first.
     placed = layout.mesh is not None or len(stages) > 1
-    most = most_in_a_chunk(count, members, num_devices, chunk_bytes)
-    if batch_size == 1 or (batch_size is None and on_cpu):
-        size = num_devices if 2 * count <= FEW * num_devices else min(FEW * num_devices, most)
+    bounded = batch_size is None and not on_cpu
+    if bounded:
+        most = most_in_a_chunk(count, members, num_devices, batches.INPUT_BYTES * num_devices) // num_devices
+        sizes = [size * num_devices for size in batches.rungs_of(-(-count // num_devices), most)]
     else:
-        size = even_size(count, most, num_devices)
-    each = size // num_devices
+        most = most_in_a_chunk(count, members, num_devices, chunk_bytes)
+        if batch_size in (1, None):
+            size = num_devices if 2 * count <= FEW * num_devices else min(FEW * num_devices, most)
+        else:
+            size = even_size(count, most, num_devices)
+        sizes = [size] * -(-count // size)
+    starts = np.cumsum([0, *sizes[:-1]])
 
     @functools.cache
     def program(stage):
         shared = shared_of(stage)
         shared = layout.share(shared) if layout.mesh is not None else shared
-        at_once = batch_size or choose_batch_size(function, stage, members, shared, each, layout.devices[0].platform)
-        return functools.partial(_run, function, stage, dataclasses.replace(layout, at_once=at_once)), shared
+
+        def statics(at_once, *arguments):
+            each = jax.tree.leaves(arguments[0])[0].shape[0] // num_devices if arguments else at_once
+            return function, stage, dataclasses.replace(layout, at_once=min(at_once, each))
+
+        if not bounded:
+            return functools.partial(_run, *statics(batch_size or 1)), shared
+        return batches.Bounded(_run, statics, max(sizes) // num_devices, batches.limit_of(layout.devices[0])), shared
 
     def results():
-        for start, rows in zip(range(0, count, size), chunks(count, size), strict=True):
+        for start, size in zip(starts, sizes, strict=True):
+            rows = np.minimum(np.arange(start, start + size), count - 1)
             chunk = jax.tree.map(lambda leaf, rows=rows: take(leaf, rows), members)
             chunk = layout.place(chunk) if placed else chunk
+            each = size // num_devices
             real = np.clip(count - start - each * np.arange(num_devices), 0, each).astype(np.int32)
             for stage in stages:
                 run, shared = program(stage)
@@ -194,7 +217,7 @@ def map_stages(
     finished = [[] for _ in stages]
     for number, part in enumerate(fetched(results(), first=0 if arrived is None else len(stages))):
         chunk, stage = divmod(number, len(stages))
-        start, done = chunk * size, min((chunk + 1) * size, count)
+        start, done = starts[chunk], min(starts[chunk] + sizes[chunk], count)
         part = jax.tree.map(lambda rows, real=done - start: rows[:real], part)
         finished[stage].append(part)
         if arrived is not None:
@@ -208,8 +231,7 @@ def map_stages(
 def _run(function, static, layout: Layout, members, counts, shared):
     if layout.at_once > 1:
         return layout.map(functools.partial(function, static), members, shared)
-    on_cpu = layout.devices[0].platform == "cpu"
-    of_member = programs.kept(function, static) if on_cpu else functools.partial(function, static)
+    of_member = programs.kept(function, static) if layout.platform == "cpu" else functools.partial(function, static)
     return layout.map_first(of_member, members, counts, shared)
 
 
@@ -245,24 +267,9 @@ def chunks(count: int, size: int) -> Iterator[np.ndarray]:
         yield np.minimum(np.arange(start, start + size), count - 1)
 
 
-def choose_batch_size(function, static, members, shared, most: int, platform: str, budget: int = BATCH_BYTES) -> int:
-    """Members at once on one device: 1 on CPU, elsewhere as many as fit the budget by the compiler's analysis."""
-    if platform == "cpu" or most <= 1:
-        return 1
-    return members_that_fit(budget, member_bytes(function, static, members, shared), min(most, MAX_BATCH))
-
-
 def members_that_fit(budget: int, bytes_each: int, most: int) -> int:
     """How many members of ``bytes_each`` fit a budget of bytes, from 1 to ``most``."""
     return max(1, min(most, budget // max(bytes_each, 1)))
-
-
-def member_bytes(function, static, members, shared) -> int:
-    """Bytes of temporaries and outputs of one member, by the compiler's analysis."""
-    one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], _sized(leaf).dtype), members)
-    like = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), shared)
-    analysis = jax.jit(function, static_argnums=0).lower(static, one, like).compile().memory_analysis()
-    return int(analysis.temp_size_in_bytes + analysis.output_size_in_bytes)
 
 
 def take(leaf, rows: np.ndarray):

@@ -72,8 +72,7 @@ def _call(function: Callable, identity: str, *arguments):
     leaves, tree = jax.tree.flatten(arguments)
     shapes = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves]
     settings = [f"{name}={_setting(name)}" for name in SETTINGS]
-    backend = jax.default_backend()
-    key = "\n".join([_sources(), *settings, backend, identity, str(tree), *map(str, shapes)])
+    key = "\n".join([_sources(), *settings, identity, str(tree), *map(str, shapes)])
     path = _folder / f"{hashlib.sha256(key.encode()).hexdigest()}.npz"
     found = _read(path) or _write(path, function, tree, shapes)
     if found is None:

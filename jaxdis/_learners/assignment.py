@@ -8,6 +8,8 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int
 
+from jaxdis._core.platforms import on_cpu
+
 Method = Literal["auto", "optax", "scipy"]
 
 # Measured on one CPU core (benchmarks/bench_assignment.py): optax's solver, which runs inside the program, is faster
@@ -72,7 +74,7 @@ def _resolve(method: Method, costs: jax.Array) -> str:
         return method
     large = max(costs.shape[1:]) >= CALLBACK_FROM_SIDE
     safe = costs.size * costs.dtype.itemsize <= CALLBACK_MAX_BYTES
-    return "scipy" if large and safe and jax.default_backend() == "cpu" else "optax"
+    return "scipy" if large and safe and on_cpu() else "optax"
 
 
 def _solve_with_optax(costs):

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from jaxdis._core.arrays import from_keys, ordered_keys, power_of_two_below, settled, stable_order
+from jaxdis._core.platforms import on_cpu
 from jaxdis._learners.ordered import (
     count_nearer,
     digamma_table,
@@ -49,7 +50,7 @@ def continuous_information(
 
     Reference: Kraskov et al. 2004, first estimator; scikit-learn's ``mutual_info_regression``.
     """
-    method = method or ("sorted" if jax.default_backend() == "cpu" else "brute")
+    method = method or ("sorted" if on_cpu() else "brute")
     codes, values = over_deviation(codes), over_deviation(values)
     table = digamma_table(codes.shape[0])
     ordered_values = from_keys(jax.lax.sort(ordered_keys(values.T), dimension=1, is_stable=True))
@@ -210,5 +211,5 @@ def chunked_radii(code, value, rows: Int[Array, " r"], neighbors: int) -> tuple[
 
 def chunk_rows(n: int) -> int:
     """Rows of a distance table computed at once: 1 MB on CPU, where it stays in cache, 4 MB on accelerators."""
-    numbers = 1 << 18 if jax.default_backend() == "cpu" else 1 << 20
+    numbers = 1 << 18 if on_cpu() else 1 << 20
     return max(8, min(256, numbers // n))

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from jaxdis._core import random
+from jaxdis._core.platforms import on_cpu
 from jaxdis._learners.linear import standardized
 
 Judge = Literal["held_out", "in_sample"]
@@ -135,7 +136,7 @@ def joint_neural_information(
 
 def _each(function, tasks):
     count = jax.tree.leaves(tasks)[0].shape[0]
-    return jax.lax.map(function, tasks, batch_size=None if jax.default_backend() == "cpu" else count)
+    return jax.lax.map(function, tasks, batch_size=None if on_cpu() else count)
 
 
 class _State(NamedTuple):

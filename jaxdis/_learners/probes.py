@@ -10,6 +10,7 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from jaxdis._core import random
+from jaxdis._core.platforms import on_cpu
 from jaxdis._learners.groups import Groups, one_hot_of
 from jaxdis._learners.linear import standardized
 from jaxdis._learners.logistic_problem import LARGEST_LOGIT
@@ -122,7 +123,7 @@ def predict_with_probes(
         predicted = [jnp.argmax(logits[:, part], axis=1) for part in Groups.of(sizes).slices()]
         return jnp.stack(predicted, axis=1).astype(jnp.int32)
 
-    return jax.lax.map(one_mask, masks) if jax.default_backend() == "cpu" else jax.vmap(one_mask)(masks)
+    return jax.lax.map(one_mask, masks) if on_cpu() else jax.vmap(one_mask)(masks)
 
 
 def probe_logits(

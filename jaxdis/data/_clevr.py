@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Num, UInt8
 
 from jaxdis._core.options import Count, check_fields
+from jaxdis._core.platforms import on_cpu
 from jaxdis.data import _clevr_light as clevr_light
 from jaxdis.data import _clevr_stage as clevr_stage
 from jaxdis.data._clevr_stage import Solids
@@ -180,8 +181,4 @@ class Draw:
 def one_by_one(function: Callable, rows):
     """Apply a function to each row of one or several arrays: on CPU one row after another, so that intermediate arrays
     stay in cache, elsewhere several rows at once."""
-    return jax.lax.platform_dependent(
-        rows,
-        cpu=lambda rows: jax.lax.map(function, rows),
-        default=lambda rows: jax.lax.map(function, rows, batch_size=_TOGETHER),
-    )
+    return jax.lax.map(function, rows, batch_size=None if on_cpu() else _TOGETHER)

@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Num
 
 from jaxdis._core.options import check_fields
+from jaxdis._core.platforms import on_cpu
 from jaxdis.data import _teapot_geometry as geometry
 from jaxdis.data._factor_space import FactorSpace
 from jaxdis.data._intervals import Interval
@@ -96,11 +97,9 @@ class Draw:
             return lambda row: self.shade(row[0], row[1], form)[:, :, None] * row[None, None, 2:]
 
         # One after another, a scatter stays in cache on CPU.
-        return jax.lax.platform_dependent(
-            factors,
-            cpu=lambda rows: jax.lax.map(image(self.form or "points"), rows),
-            default=lambda rows: jax.vmap(image(self.form or "triangles"))(rows),
-        )
+        if on_cpu():
+            return jax.lax.map(image(self.form or "points"), factors)
+        return jax.vmap(image(self.form or "triangles"))(factors)
 
     def shade(self, azimuth: Float[Array, ""], elevation: Float[Array, ""], form: str) -> Float[Array, "h w"]:
         """Brightness of each pixel in [0, 1], 0 outside the teapot."""

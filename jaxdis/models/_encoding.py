@@ -12,6 +12,7 @@ from jaxdis._core import executor
 from jaxdis._core.arrays import as_numpy, check_one_array
 from jaxdis._core.executor import Layout
 from jaxdis._core.options import Count, checked_devices, checked_value, shown
+from jaxdis._core.platforms import on_cpu
 from jaxdis._core.precision import single_precision
 from jaxdis.models._images import Images, check_image_shape, checked_images, noise_key, unit_images
 from jaxdis.models.methods._method import Method
@@ -165,8 +166,7 @@ def _num_members(params) -> int:
 
 
 def _layout(params, devices) -> Layout:
-    on_cpu = jax.default_backend() == "cpu"
-    devices = jax.devices()[:1] if devices is None and on_cpu else checked_devices(devices)
+    devices = jax.devices()[:1] if devices is None and on_cpu() else checked_devices(devices)
     return Layout.over(devices, _num_members(params))
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from jaxdis._core.arrays import rounding_of
+from jaxdis._core.platforms import on_cpu
 from jaxdis.factors import Factors
 
 Dividers = Literal["between", "code"]
@@ -153,7 +154,7 @@ def joint_tables(
     Args:
       method: ``"scatter"`` (default on CPU) or ``"matmul"`` (one-hot product, default on accelerators).
     """
-    method = method or ("scatter" if jax.default_backend() == "cpu" else "matmul")
+    method = method or ("scatter" if on_cpu() else "matmul")
     if method == "matmul":
         return _joint_by_matmul(number, bins, classes, sizes, weights)
     return _joint_by_scatter(number, bins, classes, sizes, weights)

@@ -8,6 +8,7 @@ from jaxtyping import Array, Float, Int, Integer
 
 from jaxdis._core.arrays import safe_divide
 from jaxdis._core.options import Units, checked
+from jaxdis._core.platforms import on_cpu
 from jaxdis._learners.assignment import assign
 
 Method = Literal["auto", "scatter", "one_hot"]
@@ -46,7 +47,7 @@ def contingency(
     images, pixels = true.shape[:-2], true.shape[-2] * true.shape[-1]
     true, predicted = (mask.reshape(-1, pixels).astype(jnp.int32) for mask in (true, predicted))
     if method == "auto":
-        method = "scatter" if jax.default_backend() == "cpu" else "one_hot"
+        method = "scatter" if on_cpu() else "one_hot"
     if method == "one_hot":
         left, right = jax.nn.one_hot(true, true_segments), jax.nn.one_hot(predicted, predicted_segments)
         table = jnp.einsum("ipt,ipq->itq", left, right, precision=jax.lax.Precision.HIGHEST)

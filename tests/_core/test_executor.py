@@ -97,22 +97,6 @@ def test_chunks_are_multiples_of_the_devices_and_nearly_equal(count, num_devices
     assert waste < num_devices * -(-count // size) + num_devices
 
 
-def heavy(static, member, shared):
-    del static, shared
-    square = jnp.outer(member, member)
-    return (jnp.sort(square, axis=0) @ jnp.sort(square, axis=1)).sum()
-
-
-def test_batch_size_follows_the_compilers_memory_analysis():
-    members = np.zeros((64, 200), np.float32)
-    one = executor.member_bytes(heavy, None, members, jnp.zeros(()))
-    assert one >= 200 * 200 * 4  # at least one square matrix
-    assert executor.choose_batch_size(heavy, None, members, jnp.zeros(()), 64, "cpu") == 1
-    assert executor.choose_batch_size(heavy, None, members, jnp.zeros(()), 64, "gpu", budget=5 * one) == 5
-    assert executor.choose_batch_size(heavy, None, members, jnp.zeros(()), 3, "gpu", budget=5 * one) == 3
-    assert executor.choose_batch_size(heavy, None, members, jnp.zeros(()), 64, "gpu", budget=1) == 1
-
-
 def test_members_that_fit_a_budget():
     assert executor.members_that_fit(600, 100, most=128) == 6
     assert executor.members_that_fit(600, 1, most=128) == 128

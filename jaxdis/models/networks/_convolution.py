@@ -6,11 +6,11 @@ patches cost as much as the products, and :mod:`~jaxdis.models.networks._convolu
 the ordinary layout ``[size, size, in, out]``, so that all forms have the same parameters.
 """
 
-import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
+from jaxdis._core.platforms import on_cpu
 from jaxdis.models.networks._convolution_direct import Window, enlarge, shrink
 
 
@@ -137,7 +137,7 @@ def space_to_depth(images: Float[Array, "n h w c"]) -> Float[Array, "n y x e"]:
 
 
 def _direct() -> bool:
-    return jax.default_backend() == "cpu"
+    return on_cpu()
 
 
 def _windows(images: Float[Array, "n h w c"]) -> Float[Array, "n y x e"]:

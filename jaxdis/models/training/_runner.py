@@ -45,12 +45,12 @@ class Runner:
     ):
         self.num_members = len(keys)
         self.layout = Layout.over(devices, self.num_members)
-        on_cpu = self.layout.devices[0].platform == "cpu"
+        on_cpu = self.layout.platform == "cpu"
         together = execution == "vmap" or (execution == "auto" and not on_cpu)
         if on_cpu and not together:
             # On all devices, even with fewer members: a zoo of one then shares the program of a zoo of two.
             self.layout = Layout(tuple(jax.devices()) if devices is None else tuple(devices))
-        self.method = method.tuned(self.layout.devices[0].platform)
+        self.method = method.tuned(self.layout.platform)
         self._keys, self._hyperparameters = self.layout.place((keys, hyperparameters))
         self._source = self.layout.share(source)
         if together:
