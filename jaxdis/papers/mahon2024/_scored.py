@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxdis._core.finite import mean as finite_mean
 from jaxdis.data import DATASETS
 from jaxdis.papers.mahon2024._combinations import HELD_OUT
 from jaxdis.study._definition import Study, cells
@@ -94,8 +95,7 @@ def above(accuracy: float, chance: float) -> float:
 
 def mean(members: Sequence[Scored], value: Callable[[Scored], float]) -> float:
     """The mean over the members for which the value is defined."""
-    known = [one for one in map(value, members) if np.isfinite(one)]
-    return float(np.mean(known)) if known else float("nan")
+    return finite_mean([value(member) for member in members])
 
 
 def of(members: Sequence[Scored], data: str, model: str, *, normal: bool) -> list[Scored]:
