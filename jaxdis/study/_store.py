@@ -1,6 +1,5 @@
 """Results on disk: one file per cell, written entirely or not at all by the first writer. Nothing is ever unpickled."""
 
-import contextlib
 import hashlib
 import io
 import json
@@ -24,11 +23,7 @@ from jaxdis._core.files import (
     write_whole,
 )
 from jaxdis._core.options import checked, shown
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None
+from jaxdis.study._leases import locked
 
 KINDS = ("train", "encode", "score")
 _ID = re.compile(r"[0-9a-f]{16}")
@@ -197,28 +192,13 @@ class Store:
             content = buffer.getvalue()
             record["arrays"] = hashlib.sha256(content).hexdigest()
         record["hash"] = hashlib.sha256(canonical(record).encode()).hexdigest()
-        with self._alone():
+        # The arrays and the record of a cell come from one writer. Without locks, its hash tells of another's arrays.
+        with locked(self.root / ".lock"):
             if os.path.lexists(self.path(kind, name)):
                 return False
             if content is not None:
                 publish(self.path(kind, name, ".npz"), content, replace=True)
             return publish(self.path(kind, name), canonical(record).encode())
-
-    @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Make other writers of this directory wait, so that the arrays and the record of a cell come from one writer.
-
-        The lock is released with the process that holds it. On a file system without locks, a record next to another
-        writer's arrays is detected by its hash.
-        """
-        if fcntl is None:
-            yield
-            return
-        self.root.mkdir(parents=True, exist_ok=True)
-        with open(self.root / ".lock", "ab") as file:
-            with contextlib.suppress(OSError):
-                fcntl.flock(file, fcntl.LOCK_EX)
-            yield
 
     def result(self, kind: str, name: str) -> dict:
         return self.record(kind, name)["result"]
