@@ -11,8 +11,19 @@ import numpy as np
 from jaxdis._core.finite import finite
 from jaxdis._core.finite import mean as finite_mean
 from jaxdis.papers.mahon2024._per_factor import per_factor_tables
-from jaxdis.papers.mahon2024._scored import Scored, above, chance, data_of, mean, models_of, of, read, size_and_shape
-from jaxdis.papers.mahon2024._table import PARTITION, Table
+from jaxdis.papers.mahon2024._scored import (
+    PARTITION,
+    Scored,
+    Table,
+    above,
+    chance,
+    data_of,
+    mean,
+    models_of,
+    of,
+    read,
+    size_and_shape,
+)
 from jaxdis.study._definition import Study
 from jaxdis.study.report._seed_statistics import pearson
 
