@@ -9,7 +9,7 @@ import numpy as np
 from jaxdis._core.files import write_csv
 from jaxdis._core.finite import mean as finite_mean
 from jaxdis.data import DATASETS
-from jaxdis.papers.mahon2024._combinations import HELD_OUT
+from jaxdis.papers.mahon2024._study import HELD_OUT
 from jaxdis.study._definition import Study, cells
 from jaxdis.study._store import Store, number
 
