@@ -7,31 +7,6 @@ At the end they are listed by their time, with its ratio to the time of all toge
 metrics that read the same relation, or the same fit, share it. There is no peer that has all of them; each part is
 beside its own peer in the other files. Set ``JAX_ENABLE_COMPILATION_CACHE=false`` to see what compiling costs without a
 cache. On Linux, ``peak_megabytes`` is what a call needs beyond what the process holds before it.
-
-Metrics are compiled in stages (:mod:`jaxdis.evaluation._stages`). On one core of one server, ``jaxdis score`` shows the
-first scores 4 s after its start without a cache, half of them after 45 s, all after 131 s; as one program they took as
-long (131 to 140 s), and nothing was seen before. Zoos are scored as fast as by one program, or up to 6 % slower where
-metrics of several stages sort the same codes.
-
-On one core of a newer server, all metrics take 8.5 s per member. Before it computes, a process with an empty cache
-traces, lowers and compiles for 84 s, one with a full cache works for 3.4 to 3.8 s (``test_new_process``): 0.2 s for
-tracing what surrounds the functions on disk (:mod:`jaxdis._core.programs`), 0.5 for lowering, 2.3 for reading programs,
-and 0.3 for what zoos prepare once, such as draws. While JAX's cache of compiled programs was the only one, it took 10.2
-s, since every function had to be traced and lowered (8 s) before its program could be found. A first call costs more
-than these parts, as it touches memory for the first time. Compiling the next stage in a thread while one runs changes
-nothing on two cores (57 s of wall time; XLA compiles in parallel as it is) and spares 10 % from the cache as it was; it
-is not done.
-
-Compiling takes as long as there are kernels: XLA on CPU makes one of every loop over an array and compiles each by
-itself. All metrics together have 2,990. At 13 to 15 ms for the smallest kernels there are (``test_kernels``), 40 to 45
-s are the floor of a program of this size, which took 71 to 115 s on machines of different speed. In samples of the
-stack while five metrics compile, half is LLVM (optimizing 25 %, instructions 22 %), 23 % MLIR's passes, 7 % the setup
-of its contexts, and 5 % passes over whole programs. All kernels differ: XLA compiles equal ones once (of 5,700 calls).
-A tenth of them splits sums over more than 32 numbers in two, for accuracy; without that pass
-(``xla_disable_hlo_passes=tree_reduction_rewriter``) compiling takes 11 % less and scores move by up to 2e-6: not used.
-A loop over one member costs no more kernels than none. The older code generator of XLA without optimization compiles
-single metrics two to four times as fast (SNC 6.1 → 2.3 s, SAP 3.8 → 1.5) and runs them 3 to 16 times as long; it is
-gone from jax 0.12, where optimization level 0 alone spares 3 to 30 % and runs 2 to 19 times as long. Neither is used.
 """
 
 import ctypes
@@ -55,7 +30,7 @@ STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 @pytest.mark.benchmark(group="one member under each metric")
 @pytest.mark.parametrize("name", [*METRICS, "all"])
-def test_metric(name, measure, benchmark):
+def bench_metric(name, measure, benchmark):
     codes, values = make_zoo(1, n=TRAIN + HELD_OUT)
     factors, unseen = Factors.of(values[:TRAIN], DSPRITES), Factors.of(values[TRAIN:], DSPRITES)
     codes, held_out = codes[:, :TRAIN], codes[:, TRAIN:]
@@ -103,7 +78,7 @@ def cache(tmp_path_factory):
 
 @pytest.mark.benchmark(group="one member under all metrics in a new process")
 @pytest.mark.parametrize("state", ["empty", "full"])
-def test_new_process(benchmark, cache, state):
+def bench_new_process(benchmark, cache, state):
     """What a process does before it computes (the column of compiling), with an empty cache and with a full one."""
     command = [sys.executable, "-c", PROCESS, str(cache), str(Path(__file__).parent)]
     times = []
@@ -120,7 +95,7 @@ def test_new_process(benchmark, cache, state):
 
 
 @pytest.mark.benchmark(group="compiling the smallest kernels")
-def test_kernels(benchmark):
+def bench_kernels(benchmark):
     """XLA's time for each of the smallest loops over arrays, all of which differ."""
 
     def loops(array):

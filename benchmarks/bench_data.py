@@ -22,7 +22,6 @@ import pytest
 import jaxdis.data
 from jaxdis.data import _lattice as lattice
 from jaxdis.data import _multi_sprites as multi_sprites
-from jaxdis.data import _sprite_variants as sprite_variants
 from jaxdis.data import _sprites as sprites
 from jaxdis.data._gather import Gather, HostGather
 from jaxdis.data._render import Render
@@ -30,6 +29,8 @@ from jaxdis.data.files import _cars3d_file as cars3d
 
 BATCH = 256
 KEY = jax.random.key(0)
+# Of the size of the painting that scream_dsprites takes.
+PAINTING = np.random.default_rng(0).random((274, 221, 3), np.float32)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -59,7 +60,7 @@ RENDERED = {
     "dsprites": lambda **o: jaxdis.data.dsprites(**o),
     "color_dsprites": lambda **o: jaxdis.data.color_dsprites(**o),
     "noisy_dsprites": lambda **o: jaxdis.data.noisy_dsprites(**o),
-    "scream_dsprites": lambda **o: jaxdis.data.scream_dsprites(sprite_variants.synthetic_painting(), **o),
+    "scream_dsprites": lambda **o: jaxdis.data.scream_dsprites(PAINTING, **o),
     "multi_dsprites": lambda **o: jaxdis.data.multi_dsprites(**o),
     "shapes3d": lambda **o: jaxdis.data.shapes3d(cached=False, **o),
     "teapots": lambda **o: jaxdis.data.teapots(form="points", **o),
@@ -73,7 +74,7 @@ GATHERED = {
     "dsprites": lambda **o: jaxdis.data.dsprites(cached=True, **o),
     "color_dsprites": lambda **o: jaxdis.data.color_dsprites(cached=True, **o),
     "noisy_dsprites": lambda **o: jaxdis.data.noisy_dsprites(cached=True, **o),
-    "scream_dsprites": lambda **o: jaxdis.data.scream_dsprites(sprite_variants.synthetic_painting(), cached=True, **o),
+    "scream_dsprites": lambda **o: jaxdis.data.scream_dsprites(PAINTING, cached=True, **o),
     "multi_dsprites": lambda **o: jaxdis.data.multi_dsprites(cached=True, **o),
     "shapes3d": lambda **o: jaxdis.data.shapes3d(**o),
 }
@@ -85,20 +86,20 @@ def draw(render, factors, key):
 
 @pytest.mark.parametrize("dtype", ["float32", "uint8"])
 @pytest.mark.parametrize("name", RENDERED)
-def test_rendered(speed, name, dtype):
+def bench_rendered(speed, name, dtype):
     space, render = RENDERED[name](dtype=dtype)
     speed(draw, render, space.sample(KEY, BATCH), KEY)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "uint8"])
 @pytest.mark.parametrize("name", GATHERED)
-def test_gathered(speed, name, dtype):
+def bench_gathered(speed, name, dtype):
     space, render = GATHERED[name](dtype=dtype)
     speed(draw, render, space.sample(KEY, BATCH), KEY)
 
 
 @pytest.mark.parametrize("where", ["device", "disk, in jit", "disk, outside jit"])
-def test_gathered_from_a_file(speed, where, tmp_path):
+def bench_gathered_from_a_file(speed, where, tmp_path):
     """Any file's lattice, at the size of Cars3D (216 MB)."""
     path = tmp_path / "images.npy"
     images = np.lib.format.open_memmap(path, "w+", np.uint8, (cars3d.SPACE.num_lattice, 64, 64, 3))
@@ -113,7 +114,7 @@ def test_gathered_from_a_file(speed, where, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["dsprites", "shapes3d"])
-def test_cache_is_built(benchmark, name, tmp_path):
+def bench_cache_is_built(benchmark, name, tmp_path):
     """Seconds (compiling included), peak memory of the whole process and size on disk, in a process of its own."""
     code = (
         "import json, time, jax, jaxdis.data; jax.numpy.zeros(1).block_until_ready(); "
@@ -141,7 +142,7 @@ def test_cache_is_built(benchmark, name, tmp_path):
 
 
 @pytest.mark.parametrize("held_out", [False, True])
-def test_intervention_batches(speed, held_out):
+def bench_intervention_batches(speed, held_out):
     """15 000 batches of 64 that share a factor, as the FactorVAE metric draws them."""
     space = sprites.SPACE.without({"shape": 2, "scale": 5}) if held_out else sprites.SPACE
     columns = jnp.arange(15_000) % 5
@@ -152,5 +153,5 @@ def test_intervention_batches(speed, held_out):
     speed(batches, KEY, each=15_000, unit="batches")
 
 
-def test_scenes_with_masks(speed):
+def bench_scenes_with_masks(speed):
     speed(multi_sprites.scene, multi_sprites.space(4).sample(KEY, BATCH))

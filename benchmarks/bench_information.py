@@ -1,10 +1,5 @@
 """The mutual-information family of a zoo: MIG, MIG-sup, MED, DCIMIG and modularity from one relation.
 
-Floor on one core for a member of 10,000 × 10 with sizes 3, 6, 40, 32, 32: 100,000 values to bin (0.10 ms), three
-grouped counter updates for each (300,000 at 0.46 ns: 0.14 ms), 22,600 logarithms (0.04 ms), 400 KB copied in: 0.3 to
-0.35 ms. One member alone pays the start of a program as well, about half a millisecond of Python.
-What is left above it: the minimum and maximum of each code, and the transposition of bin numbers.
-
 Peer: the code path of disentanglement_lib (Locatello et al. 2020), written again from numpy's histogram and
 scikit-learn's ``mutual_info_score``.
 """

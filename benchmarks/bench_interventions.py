@@ -1,13 +1,5 @@
 """FactorVAE, BetaVAE, IRS and total correlation of a zoo on tables, with draws shared by its members.
 
-Floor on one core for a member of 10,000 × 10 with sizes 3, 6, 40, 32, 32: BetaVAE reads 1.9 million rows of a line of
-the cache (1 ns each, 2 ms) and fits a logistic regression on 10,000 × 11 (2 ms); measured 6 ms. Terms are added as they
-are read; with rows gathered, stored and then added it took 10 ms, and rows of 10 numbers take twice as long as rows of
-16. FactorVAE reads a million rows twice: 2 ms, measured 3.4. IRS reads 550,000 numbers (0.3 ms) and selects from them
-in some 25 passes over 400 KB (0.5 ms); measured 1.5 ms, of which copying codes to the device is 0.1. Total correlation
-is a product of 10 × 10,000 numbers and two decompositions of 10 × 10, as NumPy's; codes that nearly copy one another
-cost two more such products, and codes of very different variances Newton's method.
-
 Peers: the loops of disentanglement_lib (Locatello et al. 2020) on a table of codes, written again in NumPy (and its
 scikit-learn classifier). They draw a row for a value by its list of rows, made beforehand.
 """

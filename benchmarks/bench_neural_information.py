@@ -1,18 +1,7 @@
 """A network's bound on mutual information at 20,000 samples, one epoch, beside the same network in PyTorch.
 
-Floor of a joint network of six codes and a factor (224 wide, four layers): 78 batches of 512 rows forward and backward
-are 36 GF, and the judging pass over 40,000 rows 12 GF. A pair's network (64 wide) is twelve times smaller. Where a core
-multiplies float32 matrices of this size at 105 GF/s (Zen 4, both libraries within a tenth of each other), that is
-0.46 s, and the matrix products alone of our training are nine tenths of its time: little is left to gain there but
-by fewer products. The default form trains on two thirds and judges the rest against four shuffles: 34 GF.
-
 Peer: one network after the other on one thread, batches cut from a tensor (no data loader), the same batches, layers,
 optimizer and judging as the authors' form, ``in_sample``; an epoch of ``held_out`` is an epoch of less work.
-
-Measured in CPU time on one core of that Zen 4: the same work at 2.0 times the peer's speed for joint networks and 4.4
-for pairs, the default form at 3.0 and 5.9 (under load 1.6 to 2.2, 3.4 to 4.8, 2.7 to 3.0, 5.6 to 7.3); on a Zen 5 2.6
-and 4.0, the default form 3.7 and 5.8. An epoch of all networks of the EDI of a zoo of 16 (96 joint, 576 pairs; six
-codes and six factors) takes 90 s, the peer's time for as many networks is 222 s.
 """
 
 import functools

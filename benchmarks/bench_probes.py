@@ -4,19 +4,6 @@ Peers are the algorithms of the released codes, run one member at a time: SNC re
 al. 2024), scikit-learn's ``LinearSVC``, ``LogisticRegression``, ``LogisticRegressionCV`` and ``Lasso``, and for the
 probes ``MLPClassifier`` at equal width, batch and epochs on one factor, scaled by the ten probes of a member. Torch,
 where installed, trains the same probe in a tight loop and by the released recipe (a data loader that stacks samples).
-
-Floor of logistic regression: a product with the Hessian, and a value with its gradient, are 50 Mflop, a preconditioner
-156 Mflop. Explicitness needs some 18 products, 5 values and 1 or 2 preconditioners of all samples, and 19, 8 and 6 of a
-fifth of them: 1.8 Gflop. Cross-validation needs some 260 times a product or value and 31 preconditioners: 18 Gflop.
-Both run at the speed of products of these sizes. Areas under curves are an eighth of the time of explicitness: each
-search of a sample's place among a class's scores begins with 31 comparisons without gathers in place of five steps of
-bisection.
-Preconditioned by single classes alone, a fit needed 25 products of all samples and 4 preconditioners, and 1.6 times the
-time. Without gain: the whole Hessian of factors with few parameters as preconditioner, two or three contrasts of the
-classes instead of one, inverses instead of Cholesky factors.
-
-Floor of NK's probes: 225 thousand multiplications and additions a sample and mask, forward and back, 2 masks, 75
-epochs of 10,000: 0.34 Tflop; ``bench_products`` measures what one core does of them a second.
 """
 
 import functools

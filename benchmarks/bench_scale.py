@@ -6,13 +6,6 @@
 The file takes 4 GB of the temporary folder. The time per member should not depend on the number of members, and the
 memory that is not the file's own pages (``RssAnon`` on Linux, sampled while scoring) should not grow with it. The
 floor is one read of the file, which the same run measures.
-
-Measured on two cores of a server: 0.36, 0.35 and 0.35 ms of CPU time per member of 16, 256 and 10,000, with 135 MB of
-memory for the first, which compiles, then 1 and 52 MB; reading the file takes 0.02 ms. Wall time of the family and of
-SAP: one process on one core 0.34 and 9.8 ms, two processes 0.19 and 4.9 (1.8 and 2.0 times faster), one device that
-may use both cores 0.28 and 7.1, two devices 0.21 and 5.1 (1.6 and 1.9 times faster than one process). With the lightest
-metrics, two processes that share nothing do not reach twice the speed either; two devices also wait for one thread to
-read and copy the codes.
 """
 
 import contextlib

@@ -1,17 +1,7 @@
 """Permutation-invariant probing and segmentation scores against loops in NumPy and scikit-learn.
 
-One E-step of 5,000 samples × 5 slots of 16 codes against 32 factors. Floor on one core: contributions of every slot in
-every position, 0.13 GFLOP; their inner products, 0.2; the table of 120 orders, 0.27: 2.4 ms at 255 GFLOP/s, in batches
-of small matrices that reach a tenth to a fifth of it. The M-step is a Gram matrix of 80 columns, 0.06 GFLOP.
-
 Peer: for each of the 120 orders, permute the codes and predict (NumPy). ``bench_hundred_iterations`` has random codes
 and targets, on which orders go on changing for long; a group still stops early when none does any more.
-
-Planted orders recovered by Algorithm 1 as printed, from slots in random order (``start="given"``):
-
-    groups                                                                      recovered
-    as wide as in the paper's table 7                                           planted orders in about 10 iterations
-    ± 3 of 40 values in every property, noise of two thirds of their spread     2 to 10 %
 """
 
 import itertools

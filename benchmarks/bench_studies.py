@@ -1,9 +1,6 @@
 """What a study costs beside its work: cells whose making is trivial. Overhead per cell, resuming, the table.
 
 The floor is two synchronous writes a cell (temporary file, link) on the disk beneath; the same run measures it.
-
-Measured in seconds, of 20,000 and of 200,000 cells: to list them 0.4 and 4.5, their status 0.4 and 4.8, to resume 2.5
-and 26, to tabulate 2.4 and 26, to verify 1.1 and 11. The floor of one cell is 0.0003 s.
 """
 
 import concurrent.futures

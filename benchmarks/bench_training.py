@@ -95,7 +95,7 @@ def record(benchmark, seconds: float, kind: str, devices: int = 1) -> None:
 @pytest.mark.parametrize("precision", ["float32"] if ON_CPU else ["float32", "tensorfloat32", "bfloat16"])
 @pytest.mark.parametrize("members", [1, 4, 16] if ON_CPU else [1, 16, 64, 128])
 @pytest.mark.parametrize("kind", ["convolutional", "mlp"])
-def test_zoo(benchmark, kind, members, precision):
+def bench_zoo(benchmark, kind, members, precision):
     benchmark.group = f"zoo {kind}"
     zoo, state = runner(members, kind, precision=precision)
     updates = (4 if kind == "convolutional" else 100) if ON_CPU else 200
@@ -103,14 +103,14 @@ def test_zoo(benchmark, kind, members, precision):
 
 
 @pytest.mark.parametrize("devices", [1, 2] if len(jax.devices()) > 1 else [1])
-def test_devices(benchmark, devices):
+def bench_devices(benchmark, devices):
     benchmark.group = "four members over devices"
     zoo, state = runner(4, devices=devices)
     record(benchmark, advance(benchmark, zoo, state, 6), "convolutional", devices)
 
 
 @pytest.mark.parametrize("kind", ["convolutional", "mlp"])
-def test_peer_torch_loop(benchmark, kind):
+def bench_peer_torch_loop(benchmark, kind):
     """The same β-VAE in torch on one thread: a loop over updates, batches cut from a tensor."""
     torch = pytest.importorskip("torch")
     benchmark.group = f"zoo {kind}"
@@ -166,7 +166,7 @@ def _rectified(nn, layers):
 @pytest.mark.parametrize("execution", ["map", "vmap"])
 @pytest.mark.parametrize("members", [4, 16])
 @pytest.mark.parametrize("kind", ["convolutional", "mlp"])
-def test_execution(benchmark, kind, members, execution):
+def bench_execution(benchmark, kind, members, execution):
     """Which of the two forms ``execution="auto"`` should take on this backend."""
     benchmark.group = f"zoo {kind}"
     zoo, state = runner(members, kind, execution=execution)
@@ -177,7 +177,7 @@ def test_execution(benchmark, kind, members, execution):
     ("compute", "execution"),
     [("matmul", "map"), ("matmul", "vmap"), pytest.param("conv", "vmap", id="peer: vmapped nn.Conv")],
 )
-def test_forms(benchmark, compute, execution):
+def bench_forms(benchmark, compute, execution):
     benchmark.group = "forms of four members"
     zoo, state = runner(4, compute=compute, execution=execution)
     updates = 1 if compute == "conv" else 4
@@ -185,7 +185,7 @@ def test_forms(benchmark, compute, execution):
 
 
 @pytest.mark.parametrize("compute", ["matmul", "conv"])
-def test_python_loop_of_single_trainings(benchmark, compute):
+def bench_python_loop_of_single_trainings(benchmark, compute):
     """What a user writes without a zoo: one compiled update, called from Python for each step of each member."""
     benchmark.group = "forms of four members"
     zoo, _ = runner(1, compute=compute, execution="vmap")
@@ -205,7 +205,7 @@ def test_python_loop_of_single_trainings(benchmark, compute):
 
 
 @pytest.mark.parametrize("kind", ["convolutional", "mlp"])
-def test_compile_time_and_memory(benchmark, kind):
+def bench_compile_time_and_memory(benchmark, kind):
     """Compilation without a cache (lower and compile), and bytes per member: state, and temporary under each form."""
     benchmark.group = "compile"
 

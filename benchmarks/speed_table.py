@@ -105,8 +105,8 @@ ROWS = (
         Row(
             f"an update of a {name} VAE, one of 16",
             f"zoo {kind}",
-            f"test_zoo[{kind}-16-float32]",
-            [(f"test_peer_torch_loop[{kind}]", "a loop over updates in torch")],
+            f"bench_zoo[{kind}-16-float32]",
+            [(f"bench_peer_torch_loop[{kind}]", "a loop over updates in torch")],
         )
         for kind, name in (("convolutional", "convolutional"), ("mlp", "fully connected"))
     ),

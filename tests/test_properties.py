@@ -256,7 +256,6 @@ FUNCTIONS = {
     "wrap": (SPACE.wrap, {"factors": np.zeros((2, 3), np.int32)}, ()),
     "without": (SPACE.without, {"combination": {"shape": 1}}, ("factor",)),
     "only": (SPACE.only, {"combination": {"shape": 1}}, ("factor",)),
-    "correlated": (SPACE.correlated, {"first": "shape", "second": "size", "width": 0.2}, ("factor", "correlated")),
     "sample": (SPACE.sample, {"key": KEY, "n": 3}, ()),
     "fix": (SPACE.fix, {"key": KEY, "factor": "shape", "n": 3}, ()),
     "given": (SPACE.given, {"key": KEY, "factor": 0, "value": np.zeros(3, np.int32)}, ()),

@@ -153,7 +153,6 @@ def test_evaluate_names_what_it_refuses(arguments, message):
         (lambda: FactorSpace.of(a=3, b=2).position(0.5), "factor: needs a whole number or text, got 0.5"),
         (lambda: FactorSpace.of(a=3, b=2).without({"a": 1.5}), "combination: needs a whole number, got 1.5"),
         (lambda: FactorSpace.of(a=3, b=2).without("a"), "combination: needs a mapping, got 'a'"),
-        (lambda: FactorSpace.of(a=3, b=2).correlated("a", "b", "x"), "width: needs a finite number, got 'x'"),
         (
             lambda: FactorSpace.of(a=3, b=2).index(np.zeros((4, 3), int)),
             r"factors: needs shape \[..., 2\]",

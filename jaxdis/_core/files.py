@@ -17,7 +17,7 @@ import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -210,18 +210,38 @@ def read_json(path: str | Path) -> dict:
     """Read a JSON object.
 
     Raises:
-      DamagedFile: for a file that holds none. FileNotFoundError where there is nothing.
+      DamagedFile: for a file that holds none, is too large or is not regular. FileNotFoundError where there is nothing.
     """
     try:
         with open_regular(path, MOST_JSON_BYTES) as file:
-            found = json.loads(file.read())
+            value = json.loads(file.read().decode())
     except FileNotFoundError:
         raise
-    except (OSError, ValueError, RecursionError) as error:
-        raise DamagedFile(f"{path}: needs a JSON object, got {type(error).__name__}: {error}") from None
-    if not isinstance(found, dict):
-        raise DamagedFile(f"{path}: needs a JSON object, got {type(found).__name__}")
-    return found
+    except RecursionError:
+        raise DamagedFile(f"{path}: is damaged (nested too deep)") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        raise DamagedFile(f"{path}: is damaged ({reason})") from None
+    if not isinstance(value, dict):
+        raise DamagedFile(f"{path}: is damaged (must be a JSON object, got {type(value).__name__})")
+    return value
+
+
+def differences(stored: Any, wanted: Any, where: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the places at which two values of plain data differ, and how: ``("steps", "is 3, asked for 4")``."""
+    if isinstance(stored, dict) and isinstance(wanted, dict):
+        for key in sorted(stored.keys() | wanted.keys()):
+            yield from differences(stored.get(key), wanted.get(key), f"{where}.{key}" if where else key)
+    elif isinstance(stored, list) and isinstance(wanted, list) and len(stored) == len(wanted):
+        for place, (old, new) in enumerate(zip(stored, wanted, strict=True)):
+            yield from differences(old, new, f"{where}.{place}")
+    elif stored != wanted:
+        old, new = (json.dumps(value, ensure_ascii=False) for value in (stored, wanted))
+        yield where, f"is {_short(old)}, asked for {_short(new)}"
+
+
+def _short(text: str) -> str:
+    return text if len(text) < 60 else text[:57] + "…"
 
 
 def read_arrays(path: str | Path) -> tuple[dict, dict[str, np.ndarray]]:

@@ -127,7 +127,7 @@ def fit_boosting(
     Use ``"histogram"`` for speed, except when a factor is almost perfectly predictable, or has many values and is
     barely predictable: exact trees then isolate single samples, which bins cannot. Compare importances only at equal
     numbers of samples and stages and with the same learner, since all three change the scores D and C of DCI (tables in
-    ``benchmarks/bench_trees.py``).
+    ``benchmarks/NOTES.md``).
 
     Reference: Friedman 2001, §4.5–4.6 and algorithm 6 (importances: §8.1).
     """

@@ -1,6 +1,6 @@
 """How :class:`~jaxdis.data._factor_space.FactorSpace` draws cells: exactly and without rejection, whatever is held out.
 
-Factors that a restriction or a correlation ties together are drawn jointly, from the list of their allowed cells; all
+Factors that a restriction ties together are drawn jointly, from the list of their allowed cells; all
 others are drawn independently.
 """
 
@@ -47,28 +47,22 @@ class Lattice(NamedTuple):
     sizes: tuple[int, ...]
     excluded: tuple[tuple[tuple[int, int], ...], ...]
     fixed: tuple[tuple[int, int], ...]
-    correlation: tuple[int, int, float] | None
 
 
 class Listed(NamedTuple):
-    """The tied factors and their allowed joint cells.
-
-    ``positions``: r factor positions; ``cells [c, r]`` int32; ``weights [c]`` float32, or None where all are equal.
-    """
+    """The positions of r tied factors, and their allowed joint cells ``[c, r]`` int32."""
 
     positions: tuple[int, ...]
     cells: np.ndarray
-    weights: np.ndarray | None
 
 
 @functools.lru_cache(maxsize=256)
 def listed(lattice: Lattice) -> Listed:
     """The tied factors of a lattice; a lattice without restrictions has a single empty cell."""
-    named = {position for pairs in (*lattice.excluded, lattice.fixed) for position, _ in pairs}
-    positions = tuple(sorted(named | set(lattice.correlation[:2] if lattice.correlation else ())))
+    positions = tuple(sorted({position for pairs in (*lattice.excluded, lattice.fixed) for position, _ in pairs}))
     fixed = dict(lattice.fixed)
     if len(fixed) < len(set(lattice.fixed)):
-        return Listed(positions, np.zeros((0, len(positions)), np.int32), None)
+        return Listed(positions, np.zeros((0, len(positions)), np.int32))
     axes = [range(lattice.sizes[j]) if j not in fixed else (fixed[j],) for j in positions]
     if np.prod([float(len(axis)) for axis in axes]) > _LISTED:
         raise ValueError(f"combination: needs factors with at most {_LISTED} joint cells, got positions {positions}")
@@ -76,18 +70,14 @@ def listed(lattice: Lattice) -> Listed:
     slot = {j: number for number, j in enumerate(positions)}
     for combination in lattice.excluded:
         cells = cells[~np.all([cells[:, slot[j]] == value for j, value in combination], axis=0)]
-    if lattice.correlation is None:
-        return Listed(positions, cells, None)
-    first, second, width = lattice.correlation
-    a, b = (cells[:, slot[j]] / max(lattice.sizes[j] - 1, 1) for j in (first, second))
-    return Listed(positions, cells, np.exp(-((a - b) ** 2) / (2 * width**2)).astype(np.float32))
+    return Listed(positions, cells)
 
 
 def cells(lattice: Lattice, key: PRNGKeyArray, n: int) -> Int[Array, "n k"]:
     """n independent cells."""
     tied = listed(lattice)
     tied_key, free_key = jax.random.split(key)
-    rows = _pick(tied_key, jnp.ones(len(tied.cells), jnp.int32), tied.weights, (n,))
+    rows = _pick(tied_key, jnp.ones(len(tied.cells), jnp.int32), (n,))
     return _completed(lattice, free_key, jnp.asarray(tied.cells)[rows])
 
 
@@ -106,7 +96,7 @@ def cells_given(
         slot = jnp.asarray(slots)[factor]
         column = jnp.asarray(tied.cells)[:, slot]
         match = ((slot < 0) | (column[None] == value[:, None])).astype(jnp.int32)
-        pick = jax.vmap(lambda key, row: _pick(key, row, tied.weights, ()))
+        pick = jax.vmap(lambda key, row: _pick(key, row, ()))
         rows = pick(jax.random.split(tied_key, value.shape[0]), match)
     drawn = _completed(lattice, free_key, jnp.asarray(tied.cells)[rows])
     return jnp.where(jnp.arange(len(lattice.sizes))[None] == factor, value[:, None], drawn)
@@ -137,21 +127,13 @@ def cells_near(
     return random.randint(key, (n, len(lattice.sizes)), low, high) % sizes
 
 
-def _pick(
-    key: PRNGKeyArray, match: Int[Array, " c"], weights: np.ndarray | None, shape: tuple[int, ...]
-) -> Int[Array, "..."]:
-    """Rows drawn from those that match, uniformly or by weight."""
+def _pick(key: PRNGKeyArray, match: Int[Array, " c"], shape: tuple[int, ...]) -> Int[Array, "..."]:
+    """Rows drawn uniformly from those that match."""
     if len(match) == 1:
         return jnp.zeros(shape, jnp.int32)
-    if weights is None:
-        total = jnp.cumsum(match)
-        draw = random.randint(key, shape, 0, total[-1])
-    else:
-        total = jnp.cumsum(match.astype(jnp.float32) * weights)
-        draw = random.uniform(key, shape) * total[-1]
-    row = jnp.searchsorted(total, draw, side="right")
-    # A float draw may round up to the total itself; that point belongs to the last matching row.
-    return jnp.minimum(row, jnp.searchsorted(total, total[-1], side="left")).astype(jnp.int32)
+    total = jnp.cumsum(match)
+    draw = random.randint(key, shape, 0, total[-1])
+    return jnp.searchsorted(total, draw, side="right").astype(jnp.int32)
 
 
 def _completed(lattice: Lattice, key: PRNGKeyArray, tied: Int[Array, "n r"]) -> Int[Array, "n k"]:

@@ -148,7 +148,7 @@ class SceneSpace(FactorSpace):
         row = low + (high - low + discrete) * share
         row = jnp.where(discrete > 0, jnp.minimum(jnp.floor(row), high), row)
         row = jnp.where(wraps, start + (row - start) % width, row)
-        if self.excluded or self.correlation:
+        if self.excluded:
             row = jnp.where(discrete > 0, draws.cells(self._lattice(), key, 1)[0].astype(jnp.float32), row)
         return self._colored(jax.random.fold_in(key, _COLORS), row, near)
 

@@ -31,10 +31,9 @@ class FactorSpace:
         :class:`Interval` of a continuous factor.
       excluded: combinations that :meth:`sample` never yields; each is a tuple of (factor position, class number).
       fixed: (factor position, class number or value) pairs that every sample has.
-      correlation: (first position, second position, width), or None for independent factors.
       regions: functions of factors ``[n, k]``, True where :meth:`sample` never draws.
 
-    Construct it with :meth:`of`; narrow it with :meth:`without`, :meth:`outside`, :meth:`only` and :meth:`correlated`.
+    Construct it with :meth:`of`; narrow it with :meth:`without`, :meth:`outside` and :meth:`only`.
     Factors ``[..., k]`` are int32 class numbers; in a space with continuous factors they are float32, and class numbers
     are whole. Samplers are pure functions of a typed key and can be jitted and vmapped.
 
@@ -46,7 +45,6 @@ class FactorSpace:
     values: tuple[tuple[float, ...] | Interval, ...]
     excluded: tuple[tuple[tuple[int, int], ...], ...] = ()
     fixed: tuple[tuple[int, int | float], ...] = ()
-    correlation: tuple[int, int, float] | None = None
     regions: tuple[Callable, ...] = ()
 
     @classmethod
@@ -204,29 +202,6 @@ class FactorSpace:
         """The space whose samples are all in a region; arguments and errors as for :meth:`outside`."""
         return self.outside(Complement(region))
 
-    @checked
-    def correlated(self, first: str | int, second: str | int, width: float) -> "FactorSpace":
-        """The space in which two factors are correlated: p(a, b) ∝ exp(−(a − b)² / 2σ²), a and b scaled to [0, 1].
-
-        σ is ``width``: 0.2 is a strong correlation, and large values leave the factors independent; every cell keeps a
-        positive probability in exact arithmetic. The other factors stay uniform.
-
-        Reference: Träuble et al. 2021, "On disentangled representations learned from correlated data", section 4.
-        """
-        first, second = self.position(first), self.position(second)
-        if {first, second} & set(self.continuous):
-            raise ValueError("correlated: needs two discrete factors, got a continuous one")
-        if first == second or not 1e-6 <= width <= 1e6:
-            raise ValueError(
-                "correlated: needs two factors and a width > 0 (1e-6 to 1e6), got "
-                f"{first}, {second} and a width of {width}"
-            )
-        if self.correlation is not None:
-            raise ValueError(
-                f"correlated: needs a space without correlation, got one of factors {self.correlation[:2]}"
-            )
-        return self._narrowed(correlation=(first, second, float(width)))
-
     def _checked(self, combination: Mapping, *, continuous: bool = False) -> tuple[tuple[int, int | float], ...]:
         columns = {name: self.position(name) for name in combination}
         kinds = {name: float if self.sizes[j] is None else int for name, j in columns.items()}
@@ -259,7 +234,7 @@ class FactorSpace:
 
     @checked
     def sample(self, key: PRNGKeyArray, n: Natural) -> Num[Array, "n k"]:
-        """n independent samples, exactly uniform over the allowed ones (or as :meth:`correlated` defines)."""
+        """n independent samples, exactly uniform over the allowed ones."""
         return self._outside_regions(lambda key: self._anywhere(key, draws.cells(self._lattice(), key, n)), key)
 
     @checked
@@ -328,8 +303,8 @@ class FactorSpace:
 
     def _neighborhood(self, radius: Mapping, circular: tuple[str, ...]) -> tuple[dict, frozenset[int]]:
         """The radius of each column that is not free, and the columns that wrap around."""
-        if self.excluded or self.correlation or self.regions:
-            raise ValueError("local_group: needs a space without held-out combinations, regions or correlation")
+        if self.excluded or self.regions:
+            raise ValueError("local_group: needs a space without held-out combinations or regions")
         kinds = {name: float if self.sizes[self.position(name)] is None else Natural for name in radius}
         columns = {self.position(n): checked_value("radius", kinds[n] | None, steps) for n, steps in radius.items()}
         near = {j: steps for j, steps in columns.items() if steps is not None}
@@ -364,7 +339,7 @@ class FactorSpace:
 
     def _lattice(self) -> draws.Lattice:
         fixed = tuple((j, value) for j, value in self.fixed if self.sizes[j] is not None)
-        return draws.Lattice(self._class_sizes, self.excluded, fixed, self.correlation)
+        return draws.Lattice(self._class_sizes, self.excluded, fixed)
 
     def _anywhere(self, key, cells: Int[Array, "n k"]) -> Num[Array, "n k"]:
         """Cells, with continuous factors drawn from their whole interval."""

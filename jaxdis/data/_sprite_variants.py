@@ -104,11 +104,3 @@ def checked_painting(painting: np.ndarray) -> np.ndarray:
     if not (painting.min() >= 0 and painting.max() <= 1):
         raise ValueError(f"painting: needs values in [0, 1], got {painting.min():g} to {painting.max():g}")
     return painting
-
-
-def synthetic_painting(height: int = 274, width: int = 221) -> np.ndarray:
-    """A swirl of colors that replaces the painting in tests and demonstrations; it is not The Scream."""
-    y, x = np.mgrid[0:height, 0:width] / 40
-    phase = np.array([0.0, 2.0, 4.0])
-    waves = np.sin(x[..., None] + 2 * np.sin(y[..., None] + phase) + phase)
-    return (0.5 + 0.5 * waves).astype(np.float32)

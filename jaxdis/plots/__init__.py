@@ -12,7 +12,6 @@ from jaxdis.plots._relation_plots import (
     relation_panels,
 )
 from jaxdis.plots._score_plots import (
-    median,
     point_clouds,
     rank_map,
     scatter_matrix,
@@ -33,7 +32,6 @@ __all__ = [
     "hinton",
     "image_grid",
     "loss_curves",
-    "median",
     "point_clouds",
     "rank_map",
     "relation_panels",

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from jaxdis._core.finite import median
 from jaxdis.plots._canvas import MARKS, cloud_png, figure_of, grid_of, inches, png, text, texts
 
 # Rows of a map of ranks whose entries are told as numbers.
@@ -123,9 +124,3 @@ def point_clouds(panels: Sequence[tuple[str, str, np.ndarray, np.ndarray]]) -> b
         axes.plot(x, y, ".", ms=1, alpha=0.4, color="#234")
         axes.set(xlabel=text(x_name), ylabel=text(y_name))
     return cloud_png(figure)
-
-
-def median(scores: np.ndarray) -> float:
-    """The median of the finite scores; NaN if there are none."""
-    known = scores[np.isfinite(scores)]
-    return float(np.median(known)) if len(known) else float("nan")

@@ -75,12 +75,7 @@ def model_cost(training: Training) -> ModelCost:
     state = jax.eval_shape(lambda key: begin(method, key), key)
     params = jax.eval_shape(method.params, state.learner)
     image = jax.ShapeDtypeStruct((1, *method.image_shape), np.float32)
-    update_flops = operations(
-        lambda state, key, hyperparameters: update(method, state, key, hyperparameters, source),
-        state,
-        key,
-        hyperparameters,
-    )
+    update_flops = operations(lambda *given: update(method, *given, source), state, key, hyperparameters)
     stacked = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((1, *leaf.shape), leaf.dtype), params)
     return ModelCost(
         update_flops,
@@ -91,13 +86,12 @@ def model_cost(training: Training) -> ModelCost:
 
 
 def score_seconds(metrics: Iterable[tuple[str, Metric | SlotMetric]], samples: int, num_codes: int) -> float:
-    """Seconds per representation for all metrics."""
-    return samples / 10_000 * num_codes / 10 * sum(_seconds(name, metric) for name, metric in metrics)
-
-
-def _seconds(name: str, metric: Metric | SlotMetric) -> float:
-    known = LIGHT_SCORE_SECONDS if metric.about is None else metric.about.seconds
-    return SCORE_SECONDS.get(name, known)
+    """Estimate the seconds per representation for all metrics."""
+    seconds = (
+        SCORE_SECONDS.get(name, LIGHT_SCORE_SECONDS if metric.about is None else metric.about.seconds)
+        for name, metric in metrics
+    )
+    return samples / 10_000 * num_codes / 10 * sum(seconds)
 
 
 def product_rate(size: int = 1024, seconds: float = 0.3) -> float:
@@ -106,7 +100,7 @@ def product_rate(size: int = 1024, seconds: float = 0.3) -> float:
     product = jax.jit(lambda a: a @ a)
     product(square).block_until_ready()
     start, count = time.perf_counter(), 0
-    while time.perf_counter() - start < seconds:
+    while (elapsed := time.perf_counter() - start) < seconds:
         product(square).block_until_ready()
         count += 1
-    return 2 * size**3 * count / (time.perf_counter() - start)
+    return 2 * size**3 * count / elapsed

@@ -27,7 +27,7 @@ from jaxdis.study._definition import (
     score_spec,
     train_spec,
 )
-from jaxdis.study._leases import claimed, clear, renew
+from jaxdis.study._leases import clear, lock_of, locked
 from jaxdis.study._store import Store, cell_id
 from jaxdis.study._work import Batch, Updates
 
@@ -109,20 +109,18 @@ def _without_combination(space: FactorSpace, training: Training) -> FactorSpace:
 
 
 def _train(store: Store, study: Study, chosen: Sequence[Member], on_updates) -> None:
-    """Train a whole batch from its last checkpoint and publish the members that are missing."""
-    training = study.trainings[chosen[0].training]
-    name = cell_id({"members": [member.train for member in chosen]})
-    with claimed(store.root / "partial" / name) as partial:
+    """Train a whole batch from its last checkpoint and publish the members that are missing.
 
-        def progress(done: int, total: int) -> None:
-            renew(partial)
-            if on_updates is not None:
-                on_updates(len(chosen) * done / total)
-
-        _train_in(partial, store, training, chosen, progress)
+    A process that finds another one at it waits, and has nothing left to train if that one has finished.
+    """
+    partial = store.root / "partial" / cell_id({"members": [member.train for member in chosen]})
+    with locked(lock_of(partial)):
+        if not all(store.path("train", member.train).exists() for member in chosen):
+            _train_in(partial, store, study.trainings[chosen[0].training], chosen, on_updates)
+        clear(partial)
 
 
-def _train_in(partial: Path, store: Store, training: Training, chosen, progress) -> None:
+def _train_in(partial: Path, store: Store, training: Training, chosen: Sequence[Member], on_updates) -> None:
     keys, hyperparameters, labels = training.members()
     rows = np.array([member.row for member in chosen])
     zoo = models.train(
@@ -132,14 +130,13 @@ def _train_in(partial: Path, store: Store, training: Training, chosen, progress)
         data=training_data(training),
         labels=[labels[row] for row in rows],
         directory=partial,
-        progress=progress,
+        progress=on_updates is not None and (lambda done, total: on_updates(len(chosen) * done / total)),
     )
     for position, member in enumerate(chosen):
         alone = zoo[position]
         spec = train_spec(training, hyperparameters, member.label, member.row)
         final = {f"final_{name}": float(np.asarray(curve)[0, -1]) for name, curve in alone.losses._asdict().items()}
         store.publish("train", spec, {**final, "stopped": int(alone.stopped[0])}, alone.packed())
-    clear(partial)
 
 
 def _encode(store: Store, study: Study, chosen: Sequence[Member]) -> None:

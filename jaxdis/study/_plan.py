@@ -20,7 +20,7 @@ class Cost(NamedTuple):
 def plan(study, out: str | Path | None = None, *, extend: bool = False) -> dict[str, Cost]:
     """The cost of each kind of cell that is missing in ``out`` (of all cells when None).
 
-    - ``flops``: for training, the operations of one update (:func:`~jaxdis.study._operations.operations`, without
+    - ``flops``: for training, the products of one update (:func:`~jaxdis.study._operations.operations`, without
       rendering) times the number of updates and members. The operations of scores are not counted, since their loops
       depend on the data; ``flops`` is then 0.
     - ``seconds``: if this machine does nothing else. Training runs at :data:`~jaxdis.study._cost.TRAINING_EFFICIENCY`

@@ -1,6 +1,5 @@
 """Results on disk: one file per cell, written entirely or not at all by the first writer. Nothing is ever unpickled."""
 
-import contextlib
 import hashlib
 import io
 import json
@@ -14,17 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from jaxdis._core.files import open_regular, remove_leftovers, without_objects, write_whole
+from jaxdis._core.files import (
+    DamagedFile,
+    differences,
+    open_regular,
+    read_json,
+    remove_leftovers,
+    without_objects,
+    write_whole,
+)
 from jaxdis._core.options import checked, shown
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None
+from jaxdis.study._leases import locked
 
 KINDS = ("train", "encode", "score")
-# Records are kilobytes; what is larger is none of ours.
-MOST_JSON_BYTES = 2**28
 _ID = re.compile(r"[0-9a-f]{16}")
 _ADVICE = "`jaxdis study verify` removes it, and running the study again makes it anew"
 
@@ -97,9 +98,9 @@ class Store:
         Raises:
           StoreError: if it holds none or another one, naming the first differences.
         """
-        differences = list(_differences(self.description(), _plain(description)))
-        if differences:
-            raise StoreError(f"{self.root}: holds a study that differs: {'; '.join(differences[:3])}. {advice}")
+        faults = list(map(" ".join, differences(self.description(), _plain(description))))
+        if faults:
+            raise StoreError(f"{self.root}: holds a study that differs: {'; '.join(faults[:3])}. {advice}")
 
     @checked
     def check_smaller(self, description: Mapping[str, Any], trained: Collection[str]) -> None:
@@ -118,12 +119,13 @@ class Store:
         stored, wanted = self.description(), _plain(description)
         metrics = {name: wanted.get("metrics", {}).get(name) for name in stored.get("metrics", {})}
         kept = {key: value for key, value in stored.items() if key != "trainings" and value not in ([], 0)}
-        differences = [d for key in kept for d in _differences(kept[key], {**wanted, "metrics": metrics}.get(key), key)]
+        compared = {**wanted, "metrics": metrics}
+        faults = [" ".join(pair) for key in kept for pair in differences(kept[key], compared.get(key), key)]
         if lost := len(self.ids("train").difference(trained)):
-            differences.append(f"{lost} of its trained members are not in the study")
-        if differences:
+            faults.append(f"{lost} of its trained members are not in the study")
+        if faults:
             raise StoreError(
-                f"{self.root}: holds a study that is not a smaller version of this one: {'; '.join(differences[:3])}. "
+                f"{self.root}: holds a study that is not a smaller version of this one: {'; '.join(faults[:3])}. "
                 "Choose another directory"
             )
 
@@ -136,10 +138,7 @@ class Store:
         path = self.root / "study.json"
         if not os.path.lexists(path):
             raise StoreError(f"{self.root}: holds no study (no study.json)")
-        found = read_json(path)
-        if not isinstance(found, dict):
-            raise StoreError(f"{path}: is damaged (it describes no study); {_ADVICE}")
-        return found
+        return read_object(path)
 
     @property
     def described(self) -> bool:
@@ -198,28 +197,13 @@ class Store:
             content = buffer.getvalue()
             record["arrays"] = hashlib.sha256(content).hexdigest()
         record["hash"] = hashlib.sha256(canonical(record).encode()).hexdigest()
-        with self._alone():
+        # The arrays and the record of a cell come from one writer. Without locks, its hash tells of another's arrays.
+        with locked(self.root / ".lock"):
             if os.path.lexists(self.path(kind, name)):
                 return False
             if content is not None:
                 publish(self.path(kind, name, ".npz"), content, replace=True)
             return publish(self.path(kind, name), canonical(record).encode())
-
-    @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Make other writers of this directory wait, so that the arrays and the record of a cell come from one writer.
-
-        The lock is released with the process that holds it. On a file system without locks, a record next to another
-        writer's arrays is detected by its hash.
-        """
-        if fcntl is None:
-            yield
-            return
-        self.root.mkdir(parents=True, exist_ok=True)
-        with open(self.root / ".lock", "ab") as file:
-            with contextlib.suppress(OSError):
-                fcntl.flock(file, fcntl.LOCK_EX)
-            yield
 
     def result(self, kind: str, name: str) -> dict:
         return self.record(kind, name)["result"]
@@ -248,7 +232,7 @@ class Store:
           StoreError: if it is damaged.
         """
         path = self.path(kind, name)
-        record = read_json(path)
+        record = read_object(path)
         try:
             body = {key: value for key, value in record.items() if key != "hash"}
             sound = record["hash"] == hashlib.sha256(canonical(body).encode()).hexdigest() and "result" in body
@@ -316,26 +300,16 @@ def publish(path: Path, content: bytes, *, replace: bool = False) -> bool:
     return write_whole(path, lambda file: file.write(content), replace=replace)
 
 
-def read_json(path: Path) -> Any:
-    """The plain data of a file.
+def read_object(path: Path) -> dict:
+    """Read a JSON object of a study.
 
     Raises:
-      StoreError: for a file that is damaged, too large, or not a regular file. FileNotFoundError where there is
-        nothing.
+      StoreError: for a file that holds none. FileNotFoundError where there is nothing.
     """
     try:
-        with open_regular(path, MOST_JSON_BYTES) as file:
-            return json.loads(file.read().decode())
-    except FileNotFoundError:
-        raise
-    except (OSError, ValueError, RecursionError) as error:
-        raise StoreError(f"{path}: is damaged ({_in_words(error)}); {_ADVICE}") from None
-
-
-def _in_words(error: BaseException) -> str:
-    if isinstance(error, OSError):
-        return error.strerror or type(error).__name__
-    return "nested too deep" if isinstance(error, RecursionError) else f"{error}" or type(error).__name__
+        return read_json(path)
+    except DamagedFile as error:
+        raise StoreError(f"{error}; {_ADVICE}") from None
 
 
 def _removed(fault: object, *paths: Path) -> str:
@@ -369,22 +343,6 @@ def _plain(value: Any) -> Any:
             return None if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
         return int(value) if value == int(value) and abs(value) < 2**53 else value
     return value
-
-
-def _differences(stored: Any, wanted: Any, where: str = "") -> Iterator[str]:
-    if isinstance(stored, dict) and isinstance(wanted, dict):
-        for key in sorted(stored.keys() | wanted.keys()):
-            yield from _differences(stored.get(key), wanted.get(key), f"{where}.{key}" if where else key)
-    elif isinstance(stored, list) and isinstance(wanted, list) and len(stored) == len(wanted):
-        for place, (old, new) in enumerate(zip(stored, wanted, strict=True)):
-            yield from _differences(old, new, f"{where}.{place}")
-    elif stored != wanted:
-        yield f"{where} is {_short(stored)}, asked for {_short(wanted)}"
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) < 60 else text[:57] + "…"
 
 
 def _owners(column: str) -> set[str]:

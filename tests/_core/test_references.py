@@ -9,9 +9,7 @@ from jaxdis._core.references import REFERENCES, bibliography, citations, cited_i
 
 PACKAGE = Path(jaxdis.__file__).parent
 TEXTS = {
-    path.relative_to(PACKAGE).as_posix(): path.read_text(encoding="utf-8")
-    for path in sorted(PACKAGE.rglob("*.py"))
-    if path.name != "references.py"
+    path.relative_to(PACKAGE).as_posix(): path.read_text(encoding="utf-8") for path in sorted(PACKAGE.rglob("*.py"))
 }
 
 
@@ -71,7 +69,7 @@ BIBTEX = """
 
 def test_bibtex_of_each_kind_of_entry():
     assert bibliography(["ross2014", "ross2014", "amari1996", "nocedal2006", "ba2016"]) == BIBTEX.strip()
-    with pytest.raises(ValueError, match="references: needs keys such as chen2018, got 'nobody'"):
+    with pytest.raises(ValueError, match="references: must be keys such as chen2018, got 'nobody'"):
         bibliography(["nobody"])
 
 

@@ -139,3 +139,11 @@ def write_toys(folder, halves, suffix):
         for part, array in parts.items():
             write_matrix(folder / f"{half}-{part}{suffix}", array)
     return folder
+
+
+def synthetic_painting(height: int = 274, width: int = 221) -> np.ndarray:
+    """A swirl of colors that replaces the painting; it is not The Scream."""
+    y, x = np.mgrid[0:height, 0:width] / 40
+    phase = np.array([0.0, 2.0, 4.0])
+    waves = np.sin(x[..., None] + 2 * np.sin(y[..., None] + phase) + phase)
+    return (0.5 + 0.5 * waves).astype(np.float32)

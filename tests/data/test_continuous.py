@@ -134,7 +134,6 @@ def test_interventions_hold_continuous_factors():
         (lambda: SPACE.index(np.zeros((1, 4), np.int32)), "index: needs a space of discrete factors"),
         (lambda: SPACE.without({"x": 0}), "combination: needs"),
         (lambda: SPACE.only({"x": 3.0}), r"factor 'x' needs a value in \[-1, 1\], got 3"),
-        (lambda: SPACE.correlated("shape", "x", 0.2), "correlated: needs two discrete factors"),
         (lambda: SPACE.outside(3), "region: needs a function"),
         (lambda: SPACE.outside(lambda factors: factors[:, 0]), r"region: needs truth values of shape \[n\]"),
         (lambda: SPACE.outside(lambda factors: factors[:, 0] >= 0), "region: needs to leave a part"),

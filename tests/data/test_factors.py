@@ -129,29 +129,6 @@ def test_pairs_are_equal_in_the_factor_alone(space):
     assert stats.chi2_contingency(table).pvalue > RARE
 
 
-def test_correlated_follows_the_stated_density():
-    space = SMALL.correlated("scale", "x", 0.25)
-    every = np.array(list(itertools.product(range(3), range(4), range(5))))
-    density = np.exp(-((every[:, 1] / 3 - every[:, 2] / 4) ** 2) / (2 * 0.25**2))
-    assert_drawn_from(counts(space, space.sample(jax.random.key(8), 60_000)), density)
-    batches = jax.vmap(lambda key: space.fix(key, "x", 4))(jax.random.split(jax.random.key(9), 10_000))
-    chosen = np.asarray(batches)[np.asarray(batches)[:, 0, 2] == 4].reshape(-1, 3)
-    assert_drawn_from(counts(space, chosen), density * (every[:, 2] == 4))
-
-
-def test_wide_correlation_is_none():
-    space = SMALL.correlated("scale", "x", 1e3)
-    assert_drawn_from(counts(space, space.sample(jax.random.key(10), 60_000)), np.ones(60))
-
-
-def test_correlation_and_exclusion_combine():
-    space = SMALL.correlated("scale", "x", 0.5).without({"scale": 0, "x": 0})
-    every = np.array(list(itertools.product(range(3), range(4), range(5))))
-    density = np.exp(-((every[:, 1] / 3 - every[:, 2] / 4) ** 2) / (2 * 0.5**2))
-    density[(every[:, 1] == 0) & (every[:, 2] == 0)] = 0
-    assert_drawn_from(counts(space, space.sample(jax.random.key(11), 60_000)), density)
-
-
 def test_local_group_stays_near_one_cell():
     space = FactorSpace.of(color=5, shape=3, orientation=40, x=32)
     radius = {"color": 1, "orientation": 3, "x": 2, "shape": None}
@@ -220,9 +197,6 @@ def test_the_key_decides():
         (lambda: SMALL.only({"shape": 1}).only({"shape": 2}), "got none left"),
         (lambda: SMALL.only({"shape": 1}).without({"shape": 1}), "got none left"),
         (lambda: SMALL.position(3), "from 0 to 2, got 3"),
-        (lambda: SMALL.correlated("x", "x", 0.1), "two factors"),
-        (lambda: SMALL.correlated("x", "scale", 0.0), "width > 0"),
-        (lambda: SMALL.correlated("x", "scale", 1).correlated("x", "shape", 1), "without correlation"),
         (lambda: FactorSpace.of(a=2**16, b=2**16).index(jnp.zeros((1, 2), jnp.int32)), "fewer than 2³¹"),
         (lambda: FactorSpace.of(a=2000, b=2000).without({"a": 0, "b": 0}), "joint cells"),
         (lambda: SMALL.without({"x": 0}).local_group(jax.random.key(0), 2, {}), "without held-out"),

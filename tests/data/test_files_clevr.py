@@ -134,10 +134,15 @@ def test_examples_are_read_as_they_were_written(tmp_path, packed):
         (lambda data: data[:6], "record 0.*the length of a record has another checksum"),
         (lambda data: data[:3] + b"\1" + data[4:], "record 0.*the length of a record has another checksum"),
         (lambda data: data[:40] + b"\0\0" + data[42:], "record 0.*the data of a record have another checksum"),
+        (lambda data: data[:-5] + b"\xff" + data[-4:], "record 1.*the data of a record have another checksum"),
         (lambda data: data + record(b"\x0a\x05\x0a"), "record 2.*a field is longer than its message"),
         (lambda data: data + record(b"\x0b\x05\x0a"), "record 2.*a field of kind 3"),
         (lambda data: data + record(b"\x0a\xff"), "record 2.*a number is cut off"),
         (lambda data: gzip.compress(data)[:-12], "record"),
+        (
+            lambda data: gzip.compress(data[:-5] + b"\xff" + data[-4:])[:-8] + gzip.compress(data)[-8:],
+            "record 2 .CRC check failed",
+        ),
     ],
 )
 def test_damaged_files_are_refused(tmp_path, spoil, message):

@@ -7,6 +7,7 @@ import jax
 import numpy as np
 import pytest
 from PIL import Image
+from publishers import synthetic_painting
 
 import jaxdis.data
 from jaxdis.data import DATASETS
@@ -73,7 +74,7 @@ def test_a_sheet_is_saved_as_png(tmp_path):
 
 
 def test_a_sheet_from_a_source(tmp_path):
-    painting = (jaxdis.data._sprite_variants.synthetic_painting() * 255).astype(np.uint8)
+    painting = (synthetic_painting() * 255).astype(np.uint8)
     Image.fromarray(painting).save(tmp_path / "painting.png")
     show.save_sheet("scream_dsprites", tmp_path / "sheet.png", source=tmp_path / "painting.png")
     with Image.open(tmp_path / "sheet.png") as picture:

@@ -16,7 +16,6 @@ from PIL import Image
 
 from jaxdis.cli import main
 from jaxdis.data import DATASETS, DataSource, FactorSpace
-from jaxdis.data import _sprite_variants as sprite_variants
 from jaxdis.data._data_source import sources_of
 from jaxdis.data.files import _cars3d_file as cars3d
 from jaxdis.data.files import _mpi3d_file as mpi3d
@@ -27,7 +26,16 @@ from jaxdis.study import Sampling, Study, Training
 from jaxdis.study._definition import cells
 from jaxdis.study._run_study import run
 from jaxdis.study._store import Store
-from tests.data.publishers import CARS, TOYS, car_files, car_views, toy_arrays, write_archive, write_toys
+from tests.data.publishers import (
+    CARS,
+    TOYS,
+    car_files,
+    car_views,
+    synthetic_painting,
+    toy_arrays,
+    write_archive,
+    write_toys,
+)
 
 ARM = FactorSpace.of(object_color=2, object_shape=2, horizontal_axis=3)
 
@@ -39,7 +47,7 @@ def write_arm(folder):
 
 
 def write_painting(folder):
-    picture = (sprite_variants.synthetic_painting() * 255).astype(np.uint8)
+    picture = (synthetic_painting() * 255).astype(np.uint8)
     Image.fromarray(picture).save(folder / "painting.png")
     return folder / "painting.png"
 

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from publishers import synthetic_painting
 
 import jaxdis.data
 from jaxdis.data import _multi_sprites as multi_sprites
@@ -19,7 +20,7 @@ INSIDE = np.asarray(sprites.draw((), FACTORS))[..., 0] > 0
 
 
 def variants():
-    painting = sprite_variants.synthetic_painting()
+    painting = synthetic_painting()
     return {
         "color": jaxdis.data.color_dsprites(),
         "noisy": jaxdis.data.noisy_dsprites(),
@@ -68,7 +69,7 @@ def test_noise_fills_the_ground_and_leaves_the_sprite_white():
 
 
 def test_the_sprite_is_the_negative_of_a_piece_of_the_painting():
-    painting = sprite_variants.synthetic_painting(90, 80)
+    painting = synthetic_painting(90, 80)
     _, render = jaxdis.data.scream_dsprites(painting)
     images = np.asarray(render(FACTORS, KEY))
     ground = np.where(INSIDE[..., None], 1 - images, images)

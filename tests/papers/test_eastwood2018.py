@@ -11,9 +11,11 @@ from jaxdis._core.spec import Spec
 from jaxdis.data import DataSource
 from jaxdis.data._teapot import SPACE, Gap
 from jaxdis.metrics import Direct
-from jaxdis.papers.eastwood2018 import _published as published
 from jaxdis.papers.eastwood2018 import _study as module
+from jaxdis.papers.eastwood2018._page import _tables
 from jaxdis.papers.eastwood2018._regression import forest_regression, lasso_regression
+from jaxdis.papers.eastwood2018._tables import Numbers
+from jaxdis.papers.harness._printed import printed_in
 from jaxdis.study import STUDIES
 from jaxdis.study._definition import Study, cells
 from jaxdis.study._make import novel_samples_of, samples_of
@@ -41,19 +43,21 @@ def finished(tmp_path_factory):
 
 @pytest.mark.slow
 def test_the_table_has_every_printed_number(finished):
-    _, store = finished
-    rows = list(csv.DictReader((store.root / "tables.csv").read_text().splitlines()))
-    printed = [row for row in rows if row["published"]]
-    # Two regressors of each model: ten codes, twice five factors, five left-out ones, and four means.
-    assert len(rows) == len(printed) == 3 * 2 * (10 + 5 + 5 + 5 + 4)
-    assert {row["model"] for row in rows} == {"pca", "vae", "beta_vae"}
-    pick = {"model": "pca", "regressor": "lasso", "table": "3c", "of": "elevation"}
-    [elevation] = [row for row in rows if all(row[name] == value for name, value in pick.items())]
-    assert float(elevation["published"]) == published.printed("lasso", "pca").error[1] == 0.42
-    assert 0 < float(elevation["ours"]) < 5
-    for regressor, part in (("lasso", "5a"), ("forest", "5b")):
-        of = {r["of"]: float(r["ours"]) for r in rows if r["model"] == "vae" and r["table"] == part}
-        assert of.pop("mean") == pytest.approx(np.mean(list(of.values())), rel=1e-4), regressor
+    study, store = finished
+    numbers = Numbers.read(store, list(cells(study)))
+    tables = _tables(printed_in("jaxdis.papers.eastwood2018").tables, numbers)
+    entries = [(table.printed.id, *entry) for table in tables for entry in table.entries()]
+    # Two regressors of each model: ten codes, twice five factors, five left-out ones, and four means, three of them
+    # printed twice, in Table 1 as well.
+    assert len(entries) == 3 * 2 * (10 + 5 + 5 + 5 + 4 + 3)
+    assert {row.key["model"] for _, row, *_ in entries} == set(numbers.models) == {"pca", "vae", "beta_vae"}
+    measured = {(table, row.key["model"], column): entry.value for table, row, column, entry in entries}
+    scores = store.result("score", next(iter(cells(study))).scores[0])
+    assert 0 < measured["table_3c", "pca", "elevation"] < 5
+    assert measured["table_3c", "pca", "elevation"] == scores["parts"]["lasso.error"][1]
+    for part in ("table_5a", "table_5b"):
+        of_factors = [measured[part, "vae", name] for name in SPACE.names]
+        assert measured[part, "vae", "average"] == pytest.approx(np.mean(of_factors), rel=1e-4)
 
 
 def test_the_gap_is_left_out_of_everything_but_the_transfer():

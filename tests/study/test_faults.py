@@ -1,13 +1,11 @@
-"""A full disk, leases left behind, names from hell: one clear error, nothing lost, nothing outside the directory."""
+"""A full disk, locks left behind, names from hell: one clear error, nothing lost, nothing outside the directory."""
 
 import concurrent.futures.process
-import contextlib
 import dataclasses
 import errno
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -65,28 +63,33 @@ def test_a_full_disk_on_the_command_line(small_disk):
     assert "Traceback" not in done.stderr
 
 
-def test_a_lease_of_a_dead_process_or_an_old_one_is_taken_over(tmp_path):
-    folder = tmp_path / "partial" / "batch"
-    with leases.claimed(folder) as first, leases.claimed(folder) as second:
-        assert first == folder
-        assert second != folder  # this process lives
-        leases.lease_of(folder).write_text("elsewhere 1")
-        with leases.claimed(folder) as third:
-            assert third != folder  # another host's: it may live
-        old = time.time() - leases.EXPIRES_AFTER_SECONDS - 1
-        os.utime(leases.lease_of(folder), (old, old))
-        leases.renew(folder)
-        with leases.claimed(folder) as fourth:
-            assert fourth != folder  # renewed
-        os.utime(leases.lease_of(folder), (old, old))
-        with leases.claimed(folder) as fifth:
-            assert fifth == folder
-    gone = subprocess.Popen([sys.executable, "-c", ""])
-    gone.wait()
-    leases.lease_of(folder).write_text(f"{leases.socket.gethostname()} {gone.pid}")
-    with leases.claimed(folder) as sixth:
-        assert sixth == folder
-    assert not leases.lease_of(folder).exists()
+def test_a_lock_is_held_by_one_and_ends_with_its_process(tmp_path):
+    path = leases.lock_of(tmp_path / "partial" / "batch")
+    with leases.locked(path) as first, leases.locked(path, wait=False) as second:
+        assert (first, second) == (True, False)
+    with leases.locked(path, wait=False) as third:
+        assert third
+    program = "import sys, time; from pathlib import Path; from jaxdis.study import _leases\n"
+    program += "with _leases.locked(Path(sys.argv[1])): print('held', flush=True); time.sleep(600)"
+    with subprocess.Popen([sys.executable, "-c", program, str(path)], stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout.readline() == "held\n"
+        with leases.locked(path, wait=False) as fourth:
+            assert not fourth
+        holder.kill()
+    with leases.locked(path, wait=False) as fifth:
+        assert fifth
+
+
+def test_two_drivers_in_one_folder_train_no_batch_twice(tmp_path, monkeypatch):
+    study, trained, train_in = tiny(steps=40, seeds=3), [], make._train_in
+    monkeypatch.setattr(make, "_train_in", lambda partial, *rest: (trained.append(partial), train_in(partial, *rest)))
+    expected = run(study, tmp_path / "alone").read_bytes()
+    alone = len(trained)
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        both = [pool.submit(run, study, tmp_path / "shared") for _ in range(2)]
+    assert [future.result().read_bytes() for future in both] == [expected, expected]
+    assert len(trained) == 2 * alone
+    assert not list((tmp_path / "shared" / "partial").iterdir())
 
 
 def test_metric_and_study_names_stay_in_their_directory_and_are_escaped(tmp_path):
@@ -128,99 +131,25 @@ def test_factor_names_are_escaped(tmp_path, monkeypatch):
     assert "<script>alert" not in page
 
 
-@pytest.mark.parametrize(
-    ("text", "taken"),
-    [
-        ("", True),
-        ("garbage", True),
-        ("{here} {pid}", True),
-        ("{here} 1", True),
-        ("{here} {pid} {beginning} 0123456789abcdef", True),
-        ("{here} {parent} {boot}:{space}:1 0123456789abcdef", True),
-        ("{here} {parent} {parents} 0123456789abcdef", False),
-        ("{here} 1 other-boot:1:1 0123456789abcdef", True),
-        ("{here} 1 {boot}:1:1 0123456789abcdef", False),
-        ("elsewhere 1 - 0123456789abcdef", False),
-    ],
-    ids=[
-        "empty",
-        "garbage",
-        "no token, own process",
-        "no token, process 1",
-        "own number, token not held",
-        "number given anew",
-        "alive",
-        "before the machine was started",
-        "another container",
-        "another host",
-    ],
-)
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-def test_whose_lease_is_taken_over(tmp_path, text, taken):
-    folder = tmp_path / "partial" / "batch"
-    folder.parent.mkdir()
-    beginning, parents = leases._beginning(os.getpid()), leases._beginning(os.getppid())
-    words = {"here": leases.socket.gethostname(), "pid": os.getpid(), "parent": os.getppid(), "parents": parents}
-    lease = leases.lease_of(folder)
-    lease.write_text(
-        text.format(**words, beginning=beginning, **dict(zip(("boot", "space"), beginning.split(":"), strict=False)))
-    )
-    with leases.claimed(folder) as found:
-        assert (found == folder) == taken
-    assert lease.exists() != taken
-    assert not list(folder.parent.glob(".*"))
-
-
-def test_of_two_takeovers_one_wins(tmp_path, monkeypatch):
-    """The second saw the same dead lease, but the first has taken it meanwhile."""
-    folder = tmp_path / "partial" / "batch"
-    folder.parent.mkdir()
-    lease = leases.lease_of(folder)
-    lease.write_text("garbage")
-    abandoned = leases._abandoned
-    with contextlib.ExitStack() as stack:
-
-        def meanwhile(text, age):
-            if text == "garbage" and "first" not in claims:
-                claims["first"] = None
-                claims["first"] = stack.enter_context(leases.claimed(folder))
-            return abandoned(text, age)
-
-        claims = {}
-        monkeypatch.setattr(leases, "_abandoned", meanwhile)
-        with leases.claimed(folder) as second:
-            assert claims["first"] == folder
-            assert second != folder
-        assert lease.exists()
-    assert not lease.exists()
-
-
-def test_a_lost_lease_is_not_removed(tmp_path):
-    folder = tmp_path / "partial" / "batch"
-    with leases.claimed(folder):
-        leases.lease_of(folder).write_text("elsewhere 1 - 0123456789abcdef")
-    assert leases.lease_of(folder).read_text().startswith("elsewhere")
-
-
 def test_folders_of_killed_drivers_go_when_the_study_is_complete(tmp_path):
     out = tmp_path / "study"
-    (out / "partial" / f"{'0' * 16}.abc").mkdir(parents=True)
-    (out / "partial" / ("1" * 16)).mkdir()
-    leases.lease_of(out / "partial" / ("1" * 16)).write_text("elsewhere 1 - 0123456789abcdef")
-    run(tiny(), out)
-    assert sorted(path.name for path in (out / "partial").iterdir()) == ["1" * 16, "1" * 16 + ".lease"]
+    for name in ("0" * 16, "1" * 16):
+        (out / "partial" / name).mkdir(parents=True)
+    leases.lock_of(out / "partial" / ("0" * 16)).touch()
+    with leases.locked(leases.lock_of(out / "partial" / ("1" * 16))):
+        run(tiny(), out)
+    assert sorted(path.name for path in (out / "partial").iterdir()) == ["1" * 16, "1" * 16 + ".lock"]
 
 
-@contextlib.contextmanager
-def everybodys(folder):
-    """A lease that nobody respects."""
-    yield folder
-
-
-def test_two_drivers_in_one_folder_exchange_no_records(tmp_path, monkeypatch):
+@pytest.mark.skipif(leases.fcntl is None, reason="no locks to go without")
+def test_two_drivers_in_one_folder_without_locks_exchange_no_records(tmp_path, monkeypatch):
     study = tiny(steps=40, seeds=3)
     expected = run(study, tmp_path / "alone").read_bytes()
-    monkeypatch.setattr(make, "claimed", everybodys)
+
+    def refuse(file, how):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(leases.fcntl, "flock", refuse)
     for attempt in range(3):
         out = tmp_path / f"shared{attempt}"
         with concurrent.futures.ThreadPoolExecutor(2) as pool:

@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jaxdis.study._store import MOST_JSON_BYTES, Store, StoreError, canonical, cell_id, number, publish
+from jaxdis._core.files import MOST_JSON_BYTES
+from jaxdis.study._store import Store, StoreError, canonical, cell_id, number, publish
 
 SPEC = {"kind": "score", "encode": "0123456789abcdef", "metric": {"bins": 20}}
 

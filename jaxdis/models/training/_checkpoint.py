@@ -11,6 +11,7 @@ import numpy as np
 
 from jaxdis._core.files import (
     DamagedFile,
+    differences,
     named_leaves,
     read_arrays,
     read_json,
@@ -23,7 +24,7 @@ from jaxdis.models.training._step import State
 
 _KEPT = 2
 # Differences named in the refusal of another run's directory.
-_TOLD = 5
+_MOST_SHOWN = 5
 # What differs where a fingerprint does, whose digits say nothing.
 _FINGERPRINTS = {"data": "other images", "numbers": "other seeds or settings of members"}
 _NAME = re.compile(r"step_[0-9]{9,18}\.npz")
@@ -64,10 +65,11 @@ class Checkpoints:
             ) from None
         identity = json.loads(json.dumps(identity))
         if stored != identity:
-            odd = list(_differences(stored, identity))
-            more = f", and {len(odd) - _TOLD} more" if len(odd) > _TOLD else ""
-            told = "; ".join(odd[:_TOLD]) + more
-            raise ValueError(f"directory: {directory} holds another run ({told}); choose another directory")
+            pairs = differences(stored, identity)
+            faults = [_FINGERPRINTS.get(place, f"{place} {difference}") for place, difference in pairs]
+            more = f", and {len(faults) - _MOST_SHOWN} more" if len(faults) > _MOST_SHOWN else ""
+            words = "; ".join(faults[:_MOST_SHOWN]) + more
+            raise ValueError(f"directory: {directory} holds another run ({words}); choose another directory")
         return cls(directory, identity)
 
     def save(self, state: State, losses: list, done: int) -> None:
@@ -151,19 +153,3 @@ def _updates(path: Path) -> int:
 
 def _columns(losses: list) -> dict[str, tuple]:
     return dict(zip(losses[0]._fields, zip(*losses, strict=True), strict=True))
-
-
-def _differences(stored, asked, place: str = ""):
-    """In words, the entries in which two nested dicts differ."""
-    if not isinstance(stored, dict) or not isinstance(asked, dict):
-        fingerprints = place in _FINGERPRINTS
-        yield _FINGERPRINTS[place] if fingerprints else f"{place}: {_short(stored)} there, {_short(asked)} asked"
-        return
-    for name in sorted({*stored, *asked}):
-        if stored.get(name) != asked.get(name):
-            yield from _differences(stored.get(name), asked.get(name), f"{place}.{name}" if place else name)
-
-
-def _short(value) -> str:
-    text = json.dumps(value)
-    return text if len(text) < 60 else text[:60] + "…"

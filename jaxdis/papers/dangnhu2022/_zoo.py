@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 
 from jaxdis import models
+from jaxdis._core.finite import finite, mean
 from jaxdis.models._zoo import concatenate
 from jaxdis.papers.harness._beside import Beside, Measured
 from jaxdis.papers.harness._paper import Finished
 from jaxdis.papers.harness._printed import Row, printed_in
-from jaxdis.papers.harness._readings import lead_of, mean
+from jaxdis.papers.harness._readings import lead_of
 from jaxdis.papers.harness._verdict import Part, by_member, by_seed, exact, of_values, share
 from jaxdis.study import _slot_cells as slots
 from jaxdis.study._definition import Member, Sampling, Training
@@ -303,12 +304,9 @@ def _percent(values: np.ndarray | Sequence[float]) -> Measured:
 
 def _spread(values: np.ndarray, unit: float = 1.0) -> Measured:
     """Mean and standard error."""
-    known = unit * values
-    known = known[np.isfinite(known)]
-    if not len(known):
-        return Measured(float("nan"))
-    error = known.std(ddof=1) / np.sqrt(len(known)) if len(known) > 1 else float("nan")
-    return Measured(float(known.mean()), float(error))
+    defined = finite(unit * values)
+    error = defined.std(ddof=1) / np.sqrt(len(defined)) if len(defined) > 1 else float("nan")
+    return Measured(mean(defined), float(error))
 
 
 def _table_2(zoo: SlotZoo) -> dict[tuple[int, str], Measured]:

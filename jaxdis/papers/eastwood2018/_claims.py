@@ -1,18 +1,17 @@
 """What Eastwood & Williams 2018 claim about their tables, checked on the numbers of a study."""
 
-import csv
 import itertools
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 
-from jaxdis.papers.eastwood2018._published import FACTORS
+from jaxdis.data._teapot import SPACE
 from jaxdis.papers.eastwood2018._run import SMALL
+from jaxdis.papers.eastwood2018._tables import REGRESSORS, Numbers
 from jaxdis.papers.harness._printed import printed_in
 from jaxdis.papers.harness._verdict import Found, Part, resampled
+from jaxdis.study.report._seed_statistics import Interval
 
-REGRESSORS = {"lasso": "lasso", "random_forest": "forest"}
 # Claims that InfoGAN decides, and what the small form makes of them.
 UNTRAINED = ("infogan_best", "zero_shot_vaes_best", "infogan_dead")
 UNTRAINED_REMARK = (
@@ -32,45 +31,6 @@ SMALL_REMARKS = {
     " because light and background differ; from the small VAEs, the forest predicts worse.",
     "forest_scores_higher": "Fails for the completeness of PCA alone, which no training changes.",
 } | dict.fromkeys(UNTRAINED, UNTRAINED_REMARK)
-
-
-class Numbers:
-    """``tables.csv`` of the study: numbers by model, regressor, table, quantity and what it is of, one per seed."""
-
-    def __init__(self, path: Path):
-        with open(path, newline="", encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
-        self.seeds = list(dict.fromkeys(int(row["seed"]) for row in rows))
-        self.models = list(dict.fromkeys(row["model"] for row in rows))
-        self._found: dict[tuple, dict[int, float]] = {}
-        for row in rows:
-            key = (row["model"], row["regressor"], row["table"], row["quantity"], row["of"])
-            self._found.setdefault(key, {})[int(row["seed"])] = float(row["ours"])
-
-    def of(self, model: str, regressor: str, table: str, quantity: str, what: str = "mean") -> np.ndarray:
-        """One number per seed; empty if there is none."""
-        found = self._found.get((model, regressor, table, quantity, what), {})
-        return np.array([found.get(seed, np.nan) for seed in self.seeds]) if found else np.array([])
-
-    def mean(self, model: str, regressor: str, quantity: str) -> np.ndarray:
-        return self.of(model, regressor, {"lasso": "1a", "forest": "1b"}[regressor], quantity)
-
-    def error(self, model: str, regressor: str, what: str = "mean", *, unseen: bool = False) -> np.ndarray:
-        """Of a factor or their mean, on test samples or on left-out combinations."""
-        if unseen:
-            return self.of(model, regressor, {"lasso": "5a", "forest": "5b"}[regressor], "error", what)
-        if what == "mean":
-            return self.mean(model, regressor, "error")
-        return self.of(model, regressor, {"lasso": "3c", "forest": "4c"}[regressor], "error", what)
-
-    @property
-    def vaes(self) -> list[str]:
-        return [model for model in ("vae", "beta_vae") if model in self.models]
-
-    @property
-    def rows(self) -> list[tuple[str, str]]:
-        """Every model with every regressor."""
-        return [(model, regressor) for model in self.models for regressor in REGRESSORS.values()]
 
 
 def claims(numbers: Numbers, dead: np.ndarray, *, small: bool = False) -> list[Found]:
@@ -197,7 +157,7 @@ def _of_factors(numbers: Numbers) -> dict[str, list[Part]]:
         "azimuth_spread": [
             _part(
                 f"{m}: completeness of azimuth minus the next lowest",
-                lambda m=m: -_leads("azimuth", lambda f: -numbers.of(m, "forest", "4b", "completeness", f)),
+                lambda m=m: -_leads("azimuth", lambda f: -numbers.part(m, "forest", "completeness", f)),
                 below=0,
             )
             for m in numbers.models
@@ -239,13 +199,11 @@ def _of_unseen(numbers: Numbers) -> dict[str, list[Part]]:
 
 def _leads(factor: str, value: Callable[[str], np.ndarray]) -> np.ndarray:
     """By how much a factor exceeds the largest of the others, per seed."""
-    return value(factor) - np.max([value(name) for name in FACTORS if name != factor], axis=0)
+    return value(factor) - np.max([value(name) for name in SPACE.names if name != factor], axis=0)
 
 
 def _over_seeds(values: np.ndarray):
     """The mean over seeds; for two seeds, its interval is their range."""
     if len(values) == 2 and np.isfinite(values).all():
-        from jaxdis.study.report._seed_statistics import Interval
-
         return Interval(float(values.mean()), float(values.min()), float(values.max()))
     return resampled(len(values), lambda rows: float(np.mean(values[rows])))

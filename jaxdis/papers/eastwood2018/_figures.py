@@ -90,7 +90,7 @@ def write_figures(study: Study, store: Store, members: Sequence[Member]) -> None
         )
         name = f"{name_of(member.label)}_{member.label['seed']}"
         importances_by_regressor = {
-            regressor: np.array(scores[regressor]["importance"], float) for regressor in REGRESSORS
+            regressor: np.array(scores[regressor]["importance"], float) for regressor in REGRESSORS.values()
         }
         for regressor, importance in importances_by_regressor.items():
             write(f"figure_3_{regressor}_{name}", importances(importance))

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
-from jaxdis.papers.eastwood2018._claims import REGRESSORS, Numbers, claims
+from jaxdis.papers.eastwood2018._claims import claims
 from jaxdis.papers.eastwood2018._run import SMALL
+from jaxdis.papers.eastwood2018._tables import REGRESSORS, Numbers
 from jaxdis.papers.harness._beside import Beside, Measured
 from jaxdis.papers.harness._page import Content, Figure
 from jaxdis.papers.harness._paper import Finished, Reproduction
@@ -16,8 +17,8 @@ MEANS = {"disentanglement": "disentanglement", "completeness": "completeness", "
 
 
 def content(made: Reproduction) -> Content:
-    numbers = Numbers(made.out / "teapots" / "tables.csv")
     finished = made.finished("teapots")
+    numbers = Numbers.read(finished.store, finished.members)
     printed = printed_in(__package__).tables
     size = (
         f"{', '.join(numbers.models).replace('_', ' ')}; {len(numbers.seeds)} seeds, scored on"
@@ -66,28 +67,15 @@ def _tables(printed: dict[str, Table], numbers: Numbers) -> list[Beside]:
     for name, table in printed.items():
         measured = {}
         for place, row in enumerate(table.rows):
-            regressor = (
-                REGRESSORS[row.key["regressor"]]
-                if name == "table_1"
-                else "forest"
-                if name[6] == "4" or name == "table_5b"
-                else "lasso"
-            )
+            by_forest = name[6] == "4" or name == "table_5b"
+            regressor = REGRESSORS[row.key["regressor"]] if name == "table_1" else "forest" if by_forest else "lasso"
             for column in row.values:
                 values = _entry(name, column, numbers, row.key["model"], regressor)
                 if len(values):
-                    measured[place, column] = Measured(
-                        float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else np.nan
-                    )
-        tables.append(
-            Beside(
-                table,
-                measured,
-                "Means and standard deviations over seeds. Which code is which is arbitrary."
-                if name in ("table_3a", "table_4a")
-                else "Means and standard deviations over seeds.",
-            )
-        )
+                    spread = float(values.std(ddof=1)) if len(values) > 1 else np.nan
+                    measured[place, column] = Measured(float(values.mean()), spread)
+        codes = " Which code is which is arbitrary." if name in ("table_3a", "table_4a") else ""
+        tables.append(Beside(table, measured, f"Means and standard deviations over seeds.{codes}"))
     return tables
 
 
@@ -95,14 +83,11 @@ def _entry(table: str, column: str, numbers: Numbers, model: str, regressor: str
     """Our numbers of a printed cell, one per seed."""
     if table == "table_1":
         return numbers.mean(model, regressor, MEANS[column])
-    short = table.removeprefix("table_")
-    what = "mean" if column in ("average", "weighted_average") else column
-    if short[0] == "5":
-        return numbers.error(model, regressor, what, unseen=True)
-    quantity = {"a": "disentanglement", "b": "completeness", "c": "error"}[short[1]]
-    if what == "mean":
-        return numbers.mean(model, regressor, quantity)
-    return numbers.of(model, regressor, short, quantity, what)
+    is_mean = column in ("average", "weighted_average")
+    if table.startswith("table_5"):
+        return numbers.error(model, regressor, "mean" if is_mean else column, unseen=True)
+    quantity = {"a": "disentanglement", "b": "completeness", "c": "error"}[table[-1]]
+    return numbers.mean(model, regressor, quantity) if is_mean else numbers.part(model, regressor, quantity, column)
 
 
 def _figures(folder: Path) -> list[Figure]:

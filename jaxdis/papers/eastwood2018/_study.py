@@ -23,7 +23,7 @@ NARROW_DATA = DataSource(options=(("side", 32),))
 
 @dataclasses.dataclass(frozen=True)
 class Teapots(Study):
-    """A study whose results are also written as the paper's tables and figures."""
+    """A study whose results are also drawn as the paper's figures."""
 
 
 @checked

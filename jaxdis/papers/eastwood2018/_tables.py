@@ -1,65 +1,87 @@
-"""Tables 1, 3, 4 and 5 of Eastwood & Williams 2018 from the published cells of a study, next to the printed numbers."""
+"""The numbers of a study of teapots that Eastwood & Williams 2018 print, and claim something about."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from jaxdis.papers.eastwood2018._published import FACTORS, Printed, printed
+import numpy as np
+
+from jaxdis.data._teapot import SPACE
 from jaxdis.study._definition import Member
 from jaxdis.study._store import Store, number
 
-REGRESSORS = {"lasso": ("1a", "3", "5a"), "forest": ("1b", "4", "5b")}
+# Printed names of regressors → metrics of the study.
+REGRESSORS = {"lasso": "lasso", "random_forest": "forest"}
+# Quantities → scores of a metric, and its parts per code or factor.
+_SCORES = {"disentanglement": "disentanglement", "completeness": "completeness", "error": "score"}
+_PARTS = {"disentanglement": "per_code", "completeness": "per_factor", "error": "error"}
 
 
 def name_of(label: dict) -> str:
-    """The paper's name of a member's model: ``pca``, ``vae``, ``beta_vae`` or ``infogan``."""
+    """Give the paper's name of a member's model: ``pca``, ``vae``, ``beta_vae`` or ``infogan``."""
     if label["model"] != "resnet_vae":
         return label["model"]
     return "vae" if label["beta"] == 1 else "beta_vae"
 
 
 def scores_of(store: Store, member: Member) -> dict[str, dict]:
-    """What the metrics of a member found, by metric: numbers, and lists of them."""
-    found: dict[str, dict] = {}
+    """Read what the metrics of a member found, by metric: numbers, and lists of them."""
+    fields_by_metric: dict[str, dict] = {}
     for score in member.scores:
         result = store.result("score", score)
         for name, value in {**result["columns"], **result["parts"]}.items():
             metric, _, field = name.partition(".")
-            found.setdefault(metric, {})[field or "score"] = value
-    return found
+            fields_by_metric.setdefault(metric, {})[field or "score"] = value
+    return fields_by_metric
 
 
-def rows_of(store: Store, members: Sequence[Member]) -> list[dict]:
-    """One row per printed number: table, model, seed, regressor, quantity, what it is of, ours and the published."""
-    rows = []
-    for member in members:
-        scores, model = scores_of(store, member), name_of(member.label)
-        for regressor in REGRESSORS:
-            of_paper = printed(regressor, model)
-            head = {"model": model, "seed": member.label["seed"], "regressor": regressor}
-            both = scores[regressor], scores[f"{regressor}_unseen"]
-            for table, quantity, of, ours, published in _entries(regressor, *both, of_paper):
-                known = "" if published is None else published
-                entry = {"table": table, **head, "quantity": quantity, "of": of, "ours": number(ours)}
-                rows.append({**entry, "published": known})
-    return rows
+class Numbers(NamedTuple):
+    """The scores of every model and seed, as :func:`scores_of` reads them."""
 
+    scores: Mapping[str, Mapping[int, Mapping[str, Mapping]]]
 
-def _entries(regressor: str, seen: dict, unseen: dict, printed: Printed | None) -> Iterator[tuple]:
-    first, full, zero_shot = REGRESSORS[regressor]
-    codes = [f"c{i}" for i in range(len(seen["per_code"]))]
+    @classmethod
+    def read(cls, store: Store, members: Sequence[Member]) -> "Numbers":
+        scores: dict[str, dict] = {}
+        for member in members:
+            scores.setdefault(name_of(member.label), {})[member.label["seed"]] = scores_of(store, member)
+        return cls(scores)
 
-    def means(table: str):
-        yield table, "disentanglement", "mean", seen["disentanglement"], printed and printed.disentanglement
-        yield table, "completeness", "mean", seen["completeness"], printed and printed.completeness
-        yield table, "error", "mean", seen["score"], printed and printed.mean_error
+    @property
+    def models(self) -> list[str]:
+        return list(self.scores)
 
-    def each(table: str, quantity: str, names, ours, published):
-        for place, name in enumerate(names):
-            is_printed = published is not None and place < len(published)
-            yield table, quantity, name, ours[place], published[place] if is_printed else None
+    @property
+    def seeds(self) -> list[int]:
+        return list(dict.fromkeys(seed for by_seed in self.scores.values() for seed in by_seed))
 
-    yield from means(first)
-    yield from each(f"{full}a", "disentanglement", codes, seen["per_code"], printed and printed.per_code)
-    yield from each(f"{full}b", "completeness", FACTORS, seen["per_factor"], printed and printed.per_factor)
-    yield from each(f"{full}c", "error", FACTORS, seen["error"], printed and printed.error)
-    yield from each(zero_shot, "error", FACTORS, unseen["error"], printed and printed.unseen)
-    yield zero_shot, "error", "mean", unseen["score"], printed and printed.mean_unseen
+    @property
+    def vaes(self) -> list[str]:
+        return [model for model in ("vae", "beta_vae") if model in self.models]
+
+    @property
+    def rows(self) -> list[tuple[str, str]]:
+        """Every model with every regressor."""
+        return [(model, regressor) for model in self.models for regressor in REGRESSORS.values()]
+
+    def mean(self, model: str, metric: str, quantity: str) -> np.ndarray:
+        """Give one number per seed, NaN where there is none; empty for a model that the study lacks."""
+        return self._per_seed(model, lambda scores: scores[metric][_SCORES[quantity]])
+
+    def part(self, model: str, metric: str, quantity: str, name: str) -> np.ndarray:
+        """Give that of one factor, or of one code (``c0``, …); empty for a code that models lack."""
+        place = SPACE.names.index(name) if name in SPACE.names else int(name[1:])
+        try:
+            return self._per_seed(model, lambda scores: scores[metric][_PARTS[quantity]][place])
+        except IndexError:
+            return np.array([])
+
+    def error(self, model: str, regressor: str, name: str = "mean", *, unseen: bool = False) -> np.ndarray:
+        """Give the error of a factor or their mean, on test samples or on left-out combinations."""
+        metric = f"{regressor}_unseen" if unseen else regressor
+        return self.mean(model, metric, "error") if name == "mean" else self.part(model, metric, "error", name)
+
+    def _per_seed(self, model: str, value) -> np.ndarray:
+        by_seed = self.scores.get(model)
+        if by_seed is None:
+            return np.array([])
+        return np.array([number(value(by_seed[seed])) if seed in by_seed else np.nan for seed in self.seeds])

@@ -15,7 +15,7 @@ from jaxdis.papers.harness._page import Content
 from jaxdis.papers.harness._presets import Preset
 from jaxdis.study._definition import Member, Study, cells
 from jaxdis.study._make import samples_of
-from jaxdis.study._store import Store, canonical, publish, read_json
+from jaxdis.study._store import Store, canonical, publish, read_object
 from jaxdis.study.report import _result_table as results
 from jaxdis.study.report._subject import Subject
 
@@ -120,7 +120,7 @@ def kept(piece: Piece, path: Path, studies: Mapping[str, Any], out: Path) -> dic
     """The result of a piece, from its file if that was computed from the same inputs."""
     description = json.loads(canonical(piece.describe(studies)))
     if path.exists():
-        stored = read_json(path)
+        stored = read_object(path)
         if stored.get("piece") == description:
             return stored["result"]
     finished = {name: Finished(study, out / name) for name, study in studies.items() if isinstance(study, Study)}

@@ -5,6 +5,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from jaxdis._core.finite import finite
+from jaxdis._core.finite import mean as mean  # read as r.mean and r.median by the claims of papers
+from jaxdis._core.finite import median as median
 from jaxdis.study.report._seed_statistics import Table, spearman, spearman_of_columns
 
 
@@ -28,20 +31,6 @@ def models_of(table: Table) -> list[str]:
 def each_data(table: Table) -> Iterator[tuple[str, Table]]:
     for name in data_of(table):
         yield name, of(table, data=name)
-
-
-def median(column: np.ndarray | list) -> float:
-    """The median of the finite values; NaN if there are none."""
-    known = np.asarray(column, float)
-    known = known[np.isfinite(known)]
-    return float(np.median(known)) if len(known) else float("nan")
-
-
-def mean(values) -> float:
-    """The mean of the finite values; NaN if there are none."""
-    known = np.asarray(values, float)
-    known = known[np.isfinite(known)]
-    return float(known.mean()) if len(known) else float("nan")
 
 
 def medians(table: Table, column: str) -> tuple[np.ndarray, np.ndarray]:
@@ -113,8 +102,8 @@ def beats(table: Table, column: str) -> float:
 
 def overlaps(table: Table, column: str) -> Iterator[float]:
     """For each pair of models with defined values: the part of the narrower range that both ranges share."""
-    columns = (np.asarray(of(table, model=model)[column], float) for model in models_of(table))
-    ranges = [known for column in columns if len(known := column[np.isfinite(column)])]
+    columns = (of(table, model=model)[column] for model in models_of(table))
+    ranges = [defined for column in columns if len(defined := finite(column))]
     for a, b in itertools.combinations(ranges, 2):
         low, high = max(a.min(), b.min()), min(a.max(), b.max())
         narrower = min(np.ptp(a), np.ptp(b))

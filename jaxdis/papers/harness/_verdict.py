@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxdis._core.finite import finite
 from jaxdis.papers.harness._printed import Claim
 from jaxdis.study.report._seed_statistics import Interval, Table, over_seeds, student_interval
 
@@ -75,9 +76,8 @@ def by_member(table: Table, statistic: Callable[[Table], float]) -> Interval:
 
 def of_values(values: Sequence[float] | np.ndarray, statistic: Callable[[np.ndarray], float] = np.mean) -> Interval:
     """A statistic of numbers; numbers that are not finite are left out."""
-    known = np.asarray(values, float)
-    known = known[np.isfinite(known)]
-    return resampled(len(known), lambda rows: statistic(known[rows]))
+    defined = finite(values)
+    return resampled(len(defined), lambda rows: statistic(defined[rows]))
 
 
 def resampled(count: int, statistic: Callable[[np.ndarray], float]) -> Interval:

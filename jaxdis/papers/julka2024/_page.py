@@ -7,13 +7,12 @@ import numpy as np
 
 from jaxdis import plots
 from jaxdis.data.synthetic import CASES
-from jaxdis.papers.harness._beside import Beside, Measured
 from jaxdis.papers.harness._page import Content, Figure
 from jaxdis.papers.harness._paper import Reproduction
 from jaxdis.papers.harness._printed import printed_in
 from jaxdis.papers.harness._verdict import Found, Part, by_member, exact, of_values, resampled, share
 from jaxdis.papers.julka2024._run import SMALL_AGREEMENT
-from jaxdis.papers.julka2024._table_two import TABLE_TWO
+from jaxdis.papers.julka2024._table_two import beside_table_two
 from jaxdis.study._store import Store
 from jaxdis.study.certificate._calibration import Calibration, Certificate
 from jaxdis.study.certificate._calibration_work import CalibrationWork
@@ -70,7 +69,7 @@ def content(made: Reproduction) -> Content:
         _size(calibrations, table),
         _differences(made),
         claims(found, calibrations, table),
-        [_table_2(found["cases"])],
+        [beside_table_two(found["cases"].cases)],
         _figures(found, calibrations, table),
     )
 
@@ -103,18 +102,6 @@ def _differences(made: Reproduction) -> list[str]:
         f" {SMALL_AGREEMENT['steps']:,} updates; DCI with histogram splits.",
         *common,
     ]
-
-
-def _table_2(found: Certificate) -> Beside:
-    printed = printed_in(__package__).tables["table_2"]
-    columns = {row.name: row.column for row in TABLE_TWO}
-    measured = {}
-    for place, row in enumerate(printed.rows):
-        scores = found.cases[columns[row.key["metric"]]]
-        for case, values in zip(CASES, scores, strict=True):
-            measured[place, case] = Measured(float(values.mean()), float(values.std()))
-    notes = {row.note for row in TABLE_TWO}
-    return Beside(printed, measured, "Means and standard deviations over seeds. " + " ".join(sorted(notes)))
 
 
 def claims(found: Mapping[str, Certificate], of: Mapping[str, Calibration], table: Table) -> list[Found]:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from jaxdis._core.finite import finite
 from jaxdis.papers.harness import _readings as r
 from jaxdis.papers.harness._printed import printed_in
 from jaxdis.papers.harness._verdict import Found, Part, by_member, by_seed, share
@@ -160,7 +161,7 @@ def _importance(table: Table) -> dict[str, list[Part]]:
     """§5.3 and §5.4.1, §5.4.2: what matters for a score."""
     cells = [(mine, column) for _, mine in r.each_data(table) for column in COLUMNS]
     of_models = [r.beats(r.of(mine, model=model), column) for mine, column in cells for model in r.models_of(mine)]
-    of_models = [value for value in of_models if np.isfinite(value)]
+    of_models = finite(of_models).tolist()
 
     def winners(some):
         best = []
@@ -187,16 +188,16 @@ def _importance(table: Table) -> dict[str, list[Part]]:
         kinds = []
         for model in r.models_of(some):
             trends = [r.trend(r.of(mine, model=model), c) for _, mine in r.each_data(some) for c in COLUMNS]
-            known = [value for value in trends if np.isfinite(value)]
-            kinds.append(min(known) < 0 < max(known) if known else float("nan"))
+            defined = finite(trends)
+            kinds.append(min(defined) < 0 < max(defined) if len(defined) else float("nan"))
         return r.mean(kinds)
 
     def consistent(some):
         worst = []
         for name in UNSUPERVISED:
             rho = [spearman_of_columns(mine, [name], COLUMNS)[0] for _, mine in r.each_data(some)]
-            known = np.concatenate(rho)[np.isfinite(np.concatenate(rho))]
-            worst.append(max(known.min(), -known.max()))
+            defined = finite(np.concatenate(rho))
+            worst.append(max(defined.min(), -defined.max()))
         return float(max(worst))
 
     overlapping = [value >= 0.5 for mine, column in cells for value in r.overlaps(mine, column)]

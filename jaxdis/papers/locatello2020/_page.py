@@ -180,7 +180,7 @@ def _across(subject: Subject) -> list[Figure]:
     panels = []
     for title, column in SEVEN.items():
         cube, data = score_cube(subject.table, [column])
-        medians = np.array([[plots.median(row) for row in rows] for rows in cube[:, :, :, 0]])
+        medians = np.array([[r.median(row) for row in rows] for rows in cube[:, :, :, 0]])
         panels += [
             (data[0], f"{title}: {other}", medians[0], row) for other, row in zip(data[1:], medians[1:], strict=True)
         ]

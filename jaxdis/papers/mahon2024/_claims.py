@@ -10,8 +10,7 @@ import numpy as np
 from jaxdis.papers.harness import _readings as r
 from jaxdis.papers.harness._printed import printed_in
 from jaxdis.papers.harness._verdict import Found, Part, by_member, by_seed, exact, resampled
-from jaxdis.papers.mahon2024._scored import Scored, data_of, models_of
-from jaxdis.papers.mahon2024._table import PARTITION
+from jaxdis.papers.mahon2024._scored import PARTITION, Scored, data_of, models_of
 from jaxdis.papers.mahon2024._tables import correlations
 from jaxdis.study.report._seed_statistics import Interval, Table
 

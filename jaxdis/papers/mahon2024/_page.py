@@ -1,7 +1,7 @@
 """The page of Mahon et al. 2024: Tables 1 to 47, the correlations that follow from print, and the figures."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from jaxdis.papers.mahon2024._claims import EXISTING, TABLE_4, claims
 from jaxdis.papers.mahon2024._per_factor import per_factor_tables
 from jaxdis.papers.mahon2024._run import SMALL
 from jaxdis.papers.mahon2024._scored import Scored, data_of, models_of, read
-from jaxdis.papers.mahon2024._table import Table as Made
+from jaxdis.papers.mahon2024._scored import Table as Made
 from jaxdis.study.report._html import folded
 from jaxdis.study.report._seed_statistics import fisher_comparison, pearson
 
@@ -79,93 +79,71 @@ def _main(printed: Mapping[str, Table], members: Sequence[Scored], pieces: Mappi
         " 46.6 from the formula given there, where 47.1 is printed."
     )
     comparisons = [Beside(printed["table_1"], toy, remark)]
-    second = tables.table_2(members)
-    comparisons.append(
-        Beside(
+    comparisons += [
+        _beside(
             printed["table_2"],
-            _table_2(printed["table_2"], second),
-            "SNC is adjusted for chance, the others are raw, as in print.",
-        )
-    )
-    comparisons.append(
-        Beside(
+            tables.table_2(members),
+            lambda key: (key["dataset"], key["measure"]),
+            remark="SNC is adjusted for chance, the others are raw, as in print.",
+            defined=False,
+        ),
+        _beside(
             printed["table_3"],
-            _table_3(printed["table_3"], members),
-            f"Chance is taken off all three. {PARTITION_REMARK}",
-        )
-    )
+            tables.table_3(members),
+            lambda key: (_name(key["model"]), _PROBES[key["probe"]]),
+            _exchanged,
+            remark=f"Chance is taken off all three. {PARTITION_REMARK}",
+        ),
+    ]
     for name, made in (("table_4", tables.table_4(members)), ("table_6", tables.table_6(members))):
-        comparisons.append(
-            Beside(printed[name], _by_heads(printed[name], made), "Over the models and data sets measured here.")
-        )
-    comparisons.append(Beside(printed["table_7"], _table_7(printed["table_7"], members)))
-    comparisons.append(Beside(printed["table_8"], _table_8(printed["table_8"], members)))
+        remark = "Over the models and data sets measured here."
+        comparisons.append(_beside(printed[name], made, lambda key: tuple(key.values())[:1], str, remark=remark))
+    by_model, by_metric = tables.table_7(members), tables.table_8(members)
+    key_7 = lambda key: (key["dataset"], _name(key["model"]))  # noqa: E731
+    comparisons.append(_beside(printed["table_7"], by_model, key_7, str, defined=False))
+    comparisons.append(_beside(printed["table_8"], by_metric, lambda key: (key["metric"],), _data_and_model))
     return [comparison for comparison in comparisons if comparison.measured]
+
+
+# Printed names of probes → those of Table 3.
+_PROBES = {"MLP": "CG", "linear": "linear CG", "normal": "normal test set"}
+
+
+def _exchanged(column: str) -> str:
+    """Name the column of ``dsprites.shape``: the heads of shape and size are exchanged in print."""
+    data, _, head = column.partition(".")
+    return f"{data} {({'shape': 'size', 'size': 'shape'}).get(head, head)}"
+
+
+def _data_and_model(column: str) -> str:
+    data, _, model = column.partition(".")
+    return f"{data} {_name(model)}"
 
 
 def _name(model: str) -> str:
     return MODELS.get(model, model)
 
 
-def _table_2(printed: Table, made: Made) -> dict:
-    rows = {(row[0], row[1]): dict(zip(made.head[2:], row[2:], strict=True)) for row in made.rows}
-    found = {}
-    for place, row in enumerate(printed.rows):
-        mine = rows.get((row.key["dataset"], row.key["measure"]), {})
-        for model in row.values:
-            if (value := mine.get(_name(model))) is not None:
-                found[place, model] = Measured(value, mine[f"{_name(model)} s.d."])
-    return found
-
-
-def _table_3(printed: Table, members: Sequence[Scored]) -> dict:
-    made = tables.table_3(members)
-    sets = {"MLP": "CG", "linear": "linear CG", "normal": "normal test set"}
-    rows = {(row[0], row[1]): dict(zip(made.head[2:], row[2:], strict=True)) for row in made.rows}
+def _beside(
+    printed: Table,
+    made: Made,
+    key_of: Callable[[Mapping], tuple],
+    head_of: Callable[[str], str] = _name,
+    *,
+    remark: str = "",
+    defined: bool = True,
+) -> Beside:
+    """Set a table beside its print: ``key_of`` a printed row the texts that its row begins with, ``head_of`` a column
+    its head. Undefined numbers are left out if ``defined``. Standard deviations stand under the head with "s.d."."""
     measured = {}
     for place, row in enumerate(printed.rows):
-        mine = rows.get((_name(row.key["model"]), sets[row.key["probe"]]), {})
+        key = key_of(row.key)
+        values = made.under(key)
         for column in row.values:
-            data, _, what = column.partition(".")
-            # The heads of shape and size are exchanged in print: each number is set beside what it is of.
-            what = {"shape": "size", "size": "shape"}.get(what, what)
-            if (value := mine.get(f"{data} {what}")) is not None and np.isfinite(value):
-                measured[place, column] = Measured(value)
-    return measured
-
-
-def _by_heads(printed: Table, made: Made) -> dict:
-    """A table whose rows begin with what they are of, and whose heads are printed columns."""
-    rows = {row[0]: dict(zip(made.head[1:], row[1:], strict=True)) for row in made.rows}
-    found = {}
-    for place, row in enumerate(printed.rows):
-        mine = rows.get(next(iter(row.key.values())), {})
-        found |= {(place, name): Measured(mine[name]) for name in row.values if np.isfinite(mine.get(name, np.nan))}
-    return found
-
-
-def _table_7(printed: Table, members: Sequence[Scored]) -> dict:
-    made = tables.table_7(members)
-    rows = {(row[0], row[1]): dict(zip(made.head[2:], row[2:], strict=True)) for row in made.rows}
-    return {
-        (place, name): Measured(rows[key][name])
-        for place, row in enumerate(printed.rows)
-        if (key := (row.key["dataset"], _name(row.key["model"]))) in rows
-        for name in row.values
-    }
-
-
-def _table_8(printed: Table, members: Sequence[Scored]) -> dict:
-    made = tables.table_8(members)
-    rows = {row[0]: dict(zip(made.head[1:], row[1:], strict=True)) for row in made.rows}
-    found = {}
-    for place, row in enumerate(printed.rows):
-        for column in row.values:
-            data, _, model = column.partition(".")
-            value = rows.get(row.key["metric"], {}).get(f"{data} {_name(model)}")
-            if value is not None and np.isfinite(value):
-                found[place, column] = Measured(value)
-    return found
+            head = head_of(column)
+            if head in values and not (defined and np.isnan(values[head])):
+                measured[place, column] = Measured(values[head], values.get(f"{head} s.d.", np.nan))
+    return Beside(printed, measured, remark)
 
 
 def _per_factor(printed: Mapping[str, Table], members: Sequence[Scored]) -> str:
@@ -174,15 +152,8 @@ def _per_factor(printed: Mapping[str, Table], members: Sequence[Scored]) -> str:
     for name, made in per_factor_tables(members).items():
         number = int(re.match(r"table_(\d+)", name)[1])
         theirs = printed[f"table_{number}"]
-        rows = {(row[0], row[1]): dict(zip(made.head[2:], row[2:], strict=True)) for row in made.rows}
-        measured = {
-            (place, column): Measured(mine[column])
-            for place, row in enumerate(theirs.rows)
-            if (mine := rows.get((row.key["set"], row.key["row"]))) is not None
-            for column in row.values
-            if np.isfinite(mine.get(column, np.nan))
-        }
-        parts.append(folded(f"{theirs.label}: {theirs.title}", section(Beside(theirs, measured))))
+        beside = _beside(theirs, made, lambda key: (key["set"], key["row"]), str)
+        parts.append(folded(f"{theirs.label}: {theirs.title}", section(beside)))
     return "".join(parts)
 
 

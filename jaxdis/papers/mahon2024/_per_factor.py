@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from jaxdis.data import DATASETS
 from jaxdis.papers.mahon2024._models import MODELS
-from jaxdis.papers.mahon2024._scored import NORMAL_COLUMNS, NOVEL_COLUMNS, Scored, data_of, of
-from jaxdis.papers.mahon2024._table import PARTITION, Table
+from jaxdis.papers.mahon2024._scored import NORMAL_COLUMNS, NOVEL_COLUMNS, PARTITION, Scored, Table, data_of, of
 
 # Row → (part per factor, part for size and shape). NK1 is the accuracy without the aligned code.
 _NORMAL = {

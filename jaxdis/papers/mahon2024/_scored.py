@@ -6,8 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxdis._core.files import write_csv
+from jaxdis._core.finite import mean as finite_mean
 from jaxdis.data import DATASETS
-from jaxdis.papers.mahon2024._combinations import HELD_OUT
+from jaxdis.papers.mahon2024._study import HELD_OUT
 from jaxdis.study._definition import Study, cells
 from jaxdis.study._store import Store, number
 
@@ -26,6 +28,27 @@ _HUE, _SHAPE = {"obj h": "object_hue"}, {"shape": "shape"}
 # Columns of the tables per factor, by data set: of the normal test set, and of new combinations.
 NORMAL_COLUMNS = {"dsprites": _SPRITE, "shapes3d": {**_ROOM, **_SHAPE, **_HUE}, "mpi3d": _ARM, "standin_arm": _ARM}
 NOVEL_COLUMNS = NORMAL_COLUMNS | {"shapes3d": {**_ROOM, **_HUE, **_SHAPE}}
+
+
+# Named for what it is wherever it stands in a table.
+PARTITION = "labelled_partition"
+
+
+class Table(NamedTuple):
+    """A head, and rows of text and numbers."""
+
+    head: list[str]
+    rows: list[list]
+
+    def write(self, path: Path) -> None:
+        """Write to a file, numbers with six digits."""
+        write_csv(path, self.head, ([_cell(value) for value in row] for row in self.rows))
+
+    def under(self, key: tuple[str, ...]) -> dict[str, float]:
+        """Return the numbers by head of the last row that begins with these texts; none if there is no such row."""
+        count = len(key)
+        rows = {tuple(row[:count]): row[count:] for row in self.rows}
+        return dict(zip(self.head[count:], rows[key], strict=True)) if key in rows else {}
 
 
 class Scored(NamedTuple):
@@ -94,8 +117,7 @@ def above(accuracy: float, chance: float) -> float:
 
 def mean(members: Sequence[Scored], value: Callable[[Scored], float]) -> float:
     """The mean over the members for which the value is defined."""
-    known = [one for one in map(value, members) if np.isfinite(one)]
-    return float(np.mean(known)) if known else float("nan")
+    return finite_mean([value(member) for member in members])
 
 
 def of(members: Sequence[Scored], data: str, model: str, *, normal: bool) -> list[Scored]:
@@ -114,3 +136,7 @@ def models_of(members: Sequence[Scored]) -> list[str]:
 def _floats(value) -> np.ndarray:
     nested = np.array(value, object)
     return np.array([number(entry) for entry in nested.ravel()], float).reshape(nested.shape)
+
+
+def _cell(value) -> str:
+    return value if isinstance(value, str) else "" if np.isnan(value) else f"{value:.6g}"

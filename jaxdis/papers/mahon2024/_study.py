@@ -14,13 +14,20 @@ from jaxdis.metrics._plan import plan_of
 from jaxdis.models import Config
 from jaxdis.papers.harness._small_forms import small
 from jaxdis.papers.mahon2024 import _models as mahon
-from jaxdis.papers.mahon2024._combinations import HELD_OUT
 from jaxdis.study._definition import Sampling, Study, Training
 
 # Those of Mahon et al. 2024, Tables 2 and 7.
 METRICS = ("snc", "nk", "linear_probe", "mlp_probe", "mig", "sap", "irs", "dci", "med")
 # Of all cells, the share of the normal test set. The paper does not state it.
 NORMAL_SHARE = 0.2
+_ARM_PAIRS = ((0, 0), (1, 4), (0, 5), (1, 3), (1, 1), (0, 2))
+# Combinations of Mahon et al. 2024, Tables 27 to 47, "NC size-shape": factors, then the pairs that are held out.
+HELD_OUT = {
+    "dsprites": (("scale", "shape"), ((0, 0), (5, 2), (2, 1), (3, 1), (3, 2))),
+    "shapes3d": (("scale", "shape"), ((0, 0), (5, 2), (2, 1), (3, 1), (3, 2), (7, 3), (0, 3), (7, 1))),
+    "mpi3d": (("object_size", "object_shape"), _ARM_PAIRS),
+    "standin_arm": (("object_size", "object_shape"), _ARM_PAIRS),
+}
 # With perceptrons: updates of every model, and images that are drawn once.
 SMALL_STEPS, SMALL_POOL = 4000, 16_384
 

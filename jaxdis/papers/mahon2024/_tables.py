@@ -8,9 +8,22 @@ from pathlib import Path
 
 import numpy as np
 
+from jaxdis._core.finite import finite
+from jaxdis._core.finite import mean as finite_mean
 from jaxdis.papers.mahon2024._per_factor import per_factor_tables
-from jaxdis.papers.mahon2024._scored import Scored, above, chance, data_of, mean, models_of, of, read, size_and_shape
-from jaxdis.papers.mahon2024._table import PARTITION, Table
+from jaxdis.papers.mahon2024._scored import (
+    PARTITION,
+    Scored,
+    Table,
+    above,
+    chance,
+    data_of,
+    mean,
+    models_of,
+    of,
+    read,
+    size_and_shape,
+)
 from jaxdis.study._definition import Study
 from jaxdis.study.report._seed_statistics import pearson
 
@@ -49,8 +62,8 @@ def table_2(members: Sequence[Scored]) -> Table:
     models = [model for model in models_of(members) if model != PARTITION]
     measures: dict[str, Callable[[Scored], float]] = {
         "SNC": lambda member: member.column("snc"),
-        "linear": lambda member: _mean(member.part("linear_probe.accuracy")),
-        "MLP": lambda member: _mean(member.part("mlp_probe.accuracy")),
+        "linear": lambda member: finite_mean(member.part("linear_probe.accuracy")),
+        "MLP": lambda member: finite_mean(member.part("mlp_probe.accuracy")),
         "NK": lambda member: member.column("nk"),
     }
     rows = []
@@ -58,12 +71,8 @@ def table_2(members: Sequence[Scored]) -> Table:
         for name, value in measures.items():
             row: list = [data, name]
             for model in models:
-                percents = np.array([100 * value(member) for member in of(members, data, model, normal=True)])
-                percents = percents[np.isfinite(percents)]
-                row += [
-                    percents.mean() if len(percents) else np.nan,
-                    percents.std(ddof=1) if len(percents) > 1 else np.nan,
-                ]
+                percents = finite([100 * value(member) for member in of(members, data, model, normal=True)])
+                row += [finite_mean(percents), percents.std(ddof=1) if len(percents) > 1 else np.nan]
             rows.append(row)
     return Table(["data", "measure", *(head for model in models for head in (model, f"{model} s.d."))], rows)
 
@@ -189,7 +198,3 @@ def _pairs(members: Sequence[Scored]) -> list[tuple[str, str]]:
     """Data sets × the six models."""
     models = [model for model in models_of(members) if model != PARTITION]
     return [(data, model) for data in data_of(members) for model in models]
-
-
-def _mean(values: np.ndarray) -> float:
-    return float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")

@@ -8,6 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
+from jaxdis._core.finite import finite
+from jaxdis._core.finite import mean as finite_mean
 from jaxdis.study._work import Digest
 from jaxdis.study.report._glossary import link_to_metric
 from jaxdis.study.report._html import Html, table
@@ -51,7 +53,7 @@ def ranking(subject: Subject, columns: Sequence[str]) -> Ranking:
     """Settings by columns of scores. Settings with equal means share a rank; undefined ones come last."""
     settings = tuple(dict.fromkeys(subject.settings))
     scores = _by_setting(subject, settings, columns)
-    mean = np.array([[_mean(rows) for rows in column] for column in scores]).T
+    mean = np.array([[finite_mean(rows) for rows in column] for column in scores]).T
     error = np.array([[_standard_error(rows) for rows in column] for column in scores]).T
     sign = np.array([1.0 if subject.lower_is_better(name) else -1.0 for name in columns])
     keys = np.where(np.isfinite(mean), sign * mean, np.inf)
@@ -72,7 +74,7 @@ def lead(subject: Subject, ranked: Ranking, column: str) -> Lead | None:
         return None
     best, second = sorted(known, key=lambda row: ranked.rank[row, place])[:2]
     (scores,) = _by_setting(subject, ranked.settings, [column])
-    ours, theirs = (rows[np.isfinite(rows)] for rows in (scores[best], scores[second]))
+    ours, theirs = (finite(rows) for rows in (scores[best], scores[second]))
     difference = float(abs(ours.mean() - theirs.mean()))
     if min(len(ours), len(theirs)) < 2:
         return Lead(best, second, difference, math.nan)
@@ -191,11 +193,6 @@ def _by_setting(subject: Subject, settings: Sequence[str], columns: Sequence[str
     return [[np.asarray(subject.table[name], float)[rows] for rows in mine] for name in columns]
 
 
-def _mean(scores: np.ndarray) -> float:
-    known = scores[np.isfinite(scores)]
-    return float(known.mean()) if len(known) else math.nan
-
-
 def _standard_error(scores: np.ndarray) -> float:
-    known = scores[np.isfinite(scores)]
-    return float(known.std(ddof=1) / math.sqrt(len(known))) if len(known) > 1 else math.nan
+    scores = finite(scores)
+    return float(scores.std(ddof=1) / math.sqrt(len(scores))) if len(scores) > 1 else math.nan

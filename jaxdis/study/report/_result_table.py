@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxdis._core.finite import finite
 from jaxdis.models import Variant
 from jaxdis.study.report._seed_statistics import Table
 
@@ -44,8 +45,8 @@ def regularizations(table: Table, variants: Mapping[str, Variant]) -> np.ndarray
 
 def varies(column: np.ndarray) -> bool:
     """Whether at least two numbers are defined and differ."""
-    known = column[np.isfinite(column)]
-    return len(known) > 1 and bool(np.ptp(known) > 0)
+    defined = finite(column)
+    return len(defined) > 1 and bool(np.ptp(defined) > 0)
 
 
 def _between(scores: np.ndarray, groups: np.ndarray) -> float:

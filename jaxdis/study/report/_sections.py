@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from jaxdis import plots
+from jaxdis._core import finite
 from jaxdis.metrics._metric import ASPECTS
 from jaxdis.study._definition import metric_of
 from jaxdis.study.report import _result_table as results
@@ -104,10 +105,6 @@ def _mean(rows: Mapping, name: str) -> str:
     if not np.isfinite(value):
         return ""
     return f"{value:.3g} [{low:.3g}, {high:.3g}]" if np.isfinite(low) else f"{value:.4g}"
-
-
-def known_mean(column: np.ndarray) -> float:
-    return float(np.nanmean(column)) if np.isfinite(column).any() else float("nan")
 
 
 def agreement(subject: Subject) -> str:
@@ -219,7 +216,7 @@ def _against(subject: Subject, names: Sequence[str]) -> str:
     panels = []
     for name in names:
         cube, data = score_cube(subject.table, [name])
-        medians = np.array([[plots.median(row) for row in rows] for rows in cube[:, :, :, 0]])
+        medians = np.array([[finite.median(row) for row in rows] for rows in cube[:, :, :, 0]])
         panels += [
             (data[0], f"{subject.titles[name]}: {other}", medians[0], row)
             for other, row in zip(data[1:], medians[1:], strict=True)
@@ -260,7 +257,7 @@ def novel(subject: Subject) -> str:
 
 def _by_group(column: np.ndarray, groups: Sequence[str]) -> np.ndarray:
     labels = np.array(groups)
-    return np.array([known_mean(column[labels == group]) for group in dict.fromkeys(groups)])
+    return np.array([finite.mean(column[labels == group]) for group in dict.fromkeys(groups)])
 
 
 def _links(subject: Subject, names: Sequence[str]) -> list[Html]:

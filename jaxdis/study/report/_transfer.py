@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxdis._core.finite import median
 from jaxdis.study.report._seed_statistics import Table, spearman
 from jaxdis.study.report._subject import UNSAID
 
@@ -53,7 +54,7 @@ def across_data(table: Table, metric: str) -> tuple[np.ndarray, tuple[str, ...]]
     Locatello et al. 2020, Figure 9.
     """
     cube, names = score_cube(table, [metric])
-    medians = np.array([[_median(row) for row in rows] for rows in cube[:, :, :, 0]])
+    medians = np.array([[median(row) for row in rows] for rows in cube[:, :, :, 0]])
     count = len(names)
     pairs = itertools.product(range(count), repeat=2)
     return np.array([spearman(medians[a], medians[b]) for a, b in pairs]).reshape(count, count), names
@@ -160,7 +161,3 @@ def _pair(rng, count: int, trials: int, other: bool) -> tuple[np.ndarray, np.nda
     if not other:
         return first, first
     return first, (first + rng.integers(1, count, size=trials)) % count
-
-
-def _median(scores: np.ndarray) -> float:
-    return float(np.nanmedian(scores)) if np.isfinite(scores).any() else math.nan

@@ -137,7 +137,7 @@ def test_all_checkpoints_bad_means_from_the_beginning(resumed, tmp_path, monkeyp
 
 def test_a_directory_of_another_run_is_refused(resumed):
     resumed()
-    with pytest.raises(ValueError, match=r"holds another run \(config\.method\.batch_size: 8 there, 4 asked\); choose"):
+    with pytest.raises(ValueError, match=r"holds another run \(config\.method\.batch_size is 8, asked for 4\); choose"):
         resumed(batch_size=4)
 
 
@@ -204,7 +204,7 @@ def test_a_run_directory_trains_once(tmp_path, config, images):
     assert again.message.startswith("already complete, 12 updates")
     assert same(first.zoo, again.zoo)
     assert same(models.load(tmp_path / "zoo.npz"), first.zoo)
-    with pytest.raises(ValueError, match="members: 4 there, 6 asked; other seeds or settings of members"):
+    with pytest.raises(ValueError, match="members is 4, asked for 6; other seeds or settings of members"):
         run_directory.train_to_directory(config, SWEEP, 3, tmp_path, data=images, progress=False)
     with pytest.raises(ValueError, match=r"another run \(other images\)"):
         run_directory.train_to_directory(config, SWEEP, 2, tmp_path, data=images[:30], progress=False)

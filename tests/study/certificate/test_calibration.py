@@ -175,21 +175,14 @@ def test_the_command_line_runs_it(tmp_path, capsys):
 
 
 def test_table_two_is_set_beside_what_its_settings_score():
-    metrics = {**table_two_metrics(), "dcimig": METRICS["dcimig"]}
-    plan = Calibration.of(metrics, warp=(), rotation=(), noise=(), sizes=())
     here = numbers("table2")["here"]
-    cases = {row.column: np.array(here[row.column]["mean"])[:, None] for row in TABLE_TWO}
-    rows = beside_table_two(plan, Certificate(cases, {}, {}, {}))
-    # All rows but the one whose settings are others.
-    assert [row.name for row in rows[::8]] == [row.name for row in TABLE_TWO if row.name != "DCIMIG"]
-    row = rows[1]
-    assert (row.name, row.case, row.printed, round(row.mean, 3), row.spread) == (
-        "Z-min Variance",
-        "001",
-        0.55,
-        0.554,
-        0,
-    )
+    cases = {row.column: np.array(here[row.column]["mean"])[:, None] for row in TABLE_TWO if row.name != "DCIMIG"}
+    entries = list(beside_table_two(cases).entries())
+    # All rows but the one that is not measured.
+    assert [row.key["metric"] for row, *_ in entries[::8]] == [row.name for row in TABLE_TWO if row.name != "DCIMIG"]
+    row, case, measured = entries[1]
+    assert (row.key["metric"], case, row.values[case]) == ("Z-min Variance", "001", 0.55)
+    assert (round(measured.value, 3), measured.spread) == (0.554, 0)
 
 
 @pytest.mark.slow
@@ -228,8 +221,10 @@ def test_the_sweeps_move_what_they_should(tmp_path):
 def test_edi_rows_of_table_two_are_the_papers(tmp_path):
     """25 seeds of 50,000 samples by the authors' form; the paper prints two digits cut, 0.99 for what is 1."""
     plan = Calibration.of({"edi": table_two_metrics()["edi"]}, warp=(), rotation=(), noise=(), sizes=())
-    for row in beside_table_two(plan, calibrate(plan, tmp_path)):
-        assert row.mean == pytest.approx(row.printed, abs=0.03), row
+    entries = list(beside_table_two(calibrate(plan, tmp_path).cases).entries())
+    assert len(entries) == 3 * 8
+    for row, case, measured in entries:
+        assert measured.value == pytest.approx(row.values[case], abs=0.03), (row.key, case)
 
 
 @pytest.mark.slow
@@ -237,9 +232,11 @@ def test_edi_rows_of_table_two_are_the_papers(tmp_path):
 def test_rows_of_table_two_that_the_released_code_would_not_give(tmp_path, name, seeds, apart):
     """SAP is a gap of accuracies, DCI of trees that classify; the code has squared correlations and a lasso."""
     plan = Calibration.of({name: table_two_metrics()[name]}, seeds=seeds, warp=(), rotation=(), noise=(), sizes=())
-    for row in beside_table_two(plan, calibrate(plan, tmp_path)):
+    entries = list(beside_table_two(calibrate(plan, tmp_path).cases).entries())
+    assert entries
+    for row, case, measured in entries:
         # Two digits of the paper, and the scatter of the first two cases over draws.
-        assert row.mean == pytest.approx(row.printed, abs=apart), row
+        assert measured.value == pytest.approx(row.values[case], abs=apart), (row.key, case)
 
 
 def test_metrics_that_hold_a_factor_have_bins_in_sweeps(tmp_path):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from jaxdis import plots
+from jaxdis._core import finite
 from jaxdis.study.report import _result_table as results
 from jaxdis.study.report import _sections as sections
 from jaxdis.study.report._blends import blends
@@ -215,9 +216,10 @@ class TestUndefinedScores:
         for name, members in expected.items():
             np.testing.assert_allclose(groups[name], np.tile(np.array(members) / 12, (2, 1)))
 
-    def test_medians_are_of_what_is_defined(self):
-        assert plots.median(np.array([np.nan, 1, 5, 3])) == 3
-        assert np.isnan(plots.median(np.array([np.nan])))
+    def test_medians_and_means_are_of_what_is_defined(self):
+        assert finite.median(np.array([np.nan, 1, 5, 3])) == finite.mean([1, np.nan, 5]) == 3
+        assert np.isnan(finite.median(np.array([np.nan])))
+        assert np.isnan(finite.mean([]))
 
     def test_one_member_per_group_leaves_the_share_explained_undefined(self):
         table = {"model": np.array(["a", "a", "b", "b"]), "mig": np.array([1.0, 2.0, 2.0, 3.0])}
