@@ -272,7 +272,7 @@ def test_the_plan_of_a_training_trains_nothing(tmp_path, capsys):
     arguments = ["train", "--data", "hearts", "--out", str(tmp_path / "run"), "--plan"]
     assert main([*arguments, "--beta", "1", "4", "--seeds", "3", "--steps", "50"]) == 0
     said = capsys.readouterr().out
-    assert said.startswith("6 members × 50 updates of 1.1e+08 FLOPs and 300,308 parameters: about ")
+    assert said.startswith("6 members × 50 updates of 9.8e+07 FLOPs and 300,308 parameters: about ")
     assert said.endswith("nothing was trained\n")
     assert main([*arguments, "--model", "labelled_partition"]) == 2
     assert "data: needs at least 5 factors, got 3" in capsys.readouterr().err
