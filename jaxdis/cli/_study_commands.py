@@ -193,7 +193,7 @@ def _verify(out: Path) -> None:
 def print_plan(work, out: Path, *, extend: bool) -> None:
     from rich.table import Table
 
-    from jaxdis.study._plan import plan
+    from jaxdis.study._study_plan import plan
 
     table = Table("cells", "total", "missing", "FLOPs", "time here (approx.)", "disk", title=f"study {work.study.name}")
     costs = plan(work, out, extend=extend)

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxdis._core.options import shown
+from jaxdis.evaluation._column_files import SUFFIXES, check_file, differ, printable, read_columns
 from jaxdis.evaluation._factor_tables import FEW_CLASSES, FactorTable, Missing, columns_and_kinds, read_table
-from jaxdis.evaluation._tables import SUFFIXES, check_file, differ, printable, read_columns
 from jaxdis.factors import Factors
 
 MAKE_ONE = "numpy.savez('codes.npz', codes=codes, factors=factors)"

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from jaxdis._core.options import checked_value, shown
-from jaxdis.evaluation._tables import read_columns
+from jaxdis.evaluation._column_files import read_columns
 from jaxdis.factors import Factors
 
 Kind = Literal["classes", "continuous"]

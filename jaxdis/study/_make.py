@@ -27,7 +27,7 @@ from jaxdis.study._definition import (
     score_spec,
     train_spec,
 )
-from jaxdis.study._leases import clear, lock_of, locked
+from jaxdis.study._locks import clear, lock_of, locked
 from jaxdis.study._store import Store, cell_id
 from jaxdis.study._work import Batch, Updates
 

@@ -9,7 +9,7 @@ from typing import NamedTuple, NoReturn
 from jaxdis._core import runtime
 from jaxdis._core.files import full, is_full
 from jaxdis._core.precision import single_precision
-from jaxdis.study._leases import clear_all
+from jaxdis.study._locks import clear_all
 from jaxdis.study._store import KINDS, Store
 from jaxdis.study._work import Batch, Updates, Work, work_of
 

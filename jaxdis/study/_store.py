@@ -23,7 +23,7 @@ from jaxdis._core.files import (
     write_whole,
 )
 from jaxdis._core.options import checked, shown
-from jaxdis.study._leases import locked
+from jaxdis.study._locks import locked
 
 KINDS = ("train", "encode", "score")
 _ID = re.compile(r"[0-9a-f]{16}")

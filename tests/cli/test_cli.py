@@ -337,7 +337,7 @@ WORKING = {
         ("study", "run", "calibration", "--out", "{out}"),
         "jaxdis.study._run_study.run",
     ),
-    "plan": (("study", "run", "quickstart", "--plan", "--out", "{out}"), "jaxdis.study._plan.plan"),
+    "plan": (("study", "run", "quickstart", "--plan", "--out", "{out}"), "jaxdis.study._study_plan.plan"),
     "benchmark": (("benchmark", "--metrics", "mig"), "jaxdis.cli._throughput.measure"),
     "show": (("show", "{codes}"), "jaxdis.evaluation._evaluate.relate"),
 }

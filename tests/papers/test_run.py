@@ -10,8 +10,8 @@ import pytest
 from jaxdis import plots
 from jaxdis.papers import PAPERS
 from jaxdis.papers.harness._beside import Beside, Measured, csv_rows, in_spreads, section
-from jaxdis.papers.harness._page import Content, Figure, render
 from jaxdis.papers.harness._paper import Paper, Piece
+from jaxdis.papers.harness._paper_page import Content, Figure, render
 from jaxdis.papers.harness._printed import Flag, Row, Table, printed_in
 from jaxdis.papers.harness._reproduce import reproduce
 from jaxdis.papers.harness._verdict import Found, Part, exact, of_values

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jaxdis.data import DATASETS
-from jaxdis.papers.dangnhu2022 import _zoo as slot_zoo
+from jaxdis.papers.dangnhu2022 import _slot_zoo as slot_zoo
 from jaxdis.papers.dangnhu2022._study import dangnhu2022
 from jaxdis.papers.harness._beside import in_spreads
 from jaxdis.papers.harness._paper import Finished

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from jaxdis.metrics import METRICS
-from jaxdis.study import _leases as leases
+from jaxdis.study import _locks as locks
 from jaxdis.study import _make as make
 from jaxdis.study._run_study import run
 from jaxdis.study._store import Store
@@ -64,19 +64,19 @@ def test_a_full_disk_on_the_command_line(small_disk):
 
 
 def test_a_lock_is_held_by_one_and_ends_with_its_process(tmp_path):
-    path = leases.lock_of(tmp_path / "partial" / "batch")
-    with leases.locked(path) as first, leases.locked(path, wait=False) as second:
+    path = locks.lock_of(tmp_path / "partial" / "batch")
+    with locks.locked(path) as first, locks.locked(path, wait=False) as second:
         assert (first, second) == (True, False)
-    with leases.locked(path, wait=False) as third:
+    with locks.locked(path, wait=False) as third:
         assert third
-    program = "import sys, time; from pathlib import Path; from jaxdis.study import _leases\n"
+    program = "import sys, time; from pathlib import Path; from jaxdis.study import _locks\n"
     program += "with _leases.locked(Path(sys.argv[1])): print('held', flush=True); time.sleep(600)"
     with subprocess.Popen([sys.executable, "-c", program, str(path)], stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout.readline() == "held\n"
-        with leases.locked(path, wait=False) as fourth:
+        with locks.locked(path, wait=False) as fourth:
             assert not fourth
         holder.kill()
-    with leases.locked(path, wait=False) as fifth:
+    with locks.locked(path, wait=False) as fifth:
         assert fifth
 
 
@@ -135,13 +135,13 @@ def test_folders_of_killed_drivers_go_when_the_study_is_complete(tmp_path):
     out = tmp_path / "study"
     for name in ("0" * 16, "1" * 16):
         (out / "partial" / name).mkdir(parents=True)
-    leases.lock_of(out / "partial" / ("0" * 16)).touch()
-    with leases.locked(leases.lock_of(out / "partial" / ("1" * 16))):
+    locks.lock_of(out / "partial" / ("0" * 16)).touch()
+    with locks.locked(locks.lock_of(out / "partial" / ("1" * 16))):
         run(tiny(), out)
     assert sorted(path.name for path in (out / "partial").iterdir()) == ["1" * 16, "1" * 16 + ".lock"]
 
 
-@pytest.mark.skipif(leases.fcntl is None, reason="no locks to go without")
+@pytest.mark.skipif(locks.fcntl is None, reason="no locks to go without")
 def test_two_drivers_in_one_folder_without_locks_exchange_no_records(tmp_path, monkeypatch):
     study = tiny(steps=40, seeds=3)
     expected = run(study, tmp_path / "alone").read_bytes()
@@ -149,7 +149,7 @@ def test_two_drivers_in_one_folder_without_locks_exchange_no_records(tmp_path, m
     def refuse(file, how):
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr(leases.fcntl, "flock", refuse)
+    monkeypatch.setattr(locks.fcntl, "flock", refuse)
     for attempt in range(3):
         out = tmp_path / f"shared{attempt}"
         with concurrent.futures.ThreadPoolExecutor(2) as pool:

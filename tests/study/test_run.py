@@ -18,9 +18,9 @@ import pytest
 import jaxdis.study._make as make
 import jaxdis.study._run_study as module
 from jaxdis.study._definition import Sampling, cells
-from jaxdis.study._plan import plan
 from jaxdis.study._run_study import run, status
 from jaxdis.study._store import Store, StoreError
+from jaxdis.study._study_plan import plan
 from tests.study.tiny import tiny
 
 

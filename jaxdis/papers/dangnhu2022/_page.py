@@ -6,11 +6,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from jaxdis import plots
-from jaxdis.papers.dangnhu2022._zoo import SlotZoo, parts_of_claims
-from jaxdis.papers.dangnhu2022._zoo import tables as tables_of_zoo
+from jaxdis.papers.dangnhu2022._slot_zoo import SlotZoo, parts_of_claims
+from jaxdis.papers.dangnhu2022._slot_zoo import tables as tables_of_zoo
 from jaxdis.papers.harness._beside import Beside, Measured
-from jaxdis.papers.harness._page import Content, Figure
 from jaxdis.papers.harness._paper import Reproduction
+from jaxdis.papers.harness._paper_page import Content, Figure
 from jaxdis.papers.harness._printed import printed_in
 from jaxdis.papers.harness._verdict import Found, Part, exact, of_values
 

@@ -12,9 +12,9 @@ from jaxdis._core import random
 from jaxdis._core.spec import Spec
 from jaxdis.data import DATASETS, SceneSamples
 from jaxdis.evaluation._results import Scores
+from jaxdis.papers.dangnhu2022._slot_zoo import beginning, independent
 from jaxdis.papers.dangnhu2022._study import GROUP
 from jaxdis.papers.dangnhu2022._study import dangnhu2022 as whole_study
-from jaxdis.papers.dangnhu2022._zoo import beginning, independent
 from jaxdis.papers.harness._paper import Finished, Piece, Size, Sources
 from jaxdis.relations._tree_importances import random_forest
 from jaxdis.scores._structure import Structure

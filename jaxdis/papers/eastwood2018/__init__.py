@@ -2,7 +2,7 @@
 
 from jaxdis.papers.eastwood2018 import _page, _run
 from jaxdis.papers.eastwood2018._study import Teapots, eastwood2018
-from jaxdis.papers.eastwood2018._work import TeapotsWork
+from jaxdis.papers.eastwood2018._teapots_work import TeapotsWork
 from jaxdis.papers.harness import Paper
 from jaxdis.study import WORKS
 

@@ -8,8 +8,8 @@ from jaxdis.papers.eastwood2018._claims import claims
 from jaxdis.papers.eastwood2018._run import SMALL
 from jaxdis.papers.eastwood2018._tables import REGRESSORS, Numbers
 from jaxdis.papers.harness._beside import Beside, Measured
-from jaxdis.papers.harness._page import Content, Figure
 from jaxdis.papers.harness._paper import Finished, Reproduction
+from jaxdis.papers.harness._paper_page import Content, Figure
 from jaxdis.papers.harness._printed import Table, printed_in
 
 # Printed columns of Table 1 → quantities.

@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxdis.data import DataSource
 from jaxdis.factors import Factors
-from jaxdis.papers.harness._page import Content
+from jaxdis.papers.harness._paper_page import Content
 from jaxdis.papers.harness._presets import Preset
 from jaxdis.study._definition import Member, Study, cells
 from jaxdis.study._make import samples_of

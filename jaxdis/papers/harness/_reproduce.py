@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from jaxdis._core.files import write_csv
 from jaxdis._core.precision import single_precision
 from jaxdis.papers.harness._beside import CsvRow, csv_rows
-from jaxdis.papers.harness._page import Content, render
 from jaxdis.papers.harness._paper import Paper, Reproduction, Size, Sources, kept
+from jaxdis.papers.harness._paper_page import Content, render
 from jaxdis.papers.harness._printed import printed_in
 from jaxdis.study._run_study import run
 from jaxdis.study._store import Store, publish

@@ -7,8 +7,8 @@ import numpy as np
 
 from jaxdis import plots
 from jaxdis.data.synthetic import CASES
-from jaxdis.papers.harness._page import Content, Figure
 from jaxdis.papers.harness._paper import Reproduction
+from jaxdis.papers.harness._paper_page import Content, Figure
 from jaxdis.papers.harness._printed import printed_in
 from jaxdis.papers.harness._verdict import Found, Part, by_member, exact, of_values, resampled, share
 from jaxdis.papers.julka2024._run import SMALL_AGREEMENT

@@ -7,8 +7,8 @@ import numpy as np
 from jaxdis import plots
 from jaxdis.papers.harness import _readings as r
 from jaxdis.papers.harness._beside import Beside, Measured
-from jaxdis.papers.harness._page import Content, Figure
 from jaxdis.papers.harness._paper import Finished, Reproduction
+from jaxdis.papers.harness._paper_page import Content, Figure
 from jaxdis.papers.harness._printed import printed_in
 from jaxdis.papers.harness._verdict import by_seed
 from jaxdis.papers.locatello2020._claims import claims

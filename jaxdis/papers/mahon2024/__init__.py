@@ -2,9 +2,9 @@
 
 from jaxdis.papers.harness import Paper
 from jaxdis.papers.mahon2024 import _page, _run
+from jaxdis.papers.mahon2024._combinations_work import CombinationsWork
 from jaxdis.papers.mahon2024._models import PRESET
 from jaxdis.papers.mahon2024._study import Combinations, mahon2024
-from jaxdis.papers.mahon2024._work import CombinationsWork
 from jaxdis.study import WORKS
 
 WORKS[Combinations] = CombinationsWork

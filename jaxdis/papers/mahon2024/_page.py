@@ -9,8 +9,8 @@ from jaxdis import plots
 from jaxdis.data import DATASETS
 from jaxdis.papers.harness import _readings as r
 from jaxdis.papers.harness._beside import Beside, Measured, section
-from jaxdis.papers.harness._page import Content, Figure
 from jaxdis.papers.harness._paper import Reproduction
+from jaxdis.papers.harness._paper_page import Content, Figure
 from jaxdis.papers.harness._printed import Table, printed_in
 from jaxdis.papers.mahon2024 import _tables as tables
 from jaxdis.papers.mahon2024._claims import EXISTING, TABLE_4, claims

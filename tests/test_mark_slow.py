@@ -1,0 +1,50 @@
+"""The markers of slow tests follow from measured times."""
+
+from tests.mark_slow import mark, times_of
+
+SOURCE = '''"""Tests."""
+
+import numpy as np
+
+
+@pytest.mark.slow
+def test_once_slow(): ...
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_cases(n): ...
+
+
+class TestAll:
+    def test_always(self): ...
+
+
+@pytest.mark.slow
+def test_not_measured(): ...
+'''
+REPORT = """<testsuites><testsuite>
+<testcase classname="tests.study.test_a" name="test_cases[1]" time="0.2"/>
+<testcase classname="tests.study.test_a.TestAll" name="test_always" time="2.5"/>
+</testsuite></testsuites>"""
+
+
+def test_markers_are_set_and_taken_away(tmp_path):
+    path = tmp_path / "test_a.py"
+    path.write_text(SOURCE)
+    mark(path, {"test_once_slow": {"": False}, "test_cases": {"1": False, "2": True}, "test_always": {"": True}})
+    text = path.read_text()
+    assert "\n\n\ndef test_once_slow" in text
+    assert '@pytest.mark.slow_cases("2")\n@pytest.mark.parametrize' in text
+    assert "    @pytest.mark.slow\n    def test_always" in text
+    assert "@pytest.mark.slow\ndef test_not_measured" in text
+    assert text.count("import pytest") == 1
+    mark(path, {"test_cases": {"1": True, "2": True}})
+    assert "@pytest.mark.slow\n@pytest.mark.parametrize" in path.read_text()
+
+
+def test_times_are_read_from_a_report(tmp_path):
+    (tmp_path / "times.xml").write_text(REPORT)
+    assert list(times_of(tmp_path / "times.xml")) == [
+        ("tests/study/test_a.py", "test_cases[1]", 0.2),
+        ("tests/study/test_a.py", "test_always", 2.5),
+    ]
