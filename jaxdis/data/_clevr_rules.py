@@ -79,4 +79,4 @@ def _axes() -> Float[Array, "2 2"]:
 def _apart(away: Float[Array, "a b 2"], sizes: Float[Array, "a b"], axes: Float[Array, "2 2"]) -> Bool[Array, "a b"]:
     """Whether objects with these differences of places and sums of sizes are apart."""
     distance = jnp.sqrt((away**2).sum(-1))
-    return (distance - sizes >= GAP) & (jnp.abs(away @ axes.T) >= MARGIN).all(-1)
+    return (distance - sizes >= GAP) & (jnp.abs(jnp.dot(away, axes.T, precision="highest")) >= MARGIN).all(-1)

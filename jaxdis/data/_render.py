@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Num, PRNGKeyArray, UInt8
 
 from jaxdis._core.arrays import as_numpy
 from jaxdis._core.options import is_key, shown
-from jaxdis._core.precision import single_precision
+from jaxdis._core.precision import exact_products, single_precision
 
 Images = Float[Array, "... height width channels"] | UInt8[Array, "... height width channels"]
 
@@ -48,6 +48,7 @@ class Render:
     source: str = dataclasses.field(default="procedural", metadata={"static": True, "identity": False})
 
     @single_precision
+    @exact_products
     def __call__(self, factors: Num[Array | np.ndarray, "... k"], key: PRNGKeyArray | None = None) -> Images:
         factors = factors if isinstance(factors, jax.Array) else as_numpy(factors, "factors")
         if factors.ndim < 1 or factors.shape[-1] != len(self.sizes):

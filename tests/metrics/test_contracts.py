@@ -15,6 +15,7 @@ from jaxdis.evaluation._stages import shared_by
 from jaxdis.factors import Sample
 from jaxdis.metrics._metric import apply
 from jaxdis.metrics._plan import plan_of
+from tests.programs import check_products
 
 SIZES = (3, 5, 4)
 
@@ -314,17 +315,6 @@ def test_ten_calls_trace_once(name):
     assert len(traces) == 1
 
 
-def products_of(jaxpr):
-    """Every matrix product of a program, and of the programs that it calls."""
-    for equation in jaxpr.eqns:
-        if equation.primitive.name == "dot_general":
-            yield equation
-        for value in jax.tree.leaves(equation.params, is_leaf=lambda leaf: hasattr(leaf, "eqns")):
-            inner = getattr(value, "jaxpr", value)
-            if hasattr(inner, "eqns"):
-                yield from products_of(inner)
-
-
 @every_metric
 @single_precision
 def test_products_are_of_full_precision(name):
@@ -333,10 +323,7 @@ def test_products_are_of_full_precision(name):
     plan = plan_of(shortened_plan([name]))
     member, shared, _ = bind(codes, factors, split=True)
     member = jax.tree.map(lambda leaf: leaf[0], member)
-    program = jax.make_jaxpr(functools.partial(score_member, plan))(member, shared_by(plan, shared))
-    for product in products_of(program.jaxpr):
-        if product.invars[0].aval.dtype == np.float32:
-            assert "HIGHEST" in str(product.params["precision"]), product.source_info.traceback
+    check_products(functools.partial(score_member, plan), member, shared_by(plan, shared))
 
 
 @every_metric
