@@ -14,7 +14,6 @@ import jaxdis
 
 ROOT = Path(__file__).parent.parent / "jaxdis"
 
-# From the bottom up. A room may import from its own floor and from those below.
 # From the bottom up. A package may import from its own level and from those below. The scoring ring, up to evaluation,
 # stands below data and models, so that none of it imports these.
 LEVELS = [
