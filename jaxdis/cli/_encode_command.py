@@ -6,6 +6,7 @@ from pathlib import Path
 import tyro
 
 from jaxdis.cli import _terminal as terminal
+from jaxdis.cli._options import Cache
 from jaxdis.cli._outputs import check_not_input, make_room
 
 # Encoded at a time.
@@ -34,8 +35,7 @@ class Encode:
     """Number of images drawn from the data set."""
     seed: int = 0
     """Random seed of the samples."""
-    cache: Path | None = None
-    """Folder for compiled programs."""
+    cache: Cache = None
 
     def run(self) -> None:
         from jaxdis._core.options import Count, Seed, checked_value

@@ -7,6 +7,7 @@ from typing import Literal
 import tyro
 
 from jaxdis.cli import _terminal as terminal
+from jaxdis.cli._options import Cache, Executor, Sources
 from jaxdis.cli._outputs import check_pictures, kept_cells
 
 
@@ -25,15 +26,11 @@ class Reproduce:
     """Folder; each paper has a folder of its own below, with its studies and page.html."""
     size: Literal["minutes", "paper"] = "minutes"
     """minutes: small forms of the studies, under 30 minutes per paper on two cores. paper: the published protocol."""
-    source: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
-    """NAME=PATH: the official file of a data set that is read from one. May be repeated."""
-    executor: str | None = None
-    """processes:COUNT for workers on this machine, or dask://HOST:PORT for those of a Dask scheduler.
-    The latter must see the folder under the same path. By default everything runs in this process."""
+    source: Sources = ()
+    executor: Executor = None
     plan: bool = False
     """Print the number of cells, FLOPs, time and disk space of each study, and run nothing."""
-    cache: Path | None = None
-    """Folder for compiled programs."""
+    cache: Cache = None
 
     @property
     def kept(self) -> str:

@@ -10,6 +10,7 @@ from typing import Literal
 import tyro
 
 from jaxdis.cli import _terminal as terminal
+from jaxdis.cli._options import Cache
 from jaxdis.cli._outputs import check_not_input, make_room
 from jaxdis.cli._score_tables import in_brief, print_scores, to_csv, to_json
 
@@ -56,8 +57,7 @@ class Score:
     """Random seed."""
     batch_size: int | None = None
     """Members per batch on each device; by default chosen by backend and memory."""
-    cache: Path | None = None
-    """Folder for compiled programs (default: ~/.cache/jaxdis/programs)."""
+    cache: Cache = None
 
     def run(self) -> None:
         from jaxdis._core.options import Seed, checked_value

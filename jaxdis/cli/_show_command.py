@@ -7,6 +7,7 @@ from typing import Literal
 import tyro
 
 from jaxdis.cli import _terminal as terminal
+from jaxdis.cli._options import Cache
 from jaxdis.cli._outputs import check_not_input, check_pictures, make_room
 
 # From nothing to all of a factor's entropy.
@@ -35,8 +36,7 @@ class Show:
     """PNG file to write: a Hinton diagram, and each code against each factor."""
     relation: str = "mutual_information"
     """A name of `jaxdis list relations`."""
-    cache: Path | None = None
-    """Folder for compiled programs."""
+    cache: Cache = None
 
     def run(self) -> None:
         if self.out is not None:

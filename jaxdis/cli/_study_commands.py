@@ -9,6 +9,7 @@ import tyro
 
 from jaxdis._core.progress import tell_now_and_then
 from jaxdis.cli import _terminal as terminal
+from jaxdis.cli._options import Cache, DataOptions, Executor, Sources
 from jaxdis.cli._outputs import check_pictures, kept_cells
 
 
@@ -27,12 +28,9 @@ class Quickstart:
     """Number of updates of each member."""
     data: tuple[str, ...] = ("hearts",)
     """Names of `jaxdis list data`."""
-    source: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
-    """NAME=PATH: the official file of a data set that is read from one. May be repeated."""
-    data_option: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
-    """NAME.OPTION=VALUE: an option of such a data set, for example mpi3d.variant=real. May be repeated."""
-    cache: Path | None = None
-    """Folder for compiled programs."""
+    source: Sources = ()
+    data_option: DataOptions = ()
+    cache: Cache = None
 
     @property
     def kept(self) -> str:
@@ -80,23 +78,18 @@ class Study:
     The study calibration also accepts table2: the metrics of its paper's Table II."""
     data: tuple[str, ...] = ()
     """Names of `jaxdis list data`; by default the study's own data sets."""
-    source: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
-    """NAME=PATH: the official file of a data set that is read from one. May be repeated."""
-    data_option: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
-    """NAME.OPTION=VALUE: an option of such a data set, for example mpi3d.variant=real. May be repeated."""
+    source: Sources = ()
+    data_option: DataOptions = ()
     network: Literal["paper", "mlp", "narrow"] | None = None
     """mlp, or narrow in eastwood2018, trains in minutes on a laptop; by default the study's own network."""
     parts: tuple[Literal["cases", "sweeps", "sizes"], ...] = ()
     """Parts of the study calibration; all by default. The cases show what each metric responds to."""
     extend: bool = False
     """Extend the smaller version of this study that the folder holds, with fewer seeds, settings or metrics."""
-    executor: str | None = None
-    """processes:COUNT for workers on this machine, or dask://HOST:PORT for those of a Dask scheduler.
-    The latter must see the folder under the same path. By default everything runs in this process."""
+    executor: Executor = None
     plan: bool = False
     """With run: print the number of cells, FLOPs, time and disk space, and run nothing."""
-    cache: Path | None = None
-    """Folder for compiled programs."""
+    cache: Cache = None
 
     @property
     def kept(self) -> str:

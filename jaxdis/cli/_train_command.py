@@ -7,6 +7,7 @@ from typing import Literal
 import tyro
 
 from jaxdis.cli import _terminal as terminal
+from jaxdis.cli._options import Cache, DataOptions, Sources
 
 SWEPT = ("beta", "gamma", "capacity", "lambda_off_diagonal")
 # Options of variational autoencoders alone.
@@ -25,10 +26,8 @@ class Train:
     """Folder for this run only, with run.json, checkpoints/ and zoo.npz."""
     data: str = "dsprites"
     """Name of a data set of `jaxdis list data`."""
-    source: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
-    """NAME=PATH: the official file of a data set that is read from one. May be repeated."""
-    data_option: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
-    """NAME.OPTION=VALUE: an option of such a data set, for example mpi3d.variant=real. May be repeated."""
+    source: Sources = ()
+    data_option: DataOptions = ()
     model: str = "vae"
     """Name of a model of `jaxdis list models`."""
     model_option: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
@@ -55,8 +54,7 @@ class Train:
     The others are published convolutional networks."""
     plan: bool = False
     """Print the number of members, FLOPs and time, and train nothing."""
-    cache: Path | None = None
-    """Folder for compiled programs."""
+    cache: Cache = None
 
     @property
     def kept(self) -> str:
