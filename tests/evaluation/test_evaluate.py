@@ -332,7 +332,7 @@ def test_codes_far_from_zero_keep_their_digits(offset):
     np.testing.assert_allclose(matrix, relate(codes, values, "mutual_information").strength, atol=1e-4)
 
 
-@pytest.mark.parametrize("scale", [1e-30, 1e-20, 1e20, 1e30])
+@pytest.mark.parametrize("scale", [1e-30, 1e-20, 1e20, 2e29])
 def test_scores_that_know_no_unit_do_not_depend_on_it(scale):
     rng = np.random.default_rng(1)
     values = rng.integers(0, 4, size=(600, 2))
