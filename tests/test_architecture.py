@@ -34,7 +34,7 @@ LEVELS = [
 ]
 
 DOORS = {
-    "flax": {"models/networks/_architectures.py"},
+    "flax": {path.relative_to(ROOT).as_posix() for path in (ROOT / "models/networks").glob("_*.py")},
     "matplotlib": {"plots/_canvas.py"},
     "tensorflow_datasets": None,
     "dask": None,

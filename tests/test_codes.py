@@ -1,3 +1,5 @@
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -73,11 +75,11 @@ def test_the_evidence_is_the_mean_over_images_of_its_definition(zoo, images):
     key = jax.random.key(1)
     got = evidence(zoo, images, key)
     for j in range(len(zoo)):
-        params = zoo.export(j)["params"]
-        mean, log_variance = zoo.config.method.network.encode(params, jnp.asarray(images))
+        run = functools.partial(zoo.config.method.network.apply, zoo.export(j))
+        mean, log_variance = run(jnp.asarray(images), method="encode")
         keys = [jax.random.fold_in(key, i) for i in range(len(images))]
         noise = np.stack([jax.random.normal(k, (3,)) for k in keys])
-        logits = zoo.config.method.network.decode(params, mean + jnp.exp(log_variance / 2) * noise)
+        logits = run(mean + jnp.exp(log_variance / 2) * noise, method="decode")
         reconstruction = distributions.negative_log_likelihood(logits, jnp.asarray(images)) / len(images)
         kl = 0.5 * (mean**2 + np.exp(log_variance) - log_variance - 1).sum(1).mean()
         np.testing.assert_allclose([got.reconstruction[j], got.kl[j]], [reconstruction, kl], rtol=1e-5)

@@ -7,22 +7,23 @@ from jaxdis.models._members import Members, members
 from jaxdis.models._slot_parts import slot_parts
 from jaxdis.models._variant import About, Variant
 from jaxdis.models._zoo import Zoo, concatenate, load
+from jaxdis.models.methods._discriminator import DiscriminatorTraining
 from jaxdis.models.methods._infogan import InfoGan
 from jaxdis.models.methods._labelled_partition import LabelledPartition
 from jaxdis.models.methods._method import Method, Slots, accepted
 from jaxdis.models.methods._method_table import METHODS
-from jaxdis.models.methods._optimizer import Adam, RmsProp
+from jaxdis.models.methods._optimizer import Adam, Optax, RmsProp
 from jaxdis.models.methods._parted_vae import PartedVae
 from jaxdis.models.methods._pca import Pca
 from jaxdis.models.methods._resnet_vae import ResnetVae
-from jaxdis.models.methods._vae import DiscriminatorTraining, Vae
+from jaxdis.models.methods._vae import Vae
 from jaxdis.models.methods._weak_de import WeakDe
 from jaxdis.models.methods.slots._base import Parts
 from jaxdis.models.methods.slots._genesis import Genesis
 from jaxdis.models.methods.slots._iodine import Iodine
 from jaxdis.models.methods.slots._monet import Monet
 from jaxdis.models.networks._architectures import Convolutional, Discriminator, Mlp, burgess, locatello
-from jaxdis.models.networks._custom import Own
+from jaxdis.models.networks._functions import Own
 from jaxdis.models.networks._stacks import Stacks
 from jaxdis.models.objectives._losses import Hyperparameters, Terms
 from jaxdis.models.objectives._objective_table import OBJECTIVES, Objective
@@ -57,6 +58,7 @@ __all__ = [
     "Monet",
     "Objective",
     "OBJECTIVES",
+    "Optax",
     "Own",
     "PartedVae",
     "Parts",

@@ -7,11 +7,7 @@ from jaxdis._core.options import Count, check_fields, checked_value
 from jaxdis.data._data_source import DataSource
 from jaxdis.models.methods._method import Method
 from jaxdis.models.methods._method_table import METHODS
-from jaxdis.models.methods._optimizer import Adam, RmsProp
-from jaxdis.models.methods._plateau import Plateau
-from jaxdis.models.methods._vae import DiscriminatorTraining, Vae
-from jaxdis.models.networks._architectures import Convolutional, Discriminator, Mlp
-from jaxdis.models.networks._stacks import Stacks
+from jaxdis.models.methods._vae import Vae
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,12 +39,23 @@ def describe(value) -> Any:
         if hasattr(value, "description"):
             return value.description()
         names = [field.name for field in dataclasses.fields(value) if field.metadata.get("identity", True)]
+        if hasattr(value, "scope"):  # a module of Flax, whose place in another one does not identify it
+            names = [name for name in names if name not in ("parent", "name")]
         return {"type": type(value).__name__, **{name: describe(getattr(value, name)) for name in names}}
     if isinstance(value, tuple | list):
         return [describe(entry) for entry in value]
     if isinstance(value, str | int | float | bool | None):
         return value
+    if callable(value) or hasattr(value, "encode"):
+        named = value if hasattr(value, "__qualname__") else type(value)
+        return {"type": "own", "name": f"{named.__module__}.{named.__qualname__}"}
     raise ValueError(f"config: needs dataclasses of plain values, got {type(value).__name__}")
+
+
+def types_of_configs() -> dict[str, type]:
+    """What descriptions may name: the methods of ``METHODS`` and the parts that each of them brings."""
+    parts = {part for method in METHODS.values() for part in method.types}
+    return {kind.__name__: kind for kind in (Config, DataSource, *METHODS.values(), *parts)}
 
 
 class UnknownType(ValueError):
@@ -68,7 +75,7 @@ def restored(description) -> Any:
     if not isinstance(description, dict):
         return description
     fields = {name: restored(entry) for name, entry in description.items() if name != "type"}
-    types = {kind.__name__: kind for kind in (*_TYPES, *METHODS.values())}
+    types = types_of_configs()
     if description.get("type") not in types:
         raise UnknownType(f"config: needs a type among {', '.join(types)}, got {description.get('type')!r}")
     try:
@@ -78,6 +85,3 @@ def restored(description) -> Any:
     if odd := sorted(description.keys() - describe(value).keys()):
         raise ValueError(f"config: must be what jaxdis describes, got {odd[0]!r} of a {description['type']}")
     return value
-
-
-_TYPES = (Config, DataSource, Adam, RmsProp, DiscriminatorTraining, Discriminator, Mlp, Convolutional, Stacks, Plateau)

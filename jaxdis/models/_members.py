@@ -95,7 +95,7 @@ def checked_sweep(
 def variants_of(method: Method | type[Method] | None) -> dict[str, Variant]:
     """The variants that members of a method may have, by name; those of a class or, for None, of all ``METHODS``."""
     if isinstance(method, Method):
-        return {name: method.variants[name] for name in method.trained if name in method.variants}
+        return dict(method.own_variants)
     methods = METHODS.values() if method is None else (method,)
     return {name: variant for method in methods for name, variant in method.variants.items()}
 
@@ -124,6 +124,7 @@ def checked_members(method: Method, keys, hyperparameters, labels):
     columns = {
         name: _column(name, value, m) for name, value in zip(hyperparameters._fields, hyperparameters, strict=True)
     }
+    _check_rates(method, columns)
     hyperparameters = type(hyperparameters)(**columns)
     if labels is None:
         name = "+".join(method.trained)
@@ -131,6 +132,19 @@ def checked_members(method: Method, keys, hyperparameters, labels):
     if not isinstance(labels, Sequence) or len(labels) != m or not all(isinstance(label, Mapping) for label in labels):
         raise ValueError(f"labels: needs {m} entries, one dict per member, got {shown(labels)}")
     return keys, hyperparameters, tuple(dict(label) for label in labels)
+
+
+def _check_rates(method: Method, columns: Mapping[str, np.ndarray]) -> None:
+    """Refuse learning rates that an optimizer with a rate of its own would not read."""
+    for name, optimizer in method.rates.items():
+        if name not in columns or not optimizer.has_own_rate:
+            continue
+        defaults = [getattr(variant.settings(), name) for variant in method.own_variants.values()]
+        if not np.isin(columns[name], np.float32(defaults)).all():
+            raise ValueError(
+                f"{name}: the optimizer has its own, got {columns[name]}; to sweep it, pass a function learning rate → "
+                "transformation, such as optax.adamw"
+            )
 
 
 def _seeds(seeds) -> tuple[int, ...]:

@@ -111,8 +111,7 @@ class Zoo:
         return self.decode(self.encode(images, **how)[0], **how)
 
     def export(self, member: int) -> dict:
-        """One autoencoder as a flax variables tree, ``{"params": …}``, for flax's ``apply`` of
-        ``jaxdis.models.networks._architectures.module(method.network)``.
+        """One autoencoder as a flax variables tree: ``method.network.apply(zoo.export(0), images, method="encode")``.
 
         Kernels have flax's layout: a member trained with ``compute="matmul"`` is also valid with ``"conv"``.
         """

@@ -248,7 +248,8 @@ class Study:
     @property
     def variants(self) -> dict[str, Variant]:
         """The variants of all members, by their names in the column ``model``."""
-        return {name: row for training in self.trainings for name, row in training.config.method.variants.items()}
+        methods = [training.config.method for training in self.trainings]
+        return {name: row for method in methods for name, row in {**method.variants, **method.own_variants}.items()}
 
     def describe(self) -> dict:
         """The whole study as plain data, stored with its results and compared on resume."""

@@ -48,3 +48,15 @@ def same(left: models.Zoo, right: models.Zoo) -> bool:
     trees = [(z.params, z.hyperparameters, z.losses, z.stopped) for z in (left, right)]
     leaves = zip(*map(jax.tree.leaves, trees), strict=True)
     return left.config == right.config and left.labels == right.labels and all(np.array_equal(a, b) for a, b in leaves)
+
+
+def interrupted_and_resumed(updates: int, *arguments, **named) -> models.Zoo:
+    """A run that ended after some updates, and was called again."""
+
+    def stop(done, _):
+        if done == updates:
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        models.train(*arguments, **named, progress=stop)
+    return models.train(*arguments, **named)

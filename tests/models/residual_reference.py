@@ -34,7 +34,7 @@ def relu(x):
 def layer_norm(params, x, _):
     axes = tuple(range(1, x.ndim))
     mean, variance = x.mean(axes, keepdims=True), x.var(axes, keepdims=True)
-    return (x - mean) / np.sqrt(variance + 1e-5) * params["scale"] + params["offset"]
+    return (x - mean) / np.sqrt(variance + 1e-5) * params["scale"] + params["bias"]
 
 
 class BatchNorm:
@@ -46,20 +46,22 @@ class BatchNorm:
     def __call__(self, params, x, name):
         axes = tuple(range(x.ndim - 1))
         mean, variance = x.mean(axes), x.var(axes)
-        self.moments[name] = {"mean": mean, "variance": variance}
-        return (x - mean) / np.sqrt(variance + 1e-5) * params["scale"] + params["offset"]
+        *above, last = name.split("/")
+        moments = self.moments.setdefault(above[0], {}) if above else self.moments
+        moments[last] = {"mean": mean, "var": variance}
+        return (x - mean) / np.sqrt(variance + 1e-5) * params["scale"] + params["bias"]
 
 
 def encoder(params, x, blocks, norm):
     """Outputs for images in [−1, 1]."""
     x = convolution(x, params["first"])
     for i in range(blocks):
-        name = f"block{i}"
-        shortcut = convolution(pooled(x), params[f"{name}_short"])
-        y = relu(norm(params[f"{name}_norm1"], x, f"{name}_norm1"))
-        y = convolution(y, params[f"{name}_conv1"])
-        y = relu(norm(params[f"{name}_norm2"], y, f"{name}_norm2"))
-        x = shortcut + pooled(convolution(y, params[f"{name}_conv2"]))
+        name, block = f"block{i}", params[f"block{i}"]
+        shortcut = convolution(pooled(x), block["short"])
+        y = relu(norm(block["norm1"], x, f"{name}/norm1"))
+        y = convolution(y, block["conv1"])
+        y = relu(norm(block["norm2"], y, f"{name}/norm2"))
+        x = shortcut + pooled(convolution(y, block["conv2"]))
     return x.reshape(len(x), -1) @ params["last"]["kernel"] + params["last"]["bias"]
 
 
@@ -67,12 +69,12 @@ def decoder(params, codes, blocks, smallest, norm):
     x = codes @ params["first"]["kernel"] + params["first"]["bias"]
     x = relu(norm(params["first_norm"], x, "first_norm")).reshape(-1, *smallest)
     for i in range(blocks):
-        name = f"block{i}"
-        shortcut = convolution(enlarged(x), params[f"{name}_short"])
-        y = x if i == 0 else relu(norm(params[f"{name}_norm1"], x, f"{name}_norm1"))
-        y = convolution(enlarged(y), params[f"{name}_conv1"])
-        y = relu(norm(params[f"{name}_norm2"], y, f"{name}_norm2"))
-        x = shortcut + convolution(y, params[f"{name}_conv2"])
+        name, block = f"block{i}", params[f"block{i}"]
+        shortcut = convolution(enlarged(x), block["short"])
+        y = x if i == 0 else relu(norm(block["norm1"], x, f"{name}/norm1"))
+        y = convolution(enlarged(y), block["conv1"])
+        y = relu(norm(block["norm2"], y, f"{name}/norm2"))
+        x = shortcut + convolution(y, block["conv2"])
     return np.tanh(convolution(relu(norm(params["norm"], x, "norm")), params["last"]))
 
 

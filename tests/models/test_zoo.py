@@ -10,9 +10,7 @@ import pytest
 from jaxdis import models
 from jaxdis._core.files import DamagedFile, read_arrays, write_arrays
 from jaxdis.models import _traversal as traversal
-from jaxdis.models._config import _TYPES, describe, restored
-from jaxdis.models.methods._method_table import METHODS
-from jaxdis.models.networks import _architectures as architectures
+from jaxdis.models._config import describe, restored, types_of_configs
 from jaxdis.papers import PAPERS
 from tests.models.conftest import changed, same
 
@@ -29,11 +27,15 @@ def zoo(images):
     return models.train(config, keys, hyper, labels=labels, data=images, log_every=5)
 
 
+def logits_of(zoo, member, codes):
+    return zoo.config.method.network.apply(zoo.export(member), jnp.asarray(codes), method="decode")
+
+
 def test_encoding_is_the_networks_own_whatever_the_batch(zoo, images):
     posterior = zoo.encode(images, batch_size=7)
     assert posterior.mean.shape == posterior.variance.shape == (6, 40, 3)
     for i in range(6):
-        mean, log_variance = zoo.config.method.network.encode(zoo.export(i)["params"], jnp.asarray(images))
+        mean, log_variance = zoo.config.method.network.apply(zoo.export(i), jnp.asarray(images), method="encode")
         np.testing.assert_allclose(posterior.mean[i], mean, atol=1e-5)
         np.testing.assert_allclose(posterior.variance[i], np.exp(log_variance), rtol=1e-5)
     np.testing.assert_allclose(zoo.encode(images).mean, posterior.mean, atol=1e-6)
@@ -68,7 +70,7 @@ def test_encoding_factors_with_a_renderer_is_encoding_their_images(zoo, images):
 
 def test_reconstruction_is_decoding_the_mean(zoo, images):
     made = zoo.reconstruct(images[:5])
-    logits = zoo.config.method.network.decode(zoo.export(2)["params"], jnp.asarray(zoo.encode(images[:5]).mean[2]))
+    logits = logits_of(zoo, 2, zoo.encode(images[:5]).mean[2])
     np.testing.assert_allclose(made[2], jax.nn.sigmoid(logits), atol=1e-6)
     sheet = traversal.reconstructions(zoo, images[:5])
     assert sheet.shape == (6, 5, 2, 8, 8, 1)
@@ -82,7 +84,7 @@ def test_a_traversal_moves_one_code_and_leaves_the_others(zoo, images):
     assert grid.shape == (6, 2, 3, 3, 8, 8, 1)
     codes = zoo.encode(images[:2]).mean[4, 1].copy()
     codes[2] = -1.5
-    logits = zoo.config.method.network.decode(zoo.export(4)["params"], jnp.asarray(codes[None]))
+    logits = logits_of(zoo, 4, codes[None])
     np.testing.assert_allclose(grid[4, 1, 2, 0], jax.nn.sigmoid(logits)[0], atol=1e-6)
 
 
@@ -91,7 +93,7 @@ def test_a_relative_traversal_is_in_standard_deviations(zoo, images):
     relative = traversal.traversals(zoo, images, values=[0.0, 1.0], relative=True)
     wanted = codes[0, 7].copy()
     wanted[1] = codes[0, :, 1].mean() + codes[0, :, 1].std()
-    logits = zoo.config.method.network.decode(zoo.export(0)["params"], jnp.asarray(wanted[None]))
+    logits = logits_of(zoo, 0, wanted[None])
     np.testing.assert_allclose(relative[0, 7, 1, 1], jax.nn.sigmoid(logits)[0], atol=1e-5)
     with pytest.raises(ValueError, match="at least 2 images"):
         traversal.traversals(zoo, images[:1], relative=True)
@@ -208,7 +210,7 @@ def test_configs_survive_json():
         restored({"type": "Mlp", "widths": [3]})
 
 
-@pytest.mark.parametrize("kind", [*_TYPES, *METHODS.values()], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", list(types_of_configs().values()), ids=lambda kind: kind.__name__)
 def test_a_description_from_a_file_names_no_paths(kind):
     described = json.loads(json.dumps(describe(kind())))
     assert restored(described) == kind()
@@ -239,7 +241,7 @@ def test_an_exported_member_is_a_flax_tree_for_ordinary_convolutions(images):
     zoo = models.train(
         models.Config(method=models.Vae(network=network, batch_size=8), steps=3), keys, hyper, data=images
     )
-    module = architectures.module(dataclasses.replace(zoo.config.method.network, compute="conv"))
+    module = dataclasses.replace(zoo.config.method.network, compute="conv")
     mean, _ = module.apply(zoo.export(0), jnp.asarray(images), method="encode")
     np.testing.assert_allclose(mean, zoo.encode(images).mean[0], atol=1e-5)
 

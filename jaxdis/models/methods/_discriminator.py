@@ -1,15 +1,54 @@
 """FactorVAE's discriminator: what it is trained on, and its gradient in each of the three orders of update."""
 
+import dataclasses
+from typing import Any, Literal
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from jaxdis._core import random
+from jaxdis._core.options import check_fields
+from jaxdis.models.methods._optimizer import Adam, as_optimizer
+from jaxdis.models.networks._architectures import Discriminator
+from jaxdis.models.networks._layers import apply
 from jaxdis.models.objectives._distributions import sample
 
 # The released code clips probabilities to [1e-6, 1 − 1e-6] (Locatello et al. 2020).
 _LOWEST, _HIGHEST = np.float32(np.log(1e-6)), np.float32(np.log1p(-1e-6))
+
+
+@dataclasses.dataclass(frozen=True)
+class DiscriminatorTraining:
+    """How FactorVAE's discriminator is trained together with the autoencoder.
+
+    Attributes:
+      order: order of the two updates:
+
+        * ``simultaneous``: both gradients are taken at the same parameters and on the same batch (Locatello et al.
+          2020).
+        * ``split_batch``: a batch of twice the size, whose first half is for the autoencoder and the joint and whose
+          second half, encoded separately, is for the permuted codes (the code behind Mahon et al. 2024; algorithm 2 of
+          Kim & Mnih 2018 encodes the second half after the autoencoder's update).
+        * ``sequential``: the autoencoder first, then the discriminator on fresh codes of the updated encoder (the code
+          of Julka et al. 2024).
+      encoder_sees_discriminator: whether the encoder also minimizes the discriminator's loss of the joint, as in the
+        code behind Mahon et al. (2024), where codes are not detached.
+      clip: whether the discriminator's probabilities are clipped to [1e-6, 1 − 1e-6] in its loss, as in the code of
+        Locatello et al. (2020).
+      network, optimizer: the discriminator and its optimizer.
+    """
+
+    order: Literal["simultaneous", "split_batch", "sequential"] = "simultaneous"
+    encoder_sees_discriminator: bool = False
+    clip: bool = True
+    network: Discriminator = Discriminator()
+    optimizer: Any = Adam(b1=0.5, b2=0.9)
+
+    def __post_init__(self):
+        check_fields(self)
+        object.__setattr__(self, "optimizer", as_optimizer(self.optimizer))
 
 
 def gradients(vae, state, updated_params, key, codes: Float[Array, "n d"], images: Array):
@@ -39,8 +78,8 @@ def gradients(vae, state, updated_params, key, codes: Float[Array, "n d"], image
     permuted = jax.lax.stop_gradient(permute(permutation_key, marginal))
 
     def loss(params):
-        of_joint = joint_loss(settings, settings.network.logits(params, joint))
-        return of_joint - 0.5 * _log_probability(settings, settings.network.logits(params, permuted), 1).mean()
+        of_joint = joint_loss(settings, apply(settings.network, params, joint))
+        return of_joint - 0.5 * _log_probability(settings, apply(settings.network, params, permuted), 1).mean()
 
     return jax.value_and_grad(loss)(state.discriminator)
 

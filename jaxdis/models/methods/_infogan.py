@@ -14,7 +14,8 @@ from jaxdis.models._variant import About, Variant
 from jaxdis.models.methods._method import all_finite
 from jaxdis.models.methods._residual_method import ResidualMethod, signed
 from jaxdis.models.networks._autoencoder import PRODUCTS
-from jaxdis.models.networks._normalization import BatchNorm, begin_statistics, layer_norm
+from jaxdis.models.networks._layers import apply, normalized
+from jaxdis.models.networks._residual import begin
 
 
 class Settings(NamedTuple):
@@ -88,9 +89,9 @@ class InfoGan(ResidualMethod):
 
     def begin(self, key) -> State:
         critic_key, generator_key = jax.random.split(key)
-        critic = self.network.begin_encoder(critic_key, 1 + self.num_codes)
-        generator = self.network.begin_decoder(generator_key, self.num_codes)
-        model = Model(critic, generator, begin_statistics(generator))
+        critic, _ = begin(critic_key, self._critic, jnp.zeros((1, *self.image_shape)))
+        generator, statistics = begin(generator_key, self.decoder, jnp.zeros((1, self.num_codes)))
+        model = Model(critic, generator, statistics)
         return State(model, self.optimizer.begin(critic), self.optimizer.begin(generator))
 
     def update(self, state: State, step, key, hyperparameters, source) -> tuple[State, Losses]:
@@ -184,14 +185,17 @@ class InfoGan(ResidualMethod):
 
     def _generated(self, model: Model, codes: Array, *, training: bool = True) -> tuple[Array, dict]:
         """Images in [−1, 1], and the running moments after them."""
-        normalize = BatchNorm(model.statistics, training=training)
-        images = self.network.decode(model.generator, codes, normalize)
-        return images, normalize.moved
+        return normalized(self.decoder, model.generator, model.statistics, codes, training=training)
 
     def _criticized(self, critic: dict, images: Array) -> tuple[Float[Array, " n"], Float[Array, "n d"]]:
         """D and the means of Q for images in [−1, 1]."""
-        outputs = self.network.encode(critic, images, layer_norm)
+        outputs = apply(self._critic, critic, images, training=True)
         return outputs[:, 0], outputs[:, 1:]
+
+    @property
+    def _critic(self):
+        """It is normalized over each image, so that the penalty concerns one image at a time."""
+        return self.encoder(1 + self.num_codes, by_batch=False)
 
 
 def information(codes: Float[Array, "n d"], means: Float[Array, "n d"]) -> Float[Array, ""]:

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from jaxdis._core import random
-from jaxdis._core.options import Count, Entries, Positive, Units, check_fields
+from jaxdis._core.options import Count, Entries, Positive, Units
 from jaxdis.codes import Posterior
 from jaxdis.models._variant import About, Variant
 from jaxdis.models.methods._labels import check_labels
@@ -17,6 +17,7 @@ from jaxdis.models.methods._method import Method, accepted
 from jaxdis.models.methods._optimizer import Adam
 from jaxdis.models.networks._architectures import Convolutional, Mlp, locatello
 from jaxdis.models.networks._autoencoder import Autoencoder
+from jaxdis.models.networks._functions import functions_of
 from jaxdis.models.objectives._distributions import negative_log_likelihood
 
 
@@ -92,18 +93,23 @@ class LabelledPartition(Method):
     content: Units = 4
     deviation: Positive = 1.0
     batch_size: Count = 64
-    optimizer: Adam = Adam()
+    optimizer: Any = Adam()
 
+    types: ClassVar = (*Method.types, Mlp, Convolutional)
     about: ClassVar = About(
         "Labelled partition (not MTD)",
         "Divides codes into a block per factor by labels of all images; stands in for MTD, which is not published.",
         ("mahon2024", "sha2021"),
+        {
+            "learning_rate": "learning rate of Adam",
+            "content_weight": "weight of the divergence of the content from its prior",
+            "block_weight": "weight of the distance of blocks from the prototypes of their labels",
+            "label_weight": "weight of the cross-entropy of labels",
+            "swap_weight": "weight of the cross-entropy of labels after a swap",
+        },
     )
     losses: ClassVar = Losses
     needs_labels: ClassVar = True
-
-    def __post_init__(self):
-        check_fields(self)
 
     @property
     def num_codes(self) -> int:
@@ -119,7 +125,7 @@ class LabelledPartition(Method):
     def begin(self, key) -> State:
         network_key, prototype_key = jax.random.split(key)
         prototypes = random.normal(prototype_key, (sum(self.sizes), self.block))
-        params = {"network": self.network.init(network_key), "prototypes": prototypes}
+        params = {"network": functions_of(self.network).init(network_key, self.image_shape), "prototypes": prototypes}
         return State(params, self.optimizer.begin(params))
 
     def update(self, state: State, step, key, hyperparameters, source) -> tuple[State, Losses]:
@@ -217,21 +223,4 @@ class LabelledPartition(Method):
             raise ValueError(f"sizes: needs {source.num_factors} entries, one per factor, got {len(self.sizes)}")
 
 
-LabelledPartition.variants = {
-    "labelled_partition": Variant(
-        Settings,
-        "swap_weight",
-        about=About(
-            LabelledPartition.about.title,
-            LabelledPartition.about.summary,
-            LabelledPartition.about.references,
-            {
-                "learning_rate": "learning rate of Adam",
-                "content_weight": "weight of the divergence of the content from its prior",
-                "block_weight": "weight of the distance of blocks from the prototypes of their labels",
-                "label_weight": "weight of the cross-entropy of labels",
-                "swap_weight": "weight of the cross-entropy of labels after a swap",
-            },
-        ),
-    ),
-}
+LabelledPartition.variants = {"labelled_partition": Variant(Settings, "swap_weight", about=LabelledPartition.about)}

@@ -39,8 +39,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from jaxdis._core.options import check_fields
 from jaxdis.codes import Posterior
 from jaxdis.models._variant import About, Variant
+from jaxdis.models.methods._optimizer import Adam, Optimizer, RmsProp, as_optimizer
 
 
 class Slots(NamedTuple):
@@ -64,6 +66,7 @@ class Method(abc.ABC):
 
     Attributes:
       image_shape: ``(height, width, channels)``; None until the data are known.
+      types: those of the values that fields hold, so that a stored method can be restored (a class attribute).
       about: title, summary and references (a class attribute).
       losses: NamedTuple of the scalars that every update reports (a class attribute).
       variants: the variants of the method by name, which a zoo sweeps (a class attribute).
@@ -76,6 +79,7 @@ class Method(abc.ABC):
 
     image_shape: tuple[int, int, int] | None = dataclasses.field(default=None, kw_only=True)
 
+    types: ClassVar[tuple[type, ...]] = (Adam, RmsProp)
     about: ClassVar[About]
     losses: ClassVar[type]
     variants: ClassVar[Mapping[str, Variant]]
@@ -85,6 +89,11 @@ class Method(abc.ABC):
     needs_labels: ClassVar[bool] = False
     represents: ClassVar[type] = Posterior
     has_prior: ClassVar[bool] = False
+
+    def __post_init__(self):
+        check_fields(self)
+        if hasattr(self, "optimizer"):
+            object.__setattr__(self, "optimizer", as_optimizer(self.optimizer))
 
     @abc.abstractmethod
     def begin(self, key) -> Any:
@@ -147,9 +156,19 @@ class Method(abc.ABC):
         """Names of the variants that members of this method have: all, unless a field narrows them."""
         return tuple(self.variants)
 
+    @property
+    def own_variants(self) -> Mapping[str, Variant]:
+        """The variants that members of this method may have, by name."""
+        return {name: self.variants[name] for name in self.trained if name in self.variants}
+
+    @property
+    def rates(self) -> Mapping[str, Optimizer]:
+        """The optimizer that reads each hyperparameter that is a learning rate."""
+        return {"learning_rate": self.optimizer} if hasattr(self, "optimizer") else {}
+
     def settings(self) -> Any:
         """Default hyperparameters, of the type that all members of a zoo have."""
-        return self.variants[self.trained[0]].settings()
+        return self.own_variants[self.trained[0]].settings()
 
 
 def accepted(loss, new: Callable[[], Any], old, losses) -> tuple[Any, Any]:

@@ -1,29 +1,47 @@
-"""First-order optimizers, with the step length as a traced hyperparameter."""
+"""First-order optimizers: two of the library, whose step length is a hyperparameter, and all those of optax.
+
+Wherever a method takes an ``optimizer``, it also takes a function of optax, whose learning rate stays a hyperparameter
+that can be swept, or a transformation with steps of its own, such as one with a schedule:
+
+>>> import optax
+>>> noise = np.random.default_rng(0).random((16, 8, 8, 1), np.float32)
+>>> network = jaxdis.models.Mlp(hidden=(16,), num_codes=2)
+>>> members = jaxdis.models.members({"beta": {"learning_rate": [1e-3, 1e-2]}})
+>>> method = jaxdis.models.Vae(network=network, batch_size=8, optimizer=optax.lion)
+>>> len(jaxdis.models.train(jaxdis.models.Config("noise", method=method, steps=3), *members, data=noise))
+2
+>>> schedule = optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(optax.cosine_decay_schedule(1e-3, 1000)))
+>>> optimizer = jaxdis.models.Optax(schedule, name="clipped cosine")
+>>> method = jaxdis.models.Vae(network=network, batch_size=8, optimizer=optimizer)
+>>> members = jaxdis.models.members({"beta": {"beta": [1, 4]}})
+>>> len(jaxdis.models.train(jaxdis.models.Config("noise", method=method, steps=3), *members, data=noise))
+2
+"""
 
 import abc
 import dataclasses
+from collections.abc import Callable
 from typing import Annotated, ClassVar
 
 import jax
+import jax.numpy as jnp
 import optax
 
-from jaxdis._core.options import Positive, Range, check_fields
+from jaxdis._core.options import Positive, Range, check_fields, shown
 
+_WAY_OUT = "pass a transformation of optax, or a function learning rate → transformation such as optax.lion"
 Decay = Annotated[float, Range(0, 1, below=True)]
 
 
 @dataclasses.dataclass(frozen=True)
 class Optimizer(abc.ABC):
-    """Static settings of an optimizer; the learning rate is a hyperparameter.
+    """Static settings of an optimizer.
 
-    To train by another transformation of optax, derive a frozen dataclass from :class:`Adam` whose method
-    ``transformation`` returns it, without its learning rate.
+    Attributes:
+      has_own_rate: whether steps have a length of their own, so that the hyperparameter is not read.
     """
 
-    advice: ClassVar = (
-        "for a transformation of optax, derive a frozen dataclass from jaxdis.models.Adam whose method transformation "
-        "returns it"
-    )
+    has_own_rate: ClassVar[bool] = False
 
     def __post_init__(self):
         check_fields(self)
@@ -64,3 +82,55 @@ class RmsProp(Optimizer):
 
     def transformation(self) -> optax.GradientTransformation:
         return optax.scale_by_rms(self.decay, self.epsilon, eps_in_sqrt=False)
+
+
+@dataclasses.dataclass(frozen=True)
+class Optax(Optimizer):
+    """A transformation of optax, or a function learning rate → transformation.
+
+    Attributes:
+      of: the transformation or the function. It is part of the compilation key, by identity, and should be made once.
+      name: name by which run directories identify it, which should be another for another transformation; by default
+        the qualified name. It cannot be stored; pass the method to ``jaxdis.models.load(path, method=…)``.
+    """
+
+    of: optax.GradientTransformation | Callable
+    name: str = ""
+
+    def __post_init__(self):
+        try:
+            made = self.of if self.has_own_rate else self.of(1.0)
+        except Exception as error:
+            raise ValueError(f"optimizer: {shown(self.of)}(1.0) fails ({error}); {_WAY_OUT}") from error
+        if not isinstance(made, optax.GradientTransformation):
+            raise ValueError(f"optimizer: must yield a transformation of optax, got {shown(made)}; {_WAY_OUT}")
+        function = self.of.update if self.has_own_rate else self.of
+        object.__setattr__(self, "name", self.name or f"{function.__module__}.{function.__qualname__}")
+
+    @property
+    def has_own_rate(self) -> bool:
+        return isinstance(self.of, optax.GradientTransformation)
+
+    def transformation(self, learning_rate=1.0) -> optax.GradientTransformation:
+        return self.of if self.has_own_rate else self.of(learning_rate)
+
+    def descend(self, params, moments, gradients, learning_rate):
+        with jax.numpy_dtype_promotion("standard"):
+            steps, moments = self.transformation(learning_rate).update(gradients, moments, params)
+        return jax.tree.map(jnp.add, params, steps), moments
+
+    def description(self) -> dict:
+        return {"type": "Optax", "name": self.name}
+
+
+def as_optimizer(value) -> Optimizer:
+    """The optimizer itself, or one of optax as :class:`Optax`.
+
+    Raises:
+      ValueError: for anything else.
+    """
+    if isinstance(value, Optimizer):
+        return value
+    if isinstance(value, type) or not (callable(value) or isinstance(value, optax.GradientTransformation)):
+        raise ValueError(f"optimizer: must be an optimizer, got {shown(value)}; {_WAY_OUT}")
+    return Optax(value)

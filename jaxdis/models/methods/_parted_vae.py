@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxdis._core import random
-from jaxdis._core.options import Count, Entries, Natural, Positive, Units, check_fields
+from jaxdis._core.options import Count, Entries, Natural, Positive, Units
 from jaxdis.codes import Posterior
 from jaxdis.models._variant import About, Variant
 from jaxdis.models.methods._labels import check_labels, classes_of
@@ -28,7 +28,8 @@ from jaxdis.models.methods._parted_losses import (
 )
 from jaxdis.models.methods._plateau import Plateau
 from jaxdis.models.networks._initialization import draw
-from jaxdis.models.networks._stacks import Stacks, dense, dense_shape
+from jaxdis.models.networks._layers import Dense, apply, shapes_of
+from jaxdis.models.networks._stacks import Stacks
 from jaxdis.models.objectives._distributions import negative_log_likelihood
 
 # Of the gate's slope: per update, and at the end, which is also that of representations.
@@ -121,19 +122,26 @@ class PartedVae(Method):
     label_factors: tuple[Natural, ...] = (0,)
     num_labelled: Count = 10_000
     epoch_steps: Count | None = None
-    optimizer: Adam = Adam()
+    optimizer: Any = Adam()
     plateau: Plateau = Plateau()
     labelled_plateau: Plateau = Plateau(threshold=0.1, cooldown=2, smallest_change=1e-6)
 
+    types: ClassVar = (*Method.types, Stacks, Plateau)
     about: ClassVar = About(
         "PartedVAE",
         "Splits codes into those that depend on a category and those that do not, with or without labels.",
         ("hajimiri2021", "mahon2024"),
+        SETTINGS,
     )
     losses: ClassVar = Losses
 
     def __post_init__(self):
-        check_fields(self)
+        super().__post_init__()
+        if self.optimizer.has_own_rate:
+            raise ValueError(
+                "optimizer: needs a function learning rate → transformation, such as optax.adamw, since the plateau "
+                "moves the learning rate"
+            )
         if self.labelled and len(self.label_factors) != len(self.priors):
             raise ValueError(
                 f"label_factors: needs one factor for each of {len(self.priors)} categorical variables, got "
@@ -160,15 +168,17 @@ class PartedVae(Method):
     def begin(self, key) -> State:
         stacks_key, heads_key, prior_key = jax.random.split(key, 3)
         width, classes = self.network.hidden[-1], self.classes
-        shapes = {
-            "category": dense_shape(width, sum(classes)),
-            "z": dense_shape(width, 2 * self.num_z),
-            "gate": {f"of_{i}": dense_shape(size, width) for i, size in enumerate(classes)},
-            "u": {f"of_{i}": dense_shape(width, 2 * self.num_u) for i in range(len(classes))},
+        heads = {
+            "category": self._logits,
+            "z": Dense(2 * self.num_z),
+            "u": {f"of_{i}": Dense(2 * self.num_u) for i in range(len(classes))},
         }
+        shapes = jax.tree.map(lambda head: shapes_of(head, jnp.zeros((1, width)))["params"], heads)
+        gates = (shapes_of(Dense(width), jnp.zeros((1, size)))["params"] for size in classes)
+        shapes["gate"] = {f"of_{i}": gate for i, gate in enumerate(gates)}
         prior = random.normal(prior_key, (2, sum(classes), self.num_u))
         params = {
-            **self.network.init(stacks_key, self.image_shape, self.num_codes),
+            **self.network.init(stacks_key, self.image_shape, self.num_codes)[0],
             **draw(heads_key, shapes, self.network.initialization),
             "prior": {"mean": prior[0], "before_tanh": prior[1]},
         }
@@ -214,7 +224,7 @@ class PartedVae(Method):
 
     def labelled_loss(self, params, images: Float[Array, "n h w c"], factors) -> Float[Array, ""]:
         """Cross-entropy of the labels, summed over the categorical variables."""
-        logits = dense(params["category"], self.network.features(params["encoder"], images)[0])
+        logits = apply(self._logits, params["category"], self.network.features(params["encoder"], images)[0])
         targets = [
             classes_of(factors, position, size) for position, size in zip(self.label_factors, self.classes, strict=True)
         ]
@@ -251,16 +261,17 @@ class PartedVae(Method):
     def latents(self, params, images, uniform=None, slope=_STEEPEST) -> Latents:
         """Posteriors of images; categories are drawn by ``uniform`` random numbers, or else the most probable ones."""
         features, _ = self.network.features(params["encoder"], images)
-        logits = dense(params["category"], features)
+        logits = apply(self._logits, params["category"], features)
         if uniform is None:
             chosen = [jax.nn.one_hot(part.argmax(1), part.shape[1], dtype=jnp.float32) for part in self._parts(logits)]
         else:
             gumbel = -jnp.log(-jnp.log(uniform + 1e-12) + 1e-12)
             chosen = self._parts(jnp.exp(self._log_softmax((logits + gumbel) / self.temperature)))
-        heads = [jnp.split(dense(params["z"], features), 2, axis=1)]
+        outputs = [apply(Dense(2 * self.num_z), params["z"], features)]
         for i, category in enumerate(chosen):
-            gate = jax.nn.sigmoid(slope * dense(params["gate"][f"of_{i}"], category))
-            heads.append(jnp.split(dense(params["u"][f"of_{i}"], features * gate), 2, axis=1))
+            gate = jax.nn.sigmoid(slope * apply(Dense(features.shape[1]), params["gate"][f"of_{i}"], category))
+            outputs.append(apply(Dense(2 * self.num_u), params["u"][f"of_{i}"], features * gate))
+        heads = [jnp.split(head, 2, axis=1) for head in outputs]
         mean, log_variance = (jnp.concatenate(parts, axis=1) for parts in zip(*heads, strict=True))
         return Latents(mean, log_variance, self._log_softmax(logits))
 
@@ -299,6 +310,10 @@ class PartedVae(Method):
         difference = jax.nn.sigmoid(logits) - images
         return (jnp.square(difference) if self.reconstruction == "squared" else jnp.abs(difference)).sum()
 
+    @property
+    def _logits(self) -> Dense:
+        return Dense(sum(self.classes))
+
     def _parts(self, columns: Float[Array, "n v"]) -> list[Array]:
         """Columns by categorical variable."""
         ends = [sum(self.classes[: i + 1]) for i in range(len(self.classes) - 1)]
@@ -309,19 +324,14 @@ class PartedVae(Method):
 
 
 PartedVae.variants = {
-    "parted_vae": Variant(
-        Settings,
-        "z_weight",
-        about=About("PartedVAE", PartedVae.about.summary, PartedVae.about.references, SETTINGS),
-    ),
+    "parted_vae": Variant(Settings, "z_weight", about=PartedVae.about),
     "parted_vae_ss": Variant(
         Settings,
         "z_weight",
-        about=About(
-            "PartedVAE, semi-supervised",
-            "Learns its categories from labels of some images as well.",
-            PartedVae.about.references,
-            SETTINGS,
+        about=dataclasses.replace(
+            PartedVae.about,
+            title="PartedVAE, semi-supervised",
+            summary="Learns its categories from labels of some images as well.",
         ),
     ),
 }

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxdis._core import random
-from jaxdis._core.options import Count, Units, check_fields
+from jaxdis._core.options import Count, Units
 from jaxdis.codes import Posterior
 from jaxdis.models._variant import About, Variant
 from jaxdis.models.methods._method import Method, all_finite
@@ -89,9 +89,6 @@ class Pca(Method):
     losses: ClassVar = Losses
     log_every: ClassVar = 1
     checkpoint_every: ClassVar = 1
-
-    def __post_init__(self):
-        check_fields(self)
 
     @property
     def default_steps(self) -> int:

@@ -1,14 +1,14 @@
 """What the two methods of Eastwood & Williams (2018) with residual networks have in common."""
 
 import dataclasses
-from typing import Literal
+from typing import Any, Literal
 
 from jaxtyping import Array
 
-from jaxdis._core.options import Count, Units, check_fields
+from jaxdis._core.options import Count, Units
 from jaxdis.models.methods._method import Method
 from jaxdis.models.methods._optimizer import Adam
-from jaxdis.models.networks._residual import Residual
+from jaxdis.models.networks._residual import ResidualDecoder, ResidualEncoder
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,7 +17,7 @@ class ResidualMethod(Method):
 
     Attributes:
       channels: numbers of channels after the first convolution and after each block; see
-        :class:`~jaxdis.models.networks._residual.Residual`. The default is the paper's, for images of 64 × 64 pixels.
+        :mod:`~jaxdis.models.networks._residual`. The default is the paper's, for images of 64 × 64 pixels.
       num_codes: latent coordinates.
       batch_size: images per update.
       precision: of matrix products: ``float32``, or ``tensorfloat32`` on accelerators.
@@ -28,16 +28,23 @@ class ResidualMethod(Method):
     num_codes: Units = 10
     batch_size: Count = 64
     precision: Literal["float32", "tensorfloat32"] = "float32"
-    optimizer: Adam = Adam(b1=0.0, b2=0.9)
+    optimizer: Any = Adam(b1=0.0, b2=0.9)
 
     def __post_init__(self):
-        check_fields(self)
-        if self.image_shape is not None:
-            _ = self.network  # which checks the shape
+        super().__post_init__()
+        scale = 2 ** max(len(self.channels) - 1, 0)
+        if not self.channels or any(side % scale for side in (self.image_shape or ())[:2]):
+            needed = f"at least one entry, and images with sides divisible by {scale}"
+            raise ValueError(f"channels: needs {needed}, got {self.channels} for images of shape {self.image_shape}")
+
+    def encoder(self, num_outputs: int, *, by_batch: bool) -> ResidualEncoder:
+        """An encoder or a critic."""
+        return ResidualEncoder(self.channels, num_outputs, by_batch)
 
     @property
-    def network(self) -> Residual:
-        return Residual(self.channels, self.image_shape)
+    def decoder(self) -> ResidualDecoder:
+        """The decoder, or the generator."""
+        return ResidualDecoder(self.channels[::-1], self.image_shape)
 
 
 def signed(images: Array) -> Array:

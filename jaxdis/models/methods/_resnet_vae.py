@@ -12,7 +12,8 @@ from jaxdis.models._variant import About, Variant
 from jaxdis.models.methods._method import accepted
 from jaxdis.models.methods._residual_method import ResidualMethod, signed
 from jaxdis.models.networks._autoencoder import PRODUCTS
-from jaxdis.models.networks._normalization import BatchNorm, begin_statistics
+from jaxdis.models.networks._layers import normalized
+from jaxdis.models.networks._residual import begin
 from jaxdis.models.objectives._distributions import sample
 
 
@@ -70,11 +71,9 @@ class ResnetVae(ResidualMethod):
 
     def begin(self, key) -> State:
         encoder_key, decoder_key = jax.random.split(key)
-        params = {
-            "encoder": self.network.begin_encoder(encoder_key, 2 * self.num_codes),
-            "decoder": self.network.begin_decoder(decoder_key, self.num_codes),
-        }
-        statistics = {name: begin_statistics(part) for name, part in params.items()}
+        encoder, of_encoder = begin(encoder_key, self._network("encoder"), jnp.zeros((1, *self.image_shape)))
+        decoder, of_decoder = begin(decoder_key, self._network("decoder"), jnp.zeros((1, self.num_codes)))
+        params, statistics = {"encoder": encoder, "decoder": decoder}, {"encoder": of_encoder, "decoder": of_decoder}
         return State(Model(params, statistics), self.optimizer.begin(params))
 
     def update(self, state: State, step, key, hyperparameters, source) -> tuple[State, Losses]:
@@ -96,32 +95,36 @@ class ResnetVae(ResidualMethod):
 
     def loss(self, model: Model, noise_key, beta, images: Array) -> tuple[Array, tuple[Losses, dict]]:
         """The loss that one update minimizes, and ``(losses, running moments after it)``."""
-        encoder, decoder = (BatchNorm(model.statistics[name], training=True) for name in ("encoder", "decoder"))
-        mean, log_variance = self._posterior(model.params["encoder"], images, encoder)
+        outputs, of_encoder = self._run("encoder", model, signed(images), training=True)
+        mean, log_variance = jnp.split(outputs, 2, axis=1)
         codes = sample(noise_key, mean, log_variance)
-        decoded = self.network.decode(model.params["decoder"], codes, decoder)
+        decoded, of_decoder = self._run("decoder", model, codes, training=True)
         reconstruction = jnp.square(signed(images) - decoded).sum((1, 2, 3)).mean()
         kl = 0.5 * (jnp.square(mean) + jnp.exp(log_variance) - log_variance - 1).sum(1).mean()
         loss = reconstruction + beta * kl
-        return loss, (Losses(loss, reconstruction, kl), {"encoder": encoder.moved, "decoder": decoder.moved})
+        return loss, (Losses(loss, reconstruction, kl), {"encoder": of_encoder, "decoder": of_decoder})
 
     def params(self, state: State) -> Model:
         return state.model
 
     def represent(self, params: Model, images: Array) -> Posterior:
         with jax.default_matmul_precision(PRODUCTS[self.precision]):
-            normalize = BatchNorm(params.statistics["encoder"], training=False)
-            mean, log_variance = self._posterior(params.params["encoder"], images, normalize)
+            outputs, _ = self._run("encoder", params, signed(images), training=False)
+        mean, log_variance = jnp.split(outputs, 2, axis=1)
         return Posterior(mean, jnp.exp(log_variance))
 
     def decode(self, params: Model, codes: Float[Array, "n d"]) -> Float[Array, "n h w c"]:
         """Expected images, in [0, 1]."""
         with jax.default_matmul_precision(PRODUCTS[self.precision]):
-            normalize = BatchNorm(params.statistics["decoder"], training=False)
-            return 0.5 * (self.network.decode(params.params["decoder"], codes, normalize) + 1)
+            return 0.5 * (self._run("decoder", params, codes, training=False)[0] + 1)
 
-    def _posterior(self, params: dict, images: Array, normalize) -> tuple[Array, Array]:
-        return tuple(jnp.split(self.network.encode(params, signed(images), normalize), 2, axis=1))
+    def _run(self, name: str, model: Model, inputs: Array, *, training: bool) -> tuple[Array, dict]:
+        """Outputs of the encoder or the decoder, and its running moments."""
+        params, statistics = model.params[name], model.statistics[name]
+        return normalized(self._network(name), params, statistics, inputs, training=training)
+
+    def _network(self, name: str):
+        return self.decoder if name == "decoder" else self.encoder(2 * self.num_codes, by_batch=True)
 
 
 ResnetVae.variants = {"resnet_vae": Variant(Settings, "beta", about=ResnetVae.about)}

@@ -1,6 +1,7 @@
 """Variational autoencoders: one network, one of the objectives, and for FactorVAE a discriminator."""
 
 import dataclasses
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import jax
@@ -8,52 +9,26 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jaxdis._core.options import Count, check_fields, shown
+from jaxdis._core.options import Count, shown
 from jaxdis.codes import Posterior
 from jaxdis.models._variant import About
 from jaxdis.models.methods import _discriminator as discriminator
+from jaxdis.models.methods._discriminator import DiscriminatorTraining
 from jaxdis.models.methods._method import Method, all_finite
-from jaxdis.models.methods._optimizer import Adam
+from jaxdis.models.methods._optimizer import Adam, Optimizer
 from jaxdis.models.networks._architectures import Convolutional, Discriminator, Mlp
 from jaxdis.models.networks._autoencoder import Autoencoder
-from jaxdis.models.networks._custom import as_network, check_network
+from jaxdis.models.networks._functions import check_hashable, check_network, functions_of
+from jaxdis.models.networks._initialization import begin
+from jaxdis.models.networks._layers import apply
 from jaxdis.models.objectives._distributions import expected_images, negative_log_likelihood, sample
-from jaxdis.models.objectives._losses import Losses, Terms, divergence
+from jaxdis.models.objectives._losses import Hyperparameters, Losses, Terms, divergence
 from jaxdis.models.objectives._objective_table import OBJECTIVES, Objective
 from jaxdis.models.objectives._total_correlation import Estimator, estimable
 
-OWN_OBJECTIVE = "an objective of your own gets a name by jaxdis.models.OBJECTIVES[name] = jaxdis.models.Objective(…)"
-
-
-@dataclasses.dataclass(frozen=True)
-class DiscriminatorTraining:
-    """How FactorVAE's discriminator is trained together with the autoencoder.
-
-    Attributes:
-      order: order of the two updates:
-
-        * ``simultaneous``: both gradients are taken at the same parameters and on the same batch (Locatello et al.
-          2020).
-        * ``split_batch``: a batch of twice the size, whose first half is for the autoencoder and the joint and whose
-          second half, encoded separately, is for the permuted codes (the code behind Mahon et al. 2024; algorithm 2 of
-          Kim & Mnih 2018 encodes the second half after the autoencoder's update).
-        * ``sequential``: the autoencoder first, then the discriminator on fresh codes of the updated encoder (the code
-          of Julka et al. 2024).
-      encoder_sees_discriminator: whether the encoder also minimizes the discriminator's loss of the joint, as in the
-        code behind Mahon et al. (2024), where codes are not detached.
-      clip: whether the discriminator's probabilities are clipped to [1e-6, 1 − 1e-6] in its loss, as in the code of
-        Locatello et al. (2020).
-      network, optimizer: the discriminator and its optimizer.
-    """
-
-    order: Literal["simultaneous", "split_batch", "sequential"] = "simultaneous"
-    encoder_sees_discriminator: bool = False
-    clip: bool = True
-    network: Discriminator = Discriminator()
-    optimizer: Adam = Adam(b1=0.5, b2=0.9)
-
-    def __post_init__(self):
-        check_fields(self)
+OWN_OBJECTIVE = (
+    "pass an objective of your own as a function of terms and hyperparameters, or as jaxdis.models.Objective"
+)
 
 
 class State(NamedTuple):
@@ -70,10 +45,12 @@ class Vae(Method):
     """A variational autoencoder with Gaussian posteriors (Kingma & Welling 2014).
 
     Attributes:
-      objective: name of a row of ``OBJECTIVES``, or of several that share one loss, for a zoo that mixes them.
+      objective: name of a row of ``OBJECTIVES``, or of several that share one loss, for a zoo that mixes them; or one's
+        own, as a function of :class:`~jaxdis.models.Terms` and hyperparameters, or as an
+        :class:`~jaxdis.models.Objective`.
       network: :class:`~jaxdis.models.networks._architectures.Mlp`,
-        :class:`~jaxdis.models.networks._architectures.Convolutional` or any hashable object with ``init``, ``encode``
-        and ``decode`` (see :mod:`jaxdis.models.networks._custom`).
+        :class:`~jaxdis.models.networks._architectures.Convolutional`, or one's own: Flax modules or three functions, as
+        in :mod:`jaxdis.models.networks._functions`.
       batch_size: images per update (per half for ``split_batch``).
       estimator: estimator of total correlation on a batch, as in
         :func:`~jaxdis.models.objectives._total_correlation.decompose`.
@@ -83,23 +60,25 @@ class Vae(Method):
         gradient.
       precision: precision of the networks' matrix products: ``float32``, ``tensorfloat32`` (on accelerators; the same
         as float32 on CPU) or ``bfloat16`` activations. Parameters, losses and moments are always float32.
-      optimizer: optimizer of the autoencoder.
+      optimizer: optimizer of the autoencoder: the library's, or any of optax, as in
+        :mod:`jaxdis.models.methods._optimizer`.
       discriminator: discriminator of the objective ``factor``, and how it is trained.
       micro_batch: images per micro-batch, a divisor of the batch size, which changes numbers by rounding alone; None:
         the largest divisor from 4 to 8 for convolutions on CPU (measured), else the whole batch.
     """
 
-    objective: str | tuple[str, ...] = "beta"
+    objective: str | tuple[str, ...] | Objective | Callable = "beta"
     network: Any = Mlp()
     batch_size: Count = 64
     estimator: Estimator = "mss"
     reconstruction: Literal["bernoulli", "squared_error"] = "bernoulli"
     subtract_entropy: bool = False
     precision: Literal["float32", "tensorfloat32", "bfloat16"] = "float32"
-    optimizer: Adam = Adam()
+    optimizer: Any = Adam()
     discriminator: DiscriminatorTraining = DiscriminatorTraining()
     micro_batch: Count | None = dataclasses.field(default=None, metadata={"identity": False})
 
+    types: ClassVar = (*Method.types, DiscriminatorTraining, Discriminator, Mlp, Convolutional)
     about: ClassVar = About(
         "Variational autoencoder",
         "Reconstructs images from Gaussian codes under one of six objectives.",
@@ -110,10 +89,12 @@ class Vae(Method):
     has_prior: ClassVar = True
 
     def __post_init__(self):
-        if not isinstance(self.objective, str | tuple | list):
+        if not isinstance(self.objective, str | tuple | list | Objective) and not callable(self.objective):
             raise ValueError(f"objective: must be names of OBJECTIVES, got {shown(self.objective)}; {OWN_OBJECTIVE}")
-        check_fields(self)
-        as_network(self.network)  # raises if it is none
+        if callable(self.objective):
+            object.__setattr__(self, "objective", Objective(Hyperparameters, None, self.objective))
+        super().__post_init__()
+        check_hashable(self.network)
         if self.micro_batch is not None and self.batch_size % self.micro_batch:
             raise ValueError(
                 f"micro_batch: needs a divisor of the batch size {self.batch_size}, got {self.micro_batch}"
@@ -121,12 +102,13 @@ class Vae(Method):
 
     def begin(self, key) -> State:
         params_key, discriminator_key = jax.random.split(key)
-        params = self.network.init(params_key)
+        params = functions_of(self.network).init(params_key, self.image_shape)
         against = moments_against = ()
         if self._row.discriminator:
             blank = jnp.zeros((1, *self.image_shape))
-            num_codes = jax.eval_shape(self.network.encode, params, blank)[0].shape[1]
-            against = self.discriminator.network.init(discriminator_key, num_codes)
+            codes = jax.eval_shape(functions_of(self.network).encode, params, blank)[0]
+            network = self.discriminator.network
+            against, _ = begin(discriminator_key, network, jnp.zeros(codes.shape), scheme=network.initialization)
             moments_against = self.discriminator.optimizer.begin(against)
         return State(params, self.optimizer.begin(params), against, moments_against)
 
@@ -191,7 +173,7 @@ class Vae(Method):
         total = self.autoencoder.decoded_loss(params, codes, images, likelihood)
         logits = None
         if self._row.discriminator:
-            logits = self.discriminator.network.logits(jax.lax.stop_gradient(against), codes)
+            logits = apply(self.discriminator.network, jax.lax.stop_gradient(against), codes)
         terms = Terms(total / images.shape[0], mean, log_variance, codes, step, logits, num_data, self.estimator)
         loss = self._row.loss(terms, hyperparameters)
         losses = Losses(loss, terms.reconstruction, divergence(terms), jnp.zeros(()))
@@ -221,11 +203,12 @@ class Vae(Method):
 
     def resolved(self, image_shape: tuple[int, int, int]) -> "Vae":
         objective_of(self)
-        network, shape = as_network(self.network), tuple(image_shape)
-        if network.image_shape is None:
+        network, shape = self.network, tuple(image_shape)
+        if hasattr(network, "image_shape") and dataclasses.is_dataclass(network):
+            given = network.image_shape
+            if given is not None and tuple(given) != shape:
+                raise ValueError(f"data: the network needs images of shape {tuple(given)}, got {shape}")
             network = dataclasses.replace(network, image_shape=shape)
-        if tuple(network.image_shape) != shape:
-            raise ValueError(f"data: the network needs images of shape {tuple(network.image_shape)}, got {shape}")
         check_network(network, shape)
         return dataclasses.replace(self, network=network, image_shape=shape)
 
@@ -238,11 +221,22 @@ class Vae(Method):
         return self
 
     def alone(self, variant: str) -> "Vae":
-        return dataclasses.replace(self, objective=variant)
+        return self if isinstance(self.objective, Objective) else dataclasses.replace(self, objective=variant)
 
     @property
     def trained(self) -> tuple[str, ...]:
-        return (self.objective,) if isinstance(self.objective, str) else tuple(self.objective)
+        if isinstance(self.objective, Objective):
+            return (self.objective.name,)
+        return (self.objective,) if isinstance(self.objective, str) else self.objective
+
+    @property
+    def own_variants(self) -> Mapping[str, Objective]:
+        objective = self.objective
+        return {objective.name: objective} if isinstance(objective, Objective) else super().own_variants
+
+    @property
+    def rates(self) -> Mapping[str, Optimizer]:
+        return {**super().rates, "discriminator_learning_rate": self.discriminator.optimizer}
 
     def check(self, hyperparameters, source, steps: int) -> None:
         fields = getattr(hyperparameters, "_fields", ())
@@ -271,11 +265,13 @@ class Vae(Method):
 
 
 def objective_of(method: Vae) -> Objective:
-    """The row of ``OBJECTIVES`` that a method trains (of several, the first).
+    """What a method trains, its own objective or a row of ``OBJECTIVES`` (of several, the first).
 
     Raises:
       ValueError: for an unknown name, or for objectives that do not share one loss.
     """
+    if isinstance(method.objective, Objective):
+        return method.objective
     if not method.trained:
         raise ValueError("objective: needs at least one name, got ()")
     for name in method.trained:

@@ -1,6 +1,7 @@
 """WeakDE: an adversarial autoencoder whose prior becomes a Gaussian per labelled class."""
 
 import dataclasses
+import functools
 import math
 from typing import Any, ClassVar, NamedTuple
 
@@ -10,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxdis._core import random
-from jaxdis._core.options import Count, Units, check_fields
+from jaxdis._core.options import Count, Units
 from jaxdis.codes import Posterior
 from jaxdis.models._variant import About, Variant
 from jaxdis.models.methods._class_priors import (
@@ -36,7 +37,8 @@ from jaxdis.models.methods._weak_losses import (
     relation_loss,
 )
 from jaxdis.models.networks._initialization import draw
-from jaxdis.models.networks._stacks import Stacks, dense, dense_shape, perceptron, perceptron_shapes
+from jaxdis.models.networks._layers import Dense, Perceptron, apply, shapes_of
+from jaxdis.models.networks._stacks import Stacks
 from jaxdis.models.objectives._distributions import negative_log_likelihood
 
 
@@ -121,18 +123,20 @@ class WeakDe(Method):
     adversarial: bool = True
     as_released: bool = False
     augmented: bool = True
-    optimizer: Adam = Adam()
+    optimizer: Any = Adam()
 
+    types: ClassVar = (*Method.types, Stacks)
     about: ClassVar = About(
         "WeakDE",
         "Pulls codes toward a Gaussian per class, which some labelled images define.",
         ("valenti2022", "mahon2024"),
+        SETTINGS,
     )
     losses: ClassVar = Losses
     needs_labels: ClassVar = True
 
     def __post_init__(self):
-        check_fields(self)
+        super().__post_init__()
         if not self.classes or min(map(min, (group_of for _, group_of in self.classes))) < -1:
             raise ValueError(f"classes: needs groups of at least one factor, got {self.classes}")
         if any(not 0 <= which < len(self.classes) for which, _, _ in self.relations):
@@ -144,22 +148,18 @@ class WeakDe(Method):
 
     def begin(self, key) -> State:
         stacks_key, rest_key = jax.random.split(key)
-        stacks = self.network.init(stacks_key, self.image_shape, self.num_codes)
-        rest = draw(
-            rest_key,
-            {
-                "code": dense_shape(self.network.hidden[-1], self.num_codes),
-                "discriminator": perceptron_shapes(self.num_classes + self.num_codes, (*self.opponents, 1)),
-                "relation": perceptron_shapes(self.num_codes + len(self.relations), (*self.opponents, self.num_codes)),
-            },
-            self.network.initialization,
-        )
-        params = {**stacks, **rest, "encoder": {"stack": stacks["encoder"], "code": rest.pop("code")}}
-        del params["code"]
+        stacks, running = self.network.init(stacks_key, self.image_shape, self.num_codes)
+        d, related = self.num_codes, self.num_codes + len(self.relations)
+        modules = {
+            "code": (Dense(d), self.network.hidden[-1]),
+            "discriminator": (self._opponent(1), self.num_classes + d),
+            "relation": (self._opponent(d), related),
+        }
+        shapes = {name: shapes_of(module, jnp.zeros((1, size)))["params"] for name, (module, size) in modules.items()}
+        rest = draw(rest_key, shapes, self.network.initialization)
+        params = {**stacks, "encoder": {"stack": stacks["encoder"], "code": rest.pop("code")}, **rest}
         moments = {name: self.optimizer.begin(part) for name, part in params.items()}
-        return State(
-            params, moments, self.network.statistics(stacks), ClassPriors.blank(self.num_classes, self.num_codes)
-        )
+        return State(params, moments, running, ClassPriors.blank(self.num_classes, d))
 
     def update(self, state: State, step, key, hyperparameters, source) -> tuple[State, Losses]:
         data_key, augment_key, class_key, normal_key = jax.random.split(key, 4)
@@ -227,7 +227,8 @@ class WeakDe(Method):
 
         def learn(state):
             def loss(params):
-                return h.relation_weight * relation_loss(params, draws[0], draws[1], known)
+                relate = functools.partial(apply, self._opponent(self.num_codes), params)
+                return h.relation_weight * relation_loss(relate, draws[0], draws[1], known)
 
             value, gradients = jax.value_and_grad(loss)(state.params["relation"])
             return self._descend(state, "relation", gradients, h), value
@@ -270,11 +271,15 @@ class WeakDe(Method):
 
     def _odds(self, discriminator, codes: Float[Array, "n d"]) -> Float[Array, " n"]:
         no_labels = jnp.zeros((len(codes), self.num_classes))
-        return perceptron(discriminator, jnp.concatenate([no_labels, codes], axis=1), jnp.tanh)[:, 0]
+        return apply(self._opponent(1), discriminator, jnp.concatenate([no_labels, codes], axis=1))[:, 0]
+
+    def _opponent(self, outputs: int) -> Perceptron:
+        """The discriminator, or the relation network."""
+        return Perceptron((*self.opponents, outputs), jnp.tanh)
 
     def _encode(self, params, images, running, *, training: bool):
         features, running = self.network.features(params["stack"], images, running, training=training)
-        return dense(params["code"], features), running
+        return apply(Dense(self.num_codes), params["code"], features), running
 
     def params(self, state: State):
         return {"encoder": state.params["encoder"], "decoder": state.params["decoder"], "running": state.running}
@@ -294,15 +299,4 @@ class WeakDe(Method):
         check_labels(source, {position: len(group_of) for position, group_of in self.classes})
 
 
-WeakDe.variants = {
-    "weak_de": Variant(
-        Settings,
-        "warmup_steps",
-        about=About(
-            WeakDe.about.title,
-            WeakDe.about.summary,
-            WeakDe.about.references,
-            SETTINGS,
-        ),
-    ),
-}
+WeakDe.variants = {"weak_de": Variant(Settings, "warmup_steps", about=WeakDe.about)}

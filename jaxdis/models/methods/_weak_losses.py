@@ -1,5 +1,6 @@
 """WeakDE's settings, its losses except the reconstruction, and its augmentation."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -7,7 +8,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxdis._core import random
-from jaxdis.models.networks._stacks import perceptron
 
 # Augmentation: standard deviation of the noise on white pixels, and share of pixels that are dropped.
 _NOISE, _DROPPED = 0.3, 0.3
@@ -53,13 +53,13 @@ def discriminator_loss(of_codes: Float[Array, " n"], of_prior: Float[Array, " n"
 
 
 def relation_loss(
-    relation, sources: Float[Array, "r b d"], targets: Float[Array, "r b d"], known: Float[Array, "r b"]
+    relate: Callable, sources: Float[Array, "r b d"], targets: Float[Array, "r b d"], known: Float[Array, "r b"]
 ) -> Float[Array, ""]:
-    """Mean squared error over relations, draws and codes; ``known`` weighs draws."""
+    """Mean squared error of ``relate`` over relations, draws and codes; ``known`` weighs draws."""
     r, b, d = sources.shape
     which = jnp.broadcast_to(jnp.eye(r)[:, None], (r, b, r))
     inputs = jnp.concatenate([sources, which], axis=2).reshape(r * b, d + r)
-    error = jnp.square(perceptron(relation, inputs, jnp.tanh).reshape(r, b, d) - targets).mean(2)
+    error = jnp.square(relate(inputs).reshape(r, b, d) - targets).mean(2)
     return (error * known).sum() / jnp.maximum(known.sum(), 1)
 
 

@@ -15,6 +15,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array
 
+from jaxdis.models.networks._functions import functions_of
+
 # "highest" keeps accelerators from rounding float32 to fewer bits by default.
 PRODUCTS = {"float32": "highest", "tensorfloat32": "tensorfloat32", "bfloat16": "default"}
 
@@ -35,7 +37,7 @@ class Autoencoder:
 
         def posterior(images):
             with jax.default_matmul_precision(PRODUCTS[self.precision]):
-                mean, log_variance = self.network.encode(self._cast(params), self._cast(images))
+                mean, log_variance = functions_of(self.network).encode(self._cast(params), self._cast(images))
             return mean.astype(jnp.float32), log_variance.astype(jnp.float32)
 
         n = images.shape[0]
@@ -47,7 +49,7 @@ class Autoencoder:
     def decode(self, params, codes: Array) -> Array:
         """Logits ``[n, h, w, c]``, float32, of the whole batch."""
         with jax.default_matmul_precision(PRODUCTS[self.precision]):
-            return self.network.decode(self._cast(params), self._cast(codes)).astype(jnp.float32)
+            return functions_of(self.network).decode(self._cast(params), self._cast(codes)).astype(jnp.float32)
 
     def decoded_loss(self, params, codes: Array, images: Array, loss: Callable[[Array, Array], Array]) -> Array:
         """``loss(decode(params, codes), images)``, which must be a sum over images.

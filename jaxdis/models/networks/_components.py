@@ -1,62 +1,42 @@
 """The networks of a slot: a convolutional encoder, and a decoder that broadcasts a code over the image."""
 
-import dataclasses
 from collections.abc import Callable
 
+import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jaxdis.models.networks._convolution import convolve_padded
-from jaxdis.models.networks._initialization import draw, layer_shape
-from jaxdis.models.networks._stacks import dense, perceptron_shapes
+from jaxdis.models.networks._convolution import convolution
+from jaxdis.models.networks._layers import Conv, Dense
 
 
-@dataclasses.dataclass(frozen=True)
-class SlotEncoder:
+class SlotEncoder(nn.Module):
     """3 × 3 convolutions of stride 2, a dense layer, and a dense layer of outputs.
 
     Attributes:
       channels: of the convolutions.
       hidden: width of the dense layer.
       outputs: number of outputs.
-      image_shape: of the inputs.
       activation: between layers.
     """
 
     channels: tuple[int, ...]
     hidden: int
     outputs: int
-    image_shape: tuple[int, int, int]
     activation: Callable
 
-    def begin(self, key) -> dict:
-        """Parameters."""
-        widths = (self.image_shape[2], *self.channels)
-        shapes = {f"convolution_{i}": layer_shape(3, *p) for i, p in enumerate(zip(widths, widths[1:], strict=False))}
-        flat = widths[-1]
-        for side in self.image_shape[:2]:
-            flat *= -(-side // 2 ** len(self.channels))
-        return draw(key, {**shapes, **perceptron_shapes(flat, (self.hidden, self.outputs))}, "torch")
-
-    def __call__(self, params: dict, inputs: Float[Array, "n h w c"]) -> Float[Array, "n o"]:
-        """Outputs."""
-        hidden = inputs
-        for i in range(len(self.channels)):
-            layer = params[f"convolution_{i}"]
-            hidden = self.activation(with_bias(layer, convolve_padded(hidden, layer["kernel"], stride=2, padding=1)))
-        hidden = self.activation(dense(params["dense_0"], hidden.reshape(len(hidden), -1)))
-        return dense(params["dense_1"], hidden)
+    @nn.compact
+    def __call__(self, hidden: Float[Array, "n h w c"]) -> Float[Array, "n o"]:
+        for i, channels in enumerate(self.channels):
+            hidden = self.activation(Conv(channels, (3, 3), (2, 2), padding=1, name=f"convolution_{i}")(hidden))
+        hidden = self.activation(Dense(self.hidden, name="dense_0")(hidden.reshape(len(hidden), -1)))
+        return Dense(self.outputs, name="dense_1")(hidden)
 
 
-@dataclasses.dataclass(frozen=True)
-class BroadcastDecoder:
+class BroadcastDecoder(nn.Module):
     """A code concatenated with two coordinates at every pixel, then convolutions of stride 1.
 
-    The first convolution is linear in code and coordinates, so that the code's part is a product with the response to
-    each unit code, and the coordinates' part is the same for all codes.
-
     Attributes:
-      num_codes: length of a code.
       channels: of the hidden convolutions.
       outputs: channels of the image.
       image_size: height and width.
@@ -66,10 +46,11 @@ class BroadcastDecoder:
       grown: whether the code is broadcast to an image that is larger by what the convolutions cut off, so that none of
         them is padded with zeros. Coordinates run from −1 to 1 over what is broadcast.
 
+    Outputs are images ``[n, h, w, o]``, before any last activation.
+
     Reference: Watters et al. 2019.
     """
 
-    num_codes: int
     channels: tuple[int, ...]
     outputs: int
     image_size: tuple[int, int]
@@ -78,51 +59,45 @@ class BroadcastDecoder:
     last_kernel: int = 1
     grown: bool = True
 
-    def begin(self, key) -> dict:
-        """Parameters."""
-        widths = (self.num_codes + 2, *self.channels)
-        shapes = {
-            f"convolution_{i}": layer_shape(self.kernel, *p)
-            for i, p in enumerate(zip(widths, widths[1:], strict=False))
-        }
-        return draw(key, {**shapes, "last": layer_shape(self.last_kernel, widths[-1], self.outputs)}, "torch")
+    @nn.compact
+    def __call__(self, codes: Float[Array, "n d"]) -> Float[Array, "n h w o"]:
+        # Pixels that the convolutions cut off on each side.
+        margin = len(self.channels) * (self.kernel // 2) + self.last_kernel // 2 if self.grown else 0
+        size, padding = tuple(side + 2 * margin for side in self.image_size), "VALID" if self.grown else "SAME"
+        first = Broadcast(self.channels[0], (self.kernel, self.kernel), padding, size, name="convolution_0")
+        hidden = self.activation(first(codes))
+        for i, channels in enumerate(self.channels[1:], 1):
+            layer = Conv(channels, (self.kernel, self.kernel), padding=padding, name=f"convolution_{i}")
+            hidden = self.activation(layer(hidden))
+        return Conv(self.outputs, (self.last_kernel, self.last_kernel), padding=padding, name="last")(hidden)
 
-    def __call__(self, params: dict, codes: Float[Array, "n d"]) -> Float[Array, "n h w o"]:
-        """Images, before any last activation."""
-        hidden = self.activation(self._first(params["convolution_0"], codes))
-        for i in range(1, len(self.channels)):
-            layer = params[f"convolution_{i}"]
-            hidden = self.activation(with_bias(layer, self._convolve(layer["kernel"], hidden)))
-        return with_bias(params["last"], self._convolve(params["last"]["kernel"], hidden))
 
-    def _first(self, layer: dict, codes: Array) -> Array:
-        more = self._margin * 2
-        height, width = (side + more for side in self.image_size)
-        place = coordinates(height, width)[None]
-        kernel = layer["kernel"]
-        of_place = with_bias(layer, self._convolve(kernel[:, :, self.num_codes :], place))
-        kernel = kernel[:, :, : self.num_codes]
-        if self.grown:
-            return (codes @ kernel.sum((0, 1)))[:, None, None] + of_place
-        units = jnp.eye(self.num_codes)[:, None, None]
-        responses = self._convolve(kernel, jnp.broadcast_to(units, (self.num_codes, height, width, self.num_codes)))
-        return jnp.einsum("nd,dhwo->nhwo", codes, responses) + of_place
+class Broadcast(nn.Module):
+    """The convolution of a code and two coordinates at every pixel, without the image of them.
 
-    def _convolve(self, kernel: Array, hidden: Array) -> Array:
-        return convolve_padded(hidden, kernel, padding=0 if self.grown else kernel.shape[0] // 2)
+    It is linear, so that the code's part is a product with the response to each unit code, and the coordinates' part
+    is the same for all codes.
+    """
 
-    @property
-    def _margin(self) -> int:
-        """Pixels that the convolutions cut off on each side."""
-        return len(self.channels) * (self.kernel // 2) + self.last_kernel // 2 if self.grown else 0
+    features: int
+    kernel_size: tuple[int, int]
+    padding: str
+    image_size: tuple[int, int]
+
+    @nn.compact
+    def __call__(self, codes: Float[Array, "n d"]) -> Float[Array, "n h w o"]:
+        d = codes.shape[1]
+        kernel = self.param("kernel", nn.initializers.zeros, (*self.kernel_size, d + 2, self.features))
+        bias = self.param("bias", nn.initializers.zeros, (self.features,))
+        place = convolution(coordinates(*self.image_size)[None], kernel[:, :, d:], (1, 1), self.padding)
+        place, kernel = place + bias.reshape(1, 1, 1, -1), kernel[:, :, :d]
+        if self.padding == "VALID":
+            return (codes @ kernel.sum((0, 1)))[:, None, None] + place
+        units = jnp.broadcast_to(jnp.eye(d)[:, None, None], (d, *self.image_size, d))
+        return jnp.einsum("nd,dhwo->nhwo", codes, convolution(units, kernel, (1, 1), self.padding)) + place
 
 
 def coordinates(height: int, width: int) -> Float[Array, "h w 2"]:
     """Vertical and horizontal place of each pixel, from −1 to 1."""
     rows, columns = jnp.meshgrid(jnp.linspace(-1, 1, height), jnp.linspace(-1, 1, width), indexing="ij")
     return jnp.stack([rows, columns], axis=-1)
-
-
-def with_bias(layer: dict, hidden: Float[Array, "n h w c"]) -> Float[Array, "n h w c"]:
-    """The maps plus the bias of a layer."""
-    return hidden + layer["bias"].reshape(1, 1, 1, -1)

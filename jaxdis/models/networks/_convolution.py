@@ -3,7 +3,9 @@
 On an accelerator, a convolution vmapped over its *weights* (a zoo) becomes a grouped convolution, which is slow.
 Written as a product of patches with a flattened kernel, it becomes a batched matrix product. On CPU the copies into
 patches cost as much as the products, and :mod:`~jaxdis.models.networks._convolution_direct` needs none. Kernels have
-the ordinary layout ``[size, size, in, out]``, so that all forms have the same parameters.
+the ordinary layout ``[size, size, in, out]``, so that all forms have the same parameters. Each is a function that
+``flax.linen.Conv`` takes in place of its own, as ``conv_general_dilated``; see
+:mod:`~jaxdis.models.networks._layers`.
 """
 
 import jax.numpy as jnp
@@ -14,66 +16,34 @@ from jaxdis._core.platforms import on_cpu
 from jaxdis.models.networks._convolution_direct import Window, enlarge, shrink
 
 
-def convolve_same(images: Float[Array, "n h w c"], kernel: Float[Array, "s s c o"]) -> Float[Array, "n h w o"]:
-    """Cross-correlation of stride 1 and SAME padding, kernel size 1 or 3.
-
-    Returns:
-      ``[n, h, w, o]``; equals ``flax.linen.Conv(o, (size, size))`` without bias.
-    """
-    size = kernel.shape[0]
-    if size not in (1, 3):
-        raise ValueError(f"kernel: needs size 1 or 3 for a convolution of stride 1 by patches, got {size}")
-    return convolve_padded(images, kernel, padding=size // 2)
-
-
-def convolve_padded(
-    images: Float[Array, "n h w c"], kernel: Float[Array, "s s c o"], *, stride: int = 1, padding: int = 0
+def convolution(
+    images: Float[Array, "n h w c"], kernel: Float[Array, "s s c o"], strides, padding, **_
 ) -> Float[Array, "n y x o"]:
-    """Cross-correlation of any stride and kernel size, with as many zeros on each side, as in PyTorch.
+    """``lax.conv_general_dilated`` as ``flax.linen.Conv`` calls it, for square kernels, equal strides and no dilation.
 
     Returns:
-      ``[n, ⌊(h + 2·padding − size) / stride⌋ + 1, …, o]``; equals ``flax.linen.Conv(o, (size, size), stride, padding)``
-      without bias.
+      ``[n, y, x, o]``; positions that a stride leaves over at the end are not read.
     """
-    size, inputs, outputs = kernel.shape[0], *kernel.shape[2:]
-    if _direct() and size > 1:
-        sides = images.shape[1:3]
-        small = tuple((side + 2 * padding - size) // stride + 1 for side in sides)
-        return shrink(images, kernel, Window(size, stride, padding, sides, small))
-    images = jnp.pad(images, ((0, 0), (padding, padding), (padding, padding), (0, 0)))
-    rows, columns = ((side - size) // stride * stride + 1 for side in images.shape[1:3])
+    size, stride, inputs, outputs = kernel.shape[0], strides[0], *kernel.shape[2:]
+    sides = images.shape[1:3]
+    pads = lax.padtype_to_pads(sides, (size, size), strides, padding) if isinstance(padding, str) else padding
+    small = tuple((side + sum(pad) - size) // stride + 1 for side, pad in zip(sides, pads, strict=True))
+    if _direct() and size > 1 and pads[0][0] == pads[1][0]:
+        return shrink(images, kernel, Window(size, stride, pads[0][0], sides, small))
+    images = jnp.pad(images, ((0, 0), *pads, (0, 0)))
+    if stride == 2 and size in (2, 4) and not any(side % 2 for side in images.shape[1:3]):
+        blocks = space_to_depth(images)
+        return _product(_windows(blocks) if size == 4 else blocks, _flat_kernel(kernel))
+    rows, columns = ((count - 1) * stride + 1 for count in small)
     # First rows, then columns: 2 · size slices in place of size², which take less time to compile.
     images = jnp.concatenate([images[:, i : i + rows : stride] for i in range(size)], axis=-1)
     patches = jnp.concatenate([images[:, :, j : j + columns : stride] for j in range(size)], axis=-1)
     return _product(patches, kernel.transpose(3, 1, 0, 2).reshape(outputs, size * size * inputs))
 
 
-def convolve(images: Float[Array, "n h w c"], kernel: Float[Array, "s s c o"]) -> Float[Array, "n y x o"]:
-    """Cross-correlation of stride 2 and SAME padding, kernel size 2 or 4.
-
-    Args:
-      images: ``[n, h, w, c]``, any height and width.
-      kernel: ``[size, size, c, o]``, size 2 or 4.
-
-    Returns:
-      ``[n, ⌈h/2⌉, ⌈w/2⌉, o]``; equals ``flax.linen.Conv(o, (size, size), strides=2)`` without bias.
-    """
-    size = kernel.shape[0]
-    if size not in (2, 4):
-        raise ValueError(f"kernel: needs size 2 or 4 for a convolution by patches, got {size}")
-    if _direct():
-        h, w = images.shape[1:3]
-        return shrink(images, kernel, Window(size, 2, (size - 2) // 2, (h, w), (-(-h // 2), -(-w // 2))))
-    images = _even(images)
-    if size == 4:
-        blocks = space_to_depth(jnp.pad(images, ((0, 0), (1, 1), (1, 1), (0, 0))))
-        patches = _windows(blocks)
-    else:
-        patches = space_to_depth(images)
-    return _product(patches, _flat_kernel(kernel))
-
-
-def convolve_transposed(images: Float[Array, "n h w c"], kernel: Float[Array, "s s c o"]) -> Float[Array, "n y x o"]:
+def transposed_convolution(
+    images: Float[Array, "n h w c"], kernel: Float[Array, "s s c o"], *_, **__
+) -> Float[Array, "n y x o"]:
     """Transposed convolution of stride 2, kernel size 4 and SAME padding: twice the height and width.
 
     As patches: output block ``i`` (rows ``2i−1`` and ``2i``) depends on input rows ``i−1`` and ``i`` alone. The result
@@ -99,8 +69,8 @@ def convolve_transposed(images: Float[Array, "n h w c"], kernel: Float[Array, "s
     return grid[:, 1:-1, 1:-1]
 
 
-def convolve_transposed_five(
-    images: Float[Array, "n h w c"], kernel: Float[Array, "s s c o"]
+def transposed_convolution_five(
+    images: Float[Array, "n h w c"], kernel: Float[Array, "s s c o"], *_, **__
 ) -> Float[Array, "n y x o"]:
     """Transposed convolution of stride 2 and kernel size 5: ``y[p] = Σ_{2i + k = p + 2} x[i] w[k]`` in each direction.
 
@@ -118,7 +88,7 @@ def convolve_transposed_five(
         return enlarge(images, kernel.transpose(0, 1, 3, 2), Window(5, 2, 2, (2 * h, 2 * w), (h, w)))
     # Row 2r + a reads input row r + 1 − u through kernel row 2u + a.
     parts = jnp.pad(kernel, ((0, 1), (0, 1), (0, 0), (0, 0))).reshape(3, 2, 3, 2, c, o)[::-1, :, ::-1]
-    phases = convolve_padded(images, parts.transpose(0, 2, 4, 1, 3, 5).reshape(3, 3, c, 4 * o), padding=1)
+    phases = convolution(images, parts.transpose(0, 2, 4, 1, 3, 5).reshape(3, 3, c, 4 * o), (1, 1), "SAME")
     return phases.reshape(n, h, w, 2, 2, o).transpose(0, 1, 3, 2, 4, 5).reshape(n, 2 * h, 2 * w, o)
 
 
@@ -147,14 +117,6 @@ def _windows(images: Float[Array, "n h w c"]) -> Float[Array, "n y x e"]:
     return jnp.concatenate(places, axis=-1)
 
 
-def _even(images: Float[Array, "n h w c"]) -> Float[Array, "n y x c"]:
-    """Images with a row of zeros after each odd side, which has the SAME padding of the next even side."""
-    h, w = images.shape[1:3]
-    if h % 2 == 0 and w % 2 == 0:
-        return images
-    return jnp.pad(images, ((0, 0), (0, h % 2), (0, w % 2), (0, 0)))
-
-
 def _flat_kernel(kernel: Float[Array, "s s c o"]) -> Float[Array, "o e"]:
     """The kernel as ``[o, size²·c]`` in the order of the patches: (block row, block column, row, column, channel)."""
     size, _, c, o = kernel.shape
@@ -171,12 +133,21 @@ def _product(patches: Float[Array, "n y x e"], flat: Float[Array, "o e"]) -> Flo
     return product.reshape(n, y, x, flat.shape[0])
 
 
-def box_filtered(kernel: Float[Array, "s s c o"]) -> Float[Array, "s+1 s+1 c o"]:
-    """The kernel summed over windows of 2 × 2 positions.
+def pooled_convolution(
+    images: Float[Array, "n h w c"], kernel: Float[Array, "3 3 c o"], *_, **__
+) -> Float[Array, "n y x o"]:
+    """A convolution of SAME padding, then the mean of 2 × 2 pixels: one of stride 2, for 16 products in place of 36."""
+    return convolution(images, 0.25 * _box_filtered(kernel), (2, 2), "SAME")
 
-    With a 3 × 3 kernel, a quarter of it turns a convolution followed by the mean of 2 × 2 pixels into one
-    :func:`convolve`, and all of it an enlargement by nearest neighbors followed by a convolution into one
-    :func:`convolve_transposed`, for 16 products in place of 36.
-    """
+
+def enlarged_convolution(
+    images: Float[Array, "n h w c"], kernel: Float[Array, "3 3 c o"], *_, **__
+) -> Float[Array, "n y x o"]:
+    """:func:`enlarged`, then a convolution of SAME padding: a transposed one, for 16 products in place of 36."""
+    return transposed_convolution(images, _box_filtered(kernel))
+
+
+def _box_filtered(kernel: Float[Array, "3 3 c o"]) -> Float[Array, "4 4 c o"]:
+    """The kernel summed over windows of 2 × 2 positions."""
     padded = jnp.pad(kernel, ((1, 1), (1, 1), (0, 0), (0, 0)))
     return padded[:-1, :-1] + padded[:-1, 1:] + padded[1:, :-1] + padded[1:, 1:]

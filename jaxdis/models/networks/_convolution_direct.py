@@ -10,6 +10,7 @@ Under ``vmap`` the three run one after another, as convolutions over several ker
 """
 
 import functools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -44,24 +45,41 @@ class Window(NamedTuple):
         return [(self.size - 1 - before, self.size - 1 - after) for before, after in self.padding]
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
-def shrink(large: Float[Array, "n h w c"], kernel: Float[Array, "s s c o"], window: Window) -> Float[Array, "n y x o"]:
-    """Cross-correlation of the larger map with the kernel."""
-    return _shrink(window)(large, kernel)
+def _product(function: Callable) -> Callable:
+    """A function ``(window, left, right)`` as a differentiable one ``(left, right, window)``."""
+    of_window = functools.cache(lambda window: sequential_vmap(functools.partial(function, window)))
+    return jax.custom_vjp(lambda left, right, window: of_window(window)(left, right), nondiff_argnums=(2,))
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
-def enlarge(small: Float[Array, "n y x o"], kernel: Float[Array, "s s c o"], window: Window) -> Float[Array, "n h w c"]:
-    """The transpose of :func:`shrink` by the larger map."""
-    return _enlarge(window)(small, kernel)
+def _shrink(window: Window, large: Float[Array, "n h w c"], kernel: Float[Array, "s s c o"]) -> Float[Array, "n y x o"]:
+    strides = (window.stride, window.stride)
+    return lax.conv_general_dilated(large, kernel, strides, window.padding, dimension_numbers=_LAYOUT)
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
-def by_kernel(
-    large: Float[Array, "n h w c"], small: Float[Array, "n y x o"], window: Window
+def _enlarge(
+    window: Window, small: Float[Array, "n y x o"], kernel: Float[Array, "s s c o"]
+) -> Float[Array, "n h w c"]:
+    turned = kernel[::-1, ::-1].transpose(0, 1, 3, 2)
+    spread = (window.stride, window.stride)
+    return lax.conv_general_dilated(
+        small, turned, (1, 1), window.padding_back, lhs_dilation=spread, dimension_numbers=_LAYOUT
+    )
+
+
+def _by_kernel(
+    window: Window, large: Float[Array, "n h w c"], small: Float[Array, "n y x o"]
 ) -> Float[Array, "s s c o"]:
-    """The transpose of :func:`shrink` by the kernel."""
-    return _by_kernel(window)(large, small)
+    # Channels take the place of images, and images that of channels.
+    inputs, outputs = large.transpose(3, 1, 2, 0), small.transpose(1, 2, 0, 3)
+    spread = (window.stride, window.stride)
+    product = lax.conv_general_dilated(
+        inputs, outputs, (1, 1), window.padding, rhs_dilation=spread, dimension_numbers=_LAYOUT
+    )
+    return product.transpose(1, 2, 0, 3)
+
+
+# The cross-correlation of the larger map with the kernel, its transpose by that map, and its transpose by the kernel.
+shrink, enlarge, by_kernel = _product(_shrink), _product(_enlarge), _product(_by_kernel)
 
 
 def _with_factors(product):
@@ -80,41 +98,3 @@ by_kernel.defvjp(
     _with_factors(by_kernel),
     lambda window, factors, kernel: (enlarge(factors[1], kernel, window), shrink(factors[0], kernel, window)),
 )
-
-
-@functools.cache
-def _shrink(window: Window):
-    @sequential_vmap
-    def shrink(large, kernel):
-        strides = (window.stride, window.stride)
-        return lax.conv_general_dilated(large, kernel, strides, window.padding, dimension_numbers=_LAYOUT)
-
-    return shrink
-
-
-@functools.cache
-def _enlarge(window: Window):
-    @sequential_vmap
-    def enlarge(small, kernel):
-        turned = kernel[::-1, ::-1].transpose(0, 1, 3, 2)
-        spread = (window.stride, window.stride)
-        return lax.conv_general_dilated(
-            small, turned, (1, 1), window.padding_back, lhs_dilation=spread, dimension_numbers=_LAYOUT
-        )
-
-    return enlarge
-
-
-@functools.cache
-def _by_kernel(window: Window):
-    @sequential_vmap
-    def by_kernel(large, small):
-        # Channels take the place of images, and images that of channels.
-        inputs, outputs = large.transpose(3, 1, 2, 0), small.transpose(1, 2, 0, 3)
-        spread = (window.stride, window.stride)
-        found = lax.conv_general_dilated(
-            inputs, outputs, (1, 1), window.padding, rhs_dilation=spread, dimension_numbers=_LAYOUT
-        )
-        return found.transpose(1, 2, 0, 3)
-
-    return by_kernel

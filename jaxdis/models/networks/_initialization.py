@@ -1,23 +1,28 @@
 """Random parameters of networks, from their shapes alone."""
 
+import itertools
 import math
+from collections.abc import Callable
 from typing import Literal
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
 from jaxdis._core import random
+from jaxdis.models.networks._layers import blank_statistics, shapes_of
 
 Initialization = Literal["glorot", "kaiming", "torch"]
 
 
 def draw(key, shapes, scheme: str):
-    """Fill a parameter tree of layers ``{"kernel", "bias"}``.
+    """Fill the parameter tree of a module.
 
     Args:
       key: typed key.
-      shapes: nested dicts whose leaves have a ``shape``; kernels are ``[…, in, out]``.
+      shapes: nested dicts whose leaves have a ``shape``; kernels are ``[…, in, out]``. Layers without a kernel are
+        normalizations, which begin with a scale of 1 and a bias of 0.
       scheme: distribution of the weights:
 
         * ``glorot``: uniform ±√(6 / (fan_in + fan_out)), with zero biases (Locatello et al. 2020, released code).
@@ -32,28 +37,58 @@ def draw(key, shapes, scheme: str):
     """
     if scheme not in ("glorot", "kaiming", "torch"):
         raise ValueError(f"initialization: needs 'glorot', 'kaiming' or 'torch', got {scheme!r}")
-    layers = dict(_layers(shapes))
-    drawn = [_layer(jax.random.fold_in(key, i), path, layer, scheme) for i, (path, layer) in enumerate(layers.items())]
-    tree: dict = {}
-    for path, layer in zip(layers, drawn, strict=True):
-        node = tree
-        for name in path[:-1]:
-            node = node.setdefault(name, {})
-        node[path[-1]] = layer
-    return tree
+    number = itertools.count()
+
+    def layer(path: tuple[str, ...], shapes: dict) -> dict[str, Array]:
+        if "kernel" not in shapes:
+            return blank(shapes)
+        return _layer(jax.random.fold_in(key, next(number)), path, shapes, scheme)
+
+    return fill(shapes, layer)
 
 
-def layer_shape(size: int, inputs: int, outputs: int) -> dict[str, jax.ShapeDtypeStruct]:
-    """A convolution with a kernel of ``size`` × ``size``, for :func:`draw`."""
-    kernel, bias = (size, size, inputs, outputs), (outputs,)
-    return {"kernel": jax.ShapeDtypeStruct(kernel, jnp.float32), "bias": jax.ShapeDtypeStruct(bias, jnp.float32)}
+def blank(shapes: dict) -> dict[str, Array]:
+    """A normalization before the first update."""
+    return {"scale": jnp.ones(shapes["scale"].shape), "bias": jnp.zeros(shapes["bias"].shape)}
 
 
-def _layer(key, path: tuple[str, ...], layer, scheme: str) -> dict[str, Array]:
-    kernel, bias = layer["kernel"].shape, layer["bias"].shape
+def fill(tree: dict, draw_layer: Callable, order: Callable | None = None, path: tuple[str, ...] = ()) -> dict:
+    """A tree of layers, each of which ``draw_layer(path, shapes)`` draws in turn.
+
+    Layers are ordered by their names, or by the sorting key ``order`` of names, whatever the order of the dict.
+    """
+    if "kernel" in tree or "scale" in tree:
+        return draw_layer(path, tree)
+    return {name: fill(tree[name], draw_layer, order, (*path, name)) for name in sorted(tree, key=order)}
+
+
+def draw_lstm(key, shapes: dict) -> dict:
+    """Parameters of a ``flax.linen.OptimizedLSTMCell``, uniform on ±1/√units as in PyTorch, with one of two biases."""
+    inputs, units = shapes["ii"]["kernel"].shape
+    names = [f"{side}{gate}" for side in "ih" for gate in "ifgo"]
+    drawn = [
+        jnp.split(_uniform(part, shape, 1 / math.sqrt(units)), 4, axis=-1)
+        for part, shape in zip(
+            jax.random.split(key, 3), ((inputs, 4 * units), (units, 4 * units), (4 * units,)), strict=True
+        )
+    ]
+    cell = {name: {"kernel": kernel} for name, kernel in zip(names, drawn[0] + drawn[1], strict=True)}
+    for name, bias in zip(names[4:], drawn[2], strict=True):
+        cell[name]["bias"] = bias
+    return cell
+
+
+def begin(key, module: nn.Module, *inputs, scheme: str = "torch", **named) -> tuple[dict, dict]:
+    """Parameters and running moments of a module, for inputs like these."""
+    shapes = shapes_of(module, *inputs, **named)
+    return draw(key, shapes["params"], scheme), blank_statistics(shapes)
+
+
+def _layer(key, path: tuple[str, ...], layer: dict, scheme: str) -> dict[str, Array]:
+    kernel = layer["kernel"].shape
     field = math.prod(kernel[:-2])
     fan_in, fan_out = field * kernel[-2], field * kernel[-1]
-    if scheme != "glorot" and path[-1].startswith("transposed"):
+    if scheme != "glorot" and any(name.startswith("transposed") for name in path):
         fan_in = fan_out
     bound = {
         "glorot": math.sqrt(6 / (fan_in + fan_out)),
@@ -61,21 +96,9 @@ def _layer(key, path: tuple[str, ...], layer, scheme: str) -> dict[str, Array]:
         "torch": 1 / math.sqrt(fan_in),
     }[scheme]
     bias_bound = 0.0 if scheme == "glorot" else 1 / math.sqrt(fan_in)
-    kernel_key, bias_key = jax.random.split(key)
-    return {
-        "kernel": _uniform(kernel_key, kernel, bound),
-        "bias": _uniform(bias_key, bias, bias_bound) if bias_bound else jnp.zeros(bias, jnp.float32),
-    }
+    bounds = zip(("kernel", "bias"), jax.random.split(key), (bound, bias_bound), strict=True)
+    return {name: _uniform(key, layer[name].shape, bound) for name, key, bound in bounds if name in layer}
 
 
 def _uniform(key, shape: tuple[int, ...], bound: float) -> Array:
-    return random.uniform(key, shape, -bound, bound)
-
-
-def _layers(tree, path: tuple[str, ...] = ()):
-    """Layers depth first, in the order of their names, so that draws do not depend on the order of a dict."""
-    if "kernel" in tree:
-        yield path, tree
-        return
-    for name in sorted(tree):
-        yield from _layers(tree[name], (*path, name))
+    return random.uniform(key, shape, -bound, bound) if bound else jnp.zeros(shape, jnp.float32)

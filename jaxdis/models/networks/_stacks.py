@@ -1,20 +1,24 @@
-"""Encoders and decoders for methods with heads of their own: stacks of layers as pure functions of nested dicts."""
+"""Encoders and decoders for methods with heads of their own."""
 
 import dataclasses
 import math
-from collections.abc import Callable
-from typing import Any
 
-import jax
+import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxdis._core.options import NonNegative, Units, check_fields
-from jaxdis.models.networks._convolution import convolve, convolve_transposed
 from jaxdis.models.networks._initialization import Initialization, draw
-
-# PyTorch's defaults, which the released models were trained with.
-_MOMENTUM, _EPSILON = 0.1, 1e-5
+from jaxdis.models.networks._layers import (
+    Conv,
+    ConvTranspose,
+    Dense,
+    UnbiasedBatchNorm,
+    blank_statistics,
+    leaky,
+    normalized,
+    shapes_of,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,140 +58,68 @@ class Stacks:
         if not self.hidden:
             raise ValueError("hidden: needs at least one layer, got none")
 
-    def init(self, key, image_shape: tuple[int, int, int], num_codes: int) -> dict[str, dict]:
-        """Parameters of ``encoder`` and ``decoder``."""
-        params = draw(key, _shapes(self, image_shape, num_codes), self.initialization)
-        for stack in params.values():
-            for name, layer in stack.items():
-                if self.normalized and layer["kernel"].ndim == 4:
-                    ones = jnp.ones_like(layer.pop("bias"))
-                    is_last = name == f"transposed_{len(self.channels) - 1}"
-                    layer |= {} if is_last else {"scale": ones, "offset": jnp.zeros_like(ones)}
-        return params
-
-    def statistics(self, params) -> dict[str, dict]:
-        """Running means and variances before training; empty without normalization."""
-        return {
-            part: {
-                name: {"mean": jnp.zeros_like(layer["scale"]), "variance": jnp.ones_like(layer["scale"])}
-                for name, layer in stack.items()
-                if "scale" in layer
-            }
-            for part, stack in params.items()
-        }
+    def init(self, key, image_shape: tuple[int, int, int], num_codes: int) -> tuple[dict, dict]:
+        """Parameters, and running moments of batches, of ``encoder`` and ``decoder``; no moments without any."""
+        encoder = shapes_of(StackEncoder(self), jnp.zeros((1, *image_shape)))
+        decoder = shapes_of(StackDecoder(self, image_shape), jnp.zeros((1, num_codes)))
+        parts = {"encoder": encoder, "decoder": decoder}
+        params = draw(key, {name: part["params"] for name, part in parts.items()}, self.initialization)
+        return params, {name: blank_statistics(part) for name, part in parts.items()}
 
     def features(self, params, images: Float[Array, "n h w c"], running=None, *, training: bool = False):
-        """Features ``[n, hidden[-1]]`` and the encoder's running statistics.
+        """Features ``[n, hidden[-1]]`` and the encoder's running moments.
 
         Args:
           params, running: the encoder's.
-          training: normalize by the batch, and move the running statistics toward it.
+          training: normalize by the batch, and move the running moments toward it.
         """
-        running = dict(running or {})
-        hidden = images
-        for i in range(len(self.channels)):
-            layer = params[f"convolution_{i}"]
-            hidden = self._normalize(convolve(hidden, layer["kernel"]), layer, f"convolution_{i}", running, training)
-            hidden = leaky(hidden, self.last_slope if i == len(self.channels) - 1 else self.slope)
-        hidden = hidden.reshape(len(hidden), -1)
-        for i in range(len(self.hidden)):
-            hidden = leaky(dense(params[f"dense_{i}"], hidden), self.hidden_slope)
-        return hidden, running
+        return normalized(StackEncoder(self), params, running or {}, images, training=training)
 
     def logits(self, params, codes: Float[Array, "n d"], image_shape, running=None, *, training: bool = False):
-        """Logits ``[n, h, w, c]`` and the decoder's running statistics; arguments as for :meth:`features`."""
-        running = dict(running or {})
-        hidden = codes
-        for i in range(len(self.decoder_hidden)):
-            hidden = leaky(dense(params[f"dense_{i}"], hidden), self.decoder_slope)
-        hidden = dense(params["to_image"], hidden)
-        if not self.channels:
-            return hidden.reshape(-1, *image_shape), running
-        hidden = leaky(hidden, self.decoder_slope)
-        hidden = hidden.reshape(len(codes), *_smallest_map(self, image_shape), self.decoder_channels[0])
-        for i in range(len(self.channels)):
-            layer, name = params[f"transposed_{i}"], f"transposed_{i}"
-            hidden = self._normalize(convolve_transposed(hidden, layer["kernel"]), layer, name, running, training)
-            if i < len(self.channels) - 1:
-                hidden = leaky(hidden, self.decoder_slope)
-        return hidden[:, : image_shape[0], : image_shape[1]], running
-
-    def _normalize(self, hidden, layer, name: str, running: dict, training: bool):
-        """Adds the bias, or normalizes and puts the new statistics into ``running``."""
-        if "bias" in layer:
-            return hidden + layer["bias"].reshape(1, 1, 1, -1)
-        if "scale" not in layer:
-            return hidden
-        if training:
-            mean, variance = hidden.mean((0, 1, 2)), hidden.var((0, 1, 2))
-            count = hidden.size // hidden.shape[-1]
-            unbiased = variance * (count / max(count - 1, 1))
-            seen = running[name]
-            running[name] = {
-                "mean": (1 - _MOMENTUM) * seen["mean"] + _MOMENTUM * mean,
-                "variance": (1 - _MOMENTUM) * seen["variance"] + _MOMENTUM * unbiased,
-            }
-        else:
-            mean, variance = running[name]["mean"], running[name]["variance"]
-        factor = layer["scale"] * jax.lax.rsqrt(variance + _EPSILON)
-        return (hidden - mean.reshape(1, 1, 1, -1)) * factor.reshape(1, 1, 1, -1) + layer["offset"].reshape(1, 1, 1, -1)
+        """Logits ``[n, h, w, c]`` and the decoder's running moments; arguments as for :meth:`features`."""
+        return normalized(StackDecoder(self, image_shape), params, running or {}, codes, training=training)
 
 
-def dense(layer, inputs: Float[Array, "n i"]) -> Float[Array, "n o"]:
-    return inputs @ layer["kernel"] + layer["bias"][None]
+class StackEncoder(nn.Module):
+    """Images → features."""
+
+    stacks: Stacks
+
+    @nn.compact
+    def __call__(self, hidden: Float[Array, "n h w c"], training: bool = False) -> Float[Array, "n f"]:
+        stacks = self.stacks
+        slopes = [*[stacks.slope] * (len(stacks.channels) - 1), stacks.last_slope]
+        for i, (channels, slope) in enumerate(zip(stacks.channels, slopes, strict=False)):
+            layer = Conv(channels, (4, 4), (2, 2), use_bias=not stacks.normalized, name=f"convolution_{i}")
+            hidden = layer(hidden)
+            if stacks.normalized:
+                hidden = UnbiasedBatchNorm(name=f"normalization_{i}")(hidden, training)
+            hidden = leaky(hidden, slope)
+        hidden = hidden.reshape(len(hidden), -1)
+        for i, width in enumerate(stacks.hidden):
+            hidden = leaky(Dense(width, name=f"dense_{i}")(hidden), stacks.hidden_slope)
+        return hidden
 
 
-def leaky(values: Array, slope: float) -> Array:
-    return jax.nn.leaky_relu(values, slope) if slope else jax.nn.relu(values)
+class StackDecoder(nn.Module):
+    """Codes → logits."""
 
+    stacks: Stacks
+    image_shape: tuple[int, int, int]
 
-def dense_shape(inputs: int, outputs: int) -> dict[str, Any]:
-    """A dense layer for :func:`jaxdis.models.networks._initialization.draw`."""
-    return {"kernel": _float(inputs, outputs), "bias": _float(outputs)}
-
-
-def perceptron_shapes(inputs: int, widths: tuple[int, ...]) -> dict[str, dict]:
-    """The layers ``dense_0``, ``dense_1``, … of a perceptron."""
-    sizes = (inputs, *widths)
-    return {f"dense_{i}": dense_shape(*pair) for i, pair in enumerate(zip(sizes, sizes[1:], strict=False))}
-
-
-def perceptron(params, inputs: Float[Array, "n i"], activation: Callable) -> Float[Array, "n o"]:
-    """The layers of :func:`perceptron_shapes` with an activation between them."""
-    last = len(params) - 1
-    for i in range(last):
-        inputs = activation(dense(params[f"dense_{i}"], inputs))
-    return dense(params[f"dense_{last}"], inputs)
-
-
-def _float(*shape: int) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(shape, jnp.float32)
-
-
-def _shapes(stacks: Stacks, image_shape, num_codes: int) -> dict[str, dict]:
-    height, width = _smallest_map(stacks, image_shape)
-    colors = image_shape[2]
-    inputs = (colors, *stacks.channels)
-    flat = height * width * inputs[-1]
-    first_map = height * width * stacks.decoder_channels[0] if stacks.channels else math.prod(image_shape)
-    outputs = (*stacks.decoder_channels, colors)
-    encoder = {f"convolution_{i}": _kernel(*pair) for i, pair in enumerate(zip(inputs, inputs[1:], strict=False))}
-    decoder = {f"transposed_{i}": _kernel(*pair) for i, pair in enumerate(zip(outputs, outputs[1:], strict=False))}
-    last = (num_codes, *stacks.decoder_hidden)[-1]
-    return {
-        "encoder": {**encoder, **perceptron_shapes(flat, stacks.hidden)},
-        "decoder": {
-            **decoder,
-            **perceptron_shapes(num_codes, stacks.decoder_hidden),
-            "to_image": dense_shape(last, first_map),
-        },
-    }
-
-
-def _kernel(inputs: int, outputs: int) -> dict[str, Any]:
-    return {"kernel": _float(4, 4, inputs, outputs), "bias": _float(outputs)}
-
-
-def _smallest_map(stacks: Stacks, image_shape) -> tuple[int, int]:
-    scale = 2 ** len(stacks.channels)
-    return -(-image_shape[0] // scale), -(-image_shape[1] // scale)
+    @nn.compact
+    def __call__(self, hidden: Float[Array, "n d"], training: bool = False) -> Float[Array, "n h w c"]:
+        stacks, (height, width, colors) = self.stacks, self.image_shape
+        for i, units in enumerate(stacks.decoder_hidden):
+            hidden = leaky(Dense(units, name=f"dense_{i}")(hidden), stacks.decoder_slope)
+        if not stacks.channels:
+            return Dense(math.prod(self.image_shape), name="to_image")(hidden).reshape(-1, *self.image_shape)
+        scale = 2 ** len(stacks.channels)
+        smallest = (-(-height // scale), -(-width // scale), stacks.decoder_channels[0])
+        hidden = Dense(math.prod(smallest), name="to_image")(hidden).reshape(-1, *smallest)
+        for i, channels in enumerate((*stacks.decoder_channels[1:], colors)):
+            hidden = leaky(hidden, stacks.decoder_slope)
+            hidden = ConvTranspose(channels, use_bias=not stacks.normalized, name=f"transposed_{i}")(hidden)
+            if stacks.normalized and i < len(stacks.channels) - 1:
+                hidden = UnbiasedBatchNorm(name=f"normalization_{i}")(hidden, training)
+        return hidden[:, :height, :width]

@@ -1,19 +1,16 @@
 """The attention network of MONet: a U-Net with instance normalization and a perceptron at its coarsest map."""
 
-import dataclasses
+import math
 
-import jax
+import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jaxdis.models.networks._convolution import convolve_padded, enlarged
-from jaxdis.models.networks._initialization import draw, layer_shape
-from jaxdis.models.networks._normalization import instance_norm
-from jaxdis.models.networks._stacks import dense, dense_shape, perceptron_shapes
+from jaxdis.models.networks._convolution import enlarged
+from jaxdis.models.networks._layers import Conv, Dense, InstanceNorm
 
 
-@dataclasses.dataclass(frozen=True)
-class Unet:
+class Unet(nn.Module):
     """Blocks of [3 × 3 convolution without bias, instance normalization, ReLU] on the way down and on the way up.
 
     Between blocks, maps are halved by taking every other pixel and doubled by repeating pixels. The coarsest map passes
@@ -34,47 +31,35 @@ class Unet:
     image_shape: tuple[int, int, int]
 
     def __post_init__(self):
+        super().__post_init__()
         scale = 2 ** (len(self.channels) - 1)
         if any(side % scale for side in self.image_shape[:2]):
             needed = f"for {len(self.channels)} blocks images with sides divisible by {scale}"
             raise ValueError(f"attention: needs {needed}, got images of shape {self.image_shape}")
 
-    def begin(self, key) -> dict:
-        """Parameters."""
-        flat = self.channels[-1]
-        for side in self.image_shape[:2]:
-            flat *= side // 2 ** (len(self.channels) - 1)
-        downward = (self.image_shape[2], *self.channels)
-        skips = self.channels[::-1]
-        upward = (self.channels[-1], *skips[1:], self.channels[0])
-        shapes = {
-            f"down_{i}": layer_shape(3, *pair) for i, pair in enumerate(zip(downward, downward[1:], strict=False))
-        }
-        for i, (before, skip, after) in enumerate(zip(upward, skips, upward[1:], strict=False)):
-            shapes[f"up_{i}"] = layer_shape(3, before + skip, after)
-        shapes |= perceptron_shapes(flat, (self.hidden, self.hidden, flat))
-        params = draw(key, {**shapes, "logits": dense_shape(self.channels[0], 1)}, "torch")
-        for name, layer in params.items():
-            if name.startswith(("down", "up")):
-                ones = jnp.ones_like(layer.pop("bias"))
-                layer |= {"scale": ones, "offset": jnp.zeros_like(ones)}
-        return params
-
-    def __call__(self, params: dict, inputs: Float[Array, "n h w c"]) -> Float[Array, "n h w"]:
+    @nn.compact
+    def __call__(self, hidden: Float[Array, "n h w c"]) -> Float[Array, "n h w"]:
         """Logits."""
-        hidden, skips = inputs, []
-        for i in range(len(self.channels)):
-            hidden = _block(params[f"down_{i}"], hidden if i == 0 else hidden[:, ::2, ::2])
+        skips: list[Array] = []
+        for i, channels in enumerate(self.channels):
+            hidden = Block(channels, name=f"down_{i}")(hidden[:, ::2, ::2] if i else hidden)
             skips.append(hidden)
+        shape = hidden.shape[1:]
         flat = hidden.reshape(len(hidden), -1)
-        for i in range(3):
-            flat = jax.nn.relu(dense(params[f"dense_{i}"], flat))
-        hidden = flat.reshape(hidden.shape)
-        for i, skip in enumerate(reversed(skips)):
+        for i, width in enumerate((self.hidden, self.hidden, math.prod(shape))):
+            flat = nn.relu(Dense(width, name=f"dense_{i}")(flat))
+        hidden = flat.reshape(-1, *shape)
+        for i, channels in enumerate((*self.channels[-2::-1], self.channels[0])):
             hidden = enlarged(hidden) if i else hidden
-            hidden = _block(params[f"up_{i}"], jnp.concatenate([hidden, skip], axis=-1))
-        return hidden @ params["logits"]["kernel"][:, 0] + params["logits"]["bias"][0]
+            hidden = Block(channels, name=f"up_{i}")(jnp.concatenate([hidden, skips.pop()], axis=-1))
+        return Dense(1, name="logits")(hidden)[..., 0]
 
 
-def _block(layer: dict, hidden: Float[Array, "n h w c"]) -> Float[Array, "n h w o"]:
-    return jax.nn.relu(instance_norm("", layer, convolve_padded(hidden, layer["kernel"], padding=1)))
+class Block(nn.Module):
+    """Convolution, normalization, ReLU."""
+
+    channels: int
+
+    @nn.compact
+    def __call__(self, hidden: Float[Array, "n h w c"]) -> Float[Array, "n h w o"]:
+        return nn.relu(InstanceNorm(name="norm")(Conv(self.channels, (3, 3), use_bias=False, name="conv")(hidden)))

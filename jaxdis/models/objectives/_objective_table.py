@@ -4,16 +4,18 @@ An :class:`Objective` consists of what a user sets (``settings``: arguments name
 of its loss) and of what is minimized (``loss``: a pure function of
 :class:`~jaxdis.models.objectives._losses.Terms`). Five of the six rows share one loss,
 :func:`~jaxdis.models.objectives._losses.regularized`, whose coefficients are traced: a zoo may mix these objectives,
-and sweeping them compiles once. To add an objective, write
+and sweeping them compiles once. An objective of one's own is a function of terms and hyperparameters:
 
-    def mine(terms, hyperparameters):
-        return terms.reconstruction + hyperparameters.beta * divergence(terms) ** 2
+>>> def squared(terms: jaxdis.models.Terms, hyperparameters: jaxdis.models.Hyperparameters):
+...     return terms.reconstruction + hyperparameters.kl * (terms.mean**2).sum(1).mean()
+>>> method = jaxdis.models.Vae(objective=squared, network=jaxdis.models.Mlp((16,), 2), batch_size=8)
+>>> members = jaxdis.models.members({"squared": {"kl": [1, 4]}}, seeds=2, method=method)
+>>> noise = np.random.default_rng(0).random((16, 8, 8, 1), np.float32)
+>>> len(jaxdis.models.train(jaxdis.models.Config("noise", method=method, steps=3), *members, data=noise))
+4
 
-    class Mine(NamedTuple):
-        beta: float = 1.0
-        learning_rate: float = 1e-4
-
-    OBJECTIVES["mine"] = Objective(settings=Mine, swept="beta", loss=mine)
+An :class:`Objective` as well has settings of its own: ``Vae(objective=Objective(Settings, "weight", squared))``, where
+``Settings`` is a NamedTuple with defaults and a ``learning_rate``.
 """
 
 import dataclasses
@@ -41,6 +43,16 @@ class Objective(Variant):
 
     loss: Callable[[Terms, Any], Array] = regularized
     discriminator: bool = False
+
+    @property
+    def name(self) -> str:
+        """Of an objective that is not a row: that of its loss."""
+        return getattr(self.loss, "__name__", type(self.loss).__name__)
+
+    def description(self) -> dict:
+        """What identifies the objective in run directories; functions cannot be stored."""
+        loss = f"{self.loss.__module__}.{self.loss.__qualname__}"
+        return {"type": "Objective", "loss": loss, "discriminator": self.discriminator}
 
 
 def beta(*, beta: Number = 4.0, learning_rate: Number = 1e-4, warmup_steps: Number = 0.0) -> Hyperparameters:

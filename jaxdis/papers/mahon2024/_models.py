@@ -10,11 +10,12 @@ from jaxdis._core.options import checked
 from jaxdis.data import DATASETS
 from jaxdis.models import About, Config, Members, members
 from jaxdis.models.methods._class_priors import MPI3D_CLASSES, MPI3D_RELATIONS, SHAPES3D_CLASSES, SHAPES3D_RELATIONS
+from jaxdis.models.methods._discriminator import DiscriminatorTraining
 from jaxdis.models.methods._labelled_partition import LabelledPartition
 from jaxdis.models.methods._method import Method
 from jaxdis.models.methods._parted_vae import PartedVae
 from jaxdis.models.methods._plateau import Plateau
-from jaxdis.models.methods._vae import DiscriminatorTraining, Vae
+from jaxdis.models.methods._vae import Vae
 from jaxdis.models.methods._weak_de import RELEASED, WeakDe
 from jaxdis.models.networks._architectures import Discriminator, burgess
 from jaxdis.models.objectives._objective_table import beta_tc_parts

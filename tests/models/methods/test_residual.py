@@ -11,8 +11,8 @@ from jaxdis import models
 from jaxdis.models._traversal import traversals
 from jaxdis.models.methods import _infogan as infogan
 from jaxdis.models.methods import _resnet_vae as resnet_vae
-from jaxdis.models.networks._convolution import convolve_same
-from jaxdis.models.networks._residual import Residual
+from jaxdis.models.networks._convolution import convolution
+from jaxdis.models.networks._layers import shapes_of
 from jaxdis.models.training._image_source import as_source
 from tests.models import residual_reference as reference
 from tests.models.conftest import largest_difference
@@ -58,7 +58,8 @@ def test_the_loss_of_the_vae_and_its_gradient_are_those_of_float64(vae):
     expected, moments = reference.vae_loss(params, *inputs)
     np.testing.assert_allclose(losses, expected, rtol=1e-5)
     assert losses.loss == loss
-    agree(gradient, reference.slopes(lambda params: reference.vae_loss(params, *inputs)[0][0], params))
+    expected = reference.slopes(lambda params: reference.vae_loss(params, *inputs)[0][0], params)
+    agree(gradient, expected, 2e-4)  # biases before a normalization have the gradient that rounding leaves
     moved = jax.tree.map(lambda old, new: 0.9 * np.asarray(old) + 0.1 * new, model.statistics, moments)
     agree(statistics, moved)
 
@@ -125,11 +126,11 @@ def test_running_moments_belong_to_a_member_and_serve_single_images():
     config = models.Config("squares", method=method, steps=30)
     images = np.random.default_rng(5).uniform(size=(20, 4, 4, 1)).astype(np.float32) ** 3
     zoo = models.train(config, *models.members(rates, 1, method), data=images, execution="vmap")
-    still, moving = (zoo[i].params.statistics["encoder"]["block0_norm1"]["mean"][0] for i in (0, 1))
+    still, moving = (zoo[i].params.statistics["encoder"]["block0"]["norm1"]["mean"][0] for i in (0, 1))
     assert np.abs(still - moving).max() > 1e-3
     # With still parameters, running moments are a weighted mean of those of batches, here within a batch's noise.
     first = jnp.asarray(zoo.params.params["encoder"]["first"]["kernel"][0])
-    hidden = np.asarray(convolve_same(jnp.asarray(2 * images - 1), first))
+    hidden = np.asarray(convolution(jnp.asarray(2 * images - 1), first, (1, 1), "SAME"))
     np.testing.assert_allclose(still, hidden.mean((0, 1, 2)) * (1 - 0.9**30), atol=0.1)
     whole = zoo.encode(images).mean
     np.testing.assert_allclose(zoo.encode(images[:1]).mean, whole[:, :1], rtol=1e-4, atol=1e-5)
@@ -140,21 +141,21 @@ def test_a_convolution_of_stride_one_is_the_ordinary_one():
     rng = np.random.default_rng(4)
     for size in (1, 3):
         images, kernel = rng.normal(size=(2, 5, 4, 3)), rng.normal(size=(size, size, 3, 2))
-        found = convolve_same(jnp.float32(images), jnp.float32(kernel))
+        found = convolution(jnp.float32(images), jnp.float32(kernel), (1, 1), "SAME")
         np.testing.assert_allclose(found, reference.convolution(images, {"kernel": kernel}), rtol=1e-4, atol=1e-5)
-    with pytest.raises(ValueError, match="kernel: needs size 1 or 3"):
-        convolve_same(jnp.zeros((1, 4, 4, 1)), jnp.zeros((2, 2, 1, 1)))
 
 
 def test_the_papers_networks_have_their_sizes():
     """7.65 and 7.59 million parameters."""
-    network = Residual((64, 128, 256, 512, 512), (64, 64, 3))
-    for begin, size, millions in ((network.begin_encoder, 20, 7.65), (network.begin_decoder, 10, 7.59)):
-        shapes = jax.eval_shape(lambda key, begin=begin, size=size: begin(key, size), jax.random.key(0))
+    method = models.ResnetVae(image_shape=(64, 64, 3))
+    images, codes = jnp.zeros((1, 64, 64, 3)), jnp.zeros((1, 10))
+    encoder = method.encoder(20, by_batch=True)
+    for module, inputs, millions in ((encoder, images, 7.65), (method.decoder, codes, 7.59)):
+        shapes = shapes_of(module, inputs)["params"]
         count = sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(shapes))
         assert round(count / 1e6, 2) == millions
-    with pytest.raises(ValueError, match=r"^channels: needs at least one entry, and for 2 blocks images"):
-        Residual((2, 3, 4), (6, 8, 1))
+    with pytest.raises(ValueError, match=r"^channels: needs at least one entry, and images with sides divisible by 4"):
+        models.InfoGan((2, 3, 4), image_shape=(6, 8, 1))
 
 
 @pytest.mark.slow

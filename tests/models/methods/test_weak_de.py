@@ -21,6 +21,7 @@ from jaxdis.models.methods._class_priors import (
     targets_of,
 )
 from jaxdis.models.methods._weak_losses import augmented
+from jaxdis.models.networks._layers import UnbiasedBatchNorm, normalized
 from tests.models.methods.derived import (
     adam,
     assert_close,
@@ -258,18 +259,18 @@ def test_running_statistics_move_three_times_per_update_in_the_encoder_and_once_
         [[np.einsum("nijc,ijco->no", padded[:, y : y + 4, x : x + 4], kernel) for x in (0, 2)] for y in (0, 2)]
     )
     rows = out.reshape(-1, 3)
-    seen = new.running["encoder"]["convolution_0"]
+    seen = new.running["encoder"]["normalization_0"]
     np.testing.assert_allclose(seen["mean"], (1 - 0.9**3) * rows.mean(0), rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(seen["variance"], 0.9**3 + (1 - 0.9**3) * rows.var(0, ddof=1), rtol=1e-4)
-    moved = new.running["decoder"]["transposed_0"]["variance"]
+    np.testing.assert_allclose(seen["var"], 0.9**3 + (1 - 0.9**3) * rows.var(0, ddof=1), rtol=1e-4)
+    moved = new.running["decoder"]["normalization_0"]["var"]
     assert ((moved > 0.9) & (moved < 1)).all()
-    assert "transposed_1" not in new.running["decoder"]
+    assert "normalization_1" not in new.running["decoder"]
     assert set(state.params["decoder"]["transposed_1"]) == {"kernel"}
     # By the batch, the first layer's outputs have mean 0 and variance 1.
-    name = "convolution_0"
-    layer_0, running = state.params["encoder"]["stack"][name], dict(state.running["encoder"])
+    params, running = state.params["encoder"]["stack"]["normalization_0"], state.running["encoder"]["normalization_0"]
     given = jnp.asarray(rows, jnp.float32).reshape(24, 1, 1, 3)
-    got = convolutional.network._normalize(given, layer_0, name, running, True).reshape(24, 3)
+    got, _ = normalized(UnbiasedBatchNorm(), params, running, given, training=True)
+    got = got.reshape(24, 3)
     np.testing.assert_allclose(got, (rows - rows.mean(0)) / np.sqrt(rows.var(0) + 1e-5), atol=1e-4)
 
 

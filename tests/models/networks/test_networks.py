@@ -4,10 +4,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import linen as nn
 
 from jaxdis.models.networks import _architectures as architectures
 from jaxdis.models.networks import _convolution as convolution
 from jaxdis.models.networks import _initialization as initialization
+from jaxdis.models.networks import _layers as layers
+from jaxdis.models.networks._functions import functions_of
 from tests.models.conftest import largest_difference
 
 SMALL = {
@@ -23,6 +26,14 @@ SMALL = {
 def form(request, monkeypatch):
     """Both forms of a convolution, whichever this backend takes."""
     monkeypatch.setattr(convolution, "_direct", lambda: request.param == "direct")
+
+
+def down(images, kernel):
+    return convolution.convolution(images, kernel, (2, 2), "SAME")
+
+
+def begun(network):
+    return jax.jit(lambda key: functions_of(network).init(key, network.image_shape))(jax.random.key(1))
 
 
 def assert_same_values_and_gradients(found, wanted, images, kernel, tolerance=1e-5):
@@ -47,7 +58,7 @@ def test_a_convolution_equals_the_ordinary_one(size, shape, form):
     def ordinary(images, kernel):
         return jax.lax.conv_general_dilated(images, kernel, (2, 2), "SAME", dimension_numbers=layout)
 
-    assert_same_values_and_gradients(convolution.convolve, ordinary, images, kernel)
+    assert_same_values_and_gradients(down, ordinary, images, kernel)
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (3, 5, 4)])
@@ -58,7 +69,7 @@ def test_a_transposed_convolution_equals_the_ordinary_one(shape, form):
     def ordinary(images, kernel):
         return jax.lax.conv_transpose(images, kernel, (2, 2), "SAME")
 
-    assert_same_values_and_gradients(convolution.convolve_transposed, ordinary, images, kernel)
+    assert_same_values_and_gradients(convolution.transposed_convolution, ordinary, images, kernel)
 
 
 @pytest.mark.parametrize("shape", [(7, 6), (20, 22)])
@@ -75,7 +86,7 @@ def test_a_padded_convolution_equals_the_ordinary_one(shape, size, stride, paddi
         window = [(padding, padding)] * 2
         return jax.lax.conv_general_dilated(images, kernel, (stride, stride), window, dimension_numbers=layout)
 
-    found = functools.partial(convolution.convolve_padded, stride=stride, padding=padding)
+    found = functools.partial(convolution.convolution, strides=(stride,) * 2, padding=[(padding, padding)] * 2)
     assert_same_values_and_gradients(found, ordinary, images, kernel, 2e-5)
 
 
@@ -91,7 +102,45 @@ def test_a_transposed_convolution_of_size_five_equals_the_ordinary_one_of_spaced
             images, turned, (1, 1), window, lhs_dilation=(2, 2), dimension_numbers=layout
         )
 
-    assert_same_values_and_gradients(convolution.convolve_transposed_five, ordinary, images, kernel, 2e-5)
+    assert_same_values_and_gradients(convolution.transposed_convolution_five, ordinary, images, kernel, 2e-5)
+
+
+@pytest.mark.parametrize("name", ["pooled_convolution", "enlarged_convolution"])
+def test_a_convolution_with_a_change_of_size_equals_the_two_of_them(name, form):
+    images = jax.random.normal(jax.random.key(0), (2, 6, 8, 3))
+    kernel = jax.random.normal(jax.random.key(1), (3, 3, 3, 2))
+
+    def apart(images, kernel):
+        images = convolution.enlarged(images) if name == "enlarged_convolution" else images
+        maps = jax.lax.conv_general_dilated(images, kernel, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+        return maps if name == "enlarged_convolution" else maps.reshape(2, 3, 2, 4, 2, 2).mean((2, 4))
+
+    assert_same_values_and_gradients(getattr(convolution, name), apart, images, kernel, 2e-5)
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (7, 10)])
+@pytest.mark.parametrize(("size", "stride"), [(3, 1), (3, 2), (4, 2), (2, 2), (5, 1), (5, 2)])
+def test_a_layer_is_that_of_flax(shape, size, stride, form):
+    images = jax.random.normal(jax.random.key(0), (2, *shape, 3))
+    ordinary, found = (kind(4, (size, size), (stride, stride)) for kind in (nn.Conv, layers.Conv))
+    params = ordinary.init(jax.random.key(1), images)
+    np.testing.assert_allclose(found.apply(params, images), ordinary.apply(params, images), atol=1e-5)
+
+
+def test_running_variances_are_those_of_torch():
+    """One pass of a batch of five: 0.9 of the old moments and 0.1 of the unbiased new ones."""
+    hidden = jax.random.normal(jax.random.key(0), (5, 1, 1, 2))
+    module = layers.UnbiasedBatchNorm()
+    shapes = layers.shapes_of(module, hidden, training=False)
+    blank = layers.blank_statistics(shapes)
+    params = initialization.draw(jax.random.key(0), shapes["params"], "torch")
+    outputs, moved = layers.normalized(module, params, blank, hidden, training=True)
+    rows = np.asarray(hidden).reshape(5, 2)
+    np.testing.assert_allclose(moved["var"], 0.9 + 0.1 * rows.var(0, ddof=1), rtol=1e-5)
+    np.testing.assert_allclose(outputs.reshape(5, 2), (rows - rows.mean(0)) / rows.std(0), atol=1e-4)
+    still, kept = layers.normalized(module, params, blank, hidden, training=False)
+    assert kept is blank
+    np.testing.assert_allclose(still, hidden, rtol=1e-4)
 
 
 def test_penalties_on_gradients_equal_those_of_ordinary_convolutions(form):
@@ -110,7 +159,7 @@ def test_penalties_on_gradients_equal_those_of_ordinary_convolutions(form):
 
         return jnp.square(jax.grad(score)(images)).sum()
 
-    found = jax.grad(penalty)(kernels, convolution.convolve, convolution.convolve_transposed)
+    found = jax.grad(penalty)(kernels, down, convolution.transposed_convolution)
     wanted = jax.grad(penalty)(kernels, ordinary, lambda *pair: jax.lax.conv_transpose(*pair, (2, 2), "SAME"))
     assert largest_difference(found, wanted) < 1e-4 * max(jnp.abs(leaf).max() for leaf in jax.tree.leaves(wanted))
 
@@ -120,7 +169,7 @@ def test_a_zoo_of_convolutions_equals_one_after_another(axes, form):
     images = jax.random.normal(jax.random.key(0), (2, 3, 6, 8, 4))
     kernels = jax.random.normal(jax.random.key(1), (2, 4, 4, 4, 5))
     images, kernels = (array if axis == 0 else array[0] for array, axis in zip((images, kernels), axes, strict=True))
-    of_one = jax.grad(lambda *pair: jnp.square(convolution.convolve(*pair)).sum(), (0, 1))
+    of_one = jax.grad(lambda *pair: jnp.square(down(*pair)).sum(), (0, 1))
     found = jax.vmap(of_one, axes)(images, kernels)
     for i in range(2):
         pair = (array if axis is None else array[i] for array, axis in zip((images, kernels), axes, strict=True))
@@ -130,11 +179,9 @@ def test_a_zoo_of_convolutions_equals_one_after_another(axes, form):
 
 def test_other_kernel_sizes_are_refused():
     with pytest.raises(ValueError, match="size 5"):
-        convolution.convolve_transposed_five(jnp.zeros((1, 4, 4, 1)), jnp.zeros((4, 4, 1, 1)))
-    with pytest.raises(ValueError, match="size 2 or 4"):
-        convolution.convolve(jnp.zeros((1, 4, 4, 1)), jnp.zeros((3, 3, 1, 1)))
+        convolution.transposed_convolution_five(jnp.zeros((1, 4, 4, 1)), jnp.zeros((4, 4, 1, 1)))
     with pytest.raises(ValueError, match="size 4"):
-        convolution.convolve_transposed(jnp.zeros((1, 4, 4, 1)), jnp.zeros((2, 2, 1, 1)))
+        convolution.transposed_convolution(jnp.zeros((1, 4, 4, 1)), jnp.zeros((2, 2, 1, 1)))
 
 
 @pytest.mark.parametrize("image_shape", [(16, 16, 1), (20, 33, 3)])
@@ -143,12 +190,13 @@ def test_matmul_and_conv_give_the_same_values_and_gradients(make, image_shape):
     images = jax.random.uniform(jax.random.key(0), (3, *image_shape))
 
     def loss(params, network):
-        mean, log_variance = network.encode(params, images)
-        return jnp.square(network.decode(params, mean) - images).mean() + jnp.square(log_variance).mean()
+        _, encode, decode = functions_of(network)
+        mean, log_variance = encode(params, images)
+        return jnp.square(decode(params, mean) - images).mean() + jnp.square(log_variance).mean()
 
     by_matmul, by_conv = (make(image_shape=image_shape, compute=compute, **SMALL) for compute in ("matmul", "conv"))
-    params = jax.jit(by_matmul.init)(jax.random.key(1))
-    assert jax.tree.structure(params) == jax.tree.structure(jax.eval_shape(by_conv.init, jax.random.key(1)))
+    params = begun(by_matmul)
+    assert jax.tree.structure(params) == jax.tree.structure(begun(by_conv))
     step = jax.jit(jax.value_and_grad(loss), static_argnums=1)
     left, right = (step(params, network) for network in (by_matmul, by_conv))
     assert largest_difference(left, right) < 1e-5
@@ -166,12 +214,12 @@ def test_matmul_and_conv_give_the_same_values_and_gradients(make, image_shape):
     ],
 )
 def test_published_parameter_counts(network, parameters):
-    assert architectures.num_parameters(jax.eval_shape(network.init, jax.random.key(0))) == parameters
+    assert architectures.num_parameters(begun(network)) == parameters
 
 
-@pytest.mark.parametrize(("layers", "parameters"), [(6, 5_018_002), (5, 4_017_002)])
-def test_discriminator_parameter_counts(layers, parameters):
-    shapes = jax.eval_shape(lambda key: architectures.Discriminator(layers).init(key, 10), jax.random.key(0))
+@pytest.mark.parametrize(("number", "parameters"), [(6, 5_018_002), (5, 4_017_002)])
+def test_discriminator_parameter_counts(number, parameters):
+    shapes = layers.shapes_of(architectures.Discriminator(number), jnp.zeros((1, 10)))
     assert architectures.num_parameters(shapes) == parameters
 
 
@@ -181,9 +229,10 @@ def test_any_image_size(make, image_shape):
     network = make(image_shape=image_shape, hidden=(8,))
 
     def there_and_back(key):
-        params = network.init(key)
-        mean, log_variance = network.encode(params, jnp.ones((2, *image_shape)))
-        return mean, log_variance, network.decode(params, mean)
+        init, encode, decode = functions_of(network)
+        params = init(key, image_shape)
+        mean, log_variance = encode(params, jnp.ones((2, *image_shape)))
+        return mean, log_variance, decode(params, mean)
 
     mean, log_variance, images = jax.jit(there_and_back)(jax.random.key(0))
     assert mean.shape == log_variance.shape == (2, 10)
@@ -193,10 +242,10 @@ def test_any_image_size(make, image_shape):
 
 def test_interleaved_outputs_are_the_same_columns_in_another_order():
     plain, interleaved = (architectures.burgess(image_shape=(16, 16, 1), interleaved=i, **SMALL) for i in (False, True))
-    params = plain.init(jax.random.key(0))
+    params = begun(plain)
     images = jax.random.uniform(jax.random.key(1), (2, 16, 16, 1))
-    whole = np.concatenate(plain.encode(params, images), axis=1)
-    mean, log_variance = interleaved.encode(params, images)
+    whole = np.concatenate(functions_of(plain).encode(params, images), axis=1)
+    mean, log_variance = functions_of(interleaved).encode(params, images)
     np.testing.assert_array_equal(mean, whole[:, 0::2])
     np.testing.assert_array_equal(log_variance, whole[:, 1::2])
 
@@ -228,7 +277,7 @@ def test_initialization_bounds(scheme, bounds, bias_bound):
     [
         lambda: architectures.locatello(as_released="printed"),
         lambda: architectures.Convolutional(kernels=(4, 4)),
-        lambda: architectures.Mlp().init(jax.random.key(0)),
+        lambda: functions_of(architectures.Mlp()).init(jax.random.key(0), (4, 4, 1)),
         lambda: initialization.draw(jax.random.key(0), {}, "normal"),
     ],
 )

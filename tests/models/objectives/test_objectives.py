@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from jaxdis import models
-from jaxdis.models.networks._custom import Own
+from jaxdis.models.networks._functions import Own
+from jaxdis.models.networks._initialization import begin
 from jaxdis.models.objectives import _losses as losses
 from jaxdis.models.objectives import _objective_table as table
 from jaxdis.models.objectives._total_correlation import ESTIMATORS
@@ -56,6 +57,10 @@ def vae(objective: str, estimator="mss", **changes) -> models.Vae:
     return models.Vae(objective, LINEAR, N, estimator, **changes)
 
 
+def opponent():
+    return begin(jax.random.key(3), models.Discriminator(2, 5), jnp.zeros((1, D)), scheme="glorot")[0]
+
+
 def value_and_gradient(objective: str, settings: dict, *, at_step: int = 0, estimator="mss", discriminator=()):
     params, images, key = fixed()
     method = vae(objective, estimator, discriminator=models.DiscriminatorTraining(network=models.Discriminator(2, 5)))
@@ -103,7 +108,7 @@ def test_total_correlation_in_the_loss_against_float64(estimator):
 
 
 def test_factor_against_float64():
-    discriminator = models.Discriminator(2, 5).init(jax.random.key(3), D)
+    discriminator = opponent()
     layers = [jax.tree.map(np.float64, discriminator[name]) for name in sorted(discriminator)]
 
     def ratio(codes):
@@ -121,7 +126,11 @@ def test_factor_against_float64():
 @pytest.mark.parametrize("objective", list(models.OBJECTIVES))
 def test_the_swept_setting_changes_the_loss(objective):
     row = models.OBJECTIVES[objective]
-    discriminator = models.Discriminator(2, 5).init(jax.random.key(3), D) if row.discriminator else ()
+    discriminator = (
+        begin(jax.random.key(3), models.Discriminator(2, 5), jnp.zeros((1, D)), scheme="glorot")[0]
+        if row.discriminator
+        else ()
+    )
     values = [
         value_and_gradient(objective, {row.swept: s}, at_step=10**6, discriminator=discriminator)[0] for s in (2.0, 5.0)
     ]

@@ -2,13 +2,19 @@
 
 import inspect
 import re
+from typing import NamedTuple
 
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
+from jaxdis import models
 from jaxdis._core.references import REFERENCES, cited_in
 from jaxdis.cli import main
 from jaxdis.models import OBJECTIVES
+from jaxdis.models._config import describe
 from jaxdis.papers import PAPERS
+from tests.models.conftest import interrupted_and_resumed, same
 
 PRESETS = {name: paper.preset for name, paper in PAPERS.items() if paper.preset is not None}
 ROWS = {**OBJECTIVES, **PRESETS}
@@ -58,3 +64,48 @@ def test_a_whole_objective_is_listed(capsys, monkeypatch):
     assert "section: default 'custom'" in capsys.readouterr().out
     assert main(["list", "objectives", "bta"]) == 2
     assert "did you mean 'beta'" in capsys.readouterr().err
+
+
+class Weights(NamedTuple):
+    weight: float = 1.0
+    learning_rate: float = 1e-2
+
+
+def squared(terms, settings):
+    return terms.reconstruction + settings.weight * jnp.square(terms.mean).sum(1).mean()
+
+
+def pulled(terms, hyperparameters):
+    return squared(terms, Weights(hyperparameters.kl))
+
+
+OWN = {"pulled": (pulled, "kl"), "squared": (models.Objective(Weights, "weight", squared), "weight")}
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_an_objective_that_is_passed_is_trained_resumed_and_read(name, images, tmp_path):
+    objective, swept = OWN[name]
+    before = dict(OBJECTIVES)
+    method = models.Vae(objective=objective, network=models.Mlp((8,), 3), batch_size=8)
+    sweep = {name: {swept: [0.0, 50.0], "learning_rate": 1e-2}}
+    members, how = models.members(sweep, 2, method), {"data": images, "log_every": 40, "checkpoint_every": 40}
+    config = models.Config("squares", method=method, steps=120)
+    zoo = models.train(config, *members, **how)
+    assert zoo.select(**{swept: 0.0}).labels[0]["model"] == name
+    sizes = np.square(zoo.encode(images).mean).sum(2).mean(1)
+    assert sizes[2:].max() < 0.2 * sizes[:2].min()
+    assert same(interrupted_and_resumed(80, config, *members, **how, directory=tmp_path / "run"), zoo)
+    zoo.save(tmp_path / "zoo.npz")
+    with pytest.raises(ValueError, match="pass it to load"):
+        models.load(tmp_path / "zoo.npz")
+    assert same(models.load(tmp_path / "zoo.npz", method=method), zoo)
+    assert before == OBJECTIVES
+
+
+def test_objectives_are_told_apart_by_their_functions():
+    first, second = (models.Vae(objective=objective) for objective, _ in OWN.values())
+    assert first == models.Vae(objective=pulled)
+    assert describe(first) != describe(second)
+    assert describe(first)["objective"]["loss"].endswith("test_table.pulled")
+    with pytest.raises(ValueError, match="sweep: needs names among pulled, got 'beta'"):
+        models.members({"beta": {}}, method=first)

@@ -8,6 +8,8 @@ import pytest
 
 from jaxdis import models
 from jaxdis.models.methods import _discriminator as discriminator
+from jaxdis.models.networks._functions import functions_of
+from jaxdis.models.networks._layers import apply
 from jaxdis.models.objectives import _distributions as distributions
 from jaxdis.models.training import _runner as runner
 from jaxdis.models.training import _step as step
@@ -176,12 +178,12 @@ def by_hand_adam(params, gradients, rate=1e-2):
 
 
 def codes_of(vae, params, key, images):
-    mean, log_variance = vae.network.encode(params, images)
+    mean, log_variance = functions_of(vae.network).encode(params, images)
     return distributions.sample(key, mean, log_variance)
 
 
 def discriminator_loss(params, joint, permuted):
-    real, fake = TINY.logits(params, joint), TINY.logits(params, permuted)
+    real, fake = apply(TINY, params, joint), apply(TINY, params, permuted)
     return -0.5 * jax.nn.log_softmax(real)[:, 0].mean() - 0.5 * jax.nn.log_softmax(fake)[:, 1].mean()
 
 
@@ -211,12 +213,12 @@ def test_the_autoencoder_sees_the_discriminators_loss_only_if_asked(sees, images
     )
 
     def loss(params):
-        mean, log_variance = vae.network.encode(params, batch[:8])
+        mean, log_variance = functions_of(vae.network).encode(params, batch[:8])
         codes = distributions.sample(noise, mean, log_variance)
-        logits = vae.network.decode(params, codes)
+        logits = functions_of(vae.network).decode(params, codes)
         rec = distributions.negative_log_likelihood(logits, batch[:8]) / 8
         kl = 0.5 * (mean**2 + jnp.exp(log_variance) - log_variance - 1).sum(1).mean()
-        of_codes = TINY.logits(before.discriminator, codes)
+        of_codes = apply(TINY, before.discriminator, codes)
         extra = -0.5 * jax.nn.log_softmax(of_codes)[:, 0].mean() if sees else 0.0
         return rec + kl + 5.0 * (of_codes[:, 0] - of_codes[:, 1]).mean() + extra
 
@@ -289,7 +291,7 @@ def test_images_of_any_dtype_are_the_same_images(dtype, images):
         ),
         ({"config": {"objective": "vae"}}, "objective: needs one of beta"),
         ({"config": {"objective": ("beta", "factor")}}, "objective: a mixed zoo needs objectives that share one loss"),
-        ({"config": {"network": object()}}, "network: needs functions init, encode and decode"),
+        ({"config": {"network": object()}}, "network: must be a network, got object; pass a flax.linen module"),
         (
             {"config": {"batch_size": 64}, "objective": "beta_tc"},
             "batch_size: mss needs at least 2 and at most the number of images, 40",

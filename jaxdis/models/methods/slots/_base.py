@@ -2,18 +2,21 @@
 
 import abc
 import dataclasses
+import functools
+from collections.abc import Callable
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jaxdis._core.options import Count, Units, check_fields
+from jaxdis._core.options import Count, Units
 from jaxdis.models.methods._method import Method, Slots, accepted
-from jaxdis.models.methods._optimizer import Adam, Optimizer
+from jaxdis.models.methods._optimizer import Adam
 from jaxdis.models.methods.slots._geco import Geco
 from jaxdis.models.methods.slots._mixture import Mixture
 from jaxdis.models.networks._autoencoder import PRODUCTS
+from jaxdis.models.networks._layers import apply
 
 
 class Parts(NamedTuple):
@@ -78,13 +81,13 @@ class SlotMethod(Method):
     mixture: Mixture = "channel"
     regularized: bool = True
     precision: Literal["float32", "tensorfloat32"] = "float32"
-    optimizer: Optimizer = Adam()
+    optimizer: Any = Adam()
 
     represents: ClassVar = Slots
     has_goal: ClassVar[bool] = True
 
     def __post_init__(self):
-        check_fields(self)
+        super().__post_init__()
         if self.num_slots < 2:
             raise ValueError(f"num_slots: needs at least 2, got {self.num_slots}")
         if self.batch_size % (self.micro_batch or 1):
@@ -96,6 +99,10 @@ class SlotMethod(Method):
     @abc.abstractmethod
     def networks(self) -> dict[str, Any]:
         """Networks by the names of their parameters, for images of the method's shape."""
+
+    def network(self, name: str, params: dict) -> Callable:
+        """A network as a function of its inputs."""
+        return functools.partial(apply, self.networks[name], params[name])
 
     @abc.abstractmethod
     def begin_model(self, key) -> Model:

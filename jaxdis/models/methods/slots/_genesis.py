@@ -14,10 +14,8 @@ from jaxdis.models.methods.slots._base import Model, SlotMethod, masked, over_sl
 from jaxdis.models.methods.slots._mixture import log_normal, mixture_error, softplus_deviation, stick_breaking
 from jaxdis.models.networks._components import BroadcastDecoder, SlotEncoder
 from jaxdis.models.networks._gated import GatedDecoder, GatedEncoder
-from jaxdis.models.networks._initialization import draw
-from jaxdis.models.networks._normalization import BatchNorm, begin_statistics
-from jaxdis.models.networks._recurrent import Memory, begin_lstm, lstm
-from jaxdis.models.networks._stacks import dense, dense_shape, perceptron, perceptron_shapes
+from jaxdis.models.networks._initialization import draw, draw_lstm
+from jaxdis.models.networks._layers import Dense, Lstm, Perceptron, blank_statistics, normalized, shapes_of
 
 SETTINGS = {
     "goal": "GECO's goal for the error, nats for each pixel and channel",
@@ -135,31 +133,44 @@ class Genesis(SlotMethod):
 
     @property
     def networks(self) -> dict[str, Any]:
-        size, channels = self.image_shape[:2], self.image_shape[2]
-        shape = (*size, channels + 1)
-        elu = jax.nn.elu
+        *size, channels = self.image_shape
+        elu, u = jax.nn.elu, self.num_mask_codes
         return {
-            "mask_encoder": GatedEncoder(self.mask_encoder, self.mask_strides, self.features, self.image_shape),
-            "mask_decoder": GatedDecoder(self.num_mask_codes, self.mask_decoder, self.mask_strides[::-1], size),
-            "encoder": SlotEncoder(self.encoder, self.encoder_hidden, 2 * self.num_codes, shape, elu),
-            "decoder": BroadcastDecoder(self.num_codes, self.decoder, channels, size, elu),
+            "mask_encoder": GatedEncoder(self.mask_encoder, self.mask_strides, self.features),
+            "mask_decoder": GatedDecoder(self.mask_decoder, self.mask_strides[::-1], tuple(size)),
+            "encoder": SlotEncoder(self.encoder, self.encoder_hidden, 2 * self.num_codes, elu),
+            "decoder": BroadcastDecoder(self.decoder, channels, tuple(size), elu),
+            "first": Dense(2 * u),
+            "next": Dense(2 * u),
+            "prior": Dense(2 * u),
+            "component_prior": Perceptron((self.prior_units, self.prior_units, 2 * self.num_codes), elu),
+            "memory": Lstm(self.units),
+            "prior_memory": Lstm(self.prior_units),
         }
 
     def begin_model(self, key) -> Model:
-        networks = self.networks.items()
-        *keys, rest_key, posterior_key, prior_key = jax.random.split(key, len(networks) + 3)
-        params = {name: network.begin(key) for key, (name, network) in zip(keys, networks, strict=True)}
-        u = self.num_mask_codes
-        shapes = {
-            "first": dense_shape(self.features, 2 * u),
-            "next": dense_shape(self.units, 2 * u),
-            "prior": dense_shape(self.prior_units, 2 * u),
-            "component_prior": perceptron_shapes(u, (self.prior_units, self.prior_units, 2 * self.num_codes)),
+        u, images = self.num_mask_codes, jnp.zeros((1, *self.image_shape))
+        masked_images, vector = jnp.pad(images, ((0, 0), (0, 0), (0, 0), (0, 1))), lambda d: jnp.zeros((1, d))
+        inputs = {
+            "mask_encoder": (images,),
+            "mask_decoder": (vector(u),),
+            "encoder": (masked_images,),
+            "decoder": (vector(self.num_codes),),
+            "first": (vector(self.features),),
+            "next": (vector(self.units),),
+            "prior": (vector(self.prior_units),),
+            "component_prior": (vector(u),),
+            "memory": (_blank_memory(1, self.units), vector(self.features + u)),
+            "prior_memory": (_blank_memory(1, self.prior_units), vector(u)),
         }
-        params |= draw(rest_key, shapes, "torch")
-        params["memory"] = begin_lstm(posterior_key, self.features + u, self.units)
-        params["prior_memory"] = begin_lstm(prior_key, u, self.prior_units)
-        return Model(params, {name: begin_statistics(params[name]) for name in ("mask_encoder", "mask_decoder")})
+        shapes = {name: shapes_of(self.networks[name], *like) for name, like in inputs.items()}
+        of_params, names = {name: variables["params"] for name, variables in shapes.items()}, list(shapes)
+        *keys, heads_key, memory_key, prior_key = jax.random.split(key, 7)
+        params = {name: draw(key, of_params[name], "torch") for key, name in zip(keys, names[:4], strict=True)}
+        params |= draw(heads_key, {name: of_params[name] for name in names[4:8]}, "torch")
+        params["memory"] = draw_lstm(memory_key, of_params["memory"])
+        params["prior_memory"] = draw_lstm(prior_key, of_params["prior_memory"])
+        return Model(params, {name: blank_statistics(shapes[name]) for name in ("mask_encoder", "mask_decoder")})
 
     def noise(self, key, n: int) -> tuple[Array, Array]:
         mask_key, key = jax.random.split(key)
@@ -170,77 +181,84 @@ class Genesis(SlotMethod):
         self, model: Model, multiplier, noise, hyperparameters: Settings, images
     ) -> tuple[Array, tuple[Losses, dict]]:
         h, (mask_noise, noise) = hyperparameters, noise
-        norms = self._norms(model, training=True)
-        of_masks = self._mask_codes(model.params, norms, images, mask_noise)
-        log_masks = self._log_masks(model.params, norms, of_masks.codes)
+        of_masks, of_encoder = self._mask_codes(model, images, mask_noise, training=True)
+        log_masks, of_decoder = self._log_masks(model, of_masks.codes, training=True)
         of_pictures = self._picture_codes(model.params, images, log_masks, noise)
         pictures = self._pictures(model.params, of_pictures.codes)
         deviations = jnp.repeat(h.deviation, self.num_slots)
         error = mixture_error(images, pictures, log_masks, deviations, self.mixture).mean()
         mask_kl = of_masks.divergence(self._mask_prior(model.params, of_masks.codes))
         kl = of_pictures.divergence(self._picture_prior(model.params, of_masks.codes))
-        statistics = {name: norm.moved for name, norm in norms.items()}
+        statistics = {"mask_encoder": of_encoder, "mask_decoder": of_decoder}
         if not self.regularized:
             return error, (Losses(error, error, kl, mask_kl, jnp.zeros(())), statistics)
         loss = error + multiplier * (kl + mask_kl)
         return loss, (Losses(loss, error, kl, mask_kl, multiplier), statistics)
 
     def explain(self, model: Model, images) -> tuple[Array, Array, Array]:
-        norms = self._norms(model, training=False)
         silence = jnp.zeros((self.num_slots, 1, 1))
-        mask_codes = self._mask_codes(model.params, norms, images, silence).codes
-        log_masks = self._log_masks(model.params, norms, mask_codes)
+        mask_codes = self._mask_codes(model, images, silence, training=False)[0].codes
+        log_masks, _ = self._log_masks(model, mask_codes, training=False)
         codes = self._picture_codes(model.params, images, log_masks, silence).codes
         return jnp.concatenate([mask_codes, codes], -1), jnp.exp(log_masks), self._pictures(model.params, codes)
 
     def draw(self, model: Model, codes) -> tuple[Array, Array]:
         mask_codes, codes = jnp.split(codes, [self.num_mask_codes], axis=-1)
-        log_masks = self._log_masks(model.params, self._norms(model, training=False), mask_codes)
+        log_masks, _ = self._log_masks(model, mask_codes, training=False)
         return jnp.exp(log_masks), self._pictures(model.params, codes)
 
-    def _norms(self, model: Model, *, training: bool) -> dict[str, BatchNorm]:
-        return {name: BatchNorm(moments, training=training) for name, moments in model.statistics.items()}
-
-    def _mask_codes(self, params: dict, norms: dict, images, noise) -> Draw:
-        n = len(images)
-        features = self.networks["mask_encoder"](params["mask_encoder"], images, norms["mask_encoder"])
-        first = Draw.of(dense(params["first"], features), noise[0])
+    def _mask_codes(self, model: Model, images, noise, *, training: bool) -> tuple[Draw, dict]:
+        """Codes of masks, and the running moments of their encoder."""
+        n, name = len(images), "mask_encoder"
+        features, statistics = self._normalized(model, name, images, training=training)
+        first = Draw.of(self.network("first", model.params)(features), noise[0])
+        remember, read = (self.network(name, model.params) for name in ("memory", "next"))
 
         def one_more(carry, noise):
             codes, memory = carry
-            memory = lstm(params["memory"], jnp.concatenate([features, codes], axis=1), memory)
-            drawn = Draw.of(dense(params["next"], memory.hidden), noise)
+            memory, output = remember(memory, jnp.concatenate([features, codes], axis=1))
+            drawn = Draw.of(read(output), noise)
             return (drawn.codes, memory), drawn
 
-        _, others = jax.lax.scan(one_more, (first.codes, Memory.blank(n, self.units)), noise[1:])
-        return Draw(*(jnp.concatenate([initial[None], more]) for initial, more in zip(first, others, strict=True)))
+        _, others = jax.lax.scan(one_more, (first.codes, _blank_memory(n, self.units)), noise[1:])
+        draws = Draw(*(jnp.concatenate([initial[None], more]) for initial, more in zip(first, others, strict=True)))
+        return draws, statistics
 
-    def _log_masks(self, params: dict, norms: dict, codes: Float[Array, "s n d"]) -> Float[Array, "s n h w"]:
-        network, norm = self.networks["mask_decoder"], norms["mask_decoder"]
-        return stick_breaking(over_slots(lambda codes: network(params["mask_decoder"], codes, norm), codes)[:-1])
+    def _log_masks(self, model: Model, codes: Float[Array, "s n d"], *, training: bool):
+        """Logarithms of masks ``[s, n, h, w]``, and the running moments of their decoder."""
+        flat = codes.reshape(-1, codes.shape[2])
+        logits, statistics = self._normalized(model, "mask_decoder", flat, training=training)
+        return stick_breaking(logits.reshape(*codes.shape[:2], *logits.shape[1:])[:-1]), statistics
+
+    def _normalized(self, model: Model, name: str, inputs, *, training: bool) -> tuple[Array, dict]:
+        return normalized(self.networks[name], model.params[name], model.statistics[name], inputs, training=training)
 
     def _picture_codes(self, params: dict, images, log_masks, noise) -> Draw:
-        network, inputs = self.networks["encoder"], masked(images, log_masks)
-        return Draw.of(over_slots(lambda inputs: network(params["encoder"], inputs), inputs), noise)
+        return Draw.of(over_slots(self.network("encoder", params), masked(images, log_masks)), noise)
 
     def _pictures(self, params: dict, codes: Float[Array, "s n d"]) -> Float[Array, "s n h w c"]:
-        return jax.nn.sigmoid(over_slots(lambda codes: self.networks["decoder"](params["decoder"], codes), codes))
+        return jax.nn.sigmoid(over_slots(self.network("decoder", params), codes))
 
     def _mask_prior(self, params: dict, codes: Float[Array, "s n d"]) -> tuple[Array, Array]:
         """Means and standard deviations of ``p(u_k | u_{k−1}, …)``."""
+        remember, read = (self.network(name, params) for name in ("prior_memory", "prior"))
 
         def one_more(memory, codes):
-            memory = lstm(params["prior_memory"], codes, memory)
-            return memory, dense(params["prior"], memory.hidden)
+            memory, output = remember(memory, codes)
+            return memory, read(output)
 
-        _, outputs = jax.lax.scan(one_more, Memory.blank(codes.shape[1], self.prior_units), codes[:-1])
+        _, outputs = jax.lax.scan(one_more, _blank_memory(codes.shape[1], self.prior_units), codes[:-1])
         mean, deviation = _bounded(outputs)
         first = jnp.zeros_like(codes[:1])
         return jnp.concatenate([first, mean]), jnp.concatenate([first + 1, deviation])
 
     def _picture_prior(self, params: dict, mask_codes: Float[Array, "s n d"]) -> tuple[Array, Array]:
         """Means and standard deviations of ``p(z_k | u_k)``."""
-        return _bounded(over_slots(lambda u: perceptron(params["component_prior"], u, jax.nn.elu), mask_codes))
+        return _bounded(over_slots(self.network("component_prior", params), mask_codes))
+
+
+def _blank_memory(n: int, units: int) -> tuple[Array, Array]:
+    return jnp.zeros((n, units)), jnp.zeros((n, units))
 
 
 def _bounded(outputs: Array) -> tuple[Array, Array]:

@@ -13,8 +13,8 @@ from jaxdis.models._variant import About, Variant
 from jaxdis.models.methods.slots._base import Model, SlotMethod, over_slots
 from jaxdis.models.methods.slots._mixture import log_normal, mixture_log_likelihood
 from jaxdis.models.networks._components import BroadcastDecoder, coordinates
-from jaxdis.models.networks._recurrent import Memory
-from jaxdis.models.networks._refinement import Refinement
+from jaxdis.models.networks._initialization import begin
+from jaxdis.models.networks._refinement import Memory, Refinement
 
 SETTINGS = {"deviation": "standard deviation of a pixel under a slot"}
 
@@ -126,18 +126,18 @@ class Iodine(SlotMethod):
     @property
     def networks(self) -> dict[str, Any]:
         *size, channels = self.image_shape
-        d, inputs = self.num_codes, 3 * channels + 8
+        elu, kernel = jax.nn.elu, self.kernel
         return {
-            "decoder": BroadcastDecoder(
-                d, self.decoder, channels + 1, tuple(size), jax.nn.elu, self.kernel, self.kernel, grown=False
-            ),
-            "refinement": Refinement(self.refiner, self.kernel, self.units, inputs, 4 * d, d, self.reads_cell),
+            "decoder": BroadcastDecoder(self.decoder, channels + 1, tuple(size), elu, kernel, kernel, grown=False),
+            "refinement": Refinement(self.refiner, kernel, self.units, self.num_codes, self.reads_cell),
         }
 
     def begin_model(self, key) -> Model:
-        networks = self.networks.items()
-        keys = jax.random.split(key, len(networks))
-        params = {name: network.begin(key) for key, (name, network) in zip(keys, networks, strict=True)}
+        decoder_key, refinement_key = jax.random.split(key)
+        height, width, channels = self.image_shape
+        params, _ = begin(decoder_key, self.networks["decoder"], jnp.zeros((1, self.num_codes)))
+        inputs = jnp.zeros((1, height, width, 3 * channels + 8)), jnp.zeros((1, 4 * self.num_codes))
+        params = {"decoder": params, "refinement": self.networks["refinement"].begin(refinement_key, *inputs)}
         start = {"mean": jnp.zeros(self.num_codes), "log_variance": jnp.zeros(self.num_codes)}
         return Model({**params, "start": start}, {"deviation": jnp.float32(Settings().deviation)})
 
@@ -179,7 +179,7 @@ class Iodine(SlotMethod):
         """
         shape = (self.num_slots, len(images), self.num_codes)
         start = Posterior(*(jnp.broadcast_to(model.params["start"][name], shape) for name in Posterior._fields))
-        memory = Memory.blank(shape[0] * shape[1], self.units)
+        memory = (jnp.zeros((shape[0] * shape[1], self.units)),) * 2
 
         def one_more(carry, noise):
             posterior, memory = carry
@@ -235,13 +235,13 @@ class Iodine(SlotMethod):
 
     def _change(self, model: Model, inputs: tuple[Array, Array], memory: Memory) -> tuple[Posterior, Memory]:
         maps, vectors = (part.reshape(-1, *part.shape[2:]) for part in inputs)
-        change, memory = self.networks["refinement"](model.params["refinement"], maps, vectors, memory)
+        change, memory = self.network("refinement", model.params)(maps, vectors, memory)
         change = change.reshape(*inputs[1].shape[:2], -1)
         return Posterior(*jnp.split(change, 2, axis=-1)), memory
 
     def _decoded(self, decoder: dict, codes) -> tuple[Array, Array]:
         """Pictures ``[s, n, h, w, c]`` and logits of masks ``[s, n, h, w]``."""
-        outputs = over_slots(lambda codes: self.networks["decoder"](decoder, codes), codes)
+        outputs = over_slots(self.network("decoder", {"decoder": decoder}), codes)
         return jax.nn.sigmoid(outputs[..., :-1]), outputs[..., -1]
 
 

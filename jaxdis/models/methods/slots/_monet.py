@@ -10,10 +10,11 @@ from jaxtyping import Array, Float
 from jaxdis._core import random
 from jaxdis._core.options import Counts, Units
 from jaxdis.models._variant import About, Variant
-from jaxdis.models.methods._optimizer import Optimizer, RmsProp
+from jaxdis.models.methods._optimizer import RmsProp
 from jaxdis.models.methods.slots._base import Model, SlotMethod, masked, over_slots
 from jaxdis.models.methods.slots._mixture import log_normal, mask_divergence, mixture_error, softplus_deviation
 from jaxdis.models.networks._components import BroadcastDecoder, SlotEncoder
+from jaxdis.models.networks._initialization import begin
 from jaxdis.models.networks._unet import Unet
 
 SETTINGS = {
@@ -86,7 +87,7 @@ class Monet(SlotMethod):
     encoder_hidden: Units = 256
     decoder: Counts = (32, 32, 32, 32)
     kl: Literal["sampled", "exact"] = "sampled"
-    optimizer: Optimizer = RmsProp()
+    optimizer: Any = RmsProp()
 
     about: ClassVar = About(
         "MONet",
@@ -99,18 +100,23 @@ class Monet(SlotMethod):
 
     @property
     def networks(self) -> dict[str, Any]:
-        height, width, channels = self.image_shape
-        shape = (height, width, channels + 1)
+        *size, channels = self.image_shape
+        relu = jax.nn.relu
         return {
-            "attention": Unet(self.attention, self.attention_hidden, shape),
-            "encoder": SlotEncoder(self.encoder, self.encoder_hidden, 2 * self.num_codes, shape, jax.nn.relu),
-            "decoder": BroadcastDecoder(self.num_codes, self.decoder, channels + 1, (height, width), jax.nn.relu),
+            "attention": Unet(self.attention, self.attention_hidden, (*size, channels + 1)),
+            "encoder": SlotEncoder(self.encoder, self.encoder_hidden, 2 * self.num_codes, relu),
+            "decoder": BroadcastDecoder(self.decoder, channels + 1, tuple(size), relu),
         }
 
     def begin_model(self, key) -> Model:
+        height, width, channels = self.image_shape
+        inputs = jnp.zeros((1, height, width, channels + 1))
+        inputs = {"attention": inputs, "encoder": inputs, "decoder": jnp.zeros((1, self.num_codes))}
         networks = self.networks.items()
         keys = jax.random.split(key, len(networks))
-        return Model({name: network.begin(key) for key, (name, network) in zip(keys, networks, strict=True)}, {})
+        return Model(
+            {name: begin(key, net, inputs[name])[0] for key, (name, net) in zip(keys, networks, strict=True)}, {}
+        )
 
     def noise(self, key, n: int) -> Float[Array, "s n d"]:
         return random.normal(key, (self.num_slots, n, self.num_codes))
@@ -146,10 +152,10 @@ class Monet(SlotMethod):
 
     def attend(self, model: Model, images: Float[Array, "n h w c"]) -> Float[Array, "s n h w"]:
         """Logarithms of the masks that the attention network cuts."""
-        network = self.networks["attention"]
+        attention = self.network("attention", model.params)
 
         def cut(log_scope, _):
-            logits = network(model.params["attention"], masked(images, log_scope[None])[0])
+            logits = attention(masked(images, log_scope[None])[0])
             return log_scope + jax.nn.log_sigmoid(-logits), log_scope + jax.nn.log_sigmoid(logits)
 
         rest, log_masks = jax.lax.scan(cut, jnp.zeros(images.shape[:3]), length=self.num_slots - 1)
@@ -157,14 +163,13 @@ class Monet(SlotMethod):
 
     def _posterior(self, model: Model, images, log_masks) -> tuple[Array, Array]:
         """Means and standard deviations of codes, ``[s, n, d]``."""
-        network, inputs = self.networks["encoder"], masked(images, log_masks)
-        outputs = over_slots(lambda inputs: network(model.params["encoder"], inputs), inputs)
+        outputs = over_slots(self.network("encoder", model.params), masked(images, log_masks))
         mean, raw = jnp.split(outputs, 2, axis=-1)
         return mean, softplus_deviation(raw)
 
     def _decoded(self, model: Model, codes) -> tuple[Array, Array]:
         """Pictures ``[s, n, h, w, c]``, and logarithms of the decoder's masks ``[s, n, h, w]``."""
-        outputs = over_slots(lambda codes: self.networks["decoder"](model.params["decoder"], codes), codes)
+        outputs = over_slots(self.network("decoder", model.params), codes)
         return jax.nn.sigmoid(outputs[..., :-1]), jax.nn.log_softmax(outputs[..., -1], axis=0)
 
     def _divergence(self, mean, deviation, codes) -> Array:

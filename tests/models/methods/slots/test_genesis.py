@@ -40,10 +40,11 @@ class Norm:
         self.moments, self.seen = moments, {}
 
     def __call__(self, name, params, x):
-        x = x + params["bias"]
-        self.seen[name] = x.mean((0, 1, 2)), x.var((0, 1, 2))
-        mean, variance = self.seen[name] if self.moments is None else self.moments[name].values()
-        return (x - mean) / np.sqrt(variance + 1e-5) * params["scale"] + params["offset"]
+        norm = f"normalization_{name[-1]}"
+        x = x + params[name]["bias"]
+        self.seen[norm] = x.mean((0, 1, 2)), x.var((0, 1, 2))
+        mean, variance = self.seen[norm] if self.moments is None else self.moments[norm].values()
+        return (x - mean) / np.sqrt(variance + 1e-5) * params[norm]["scale"] + params[norm]["bias"]
 
 
 def gated(x):
@@ -52,10 +53,8 @@ def gated(x):
 
 
 def features(params, images, norm):
-    x = gated(
-        norm("convolution_0", params["convolution_0"], out.correlate(images, params["convolution_0"]["kernel"], 1, 2))
-    )
-    x = gated(norm("convolution_1", params["convolution_1"], out.correlate(x, params["convolution_1"]["kernel"], 2, 2)))
+    x = gated(norm("convolution_0", params, out.correlate(images, params["convolution_0"]["kernel"], 1, 2)))
+    x = gated(norm("convolution_1", params, out.correlate(x, params["convolution_1"]["kernel"], 2, 2)))
     return gated(layer(params["features"], x.reshape(len(x), -1)))
 
 
@@ -63,8 +62,8 @@ def logits(params, codes, norm):
     """Of the codes of all slots at once, which are one batch."""
     first = params["transposed_first"]
     x = gated(np.einsum("nd,hwdo->nhwo", codes, first["kernel"]) + first["bias"])
-    x = gated(norm("transposed_0", params["transposed_0"], out.spread(x, params["transposed_0"]["kernel"])))
-    x = gated(norm("transposed_1", params["transposed_1"], out.correlate(x, params["transposed_1"]["kernel"], 1, 2)))
+    x = gated(norm("transposed_0", params, out.spread(x, params["transposed_0"]["kernel"])))
+    x = gated(norm("transposed_1", params, out.correlate(x, params["transposed_1"]["kernel"], 1, 2)))
     return layer(params["logits"], x)[..., 0]
 
 
@@ -149,7 +148,7 @@ def test_loss_and_gradients(regularized):
         for name, (mean, variance) in norm.seen.items():
             before, after = model.statistics[part][name], statistics[part][name]
             np.testing.assert_allclose(after["mean"], 0.9 * before["mean"] + 0.1 * mean, rtol=1e-4, atol=1e-6)
-            np.testing.assert_allclose(after["variance"], 0.9 * before["variance"] + 0.1 * variance, rtol=1e-4)
+            np.testing.assert_allclose(after["var"], 0.9 * before["var"] + 0.1 * variance, rtol=1e-4)
 
     def numeric(params):
         return loss(params, 1.7, double(noise), images, regularized)[0]

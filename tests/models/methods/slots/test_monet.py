@@ -33,9 +33,9 @@ VARIANTS = {
 
 
 def block(params, x):
-    x = out.correlate(x, params["kernel"], 1, 1)
+    x, norm = out.correlate(x, params["conv"]["kernel"], 1, 1), params["norm"]
     x = (x - x.mean((1, 2), keepdims=True)) / np.sqrt(x.var((1, 2), keepdims=True) + 1e-5)
-    return out.relu(x * params["scale"] + params["offset"])
+    return out.relu(x * norm["scale"] + norm["bias"])
 
 
 def unet(params, x):

@@ -60,8 +60,7 @@ def deviation(x):
 def lstm(params, x, memory):
     """The cell of PyTorch: (hidden, cell)."""
     hidden, cell = memory
-    gates = x @ params["input"] + hidden @ params["state"] + params["bias"]
-    i, f, g, o = np.split(gates, 4, axis=1)
+    i, f, g, o = (x @ params[f"i{gate}"]["kernel"] + layer(params[f"h{gate}"], hidden) for gate in "ifgo")
     sigma = lambda v: 1 / (1 + np.exp(-v))  # noqa: E731
     cell = sigma(f) * cell + sigma(i) * np.tanh(g)
     return sigma(o) * np.tanh(cell), cell

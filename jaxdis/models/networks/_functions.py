@@ -1,0 +1,240 @@
+"""The one door of encoders and decoders: whatever a network is, it becomes three pure functions.
+
+A network is
+
+* one of this package's, or any ``flax.linen`` module with methods ``encode`` and ``decode``;
+* a pair of ``flax.linen`` modules, the encoder and the decoder;
+* a class of ``flax.nnx`` modules with these methods, or a function ``rngs → module``, or a pair of either;
+* three functions ``init(key) → params``, ``encode(params, images)`` and ``decode(params, codes)``, as a tuple, as
+  :class:`Own`, or as the attributes of any hashable object.
+
+Encoding images ``[n, h, w, c]`` yields means and log-variances ``[n, d]`` each, and decoding codes ``[n, d]`` logits
+``[n, h, w, c]``.
+
+>>> import flax.linen as nn, jax.numpy as jnp
+>>> from flax import nnx
+>>> def trained(network):
+...     method = jaxdis.models.Vae(network=network, batch_size=8)
+...     members = jaxdis.models.members({"beta": {"beta": [1, 4]}}, seeds=2)
+...     noise = np.random.default_rng(0).random((16, 8, 8, 1), np.float32)
+...     config = jaxdis.models.Config("noise", method=method, steps=3)
+...     return jaxdis.models.train(config, *members, data=noise)
+
+>>> class Encoder(nn.Module):
+...     @nn.compact
+...     def __call__(self, images):
+...         return jnp.split(nn.Dense(8)(images.reshape(len(images), -1)), 2, axis=1)
+>>> class Decoder(nn.Module):
+...     @nn.compact
+...     def __call__(self, codes):
+...         return nn.Dense(64)(codes).reshape(-1, 8, 8, 1)
+>>> len(trained((Encoder(), Decoder())))
+4
+
+>>> class Linear(nnx.Module):
+...     def __init__(self, rngs):
+...         self.there, self.back = nnx.Linear(64, 8, rngs=rngs), nnx.Linear(4, 64, rngs=rngs)
+...     def encode(self, images):
+...         return jnp.split(self.there(images.reshape(-1, 64)), 2, axis=1)
+...     def decode(self, codes):
+...         return self.back(codes).reshape(-1, 8, 8, 1)
+>>> len(trained(Linear))
+4
+
+>>> def init(key):
+...     return {"there": jax.random.normal(key, (64, 8)) * 0.1, "back": jnp.zeros((4, 64))}
+>>> def encode(params, images):
+...     return jnp.split(images.reshape(-1, 64) @ params["there"], 2, axis=1)
+>>> def decode(params, codes):
+...     return (codes @ params["back"]).reshape(-1, 8, 8, 1)
+>>> len(trained((init, encode, decode)))
+4
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from jaxdis._core.options import check_fields
+from jaxdis.models.networks._initialization import draw
+from jaxdis.models.networks._layers import Network
+
+_NAMES = ("init", "encode", "decode")
+_WAY_OUT = (
+    "pass a flax.linen module with methods encode and decode, a pair of linen modules, a class of flax.nnx modules, or "
+    "three functions (init, encode, decode)"
+)
+
+
+class Functions(NamedTuple):
+    """``init(key, image_shape) → params``, ``encode(params, images)`` and ``decode(params, codes)``."""
+
+    init: Callable[..., Any]
+    encode: Callable[..., Any]
+    decode: Callable[..., Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Own:
+    """Three functions as a network, with a name.
+
+    Attributes:
+      init, encode, decode: the functions. They are part of the compilation key and should be defined at module level: a
+        function that is defined on each call is compiled on each call.
+      name: name by which run directories identify the network. Functions cannot be stored; pass them to
+        ``jaxdis.models.load(path, method=…)``.
+      image_shape: ``(height, width, channels)``; None: that of the data.
+    """
+
+    init: Callable[..., Any]
+    encode: Callable[..., Any]
+    decode: Callable[..., Any]
+    name: str = "own"
+    image_shape: tuple[int, int, int] | None = None
+
+    def __post_init__(self):
+        check_fields(self)
+
+    def description(self) -> dict:
+        return {"type": "Own", "name": self.name, "image_shape": list(self.image_shape or ())}
+
+
+@functools.lru_cache(maxsize=256)
+def functions_of(network) -> Functions:
+    """The three functions of a network; equal networks have the same.
+
+    Raises:
+      ValueError: for anything else, by name and with the way out.
+    """
+    parts = network if isinstance(network, tuple) else (network,)
+    if len(parts) == 3 and all(map(callable, parts)):
+        return _of_functions(*parts)
+    if len(parts) in (1, 2) and all(isinstance(part, nn.Module) for part in parts):
+        return _of_linen(network if len(parts) == 1 else LinenPair(*parts))
+    if any(isinstance(part, nnx.Module) for part in parts):
+        raise ValueError(
+            "network: needs a class of nnx modules or a function rngs → module, since every member draws parameters of "
+            f"its own, got an instance, {_named(network)}"
+        )
+    linen_class = any(isinstance(part, type) and issubclass(part, nn.Module) for part in parts)
+    if len(parts) == 1 and not linen_class and all(callable(getattr(network, name, None)) for name in _NAMES):
+        return _of_functions(*(getattr(network, name) for name in _NAMES))
+    if len(parts) in (1, 2) and not linen_class and all(map(callable, parts)):
+        return _of_nnx(network if len(parts) == 1 else functools.partial(NnxPair, *parts), _named(network))
+    raise ValueError(f"network: must be a network, got {_named(network)}; {_WAY_OUT}")
+
+
+def check_hashable(network) -> None:
+    """Raise ValueError unless the network can be part of a compilation key, and is one."""
+    try:
+        hash(network)
+    except TypeError:
+        raise ValueError(
+            f"network: needs a hashable value, such as a frozen dataclass, got {_named(network)}"
+        ) from None
+    functions_of(network)
+
+
+@functools.lru_cache(maxsize=64)
+def check_network(network, image_shape: tuple[int, int, int]) -> None:
+    """Trace a network on the shape of two images: arrays of other shapes could broadcast unnoticed in a loss.
+
+    Raises:
+      ValueError: if codes are not two arrays ``[2, d]``, or the images of codes not ``[2, h, w, c]``.
+    """
+    functions = functions_of(network)
+    params = jax.eval_shape(lambda key: functions.init(key, image_shape), jax.random.key(0))
+    posterior = jax.eval_shape(functions.encode, params, jax.ShapeDtypeStruct((2, *image_shape), jnp.float32))
+    shapes = [array.shape for array in jax.tree.leaves(posterior)]
+    if len(shapes) != 2 or shapes[0] != shapes[1] or len(shapes[0]) != 2 or shapes[0][0] != 2:
+        raise ValueError(f"network: encode needs two arrays [n, d], means and log-variances, got {shapes} for n = 2")
+    logits = jax.eval_shape(functions.decode, params, posterior[0])
+    if getattr(logits, "shape", None) != (2, *image_shape):
+        got = getattr(logits, "shape", type(logits).__name__)
+        raise ValueError(f"network: decode needs logits of shape {(2, *image_shape)} for n = 2, got {got}")
+
+
+class LinenPair(nn.Module):
+    """An encoder and a decoder as one linen module."""
+
+    encoder: nn.Module
+    decoder: nn.Module
+
+    def encode(self, images):
+        return self.encoder(images)
+
+    def decode(self, codes):
+        return self.decoder(codes)
+
+
+class NnxPair(nnx.Module):
+    """An encoder and a decoder as one nnx module."""
+
+    def __init__(self, encoder: Callable, decoder: Callable, rngs: nnx.Rngs):
+        self.encode, self.decode = encoder(rngs=rngs), decoder(rngs=rngs)
+
+
+def _of_functions(init: Callable, encode: Callable, decode: Callable) -> Functions:
+    return Functions(lambda key, _: init(key), encode, decode)
+
+
+def _of_linen(module: nn.Module) -> Functions:
+    _check_methods(module, _named(module))
+
+    def both(module, images):
+        return module.decode(module.encode(images)[0])
+
+    def init(key, image_shape):
+        begin, images = functools.partial(module.init, method=both), jnp.zeros((1, *image_shape))
+        if isinstance(module, Network):
+            if module.image_shape is None:
+                raise ValueError("image_shape: the network needs (height, width, channels), got None")
+            return draw(key, jax.eval_shape(begin, key, images)["params"], module.initialization)
+        variables = begin(key, images)
+        if odd := sorted(variables.keys() - {"params"}):
+            raise ValueError(f"network: needs modules with parameters alone, got one with {odd[0]}")
+        return variables.get("params", {})
+
+    def run(method, params, inputs):
+        return module.apply({"params": params}, inputs, method=method)
+
+    return Functions(init, functools.partial(run, "encode"), functools.partial(run, "decode"))
+
+
+def _of_nnx(make: Callable, name: str) -> Functions:
+    try:
+        module = nnx.eval_shape(lambda: make(rngs=nnx.Rngs(0)))
+    except Exception as error:
+        advice = "a function such as lambda rngs: Module(8, rngs=rngs) gives a class its other arguments"
+        raise ValueError(f"network: {name}(rngs=…) fails ({error}); {advice}") from error
+    if not isinstance(module, nnx.Module):
+        raise ValueError(f"network: must be a network, got {name}; {_WAY_OUT}")
+    _check_methods(module, name)
+    if odd := sorted({type(leaf).__name__ for _, leaf in nnx.to_flat_state(nnx.state(module, nnx.Not(nnx.Param)))}):
+        raise ValueError(f"network: needs modules with parameters alone, got one with {odd[0]}")
+    graph = nnx.split(module)[0]
+
+    def init(key, _):
+        return nnx.to_pure_dict(nnx.split(make(rngs=nnx.Rngs(key)))[1])
+
+    def run(method, params, inputs):
+        return getattr(nnx.merge(graph, params), method)(inputs)
+
+    return Functions(init, functools.partial(run, "encode"), functools.partial(run, "decode"))
+
+
+def _check_methods(module, name: str) -> None:
+    if missing := [method for method in ("encode", "decode") if not callable(getattr(module, method, None))]:
+        raise ValueError(f"network: {name} lacks {' and '.join(missing)}; {_WAY_OUT}")
+
+
+def _named(network) -> str:
+    if isinstance(network, tuple):
+        return f"a tuple of {', '.join(map(_named, network)) or 'nothing'}"
+    return getattr(network, "__name__", type(network).__name__)
