@@ -54,11 +54,6 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 
-# Tests of two seconds or more, mostly compiling; tests or cases beside them hold the same code to its contract every
-# time. Written from ``--durations=0``; with ``-m slow`` they run.
-LONG = frozenset((Path(__file__).parent / "long.txt").read_text(encoding="utf-8").splitlines())
-
-
 GOLDEN_VALUES = "tests.golden_values"
 
 
@@ -79,7 +74,8 @@ def pytest_configure(config):
 
 def pytest_collection_modifyitems(items):
     for item in items:
-        if item.nodeid in LONG:
+        cases = {case for marker in item.iter_markers("slow_cases") for case in marker.args}
+        if cases and item.callspec.id in cases:
             item.add_marker(pytest.mark.slow)
         if reads_recorded_values(item):
             item.add_marker(pytest.mark.golden)

@@ -72,6 +72,7 @@ def modules_with_examples() -> list[str]:
     return sorted(".".join(path.relative_to(ROOT).with_suffix("").parts) for path in paths)
 
 
+@pytest.mark.slow_cases("jaxdis.data.__init__", "jaxdis.structured._evaluate_structured")
 @pytest.mark.parametrize("name", modules_with_examples())
 def test_the_examples_of_docstrings_run(name):
     module = importlib.import_module(name.removesuffix(".__init__"))

@@ -10,6 +10,9 @@ from nbclient import NotebookClient
 NOTEBOOKS = sorted((Path(__file__).parent.parent / "notebooks").glob("*.ipynb"))
 
 
+@pytest.mark.slow_cases(
+    "add_your_own", "train_a_zoo", "which_metric_should_i_trust", "which_slot_holds_which_object", "your_own_arrays"
+)
 @pytest.mark.filterwarnings("default")  # of the notebook's own machinery
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_it_runs_at_toy_size(path, tmp_path, monkeypatch):

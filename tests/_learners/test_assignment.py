@@ -63,6 +63,7 @@ def test_empty_costs():
     np.testing.assert_array_equal(found.row, [-1, -1, -1])
 
 
+@pytest.mark.slow_cases("optax")
 @pytest.mark.parametrize("method", METHODS)
 def test_vmapped_equals_looped(method):
     costs = jnp.asarray(np.random.default_rng(1).normal(size=(4, 5, 8)), jnp.float32)
@@ -91,6 +92,7 @@ print("done", len(jax.devices()))
 """
 
 
+@pytest.mark.slow
 def test_a_thousand_callbacks_on_two_devices_come_back():
     """A callback with a batch of these matrices deadlocks on several CPU devices; one matrix at a time does not."""
     result = subprocess.run(

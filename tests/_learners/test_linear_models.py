@@ -27,6 +27,7 @@ def samples():
     return codes[:3000], values[:3000], codes[3000:], values[3000:]
 
 
+@pytest.mark.slow_cases("1.0")
 @pytest.mark.parametrize("inverse_penalty", [1.0, 0.01])
 def test_logistic_regression_reaches_the_optimum(samples, inverse_penalty):
     codes, values, held_out, truth = samples
@@ -99,6 +100,7 @@ def test_areas_of_classes_of_every_size_up_to_three_parts(values):
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
+@pytest.mark.slow_cases("0", "1")
 @pytest.mark.parametrize("factor", [0, 1, 2])
 def test_margins_equal_liblinear(samples, factor):
     codes, values, held_out, truth = samples
@@ -221,6 +223,7 @@ def reference_explicitness(codes, values, held_out, truth, ovr):
     return means
 
 
+@pytest.mark.slow_cases("True")
 @pytest.mark.parametrize("ovr", [False, True])
 def test_explicitness_equals_sklearn(samples, ovr):
     codes, values, held_out, truth = samples
@@ -232,6 +235,7 @@ def test_explicitness_equals_sklearn(samples, ovr):
     assert scores["e"] == pytest.approx(np.mean(expected), abs=3e-4)
 
 
+@pytest.mark.slow
 def test_explicitness_counts_the_classes_that_the_test_set_holds(samples):
     codes, values, held_out, truth = samples
     kept = truth[:, 2] < 5
@@ -241,6 +245,7 @@ def test_explicitness_counts_the_classes_that_the_test_set_holds(samples):
     assert 0.5 < scores.part("explicitness.per_factor")[2] <= 1
 
 
+@pytest.mark.slow
 def test_explicitness_of_independent_codes_is_chance(samples):
     codes, values, _, _ = samples
     rng = np.random.default_rng(7)
@@ -272,6 +277,7 @@ def hard_to_fit():
     return np.asarray(linear.standardized(jnp.asarray(codes, jnp.float32))), values
 
 
+@pytest.mark.slow_cases("0.01", "1.0", "inf")
 @pytest.mark.parametrize("inverse_penalty", [0.01, 1.0, 10.0, 100.0, np.inf])
 def test_areas_are_those_of_the_optimum_on_codes_that_are_hard_to_fit(inverse_penalty):
     codes, values = hard_to_fit()

@@ -46,6 +46,7 @@ def zoo(tmp_path_factory):
     return out
 
 
+@pytest.mark.slow
 def test_several_files_are_one_table_with_errors(seeds, capsys):
     out = seeds / "out" / "scores.csv"
     arguments = ["--metrics", "mig:bins=10,mcc", "--bootstrap", "5", "--csv", str(out)]
@@ -94,6 +95,7 @@ def test_held_out_samples_come_from_a_file(seeds, capsys):
     assert found["explicitness"] == pytest.approx(float(alone["explicitness"]), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_a_zoo_is_scored_by_encoding_and_intervening(zoo, tmp_path, capsys):
     out = tmp_path / "scores.json"
     metrics = ["mig", "factor_vae:num_train=32:num_eval=16"]
@@ -303,6 +305,7 @@ def test_options_are_listed(capsys):
     assert "bins=7" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_benchmark_keeps_to_its_time_and_can_be_compared(tmp_path, capsys, monkeypatch):
     out = tmp_path / "record.json"
     size = ["--zoo-sizes", "1", "2", "--samples", "100", "--minutes", "8"]

@@ -87,6 +87,7 @@ def test_without_and_only_divide_the_lattice():
     np.testing.assert_array_equal(np.sort(together), np.arange(60))
 
 
+@pytest.mark.slow_cases("shape-space1", "shape-space2")
 @pytest.mark.parametrize("space", [SMALL, SMALL.without({"shape": 2, "scale": 3}), SMALL.only({"scale": 1})])
 @pytest.mark.parametrize("factor", ["shape", 1, "x"])
 def test_fix_shares_one_value_and_draws_the_rest_given_it(space, factor):
@@ -105,6 +106,7 @@ def test_fix_shares_one_value_and_draws_the_rest_given_it(space, factor):
         assert_drawn_from(counts(space, chosen), given)
 
 
+@pytest.mark.slow
 def test_fix_takes_a_traced_factor():
     keys, columns = jax.random.split(jax.random.key(6), 300), jnp.arange(300) % 3
     batches = np.asarray(jax.vmap(lambda key, column: SMALL.fix(key, column, 16))(keys, columns))

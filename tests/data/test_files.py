@@ -18,6 +18,7 @@ from jaxdis.data.files import _mpi3d_file as mpi3d
 from jaxdis.data.files import _shapes3d_file as shapes3d
 
 
+@pytest.mark.slow_cases("npz")
 @pytest.mark.parametrize("layout", WRITERS)
 def test_dsprites_round_trip(tmp_path, layout):
     arrays = sprite_arrays()

@@ -46,6 +46,7 @@ def traced_factors(images):
     return jnp.stack([shade, images.max(2) @ numbers / shade, images.max(1) @ numbers / shade], 1)
 
 
+@pytest.mark.slow
 def test_an_encoder_of_the_factors_is_perfect_in_numpy_and_in_jax_alike():
     on_host, traced = (
         jaxdis.evaluate_encoder(encode, (SPACE, render), METRICS_USED, **HOW)
@@ -59,6 +60,7 @@ def test_an_encoder_of_the_factors_is_perfect_in_numpy_and_in_jax_alike():
         np.testing.assert_allclose(on_host[name], traced[name], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_interventions_are_real():
     """An encoder that reads only shades it was shown first scores by what it does to new images, not to a table."""
     calls = []
@@ -111,6 +113,7 @@ def test_an_encoder_whose_codes_change_in_number_is_refused():
         jaxdis.evaluate_encoder(lambda images: true_factors(images)[:, : next(widths)], (SPACE, render), "mig", **HOW)
 
 
+@pytest.mark.slow_cases("traced")
 @pytest.mark.parametrize("encode", [true_factors, traced_factors], ids=["host", "traced"])
 def test_progress_counts_the_images_of_interventions(encode):
     """By hand: (64 + 32) batches of 16 and 512 for the spread; as many pairs; 512 and 256 for each of 20 values."""
@@ -227,6 +230,7 @@ def test_what_would_go_unread_is_refused():
         jaxdis.evaluate_encoder(true_factors, (SPACE, render), "mig", smaples=3)
 
 
+@pytest.mark.slow
 def test_a_data_set_that_draws_noise_and_continuous_factors():
     """The noise of images follows from the key; a continuous factor is held at a value."""
     mean_color = lambda images: np.asarray(images).mean((1, 2))  # noqa: E731

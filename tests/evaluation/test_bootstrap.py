@@ -47,6 +47,7 @@ def draw(rng, joint, n):
     return values[:, 2:].astype(np.float32), Factors.of(values[:, :2], SIZES)
 
 
+@pytest.mark.slow
 def test_intervals_of_mig_cover_the_truth():
     """In 90 to 98 % of 400 draws of 500 samples, at 95 %; the plug-in estimate's bias is measured beside it."""
     joint = population()
@@ -118,6 +119,9 @@ def test_every_metric_can_be_bootstrapped(zoo):
         assert all(values.shape == (4,) for values in replicates[name].values())
 
 
+@pytest.mark.slow_cases(
+    "sap", "dci", "dci_forest", "dci_lasso", "rmig", "linear_probe", "factor_vae", "irs", "infom", "infoe", "edi"
+)
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=[] if n in one_of_each_kind() else pytest.mark.slow) for n in METRICS]
 )
@@ -138,6 +142,7 @@ def test_metrics_have_an_error(zoo, name):
     assert max(scores.error(column).max() for column in scores) > 0
 
 
+@pytest.mark.slow_cases("irs")
 @pytest.mark.parametrize("name", ["mig", "irs"])
 def test_replicates_are_draws_with_replacement(zoo, name):
     """By weights and by rows: the error is that of NumPy's own bootstrap."""
@@ -153,6 +158,7 @@ def test_replicates_are_draws_with_replacement(zoo, name):
     assert scores.replicates[name].mean() == pytest.approx(np.mean(by_hand), abs=5 * np.std(by_hand) / np.sqrt(60))
 
 
+@pytest.mark.slow
 def test_replicates_are_shared_by_members_and_single_members_have_scalars(zoo):
     codes, values = zoo
     twice = evaluate(np.stack([codes[0], codes[0]]), values, ["mig", "irs"], bootstrap=10)
@@ -201,6 +207,7 @@ def test_what_a_bootstrap_refuses(zoo):
         scores.interval("mig", kind="student")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mig_ksg", "infoc", "edi.modularity"])
 def test_intervals_of_nearest_neighbors_cover_what_fresh_samples_give(name):
     """Rows drawn twice are duplicates, which these estimators take for information: intervals lay beside the score."""

@@ -98,6 +98,7 @@ def test_the_papers_study_has_its_sizes():
         module.eastwood2018(models=("vae",))
 
 
+@pytest.mark.slow
 def test_the_official_file_takes_the_place_of_the_renderer(tmp_path):
     """Models are trained, scored and transferred on its images alone."""
     gap = Gap()

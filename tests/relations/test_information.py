@@ -193,6 +193,7 @@ def test_sort_columns_orders_signs_zeros_and_infinities():
     np.testing.assert_array_equal(sort_columns(jnp.asarray(values)[:, None])[:, 0], np.sort(values))
 
 
+@pytest.mark.slow_cases("sizes1")
 @pytest.mark.parametrize("sizes", [(2,), (3, 6, 40, 32, 32), (400, 2)])
 def test_scatter_and_matmul_count_the_same(sizes):
     rng = np.random.default_rng(0)
@@ -258,6 +259,7 @@ def weighted_sizes(values):
     return tuple(int(size) for size in values.max(axis=0) + 1)
 
 
+@pytest.mark.slow
 def test_sampled_information_of_wide_and_narrow_posteriors():
     """A posterior as wide as the prior tells nothing; a narrow one tells what its bin does; between, the channel's."""
     rng = np.random.default_rng(4)
@@ -292,6 +294,17 @@ def test_sampled_information_of_wide_and_narrow_posteriors():
 NOT_SILENT = {"mutual_information_sampled", "svm_accuracy", "threshold_accuracy", "logistic_accuracy"}
 
 
+@pytest.mark.slow_cases(
+    "mutual_information_neighbors",
+    "mutual_information_neural",
+    "impact_intensity",
+    "svm_accuracy",
+    "lasso_importance",
+    "logistic_accuracy",
+    "logistic_importance",
+    "boosted_trees",
+    "random_forest",
+)
 @pytest.mark.parametrize("name", RELATIONS)
 def test_a_one_valued_factor_is_a_column_of_nan_and_a_constant_code_a_row_of_zeros(name):
     codes = jnp.stack([jnp.zeros(50), jnp.arange(50.0)], axis=1)
@@ -303,6 +316,7 @@ def test_a_one_valued_factor_is_a_column_of_nan_and_a_constant_code_a_row_of_zer
         assert relation.strength[0, 1] == 0
 
 
+@pytest.mark.slow
 def test_vmap_over_members_equals_one_by_one():
     """The relation of a batch is the batch of relations: nothing leaks over the member axis."""
     codes = jnp.asarray(np.random.default_rng(5).normal(size=(3, 200, 2)), jnp.float32)

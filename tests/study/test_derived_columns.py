@@ -73,6 +73,7 @@ def test_codes_equal_to_the_prior_are_not_informative():
     np.testing.assert_allclose(*both, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_losses_of_samples_are_the_evidence_of_their_images(finished):
     study, store, table = finished
     member = next(cells(study))

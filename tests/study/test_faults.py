@@ -41,6 +41,7 @@ def small_disk(tmp_path):
         subprocess.run(["umount", str(folder)], check=True)
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_one_clear_error_and_the_directory_carries_on(small_disk, tmp_path):
     expected = run(tiny(), tmp_path / "whole").read_bytes()
     for kilobytes in (40, 500, 800):
@@ -54,6 +55,7 @@ def test_a_full_disk_is_one_clear_error_and_the_directory_carries_on(small_disk,
     assert list(Store(out).verify()) == []
 
 
+@pytest.mark.slow
 def test_a_full_disk_on_the_command_line(small_disk):
     out = small_disk(40) / "study"
     command = [sys.executable, "-m", "jaxdis", "study", "run", "quickstart", "--out", str(out), "--steps", "2"]
@@ -92,6 +94,7 @@ def test_two_drivers_in_one_folder_train_no_batch_twice(tmp_path, monkeypatch):
     assert not list((tmp_path / "shared" / "partial").iterdir())
 
 
+@pytest.mark.slow
 def test_metric_and_study_names_stay_in_their_directory_and_are_escaped(tmp_path):
     metrics = dict(
         zip(NASTY, [METRICS["mig"].with_options(bins=bins) for bins in range(5, 5 + len(NASTY))], strict=True)
@@ -117,6 +120,7 @@ def test_a_data_name_is_looked_up_in_the_table_alone(name):
         dataclasses.replace(tiny(), trainings=(bad,))
 
 
+@pytest.mark.slow
 def test_factor_names_are_escaped(tmp_path, monkeypatch):
     from jaxdis.data import DATASETS
     from jaxdis.study import _make as make
@@ -158,6 +162,7 @@ def test_two_drivers_in_one_folder_without_locks_exchange_no_records(tmp_path, m
         assert list(Store(out).verify()) == []
 
 
+@pytest.mark.slow_cases("2", "9", "14")
 @pytest.mark.parametrize("writes", [2, 5, 9, 14])
 def test_a_disk_that_fills_up_is_one_clear_error_and_the_directory_carries_on(tmp_path, monkeypatch, writes):
     expected = run(tiny(), tmp_path / "whole").read_bytes()

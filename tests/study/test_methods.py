@@ -50,6 +50,7 @@ def test_components_of_a_study_are_those_of_its_pool(finished):
     assert spread[0] > spread[2] > 0.1
 
 
+@pytest.mark.slow
 def test_the_report_shows_all_of_them(finished):
     page = write_report(mixed(), finished[0]).read_text()
     for words in ("unexplained by update", "reconstruction by update", "kl by update", ">pca<"):
@@ -61,6 +62,7 @@ def _toy(monkeypatch):
     monkeypatch.setitem(METHODS, "toy_gan", ToyGan)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_toy")
 def test_a_toy_method_is_trained_scored_reported_and_shown_with_its_own_losses(tmp_path, capsys):
     training = Training.of(
@@ -86,6 +88,7 @@ def test_a_toy_method_is_trained_scored_reported_and_shown_with_its_own_losses(t
     assert "already complete" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_components_from_the_shell(tmp_path, capsys):
     command = ["train", "--model", "pca", "--model-option", "num_codes=2", "--model-option", "num_images=300"]
     command += ["--model-option", "passes=2", "--data", "dsprites", "--out", str(tmp_path / "zoo")]
@@ -130,6 +133,7 @@ def test_models_are_listed(capsys):
     assert "Krylov" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_study_is_extended_by_an_objective(tmp_path):
     """Members that both versions share are found by content, though their zoos were trained beside others."""
 

@@ -76,6 +76,7 @@ CODES = np.random.default_rng(2).uniform(-1, 1, (5, 2)).astype(np.float32)
 PLACES = np.random.default_rng(3).uniform(size=(5, 1, 1, 1)).astype(np.float32)
 
 
+@pytest.mark.slow
 def test_the_loss_of_the_critic_and_its_gradient_are_those_of_float64(gan):
     """The penalty's gradient is a derivative of a derivative through patches and products."""
     fakes, _ = jax.jit(GAN._generated)(gan, jnp.asarray(CODES))
@@ -90,6 +91,7 @@ def test_the_loss_of_the_critic_and_its_gradient_are_those_of_float64(gan):
     agree(gradient, reference.slopes(loss, critic, step=1e-5))  # of differences already
 
 
+@pytest.mark.slow
 def test_the_loss_of_the_generator_and_its_gradient_are_those_of_float64(gan):
     def loss(params):
         images, _ = GAN._generated(gan._replace(generator=params), jnp.asarray(CODES))

@@ -86,6 +86,7 @@ def test_an_interrupted_run_makes_only_what_is_missing(made, tmp_path, monkeypat
     np.testing.assert_array_equal(again.cases["mig"], found.cases["mig"])
 
 
+@pytest.mark.slow
 def test_metrics_of_one_relation_share_a_program_and_say_what_each_says_alone(made, tmp_path, monkeypatch):
     _, _, found = made
     plans, run = [], calibration.score_part
@@ -239,6 +240,7 @@ def test_rows_of_table_two_that_the_released_code_would_not_give(tmp_path, name,
         assert measured.value == pytest.approx(row.values[case], abs=apart), (row.key, case)
 
 
+@pytest.mark.slow
 def test_metrics_that_hold_a_factor_have_bins_in_sweeps(tmp_path):
     """Factors of sweeps are continuous: without bins nothing could be held, and every vote was right."""
     few = {"num_train": 400, "num_eval": 300}

@@ -43,6 +43,7 @@ def test_columns_of_text_are_aligned_to_the_left_with_their_heads():
     assert '<td class="words">mig</td><td>0.5</td><td class="words"><div' in text
 
 
+@pytest.mark.slow
 def test_downstream_tasks_are_set_against_metrics(tmp_path):
     study = tiny(metrics={"mig": METRICS["mig"], "downstream_logistic": Direct(Spec(downstream_logistic))})
     run(study, tmp_path)
