@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
 
+from jaxdis._core.platforms import on_cpu
 from jaxdis._learners.assignment import assign
 
 METHODS = ("optax", "scipy", "auto")
@@ -103,6 +104,6 @@ def test_a_thousand_callbacks_on_two_devices_come_back():
 
 @pytest.mark.parametrize(("side", "called_back"), [(40, False), (64, True)])
 def test_programs_of_usual_sizes_hold_no_callback(side, called_back):
-    """JAX's compilation cache keeps no program that calls back."""
+    """JAX's compilation cache keeps no program that calls back; large ones on CPU do."""
     program = str(jax.make_jaxpr(assign)(jnp.zeros((side, side))))
-    assert ("pure_callback" in program) == called_back
+    assert ("pure_callback" in program) == (called_back and on_cpu())
