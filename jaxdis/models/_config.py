@@ -82,6 +82,6 @@ def restored(description) -> Any:
         value = types[description["type"]](**fields)
     except TypeError as error:
         raise ValueError(f"config: {error}") from None
-    if odd := sorted(description.keys() - describe(value).keys()):
-        raise ValueError(f"config: must be what jaxdis describes, got {odd[0]!r} of a {description['type']}")
+    if unexpected := sorted(description.keys() - describe(value).keys()):
+        raise ValueError(f"config: must be what jaxdis describes, got {unexpected[0]!r} of a {description['type']}")
     return value

@@ -202,10 +202,10 @@ def concatenate(zoos: Sequence[Zoo]) -> Zoo:
         raise ValueError(f"zoos: needs at least one zoo, got {[type(zoo).__name__ for zoo in zoos]}")
     first = zoos[0]
     for zoo in zoos[1:]:
-        mine, others = _shared(zoo, first), _shared(first, first)
-        odd = [name for name in others if mine[name] != others[name]]
-        if odd:
-            raise ValueError(f"zoos: need the same {', '.join(odd)} to be concatenated")
+        own, others = _shared(zoo, first), _shared(first, first)
+        differing = [name for name in others if own[name] != others[name]]
+        if differing:
+            raise ValueError(f"zoos: need the same {', '.join(differing)} to be concatenated")
     join = lambda *leaves: np.concatenate(leaves)  # noqa: E731
     return dataclasses.replace(
         first,
@@ -236,9 +236,9 @@ def _config(description: dict, method: Method | None) -> Config:
     method = method.resolved(tuple(stored["image_shape"]))
     passed, other = describe(method.alone("one")), describe(method.alone("another"))
     # Members of other variants represent images alike: what names the variant may differ.
-    odd = sorted(name for name in passed if passed[name] == other[name] and stored.get(name) != passed[name])
-    if odd:
-        raise ValueError(f"method: needs that of the zoo, got one with another {', '.join(odd)}")
+    differing = sorted(name for name in passed if passed[name] == other[name] and stored.get(name) != passed[name])
+    if differing:
+        raise ValueError(f"method: needs that of the zoo, got one with another {', '.join(differing)}")
     try:
         return restored(description)
     except UnknownType:

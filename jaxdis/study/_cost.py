@@ -34,12 +34,12 @@ def costs(study: Study, members: Sequence[Member]) -> dict[str, Totals]:
     """Costs of all cells of a study of trained models, by kind."""
     per_second = TRAINING_EFFICIENCY * product_rate()
     flops, disk, seconds = (dict.fromkeys(KINDS, 0.0) for _ in range(3))
-    known: dict[Config, ModelCost] = {}
+    cost_of_config: dict[Config, ModelCost] = {}
     for position, training in enumerate(study.trainings):
         share = sum(member.training == position for member in members)
-        if training.config not in known:
-            known[training.config] = model_cost(training)
-        model, sampling = known[training.config], study.sampling
+        if training.config not in cost_of_config:
+            cost_of_config[training.config] = model_cost(training)
+        model, sampling = cost_of_config[training.config], study.sampling
         samples = sampling.train + sampling.validation + sampling.test * (1 + training.has_novel)
         flops["train"] += share * training.config.steps * model.update_flops
         flops["encode"] += share * samples * model.image_flops

@@ -98,11 +98,11 @@ class Training:
         return bool(self.held_out) or self.region is not None
 
     def members(self) -> Members:
-        found = members({name: dict(settings) for name, settings in self.sweep}, self.seeds, self.config.method)
+        trained = members({name: dict(settings) for name, settings in self.sweep}, self.seeds, self.config.method)
         texts = dict(self.labels)
         if self.held_out:
             texts["held_out"] = ", ".join(f"{name} {value}" for name, value in self.held_out)
-        return found._replace(labels=tuple({**label, **texts} for label in found.labels))
+        return trained._replace(labels=tuple({**label, **texts} for label in trained.labels))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -188,20 +188,22 @@ class Study:
         """Check that all methods represent images by codes, or all by slots, and that the metrics suit them."""
         if not self.trainings:
             raise ValueError("trainings: needs at least one, got none")
-        if same := [one.config.data for one in self.trainings if self.trainings.count(one) > 1]:
+        if same := [training.config.data for training in self.trainings if self.trainings.count(training) > 1]:
             raise ValueError(f"trainings: need to differ, got the same one on {same[0]} {len(same)} times")
         kinds = {training.config.method.represents for training in self.trainings}
         if len(kinds) > 1:
             raise ValueError("trainings: need methods that all represent images by codes or all by slots, got both")
         of_slots = {name for name, metric in self.metrics if isinstance(metric, SlotMetric)}
         if self.has_slots:
-            others = [name for name, _ in self.metrics if name not in of_slots]
-            if others:
-                raise ValueError(f"metrics: slots need metrics of slots ({', '.join(SLOT_METRICS)}), got {others[0]!r}")
+            unfit_names = [name for name, _ in self.metrics if name not in of_slots]
+            if unfit_names:
+                raise ValueError(
+                    f"metrics: slots need metrics of slots ({', '.join(SLOT_METRICS)}), got {unfit_names[0]!r}"
+                )
             for training in self.trainings:
                 if DATASETS.get(data := training.config.data) is not None and DATASETS[data].scenes is None:
-                    known = ", ".join(name for name, row in DATASETS.items() if row.scenes is not None)
-                    raise ValueError(f"data: slots need a data set of scenes ({known}), got {data!r}")
+                    with_scenes = ", ".join(name for name, row in DATASETS.items() if row.scenes is not None)
+                    raise ValueError(f"data: slots need a data set of scenes ({with_scenes}), got {data!r}")
                 if training.held_out or training.held_out_share:
                     raise ValueError("held_out: slots are scored on all scenes, got combinations that are held out")
             if self.sampling.train // self.sampling.groups < FEWEST_SAMPLES:

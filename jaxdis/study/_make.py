@@ -176,12 +176,12 @@ def _posteriors(study: Study, training: Training, zoo: models.Zoo) -> tuple[dict
     seen = zoo.encode(samples.train.values, render=samples.render, key=key)
     shared = {"factors": _small(samples.train)}
     columns = {"mean": seen.mean, "variance": seen.variance}
-    others = {"test": (samples.test, _TEST)}
+    roles = {"test": (samples.test, _TEST)}
     if samples.validation is not None:
-        others["validation"] = (samples.validation, _VALIDATION)
+        roles["validation"] = (samples.validation, _VALIDATION)
     if training.has_novel:
-        others["novel"] = (novel_samples_of(training, study.sampling), _NOVEL)
-    for name, (factors, fold) in others.items():
+        roles["novel"] = (novel_samples_of(training, study.sampling), _NOVEL)
+    for name, (factors, fold) in roles.items():
         shared[f"{name}_factors"] = _small(factors)
         noise = jax.random.fold_in(key, fold)
         columns[f"{name}_mean"] = zoo.encode(factors.values, render=samples.render, key=noise).mean

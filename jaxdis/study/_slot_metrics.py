@@ -163,7 +163,7 @@ def _order_agreement(orders: np.ndarray, segments, masks: np.ndarray, groups: in
         return {}
     by_group = orders.reshape(len(orders), groups, -1, slots)
     columns = executor.map_members(_orders_of_member, slots, (by_group, segments), jnp.asarray(masks))
-    finite = np.array([(one != UNDEFINED).all() for one in segments])
+    finite = np.array([(segment != UNDEFINED).all() for segment in segments])
     return {name: np.where(finite, values, np.nan) for name, values in columns.items()}
 
 

@@ -196,7 +196,7 @@ def test_draws_without_a_model_do_not_stop_the_claims_about_it():
     table = {"data": data, "model": model, "novel_combination": accuracy, "novel_combination.linear": accuracy - 0.05}
     found = mahon2024_claims._novel(table | {"novel_combination.familiar": accuracy + 0.4})
     assert {"novel_low", "parted_ss_best"} <= set(found)
-    assert all(np.isfinite(part.found.value) for part in found["parted_ss_best"])
+    assert all(np.isfinite(part.interval.value) for part in found["parted_ss_best"])
 
 
 def test_models_that_name_no_new_combination_are_not_compared():

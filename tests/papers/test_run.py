@@ -14,7 +14,7 @@ from jaxdis.papers.harness._paper import Paper, Piece
 from jaxdis.papers.harness._paper_page import Content, Figure, render
 from jaxdis.papers.harness._printed import Flag, Row, Table, printed_in
 from jaxdis.papers.harness._reproduce import reproduce
-from jaxdis.papers.harness._verdict import Found, Part, exact, of_values
+from jaxdis.papers.harness._verdict import Finding, Part, exact, of_values
 from tests.study.tiny import tiny
 
 CALLS: list[int] = []
@@ -46,9 +46,9 @@ def toy(start: int = 1) -> Paper:
         piece = made.pieces["piece"]
         claim = printed_in("jaxdis.papers.locatello2020").claims["no_best_method"]
         found = [
-            Found(claim, (Part("a", exact(1), above=0),)),
-            Found(claim, (Part("b", exact(-1), above=0),), "because <i>"),
-            Found(claim, (Part("c", of_values([-1.0, 1.0, 2.0, -2.0]), above=0),)),
+            Finding(claim, (Part("a", exact(1), above=0),)),
+            Finding(claim, (Part("b", exact(-1), above=0),), "because <i>"),
+            Finding(claim, (Part("c", of_values([-1.0, 1.0, 2.0, -2.0]), above=0),)),
         ]
         measured = {(0, "mig"): Measured(piece["mig"], 0.4), (0, "sap"): Measured(0.25)}
         figure = Figure("Figure 1", "ranks", plots.rank_map(np.eye(2), ["a", "b"]))

@@ -11,7 +11,7 @@ from jaxdis.papers.dangnhu2022._study import dangnhu2022
 from jaxdis.papers.harness._beside import in_spreads
 from jaxdis.papers.harness._paper import Finished
 from jaxdis.papers.harness._printed import printed_in
-from jaxdis.papers.harness._verdict import FAILS, HOLDS, OPEN, Found
+from jaxdis.papers.harness._verdict import FAILS, HOLDS, OPEN, Finding
 from jaxdis.study._definition import cells
 
 PRINTED = printed_in("jaxdis.papers.dangnhu2022")
@@ -121,7 +121,7 @@ def test_what_holds_in_print_holds(zoo, without_groups):
         for model in zoo.models("multi_dsprites")
     }
     parts = slot_zoo.parts_of_claims(zoo, without_groups, start)
-    verdicts = {name: Found(PRINTED.claims[name], tuple(found)).verdict for name, found in parts.items()}
+    verdicts = {name: Finding(PRINTED.claims[name], tuple(found)).verdict for name, found in parts.items()}
     # Three seeds with the printed spreads leave some claims open: their intervals are 2.9 standard errors to each side.
     assert verdicts == {
         "ablation_lowers_property": OPEN,
@@ -141,4 +141,4 @@ def test_what_holds_in_print_holds(zoo, without_groups):
     }
     high = {model: {name: [0.99] * 3 for name in columns} for model, columns in start.items()}
     parts = slot_zoo.parts_of_claims(zoo, without_groups, high)
-    assert Found(PRINTED.claims["low_at_start"], tuple(parts["low_at_start"])).verdict == FAILS
+    assert Finding(PRINTED.claims["low_at_start"], tuple(parts["low_at_start"])).verdict == FAILS

@@ -11,7 +11,7 @@ from jaxdis.papers.harness._verdict import (
     FAILS,
     HOLDS,
     OPEN,
-    Found,
+    Finding,
     Part,
     by_member,
     by_seed,
@@ -45,7 +45,7 @@ def test_a_part_is_decided_by_its_interval(interval, verdict):
 
 def test_a_claim_holds_with_all_its_parts_and_fails_with_one():
     good, bad, unsure = (Part("x", Interval(v, v - w, v + w), above=0) for v, w in ((1, 0.1), (-1, 0.1), (0, 0.1)))
-    found = [Found(CLAIM, parts) for parts in ((good, good), (good, unsure), (good, unsure, bad), ())]
+    found = [Finding(CLAIM, parts) for parts in ((good, good), (good, unsure), (good, unsure, bad), ())]
     assert [one.verdict for one in found] == [HOLDS, OPEN, FAILS, OPEN]
     assert counts(found) == {HOLDS: 1, FAILS: 1, OPEN: 2}
 

@@ -169,8 +169,8 @@ class Pca(Method):
         with jax.default_matmul_precision("highest"):
             variances, components = self._best(state)
         # Directions beyond the rank of the images are rounding errors.
-        found = variances > 1e-6 * variances[0]
-        variances, components = jnp.where(found, variances, 0), jnp.where(found[None], components, 0)
+        is_component = variances > 1e-6 * variances[0]
+        variances, components = jnp.where(is_component, variances, 0), jnp.where(is_component[None], components, 0)
         largest = jnp.take_along_axis(components, jnp.abs(components).argmax(0)[None], axis=0)
         signed = components * jnp.where(largest < 0, -1.0, 1.0)
         return Components(state.mean, state.deviation, jnp.where(state.deviation[:, None] > 0, signed, 0), variances)

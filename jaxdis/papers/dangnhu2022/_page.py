@@ -12,7 +12,7 @@ from jaxdis.papers.harness._beside import Beside, Measured
 from jaxdis.papers.harness._paper import Reproduction
 from jaxdis.papers.harness._paper_page import Content, Figure
 from jaxdis.papers.harness._printed import printed_in
-from jaxdis.papers.harness._verdict import Found, Part, exact, of_values
+from jaxdis.papers.harness._verdict import Finding, Part, exact, of_values
 
 # Iterations of EM after which it should have converged.
 EARLY = 20
@@ -37,7 +37,7 @@ def content(made: Reproduction) -> Content:
     printed = printed_in(__package__).claims
     trained = parts_of_claims(zoo, without_groups, made.pieces["beginning"])
     both = {checked.claim.id: checked for checked in checked_claims} | {
-        name: Found(printed[name], tuple(parts)) for name, parts in trained.items()
+        name: Finding(printed[name], tuple(parts)) for name, parts in trained.items()
     }
     return Content(size, _ALWAYS, list(both.values()), tables_of_zoo(zoo, without_groups), _figures(probing), exact)
 
@@ -54,7 +54,7 @@ _ALWAYS = (
 )
 
 
-def claims(probing: Mapping, oracle: Mapping) -> list[Found]:
+def claims(probing: Mapping, oracle: Mapping) -> list[Finding]:
     """Every claim that needs no slot model."""
     with_em, without = (np.array(probing[name]["object.disentanglement"]) for name in ("with_em", "without_em"))
     trace = np.array(probing["trace"])
@@ -65,7 +65,7 @@ def claims(probing: Mapping, oracle: Mapping) -> list[Found]:
     properties = oracle["properties"]
     color = [properties.index(name) for name in COLORS]
     other = [place for place, name in enumerate(properties) if name not in COLORS]
-    apart = {
+    differences = {
         level: np.abs(scores[f"{level}.disentanglement"] - scores[f"{level}.completeness"])
         for level in ("object", "property")
     }
@@ -83,10 +83,10 @@ def claims(probing: Mapping, oracle: Mapping) -> list[Found]:
         "theorem_2": [Part("least of score minus bound", exact(min(probing["bounds"])), above=-1e-6)],
         "ablation_lowers_property": [Part("with KL minus without, by seed", of_values(fall), above=0)],
         "object_d_is_c": [
-            Part("object level, |D − C|", of_values(apart["object"][regular]), below=0.05),
+            Part("object level, |D − C|", of_values(differences["object"][regular]), below=0.05),
             Part(
                 "property level minus object level",
-                of_values(apart["property"][regular] - apart["object"][regular]),
+                of_values(differences["property"][regular] - differences["object"][regular]),
                 above=0,
             ),
         ],
@@ -116,7 +116,7 @@ def claims(probing: Mapping, oracle: Mapping) -> list[Found]:
         "color_first": "Autoencoders of objects cut out by true masks, which encode places first: these change most"
         " pixels.",
     }
-    return [Found(printed[name], tuple(mine), remarks.get(name, "")) for name, mine in parts.items()]
+    return [Finding(printed[name], tuple(statistics), remarks.get(name, "")) for name, statistics in parts.items()]
 
 
 def _table_1(probing: Mapping) -> Beside:
@@ -137,15 +137,15 @@ def _table_1(probing: Mapping) -> Beside:
 
 def _table_2(oracle: Mapping) -> Beside:
     printed = printed_in(__package__).tables["table_2"]
-    found = {}
+    measured = {}
     for place, row in enumerate(printed.rows):
         kind = row.key["latent"].removesuffix("_latent")
         for column in row.values:
             values = np.array([joint[f"{kind}/{column}"] for joint in oracle["joint"]])
-            found[place, column] = Measured(
+            measured[place, column] = Measured(
                 float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else math.nan
             )
-    return Beside(printed, found, "Of two autoencoders on true masks; the print is of GENESIS.")
+    return Beside(printed, measured, "Of two autoencoders on true masks; the print is of GENESIS.")
 
 
 def _figures(probing: Mapping) -> list[Figure]:

@@ -71,15 +71,15 @@ def scenes(key, samples: int, groups: int) -> Scenes:
     return Scenes(row.scenes.complete(space), values, row.scenes.samples(space, space.wrap(values)))
 
 
-def scored(codes, known: SceneSamples, groups: int, **options) -> Scores:
+def scored(codes, truth: SceneSamples, groups: int, **options) -> Scores:
     """:func:`jaxdis.evaluate_structured` with the settings of the paper except for the depth of trees."""
-    options.setdefault("structure", structure_of(known, SLOTS, codes.shape[-1]))
-    categorical = [known.factors.names[j] for j in known.categorical]
+    options.setdefault("structure", structure_of(truth, SLOTS, codes.shape[-1]))
+    categorical = [truth.factors.names[j] for j in truth.categorical]
     return evaluate_structured(
         codes,
-        known.factors,
+        truth.factors,
         groups=groups,
-        background=known.background,
+        background=truth.background,
         categorical=categorical,
         final=SMALL_FOREST,
         **options,
@@ -111,33 +111,33 @@ def probing(finished: Mapping[str, Finished], groups: int, samples: int) -> dict
     }
 
 
-def _agreement(found: np.ndarray, reference: np.ndarray, groups: int) -> tuple[float, float]:
+def _agreement(orders: np.ndarray, reference: np.ndarray, groups: int) -> tuple[float, float]:
     """Share of samples whose orders agree, and slots out of place; positions are arbitrary in each group."""
     each = [
         order_agreement(jnp.asarray(a), jnp.asarray(b))
-        for a, b in zip(np.split(found, groups), np.split(reference, groups), strict=True)
+        for a, b in zip(np.split(orders, groups), np.split(reference, groups), strict=True)
     ]
     return tuple(float(np.mean(column)) for column in zip(*each, strict=True))
 
 
-def _trace(codes: np.ndarray, known: SceneSamples, groups: int) -> list[float]:
+def _trace(codes: np.ndarray, truth: SceneSamples, groups: int) -> list[float]:
     """Error of the regressions by iteration of EM from the given order, as in the paper; mean over groups."""
-    run = jax.jit(lambda codes, factors: probe(codes, factors, categorical=known.categorical, start="given").trace)
+    run = jax.jit(lambda codes, factors: probe(codes, factors, categorical=truth.categorical, start="given").trace)
     rows = np.split(np.arange(len(codes)), groups)
-    traces = [np.asarray(run(jnp.asarray(codes[own]), known.factors.take(jnp.asarray(own)))) for own in rows]
+    traces = [np.asarray(run(jnp.asarray(codes[own]), truth.factors.take(jnp.asarray(own)))) for own in rows]
     return np.mean(traces, axis=0).tolist()
 
 
-def _planted(known: SceneSamples, key) -> np.ndarray:
+def _planted(truth: SceneSamples, key) -> np.ndarray:
     """Slots ``[n, s, DIMS]``: the same random two-layer map of the properties of each object, with noise."""
-    names = list(dict.fromkeys(name for _, name in known.labels))
-    objects = list(dict.fromkeys(object_name for object_name, _ in known.labels))
-    values = np.asarray(known.factors.values, np.float32)
-    scaled = values / np.array([max(1, size - 1) for size in known.factors.sizes], np.float32)
+    names = list(dict.fromkeys(name for _, name in truth.labels))
+    objects = list(dict.fromkeys(object_name for object_name, _ in truth.labels))
+    values = np.asarray(truth.factors.values, np.float32)
+    scaled = values / np.array([max(1, size - 1) for size in truth.factors.sizes], np.float32)
     inputs = np.zeros((len(values), len(objects), len(names) + 1), np.float32)
-    for column, (object_name, name) in enumerate(known.labels):
+    for column, (object_name, name) in enumerate(truth.labels):
         inputs[:, objects.index(object_name), names.index(name)] = scaled[:, column]
-    inputs[:, :, -1] = [object_name == known.background for object_name in objects]
+    inputs[:, :, -1] = [object_name == truth.background for object_name in objects]
     keys = jax.random.split(key, 3)
     first = np.asarray(random.normal(keys[0], (inputs.shape[-1], 64)))
     second = np.asarray(random.normal(keys[1], (64, DIMS))) / 8
@@ -147,13 +147,13 @@ def _planted(known: SceneSamples, key) -> np.ndarray:
 
 def _bounds(importance: np.ndarray, structure: Structure) -> list[float]:
     """C and D of the identity minus the lower bound of Theorem 2, of every member's importances ``[m, d, k]``."""
-    found = []
+    bounds = []
     for strength in jnp.asarray(importance):
         whole = score_of(strength, structure)
         for of in ("completeness", "disentanglement"):
             bound = lower_bound(strength, structure, list(structure.levels), of=of)
-            found.append(float(getattr(whole, of) - bound.tight))
-    return found
+            bounds.append(float(getattr(whole, of) - bound.tight))
+    return bounds
 
 
 def oracle(
@@ -214,15 +214,15 @@ def _width(channels: slice) -> int:
     return channels.stop - channels.start
 
 
-def _by_property(per_factor: np.ndarray, known: SceneSamples, properties: list[str]) -> list[float]:
+def _by_property(per_factor: np.ndarray, truth: SceneSamples, properties: list[str]) -> list[float]:
     """Mean over objects, without the background."""
     return [
         float(
             np.nanmean(
                 [
                     v
-                    for v, (object_name, name) in zip(per_factor, known.labels, strict=True)
-                    if name == wanted and object_name != known.background
+                    for v, (object_name, name) in zip(per_factor, truth.labels, strict=True)
+                    if name == wanted and object_name != truth.background
                 ]
             )
         )

@@ -40,12 +40,12 @@ class SlotZoo:
 
     def __init__(self, finished: Mapping[str, Finished]):
         self.finished = dict(finished)
-        self.rows = [(name, place) for name, one in finished.items() for place in range(len(one.members))]
+        self.rows = [(name, place) for name, run in finished.items() for place in range(len(run.members))]
         orders = ("structured_slots.order_agreement", "structured_slots.order_mismatch")
         names = ("data", "model", "seed", *COLUMNS.values(), *orders)
         names += ("structured_given.object.disentanglement", "structured_given.object.completeness")
-        columns = {name: np.concatenate([_column(one, name) for one in finished.values()]) for name in names}
-        regularized = np.concatenate([one.table["regularized"] for one in finished.values()])
+        columns = {name: np.concatenate([_column(run, name) for run in finished.values()]) for name in names}
+        regularized = np.concatenate([run.table["regularized"] for run in finished.values()])
         self.table: Table = {**columns, "regularized": regularized == "yes"}
 
     def of(self, **wanted) -> Table:
@@ -65,24 +65,24 @@ class SlotZoo:
     def parts(self, part: str, **wanted) -> list[np.ndarray]:
         """A part of ``structured_slots`` of the members in these rows, of those that have it."""
         keep = np.all([self.table[name] == value for name, value in wanted.items()], axis=0)
-        found = []
+        values = []
         for (name, place), kept in zip(self.rows, keep, strict=True):
-            one = self.finished[name]
-            score = [metric for metric, _ in one.study.metrics].index("structured_slots")
-            parts = one.store.score(one.members[place].scores[score], "structured_slots")["parts"]
+            run = self.finished[name]
+            score = [metric for metric, _ in run.study.metrics].index("structured_slots")
+            parts = run.store.score(run.members[place].scores[score], "structured_slots")["parts"]
             if kept and f"structured_slots.{part}" in parts:
-                found.append(np.array(parts[f"structured_slots.{part}"], float))
-        return found
+                values.append(np.array(parts[f"structured_slots.{part}"], float))
+        return values
 
     def properties(self, data: str) -> dict[str, list[int]]:
         """Factors of each property of objects, without the background."""
-        [one] = {name: one for name, one in self.finished.items() if name == data}.values()
-        drawn, _ = scenes_of(one.study.trainings[0], dataclasses.replace(one.study.sampling, train=10, groups=1))
-        found: dict[str, list[int]] = {}
+        [run] = {name: run for name, run in self.finished.items() if name == data}.values()
+        drawn, _ = scenes_of(run.study.trainings[0], dataclasses.replace(run.study.sampling, train=10, groups=1))
+        places: dict[str, list[int]] = {}
         for place, (thing, name) in enumerate(drawn.scenes.labels(drawn.space).values()):
             if thing != drawn.scenes.background:
-                found.setdefault(name, []).append(place)
-        return found
+                places.setdefault(name, []).append(place)
+        return places
 
     def by_property(self, part: str, data: str, model: str) -> dict[str, float]:
         """Mean over objects and seeds of a part with one number per factor, of regularized members."""
@@ -98,16 +98,16 @@ def _column(finished: Finished, name: str) -> np.ndarray:
 
 def independent(finished: Mapping[str, Finished]) -> dict[str, dict]:
     """Scores without Algorithm 2: regularized members on scenes of Multi-dSprites that are no local groups."""
-    one, found = finished[SPRITES], {}
-    metrics = {name: metric for name, metric in one.study.metrics if isinstance(metric, Structured)}
-    for training, chosen in _regularized(one):
-        zoo = concatenate([member_zoo(one.study, one.store, member) for member in chosen])
-        scores = _scored(zoo, training, dataclasses.replace(one.study.sampling, groups=1), metrics)
-        found[_printed(chosen[0].label)] = {
+    run, scores_by_model = finished[SPRITES], {}
+    metrics = {name: metric for name, metric in run.study.metrics if isinstance(metric, Structured)}
+    for training, chosen in _regularized(run):
+        zoo = concatenate([member_zoo(run.study, run.store, member) for member in chosen])
+        scores = _scored(zoo, training, dataclasses.replace(run.study.sampling, groups=1), metrics)
+        scores_by_model[_printed(chosen[0].label)] = {
             name: {field: scores[f"{name}.object.{field}"].tolist() for field in ("disentanglement", "completeness")}
             for name in metrics
         }
-    return found
+    return scores_by_model
 
 
 def beginning(finished: Mapping[str, Finished]) -> dict[str, dict]:
@@ -125,11 +125,11 @@ def beginning(finished: Mapping[str, Finished]) -> dict[str, dict]:
     return scores_by_model
 
 
-def _regularized(one: Finished) -> Iterator[tuple[Training, list[Member]]]:
+def _regularized(run: Finished) -> Iterator[tuple[Training, list[Member]]]:
     """Trainings with their members."""
-    for place, training in enumerate(one.study.trainings):
+    for place, training in enumerate(run.study.trainings):
         if dict(training.labels)["regularized"] == "yes":
-            yield training, [member for member in one.members if member.training == place]
+            yield training, [member for member in run.members if member.training == place]
 
 
 def _scored(zoo: models.Zoo, training: Training, sampling: Sampling, metrics: Mapping) -> dict[str, np.ndarray]:
@@ -195,12 +195,12 @@ def _of_sprites(zoo: SlotZoo, without_groups: Mapping) -> dict[str, list[Part]]:
     """Claims about Multi-dSprites alone."""
     parts_by_claim: dict[str, list[Part]] = {"em_needed": [], "em_needed_alone": [], "color_first": []}
     for model in zoo.models(SPRITES):
-        mine = zoo.of(data=SPRITES, model=model, regularized=True)
-        with_both, neither = mine[OBJECT_D], np.array(without_groups[model]["structured_given"]["disentanglement"])
+        rows = zoo.of(data=SPRITES, model=model, regularized=True)
+        with_both, neither = rows[OBJECT_D], np.array(without_groups[model]["structured_given"]["disentanglement"])
         parts_by_claim["em_needed"].append(
             Part(f"{model}: with both minus without", of_values(with_both - neither), above=0.2)
         )
-        alone = of_values(with_both - mine["structured_given.object.disentanglement"])
+        alone = of_values(with_both - rows["structured_given.object.disentanglement"])
         bounds = {"above": -0.1, "below": 0.1} if model == "genesis" else {"above": 0.2}
         parts_by_claim["em_needed_alone"].append(Part(f"{model}: with EM minus without", alone, **bounds))
         errors = zoo.by_property("informativeness.per_factor", SPRITES, model)
@@ -211,10 +211,10 @@ def _of_sprites(zoo: SlotZoo, without_groups: Mapping) -> dict[str, list[Part]]:
                 f"{model}: least completeness of colors minus largest of others", exact(_colors(complete, min)), above=0
             ),
         ]
-    mine = zoo.of(data=SPRITES)
+    rows = zoo.of(data=SPRITES)
     parts_by_claim["em_finds_iou_order"] = [
-        Part("share of scenes in the same order", of_values(mine["structured_slots.order_agreement"]), above=0.5),
-        Part("slots out of place", of_values(mine["structured_slots.order_mismatch"]), below=2),
+        Part("share of scenes in the same order", of_values(rows["structured_slots.order_agreement"]), above=0.5),
+        Part("slots out of place", of_values(rows["structured_slots.order_mismatch"]), below=2),
     ]
     joints = np.array(zoo.parts("kind.joint", data=SPRITES, model="genesis", regularized=True))
     if len(joints):  # kinds of codes are rows, first masks; kinds of properties columns, first what the background has
@@ -241,11 +241,11 @@ def _most(zoo: SlotZoo, name: str, sign: int) -> Part:
     return Part("share of models and data sets", share(sum(wins), len(wins)), above=0.5)
 
 
-def _between(zoo: SlotZoo, data: str, column: str, one: str, other: str):
+def _between(zoo: SlotZoo, data: str, column: str, first: str, second: str):
     """Interval of the mean of one model minus that of another; undefined where one was not trained."""
     return by_seed(
         zoo.of(data=data, regularized=True),
-        lambda t: mean(t[column][t["model"] == one]) - mean(t[column][t["model"] == other]),
+        lambda t: mean(t[column][t["model"] == first]) - mean(t[column][t["model"] == second]),
     )
 
 
@@ -263,17 +263,17 @@ def _apart(zoo: SlotZoo, level: str) -> float:
     gaps = []
     for data, model in zoo.each():
         for regularized in (True, False):
-            mine = zoo.of(data=data, model=model, regularized=regularized)
-            d, c = (mean(mine[COLUMNS[f"{level}.{of}"]]) for of in ("disentanglement", "completeness"))
+            rows = zoo.of(data=data, model=model, regularized=regularized)
+            d, c = (mean(rows[COLUMNS[f"{level}.{of}"]]) for of in ("disentanglement", "completeness"))
             gaps.append(abs(d - c))
     return max(gaps)
 
 
-def _colors(found: Mapping[str, float], worst: Callable) -> float:
+def _colors(scores: Mapping[str, float], worst: Callable) -> float:
     """The worst of the colors minus the best of the other properties."""
     best = min if worst is max else max
-    colors = [value for name, value in found.items() if name in COLORS.values()]
-    return worst(colors) - best(value for name, value in found.items() if name not in COLORS.values())
+    colors = [value for name, value in scores.items() if name in COLORS.values()]
+    return worst(colors) - best(value for name, value in scores.items() if name not in COLORS.values())
 
 
 def tables(zoo: SlotZoo, without_groups: Mapping) -> list[Beside]:
@@ -321,12 +321,12 @@ def _table_2(zoo: SlotZoo) -> dict[tuple[int, str], Measured]:
 
 
 def _table_3(zoo: SlotZoo) -> dict[tuple[int, str], Measured]:
-    found = {}
+    measured = {}
     for place, row in enumerate(printed_in(__package__).tables["table_3"].rows):
         key = row.key
-        mine = zoo.of(data=key["dataset"], model=key["model"], regularized=key["regularized"])
-        found |= {(place, name): _percent(mine[COLUMNS[name]]) for name in row.values if len(mine["model"])}
-    return found
+        rows = zoo.of(data=key["dataset"], model=key["model"], regularized=key["regularized"])
+        measured |= {(place, name): _percent(rows[COLUMNS[name]]) for name in row.values if len(rows["model"])}
+    return measured
 
 
 def _table_4(zoo: SlotZoo, without_groups: Mapping) -> dict[tuple[int, str], Measured]:
@@ -334,23 +334,23 @@ def _table_4(zoo: SlotZoo, without_groups: Mapping) -> dict[tuple[int, str], Mea
     for place, row in enumerate(printed_in(__package__).tables["table_4"].rows):
         model, left_out = row.key["model"], set(row.key["without_algorithms"])
         metric = "structured_given" if 1 in left_out else "structured_slots"
-        mine = zoo.of(data=SPRITES, model=model, regularized=True)
+        rows = zoo.of(data=SPRITES, model=model, regularized=True)
         for field in ("disentanglement", "completeness"):
             if 2 in left_out:
                 values = without_groups.get(model, {}).get(metric, {}).get(field, [])
             else:
-                values = mine[f"{metric}.object.{field}"]
+                values = rows[f"{metric}.object.{field}"]
             measured[place, f"object.{field}"] = _percent(values)
     return measured
 
 
 def _by_property(zoo: SlotZoo, data: str, rows: Sequence[Row]) -> dict[tuple[int, str], Measured]:
-    found = {}
+    measured = {}
     for model in zoo.models(data):
         for kind in ("completeness", "informativeness"):
             values = zoo.by_property(f"{kind}.per_factor", data, model)
             for place, row in enumerate(rows):
                 name = COLORS.get(row.key["property"], row.key["property"])
                 if name in values:
-                    found[place, f"{kind}.{model}"] = Measured(100 * values[name])
-    return found
+                    measured[place, f"{kind}.{model}"] = Measured(100 * values[name])
+    return measured

@@ -9,7 +9,7 @@ from jaxdis.data._teapot import SPACE
 from jaxdis.papers.eastwood2018._run import SMALL
 from jaxdis.papers.eastwood2018._tables import REGRESSORS, Numbers
 from jaxdis.papers.harness._printed import printed_in
-from jaxdis.papers.harness._verdict import Found, Part, resampled
+from jaxdis.papers.harness._verdict import Finding, Part, resampled
 from jaxdis.study.report._seed_statistics import Interval
 
 # Claims that InfoGAN decides, and what the small form makes of them.
@@ -33,21 +33,21 @@ SMALL_REMARKS = {
 } | dict.fromkeys(UNTRAINED, UNTRAINED_REMARK)
 
 
-def claims(numbers: Numbers, dead: np.ndarray, *, small: bool = False) -> list[Found]:
+def claims(numbers: Numbers, dead: np.ndarray, *, small: bool = False) -> list[Finding]:
     """Every claim that the models allow to check; seeds are resampled.
 
     ``dead`` holds the third smallest importance of InfoGAN's codes as a share of all, one per seed; a code that all ten
     share alike has .1, and one with less than .02 counts as dead. ``small``: say which claims the small form cannot
     show.
     """
-    found = _of_scores(numbers) | _of_regressors(numbers) | _of_factors(numbers) | _of_unseen(numbers)
+    parts_by_claim = _of_scores(numbers) | _of_regressors(numbers) | _of_factors(numbers) | _of_unseen(numbers)
     if len(dead):
-        found["infogan_dead"] = [_part("largest share of three codes", lambda: dead, below=0.02)]
+        parts_by_claim["infogan_dead"] = [_part("largest share of three codes", lambda: dead, below=0.02)]
     claims_of = printed_in(__package__).claims
     remarks = SMALL_REMARKS if small and "infogan" in numbers.models else {}
     return [
-        Found(claims_of[name], tuple(parts), remarks.get(name, ""))
-        for name, parts in found.items()
+        Finding(claims_of[name], tuple(parts), remarks.get(name, ""))
+        for name, parts in parts_by_claim.items()
         if name in claims_of
     ]
 
@@ -58,17 +58,17 @@ def _part(name: str, values: Callable[[], np.ndarray], **expected) -> Part:
 
 def _of_scores(numbers: Numbers) -> dict[str, list[Part]]:
     """Which models have the better scores."""
-    others = [model for model in numbers.models if model != "pca"]
+    others_than_pca = [model for model in numbers.models if model != "pca"]
     scores = [(r, q) for r in REGRESSORS.values() for q in ("disentanglement", "completeness", "error")]
 
     def better(regressor, quantity):
         """By how much the worse of the other models exceeds PCA in quality."""
         sign = -1 if quantity == "error" else 1
-        ours = np.stack([sign * numbers.mean(model, regressor, quantity) for model in others])
+        ours = np.stack([sign * numbers.mean(model, regressor, quantity) for model in others_than_pca])
         return ours.min(axis=0) - sign * numbers.mean("pca", regressor, quantity)
 
     parts_by_claim: dict[str, list[Part]] = {}
-    if "pca" in numbers.models and others:
+    if "pca" in numbers.models and others_than_pca:
         parts_by_claim["pca_worst"] = [
             _part(f"{q}, {r}: the worst of others minus PCA", lambda r=r, q=q: better(r, q), above=0) for r, q in scores
         ]
@@ -184,8 +184,8 @@ def _of_unseen(numbers: Numbers) -> dict[str, list[Part]]:
         ],
     }
     if numbers.vaes and "pca" in numbers.models:
-        others = [m for m in numbers.models if m not in ("pca", *numbers.vaes)]
-        pairs = [(m, "pca") for m in (*numbers.vaes, *others)] + list(itertools.product(numbers.vaes, others))
+        rivals = [m for m in numbers.models if m not in ("pca", *numbers.vaes)]
+        pairs = [(m, "pca") for m in (*numbers.vaes, *rivals)] + list(itertools.product(numbers.vaes, rivals))
         parts_by_claim["zero_shot_vaes_best"] = [
             _part(
                 f"{a} minus {'PCA' if b == 'pca' else b}",

@@ -64,9 +64,9 @@ def ordered_traversals(zoo: Zoo, images: np.ndarray, importance: np.ndarray) -> 
     reach = _REACH[zoo.config.method.trained[0]]
     moved = traversals(zoo, images, values=np.linspace(-reach, reach, _COLUMNS))[0, 0]
     importance = np.nan_to_num(importance)
-    told = importance.argmax(axis=1)
-    order = np.lexsort((-importance.max(axis=1), told))
-    return plots.image_grid(moved[order], [f"c{code} {SPACE.names[told[code]]}" for code in order])
+    factor_of_code = importance.argmax(axis=1)
+    order = np.lexsort((-importance.max(axis=1), factor_of_code))
+    return plots.image_grid(moved[order], [f"c{code} {SPACE.names[factor_of_code[code]]}" for code in order])
 
 
 def write_figures(study: Study, store: Store, members: Sequence[Member]) -> None:

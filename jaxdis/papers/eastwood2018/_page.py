@@ -57,9 +57,9 @@ def _differences(made: Reproduction, finished: Finished) -> list[str]:
 
 def _dead(finished: Finished) -> np.ndarray:
     """The third smallest importance of a code of each InfoGAN under the forest, as a share of all."""
-    mine = np.asarray(finished.table["model"]) == "infogan"
-    found = [part for part, own in zip(finished.parts("forest.importance"), mine, strict=True) if own]
-    return np.array([np.sort(part.sum(axis=1))[2] / part.sum() for part in found])
+    is_infogan = np.asarray(finished.table["model"]) == "infogan"
+    importances = [part for part, own in zip(finished.parts("forest.importance"), is_infogan, strict=True) if own]
+    return np.array([np.sort(part.sum(axis=1))[2] / part.sum() for part in importances])
 
 
 def _tables(printed: dict[str, Table], numbers: Numbers) -> list[Beside]:

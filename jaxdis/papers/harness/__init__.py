@@ -6,14 +6,14 @@ from jaxdis.papers.harness._paper_page import Content, Figure
 from jaxdis.papers.harness._presets import Preset, Run
 from jaxdis.papers.harness._printed import Printed, printed_in
 from jaxdis.papers.harness._reproduce import reproduce
-from jaxdis.papers.harness._verdict import Found, Part, exact
+from jaxdis.papers.harness._verdict import Finding, Part, exact
 
 __all__ = [
     "Beside",
     "Content",
     "Figure",
     "Finished",
-    "Found",
+    "Finding",
     "Measured",
     "Paper",
     "Part",

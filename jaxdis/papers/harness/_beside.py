@@ -31,19 +31,19 @@ class Beside(NamedTuple):
         """Every number that was measured, with its place."""
         for place, row in enumerate(self.printed.rows):
             for column in row.values:
-                if (found := self.measured.get((place, column))) is not None:
-                    yield row, column, found
+                if (number := self.measured.get((place, column))) is not None:
+                    yield row, column, number
 
 
-def in_spreads(row: Row, column: str, found: Measured, rounding: float = 0.0) -> float:
+def in_spreads(row: Row, column: str, number: Measured, rounding: float = 0.0) -> float:
     """The measured minus the printed number, in units of their combined spread.
 
     NaN if neither spread is known, or if both together are smaller than what rounding took from the printed number.
     """
     printed = row.values[column]
-    spreads = [spread for spread in (row.spread.get(column), found.spread) if spread is not None]
+    spreads = [spread for spread in (row.spread.get(column), number.spread) if spread is not None]
     size = math.hypot(*(spread for spread in spreads if math.isfinite(spread)))
-    return (found.value - printed) / size if printed is not None and size > rounding else math.nan
+    return (number.value - printed) / size if printed is not None and size > rounding else math.nan
 
 
 class CsvRow(NamedTuple):
@@ -104,20 +104,20 @@ def section(beside: Beside) -> str:
     return facts + remark + html_table(list(columns), columns) + missing + flags(printed.flags)
 
 
-def flags(found: tuple[Flag, ...]) -> str:
+def flags(marked: tuple[Flag, ...]) -> str:
     """Errors and open questions in print, folded away."""
-    if not found:
+    if not marked:
         return ""
-    items = "".join(f"<li><em>{html.escape(_where(flag))}</em>{html.escape(flag.issue)}</li>" for flag in found)
-    return folded(f"Remarks on the print ({len(found)})", f"<ul>{items}</ul>")
+    items = "".join(f"<li><em>{html.escape(_where(flag))}</em>{html.escape(flag.issue)}</li>" for flag in marked)
+    return folded(f"Remarks on the print ({len(marked)})", f"<ul>{items}</ul>")
 
 
 def in_words(key: Mapping) -> str:
     """``dsprites, beta vae``."""
-    said = [
+    words = [
         ("" if value else "not ") + name if isinstance(value, bool) else _said(value) for name, value in key.items()
     ]
-    return ", ".join(said).replace("_", " ")
+    return ", ".join(words).replace("_", " ")
 
 
 def _said(value) -> str:
@@ -134,16 +134,16 @@ def _facts(table: Table) -> str:
     return f"Unit: {table.unit}. Printed: {table.statistic}{runs}. {table.protocol}"
 
 
-def _cell(table: Table, row: Row, name: str, found: Measured | None) -> Html:
+def _cell(table: Table, row: Row, name: str, number: Measured | None) -> Html:
     """Printed number, measured one with its spread, and their difference in spreads."""
     value, spread = row.values[name], row.spread.get(name)
     printed = "–" if value is None else f"{value:g}" + ("" if spread is None else f" ± {spread:g}")
-    if found is None or not math.isfinite(found.value):
+    if number is None or not math.isfinite(number.value):
         return Html(f"<small>{printed}</small>")
-    size = f" ± {_short(found.spread)}" if math.isfinite(found.spread) else ""
-    apart = in_spreads(row, name, found, table.rounding)
-    far = f"<br><small>{apart:+.1f} spreads</small>" if math.isfinite(apart) else ""
-    return Html(f"<small>{printed}</small><br><strong>{_short(found.value)}{size}</strong>{far}")
+    size = f" ± {_short(number.spread)}" if math.isfinite(number.spread) else ""
+    distance = in_spreads(row, name, number, table.rounding)
+    far = f"<br><small>{distance:+.1f} spreads</small>" if math.isfinite(distance) else ""
+    return Html(f"<small>{printed}</small><br><strong>{_short(number.value)}{size}</strong>{far}")
 
 
 def _short(value: float) -> str:

@@ -33,8 +33,8 @@ class Finished:
     @functools.cached_property
     def table(self) -> dict[str, np.ndarray]:
         """``results.csv`` as columns, and the column ``regularization``: the value of the setting that is swept."""
-        found = results.read_results(self.store.root / "results.csv")
-        return {**found, "regularization": results.regularizations(found, self.study.variants)}
+        columns = results.read_results(self.store.root / "results.csv")
+        return {**columns, "regularization": results.regularizations(columns, self.study.variants)}
 
     @property
     def subject(self) -> Subject:
@@ -45,8 +45,8 @@ class Finished:
         """A part of a metric, for each member."""
         metric = name.split(".")[0]
         place = [metric for metric, _ in self.study.metrics].index(metric)
-        found = (self.store.score(member.scores[place], metric)["parts"][name] for member in self.members)
-        return [np.array(part, float) for part in found]
+        parts = (self.store.score(member.scores[place], metric)["parts"][name] for member in self.members)
+        return [np.array(part, float) for part in parts]
 
     def factors(self, data: str) -> Factors:
         """The factors of the samples that members on this data set are scored on."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from jaxdis.papers.harness._beside import Beside, section
 from jaxdis.papers.harness._printed import Printed
-from jaxdis.papers.harness._verdict import FAILS, HOLDS, OPEN, Found, Part, counts
+from jaxdis.papers.harness._verdict import FAILS, HOLDS, OPEN, Finding, Part, counts
 from jaxdis.study.report._html import Html, folded, image, page, table
 
 SIGNS = {HOLDS: "✓", FAILS: "✗", OPEN: "?"}
@@ -36,7 +36,7 @@ class Content(NamedTuple):
 
     size: str
     differences: Sequence[str]
-    claims: Sequence[Found]
+    claims: Sequence[Finding]
     tables: Sequence[Beside]
     figures: Sequence[Figure]
     others: Sequence[tuple[str, str]] = ()
@@ -61,13 +61,13 @@ def render(paper: Printed, content: Content, studies: Sequence[str]) -> str:
 
 
 def _opening(paper: Printed, content: Content) -> str:
-    found = counts(content.claims)
+    verdicts = counts(content.claims)
     numbers = sum(len(beside.measured) for beside in content.tables)
-    said = ", ".join(f"{count} {_verb(verdict, count)}" for verdict, count in found.items())
+    summary = ", ".join(f"{count} {_verb(verdict, count)}" for verdict, count in verdicts.items())
     return (
         f"<p>{html.escape(paper.citation)}</p><p>{html.escape(content.size)}</p>"
-        f"<p><strong>Of {len(content.claims)} claims checked, {said}.</strong> {_count(content.tables, 'table')} with"
-        f" {numbers:,} measured numbers beside the printed ones, {_count(content.figures, 'figure')}.</p>"
+        f"<p><strong>Of {len(content.claims)} claims checked, {summary}.</strong> {_count(content.tables, 'table')}"
+        f" with {numbers:,} measured numbers beside the printed ones, {_count(content.figures, 'figure')}.</p>"
     )
 
 
@@ -81,7 +81,7 @@ def _verb(verdict: str, count: int) -> str:
     return verdict if count == 1 or verdict == OPEN else "do not hold"
 
 
-def _claims(claims: Sequence[Found]) -> str:
+def _claims(claims: Sequence[Finding]) -> str:
     rows = [
         {
             "": Html(f'<span title="{checked.verdict}">{SIGNS[checked.verdict]}</span>'),
@@ -95,24 +95,24 @@ def _claims(claims: Sequence[Found]) -> str:
     return table(list(rows[0]), {name: [row[name] for row in rows] for name in rows[0]})
 
 
-def _remark(one: Found) -> str:
+def _remark(finding: Finding) -> str:
     """Where the paper says it, and what is to be known about it."""
-    where = f"({one.claim.where})" if one.claim.where else ""
-    said = " ".join(part for part in (where, one.remark, one.claim.note) if part)
-    return f"<br><small>{html.escape(said)}</small>" if said else ""
+    where = f"({finding.claim.where})" if finding.claim.where else ""
+    words = " ".join(part for part in (where, finding.remark, finding.claim.note) if part)
+    return f"<br><small>{html.escape(words)}</small>" if words else ""
 
 
-def _parts(one: Found) -> str:
+def _parts(finding: Finding) -> str:
     """The statistics, those that decide first; many are folded away."""
-    order = sorted(one.parts, key=lambda part: (FAILS, OPEN, HOLDS).index(part.verdict))
+    order = sorted(finding.parts, key=lambda part: (FAILS, OPEN, HOLDS).index(part.verdict))
     lines = [f"{SIGNS[part.verdict]} {html.escape(_in_words(part))}" for part in order]
     text = "<br>".join(lines[:4])
     more = folded(f"{len(lines) - 4} more", "<br>".join(lines[4:])) if len(lines) > 4 else ""
-    return f'<div class="text"><strong>{html.escape(one.verdict)}</strong><br>{text}{more}</div>'
+    return f'<div class="text"><strong>{html.escape(finding.verdict)}</strong><br>{text}{more}</div>'
 
 
 def _in_words(part: Part) -> str:
-    value, low, high = part.found
+    value, low, high = part.interval
     shown = "undefined" if isnan(value) else f"{value:.3g}"
     if isnan(low) and not isnan(value):
         shown += " (too few for an interval)"
@@ -132,10 +132,10 @@ def _figures(figures: Sequence[Figure]) -> str:
     for figure in figures:
         alike.setdefault(figure.label.partition(":")[0], []).append(figure)
     parts = []
-    for label, (first, *others) in alike.items():
+    for label, (first, *rest) in alike.items():
         parts.append(_figure(first))
-        if others:
-            parts.append(folded(f"{label}: {len(others)} more", "".join(map(_figure, others))))
+        if rest:
+            parts.append(folded(f"{label}: {len(rest)} more", "".join(map(_figure, rest))))
     return "".join(parts)
 
 

@@ -56,10 +56,10 @@ class Table(NamedTuple):
         Raises:
           KeyError: if there is not exactly one.
         """
-        found = [row for row in self.rows if all(row.key.get(name) == value for name, value in key.items())]
-        if len(found) != 1:
-            raise KeyError(f"{self.id}: {len(found)} rows with {key}")
-        return found[0]
+        matches = [row for row in self.rows if all(row.key.get(name) == value for name, value in key.items())]
+        if len(matches) != 1:
+            raise KeyError(f"{self.id}: {len(matches)} rows with {key}")
+        return matches[0]
 
 
 class Claim(NamedTuple):

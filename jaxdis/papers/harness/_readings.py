@@ -46,9 +46,11 @@ def trend(table: Table, column: str) -> float:
 
 def slope(table: Table, column: str) -> float:
     """Slope of the logarithm of the median against that of the regularization strength."""
-    levels, found = medians(table, column)
-    known = np.isfinite(found) & (found > 0) & (levels > 0)
-    return float(np.polyfit(np.log(levels[known]), np.log(found[known]), 1)[0]) if known.sum() > 1 else float("nan")
+    levels, middles = medians(table, column)
+    usable = np.isfinite(middles) & (middles > 0) & (levels > 0)
+    return (
+        float(np.polyfit(np.log(levels[usable]), np.log(middles[usable]), 1)[0]) if usable.sum() > 1 else float("nan")
+    )
 
 
 def by_model(table: Table, column: str) -> dict[str, float]:
@@ -56,19 +58,19 @@ def by_model(table: Table, column: str) -> dict[str, float]:
     return {model: median(of(table, model=model)[column]) for model in models_of(table)}
 
 
-def lead_of(model: str, found: dict[str, float], best: Callable = max) -> float:
+def lead_of(model: str, scores: dict[str, float], best: Callable = max) -> float:
     """By how much a model exceeds the best (``max``) of the others, or stays below it (``min``: negative).
 
     NaN if the model is missing or undefined, or all others are, as in some draws of a few members."""
-    others = [value for name, value in found.items() if name != model and np.isfinite(value)]
-    return found[model] - best(others) if model in found and others else float("nan")
+    rivals = [value for name, value in scores.items() if name != model and np.isfinite(value)]
+    return scores[model] - best(rivals) if model in scores and rivals else float("nan")
 
 
 def share_above(values: np.ndarray, limits: np.ndarray | float) -> float:
     """Share of members whose value exceeds a limit, among those with both; NaN if there are none."""
     values, limits = np.broadcast_arrays(np.asarray(values, float), np.asarray(limits, float))
-    known = np.isfinite(values) & np.isfinite(limits)
-    return float(np.mean(values[known] > limits[known])) if known.any() else float("nan")
+    defined = np.isfinite(values) & np.isfinite(limits)
+    return float(np.mean(values[defined] > limits[defined])) if defined.any() else float("nan")
 
 
 def adjusted(r2: float, groups: int, members: int) -> float:
@@ -82,8 +84,8 @@ def explained(table: Table, column: str, *, regularization: bool) -> float:
         f"{m} {s:g}" if regularization else str(m) for m, s in zip(table["model"], table["regularization"], strict=True)
     ]
     scores, labels = table[column], np.array(groups)
-    known = np.isfinite(scores)
-    scores, labels = scores[known], labels[known]
+    defined = np.isfinite(scores)
+    scores, labels = scores[defined], labels[defined]
     if len(scores) < 3 or np.ptp(scores) == 0:
         return float("nan")
     means = {label: scores[labels == label].mean() for label in set(labels)}
@@ -93,10 +95,10 @@ def explained(table: Table, column: str, *, regularization: bool) -> float:
 
 def beats(table: Table, column: str) -> float:
     """Probability that a random seed at the worst regularization strength beats one at the best, of one model."""
-    levels, found = medians(table, column)
-    if not np.isfinite(found).all() or len(levels) < 2:
+    levels, middles = medians(table, column)
+    if not np.isfinite(middles).all() or len(levels) < 2:
         return float("nan")
-    worst, best = (table[column][table["regularization"] == levels[pick(found)]] for pick in (np.argmin, np.argmax))
+    worst, best = (table[column][table["regularization"] == levels[pick(middles)]] for pick in (np.argmin, np.argmax))
     return share_above(worst[:, None], best[None, :])
 
 
@@ -118,7 +120,7 @@ def pairs_of(table: Table, names: Sequence[str]) -> np.ndarray:
 
 def discordant(x: np.ndarray, y: np.ndarray) -> float:
     """Share of pairs of members that two scores put in opposite order; pairs that tie in one do not count."""
-    known = np.isfinite(x) & np.isfinite(y)
-    signs = [np.sign(np.subtract.outer(v[known], v[known]))[np.triu_indices(known.sum(), 1)] for v in (x, y)]
+    defined = np.isfinite(x) & np.isfinite(y)
+    signs = [np.sign(np.subtract.outer(v[defined], v[defined]))[np.triu_indices(defined.sum(), 1)] for v in (x, y)]
     product = signs[0] * signs[1]
     return float(np.mean(product[product != 0] < 0)) if (product != 0).any() else float("nan")

@@ -87,7 +87,7 @@ def _plain_step(out: Path) -> Step:
 
 
 def _claims(content: Content) -> Iterator[ClaimRow]:
-    for one in content.claims:
-        for part in one.parts:
+    for finding in content.claims:
+        for part in finding.parts:
             expected = part.above, part.below
-            yield ClaimRow(one.claim.id, one.verdict, part.name, *part.found, *expected, part.verdict)
+            yield ClaimRow(finding.claim.id, finding.verdict, part.name, *part.interval, *expected, part.verdict)

@@ -29,13 +29,13 @@ class Part(NamedTuple):
     """A statistic with its interval, expected inside (``above``, ``below``)."""
 
     name: str
-    found: Interval
+    interval: Interval
     above: float = -math.inf
     below: float = math.inf
 
     @property
     def verdict(self) -> str:
-        value, low, high = self.found
+        value, low, high = self.interval
         if not all(map(math.isfinite, (value, low, high))):
             return OPEN
         if low > self.above and high < self.below:
@@ -43,7 +43,7 @@ class Part(NamedTuple):
         return FAILS if high <= self.above or low >= self.below else OPEN
 
 
-class Found(NamedTuple):
+class Finding(NamedTuple):
     """A claim with what was found, and a remark on what differs from its wording or why it failed."""
 
     claim: Claim
@@ -97,7 +97,7 @@ def share(wins: int | np.integer, count: int) -> Interval:
     return Interval(wins / count, float(low), float(high))
 
 
-def counts(found: Iterable[Found]) -> dict[str, int]:
+def counts(findings: Iterable[Finding]) -> dict[str, int]:
     """Number of claims by verdict."""
-    verdicts = [one.verdict for one in found]
+    verdicts = [finding.verdict for finding in findings]
     return {verdict: verdicts.count(verdict) for verdict in (HOLDS, FAILS, OPEN)}

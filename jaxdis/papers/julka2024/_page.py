@@ -10,7 +10,7 @@ from jaxdis.data.synthetic import CASES
 from jaxdis.papers.harness._paper import Reproduction
 from jaxdis.papers.harness._paper_page import Content, Figure
 from jaxdis.papers.harness._printed import printed_in
-from jaxdis.papers.harness._verdict import Found, Part, by_member, exact, of_values, resampled, share
+from jaxdis.papers.harness._verdict import Finding, Part, by_member, exact, of_values, resampled, share
 from jaxdis.papers.julka2024._run import SMALL_AGREEMENT
 from jaxdis.papers.julka2024._table_two import beside_table_two
 from jaxdis.study._store import Store
@@ -62,15 +62,15 @@ REMARKS = {
 
 
 def content(made: Reproduction) -> Content:
-    found = {name: _certificate(made, name) for name in ("cases", "sweeps", "cost")}
+    certificates = {name: _certificate(made, name) for name in ("cases", "sweeps", "cost")}
     table = made.finished("agreement").table
-    calibrations = {name: made.studies[name] for name in found}
+    calibrations = {name: made.studies[name] for name in certificates}
     return Content(
         _size(calibrations, table),
         _differences(made),
-        claims(found, calibrations, table),
-        [beside_table_two(found["cases"].cases)],
-        _figures(found, calibrations, table),
+        claims(certificates, calibrations, table),
+        [beside_table_two(certificates["cases"].cases)],
+        _figures(certificates, calibrations, table),
     )
 
 
@@ -104,18 +104,22 @@ def _differences(made: Reproduction) -> list[str]:
     ]
 
 
-def claims(found: Mapping[str, Certificate], of: Mapping[str, Calibration], table: Table) -> list[Found]:
+def claims(certificates: Mapping[str, Certificate], of: Mapping[str, Calibration], table: Table) -> list[Finding]:
     """Every claim; seeds are resampled."""
-    printed, sweeps = printed_in(__package__).claims, found["sweeps"].sweeps
+    printed, sweeps = printed_in(__package__).claims, certificates["sweeps"].sweeps
     parts = {
-        **_of_cases(found["cases"].cases),
+        **_of_cases(certificates["cases"].cases),
         **_of_warp(sweeps["warp"], np.array(of["sweeps"].warp)),
         **_of_rotation(sweeps["rotation"], np.array(of["sweeps"].rotation)),
         **_of_noise(sweeps["noise"], np.array(of["sweeps"].noise)),
-        **_of_sizes(found["cost"], of["cost"]),
+        **_of_sizes(certificates["cost"], of["cost"]),
         "shapes3d_agreement": _agreement(table),
     }
-    return [Found(printed[name], tuple(mine), REMARKS.get(name, "")) for name, mine in parts.items() if mine]
+    return [
+        Finding(printed[name], tuple(statistics), REMARKS.get(name, ""))
+        for name, statistics in parts.items()
+        if statistics
+    ]
 
 
 def _of_cases(cases: Mapping[str, np.ndarray]) -> dict[str, list[Part]]:
@@ -284,8 +288,8 @@ def _of_sizes(certificate: Certificate, of: Calibration) -> dict[str, list[Part]
     distances = {column: differences_of(values) for column, values in certificate.sizes.items()}
     sizes = list(of.sizes)
     # Converged "at 10,000 samples": the largest size below the full one.
-    known = (float(values[-1].mean()) for values in distances.values())
-    small = [distance < 0.02 for distance in known if np.isfinite(distance)]
+    means = (float(values[-1].mean()) for values in distances.values())
+    small = [distance < 0.02 for distance in means if np.isfinite(distance)]
     at = sizes.index(1000) if 1000 in sizes else 0
     hungry = distances["dci.disentanglement"][at] - distances["mig"][at]
     seconds = certificate.seconds
@@ -306,21 +310,24 @@ def _of_sizes(certificate: Certificate, of: Calibration) -> dict[str, list[Part]
 
 def _agreement(table: Table) -> list[Part]:
     """§IV-F: signs of rank correlations over members. EDI is the mean of its three scores."""
-    edi = lambda some: np.mean([some[f"edi.{name}"] for name in ("modularity", "compactness", "explicitness")], axis=0)  # noqa: E731
+
+    def edi(sample):
+        return np.mean([sample[f"edi.{name}"] for name in ("modularity", "compactness", "explicitness")], axis=0)
+
     parts = [
         Part(
             f"EDI and {title}",
-            by_member(table, lambda some, c=AGREEMENT[title]: spearman(edi(some), some[c])),
+            by_member(table, lambda sample, c=AGREEMENT[title]: spearman(edi(sample), sample[c])),
             above=0.5,
         )
         for title in ("SAP", "DCIMIG", "MIG-sup", "Z-min", "Modularity")
     ]
-    others = [column for title, column in AGREEMENT.items() if title not in ("MIG", "EDI Comp")]
-    against = lambda some: float(np.nanmax([spearman(some["mig"], some[column]) for column in others]))  # noqa: E731
+    columns = [column for title, column in AGREEMENT.items() if title not in ("MIG", "EDI Comp")]
+    against = lambda sample: float(np.nanmax([spearman(sample["mig"], sample[column]) for column in columns]))  # noqa: E731
     rest = [column for column in AGREEMENT.values() if not column.startswith("dci.")]
 
-    def apart(some):
-        return float(np.nanmean([abs(spearman(some["dci.disentanglement"], some[column])) for column in rest]))
+    def apart(sample):
+        return float(np.nanmean([abs(spearman(sample["dci.disentanglement"], sample[column])) for column in rest]))
 
     return [
         *parts,

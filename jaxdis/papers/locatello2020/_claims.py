@@ -8,7 +8,7 @@ import numpy as np
 from jaxdis._core.finite import finite
 from jaxdis.papers.harness import _readings as r
 from jaxdis.papers.harness._printed import printed_in
-from jaxdis.papers.harness._verdict import Found, Part, by_member, by_seed, share
+from jaxdis.papers.harness._verdict import Finding, Part, by_member, by_seed, share
 from jaxdis.papers.locatello2020 import _metric_claims as of_metrics
 from jaxdis.papers.locatello2020._run import COLUMNS, UNSUPERVISED
 from jaxdis.study.report._seed_statistics import Table, over_seeds, spearman_of_columns
@@ -39,7 +39,7 @@ SMALL_REMARKS = {
 }
 
 
-def claims(table: Table, stability: Mapping, impossible: Mapping, *, small: bool = False) -> list[Found]:
+def claims(table: Table, stability: Mapping, impossible: Mapping, *, small: bool = False) -> list[Finding]:
     """Every claim that the zoo's data sets allow to check. ``small``: with remarks on what fails in the small form."""
     parts_by_claim = {
         **_dependence(table),
@@ -54,17 +54,17 @@ def claims(table: Table, stability: Mapping, impossible: Mapping, *, small: bool
     printed = printed_in(__package__).claims
     remarks = REMARKS | (SMALL_REMARKS if small else {})
     return [
-        Found(printed[name], tuple(parts), remarks.get(name, "")) for name, parts in parts_by_claim.items() if parts
+        Finding(printed[name], tuple(parts), remarks.get(name, "")) for name, parts in parts_by_claim.items() if parts
     ]
 
 
 def _each(table: Table, models, statistic, name: str = "", **expected) -> list[Part]:
     """A statistic of each of these models on each data set."""
     parts = []
-    for data, mine in r.each_data(table):
+    for data, rows in r.each_data(table):
         for model in models:
-            if model in r.models_of(mine):
-                own = r.of(mine, model=model)
+            if model in r.models_of(rows):
+                own = r.of(rows, model=model)
                 parts.append(Part(f"{data}, {model}{', ' + name if name else ''}", by_seed(own, statistic), **expected))
     return parts
 
@@ -72,8 +72,8 @@ def _each(table: Table, models, statistic, name: str = "", **expected) -> list[P
 def _per_data(table: Table, statistic, name: str = "", **expected) -> list[Part]:
     """A statistic of each data set."""
     return [
-        Part(f"{data}{', ' + name if name else ''}", by_seed(mine, statistic), **expected)
-        for data, mine in r.each_data(table)
+        Part(f"{data}{', ' + name if name else ''}", by_seed(rows, statistic), **expected)
+        for data, rows in r.each_data(table)
     ]
 
 
@@ -81,24 +81,24 @@ def _dependence(table: Table) -> dict[str, list[Part]]:
     """§5.2: total correlation and information of sampled and mean codes."""
     unannealed = r.of(table, model=tuple(m for m in r.models_of(table) if m != "annealed"))
 
-    def vae_over_others(mine):
-        plain = mine["beta"] == 1
-        others = [
-            r.median(mine[SAMPLED][(mine["model"] == m) & (mine["regularization"] == s) & ~plain])
-            for m, s in {(m, s) for m, s, p in zip(mine["model"], mine["regularization"], plain, strict=True) if not p}
+    def vae_over_others(rows):
+        plain = rows["beta"] == 1
+        rivals = [
+            r.median(rows[SAMPLED][(rows["model"] == m) & (rows["regularization"] == s) & ~plain])
+            for m, s in {(m, s) for m, s, p in zip(rows["model"], rows["regularization"], plain, strict=True) if not p}
         ]
-        return r.median(mine[SAMPLED][plain]) - np.nanmax(others)
+        return r.median(rows[SAMPLED][plain]) - np.nanmax(rivals)
 
     def ratio(model):
-        return lambda mine: r.median(r.of(mine, model=model)[SAMPLED]) / r.median(mine[SAMPLED][mine["beta"] == 1])
+        return lambda rows: r.median(r.of(rows, model=model)[SAMPLED]) / r.median(rows[SAMPLED][rows["beta"] == 1])
 
     def flatter(model, column=SAMPLED):
-        return lambda mine: (
-            abs(r.slope(r.of(mine, model=model), column)) - abs(r.slope(r.of(mine, model="beta"), column))
+        return lambda rows: (
+            abs(r.slope(r.of(rows, model=model), column)) - abs(r.slope(r.of(rows, model="beta"), column))
         )
 
-    def logs(mine):
-        return r.median(np.log(mine[MEAN] / np.maximum(mine[SAMPLED], 1e-6)))
+    def logs(rows):
+        return r.median(np.log(rows[MEAN] / np.maximum(rows[SAMPLED], 1e-6)))
 
     tc = ("beta", "beta_tc")
     dip_low = [
@@ -110,38 +110,38 @@ def _dependence(table: Table) -> dict[str, list[Part]]:
         )
     ]
     info = "code_information"
-    above = lambda mine: float(np.mean(mine[MEAN] > mine[SAMPLED]))  # noqa: E731
+    above = lambda rows: float(np.mean(rows[MEAN] > rows[SAMPLED]))  # noqa: E731
     return {
-        "tc_sampled_falls": _each(table, tc, lambda mine: r.trend(mine, SAMPLED), below=-0.8),
+        "tc_sampled_falls": _each(table, tc, lambda rows: r.trend(rows, SAMPLED), below=-0.8),
         "tc_sampled_vae_highest": _per_data(unannealed, vae_over_others, "β = 1 over the next", above=0),
         "tc_sampled_dip_low": dip_low,
         "tc_sampled_factor_flat": [
             *_per_data(table, ratio("factor"), "factor over β = 1", below=1),
-            *_each(table, ("factor",), lambda mine: r.trend(mine, SAMPLED), above=-0.8),
+            *_each(table, ("factor",), lambda rows: r.trend(rows, SAMPLED), above=-0.8),
         ],
-        "tc_mean_rises": _each(table, tc, lambda mine: r.trend(mine, MEAN), above=0.8),
+        "tc_mean_rises": _each(table, tc, lambda rows: r.trend(rows, MEAN), above=0.8),
         "tc_mean_dip_i_low": _per_data(
-            table, lambda mine: r.lead_of("dip_i", r.by_model(mine, MEAN), min), "dip_i under the next", below=0
+            table, lambda rows: r.lead_of("dip_i", r.by_model(rows, MEAN), min), "dip_i under the next", below=0
         ),
         "tc_mean_dip_ii_mixed": _ratio_between(table, ("dsprites", "shapes3d"), "dip_ii", MEAN),
         "tc_mean_annealed_high": _per_data(
-            table, lambda mine: r.lead_of("annealed", r.by_model(mine, MEAN)), "annealed over the next", above=0
+            table, lambda rows: r.lead_of("annealed", r.by_model(rows, MEAN)), "annealed over the next", above=0
         ),
         "tc_mean_above_sampled": [
             Part("share of members", by_member(table, above), above=0.5),
             Part("median log ratio", by_member(table, logs), above=0),
             *_per_data(
                 table,
-                lambda mine: r.lead_of("dip_i", {m: logs(r.of(mine, model=m)) for m in r.models_of(mine)}, min),
+                lambda rows: r.lead_of("dip_i", {m: logs(r.of(rows, model=m)) for m in r.models_of(rows)}, min),
                 "log ratio of dip_i under the next",
                 below=0,
             ),
         ],
         "code_information": [
-            *_each(table, tc, lambda mine: r.trend(mine, f"{info}_sampled"), "sampled", below=0),
-            *_each(table, tc, lambda mine: r.trend(mine, info), "mean", above=0),
-            *_each(table, ("dip_i",), lambda mine: r.trend(mine, f"{info}_sampled"), "sampled", above=0),
-            *_each(table, ("dip_i",), lambda mine: r.trend(mine, info), "mean", above=0),
+            *_each(table, tc, lambda rows: r.trend(rows, f"{info}_sampled"), "sampled", below=0),
+            *_each(table, tc, lambda rows: r.trend(rows, info), "mean", above=0),
+            *_each(table, ("dip_i",), lambda rows: r.trend(rows, f"{info}_sampled"), "sampled", above=0),
+            *_each(table, ("dip_i",), lambda rows: r.trend(rows, info), "mean", above=0),
         ],
     }
 
@@ -150,64 +150,68 @@ def _ratio_between(table: Table, data: tuple[str, str], model: str, column: str)
     if not set(data).issubset(r.data_of(table)):
         return []
 
-    def ratio(mine):
-        one, other = (r.median(r.of(mine, data=name, model=model)[column]) for name in data)
-        return one / other
+    def ratio(rows):
+        first, second = (r.median(r.of(rows, data=name, model=model)[column]) for name in data)
+        return first / second
 
     return [Part(f"{model}, {data[0]} over {data[1]}", by_seed(table, ratio), above=1)]
 
 
 def _importance(table: Table) -> dict[str, list[Part]]:
     """§5.3 and §5.4.1, §5.4.2: what matters for a score."""
-    cells = [(mine, column) for _, mine in r.each_data(table) for column in COLUMNS]
-    of_models = [r.beats(r.of(mine, model=model), column) for mine, column in cells for model in r.models_of(mine)]
+    cells = [(rows, column) for _, rows in r.each_data(table) for column in COLUMNS]
+    of_models = [r.beats(r.of(rows, model=model), column) for rows, column in cells for model in r.models_of(rows)]
     of_models = finite(of_models).tolist()
 
-    def winners(some):
+    def winners(sample):
         best = []
-        for _, mine in r.each_data(some):
+        for _, rows in r.each_data(sample):
             for column in COLUMNS:
-                medians = r.by_model(mine, column)
+                medians = r.by_model(rows, column)
                 best.append(max(medians, key=medians.get))
         return float(len(set(best)))
 
     def mean_explained(regularization):
-        return lambda some: float(
+        return lambda sample: float(
             r.mean(
-                [r.explained(mine, c, regularization=regularization) for _, mine in r.each_data(some) for c in COLUMNS]
+                [
+                    r.explained(rows, c, regularization=regularization)
+                    for _, rows in r.each_data(sample)
+                    for c in COLUMNS
+                ]
             )
         )
 
-    def irs_lead(some):
+    def irs_lead(sample):
         explained = {
-            c: r.mean([r.explained(mine, c, regularization=False) for _, mine in r.each_data(some)]) for c in COLUMNS
+            c: r.mean([r.explained(rows, c, regularization=False) for _, rows in r.each_data(sample)]) for c in COLUMNS
         }
         return r.lead_of("irs", explained)
 
-    def both_signs(some):
+    def both_signs(sample):
         kinds = []
-        for model in r.models_of(some):
-            trends = [r.trend(r.of(mine, model=model), c) for _, mine in r.each_data(some) for c in COLUMNS]
+        for model in r.models_of(sample):
+            trends = [r.trend(r.of(rows, model=model), c) for _, rows in r.each_data(sample) for c in COLUMNS]
             defined = finite(trends)
             kinds.append(min(defined) < 0 < max(defined) if len(defined) else float("nan"))
         return r.mean(kinds)
 
-    def consistent(some):
+    def consistent(sample):
         worst = []
         for name in UNSUPERVISED:
-            rho = [spearman_of_columns(mine, [name], COLUMNS)[0] for _, mine in r.each_data(some)]
+            rho = [spearman_of_columns(rows, [name], COLUMNS)[0] for _, rows in r.each_data(sample)]
             defined = finite(np.concatenate(rho))
             worst.append(max(defined.min(), -defined.max()))
         return float(max(worst))
 
-    overlapping = [value >= 0.5 for mine, column in cells for value in r.overlaps(mine, column)]
+    overlapping = [value >= 0.5 for rows, column in cells for value in r.overlaps(rows, column)]
     means = {regularization: by_seed(table, mean_explained(regularization)) for regularization in (False, True)}
-    gain = by_seed(table, lambda some: mean_explained(True)(some) - mean_explained(False)(some))
+    gain = by_seed(table, lambda sample: mean_explained(True)(sample) - mean_explained(False)(sample))
     return {
         "ranges_overlap": [Part("share of pairs of methods", share(sum(overlapping), len(overlapping)), above=0.8)],
         "no_best_method": [Part("methods that win a cell", by_seed(table, winners), above=1.5)],
         "dip_i_lowest_irs": _per_data(
-            table, lambda mine: r.lead_of("dip_i", r.by_model(mine, "irs"), min), "dip_i under the next", below=0
+            table, lambda rows: r.lead_of("dip_i", r.by_model(rows, "irs"), min), "dip_i under the next", below=0
         ),
         "seed_beats_strength": [
             Part("share of cells above .1", share(sum(v > 0.1 for v in of_models), len(of_models)), above=0.5)
@@ -235,8 +239,8 @@ def _transfer(table: Table) -> dict[str, list[Part]]:
         return over_seeds(table, statistic, replicates=FEW, level=0.9)
 
     def differences(first: str, second: str | None):
-        def statistic(some):
-            probabilities = transfer(some, COLUMNS, trials=2000)._asdict()
+        def statistic(sample):
+            probabilities = transfer(sample, COLUMNS, trials=2000)._asdict()
             return probabilities[first] - (0.5 if second is None else probabilities[second])
 
         return by_seed_few(statistic)
@@ -254,28 +258,28 @@ def _transfer(table: Table) -> dict[str, list[Part]]:
         for a, b in steps
     ]
 
-    def between(some, column):
-        matrix, names = across_data(some, column)
+    def between(sample, column):
+        matrix, names = across_data(sample, column)
         return {
             frozenset(pair): matrix[names.index(pair[0]), names.index(pair[1])]
             for pair in itertools.combinations(names, 2)
         }
 
-    def color(some):
+    def color(sample):
         pair = frozenset(("dsprites", "color_dsprites"))
         leads = [
             correlations[pair] - max(value for key, value in correlations.items() if key != pair)
-            for correlations in (between(some, column) for column in COLUMNS)
+            for correlations in (between(sample, column) for column in COLUMNS)
         ]
         return float(r.median(leads))
 
-    def irs(some):
-        means = {column: r.mean(list(between(some, column).values())) for column in COLUMNS}
+    def irs(sample):
+        means = {column: r.mean(list(between(sample, column).values())) for column in COLUMNS}
         return means["irs"] - r.mean([value for name, value in means.items() if name != "irs"])
 
-    known = {"dsprites", "color_dsprites"}.issubset(data) and len(data) > 2
+    comparable = {"dsprites", "color_dsprites"}.issubset(data) and len(data) > 2
     return {
         "transfer_order": order,
-        "transfer_color": [Part("median over metrics", by_seed_few(color), above=0)] if known else [],
+        "transfer_color": [Part("median over metrics", by_seed_few(color), above=0)] if comparable else [],
         "irs_transfers": [Part("IRS minus the mean of others", by_seed_few(irs), above=0)],
     }

@@ -21,30 +21,30 @@ def agreement(table: Table) -> dict[str, list[Part]]:
     def rank_of(pair):
         place = names.index(tuple(sorted(pair, key=COLUMNS.index)))
 
-        def statistic(mine):
-            correlations = r.pairs_of(mine, COLUMNS)
-            known = np.isfinite(correlations)
-            return float(np.mean(correlations[known] > correlations[place])) if known[place] else float("nan")
+        def statistic(rows):
+            correlations = r.pairs_of(rows, COLUMNS)
+            defined = np.isfinite(correlations)
+            return float(np.mean(correlations[defined] > correlations[place])) if defined[place] else float("nan")
 
         return statistic
 
-    def modularity_below(mine):
-        with_it = r.mean([spearman(mine["modularity"], mine[name]) for name in AGREEING])
-        return with_it - r.median(r.pairs_of(mine, AGREEING))
+    def modularity_below(rows):
+        with_it = r.mean([spearman(rows["modularity"], rows[name]) for name in AGREEING])
+        return with_it - r.median(r.pairs_of(rows, AGREEING))
 
-    def irs_apart(mine):
-        with_it = r.mean([spearman(mine["irs"], mine[name]) for name in COLUMNS if name != "irs"])
-        return with_it - r.mean(r.pairs_of(mine, COLUMNS))
+    def irs_apart(rows):
+        with_it = r.mean([spearman(rows["irs"], rows[name]) for name in COLUMNS if name != "irs"])
+        return with_it - r.mean(r.pairs_of(rows, COLUMNS))
 
-    def per_data(some, statistic, name="", **expected):
+    def per_data(sample, statistic, name="", **expected):
         return [
-            Part(f"{data}{', ' + name if name else ''}", by_member(mine, statistic), **expected)
-            for data, mine in r.each_data(some)
+            Part(f"{data}{', ' + name if name else ''}", by_member(rows, statistic), **expected)
+            for data, rows in r.each_data(sample)
         ]
 
     return {
         "metrics_agree": [
-            *per_data(sprites, lambda mine: float(r.median(r.pairs_of(mine, AGREEING))), "median ρ", above=0.5),
+            *per_data(sprites, lambda rows: float(r.median(r.pairs_of(rows, AGREEING))), "median ρ", above=0.5),
             *per_data(sprites, modularity_below, "Modularity minus that", below=0),
         ],
         "closest_pairs": [
@@ -58,7 +58,7 @@ def agreement(table: Table) -> dict[str, list[Part]]:
         "irs_apart": per_data(table, irs_apart, "IRS minus all pairs", below=0),
         "mig_against_dci": per_data(
             table,
-            lambda mine: r.discordant(mine["mig"], mine["dci.disentanglement"]),
+            lambda rows: r.discordant(rows["mig"], rows["dci.disentanglement"]),
             "share of pairs of members",
             above=0,
         ),
@@ -69,16 +69,16 @@ def matrices(table: Table) -> dict[str, list[Part]]:
     """§6.1.1 and §6.1.2: every relation under every score."""
 
     def by_matrix(score, other):
-        return lambda mine: {s: spearman(mine[f"{s}_{score}"], mine[f"{s}_{other}"]) for s in MATRICES}
+        return lambda rows: {s: spearman(rows[f"{s}_{score}"], rows[f"{s}_{other}"]) for s in MATRICES}
 
     d, c = "entropy.disentanglement", "entropy.completeness"
 
     def over_matrices(score):
-        def statistic(mine):
+        def statistic(rows):
             return float(
                 r.mean(
                     [
-                        spearman(mine[f"{a}_{score}"], mine[f"{b}_{score}"])
+                        spearman(rows[f"{a}_{score}"], rows[f"{b}_{score}"])
                         for a, b in itertools.combinations(MATRICES, 2)
                     ]
                 )
@@ -87,31 +87,33 @@ def matrices(table: Table) -> dict[str, list[Part]]:
         return statistic
 
     parts: dict[str, list[Part]] = {name: [] for name in ("same", "depends", "tail", "ranking", "rare")}
-    for data, mine in r.each_data(table):
+    for data, rows in r.each_data(table):
         for short in MATRICES:
             parts["same"] += [
                 Part(
                     f"{data}, {short}: completeness minus disentanglement",
-                    by_member(mine, lambda some, s=short: by_matrix("gap", c)(some)[s] - by_matrix("gap", d)(some)[s]),
+                    by_member(
+                        rows, lambda sample, s=short: by_matrix("gap", c)(sample)[s] - by_matrix("gap", d)(sample)[s]
+                    ),
                     above=0,
                 ),
                 Part(
                     f"{data}, {short}: ρ with completeness",
-                    by_member(mine, lambda some, s=short: by_matrix("gap", c)(some)[s]),
+                    by_member(rows, lambda sample, s=short: by_matrix("gap", c)(sample)[s]),
                     above=0.8,
                 ),
             ]
-        spread = lambda some: float(np.ptp(list(by_matrix("modularity", d)(some).values())))  # noqa: E731
-        parts["depends"].append(Part(f"{data}, range over matrices", by_member(mine, spread), above=0.3))
+        spread = lambda sample: float(np.ptp(list(by_matrix("modularity", d)(sample).values())))  # noqa: E731
+        parts["depends"].append(Part(f"{data}, range over matrices", by_member(rows, spread), above=0.3))
         for other in ("mi", "trees"):
             # The share of the largest entry, rescaled: the tail is what is missing to 1.
-            longer = lambda some, o=other: float(r.mean(some[f"{o}_share"] - some["svm_share"]))  # noqa: E731
-            parts["tail"].append(Part(f"{data}, SVM minus {other}", by_member(mine, longer), above=0))
+            longer = lambda sample, o=other: float(r.mean(sample[f"{o}_share"] - sample["svm_share"]))  # noqa: E731
+            parts["tail"].append(Part(f"{data}, SVM minus {other}", by_member(rows, longer), above=0))
         for other in ("entropy.disentanglement", "modularity"):
-            lead = lambda some, o=other: over_matrices("gap")(some) - over_matrices(o)(some)  # noqa: E731
-            parts["ranking"].append(Part(f"{data}, gap minus {other}", by_member(mine, lead), above=0))
-        low = lambda some: float(np.mean(some["dci.completeness"] - some["dci.disentanglement"] < -0.2))  # noqa: E731
-        parts["rare"].append(Part(f"{data}, share of members", by_member(mine, low), below=0.1))
+            lead = lambda sample, o=other: over_matrices("gap")(sample) - over_matrices(o)(sample)  # noqa: E731
+            parts["ranking"].append(Part(f"{data}, gap minus {other}", by_member(rows, lead), above=0))
+        low = lambda sample: float(np.mean(sample["dci.completeness"] - sample["dci.disentanglement"] < -0.2))  # noqa: E731
+        parts["rare"].append(Part(f"{data}, share of members", by_member(rows, low), below=0.1))
     return {
         "same_matrix_gaps_agree": parts["same"],
         "modularity_depends_on_matrix": parts["depends"],
@@ -151,40 +153,41 @@ def stability(runs_by_data: Mapping) -> dict[str, list[Part]]:
 def downstream(table: Table) -> dict[str, list[Part]]:
     """§7: do scores go with accuracy and efficiency of classifiers on the codes?"""
     tasks = ("downstream_logistic", "downstream_trees")
-    others = [name for name in COLUMNS if name != "modularity"]
+    rivals = [name for name in COLUMNS if name != "modularity"]
 
     def mean_rho(names, column):
-        return lambda mine: float(r.mean([spearman(mine[name], mine[column]) for name in names]))
+        return lambda rows: float(r.mean([spearman(rows[name], rows[column]) for name in names]))
 
-    def strongest_on_all(some):
+    def strongest_on_all(sample):
         rho = [
-            [spearman(mine[name], mine[f"{tasks[0]}.efficiency"]) for name in COLUMNS] for _, mine in r.each_data(some)
+            [spearman(rows[name], rows[f"{tasks[0]}.efficiency"]) for name in COLUMNS]
+            for _, rows in r.each_data(sample)
         ]
         return float(np.nanmax(np.nanmin(rho, axis=0)))
 
     parts: dict[str, list[Part]] = {name: [] for name in ("with", "less", "groups", "trees", "signs")}
-    for data, mine in r.each_data(table):
+    for data, rows in r.each_data(table):
         if data in SPRITES:
             parts["with"] += [
                 Part(
                     f"{data}, {name}, {task.split('_')[1]}",
-                    by_member(mine, lambda s, n=name, t=task: spearman(s[n], s[t])),
+                    by_member(rows, lambda s, n=name, t=task: spearman(s[n], s[t])),
                     above=0,
                 )
-                for name in others
+                for name in rivals
                 for task in tasks
             ]
-        apart = lambda s: mean_rho(COLUMNS, f"{tasks[0]}.efficiency")(s) - mean_rho(COLUMNS, tasks[0])(s)  # noqa: E731
-        parts["less"].append(Part(f"{data}, efficiency minus accuracy", by_member(mine, apart), below=0))
+        loss = lambda s: mean_rho(COLUMNS, f"{tasks[0]}.efficiency")(s) - mean_rho(COLUMNS, tasks[0])(s)  # noqa: E731
+        parts["less"].append(Part(f"{data}, efficiency minus accuracy", by_member(rows, loss), below=0))
         for name in ("dci.disentanglement", "mig"):
             gap = lambda s, n=name: _thirds(s[n], s["downstream_trees.100"])  # noqa: E731
-            parts["groups"].append(Part(f"{data}, highest minus lowest third of {name}", by_member(mine, gap), above=0))
+            parts["groups"].append(Part(f"{data}, highest minus lowest third of {name}", by_member(rows, gap), above=0))
             if data == "shapes3d":
                 rho = lambda s, n=name: spearman(s[n], s["downstream_trees.efficiency"])  # noqa: E731
-                parts["trees"].append(Part(name, by_member(mine, rho), above=0))
+                parts["trees"].append(Part(name, by_member(rows, rho), above=0))
     both = []
     for name in UNSUPERVISED:
-        rho = [spearman(mine[name], mine[task]) for _, mine in r.each_data(table) for task in tasks]
+        rho = [spearman(rows[name], rows[task]) for _, rows in r.each_data(table) for task in tasks]
         both.append(min(rho) < 0 < max(rho))
     return {
         "downstream_correlates": parts["with"],
@@ -205,10 +208,10 @@ def _thirds(score: np.ndarray, accuracy: np.ndarray) -> float:
     return float(r.mean(accuracy[order[-third:]]) - r.mean(accuracy[order[:third]])) if third else float("nan")
 
 
-def impossibility(found: Mapping) -> list[Part]:
+def impossibility(scores_by_size: Mapping) -> list[Part]:
     """Theorem 1: the first entry of each score is of the factors themselves, the second of the entangled codes."""
     parts = []
-    for k, scores in found.items():
+    for k, scores in scores_by_size.items():
         for name in ("mig", "dci.disentanglement"):
             right, wrong = scores[name]
             parts.append(Part(f"{k} factors, {name} of f(z) over that of z", exact(wrong / right), below=0.25))

@@ -68,15 +68,15 @@ def _differences(made: Reproduction) -> list[str]:
 
 def _table_1(printed, table: Table) -> Beside:
     names = {"same_metric": "same_metric", "other_metric": "other_metric"}
-    found = {}
+    measured = {}
     for place, row in enumerate(printed.rows):
         for column in row.values:
             field = f"{column}_{names[row.key['metric']]}"
-            share = by_seed(table, lambda some, f=field: 100 * getattr(transfer(some, COLUMNS, trials=2000), f))
+            share = by_seed(table, lambda sample, f=field: 100 * getattr(transfer(sample, COLUMNS, trials=2000), f))
             value = 100 * getattr(transfer(table, COLUMNS, trials=100_000), field)  # the trials' own error is .1
-            found[place, column] = Measured(value, (share.high - share.low) / 3.29)
+            measured[place, column] = Measured(value, (share.high - share.low) / 3.29)
     remark = "The spread is the bootstrap interval over seeds as a standard deviation."
-    return Beside(printed, found, remark)
+    return Beside(printed, measured, remark)
 
 
 def _table_5(printed, table: Table) -> list[Beside]:
@@ -84,10 +84,10 @@ def _table_5(printed, table: Table) -> list[Beside]:
     for name, regularization in (("table_5a", False), ("table_5b", True)):
         measured = {}
         for place, row in enumerate(printed[name].rows):
-            mine = r.of(table, data=row.key["dataset"])
-            if len(mine["model"]):
+            rows = r.of(table, data=row.key["dataset"])
+            if len(rows["model"]):
                 for column in row.values:
-                    share = r.explained(mine, SEVEN[column], regularization=regularization)
+                    share = r.explained(rows, SEVEN[column], regularization=regularization)
                     measured[place, column] = Measured(100 * share)
         remark = "Adjusted for the number of groups, which with few seeds explain much by chance; the print is not."
         tables.append(Beside(printed[name], measured, remark))
@@ -98,7 +98,7 @@ def _figures(zoo: Finished) -> list[Figure]:
     """In the paper's order, each for every data set."""
     figures, by_id = [], {member.train: member for member in zoo.members}
     subjects = dict(zoo.subject.each())
-    titled = {data: {**mine.table, "model": np.array(mine.models)} for data, mine in subjects.items()}
+    titled = {data: {**subject.table, "model": np.array(subject.models)} for data, subject in subjects.items()}
 
     def add(label: str, pictures_by_data: Mapping[str, list]) -> None:
         figures.extend(
@@ -107,8 +107,8 @@ def _figures(zoo: Finished) -> list[Figure]:
             for picture in pictures
         )
 
-    add("Figures 2–4, 29–33", {data: dependence(mine) for data, mine in subjects.items()})
-    for data, mine in subjects.items():
+    add("Figures 2–4, 29–33", {data: dependence(subject) for data, subject in subjects.items()})
+    for data, subject in subjects.items():
         titles, columns = list(SEVEN), COLUMNS
         figures += [
             Figure(
@@ -119,27 +119,27 @@ def _figures(zoo: Finished) -> list[Figure]:
             Figure(
                 f"Figure 6: {data}",
                 "Scores over seeds, by method and regularization strength",
-                plots.violins_by_regularization(titled[data], mine.regularization, columns, titles=titles),
+                plots.violins_by_regularization(titled[data], subject.regularization, columns, titles=titles),
             ),
             Figure(
                 f"Figure 7: {data}",
                 "Scores against regularization strength; lines join medians",
-                plots.scores_by_regularization(titled[data], mine.regularization, columns, titles=titles),
+                plots.scores_by_regularization(titled[data], subject.regularization, columns, titles=titles),
             ),
             Figure(
                 f"Figure 8: {data}",
                 "Rank correlation of unsupervised scores with metrics",
                 plots.rank_map(
-                    spearman_of_columns(mine.table, UNSUPERVISED, columns),
+                    spearman_of_columns(subject.table, UNSUPERVISED, columns),
                     [n.replace("_", " ") for n in UNSUPERVISED],
                     titles,
                 ),
             ),
         ]
     figures += _across(zoo.subject)
-    for data, mine in subjects.items():
-        matrix = spearman_of_columns(mine.table, COLUMNS)
-        renamed = {title: mine.table[column] for title, column in SEVEN.items()} | {"model": titled[data]["model"]}
+    for data, subject in subjects.items():
+        matrix = spearman_of_columns(subject.table, COLUMNS)
+        renamed = {title: subject.table[column] for title, column in SEVEN.items()} | {"model": titled[data]["model"]}
         figures += [
             Figure(
                 f"Figure 12: {data}",
@@ -148,11 +148,11 @@ def _figures(zoo: Finished) -> list[Figure]:
             ),
             Figure(f"Figure 13: {data}", "Rank correlation of metrics", plots.rank_map(matrix, list(SEVEN))),
         ]
-    add("Figures 15, 16, 20", {data: blends(_only_blends(mine)) for data, mine in subjects.items()})
+    add("Figures 15, 16, 20", {data: blends(_only_blends(subject)) for data, subject in subjects.items()})
     first = next(iter(subjects))
     add("Figures 17–19", {first: structure(subjects[first], zoo.store, by_id, "dci.disentanglement")})
-    add("Figures 23–28", {data: learning(mine) for data, mine in subjects.items()})
-    add("Figures 34, 35", {data: merges(mine, zoo.store, by_id) for data, mine in subjects.items()})
+    add("Figures 23–28", {data: learning(subject) for data, subject in subjects.items()})
+    add("Figures 34, 35", {data: merges(subject, zoo.store, by_id) for data, subject in subjects.items()})
     return figures
 
 

@@ -109,7 +109,7 @@ def stability(
     finished: Mapping[str, Finished], larger: int, smaller: int, exact: bool, data: tuple[str, ...] = ()
 ) -> dict:
     """Scores of members in two runs of each metric, ``[2, m]``, by data set, metric and number of samples."""
-    zoo, found = finished["zoo"], {}
+    zoo, scores_by_data = finished["zoo"], {}
     plan = metrics(exact=exact, sizes=(10,))
     for name in data or tuple(dict.fromkeys(map(str, zoo.table["data"]))):
         codes = zoo.codes(zoo.table["data"] == name)
@@ -117,18 +117,18 @@ def stability(
         for metric in STABLE:
             curve = sample_curve(codes, factors, plan[metric], sizes=(smaller, larger))
             scores = dict(zip(("smaller", "larger"), curve.score.tolist(), strict=True))
-            found.setdefault(name, {})[metric] = scores
-    return found
+            scores_by_data.setdefault(name, {})[metric] = scores
+    return scores_by_data
 
 
 def impossibility(finished: Mapping[str, Finished], samples: int = 20_000) -> dict:
     """Theorem 1: scores of factors and of entangled codes with the same distribution."""
-    found = {}
+    scores_by_size = {}
     for k in (2, 3, 5):
         codes, factors = synthetic.entangled(0.2, jax.random.key(k), samples, num_factors=k)
         plan = {name: METRICS[name] for name in ("mig", "modularity", "sap", "total_correlation")}
         plan["dci"] = METRICS["dci"].with_options(splitter="histogram")
         both = np.stack([np.asarray(factors.values), np.asarray(codes)])
         scores = evaluate(both, factors.binned(10), plan)
-        found[str(k)] = {column: values.tolist() for column, values in scores.items()}
-    return found
+        scores_by_size[str(k)] = {column: values.tolist() for column, values in scores.items()}
+    return scores_by_size

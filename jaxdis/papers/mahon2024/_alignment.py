@@ -34,15 +34,15 @@ class Collision(NamedTuple):
 
 def collisions(strength: np.ndarray, names: tuple[str, ...]) -> list[Collision]:
     """The collisions of a relation ``[d, k]``; factors whose column is not finite are left out."""
-    known = [j for j in range(len(names)) if np.isfinite(strength[:, j]).all()]
-    best = {j: int(strength[:, j].argmax()) for j in known}
+    finite = [j for j in range(len(names)) if np.isfinite(strength[:, j]).all()]
+    best = {j: int(strength[:, j].argmax()) for j in finite}
     aligned = np.asarray(assign(jnp.asarray(strength), maximize=True).row)
     shared = [code for code in dict.fromkeys(best.values()) if list(best.values()).count(code) > 1]
-    found = []
+    collided = []
     for code in shared:
-        mine = [j for j in known if best[j] == code]
-        found.append(Collision(code, tuple(names[j] for j in mine), tuple(int(aligned[j]) for j in mine)))
-    return found
+        sharing = [j for j in finite if best[j] == code]
+        collided.append(Collision(code, tuple(names[j] for j in sharing), tuple(int(aligned[j]) for j in sharing)))
+    return collided
 
 
 def strength_of(codes: np.ndarray, factors: Factors) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxdis.papers.harness import _readings as r
 from jaxdis.papers.harness._printed import printed_in
-from jaxdis.papers.harness._verdict import Found, Part, by_member, by_seed, exact, resampled
+from jaxdis.papers.harness._verdict import Finding, Part, by_member, by_seed, exact, resampled
 from jaxdis.papers.mahon2024._scored import PARTITION, Scored, data_of, models_of
 from jaxdis.papers.mahon2024._tables import correlations
 from jaxdis.study.report._seed_statistics import Interval, Table
@@ -45,7 +45,7 @@ SMALL_REMARKS = dict.fromkeys(("others_score_higher", "dci_parts_redundant"), _U
 
 def claims(
     table: Table, members: Sequence[Scored], pieces: Mapping, folder: Path, *, small: bool = False
-) -> list[Found]:
+) -> list[Finding]:
     """Every claim that the members allow to check.
 
     Args:
@@ -66,7 +66,7 @@ def claims(
     printed = printed_in(__package__).claims
     remarks = REMARKS | (SMALL_REMARKS if small else {})
     return [
-        Found(printed[name], tuple(parts), remarks.get(name, "")) for name, parts in parts_by_claim.items() if parts
+        Finding(printed[name], tuple(parts), remarks.get(name, "")) for name, parts in parts_by_claim.items() if parts
     ]
 
 
@@ -94,57 +94,68 @@ def _normal(table: Table, folder: Path) -> dict[str, list[Part]]:
     """Claims on the normal test set."""
     six = r.of(table, model=tuple(m for m in r.models_of(table) if m != PARTITION))
     parts: dict[str, list[Part]] = {name: [] for name in ("below", "best", "lowest", "higher")}
-    for (data, mine), model in itertools.product(list(r.each_data(six)), r.models_of(six)):
-        gap = lambda some: float(np.mean(some["mlp_probe"] - some["snc"]))  # noqa: E731
-        parts["below"].append(Part(f"{data}, {model}", by_seed(r.of(mine, model=model), gap), above=0))
-    means = lambda some: {m: float(np.mean(r.of(some, model=m)["snc"])) for m in ("beta", "beta_tc", "factor")}  # noqa: E731
-    for data, mine in r.each_data(six):
+    for (data, rows), model in itertools.product(list(r.each_data(six)), r.models_of(six)):
+        gap = lambda sample: float(np.mean(sample["mlp_probe"] - sample["snc"]))  # noqa: E731
+        parts["below"].append(Part(f"{data}, {model}", by_seed(r.of(rows, model=model), gap), above=0))
+    means = lambda sample: {m: float(np.mean(r.of(sample, model=m)["snc"])) for m in ("beta", "beta_tc", "factor")}  # noqa: E731
+    for data, rows in r.each_data(six):
         if data == "dsprites":
             for other in ("beta", "factor"):
-                lead = lambda some, o=other: means(some)["beta_tc"] - means(some)[o]  # noqa: E731
-                parts["best"].append(Part(f"β-TCVAE minus {other}", by_seed(mine, lead), above=0))
-        lowest = lambda some: r.lead_of("factor", means(some), min)  # noqa: E731
-        parts["lowest"].append(Part(f"{data}, FactorVAE minus the next", by_seed(mine, lowest), below=0))
+                lead = lambda sample, o=other: means(sample)["beta_tc"] - means(sample)[o]  # noqa: E731
+                parts["best"].append(Part(f"β-TCVAE minus {other}", by_seed(rows, lead), above=0))
+        lowest = lambda sample: r.lead_of("factor", means(sample), min)  # noqa: E731
+        parts["lowest"].append(Part(f"{data}, FactorVAE minus the next", by_seed(rows, lowest), below=0))
     for name in ("D", "IRS", "C", "I"):
-        exceeds = lambda some, c=EXISTING[name]: r.share_above(some[c], some["snc"])  # noqa: E731
+        exceeds = lambda sample, c=EXISTING[name]: r.share_above(sample[c], sample["snc"])  # noqa: E731
         least = 0.9 if name in ("D", "IRS") else 0.5
         parts["higher"].append(Part(f"share of members with {name} above SNC", by_member(six, exceeds), above=least))
     for name in ("MIG", "SAP", "MED"):
-        exceeds = lambda some, c=EXISTING[name]: r.share_above(some[c], some["snc"])  # noqa: E731
+        exceeds = lambda sample, c=EXISTING[name]: r.share_above(sample[c], sample["snc"])  # noqa: E731
         parts["higher"].append(Part(f"share of members with {name} above SNC", by_member(six, exceeds), below=0.5))
     columns = {"SNC": "snc", "NK": "nk", **EXISTING}
 
-    def row_means(some):
-        return {a: r.mean([_pearson(some, columns[a], columns[b]) for b in columns if b != a]) for a in columns}
+    def row_means(sample):
+        return {a: r.mean([_pearson(sample, columns[a], columns[b]) for b in columns if b != a]) for a in columns}
 
-    redundant = lambda some: min(_pearson(some, EXISTING[a], EXISTING[b]) for a, b in itertools.combinations("DCI", 2))  # noqa: E731
-    low = lambda some: min(row_means(some)[n] for n in ("MIG", "MED")) - max(row_means(some)[n] for n in ("IRS", "SAP"))  # noqa: E731
+    def redundant(sample):
+        return min(_pearson(sample, EXISTING[a], EXISTING[b]) for a, b in itertools.combinations("DCI", 2))
+
+    def low(sample):
+        means = row_means(sample)
+        return min(means[name] for name in ("MIG", "MED")) - max(means[name] for name in ("IRS", "SAP"))
+
     return {
         "greedy_alignment_collides": _collisions(table, folder),
         "snc_below_mlp": parts["below"],
         "nk_marginal": [
-            Part("share of members below .2", by_member(six, lambda some: r.share_above(-some["nk"], -0.2)), above=0.5)
+            Part(
+                "share of members below .2",
+                by_member(six, lambda sample: r.share_above(-sample["nk"], -0.2)),
+                above=0.5,
+            )
         ],
         "beta_tc_best_snc_dsprites": parts["best"],
         "factor_lowest_snc": parts["lowest"],
         "others_score_higher": parts["higher"],
         "med_mig_agree": [
-            Part("r(MIG, MED)", by_member(six, lambda some: _pearson(some, "mig", "med.disentanglement")), above=0.8),
+            Part(
+                "r(MIG, MED)", by_member(six, lambda sample: _pearson(sample, "mig", "med.disentanglement")), above=0.8
+            ),
             Part("lower of MIG and MED minus higher of IRS and SAP, row means", by_member(six, low), above=0),
         ],
         "dci_parts_redundant": [Part("smallest r of D, C and I", by_member(six, redundant), above=0.9)],
         "snc_nk_moderate": [
-            Part("r(SNC, NK)", by_member(six, lambda some: _pearson(some, "snc", "nk")), above=0.4, below=0.8)
+            Part("r(SNC, NK)", by_member(six, lambda sample: _pearson(sample, "snc", "nk")), above=0.4, below=0.8)
         ],
     }
 
 
-def _pearson(table: Table, one: str, other: str) -> float:
-    x, y = table[one], table[other]
-    known = np.isfinite(x) & np.isfinite(y)
-    if known.sum() < 3 or np.ptp(x[known]) == 0 or np.ptp(y[known]) == 0:
+def _pearson(table: Table, first: str, second: str) -> float:
+    x, y = table[first], table[second]
+    defined = np.isfinite(x) & np.isfinite(y)
+    if defined.sum() < 3 or np.ptp(x[defined]) == 0 or np.ptp(y[defined]) == 0:
         return float("nan")
-    return float(np.corrcoef(x[known], y[known])[0, 1])
+    return float(np.corrcoef(x[defined], y[defined])[0, 1])
 
 
 def _collisions(table: Table, folder: Path) -> list[Part]:
@@ -153,8 +164,8 @@ def _collisions(table: Table, folder: Path) -> list[Part]:
         named = {row["id"] for row in csv.DictReader(file)}
     parts = []
     for model in r.models_of(table):
-        mine = r.of(table, model=model)
-        hit = np.array([str(name) in named for name in mine["id"]])
+        rows = r.of(table, model=model)
+        hit = np.array([str(name) in named for name in rows["id"]])
         parts.append(
             Part(f"share of members, {model}", resampled(len(hit), lambda rows, h=hit: float(h[rows].mean())), above=0)
         )
@@ -167,36 +178,40 @@ def _novel(table: Table) -> dict[str, list[Part]]:
     low = [
         Part(
             "share of members whose accuracy falls by .3",
-            by_member(six, lambda some: r.mean(_fall(some) > 0.3)),
+            by_member(six, lambda sample: r.mean(_fall(sample) > 0.3)),
             above=0.9,
         )
     ]
     sprites = r.of(six, data="dsprites")
     if len(sprites["model"]):
         low.append(
-            Part("median on dSprites", by_member(sprites, lambda some: r.median(some["novel_combination"])), below=0.05)
+            Part(
+                "median on dSprites",
+                by_member(sprites, lambda sample: r.median(sample["novel_combination"])),
+                below=0.05,
+            )
         )
-    linear = lambda some: r.mean(some["novel_combination.linear"] - some["novel_combination"])  # noqa: E731
+    linear = lambda sample: r.mean(sample["novel_combination.linear"] - sample["novel_combination"])  # noqa: E731
     parts_by_claim = {
         "novel_low": low,
         "linear_no_better": [Part("mean of linear minus MLP", by_member(six, linear), below=1e-9)],
     }
     if {"dsprites", "shapes3d"}.issubset(r.data_of(six)):
-        easier = lambda some: _difference(  # noqa: E731
-            *(r.mean(r.of(some, data=name)["novel_combination"]) for name in ("shapes3d", "dsprites"))
+        easier = lambda sample: _difference(  # noqa: E731
+            *(r.mean(r.of(sample, data=name)["novel_combination"]) for name in ("shapes3d", "dsprites"))
         )
         parts_by_claim["3dshapes_easier"] = [Part("Shapes3D minus dSprites", by_member(six, easier), above=0)]
     supervised = r.of(table, model=PARTITION)
     if len(supervised["model"]):
-        mean = lambda some: r.mean(some["novel_combination"])  # noqa: E731
+        mean = lambda sample: r.mean(sample["novel_combination"])  # noqa: E731
         parts_by_claim["supervised_also_fails"] = [
             Part("mean accuracy above chance", by_member(supervised, mean), below=0.1)
         ]
     rooms = r.of(six, data="shapes3d")
     if {"parted_vae", "parted_vae_ss"}.issubset(r.models_of(rooms)):
 
-        def leads(some):
-            means = {m: r.mean(r.of(some, model=m)["novel_combination"]) for m in r.models_of(some)}
+        def leads(sample):
+            means = {m: r.mean(r.of(sample, model=m)["novel_combination"]) for m in r.models_of(sample)}
             missing = float("nan")  # in some draws of a few members
             alone = {m: v for m, v in means.items() if m != "parted_vae_ss"}
             return (
@@ -205,8 +220,8 @@ def _novel(table: Table) -> dict[str, list[Part]]:
             )
 
         parts_by_claim["parted_ss_best"] = [
-            Part("with labels minus without", by_member(rooms, lambda some: leads(some)[0]), above=0),
-            Part("without labels minus the others", by_member(rooms, lambda some: leads(some)[1]), above=0),
+            Part("with labels minus without", by_member(rooms, lambda sample: leads(sample)[0]), above=0),
+            Part("without labels minus the others", by_member(rooms, lambda sample: leads(sample)[1]), above=0),
         ]
     return parts_by_claim
 

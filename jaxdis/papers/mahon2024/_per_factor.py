@@ -41,8 +41,13 @@ def normal_table(members: Sequence[Scored]) -> Table | None:
         return None
     columns = NORMAL_COLUMNS[members[0].data]
     rows = [
-        [f"normal test set {one.seed}", name, *_of_factors(one, part, columns), _percent(joint and one.joint(joint))]
-        for one in members
+        [
+            f"normal test set {member.seed}",
+            name,
+            *_of_factors(member, part, columns),
+            _percent(joint and member.joint(joint)),
+        ]
+        for member in members
         for name, (part, joint) in _NORMAL.items()
     ]
     return Table(["set", "row", *columns, "both"], rows)
@@ -54,7 +59,9 @@ def novel_table(members: Sequence[Scored]) -> Table | None:
         return None
     columns = NOVEL_COLUMNS[members[0].data]
     rows = [
-        [_combination(one), name, *_novel(one, probe, columns)] for one in members for name, probe in _NOVEL.items()
+        [_combination(member), name, *_novel(member, probe, columns)]
+        for member in members
+        for name, probe in _NOVEL.items()
     ]
     return Table(["set", "row", *columns, "both"], rows)
 
@@ -64,25 +71,25 @@ def partition_table(normal: Sequence[Scored], novel: Sequence[Scored]) -> Table 
     if not normal and not novel:
         return None
     columns = NOVEL_COLUMNS[(*normal, *novel)[0].data]
-    rows = [[_combination(one), "MLP", *_novel(one, "", columns)] for one in novel]
-    for one in normal:
-        values = _of_factors(one, "mlp_probe.accuracy", columns)
-        rows.append([f"normal test set {one.seed}", "MLP", *values, _percent(one.joint("mlp_probe.joint"))])
+    rows = [[_combination(member), "MLP", *_novel(member, "", columns)] for member in novel]
+    for member in normal:
+        values = _of_factors(member, "mlp_probe.accuracy", columns)
+        rows.append([f"normal test set {member.seed}", "MLP", *values, _percent(member.joint("mlp_probe.joint"))])
     return Table(["set (not MTD)", "row", *columns, "both"], rows)
 
 
-def _novel(one: Scored, probe: str, columns) -> list[float]:
-    both = one.column(f"novel_combination.{probe}both")
-    return [*_of_factors(one, f"novel_combination.{probe}accuracy", columns), _percent(both)]
+def _novel(member: Scored, probe: str, columns) -> list[float]:
+    both = member.column(f"novel_combination.{probe}both")
+    return [*_of_factors(member, f"novel_combination.{probe}accuracy", columns), _percent(both)]
 
 
-def _of_factors(one: Scored, part: str, columns) -> list[float]:
-    space = DATASETS[one.data].space
-    return [_percent(one.part(part)[space.position(name)]) for name in columns.values()]
+def _of_factors(member: Scored, part: str, columns) -> list[float]:
+    space = DATASETS[member.data].space
+    return [_percent(member.part(part)[space.position(name)]) for name in columns.values()]
 
 
-def _combination(one: Scored) -> str:
-    return f"NC {one.pair[0]}-{one.pair[1]}"
+def _combination(member: Scored) -> str:
+    return f"NC {member.pair[0]}-{member.pair[1]}"
 
 
 def _percent(value: float | None) -> float:

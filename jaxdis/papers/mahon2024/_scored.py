@@ -122,15 +122,17 @@ def mean(members: Sequence[Scored], value: Callable[[Scored], float]) -> float:
 
 def of(members: Sequence[Scored], data: str, model: str, *, normal: bool) -> list[Scored]:
     """Members of a model on a data set: of the normal test set, or with combinations held out."""
-    return [one for one in members if (one.data, one.model) == (data, model) and (one.pair is None) == normal]
+    return [
+        member for member in members if (member.data, member.model) == (data, model) and (member.pair is None) == normal
+    ]
 
 
 def data_of(members: Sequence[Scored]) -> list[str]:
-    return list(dict.fromkeys(one.data for one in members))
+    return list(dict.fromkeys(member.data for member in members))
 
 
 def models_of(members: Sequence[Scored]) -> list[str]:
-    return list(dict.fromkeys(one.model for one in members))
+    return list(dict.fromkeys(member.model for member in members))
 
 
 def _floats(value) -> np.ndarray:

@@ -90,8 +90,8 @@ def table_3(members: Sequence[Scored]) -> Table:
         for name, probe in (("CG", ""), ("linear CG", "linear_"), ("normal test set", "mlp_probe")):
             values = []
             for data in sets:
-                mine = of(members, data, model, normal=probe == "mlp_probe")
-                values += _of_pair(mine, data, probe)
+                of_model = of(members, data, model, normal=probe == "mlp_probe")
+                values += _of_pair(of_model, data, probe)
             rows.append([model, name, *values])
     return Table(["model", "set", *(f"{data} {head}" for data in sets for head in ("shape", "size", "both"))], rows)
 
@@ -158,17 +158,17 @@ def table_7(members: Sequence[Scored]) -> Table:
     """
     rows = []
     for data, model in _pairs(members):
-        found = metrics_of(members, data, model)
-        others = [100 * found[name] for name in _TABLE_7[2:]]
-        rows.append([data, model, found["SNC mean"], found["NK mean"], *others])
+        scores = metrics_of(members, data, model)
+        percents = [100 * scores[name] for name in _TABLE_7[2:]]
+        rows.append([data, model, scores["SNC mean"], scores["NK mean"], *percents])
     return Table(["data", "model", *_TABLE_7], rows)
 
 
 def table_8(members: Sequence[Scored]) -> Table:
     """All metrics and their variants, a column per data set and model; see :func:`metrics_of`."""
     pairs = _pairs(members)
-    found = [metrics_of(members, *pair) for pair in pairs]
-    rows = [[name, *(one[name] for one in found)] for name in _TABLE_8]
+    scores = [metrics_of(members, *pair) for pair in pairs]
+    rows = [[name, *(columns[name] for columns in scores)] for name in _TABLE_8]
     return Table(["metric", *(f"{data} {model}" for data, model in pairs)], rows)
 
 
@@ -176,8 +176,8 @@ def correlations(members: Sequence[Scored], names: Sequence[str], data: str | No
     """Pearson's r of each metric with accuracy on new combinations (both, MLP) over models on one or all data sets."""
     pairs = [pair for pair in _pairs(members) if data in (None, pair[0])]
     novel = [_of_pair(of(members, *pair, normal=False), pair[0], "")[2] for pair in pairs]
-    found = [metrics_of(members, *pair) for pair in pairs]
-    return [pearson(np.array([one[name] for one in found]), np.array(novel)).r for name in names]
+    scores = [metrics_of(members, *pair) for pair in pairs]
+    return [pearson(np.array([columns[name] for columns in scores]), np.array(novel)).r for name in names]
 
 
 def table_4(members: Sequence[Scored]) -> Table:

@@ -56,10 +56,10 @@ class CalibrationWork:
 
     def certificate(self, store: Store) -> Certificate:
         """All scores, from the records."""
-        found = {}
+        results = {}
         for part in self._parts:
-            found |= {(part, name): store.result("score", cell) for name, cell in self._ids(part).items()}
-        return certificate_of(self.study, found)
+            results |= {(part, name): store.result("score", cell) for name, cell in self._ids(part).items()}
+        return certificate_of(self.study, results)
 
     def costs(self) -> dict[str, Totals]:
         seconds = sum(
@@ -78,7 +78,7 @@ class CalibrationWork:
 def _plans(part: Part, metrics: Plan) -> list[Plan]:
     """Metrics that share a program: those of one relation, which is computed once; none if time is measured."""
     if part.rows:
-        return [(one,) for one in metrics]
+        return [(pair,) for pair in metrics]
     sharing: dict[Hashable, list] = {}
     for name, metric in metrics:
         sharing.setdefault(getattr(metric, "relation", metric), []).append((name, metric))

@@ -80,8 +80,8 @@ def _judged(certificate: Certificate) -> Iterator[tuple[Response, tuple[int, int
         if row.passed is not None:
             verdicts.setdefault(row.column, []).append(row.passed)
     for response in responses(certificate):
-        mine = verdicts.get(response.column, [])
-        yield response, (sum(mine), len(mine))
+        passes = verdicts.get(response.column, [])
+        yield response, (sum(passes), len(passes))
 
 
 def _cases(certificate):

@@ -63,14 +63,14 @@ def table(certificate: Certificate) -> list[Row]:
 
 def responses(certificate: Certificate) -> list[Response]:
     """The aspects to which each column responds, by the eight cases; none for a column that is undefined in one."""
-    found = []
+    judged = []
     for column, values in certificate.cases.items():
         cube = values.mean(axis=1).reshape(2, 2, 2)
         effect = tuple(float(np.diff(cube, axis=axis).mean()) for axis in range(3))
         moved, noise = np.ptp(cube), 2 * values.std(axis=1).mean()
         responds = tuple(abs(e) > max(RESPONSE_SHARE * moved, noise, 1e-3) for e in effect)
-        found.append(Response(column, effect, responds))
-    return found
+        judged.append(Response(column, effect, responds))
+    return judged
 
 
 def describe_response(response: Response) -> str:

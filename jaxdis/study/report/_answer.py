@@ -69,10 +69,10 @@ def lead(subject: Subject, ranked: Ranking, column: str) -> Lead | None:
     the fact, so that p is too small where many settings are alike.
     """
     place = ranked.columns.index(column)
-    known = np.flatnonzero(np.isfinite(ranked.mean[:, place]))
-    if len(known) < 2:
+    defined = np.flatnonzero(np.isfinite(ranked.mean[:, place]))
+    if len(defined) < 2:
         return None
-    best, second = sorted(known, key=lambda row: ranked.rank[row, place])[:2]
+    best, second = sorted(defined, key=lambda row: ranked.rank[row, place])[:2]
     (scores,) = _by_setting(subject, ranked.settings, [column])
     ours, theirs = (finite(rows) for rows in (scores[best], scores[second]))
     difference = float(abs(ours.mean() - theirs.mean()))
@@ -83,16 +83,16 @@ def lead(subject: Subject, ranked: Ranking, column: str) -> Lead | None:
     return Lead(best, second, difference, float(stats.ttest_ind(ours, theirs, equal_var=False).pvalue))
 
 
-def best_member(subject: Subject, found: Ranking) -> int:
+def best_member(subject: Subject, ranked: Ranking) -> int:
     """Of the members with the best overall setting, the row with the best mean rank."""
-    sign = [1 if subject.lower_is_better(name) else -1 for name in found.columns]
+    sign = [1 if subject.lower_is_better(name) else -1 for name in ranked.columns]
     keys = [
         np.nan_to_num(s * np.asarray(subject.table[name], float), nan=np.inf)
-        for s, name in zip(sign, found.columns, strict=True)
+        for s, name in zip(sign, ranked.columns, strict=True)
     ]
     rank = np.mean([stats.rankdata(key) for key in keys], axis=0)
-    mine = np.array(subject.settings) == found.settings[found.order[0]]
-    return int(np.flatnonzero(mine)[np.argmin(rank[mine])])
+    rows = np.array(subject.settings) == ranked.settings[ranked.order[0]]
+    return int(np.flatnonzero(rows)[np.argmin(rank[rows])])
 
 
 def answer(subject: Subject) -> str:
@@ -100,21 +100,21 @@ def answer(subject: Subject) -> str:
     chosen = subject.headlines()
     if not chosen or len(set(subject.settings)) < 2:
         return ""
-    found = ranking(subject, list(chosen.values()))
+    ranked = ranking(subject, list(chosen.values()))
     seeds = len(np.unique(subject.table["seed"]))
-    return _verdict(subject, found, chosen) + _table(subject, found, chosen) + _legend(subject, chosen, seeds)
+    return _verdict(subject, ranked, chosen) + _table(subject, ranked, chosen) + _legend(subject, chosen, seeds)
 
 
 def digest(subject: Subject) -> Digest | None:
     """The table of settings for a terminal, best first; on several data sets, that of each."""
     rows, heads = [], None
     several = len(np.unique(subject.table["data"])) > 1
-    for data, mine in subject.each():
-        chosen = mine.headlines()
-        if not chosen or len(set(mine.settings)) < 2:
+    for data, of_data in subject.each():
+        chosen = of_data.headlines()
+        if not chosen or len(set(of_data.settings)) < 2:
             continue
-        ranked = ranking(mine, list(chosen.values()))
-        heads = heads or ["setting", *(f"{aspect}: {mine.titles[name]}" for aspect, name in chosen.items())]
+        ranked = ranking(of_data, list(chosen.values()))
+        heads = heads or ["setting", *(f"{aspect}: {of_data.titles[name]}" for aspect, name in chosen.items())]
         for row in ranked.order:
             name = f"{data}: {ranked.settings[row]}" if several else ranked.settings[row]
             rows.append([name, *(f"{mean:.2f}" if math.isfinite(mean) else "" for mean in ranked.mean[row])])
@@ -123,15 +123,15 @@ def digest(subject: Subject) -> Digest | None:
     return Digest("Which setting disentangles best?", heads, rows, "means over seeds, best average rank first")
 
 
-def _verdict(subject: Subject, found: Ranking, chosen: Mapping[str, str]) -> str:
-    best = [found.settings[row] for row in found.order if found.overall[row] == found.overall[found.order[0]]]
+def _verdict(subject: Subject, ranked: Ranking, chosen: Mapping[str, str]) -> str:
+    best = [ranked.settings[row] for row in ranked.order if ranked.overall[row] == ranked.overall[ranked.order[0]]]
     names = " and ".join(f"<strong>{html.escape(name)}</strong>" for name in best)
     verb = "has" if len(best) == 1 else "share"
-    parts = [f"<p>{names} {verb} the best average rank of {len(found.settings)} settings. ", _stopped(subject)]
+    parts = [f"<p>{names} {verb} the best average rank of {len(ranked.settings)} settings. ", _stopped(subject)]
     for aspect, column in chosen.items():
-        gap = lead(subject, found, column)
+        gap = lead(subject, ranked, column)
         if gap is not None:
-            parts.append(_in_words(aspect, gap, found.settings))
+            parts.append(_in_words(aspect, gap, ranked.settings))
     return "".join(parts).rstrip() + "</p>"
 
 
@@ -140,10 +140,10 @@ def _stopped(subject: Subject) -> str:
     stopped = np.asarray(subject.table.get("stopped", np.full(len(subject), -1)), float) >= 0
     if not stopped.any():
         return ""
-    some = list(dict.fromkeys(np.array(subject.settings)[stopped].tolist()))
+    stopped_settings = list(dict.fromkeys(np.array(subject.settings)[stopped].tolist()))
     return (
         f"<strong>Training of {stopped.sum()} of {len(subject)} members stopped early</strong>, at an update that was "
-        f"not finite ({html.escape('; '.join(some))}): their scores are those of the parameters before it. "
+        f"not finite ({html.escape('; '.join(stopped_settings))}): their scores are those of the parameters before it. "
     )
 
 
@@ -158,12 +158,12 @@ def _in_words(aspect: str, gap: Lead, settings: Sequence[str]) -> str:
     return f"Best in {aspect}: {first}, {gap.difference:.2f} ahead of {second} ({certainty}). "
 
 
-def _table(subject: Subject, found: Ranking, chosen: Mapping[str, str]) -> str:
-    columns = {"setting": np.array(found.settings, object)[found.order]}
+def _table(subject: Subject, ranked: Ranking, chosen: Mapping[str, str]) -> str:
+    columns = {"setting": np.array(ranked.settings, object)[ranked.order]}
     for place, (aspect, name) in enumerate(chosen.items()):
         head = f"{MEANING[aspect][1]}: {subject.titles[name]}"
-        columns[head] = [_entry(*row) for row in zip(*(a[found.order, place] for a in found[2:5]), strict=True)]
-    columns["average rank"] = [f"{rank:.3g}" for rank in found.overall[found.order]]
+        columns[head] = [_entry(*row) for row in zip(*(a[ranked.order, place] for a in ranked[2:5]), strict=True)]
+    columns["average rank"] = [f"{rank:.3g}" for rank in ranked.overall[ranked.order]]
     return table(list(columns), columns)
 
 
@@ -189,8 +189,8 @@ def _legend(subject: Subject, chosen: Mapping[str, str], seeds: int) -> str:
 
 def _by_setting(subject: Subject, settings: Sequence[str], columns: Sequence[str]) -> list[list[np.ndarray]]:
     """Scores of every column, of every setting: ``[c][s]`` arrays over seeds."""
-    mine = [np.array(subject.settings) == setting for setting in settings]
-    return [[np.asarray(subject.table[name], float)[rows] for rows in mine] for name in columns]
+    rows_of_setting = [np.array(subject.settings) == setting for setting in settings]
+    return [[np.asarray(subject.table[name], float)[rows] for rows in rows_of_setting] for name in columns]
 
 
 def _standard_error(scores: np.ndarray) -> float:

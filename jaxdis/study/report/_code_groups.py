@@ -24,8 +24,8 @@ _groups = jax.jit(independent_groups)
 
 def chosen_members(subject: Subject, column: str) -> dict[str, int]:
     """Rows of the best, the median and the worst member by a column; fewer if the column has fewer values."""
-    known = np.flatnonzero(np.isfinite(subject.table[column]))
-    order = known[np.argsort(subject.table[column][known], kind="stable")]
+    defined = np.flatnonzero(np.isfinite(subject.table[column]))
+    order = defined[np.argsort(subject.table[column][defined], kind="stable")]
     if not len(order):
         return {}
     best, worst = (0, -1) if subject.lower_is_better(column) else (-1, 0)

@@ -94,10 +94,12 @@ def image(png: bytes, alt: str) -> str:
     return f'<p class="wide"><img alt="{html.escape(alt)}" src="{source}"></p>'
 
 
-def pictures(found: Sequence[Picture], shown: int = 1) -> str:
+def pictures(drawn: Sequence[Picture], shown: int = 1) -> str:
     """Pictures under their captions; all but the first few are folded away."""
-    parts = [f"<p>{html.escape(one.caption)}.</p>{image(one.png, one.caption)}" for one in found[:shown]]
-    rest = [folded(one.caption, image(one.png, one.caption)) for one in found[shown:]]
+    parts = [
+        f"<p>{html.escape(picture.caption)}.</p>{image(picture.png, picture.caption)}" for picture in drawn[:shown]
+    ]
+    rest = [folded(picture.caption, image(picture.png, picture.caption)) for picture in drawn[shown:]]
     return "".join(parts + rest)
 
 

@@ -59,8 +59,8 @@ def by_size(subject: Subject, task: str) -> dict[int, str]:
 
 def _of_thirds(subject: Subject, name: str, curve: dict[int, str]) -> bytes:
     """Members without the score are in no group."""
-    known = np.flatnonzero(np.isfinite(subject.table[name]))
-    order = known[np.argsort(subject.table[name][known], kind="stable")]
+    defined = np.flatnonzero(np.isfinite(subject.table[name]))
+    order = defined[np.argsort(subject.table[name][defined], kind="stable")]
     thirds = dict(zip(GROUPS, np.array_split(order, len(GROUPS)), strict=True))
     least = min(map(len, thirds.values()))
     accuracy = np.stack([subject.table[column] for column in curve.values()])

@@ -94,5 +94,5 @@ class _Closer:
 
 def closer(study: Study, store: Store, member: Member) -> str:
     """A member's pictures: what is seen at a glance, and more to unfold."""
-    found = _Closer(study, store, member)
-    return found.at_a_glance() + found.at_length()
+    view = _Closer(study, store, member)
+    return view.at_a_glance() + view.at_length()

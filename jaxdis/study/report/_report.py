@@ -51,12 +51,12 @@ def write_report(study: Study, out: str | Path, members: Sequence[Member] | None
     opening = _opening(subject, store, by_id)
     chapters = [
         ("Scores", each(sections.scores)),
-        ("How dependent are codes on each other?", each(lambda mine: pictures(dependence(mine)))),
+        ("How dependent are codes on each other?", each(lambda rows: pictures(dependence(rows)))),
         ("How metrics agree", each(sections.agreement)),
-        ("Do scores depend on the relation?", each(lambda mine: pictures(blends(mine), shown=0))),
-        ("Which factors are encoded together?", each(lambda mine: _together(mine, store, by_id))),
+        ("Do scores depend on the relation?", each(lambda rows: pictures(blends(rows), shown=0))),
+        ("Which factors are encoded together?", each(lambda rows: _together(rows, store, by_id))),
         ("Can scores be predicted without labels?", each(sections.unsupervised)),
-        ("Do scores go with downstream performance?", each(lambda mine: pictures(learning(mine)))),
+        ("Do scores go with downstream performance?", each(lambda rows: pictures(learning(rows)))),
         ("What explains a score", each(sections.explained)),
         ("Do good settings carry over?", sections.carried(subject)),
         ("Novel combinations", sections.novel(subject)),
@@ -83,16 +83,16 @@ def _opening(subject: Subject, store: Store, members: dict[str, Member]) -> str:
     """For every data set: which setting is best, and its best member in pictures."""
     parts = []
     several = len(np.unique(subject.table["data"])) > 1
-    for data, mine in subject.each():
-        said, chosen = answer(mine), list(mine.headlines().values())
-        row = best_member(mine, ranking(mine, chosen)) if chosen else _best(mine)
-        member = members[str(mine.table["id"][row])]
+    for data, rows in subject.each():
+        verdict, chosen = answer(rows), list(rows.headlines().values())
+        row = best_member(rows, ranking(rows, chosen)) if chosen else _best(rows)
+        member = members[str(rows.table["id"][row])]
         name = html.escape(f"{setting_in_words(subject.study, member.label)}, seed {member.label['seed']}")
         title = f"Which setting disentangles best{' on ' + html.escape(data) if several else ''}?"
-        heading = f"<h2>{title}</h2>" if said else f"<h2>{html.escape(data)}</h2>"
+        heading = f"<h2>{title}</h2>" if verdict else f"<h2>{html.escape(data)}</h2>"
         seen = scene_closer if subject.study.has_slots else closer
         pictures = f"<h3>Its best member: {name}</h3>{seen(subject.study, store, member)}"
-        parts.append(heading + said + pictures)
+        parts.append(heading + verdict + pictures)
     return "".join(parts)
 
 
@@ -136,10 +136,10 @@ def _training(study: Study, store: Store, members: Sequence[Member]) -> str:
     parts = [f"<p>Means and standard deviations over up to {MOST_CURVES} seeds of each setting.</p>"]
     data_of = [training.config.data for training in study.trainings]
     for data in dict.fromkeys(data_of):
-        mine = [member for member in members if data_of[member.training] == data]
+        trained = [member for member in members if data_of[member.training] == data]
         parts.append(f"<h3>{html.escape(data)}</h3>")
         by_setting: dict[str, list[Member]] = {}
-        for member in mine:
+        for member in trained:
             by_setting.setdefault(setting_in_words(study, member.label), []).append(member)
         curves: dict[tuple[int, str], dict[str, list[np.ndarray]]] = {}
         for setting, alike in by_setting.items():

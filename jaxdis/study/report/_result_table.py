@@ -50,8 +50,8 @@ def varies(column: np.ndarray) -> bool:
 
 
 def _between(scores: np.ndarray, groups: np.ndarray) -> float:
-    known = np.isfinite(scores)
-    scores, groups = scores[known], groups[known]
+    defined = np.isfinite(scores)
+    scores, groups = scores[defined], groups[defined]
     names = np.unique(groups)
     if len(names) == len(scores) or np.ptp(scores) == 0:
         return math.nan

@@ -80,13 +80,15 @@ def _ordered(slots: Mapping[str, np.ndarray], orders: np.ndarray) -> dict[str, n
     """Position ``p`` shows the slot ``orders[:, p]`` of each scene."""
     stacked = np.stack(list(slots.values()), axis=1)
     taken = np.take_along_axis(stacked, orders[:, :, None, None, None], axis=1)
-    return {f"position {p + 1}": one for p, one in enumerate(np.moveaxis(taken, 1, 0))}
+    return {f"position {p + 1}": picture for p, picture in enumerate(np.moveaxis(taken, 1, 0))}
 
 
 def _sheet(rows: Mapping[str, np.ndarray]) -> bytes:
     """Rows of images, of one or of three channels (others as their mean), as one picture."""
     colored = [
-        np.broadcast_to(one if one.shape[-1] == 3 else one.mean(-1, keepdims=True), (*one.shape[:-1], 3))
-        for one in rows.values()
+        np.broadcast_to(
+            picture if picture.shape[-1] == 3 else picture.mean(-1, keepdims=True), (*picture.shape[:-1], 3)
+        )
+        for picture in rows.values()
     ]
     return plots.image_grid(np.stack(colored).astype(np.float32), list(rows))

@@ -28,7 +28,7 @@ MOST_ROWS, MOST_PAIRS = 12, 5
 
 def by_data(section: Callable[[Subject], str], subject: Subject) -> str:
     """The section for every data set, under its name if there are several."""
-    parts = [(name, section(mine)) for name, mine in subject.each()]
+    parts = [(name, section(rows)) for name, rows in subject.each()]
     if len(parts) == 1:
         return parts[0][1]
     return "".join(f"<h3>{html.escape(name)}</h3>{body}" for name, body in parts if body)
@@ -37,15 +37,15 @@ def by_data(section: Callable[[Subject], str], subject: Subject) -> str:
 def scores(subject: Subject) -> str:
     """Scores against regularization and by model: the headline columns, and the others folded by what they measure."""
     first = list(subject.headlines().values()) or list(subject.names[:MOST_PANELS])
-    others: dict[str, list[str]] = {}
+    fields: dict[str, list[str]] = {}
     for name in subject.names:
         if name not in first:
-            others.setdefault(_family(subject, name), []).append(name)
+            fields.setdefault(_family(subject, name), []).append(name)
     text = (
         f"<p>{len(subject)} members, each scored on {subject.study.sampling.in_words()}. Each point is a member; lines"
         " join the medians of each regularization strength, from weakest to strongest within each model.</p>"
     )
-    rest = "".join(folded(f"{family} ({len(names)})", _panels(subject, names)) for family, names in others.items())
+    rest = "".join(folded(f"{family} ({len(names)})", _panels(subject, names)) for family, names in fields.items())
     means = folded("Means by model", _means(subject))
     return text + _panels(subject, first) + _violins(subject, first) + rest + means
 
@@ -60,11 +60,11 @@ def _panels(subject: Subject, names: Sequence[str]) -> str:
     table_of = {**subject.table, "model": np.array(subject.models)}
     parts = []
     for start in range(0, len(names), MOST_PANELS):
-        some = names[start : start + MOST_PANELS]
-        titles = [subject.titles[name] for name in some]
+        panel = names[start : start + MOST_PANELS]
+        titles = [subject.titles[name] for name in panel]
         parts.append(
             image(
-                plots.scores_by_regularization(table_of, subject.regularization, some, titles=titles),
+                plots.scores_by_regularization(table_of, subject.regularization, panel, titles=titles),
                 "scores against regularization strength",
             )
         )
@@ -93,8 +93,8 @@ def _means(subject: Subject) -> str:
     """Metrics × models; each entry is a mean and its interval over seeds."""
     rows = {"metric": _links(subject, subject.names)}
     for model in dict.fromkeys(subject.models):
-        mine = subject.rows(np.array(subject.models) == model).table
-        rows[model] = [_mean(mine, name) for name in subject.names]
+        of_model = subject.rows(np.array(subject.models) == model).table
+        rows[model] = [_mean(of_model, name) for name in subject.names]
     return "<p>With 95 % intervals of the mean over seeds (Student's t), where there are three seeds.</p>" + table(
         list(rows), rows
     )
@@ -119,10 +119,10 @@ def agreement(subject: Subject) -> str:
     first = first if len(first) > 1 else names[:MOST_ROWS]
     short = _rank_map(subject, first)
     every = folded("All metrics", _rank_map(subject, names)) if len(names) > len(first) else ""
-    some = first[:MOST_PAIRS]
-    table_of, titles = {**subject.table, "model": np.array(subject.models)}, [subject.titles[name] for name in some]
+    shown = first[:MOST_PAIRS]
+    table_of, titles = {**subject.table, "model": np.array(subject.models)}, [subject.titles[name] for name in shown]
     png = plots.scatter_matrix(
-        dict(zip(titles, (table_of[name] for name in some), strict=True)) | {"model": np.array(subject.models)},
+        dict(zip(titles, (table_of[name] for name in shown), strict=True)) | {"model": np.array(subject.models)},
         titles,
         titles,
     )
@@ -138,20 +138,20 @@ def unsupervised(subject: Subject) -> str:
     """Rank correlation with quantities that need no labels: final losses and the scores of the codes alone."""
     losses = [n for n in subject.table if n.startswith(("final_", "sample_")) and results.varies(subject.table[n])]
     alone = {n for n, metric in subject.study.metrics if metric.about is not None and not metric.about.reads_factors}
-    others = [*losses, *(name for name in subject.varying() if metric_of(subject.study, name) in alone)]
-    supervised = [name for name in subject.varying() if name not in others]
-    if not others or not supervised:
+    criteria = [*losses, *(name for name in subject.varying() if metric_of(subject.study, name) in alone)]
+    supervised = [name for name in subject.varying() if name not in criteria]
+    if not criteria or not supervised:
         return ""
     text = (
         "<p>Spearman rank correlation with losses at the end of training, with those of the study's samples, and with"
         " scores of the codes alone.</p>"
     )
-    return text + _correlations(subject, supervised, others)
+    return text + _correlations(subject, supervised, criteria)
 
 
-def _correlations(subject: Subject, names: Sequence[str], others: Sequence[str]) -> str:
-    matrix = spearman_of_columns(subject.table, names, others)
-    heads = [subject.titles.get(name, _loss_title(name)) for name in others]
+def _correlations(subject: Subject, names: Sequence[str], criteria: Sequence[str]) -> str:
+    matrix = spearman_of_columns(subject.table, names, criteria)
+    heads = [subject.titles.get(name, _loss_title(name)) for name in criteria]
     columns = {"metric": _links(subject, names), **dict(zip(heads, matrix.T, strict=True))}
     return table(list(columns), columns)
 
@@ -188,11 +188,11 @@ def carried(subject: Subject) -> str:
     if len(np.unique(subject.table["seed"])) < 2 or len(set(subject.settings)) < 2 or not upward:
         return ""
     shares = transfer(subject.table, drawn)._asdict()
-    said = html.escape(", ".join(subject.titles[name] for name in drawn))
+    titles = html.escape(", ".join(subject.titles[name] for name in drawn))
     rows = {"under another": [name.replace("_", " ") for name in shares], "wins or ties": [*shares.values()]}
     text = (
         "<p>A setting is chosen by the best score under one seed, and compared under another seed with a random"
-        f" setting: how often it does at least as well. Metrics: {said}.</p>"
+        f" setting: how often it does at least as well. Metrics: {titles}.</p>"
     )
     parts = [text, table(list(rows), rows)]
     if len(np.unique(subject.table["data"])) > 1:
@@ -232,18 +232,18 @@ def novel(subject: Subject) -> str:
     Over the means of data set and model, as Mahon et al. 2024, Table 4: the one correlation that pools data sets.
     """
     targets = [name for name in subject.names if name in subject.study.novel]
-    others = [name for name in subject.names if metric_of(subject.study, name) not in subject.study.novel]
-    if not targets or not others:
+    rest = [name for name in subject.names if metric_of(subject.study, name) not in subject.study.novel]
+    if not targets or not rest:
         return ""
     target = targets[0]
     groups = [" ".join(parts) for parts in zip(map(str, subject.table["data"]), subject.models, strict=True)]
-    means = {name: _by_group(subject.table[name], groups) for name in (target, *others)}
-    correlations = [pearson(means[name], means[target]) for name in others]
-    columns = {"metric": _links(subject, others)} | {
+    means = {name: _by_group(subject.table[name], groups) for name in (target, *rest)}
+    correlations = [pearson(means[name], means[target]) for name in rest]
+    columns = {"metric": _links(subject, rest)} | {
         field: np.array([float(getattr(row, field)) for row in correlations]) for field in ("r", "t", "p", "n")
     }
     p = fisher_comparison(np.array([row.r for row in correlations]), max(row.n for row in correlations))
-    titles = [subject.titles[name] for name in others]
+    titles = [subject.titles[name] for name in rest]
     return (
         f"<p>Pearson correlation of each metric with {html.escape(subject.titles[target])}, over the means of every"
         " data set and model, with its t-test.</p>"
@@ -251,7 +251,7 @@ def novel(subject: Subject) -> str:
         + "<p>One-sided p-values that the metric of the row goes with it more closely than that of the column"
         " (Fisher's transformation, independent samples assumed).</p>"
         + image(plots.heat_map(p, titles, titles, most=1.0), "p-values of differences")
-        + image(plots.scatter_matrix(subject.table, [target], others[:8]), "accuracy on novel combinations")
+        + image(plots.scatter_matrix(subject.table, [target], rest[:8]), "accuracy on novel combinations")
     )
 
 

@@ -39,8 +39,8 @@ def pearson(x: np.ndarray, y: np.ndarray) -> Correlation:
     x, y = _both_known(x, y)
     if not _varies(x, y):
         return Correlation(math.nan, math.nan, math.nan, len(x))
-    found = stats.pearsonr(x, y)
-    r, n = float(found.statistic), len(x)
+    correlation = stats.pearsonr(x, y)
+    r, n = float(correlation.statistic), len(x)
     t = math.copysign(math.inf, r) if abs(r) >= 1 else r * math.sqrt(n - 2) / math.sqrt(1 - r * r)
     return Correlation(r, t, float(2 * stats.t.sf(abs(t), n - 2)), n)
 
@@ -145,8 +145,8 @@ def mean_over_seeds(values: np.ndarray, seeds: np.ndarray, *, level: float = 0.9
 
 def _both_known(x, y) -> tuple[np.ndarray, np.ndarray]:
     x, y = np.asarray(x, float), np.asarray(y, float)
-    known = np.isfinite(x) & np.isfinite(y)
-    return x[known], y[known]
+    defined = np.isfinite(x) & np.isfinite(y)
+    return x[defined], y[defined]
 
 
 def _varies(x: np.ndarray, y: np.ndarray) -> bool:

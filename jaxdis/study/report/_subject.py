@@ -58,9 +58,9 @@ class Subject:
     @functools.cached_property
     def titles(self) -> Mapping[str, str]:
         """Column → its title for readers; no two columns share a title."""
-        found = {name: title_of(self.study, name) for name in self.names}
-        given = list(found.values())
-        return {name: title if given.count(title) == 1 else f"{title} ({name})" for name, title in found.items()}
+        titles = {name: title_of(self.study, name) for name in self.names}
+        given = list(titles.values())
+        return {name: title if given.count(title) == 1 else f"{title} ({name})" for name, title in titles.items()}
 
     def aspect_of(self, name: str) -> str | None:
         """The one aspect that a column claims to measure; None if it claims several or none."""
@@ -104,8 +104,8 @@ def setting_in_words(study: Study, label: Mapping) -> str:
     """``β-TCVAE, β = 4``."""
     about = study.variants[str(label["model"])].about
     symbols = {} if about is None else {key: text.split(",")[0] for key, text in about.settings.items()}
-    told = {key: value for key, value in label.items() if key not in UNSAID and not isinstance(value, str)}
-    settings = (f"{symbols.get(key, key)} = {value:g}" for key, value in told.items() if value == value)
+    shown = {key: value for key, value in label.items() if key not in UNSAID and not isinstance(value, str)}
+    settings = (f"{symbols.get(key, key)} = {value:g}" for key, value in shown.items() if value == value)
     return ", ".join([model_in_words(study, label), *settings])
 
 
