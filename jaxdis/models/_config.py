@@ -54,7 +54,7 @@ def describe(value) -> Any:
 
 def types_of_configs() -> dict[str, type]:
     """What descriptions may name: the methods of ``METHODS`` and the parts that each of them brings."""
-    parts = {part for method in METHODS.values() for part in method.types}
+    parts = dict.fromkeys(part for method in METHODS.values() for part in method.types)  # in a fixed order
     return {kind.__name__: kind for kind in (Config, DataSource, *METHODS.values(), *parts)}
 
 
