@@ -17,7 +17,7 @@ from jaxdis.models import Config, Members, Slots, Variant, members
 from jaxdis.models._config import describe
 from jaxdis.models._members import MOST_MEMBERS, checked_sweep
 from jaxdis.study._slot_metrics import SLOT_METRICS, SlotMetric
-from jaxdis.study._store import canonical, cell_id, text_id
+from jaxdis.study._store import cell_id, ids_of_children
 
 # Raised whenever a number may change for the same specification: old results are then stale, not overwritten.
 NUMERICS = 14
@@ -310,7 +310,7 @@ class Member:
 def cells(study: Study) -> Iterator[Member]:
     """Every member in order: trainings, then variants, settings, seeds."""
     ids = [_score_ids(study, name) for name, _ in study.metrics]
-    encode_id = _ids_but_one(lambda train: encode_spec(study, train))
+    encode_id = ids_of_children(lambda train: encode_spec(study, train))
     for position, training in enumerate(study.trainings):
         _, hyperparameters, labels = training.members()
         trained = [cell_id(train_spec(training, hyperparameters, label, row)) for row, label in enumerate(labels)]
@@ -324,21 +324,11 @@ def cells(study: Study) -> Iterator[Member]:
             yield Member(position, row, label, train, encode, scores, seeds if study.metrics_of_seeds else ())
 
 
-# Stands for the id of a parent in a specification; no other text of it has these letters.
-_PARENT = "<the id of the parent>"
-
-
-def _ids_but_one(spec: Callable[[str], dict]) -> Callable[[str], str]:
-    """The ids of specifications that differ only in the id of a parent: a study has hundreds of thousands."""
-    before, after = canonical(spec(_PARENT)).split(_PARENT)
-    return lambda parent: text_id(before + parent + after)
-
-
 def _score_ids(study: Study, name: str) -> Callable[[str, Sequence[str]], str]:
     """The id of a score by the ids of the codes: of a member, and of all seeds of its setting."""
     if name in dict(study.metrics_of_seeds):
         return lambda encode, seeds: cell_id(score_spec(study, encode, name, seeds))
-    of_member = _ids_but_one(lambda encode: score_spec(study, encode, name))
+    of_member = ids_of_children(functools.partial(score_spec, study, name=name))
     return lambda encode, seeds: of_member(encode)
 
 

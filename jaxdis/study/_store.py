@@ -7,7 +7,7 @@ import math
 import os
 import re
 import shutil
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +41,22 @@ def canonical(value: Any) -> str:
 
 def cell_id(spec: dict) -> str:
     """The first 16 hexadecimal digits of the hash of a cell's specification."""
-    return text_id(canonical(spec))
+    return _text_id(canonical(spec))
 
 
-def text_id(text: str) -> str:
+def _text_id(text: str) -> str:
     """The id of the cell that a canonical text specifies."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+# Stands for the id of a parent in a specification; no other text of it has these letters.
+_PARENT = "<the id of the parent>"
+
+
+def ids_of_children(spec: Callable[[str], dict]) -> Callable[[str], str]:
+    """The ids of specifications that differ only in the id of a parent: a study has hundreds of thousands."""
+    before, after = canonical(spec(_PARENT)).split(_PARENT)
+    return lambda parent: _text_id(before + parent + after)
 
 
 class Store:

@@ -26,6 +26,9 @@ CALLBACK = re.compile(r"custom_call @\w*(callback|py_)\w*")
 WIDE = re.compile(r"\bx?[fsu]64>|tensor<f64>|xf64\b")
 
 
+@pytest.mark.slow_cases(
+    "downstream_trees", "dci", "snc", "explicitness", "dci_logistic", "dci_forest", "structured", "nk", "sap"
+)
 @pytest.mark.parametrize("name", METRICS)
 @single_precision
 def test_a_metric_lowers_for_accelerators(name):

@@ -183,7 +183,7 @@ def test_a_study_on_a_file_is_killed_moved_and_resumed(source, tmp_path):
 def test_the_quickstart_takes_a_file(source, tmp_path, monkeypatch):
     name, path = source
     asked = []
-    monkeypatch.setattr("jaxdis.cli._study_commands._run_study", lambda study, out, **_: asked.append(study))
+    monkeypatch.setattr("jaxdis.cli._study_commands._run_study", lambda work, out, **_: asked.append(work.study))
     command = ["quickstart", "--data", name, "dsprites", "--source", f"{name}={path}", "--out", str(tmp_path / "out")]
     assert main(command) == 0
     [study] = asked

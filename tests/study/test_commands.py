@@ -3,7 +3,6 @@
 import csv
 import os
 import re
-import types
 
 import numpy as np
 import pytest
@@ -88,9 +87,9 @@ def test_a_run_without_a_terminal_is_logged_now_and_then(tmp_path, capsys, monke
         progress("train", 1.5)
         return out / "results.csv"
 
-    work = types.SimpleNamespace(report=lambda store: store.root / "report.html", digest=lambda store: None)
-    monkeypatch.setattr("jaxdis.study._run_study.run", run)
-    monkeypatch.setattr("jaxdis.study._work.work_of", lambda study: work)
+    monkeypatch.setattr("jaxdis.study.run", run)
+    monkeypatch.setattr("jaxdis.study.TrainedWork.report", lambda self, store: store.root / "report.html")
+    monkeypatch.setattr("jaxdis.study.TrainedWork.digest", lambda self, store: None)
     monkeypatch.setattr("jaxdis._core.progress.EVERY", 0.0)
     assert main(study("run", (*QUICK, "--seeds", "1"), tmp_path)) == 0
     assert capsys.readouterr().err == "quickstart: train 1.5 of 5, encode 0 of 5, score 0 of 10\n"

@@ -72,7 +72,7 @@ def test_a_lock_is_held_by_one_and_ends_with_its_process(tmp_path):
     with locks.locked(path, wait=False) as third:
         assert third
     program = "import sys, time; from pathlib import Path; from jaxdis.study import _locks\n"
-    program += "with _leases.locked(Path(sys.argv[1])): print('held', flush=True); time.sleep(600)"
+    program += "with _locks.locked(Path(sys.argv[1])): print('held', flush=True); time.sleep(600)"
     with subprocess.Popen([sys.executable, "-c", program, str(path)], stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout.readline() == "held\n"
         with locks.locked(path, wait=False) as fourth:

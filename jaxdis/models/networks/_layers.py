@@ -2,6 +2,9 @@
 
 This is the one place where a form is chosen: ``flax.linen.Conv`` makes the parameters, and what it is given as
 ``conv_general_dilated`` computes.
+
+References: Hochreiter & Schmidhuber 1997 (``Lstm``); Ba et al. 2016 (``ImageNorm``); Ulyanov et al. 2016
+(``InstanceNorm``).
 """
 
 import dataclasses
