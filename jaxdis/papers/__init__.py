@@ -10,6 +10,7 @@ A paper from outside is registered by :func:`register`, or by an entry point of 
     toy2026 = "toy2026:PAPER"
 """
 
+import warnings
 from importlib.metadata import entry_points
 
 from jaxdis.papers import dangnhu2022, eastwood2018, julka2024, locatello2020, mahon2024
@@ -57,7 +58,12 @@ def register(paper) -> None:
 for _module in (mahon2024, locatello2020, eastwood2018, julka2024, dangnhu2022):
     register(_module.PAPER)
 for _point in entry_points(group="jaxdis.papers"):
-    register(_point.load())
+    try:
+        register(_point.load())
+    except Exception as error:  # of another package; its paper is missing, and all others are there
+        warnings.warn(
+            f"papers: {_point.value} of an entry point cannot be used ({error})", RuntimeWarning, stacklevel=2
+        )
 
 __all__ = [
     "PAPERS",

@@ -23,7 +23,8 @@ from tests.programs import check_products_of
 
 # Targets of custom calls that hand control to Python.
 CALLBACK = re.compile(r"custom_call @\w*(callback|py_)\w*")
-WIDE = re.compile(r"\bx?[fsu]64>|tensor<f64>|xf64\b")
+# Floats and unsigned integers of 64 bits; signed ones also stand in attributes of operations.
+WIDE = re.compile(r"[x<](f64|ui64)>")
 
 
 @pytest.mark.slow_cases(
@@ -44,3 +45,18 @@ def test_a_metric_lowers_for_accelerators(name):
         check_products_of(traced.jaxpr.jaxpr)
         assert not CALLBACK.search(text), CALLBACK.search(text)
         assert not WIDE.search(text), WIDE.search(text)
+
+
+def test_what_must_not_reach_a_compiler_would_be_seen():
+    def called_back(values):
+        return jax.pure_callback(np.sin, jax.ShapeDtypeStruct(values.shape, values.dtype), values)
+
+    def text_of(function, dtype):
+        return jax.jit(function).lower(jax.ShapeDtypeStruct((3,), dtype)).as_text()
+
+    assert CALLBACK.search(text_of(called_back, np.float32))
+    with jax.enable_x64(True):
+        assert WIDE.search(text_of(lambda values: values * 2, np.float64))
+        assert WIDE.search(text_of(lambda values: values * 2, np.uint64))
+    with pytest.raises(AssertionError):
+        check_products_of(jax.make_jaxpr(lambda values: values @ values)(np.ones((2, 2), np.float32)).jaxpr)

@@ -57,6 +57,13 @@ def test_a_paper_of_another_package_runs_from_the_shell_to_its_page(installed):
     assert 0.97 < float(row["measured"]) <= 1
 
 
+def test_a_broken_package_leaves_the_other_papers(installed):
+    (installed / "toy2026/__init__.py").write_text("raise ValueError('it is broken')")
+    listed = shell(installed, "list", "papers")
+    assert "mahon2024" in listed.stdout
+    assert "toy2026:PAPER of an entry point cannot be used (it is broken)" in " ".join(listed.stderr.split())
+
+
 def test_an_unknown_paper_is_refused_by_name(installed):
     refused = shell(installed, "reproduce", "toy2062", "--out", str(installed / "out"))
     assert refused.returncode == 2
