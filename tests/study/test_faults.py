@@ -145,6 +145,7 @@ def test_folders_of_killed_drivers_go_when_the_study_is_complete(tmp_path):
     assert sorted(path.name for path in (out / "partial").iterdir()) == ["1" * 16, "1" * 16 + ".lock"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(locks.fcntl is None, reason="no locks to go without")
 def test_two_drivers_in_one_folder_without_locks_exchange_no_records(tmp_path, monkeypatch):
     study = tiny(steps=40, seeds=3)
