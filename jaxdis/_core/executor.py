@@ -17,7 +17,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from jaxdis._core import batches, programs
-from jaxdis._core.platforms import platform_of, tracing_for
+from jaxdis._core.platforms import Program, platform_of, tracing_for
 
 AXIS = "zoo"
 # Bytes of inputs on CPU at once. Small enough that a zoo streams through in bounded memory, large enough that
@@ -228,7 +228,7 @@ def map_stages(
     return [jax.tree.map(lambda *parts: np.concatenate(parts), *parts) for parts in finished]
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+@functools.partial(Program, layout=2, static_argnums=(0, 1, 2))
 def _run(function, static, layout: Layout, members, counts, shared):
     if layout.at_once > 1:
         return layout.map(functools.partial(function, static), members, shared)

@@ -6,13 +6,16 @@ places within :func:`tracing_for`, and JAX keeps traces of different platforms a
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 
 import jax
 
 # An environment variable whose platform overrides that of the devices: its forms then run anywhere, such as in tests.
 FORMS_VARIABLE = "JAXDIS_FORMS"
+# XLA's own products on GPUs need tiles that it finds by trying them out; without a device to try them on, or where none
+# of the standard ones fits, compiling fails: "Couldn't find output tile sizes". Products of cuBLAS always compile.
+COMPILER_OPTIONS = {"gpu": {"xla_gpu_enable_triton_gemm": False}}
 _context = jax.make_user_context(default_value=None)
 
 
@@ -32,3 +35,34 @@ def on_cpu() -> bool:
     Outside of :func:`tracing_for`, that is decided by the default device.
     """
     return (_context.value or os.environ.get(FORMS_VARIABLE) or jax.default_backend()) == "cpu"
+
+
+class Program:
+    """A jitted function, compiled with the options of the platform of its :class:`~jaxdis._core.executor.Layout`.
+
+    Args:
+      function: to be jitted.
+      layout: which of its arguments is the layout.
+      how: further arguments of :func:`jax.jit`.
+    """
+
+    def __init__(self, function: Callable, layout: int, **how):
+        self._layout, self._of = (
+            layout,
+            {
+                platform: jax.jit(function, compiler_options=COMPILER_OPTIONS.get(platform), **how)
+                for platform in ("cpu", "gpu", "tpu")
+            },
+        )
+
+    def _chosen(self, arguments):
+        return self._of[arguments[self._layout].devices[0].platform]
+
+    def __call__(self, *arguments):
+        return self._chosen(arguments)(*arguments)
+
+    def trace(self, *arguments):
+        return self._chosen(arguments).trace(*arguments)
+
+    def lower(self, *arguments):
+        return self._chosen(arguments).lower(*arguments)

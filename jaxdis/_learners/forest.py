@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, Int, Num, PRNGKeyArray, UInt
 
 from jaxdis._core import random
 from jaxdis._core.arrays import moments, power_of_two_below, running_sums, safe_divide, stable_order
+from jaxdis._core.loops import each
 from jaxdis._learners.splits_histogram import quantile_bins
 from jaxdis._learners.trees import RESOLUTION, TIE, canonical_order
 
@@ -112,7 +113,7 @@ def fit_forest(
         start = (jnp.zeros((depth, d)), jnp.zeros((depth, n, width)), jnp.zeros((depth, held_out.shape[0], width)))
         return jax.lax.scan(one_tree, start, (choices, times))[0]
 
-    importance, unseen, test = jax.lax.map(one_factor, columns)
+    importance, unseen, test = each(one_factor, columns)
     left_out = (times == 0).sum(axis=0).astype(jnp.float32)
     middle, unit = middle[:, None, None, None], unit[:, None, None, None]
     unseen = unseen * unit + left_out[None, None, :, None] * middle
@@ -208,7 +209,7 @@ def _divide(layout: _Layout, right, number, place) -> _Layout:
     border = layout.first + left_count
     first = jnp.where(place >= border, border, layout.first)
     last = jnp.where(place >= border, layout.last, jnp.minimum(border - 1, layout.last))
-    return _Layout(jax.lax.map(one_code, layout.order), first, last)
+    return _Layout(each(one_code, layout.order), first, last)
 
 
 def _best_cuts(key, bins, layout: _Layout, payload, criterion, features: int) -> _Cut:
@@ -230,7 +231,7 @@ def _best_cuts(key, bins, layout: _Layout, payload, criterion, features: int) ->
         cut = jnp.full(n, NO_BIN, jnp.int32).at[layout.first].min(jnp.where(tied, number, NO_BIN))
         return best, cut, _scrambled(row_bits ^ line)
 
-    best, cut, chance = jax.lax.map(one_code, (layout.order, bins, lines))
+    best, cut, chance = each(one_code, (layout.order, bins, lines))
     chance = jnp.where(best >= 0, chance, -1.0)
     if features < d:
         least = -jnp.sort(-chance, axis=0)[features - 1]

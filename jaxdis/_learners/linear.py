@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxdis._core.arrays import moments, product_over_samples, safe_divide
+from jaxdis._core.loops import repeat
 from jaxdis._core.precision import exact_products
 
 SWEEPS = 10_000  # codes with a correlation of 0.99998 take more than 1,000
@@ -96,7 +97,7 @@ def _descend(gram, cross, penalty, weights, sweeps: int) -> Float[Array, "d k"]:
     def moving(state):
         return (state[0] < sweeps) & state[2]
 
-    return jax.lax.while_loop(moving, step, (jnp.int32(0), weights, jnp.array(True)))[1]
+    return repeat("sweeps", moving, step, (jnp.int32(0), weights, jnp.array(True)))[1]
 
 
 class Linear(NamedTuple):

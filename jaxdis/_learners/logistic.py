@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from jaxdis._core.loops import repeat
 from jaxdis._core.precision import exact_products
 from jaxdis._learners.groups import Groups
 from jaxdis._learners.logistic_descent import STILL, descend
@@ -100,7 +101,7 @@ def _no_worse(problem: Problem, parameters: Float[Array, "s e"]) -> Point:
 
     nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(problem.at, parameters))
     begin = jnp.int32(0), parameters, nothing, jnp.array(True)
-    return jax.lax.while_loop(lambda state: (state[0] < 2) & state[3], attempt, begin)[2]
+    return repeat("no_worse", lambda state: (state[0] < 2) & state[3], attempt, begin)[2]
 
 
 @exact_products

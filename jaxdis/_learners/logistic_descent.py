@@ -5,6 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from jaxdis._core.arrays import safe_divide
+from jaxdis._core.loops import repeat
 from jaxdis._learners.logistic_curvature import Curvature, curvature_of, is_wide, solve
 from jaxdis._learners.logistic_problem import Point, Problem
 
@@ -54,7 +55,7 @@ def descend(
         return number + 1, moved, falling, gain, curvature
 
     begin = (jnp.int32(0), point, jnp.ones(len(problem.groups.sizes), bool), jnp.float32(jnp.inf), curvature)
-    return jax.lax.while_loop(lambda state: (state[0] < steps) & state[2].any(), step, begin)[1]
+    return repeat("newton", lambda state: (state[0] < steps) & state[2].any(), step, begin)[1]
 
 
 def _newton_direction(
@@ -80,7 +81,7 @@ def _newton_direction(
         return number + 1, total, residual, search, left, running & (left > goal)
 
     begin = (jnp.int32(0), jnp.zeros_like(solved), gradient, solved, size, falling & (size > 0))
-    return jax.lax.while_loop(lambda state: (state[0] < products) & state[-1].any(), product, begin)[1]
+    return repeat("products", lambda state: (state[0] < products) & state[-1].any(), product, begin)[1]
 
 
 def _moved(problem: Problem, point: Point, decrease, expected) -> tuple[Point, Bool[Array, " k"]]:
@@ -104,7 +105,7 @@ def _moved(problem: Problem, point: Point, decrease, expected) -> tuple[Point, B
         return (state[0] <= HALVINGS) & ~state[3].all()
 
     twice = jnp.full_like(expected, 2.0)
-    _, share, moved, _ = jax.lax.while_loop(
-        undecided, shorter, (jnp.int32(-1), twice, point, jnp.zeros(len(expected), bool))
+    _, share, moved, _ = repeat(
+        "shorter", undecided, shorter, (jnp.int32(-1), twice, point, jnp.zeros(len(expected), bool))
     )
     return moved, share > 0

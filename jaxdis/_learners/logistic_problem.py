@@ -10,6 +10,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Num, Shaped
 
 from jaxdis._core.arrays import safe_divide
+from jaxdis._core.loops import times
+from jaxdis._core.platforms import on_cpu
 from jaxdis._learners.groups import Groups
 
 # Samples whose logits are held at one time: the fastest of 200 to 2,000 on a CPU.
@@ -35,7 +37,7 @@ class Point(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """Samples in blocks, whose logits stay in cache; samples of zeros, hence of no weight, fill the last.
+    """Samples in blocks, whose logits stay in the cache of a CPU; samples of zeros, hence of no weight, fill the last.
 
     Samples come last, to fill vector registers. ``longest``: the Euclidean length of each block's longest sample.
     ``class_weights`` and ``factor_weights`` hold one row for each of ``s`` classes and ``k`` factors, or one row.
@@ -74,12 +76,14 @@ class Problem(NamedTuple):
     def over_blocks(self, add: Callable, total, arrays: tuple):
         """``total = add(total, block, number)`` for each block of the objective, with its part of the arrays."""
         blocks = len(self.inputs)
+        if blocks == 1:
+            return add(total, tuple(array[0] for array in arrays), 0)
 
         def one(place, total):
             number = (self.first + place) % blocks
             return add(total, tuple(jax.lax.dynamic_index_in_dim(a, number, keepdims=False) for a in arrays), number)
 
-        return jax.lax.fori_loop(0, self.count, one, total)
+        return times("blocks", self.count, one, total)
 
     def dot(self, a: Float[Array, "s e"], b: Float[Array, "s e"]) -> Float[Array, " k"]:
         """One inner product per factor."""
@@ -94,8 +98,6 @@ class Problem(NamedTuple):
         return _centered(vector, self.occurs[:, None], self.groups)
 
     def at(self, parameters: Float[Array, "s e"]) -> Point:
-        member = self.groups.member
-
         def add(totals, block, number):
             inputs, longest, hot, true_class, class_weights, factor_weights = block
             logits = parameters @ inputs
@@ -107,8 +109,8 @@ class Problem(NamedTuple):
                 lambda: (logits, jnp.zeros_like(true)),
             )
             exponentials = jnp.exp(shifted)
-            normalizer = member.T @ exponentials
-            probability = exponentials * (member @ (1 / normalizer))
+            normalizer = self.groups.over_classes(exponentials)
+            probability = exponentials * self.groups.to_classes(1 / normalizer)
             loss = (factor_weights * (jnp.log(normalizer) + (shift - true))).sum(axis=1)
             terms = (factor_weights * jnp.abs(true)).sum(axis=1)
             slope = jnp.einsum("sn,en->se", class_weights * (probability - hot), inputs)
@@ -124,12 +126,10 @@ class Problem(NamedTuple):
         return Point(parameters, *self.over_blocks(add, (none, none, slopes, jnp.zeros_like(self.hot)), blocks))
 
     def times_hessian(self, probability: Float[Array, "b s r"], vector: Float[Array, "s e"]) -> Float[Array, "s e"]:
-        member = self.groups.member
-
         def add(total, block, _):
             inputs, probability, class_weights = block
             change = probability * (vector @ inputs)
-            change = change - probability * (member @ (member.T @ change))
+            change = change - probability * self.groups.to_classes(self.groups.over_classes(change))
             return total + jnp.einsum("sn,en->se", class_weights * change, inputs)
 
         return self.over_blocks(add, self.penalty * vector, (self.inputs, probability, self.class_weights))
@@ -209,7 +209,7 @@ def _in_blocks(array: Num[Array, "n c"], parts: int) -> Num[Array, "b c r"]:
     prime, since factors that cycle through their values along the samples would otherwise show few values in a block.
     """
     n = array.shape[0] // parts
-    blocks = next(number for number in itertools.count(-(-n // ROWS)) if _is_prime(number))
+    blocks = next(number for number in itertools.count(-(-n // ROWS)) if _is_prime(number)) if on_cpu() else 1
     rows = -(-n // blocks)
     rows = rows if rows < MANY else -(-rows // LANES) * LANES
     dealt = jnp.pad(array.reshape(parts, n, -1), ((0, 0), (0, blocks * rows - n), (0, 0)))

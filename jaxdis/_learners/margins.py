@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from jaxdis._core.arrays import BLOCK, power_of_two_below, safe_divide, sort_columns
+from jaxdis._core.loops import repeat
 
 NEWTON_STEPS = 10
 # Newton's method converges quadratically: after a step that moves no line by more than this, the next is rounding.
@@ -127,7 +128,7 @@ def fit_margins(
 
     start = (jnp.int32(0), jnp.zeros((size, d)), jnp.zeros((size, d)), jnp.float32(jnp.inf))
     going = lambda state: (state[0] < steps) & (state[3] > SETTLED)  # noqa: E731
-    _, slope, intercept, _ = jax.lax.while_loop(going, newton, start)
+    _, slope, intercept, _ = repeat("margins", going, newton, start)
     return Margins(slope, jnp.where((counts > 0)[:, None], intercept, -jnp.inf))
 
 

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from jaxdis._core.arrays import from_keys, ordered_keys, power_of_two_below, settled, stable_order
+from jaxdis._core.loops import each, repeat
 from jaxdis._core.platforms import on_cpu
 from jaxdis._learners.ordered import (
     count_nearer,
@@ -65,7 +66,7 @@ def continuous_information(
             radius, inside = _radii(ordered, value, neighbors, method)
             return _continuous_pair(ordered, value, ordered_value, radius, inside, neighbors, table)
 
-        return jax.lax.map(one_factor, (values.T, ordered_values))
+        return each(one_factor, (values.T, ordered_values))
 
     return jnp.maximum(jax.lax.map(one_code, codes.T), 0.0)
 
@@ -187,7 +188,7 @@ def _walk(ordered, value, neighbors: int):
         return (shift < n) & ((~settled).sum() > max(1, int(n * LEFT_SHARE)))
 
     start = jnp.int32(0), (jnp.full(n, jnp.inf, ordered.dtype),) * neighbors, jnp.zeros(n, bool)
-    _, kept, settled = jax.lax.while_loop(unsettled, step, start)
+    _, kept, settled = repeat("places", unsettled, step, start)
     inside = sum((distance < kept[-1]).astype(jnp.int32) for distance in kept)
     return kept[-1], inside, settled
 

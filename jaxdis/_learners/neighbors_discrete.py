@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from jaxdis._core.arrays import class_counts, class_order, ordered_keys, stable_order
+from jaxdis._core.loops import each, repeat
 from jaxdis._learners.ordered import count_nearer, digamma_table, expected_digamma, many_ties
 
 
@@ -44,9 +45,9 @@ def discrete_information(
             block = class_order(column[rank_order], max(sizes))
             return _pair(ordered, block, start, stop, tied, neighbors)
 
-        return jax.lax.map(one_factor, (classes.T, starts, stops))
+        return each(one_factor, (classes.T, starts, stops))
 
-    strength = jnp.maximum(jax.lax.map(one_code, codes.T), 0.0)
+    strength = jnp.maximum(each(one_code, codes.T), 0.0)
     varies = codes.max(axis=0) > codes.min(axis=0)
     return jnp.where(varies[:, None], strength, 0.0)  # exactly 0, without rounding errors
 
@@ -160,7 +161,8 @@ def _count_inside(ordered, value, place, balls: Balls) -> Int[Array, " n"]:
         return jnp.where(within, middle, near), jnp.where(within, far, middle)
 
     def inwards(at):
-        return jax.lax.while_loop(
+        return repeat(
+            "inwards",
             lambda at: (~inside(at) & (at != place)).any(),
             lambda at: jnp.where(inside(at), at, at + jnp.sign(place - at)),
             at,
@@ -170,6 +172,6 @@ def _count_inside(ordered, value, place, balls: Balls) -> Int[Array, " n"]:
     # A tied window may end nearer than the next sample of the class.
     wide = (balls.far >= 0) & (balls.far < n) & inside(jnp.clip(balls.far, 0, n - 1))
     ends = jnp.where(wide, balls.far, balls.near), jnp.where(wide, beyond, balls.far)
-    near, _ = jax.lax.while_loop(lambda ends: (jnp.abs(ends[1] - ends[0]) > 1).any(), halve, ends)
+    near, _ = repeat("brackets", lambda ends: (jnp.abs(ends[1] - ends[0]) > 1).any(), halve, ends)
     edge = balls.edge + jnp.sign(balls.near - balls.edge)
     return jnp.abs(inwards(edge) - inwards(near)) + 1

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from jaxdis._core.arrays import class_counts, ordered_keys
+from jaxdis._core.loops import each, times
 from jaxdis._learners.neighbors_continuous import chunk_rows, over_deviation
 from jaxdis._learners.ordered import count, digamma_table, expected_digamma, smallest
 
@@ -40,7 +41,7 @@ def joint_discrete_information(
     sizes_of = jax.vmap(lambda count, column: count[column])(counts, classes.T)  # [k, n]
     reach = jnp.minimum(neighbors, sizes_of - 1)
     equal = jnp.zeros(n, jnp.int32).at[group].add(1)[group]
-    equal_class = jax.lax.map(lambda column: _equal_in_class(group, column, max(sizes)), classes.T)
+    equal_class = each(lambda column: _equal_in_class(group, column, max(sizes)), classes.T)
     near = digamma_difference(table, reach, equal, equal_class)
     rows, size = _unsettled((equal_class - 1 < reach).any(axis=0))
 
@@ -52,9 +53,9 @@ def joint_discrete_information(
             column, reach = factor
             return _expected(distances, column[None, :] == column[chunk][:, None], reach[chunk], neighbors)
 
-        return near.at[:, chunk].set(jax.lax.map(one_factor, (classes.T, reach)))
+        return near.at[:, chunk].set(each(one_factor, (classes.T, reach)))
 
-    near = jax.lax.fori_loop(0, -(-rows[1] // size), step, near)
+    near = times("chunks", -(-rows[1] // size), step, near)
     counted = sizes_of > 1
     terms = jnp.where(counted, table[reach] - table[sizes_of] - near, 0.0)
     mean = terms.sum(axis=1) / jnp.maximum(counted.sum(axis=1), 1).astype(jnp.float32)
@@ -96,7 +97,7 @@ def joint_continuous_information(
 
             return jnp.where(radius[:, 0] == 0, equal, table[neighbors] - expected(distances) - expected(in_value))
 
-        return jax.lax.map(one_factor, values.T)
+        return each(one_factor, values.T)
 
     terms = jax.lax.map(one_chunk, rows).swapaxes(0, 1).reshape(k, -1)[:, :n]
     return jnp.maximum(table[n] + terms.mean(axis=1), 0.0)

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from jaxdis._core import random
+from jaxdis._core.loops import each, repeat
 from jaxdis._core.platforms import on_cpu
 from jaxdis._learners.linear import standardized
 
@@ -98,7 +99,7 @@ def neural_information(
         value = _bound(jax.random.fold_in(epoch_key, 1), state.params, judging, split, shuffles)
         return state._replace(history=state.history.at[state.epoch].set(value), epoch=state.epoch + 1)
 
-    state = jax.lax.while_loop(lambda state: _improves(state, max_epochs), train_on, start)
+    state = repeat("mine", lambda state: _improves(state, max_epochs), train_on, start)
     if judge == "held_out":
         bound = state.history.max()
     else:
@@ -124,19 +125,14 @@ def pairwise_neural_information(
     def one_pair(pair):
         return neural_information(key, pair[0][:, None], pair[1][:, None], **options).information
 
-    return _each(one_pair, pairs).reshape(d, k)
+    return each(one_pair, pairs).reshape(d, k)
 
 
 def joint_neural_information(
     key: PRNGKeyArray, left: Float[Array, "n d"], right: Float[Array, "n k"], **options
 ) -> Float[Array, " k"]:
     """:func:`neural_information` of all columns of ``left`` together with each of ``right``; passes ``options`` on."""
-    return _each(lambda column: neural_information(key, left, column[:, None], **options).information, right.T)
-
-
-def _each(function, tasks):
-    count = jax.tree.leaves(tasks)[0].shape[0]
-    return jax.lax.map(function, tasks, batch_size=None if on_cpu() else count)
+    return each(lambda column: neural_information(key, left, column[:, None], **options).information, right.T)
 
 
 class _State(NamedTuple):
@@ -239,9 +235,9 @@ def _bound(key, params, sample, split: int, shuffles: int) -> Float[Array, ""]:
 
 
 def _apply_to_many(params, inputs: Float[Array, "n c"]) -> Float[Array, " n"]:
-    """:func:`_apply` to ``ROWS`` rows at a time."""
+    """:func:`_apply` to ``ROWS`` rows at a time on CPU."""
     n = inputs.shape[0]
-    chunks = -(-n // ROWS)
+    chunks = -(-n // ROWS) if on_cpu() else 1
     size = -(-n // chunks)
     padded = jnp.pad(inputs, ((0, chunks * size - n), (0, 0))).reshape(chunks, size, -1)
     return jax.lax.map(lambda rows: _apply(params, rows), padded).reshape(-1)[:n]

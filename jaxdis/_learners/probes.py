@@ -10,7 +10,7 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from jaxdis._core import random
-from jaxdis._core.platforms import on_cpu
+from jaxdis._core.loops import each, repeat
 from jaxdis._learners.groups import Groups, one_hot_of
 from jaxdis._learners.linear import standardized
 from jaxdis._learners.logistic_problem import LARGEST_LOGIT
@@ -123,7 +123,7 @@ def predict_with_probes(
         predicted = [jnp.argmax(logits[:, part], axis=1) for part in Groups.of(sizes).slices()]
         return jnp.stack(predicted, axis=1).astype(jnp.int32)
 
-    return jax.lax.map(one_mask, masks) if on_cpu() else jax.vmap(one_mask)(masks)
+    return each(one_mask, masks)
 
 
 def probe_logits(
@@ -182,7 +182,7 @@ def fit_probes(
     start = _initial(start_key, codes.shape[1], sizes, mask, width)
     zero = jnp.zeros(k, jnp.int32)
     state = _State(jnp.int32(0), jnp.ones(k, bool), zero, jnp.full(k, -jnp.inf), start, optimizer.init(start), start)
-    return jax.lax.while_loop(lambda state: (state.epoch < recipe.epochs) & state.running.any(), epoch, state).best
+    return repeat("epochs", lambda state: (state.epoch < recipe.epochs) & state.running.any(), epoch, state).best
 
 
 class _State(NamedTuple):

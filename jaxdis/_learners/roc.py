@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from jaxdis._core.arrays import class_counts, class_order, ordered_keys, settled, stable_order
+from jaxdis._core.loops import each, repeat
 from jaxdis._learners.groups import Groups
 
 # Equal parts of a class's scores in the first step of a search, a power of two.
@@ -30,7 +31,7 @@ def class_areas(scores: Float[Array, "s n"], classes: Int[Array, "n k"], sizes: 
     keys = ordered_keys(settled(scores))
     own = jnp.take_along_axis(keys, classes + np.array(groups.offsets, np.int32)[:, None], axis=0, mode="clip")
     by_score = stable_order(own)
-    by_class = jax.lax.map(lambda row: class_order(row, max(sizes)), jnp.take_along_axis(classes, by_score, axis=1))
+    by_class = each(lambda row: class_order(row, max(sizes)), jnp.take_along_axis(classes, by_score, axis=1))
     own = jnp.take_along_axis(own, jnp.take_along_axis(by_score, by_class, axis=1), axis=1)
     counts = class_counts(classes.T, sizes)
     starts = jnp.cumsum(counts, axis=1) - counts
@@ -53,7 +54,7 @@ def class_areas(scores: Float[Array, "s n"], classes: Int[Array, "n k"], sizes: 
         return jnp.where((count > 0) & (count < n), share, jnp.nan)
 
     rows = (jnp.asarray(factor), jnp.asarray(value), starts[factor, value], counts[factor, value])
-    return jax.lax.map(area, (keys, *rows))
+    return each(area, (keys, *rows))
 
 
 def _number(own, below, count: Int[Array, ""], keys: Int[Array, " n"]) -> Int[Array, " n"]:
@@ -72,4 +73,4 @@ def _number(own, below, count: Int[Array, ""], keys: Int[Array, " n"]) -> Int[Ar
         further = rank + step
         return step // 2, jnp.where((further <= count) & below(own(further - 1), keys), further, rank)
 
-    return jax.lax.while_loop(lambda state: state[0] > 0, halve, (part // 2, rank))[1]
+    return repeat("bisection", lambda state: state[0] > 0, halve, (part // 2, rank))[1]

@@ -15,6 +15,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from jaxdis._core.arrays import ordered_keys, stable_order
+from jaxdis._core.loops import each, repeat
+from jaxdis._core.platforms import on_cpu
 from jaxdis._learners.splits_histogram import cumulated, even_bins, row_histogram, siblings, weights_of_nodes
 from jaxdis._learners.trees import LANES, NEVER, RESOLUTION, TIE, Splits, Totals, gain_of, pick
 
@@ -22,8 +24,8 @@ from jaxdis._learners.trees import LANES, NEVER, RESOLUTION, TIE, Splits, Totals
 FEW = 128
 # Samples in a run per square root of all samples, a multiple of LANES. Fewer make more bounds, more a longer search.
 LENGTH = 0.79
-# Runs searched together.
-TOGETHER = 512
+# Runs searched together, on CPU and on accelerators.
+TOGETHER = 512, 1 << 12
 # Entries of a mask counted together.
 ROW = 32
 # More than any number of entries.
@@ -80,11 +82,11 @@ class Exact(NamedTuple):
             return promising.astype(jnp.float32)  # counted as numbers, and bytes are converted slowly
 
         # Code by code: XLA would otherwise compute gains along a flattened array, number by number.
-        gain = jax.lax.map(between, (ends, self.allowed))
+        gain = each(between, (ends, self.allowed))
         place = jnp.full(gain.shape, steps - 1, jnp.int32)
         if steps > 1:
             best, steepest = gain.max(axis=(0, 1)), self._steepest(gradient)
-            promising = jax.lax.map(within, (sums, ends, self.allowed, self.runs))
+            promising = each(within, (sums, ends, self.allowed, self.runs))
             gain, place = self._walk(promising, gain, place, ends, sums, gradient, node, totals)
         best = gain.max(axis=1)
         index = jnp.arange(gain.shape[1], dtype=jnp.int32)[None, :, None, None] * steps
@@ -162,6 +164,7 @@ class Exact(NamedTuple):
         within = jnp.triu(jnp.ones((LANES, LANES)))
         before = jnp.triu(jnp.ones((steps // LANES, steps // LANES)), 1)
         product = functools.partial(jnp.dot, precision=jax.lax.Precision.HIGHEST)
+        together = TOGETHER[0 if on_cpu() else 1]
         place_in_run = jnp.arange(1, steps + 1, dtype=jnp.float32)[None]
 
         def running(parts):
@@ -170,7 +173,7 @@ class Exact(NamedTuple):
 
         def some(carry):
             done, gain, place = carry
-            cell = listed(done + jnp.arange(TOGETHER, dtype=jnp.int32))
+            cell = listed(done + jnp.arange(together, dtype=jnp.int32))
             at = jnp.minimum(cell, promising.size - 1)
             run, of_node, column = at // (nodes * columns), at // columns % nodes, at % columns
             samples = _at(order, run)
@@ -191,10 +194,10 @@ class Exact(NamedTuple):
             gains = jnp.where(_at(allowed, run), gain_of(*left, parent, self.least), -1.0)
             most = gains.max(axis=1)
             first = _first(gains >= most[:, None] * (1 - TIE))
-            return done + TOGETHER, gain.at[cell].set(most, mode="drop"), place.at[cell].set(first, mode="drop")
+            return done + together, gain.at[cell].set(most, mode="drop"), place.at[cell].set(first, mode="drop")
 
         start = (jnp.int32(0), gain.reshape(-1), place.reshape(-1))
-        _, gains, first = jax.lax.while_loop(lambda carry: carry[0] < count, some, start)
+        _, gains, first = repeat("runs", lambda carry: carry[0] < count, some, start)
         return gains.reshape(gain.shape), first.reshape(gain.shape)
 
     def _halfway(self, node, splits: Splits, weight: Float[Array, "d r q c"]) -> Splits:

@@ -9,6 +9,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Num, UInt
 
 from jaxdis._core.arrays import ordered_keys, sort_columns, stable_order
+from jaxdis._core.loops import each
+from jaxdis._core.platforms import on_cpu
 from jaxdis._learners.trees import NEVER, TIE, Totals, gain_of, pick
 
 
@@ -118,7 +120,7 @@ def _number(codes, edges) -> Int[Array, "d n"]:
 def row_histogram(bins: Int[Array, "d n"], rows: Num[Array, "n c"], num_bins: int) -> Num[Array, "d b c"]:
     """Sum of rows in each bin of each code, one code at a time, so that the table of a code stays in cache."""
     zero = jnp.zeros((num_bins, rows.shape[1]), rows.dtype)
-    return jax.lax.map(lambda number: zero.at[number].add(rows, mode="promise_in_bounds"), bins)
+    return each(lambda number: zero.at[number].add(rows, mode="promise_in_bounds"), bins)
 
 
 def weights_of_nodes(
@@ -149,7 +151,7 @@ def weights_of_nodes(
 def cumulated(histogram: Float[Array, "d b ..."]) -> Float[Array, "d b ..."]:
     """Sums over the bins up to each one: within rows of bins, then over rows, so that rounding stays that of few sums.
 
-    In loops, which compile several times as fast as a tree of sums.
+    In loops on CPU, which compile several times as fast as a tree of sums.
     """
     bins = histogram.shape[1]
     width = math.ceil(math.sqrt(bins))
@@ -164,6 +166,10 @@ def cumulated(histogram: Float[Array, "d b ..."]) -> Float[Array, "d b ..."]:
         return put(table, at(table, row - 1, 1)[:, :, -1:] + at(table, row, 1), row, 1)
 
     table = padded.reshape(len(padded), rows, width, *padded.shape[2:])
+    if not on_cpu():
+        table = jnp.cumsum(table, axis=2)
+        before = jnp.cumsum(table[:, :, -1], axis=1) - table[:, :, -1]
+        return (table + before[:, :, None]).reshape(padded.shape)[:, :bins]
     table = jax.lax.fori_loop(1, rows, across, jax.lax.fori_loop(1, width, within, table))
     return table.reshape(padded.shape)[:, :bins]
 

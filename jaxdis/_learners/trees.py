@@ -13,6 +13,8 @@ import jax.numpy as jnp
 from jax.experimental.layout import Layout, with_layout_constraint
 from jaxtyping import Array, Float, Int, Num, Shaped, UInt
 
+from jaxdis._core.platforms import on_cpu
+
 # Gains within this relative distance of the best are ties: float32 sums in different orders differ by less.
 TIE = 1e-5
 # Gains within this absolute distance are ties too, and smaller gains are not searched for: gradients are of order 1.
@@ -151,9 +153,9 @@ def descend(numbers: Float[Array, "d n"], node: UInt[Array, "c n"] | None, featu
 
 
 def _in_blocks(numbers: Float[Array, "d n"]) -> Float[Array, "b d r"]:
-    """About ``BLOCK`` samples in each block; zeros fill the last."""
+    """About ``BLOCK`` samples in each block on CPU; zeros fill the last."""
     n = numbers.shape[1]
-    blocks = -(-n // BLOCK)
+    blocks = _blocks(n)
     rows = -(-n // blocks)
     return jnp.pad(numbers, ((0, 0), (0, blocks * rows - n))).reshape(-1, blocks, rows).transpose(1, 0, 2)
 
@@ -171,13 +173,18 @@ def _descend_blocks(numbers: Float[Array, "b d r"], path: UInt[Array, "b c r"] |
 
 
 def by_blocks(function, *arrays: Shaped[Array, "n ..."]):
-    """Apply a function of one sample to about ``BLOCK`` samples at a time.
+    """Apply a function of one sample to about ``BLOCK`` samples at a time on CPU.
 
     The arrays of a block stay in cache, and the result is written once: XLA would otherwise fuse ``function`` into
     every reader of its result and compute it again for each.
     """
-    blocks = -(-arrays[0].shape[0] // BLOCK)
-    return jax.lax.map(lambda rows: function(*rows), arrays, batch_size=-(-arrays[0].shape[0] // blocks))
+    n = arrays[0].shape[0]
+    return jax.lax.map(lambda rows: function(*rows), arrays, batch_size=-(-n // _blocks(n)))
+
+
+def _blocks(n: int) -> int:
+    """How many blocks there are of so many samples; accelerators take all samples together."""
+    return -(-n // BLOCK) if on_cpu() else 1
 
 
 def choose(values: Float[Array, "l ..."], leaf: UInt[Array, "..."]) -> Float[Array, "..."]:

@@ -2,6 +2,7 @@
 
 import dataclasses
 from pathlib import Path
+from typing import Literal
 
 from jaxdis._core import interrupts
 from jaxdis._core.progress import tell_now_and_then
@@ -17,8 +18,9 @@ class Benchmark:
     another machine, pass the records of both to --compare.
     """
 
-    minutes: float = 8.0
-    """Limit of the total wall time; measurements that would not end in time are left out and listed."""
+    minutes: float | None = None
+    """Limit of the total wall time, 8 or, with --first-hour, 60; measurements that would not end in time are left out
+    and listed."""
     metrics: tuple[str, ...] = ("all",)
     """Names of `jaxdis list metrics`, or all; with options as mig:bins=30."""
     zoo_sizes: tuple[int, ...] = (1, 16, 256)
@@ -33,6 +35,22 @@ class Benchmark:
     """Two such JSON files: print how many times as fast the second is, and measure nothing."""
     cold: bool = False
     """Compile everything, ignoring programs that earlier runs have left on disk."""
+    target: Literal["h100", "a100", "v5e", "v6e"] | None = None
+    """An accelerator that need not be here: compile each metric (and the methods of --methods) for it, and estimate
+    what a member costs there from the compiled program. Nothing is measured. The estimate is the longest of 3 µs for
+    each kernel and 10 µs for each wait of the host, bytes by bandwidth, and operations by the peak of float32; take a
+    factor of two either way. Needs `pip install "jaxdis[aot]"`."""
+    members: int = 1024
+    """With --target: members of the zoo, of which as many run together as `evaluate` chooses."""
+    methods: tuple[str, ...] = ()
+    """With --target: methods of which one update is compiled, of vae_mlp, vae_conv, resnet_vae, infogan, monet, genesis
+    and iodine, or all."""
+    html: Path | None = None
+    """With --target: page to write, with a roofline."""
+    first_hour: Path | None = None
+    """Folder: the measurements to make first on a new accelerator, within an hour: scores and training at several zoo
+    sizes, differences from the CPU and between runs, and the error of the estimates. A run that is stopped goes on
+    where it was; all results are in first_hour.json."""
 
     def run(self) -> None:
         from jaxdis._core.options import Count, Positive, checked_value
@@ -40,7 +58,18 @@ class Benchmark:
         if self.compare is not None:
             self._compare(*self.compare)
             return
-        checked_value("--minutes", Positive, self.minutes)
+        if self.target is not None:
+            self._estimate()
+            return
+        if self.first_hour is not None:
+            from jaxdis.cli._first_hour import measure_first
+
+            self._start()
+            minutes = 60.0 if self.minutes is None else self.minutes
+            result = measure_first(self.first_hour, samples=self.samples, minutes=minutes)
+            terminal.write(f"wrote {result}")
+            return
+        minutes = checked_value("--minutes", Positive, 8.0 if self.minutes is None else self.minutes)
         checked_value("--samples", Count, self.samples)
         for size in self.zoo_sizes or (0,):
             checked_value("--zoo-sizes", Count, size)
@@ -55,9 +84,7 @@ class Benchmark:
 
         plan = plan_of_texts(self.metrics)
         with self._shown() as progress:
-            record = benchmark.measure(
-                plan, self.zoo_sizes, minutes=self.minutes, samples=self.samples, progress=progress
-            )
+            record = benchmark.measure(plan, self.zoo_sizes, minutes=minutes, samples=self.samples, progress=progress)
         if self.out is not None:
             write_whole(self.out.resolve(), lambda file: file.write(benchmark.to_json(record).encode()))
         if self.plot is not None:
@@ -65,6 +92,42 @@ class Benchmark:
 
             write_whole(self.plot.resolve(), lambda file: file.write(plots.throughput(record.rows)))
         _print(record)
+
+    def _estimate(self) -> None:
+        from rich.table import Table
+
+        from jaxdis._core.files import write_whole
+        from jaxdis._core.options import Count, checked_value
+        from jaxdis._core.targets import TARGETS
+        from jaxdis.cli import _estimates as estimates
+        from jaxdis.cli import _target_report as report
+        from jaxdis.cli._metric_texts import plan_of_texts
+
+        checked_value("--members", Count, self.members)
+        checked_value("--samples", Count, self.samples)
+        for option, path in (("--out", self.out), ("--html", self.html)):
+            make_room(option, path)
+        if self.html is not None:
+            check_pictures()
+        plan, methods = dict(plan_of_texts(self.metrics)), estimates.methods_of(self.methods)
+        target = TARGETS[self.target]
+        target.devices()  # says what is missing before anything else
+        console, rows = terminal.console(), []
+        for row in estimates.estimates(plan, target, self.members, self.samples):
+            rows.append(row)
+            tell_now_and_then(f"{len(rows)} of {len(plan) + len(methods)} compiled")
+        for row in estimates.updates(methods, target, self.members):
+            rows.append(row)
+            tell_now_and_then(f"{len(rows)} of {len(plan) + len(methods)} compiled")
+        table = Table("", *report.COLUMNS, title=report.TITLE.format(target.title), caption=report.MEANINGS)
+        for row in rows:
+            table.add_row(row.name, *report.cells(row))
+        console.print(table)
+        total = sum(row.ms for row in rows if isinstance(row, estimates.Estimate) and row.name in plan)
+        terminal.write(f"all together: {total:.3g} ms per member; {sum(map(_failed, rows))} do not compile")
+        for path, text in ((self.out, report.to_json), (self.html, report.to_page)):
+            if path is not None:
+                write_whole(path.resolve(), lambda file, text=text: file.write(text(target, rows).encode()))
 
     def _start(self) -> None:
         import atexit
@@ -111,6 +174,10 @@ class Benchmark:
         for name, size, a, b, ratio in ratios(one, other):
             table.add_row(name, str(size), f"{a:.3g}", f"{b:.3g}", f"{ratio:.2f}")
         terminal.console().print(table)
+
+
+def _failed(row) -> bool:
+    return hasattr(row, "error")
 
 
 def _print(record) -> None:

@@ -109,8 +109,8 @@ def expected(metric: Metric) -> float:
 
 
 def _scoring(name: str, metric: Metric, size: int, samples: int) -> Row:
-    codes, factors = _members(size, samples, seed=0)
-    held_out = _members(size, samples // 2, seed=1)
+    codes, factors = zoo(size, samples, seed=0)
+    held_out = zoo(size, samples // 2, seed=1)
 
     def once() -> float:
         start = time.perf_counter()
@@ -121,7 +121,7 @@ def _scoring(name: str, metric: Metric, size: int, samples: int) -> Row:
     return Row(name, size, max(0.0, first - second), second, size / second)
 
 
-def _members(size: int, samples: int, *, seed: int) -> tuple[np.ndarray, Factors]:
+def zoo(size: int, samples: int, *, seed: int) -> tuple[np.ndarray, Factors]:
     """Noisy mixtures of the factors, a different mixture for every member."""
     rng, mixing = np.random.default_rng(seed), np.random.default_rng(2)
     values = np.stack([rng.integers(0, count, samples) for count in SIZES], axis=1)
@@ -134,11 +134,11 @@ def _members(size: int, samples: int, *, seed: int) -> tuple[np.ndarray, Factors
 def _training(size: int) -> Row:
     """Train a zoo of one β-VAE under several seeds; count the updates of all members per second."""
     method = Vae("beta", Mlp((128, 128), num_codes=6))
-    zoo = members({"beta": {"beta": 4, "learning_rate": 1e-3}}, size, method)
+    trained = members({"beta": {"beta": 4, "learning_rate": 1e-3}}, size, method)
     seconds = []
     for steps in (FEW_UPDATES, FEW_UPDATES, MANY_UPDATES):
         start = time.perf_counter()
-        train(Config("hearts", method=method, steps=steps), *zoo, log_every=FEW_UPDATES)
+        train(Config("hearts", method=method, steps=steps), *trained, log_every=FEW_UPDATES)
         seconds.append(time.perf_counter() - start)
     first, few, many = seconds
     update = max(many - few, 1e-9) / (MANY_UPDATES - FEW_UPDATES)

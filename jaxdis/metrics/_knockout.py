@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from jaxdis._core.arrays import safe_divide
+from jaxdis._core.loops import each
 from jaxdis._core.options import Count, Units
 from jaxdis._core.spec import metric
 from jaxdis._learners.probes import WIDTH, Preset
@@ -189,4 +190,4 @@ def knockout_order(
 
     if count == 1:
         return first[:, None]
-    return jax.lax.map(one_factor, jnp.arange(usable.shape[0]))
+    return each(one_factor, jnp.arange(usable.shape[0]))

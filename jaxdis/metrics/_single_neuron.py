@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float, Int
 from scipy.stats import chi2
 
 from jaxdis._core.arrays import class_counts, sort_columns
+from jaxdis._core.loops import each, repeat
 from jaxdis._core.spec import metric
 from jaxdis._learners.assignment import assign, assign_each
 from jaxdis.factors import Codes, Factors, Sample
@@ -108,7 +109,7 @@ def snc(
                 lambda: _bins_of_common_size(*aligned_codes, classes, most),
             )
 
-        predicted = jax.lax.map(one_factor, (predicted, classes, counts, *aligned_codes))
+        predicted = each(one_factor, (predicted, classes, counts, *aligned_codes))
     correct = jnp.where((aligned >= 0)[None, :], (samples.truth == predicted.T).astype(jnp.float32), 0.0)
     accuracy = correct.mean(axis=0)
     adjusted = jnp.where(aligned >= 0, above_chance(accuracy, samples.chance(chance)), 0.0)
@@ -153,7 +154,7 @@ def _as_many_bins_as_classes(
     def table(cell):
         return jnp.zeros(most * most).at[cell].add(1.0, mode="promise_in_bounds").reshape(most, most)
 
-    agree = jax.lax.map(table, cell)
+    agree = each(table, cell)
     worth = jnp.where((np.arange(most)[None, :] < used)[:, :, None] & occurs[:, None, :], agree, jnp.nan)
     class_of_bin = assign_each(worth, maximize=True).column
     return jnp.take_along_axis(class_of_bin, count_dividers(held_out, dividers), axis=1)
@@ -185,6 +186,6 @@ def _common_divisor(counts) -> Int[Array, ""]:
         def step(pair):
             return pair[1], pair[0] % pair[1]
 
-        return jax.lax.while_loop(lambda pair: pair[1] > 0, step, (divisor, count))[0], None
+        return repeat("divisor", lambda pair: pair[1] > 0, step, (divisor, count))[0], None
 
     return jax.lax.scan(fold, jnp.int32(0), counts)[0]

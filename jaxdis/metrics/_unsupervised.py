@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from jaxdis._core import random
 from jaxdis._core.arrays import finite_codes, power_of_two_below, product_over_samples, rounding_of, safe_divide
+from jaxdis._core.loops import repeat
 from jaxdis._core.options import Bins, Positive
 from jaxdis._core.spec import metric
 from jaxdis._learners.linear import lasso, standardized
@@ -204,7 +205,7 @@ def _distance_to_independence(deviation: Float[Array, " d"], correlation: Float[
     by_vectors = _multiply(vectors * roots[None, :], vectors.T) - jnp.diag(variance)
     close = size(missing(by_vectors) / diagonal) <= CLOSE * size(by_vectors)
     start = jnp.int32(0), jnp.where(close, by_vectors, 0.0), ~close
-    excess = jax.lax.while_loop(lambda state: (state[0] < NEWTON_STEPS) & state[2], newton, start)[1]
+    excess = repeat("roots", lambda state: (state[0] < NEWTON_STEPS) & state[2], newton, start)[1]
     distances = ((excess / apiece) ** 2).sum()
     by_traces = jnp.maximum(2 * (variance.sum() - roots.sum()), 0.0)
     return jnp.where(jnp.abs(distances - by_traces) <= ROOTS_APART * variance.sum(), distances, by_traces)

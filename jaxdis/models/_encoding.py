@@ -1,5 +1,6 @@
 """Encoding and decoding with every member of a zoo: members over devices, images in chunks of one size."""
 
+import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,13 +13,15 @@ from jaxdis._core import executor
 from jaxdis._core.arrays import as_numpy, check_one_array
 from jaxdis._core.executor import Layout
 from jaxdis._core.options import Count, checked_devices, checked_value, shown
-from jaxdis._core.platforms import on_cpu
+from jaxdis._core.platforms import Program, on_cpu
 from jaxdis._core.precision import single_precision
 from jaxdis.models._images import Images, check_image_shape, checked_images, noise_key, unit_images
 from jaxdis.models.methods._method import Method
 
 # Images at a time: one program then serves any number of images.
 _CHUNK = 256
+# Members that encode them together on an accelerator.
+_TOGETHER = 8
 
 
 @single_precision
@@ -113,7 +116,7 @@ def code_shape(method: Method, params) -> tuple[int, ...]:
     return jax.eval_shape(method.represent, one, image)[0].shape[1:]
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
+@functools.partial(Program, layout=3, static_argnums=(0, 1, 2, 3))
 def _encode(
     method: Method,
     what: str,
@@ -144,7 +147,7 @@ def _encode(
     return layout.map(represented, params, images)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
+@functools.partial(Program, layout=1, static_argnums=(0, 1))
 def _decode(method: Method, layout: Layout, members):
     return layout.map(lambda member, _: method.decode(*member), members)
 
@@ -167,7 +170,11 @@ def _num_members(params) -> int:
 
 def _layout(params, devices) -> Layout:
     devices = jax.devices()[:1] if devices is None and on_cpu() else checked_devices(devices)
-    return Layout.over(devices, _num_members(params))
+    layout = Layout.over(devices, _num_members(params))
+    if layout.platform == "cpu":
+        return layout
+    each = -(-_num_members(params) // len(layout.devices))
+    return dataclasses.replace(layout, at_once=min(each, _TOGETHER))
 
 
 def _checked_factors(factors, render) -> np.ndarray:

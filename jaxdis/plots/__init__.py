@@ -11,6 +11,7 @@ from jaxdis.plots._relation_plots import (
     hinton,
     relation_panels,
 )
+from jaxdis.plots._roofline import roofline
 from jaxdis.plots._score_plots import (
     point_clouds,
     rank_map,
@@ -36,6 +37,7 @@ __all__ = [
     "rank_map",
     "relation_panels",
     "resources",
+    "roofline",
     "scatter_matrix",
     "scores_by_regularization",
     "throughput",

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from jaxdis._core.arrays import class_counts, finite_codes, ordered_keys, safe_divide, sort_columns, stable_order
+from jaxdis._core.loops import each
 from jaxdis._core.options import Bins, Positive
 from jaxdis._learners.groups import Groups, one_hot_of
 from jaxdis.factors import Codes, Factors, Weights
@@ -202,7 +203,7 @@ def _soft_tables(codes, variances, nearest, bins, limit, classes, sizes, weights
 
     # One code at a time: its [n, bins] table is the largest array here.
     finite = (jnp.nan_to_num(codes).T, jnp.nan_to_num(variances).T, nearest.T)
-    return jax.lax.map(one_code, finite)
+    return each(one_code, finite)
 
 
 def information_of_tables(table: Float[Array, "d b s"], sizes: tuple[int, ...], correction: Correction = "none"):

@@ -2,12 +2,12 @@
 
 from typing import Literal
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from jaxdis._core.arrays import safe_divide
+from jaxdis._core.loops import each
 from jaxdis._core.options import Positive
 from jaxdis._core.spec import metric
 from jaxdis._learners.groups import Groups, one_hot_of
@@ -57,7 +57,7 @@ def logistic_accuracy(
         right = predict(model, held_out[:, None], samples.sizes) == samples.truth
         return right.astype(jnp.float32).mean(axis=0)
 
-    table = jax.lax.map(alone, tuple(sample.T for sample in _standardized(samples)))
+    table = each(alone, tuple(sample.T for sample in _standardized(samples)))
     discrete = np.array([size is not None for size in factors.sizes])
     table = jnp.where(discrete[None, :], table, linear.strength)
     return Relation.of(table, linear.ceiling, active=active, finite=samples.finite)

@@ -11,6 +11,7 @@ from jaxtyping import Array, Int, PRNGKeyArray
 
 from jaxdis._core import random
 from jaxdis._core.arrays import packed_order
+from jaxdis._core.loops import each
 from jaxdis.factors import Factors
 from jaxdis.relations._binning import equal_width_bins
 
@@ -97,7 +98,7 @@ def _varying(key, factors: Factors, num_train: int, num_eval: int, factor_bins: 
         start = jnp.cumsum(number) - number
         return packed_order(cell, 2 * size), start[cell], number[cell], values.max() > values.min()
 
-    *table, varies = jax.lax.map(positions, jnp.stack([values for values, _ in held]))
+    *table, varies = each(positions, jnp.stack([values for values, _ in held]))
     place = jnp.nonzero(varies, size=len(held), fill_value=0)[0].astype(jnp.int32)
     number = jnp.maximum(varies.sum(), 1).astype(jnp.float32)
     chosen = jnp.floor(random.uniform(which, (num_train + num_eval,)) * number).astype(jnp.int32)

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxdis._core.arrays import finite_codes, over_samples, packed_order, rounding_of, safe_divide, settled
+from jaxdis._core.loops import each, repeat
 from jaxdis._core.options import Bins, Share
 from jaxdis._core.spec import metric
 from jaxdis.factors import Codes, Factors
@@ -105,7 +106,7 @@ def irs(
     moved = jnp.where(shown[:, None], codes.T - codes[0][:, None], 0.0)
     held = [None if group is None else jnp.maximum(group.rows, 0) for group in groups]
     # Code by code: what is gathered for all codes at once has codes last, and is transposed in every pass.
-    values = jax.lax.map(lambda code: [None if rows is None else _at(code, rows) for rows in held], moved)
+    values = each(lambda code: [None if rows is None else _at(code, rows) for rows in held], moved)
     columns, varies = [], []
     for group, given in zip(groups, values, strict=True):
         if group is None:
@@ -233,7 +234,7 @@ def cut_above(rows: Float[Array, "v s"], above: Float[Array, " v"]) -> tuple[Flo
     beyond = jnp.where(largest > 0, largest * 1.000001, largest * 0.999999) + jnp.finfo(rows.dtype).tiny
     everything, none = jnp.full(above.shape, float(rows.shape[1])), jnp.zeros(above.shape)
     start = (jnp.int32(1), jnp.where(above == 0, beyond, least), beyond, everything, none, above == 0)
-    _, _, threshold, _, reached, _ = jax.lax.while_loop(lambda state: ~state[-1].all(), step, start)
+    _, _, threshold, _, reached, _ = repeat("bracket", lambda state: ~state[-1].all(), step, start)
     low = jnp.where(rows < threshold[:, None], rows, -jnp.inf).max(axis=1)
     high = jnp.where(rows >= threshold[:, None], rows, jnp.inf).min(axis=1)
     return low, jnp.where(reached == above, high, low)

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from jaxdis._core.executor import Layout, members_that_fit
+from jaxdis._core.platforms import Program
 from jaxdis.models.methods._method import Method
 from jaxdis.models.training._image_source import Source
 from jaxdis.models.training._step import State, begin, run_block
@@ -117,7 +118,7 @@ def _params(method: Method, layout: Layout, learners) -> Any:
     return layout.map(lambda learner, _: method.params(learner), learners)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1), donate_argnums=2)
+@functools.partial(Program, layout=1, static_argnums=(0, 1), donate_argnums=2)
 def _advance(method: Method, layout: Layout, state: State, members, source: Source, count, real) -> tuple[State, Any]:
     """``real``: how many members of each device are not repetitions; where members run one by one, only these run."""
 

@@ -1,6 +1,7 @@
 """What every method promises to training, for every row of METHODS and for a toy method."""
 
 import dataclasses
+import functools
 import inspect
 import re
 import textwrap
@@ -14,10 +15,18 @@ import pytest
 
 import jaxdis
 from jaxdis import models
+from jaxdis._core import platforms
+from jaxdis._core.executor import Layout
+from jaxdis.models._members import checked_members
 from jaxdis.models.methods import _method as method_module
 from jaxdis.models.methods._method import accepted
+from jaxdis.models.training._image_source import as_source
+from jaxdis.models.training._runner import _advance
+from jaxdis.models.training._step import begin
+from jaxdis.models.training._train import resolved_config
 from tests.models.conftest import largest_difference, same
 from tests.models.methods.toy import ToyGan
+from tests.programs import check_products_of
 
 SLOTS = {"num_slots": 2, "num_codes": 2, "batch_size": 4, "encoder": (2,), "encoder_hidden": 2, "decoder": (2,)}
 # The smallest instance of each row.
@@ -127,6 +136,20 @@ def test_members_are_equal_whatever_the_grouping(method, data):
     alone = trained(method, data, count=1)
     assert largest_difference(alone.params, jax.tree.map(lambda leaf: leaf[:1], one.params)) < 1e-5
     assert (one.stopped == -1).all()
+
+
+def test_products_of_an_update_are_not_rounded_on_accelerators(method, data, monkeypatch):
+    monkeypatch.setenv(platforms.FORMS_VARIABLE, "gpu")
+    source = as_source(data)
+    method = resolved_config(models.Config("squares", method=method), source).method.tuned("gpu")
+    name = method.trained[0]
+    swept = method.variants[name].swept
+    zoo = models.members({name: {swept: [1.0]} if swept else {}}, 2, method)
+    keys, hyperparameters, _ = checked_members(method, *zoo)
+    state = jax.eval_shape(jax.vmap(functools.partial(begin, method)), keys)
+    layout, real = Layout(tuple(jax.devices()[:1]), 2), np.full(1, 2, np.int32)
+    traced = _advance.trace(method, layout, state, (keys, hyperparameters), source, np.int32(1), real)
+    check_products_of(traced.jaxpr.jaxpr)
 
 
 @pytest.mark.slow_cases("vae", "pca", "parted_vae", "weak_de", "infogan", "monet", "genesis", "iodine", "toy_gan")

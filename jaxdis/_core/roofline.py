@@ -1,0 +1,246 @@
+"""Count what a compiled program launches, moves and computes, from the text of its instructions.
+
+The counts bound the speed of the program from below on a device that need not be present. They follow the optimized
+module: a fusion is one kernel, which reads its operands and writes its results once; a loop counts as often as it
+turns. How often a loop turns whose end depends on the data is not in the text: ``turns`` says so by its name.
+"""
+
+import dataclasses
+import math
+import re
+from collections.abc import Callable
+
+SHAPE = re.compile(r"\b(pred|bf16|f8\w+|[sufc]\d+)\[([\d,]*)\]")
+INSTRUCTION = re.compile(r"^\s+(?P<root>ROOT )?%?(?P<name>[\w.\-]+) = (?P<rest>.*)$")
+HEADER = re.compile(r"^(?P<entry>ENTRY )?%?(?P<name>[\w.\-]+) \(.*\{$")
+CALLED = re.compile(r"\b(calls|to_apply|body|condition|true_computation|false_computation)=%?([\w.\-]+)")
+BRANCHES = re.compile(r"branch_computations=\{([^}]*)\}")
+TURNS = re.compile(r'known_trip_count":\{"n":"(\d+)"')
+NAME = re.compile(r'op_name="([^"]*)"')
+# These cost nothing by themselves.
+FREE = {
+    "parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "partition-id", "replica-id",
+    "opt-barrier", "add-dependency", "copy-done", "copy-start", "async-done", "domain",
+}  # fmt: skip
+MOVING = FREE | {
+    "broadcast", "reshape", "transpose", "slice", "iota", "copy", "concatenate", "pad", "dynamic-slice",
+    "dynamic-update-slice", "gather", "while", "call", "conditional",
+}  # fmt: skip
+# These read all of their operands, whatever their results are.
+WHOLE = {"reduce", "reduce-window", "dot", "convolution", "sort", "scatter"}
+COLLECTIVES = {"all-reduce", "all-gather", "collective-permute", "reduce-scatter", "all-to-all", "collective-broadcast"}
+# A sort compares each element about so often, and passes over the data so often.
+SORT_FLOPS, SORT_PASSES = 200, 8
+
+
+@dataclasses.dataclass(frozen=True)
+class Instruction:
+    name: str
+    type: str
+    opcode: str
+    operands: tuple[str, ...]
+    text: str
+    attributes: str
+    is_root: bool
+
+    @property
+    def called(self) -> dict[str, str]:
+        return dict(CALLED.findall(self.attributes))
+
+    @property
+    def branches(self) -> list[str]:
+        listed = BRANCHES.search(self.attributes)
+        names = listed.group(1).split(",") if listed else [self.called[key] for key in self.called if "_comp" in key]
+        return [name.strip().lstrip("%") for name in names]
+
+    @property
+    def scope(self) -> str:
+        named = NAME.search(self.attributes)
+        return named.group(1) if named else self.name
+
+
+@dataclasses.dataclass(frozen=True)
+class Cost:
+    """What one call of a program costs: kernels, waits of the host for the device, bytes moved, operations."""
+
+    launches: float = 0.0
+    syncs: float = 0.0
+    bytes: float = 0.0
+    flops: float = 0.0
+    collectives: float = 0.0
+
+    def __add__(self, other: "Cost") -> "Cost":
+        return Cost(*(a + b for a, b in zip(dataclasses.astuple(self), dataclasses.astuple(other), strict=True)))
+
+    def __mul__(self, count: float) -> "Cost":
+        return Cost(*(count * a for a in dataclasses.astuple(self)))
+
+
+def cost_of(text: str, turns: Callable[[str], float]) -> Cost:
+    """Add up the instructions of a module.
+
+    Args:
+      text: the optimized module, ``compiled.as_text()``.
+      turns: how often a loop turns that has no known number, by its scope in the source.
+    """
+    module = Module(text)
+    return module.cost(module.entry, turns)
+
+
+class Module:
+    """The computations of a module by name, each a mapping of its instructions by name."""
+
+    def __init__(self, text: str):
+        self.computations: dict[str, dict[str, Instruction]] = {}
+        self.entry = ""
+        current = None
+        for line in text.splitlines():
+            if current is None:
+                header = HEADER.match(line)
+                if header:
+                    current = self.computations.setdefault(header["name"], {})
+                    self.entry = header["name"] if header["entry"] else self.entry
+            elif line.startswith("}"):
+                current = None
+            elif (instruction := _parsed(line)) is not None:
+                current[instruction.name] = instruction
+
+    def cost(self, name: str, turns: Callable[[str], float]) -> Cost:
+        total = Cost()
+        for instruction in self.computations.get(name, {}).values():
+            total += self._cost(self.computations[name], instruction, turns)
+        return total
+
+    def _cost(self, around: dict[str, Instruction], instruction: Instruction, turns) -> Cost:
+        called = instruction.called
+        match instruction.opcode:
+            case opcode if opcode in FREE:
+                return Cost()
+            case "while":
+                known = TURNS.search(instruction.attributes)
+                count = float(known.group(1)) if known else turns(instruction.scope)
+                once = self.cost(called["body"], turns) + self.cost(called["condition"], turns)
+                return once * count + Cost(syncs=0.0 if known else count)
+            case "conditional":
+                branches = [self.cost(branch, turns) for branch in instruction.branches]
+                return max(branches, key=lambda cost: cost.bytes + 1e4 * cost.launches, default=Cost()) + Cost(syncs=1)
+            case "call":
+                return self.cost(called["to_apply"], turns)
+            case opcode:
+                collective = float(opcode.removesuffix("-start") in COLLECTIVES)
+                moved, flops = self._moved(around, instruction), self.flops(around, instruction)
+                return Cost(1.0, 0.0, float(moved), float(flops), collective)
+
+    def _moved(self, around: dict[str, Instruction], instruction: Instruction) -> float:
+        operands = [size_of(around[name].type) for name in instruction.operands if name in around]
+        match instruction.opcode:
+            case "fusion":
+                return self._moved_by_fusion(instruction)
+            case "dynamic-slice" | "gather":
+                return 2 * size_of(instruction.type)
+            case "dynamic-update-slice":
+                return 2 * operands[1] if len(operands) > 1 else size_of(instruction.type)
+            case "sort":
+                return SORT_PASSES * size_of(instruction.type)
+            case _:
+                return size_of(instruction.type) + sum(operands)
+
+    def _moved_by_fusion(self, fusion: Instruction) -> float:
+        """Bytes of results, and those of operands that the results need: of what is sliced, only the slices."""
+        inside = self.computations.get(fusion.called.get("calls", ""), {})
+        needed = dict.fromkeys(inside, 0.0)  # elements
+        roots = _roots(inside)
+        for instruction in reversed(inside.values()):
+            if instruction.is_root:
+                needed[instruction.name] = elements_of(instruction.type)
+            for number, name in enumerate(instruction.operands):
+                if name not in inside or (number == 0 and instruction.opcode in ("dynamic-update-slice", "scatter")):
+                    continue  # another computation, or what is updated in place
+                whole = elements_of(inside[name].type)
+                read = whole if instruction.opcode in WHOLE else needed[instruction.name]
+                needed[name] = min(whole, needed[name] + read)
+        parameters = [instruction for instruction in inside.values() if instruction.opcode == "parameter"]
+        read = sum(size_of(one.type) * needed[one.name] / max(elements_of(one.type), 1.0) for one in parameters)
+        return read + sum(self._written(inside, root) for root in roots)
+
+    def _written(self, inside: dict[str, Instruction], root: Instruction) -> float:
+        source = root
+        while source.opcode in ("bitcast", "convert") and source.operands and source.operands[0] in inside:
+            source = inside[source.operands[0]]
+        if source.opcode == "dynamic-update-slice":
+            return 2 * size_of(inside[source.operands[1]].type)
+        if source.opcode == "scatter":
+            return min(size_of(root.type), 2 * size_of(inside[source.operands[-1]].type))
+        return size_of(root.type)
+
+    def flops(self, around: dict[str, Instruction], instruction: Instruction) -> float:
+        elements = elements_of(instruction.type)
+        match instruction.opcode:
+            case opcode if opcode in MOVING:
+                return 0.0
+            case "fusion":
+                inside = self.computations.get(instruction.called.get("calls", ""), {})
+                return sum(self.flops(inside, inner) for inner in inside.values())
+            case "dot":
+                shape = shapes_of(around[instruction.operands[0]].type)[0][1]
+                contracted = re.search(r"lhs_contracting_dims=\{([\d,]*)\}", instruction.attributes)
+                return 2 * elements * math.prod(shape[int(axis)] for axis in contracted.group(1).split(",") if axis)
+            case "convolution":
+                kernel = shapes_of(around[instruction.operands[1]].type)[0][1]
+                labels = re.search(r"dim_labels=\w+_(\w+)->", instruction.attributes).group(1)
+                return 2 * elements * math.prod(kernel) / kernel[labels.index("o")]
+            case "reduce" | "reduce-window":
+                return elements_of(around[instruction.operands[0]].type) if instruction.operands else elements
+            case "sort":
+                return SORT_FLOPS * elements
+            case _:
+                return elements
+
+
+def shapes_of(type_: str) -> list[tuple[str, list[int]]]:
+    return [(dtype, [int(size) for size in shape.split(",") if size]) for dtype, shape in SHAPE.findall(type_)]
+
+
+def size_of(type_: str) -> float:
+    """Bytes of an array or of a tuple of arrays."""
+    return float(sum(_width(dtype) * math.prod(shape) for dtype, shape in shapes_of(type_)))
+
+
+def _width(dtype: str) -> float:
+    """Bytes of an element, such as of ``bf16`` or ``s4``."""
+    return 1.0 if dtype == "pred" else int(re.search(r"\d+", dtype).group()) / 8
+
+
+def elements_of(type_: str) -> float:
+    return float(sum(math.prod(shape) for _, shape in shapes_of(type_)))
+
+
+def _roots(inside: dict[str, Instruction]) -> list[Instruction]:
+    root = next((instruction for instruction in inside.values() if instruction.is_root), None)
+    if root is None or root.opcode != "tuple":
+        return [] if root is None else [root]
+    return [inside[name] for name in root.operands if name in inside]
+
+
+def _parsed(line: str) -> Instruction | None:
+    found = INSTRUCTION.match(line)
+    if found is None:
+        return None
+    type_, rest = _split_at(found["rest"], 0 if found["rest"].startswith("(") else None)
+    opcode, _, rest = rest.strip().partition("(")
+    inside, attributes = _split_at("(" + rest, 0)
+    operands = tuple(re.findall(r"%([\w.\-]+)", inside))
+    return Instruction(found["name"], type_, opcode, operands, inside, attributes, bool(found["root"]))
+
+
+def _split_at(text: str, opening: int | None) -> tuple[str, str]:
+    """A text in two: after the bracket that closes the first, or at the first space."""
+    if opening is None:
+        first, _, rest = text.partition(" ")
+        return first, rest
+    depth = 0
+    for place, letter in enumerate(text):
+        depth += (letter == "(") - (letter == ")")
+        if depth == 0:
+            return text[: place + 1], text[place + 1 :]
+    return text, ""

@@ -1,0 +1,142 @@
+"""Accelerators that need not be here: programs compile for them, and what comes out says how fast they may be.
+
+Compiling needs the compilers of the extra ``aot`` (``pip install "jaxdis[aot]"``), and no device.
+"""
+
+import dataclasses
+import os
+from typing import Literal
+
+import jax
+
+# Of a GPU, as XLA describes one to itself: what it knows of the device for which it compiles.
+_GPU = """
+gpu_device_info {{
+  threads_per_block_limit: 1024
+  threads_per_warp: 32
+  shared_memory_per_block: 49152
+  shared_memory_per_core: {shared_per_core}
+  threads_per_core_limit: 2048
+  core_count: {cores}
+  fpus_per_core: {units}
+  block_dim_limit_x: 2147483647
+  block_dim_limit_y: 65535
+  block_dim_limit_z: 65535
+  memory_bandwidth: {bandwidth}
+  l2_cache_size: {cache}
+  clock_rate_ghz: {clock}
+  device_memory_size: {memory}
+  shared_memory_per_block_optin: {shared_per_block}
+  cuda_compute_capability {{ major: {capability} }}
+  registers_per_core_limit: 65536
+  registers_per_block_limit: 65536
+}}
+platform_name: "CUDA"
+dnn_version_info {{ major: 9 minor: 7 }}
+runtime_version {{ major: 12 minor: 8 patch: 0 }}
+device_description_str: "{description}"
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """A kind of accelerator and its limits.
+
+    Attributes:
+      title: what it is called.
+      platform: the platform whose forms of primitives it takes.
+      topology: how XLA names it; for a GPU, its description.
+      bytes_per_second: of its memory.
+      flops_per_second: of float32 products and sums at full precision.
+      memory: bytes.
+      copied_per_second: bytes from the host.
+    """
+
+    title: str
+    platform: Literal["gpu", "tpu"]
+    topology: str
+    bytes_per_second: float
+    flops_per_second: float
+    memory: float
+    copied_per_second: float = 25e9
+
+    def devices(self) -> list:
+        """Descriptions of the devices for which programs compile.
+
+        Raises:
+          RuntimeError: if no compiler for the platform is installed.
+        """
+        from jax.experimental import topologies
+
+        try:
+            if self.platform == "gpu":
+                topology = topologies.get_topology_desc(
+                    platform="cuda", topology_name="gpu", target_config=self.topology, topology="1x1x1"
+                )
+            else:
+                os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")  # ask no metadata server which TPU this machine has
+                os.environ.setdefault("ALLOW_MULTIPLE_LIBTPU_LOAD", "1")
+                topology = topologies.get_topology_desc(platform="tpu", topology_name=self.topology)
+        except Exception as error:  # what is raised depends on the plugin that is missing
+            advice = 'pip install "jaxdis[aot]" installs the compilers'
+            raise RuntimeError(f"cannot compile for {self.title}: {_first_line(error)}; {advice}") from error
+        return list(topology.devices)
+
+    @property
+    def lowering(self) -> str:
+        """The platform's name where programs are lowered."""
+        return {"gpu": "cuda", "tpu": "tpu"}[self.platform]
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0] or type(error).__name__
+
+
+def _gpu(title: str, flops: float, **description) -> Target:
+    text = _GPU.format(description=title, **description)
+    return Target(title, "gpu", text, float(description["bandwidth"]), flops, float(description["memory"]))
+
+
+TARGETS = {
+    "h100": _gpu(
+        "NVIDIA H100 80GB HBM3",
+        60e12,
+        shared_per_core=233472,
+        cores=132,
+        units=128,
+        bandwidth=3352320000000,
+        cache=52428800,
+        clock=1.98,
+        memory=84929347584,
+        shared_per_block=232448,
+        capability=9,
+    ),
+    "a100": _gpu(
+        "NVIDIA A100-SXM4-80GB",
+        19.5e12,
+        shared_per_core=167936,
+        cores=108,
+        units=64,
+        bandwidth=2039000000000,
+        cache=41943040,
+        clock=1.41,
+        memory=84987740160,
+        shared_per_block=166912,
+        capability=8,
+    ),
+    # Products of float32 at full precision take six passes of bfloat16.
+    "v5e": Target("TPU v5e", "tpu", "v5e:2x2", 819e9, 197e12 / 6, 16e9),
+    "v6e": Target("TPU v6e", "tpu", "v6e:2x2", 1640e9, 918e12 / 6, 32e9),
+}
+
+
+def placed(tree, layout, axis: str | None = None):
+    """The shapes of a tree of arrays on the devices of a layout: every array whole, or split along an axis."""
+    from jax.sharding import NamedSharding, PartitionSpec
+
+    sharding = NamedSharding(layout.mesh, PartitionSpec() if axis is None else PartitionSpec(axis))
+
+    def shape(leaf):
+        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding)
+
+    return jax.tree.map(shape, tree)

@@ -1,0 +1,213 @@
+"""Estimate how fast an accelerator that is not here scores, from programs compiled for it.
+
+The model: a call takes the longest of three times, ``launches`` · 3 µs + waits of the host · 10 µs, bytes moved by the
+memory's bandwidth, and operations by the peak of float32; and at least as long as its inputs take to copy. How often
+loops turn that stop when the data say so was counted on two members of the workload (``python -m tests.aot.turns``).
+
+What it leaves out: caches (it is too slow where a kernel reads what the last one wrote), the three times overlap fully
+(too fast), sorts are XLA's own (a device has faster ones), and nothing is autotuned.
+"""
+
+import functools
+import json
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.resources import files
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from jaxdis._core import batches
+from jaxdis._core.executor import AXIS, Layout, _run, most_in_a_chunk
+from jaxdis._core.loops import MARK
+from jaxdis._core.roofline import Cost, cost_of
+from jaxdis._core.targets import Target, placed
+from jaxdis.evaluation._inputs import bind
+from jaxdis.evaluation._member import score_member_often
+from jaxdis.evaluation._stages import shared_by, stages_of
+from jaxdis.factors import Factors
+from jaxdis.metrics import Metric
+from jaxdis.models import Config, Genesis, InfoGan, Iodine, Mlp, Monet, ResnetVae, Vae, locatello
+from jaxdis.models import members as zoo_of
+from jaxdis.models._members import checked_members
+from jaxdis.models.methods._method import Method
+from jaxdis.models.training._image_source import as_source
+from jaxdis.models.training._runner import _advance
+from jaxdis.models.training._step import begin
+from jaxdis.models.training._train import resolved_config
+
+SIZES, NUM_CODES = (3, 6, 40, 32, 32), 10
+SECONDS_PER_LAUNCH, SECONDS_PER_SYNC = 3e-6, 10e-6
+# What trains: a method and the shape of its images.
+TRAINED = {
+    "vae_mlp": (Vae(network=Mlp()), (64, 64, 1)),
+    "vae_conv": (Vae(network=locatello(as_released=False, compute="matmul")), (64, 64, 1)),
+    "resnet_vae": (ResnetVae(), (64, 64, 3)),
+    "infogan": (InfoGan(), (64, 64, 3)),
+    "monet": (Monet(), (64, 64, 3)),
+    "genesis": (Genesis(), (64, 64, 3)),
+    "iodine": (Iodine(), (64, 64, 3)),
+}
+# Members that train together, from few to many.
+TRAINED_TOGETHER = (1, 4, 8, 16, 32, 64, 128)
+# A loop that was never observed.
+UNKNOWN_TURNS = 10.0
+
+
+class Estimate(NamedTuple):
+    """What one program costs on a target, estimated from the compiled program and not measured.
+
+    ``members`` run together; ``ms`` per member; ``bound``: by what; ``memory`` in bytes per member; ``fits``: members
+    that the device holds; ``half``: members of which starting kernels takes as long as their work.
+    """
+
+    name: str
+    members: int
+    compile_seconds: float
+    launches: float
+    syncs: float
+    bytes: float
+    flops: float
+    collectives: float
+    memory: float
+    fits: int
+    ms: float
+    bound: str
+    half: int
+
+
+class Failure(NamedTuple):
+    """A program that does not compile."""
+
+    name: str
+    error: str
+
+
+def workload(samples: int = 10_000) -> tuple[np.ndarray, Factors, tuple[np.ndarray, Factors]]:
+    """Random codes ``[1, n, 10]`` and factors, and half as many held-out ones."""
+    rng = np.random.default_rng(0)
+
+    def drawn(n):
+        values = np.stack([rng.integers(0, size, n) for size in SIZES], axis=1)
+        return rng.normal(size=(1, n, NUM_CODES)).astype(np.float32), Factors.of(values, SIZES)
+
+    codes, factors = drawn(samples)
+    return codes, factors, drawn(max(2, samples // 2))
+
+
+def estimates(
+    plan: Mapping[str, Metric], target: Target, members: int, samples: int = 10_000
+) -> Iterator[Estimate | Failure]:
+    """Compile each metric for a target, in the chunks that :func:`jaxdis.evaluate` takes there, and add up its cost."""
+    device = target.devices()[0]
+    codes, factors, test = workload(samples)
+    for name, metric in plan.items():
+        inputs = bind(codes, factors, test=test if metric.source.reads.test else None)
+        (stage,) = stages_of(((name, metric),))
+        shared = shared_by(stage, inputs.shared)
+        most = max(batches.rungs_of(members, most_in_a_chunk(1, inputs.members, 1, batches.INPUT_BYTES)))
+
+        def lowered(at_once: int, one=inputs.members, stage=stage, shared=shared):
+            layout = Layout((device,), at_once)
+            arguments = _repeated(one, at_once, layout), placed(np.zeros(1, np.int32), layout, AXIS)
+            return _run.trace(score_member_often, (stage, 0), layout, *arguments, placed(shared, layout))
+
+        bytes_each = sum(leaf.nbytes for leaf in jax.tree.leaves(inputs.members))
+        rungs = [rung for rung in batches.RUNGS if rung <= most]
+        yield _estimated(name, lowered, rungs, bytes_each, target, turns_of(name))
+
+
+def updates(
+    methods: Mapping[str, tuple[Method, tuple[int, ...]]], target: Target, members: int
+) -> Iterator[Estimate | Failure]:
+    """Compile one update of each method for a target, with as many members together as fit."""
+    device = target.devices()[0]
+    for name, (method, shape) in methods.items():
+        source = as_source(np.zeros((512, *shape), np.uint8))
+        method = resolved_config(Config(method=method), source).method.tuned(target.platform)
+        keys, hyperparameters, _ = checked_members(method, *zoo_of({method.trained[0]: {}}, 1, method))
+
+        def lowered(at_once: int, one=(keys, hyperparameters), method=method, source=source):
+            layout = Layout((device,), at_once)
+            many, whole = _repeated(one, at_once, layout), functools.partial(placed, layout=layout)
+            state = jax.eval_shape(jax.vmap(functools.partial(begin, method)), many[0])
+            counts = placed(np.zeros(1, np.int32), layout, AXIS)
+            return _advance.trace(
+                method, layout, placed(state, layout, AXIS), many, whole(source), whole(np.int32(0)), counts
+            )
+
+        rungs = [rung for rung in TRAINED_TOGETHER if rung <= members]
+        yield _estimated(name, lowered, rungs, 0, target, lambda scope: 1.0)
+
+
+def _estimated(
+    name: str, traced: Callable, rungs: list[int], bytes_each: int, target: Target, turns: Callable[[str], float]
+) -> Estimate | Failure:
+    """Compile with the most members that fit the memory of the target."""
+    while rungs:
+        members = rungs.pop()
+        start = time.process_time()
+        try:
+            compiled = traced(members).lower(lowering_platforms=(target.lowering,)).compile()
+        except jax.errors.JaxRuntimeError as error:
+            if "RESOURCE_EXHAUSTED" in str(error) and rungs:
+                continue
+            return Failure(name, str(error).partition("\n")[0])
+        seconds = time.process_time() - start
+        analysis = compiled.memory_analysis()
+        memory = analysis.temp_size_in_bytes + analysis.output_size_in_bytes
+        if memory <= batches.SHARE * target.memory or not rungs:
+            cost = cost_of(compiled.as_text(), turns)
+            return judged(name, cost, seconds, memory, bytes_each, members, target)
+    raise ValueError("members: must be at least 1")
+
+
+def _repeated(one, members: int, layout: Layout):
+    """The shapes of so many members, split over the devices of a layout."""
+    many = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((members, *leaf.shape[1:]), leaf.dtype), one)
+    return placed(many, layout, AXIS)
+
+
+def methods_of(names: Sequence[str]) -> dict[str, tuple[Method, tuple[int, ...]]]:
+    """Methods by name, with the shape of their images.
+
+    Raises:
+      ValueError: for an unknown name.
+    """
+    if tuple(names) == ("all",):
+        return {name: TRAINED[name] for name in TRAINED}
+    for name in names:
+        if name not in TRAINED:
+            raise ValueError(f"methods: must be names among {', '.join(TRAINED)}, or all, got {name}")
+    return {name: TRAINED[name] for name in names}
+
+
+def turns_of(metric: str) -> Callable[[str], float]:
+    """How often a metric's loop of a scope turns, as counted on CPU in the forms of accelerators."""
+    counted = json.loads((files("jaxdis.cli") / "turns.json").read_text()).get(metric, {})
+
+    def of_scope(scope: str) -> float:
+        names = re.findall(MARK + r"(\w+)", scope)
+        return counted.get(names[-1], UNKNOWN_TURNS) if names else UNKNOWN_TURNS
+
+    return of_scope
+
+
+def judged(
+    name: str, cost: Cost, seconds: float, memory: float | int, bytes_each: float | int, members: int, target: Target
+) -> Estimate:
+    """The estimate of a call of so many members, which takes as long as what bounds it."""
+    times = {
+        "launches": cost.launches * SECONDS_PER_LAUNCH + cost.syncs * SECONDS_PER_SYNC,
+        "memory": cost.bytes / target.bytes_per_second,
+        "products": cost.flops / target.flops_per_second,
+        "copy": members * bytes_each / target.copied_per_second,
+    }
+    bound = max(times, key=times.get)
+    work = max(times["memory"], times["products"]) / members
+    fits = int(batches.SHARE * target.memory / (memory / members + bytes_each))
+    half = max(1, round(times["launches"] / work)) if work else 1
+    counts = cost.launches, cost.syncs, cost.bytes / members, cost.flops / members, cost.collectives
+    return Estimate(name, members, seconds, *counts, memory / members, fits, 1e3 * times[bound] / members, bound, half)

@@ -1,0 +1,50 @@
+"""Loops have one meaning on every platform, and say how often they turn."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxdis._core.loops import counting, each, repeat, times
+from jaxdis._core.platforms import tracing_for
+
+
+def _loops_of(function, *arguments) -> str:
+    return str(jax.make_jaxpr(function)(*arguments))
+
+
+@pytest.mark.parametrize("together", [None, 2])
+def test_each_gives_the_same_on_every_platform(together):
+    rows = np.random.default_rng(0).normal(size=(5, 7)).astype(np.float32)
+    results, programs = {}, {}
+    for platform in ("cpu", "gpu", "tpu"):
+        with tracing_for(platform):
+            results[platform] = each(lambda row: (row.sum(), jnp.sort(row)), jnp.asarray(rows), together=together)
+            programs[platform] = _loops_of(lambda rows: each(jnp.sort, rows, together=together), rows)
+    for platform in ("gpu", "tpu"):
+        jax.tree.map(np.testing.assert_array_equal, results["cpu"], results[platform])
+    assert "scan" in programs["cpu"]
+    assert ("scan" in programs["gpu"]) == (together is not None)
+
+
+def summed(count):
+    return times("sum", count, lambda number, total: total + number, jnp.int32(0))
+
+
+def test_turns_are_counted_by_name():
+    def collatz(number):
+        return repeat("collatz", lambda n: n != 1, lambda n: jnp.where(n % 2 == 0, n // 2, 3 * n + 1), number)
+
+    with counting() as observed:
+        assert int(jax.jit(collatz)(jnp.int32(6))) == 1
+        jax.block_until_ready(
+            jax.jit(lambda n: times("sum", n, lambda i, total: total + i, jnp.int32(0)))(jnp.int32(5))
+        )
+    assert {name: [int(count) for count in counts] for name, counts in observed.items()} == {"collatz": [8], "sum": [5]}
+    assert "callback" not in _loops_of(collatz, jnp.int32(6))
+
+
+def test_loops_are_those_of_jax():
+    assert int(jax.jit(summed)(jnp.int32(5))) == 10
+    counted = jax.vmap(lambda n: repeat("up", lambda x: x < n, lambda x: x + 2, jnp.int32(0)))(jnp.arange(5))
+    np.testing.assert_array_equal(counted, [0, 2, 2, 4, 4])

@@ -1,0 +1,60 @@
+"""With the compilers of the extra ``aot``: every metric and method compiles for absent devices, within its budget.
+
+Minutes for a GPU, longer for a TPU: ``python -m pytest -m aot tests/aot``. Budgets only go down:
+``python -m tests.aot.budgets`` writes what is lower than before.
+"""
+
+import json
+
+import pytest
+
+from jaxdis import METRICS
+from jaxdis._core.targets import TARGETS
+from jaxdis.cli._estimates import TRAINED, Estimate, estimates, updates
+from tests.aot.budgets import FILE, MEMBERS, TRAINED_MEMBERS, counts_of
+
+# Compilers of the next version may need so much more.
+TOLERANCE = 1.05
+
+
+def available(target: str) -> bool:
+    try:
+        return bool(TARGETS[target].devices())
+    except RuntimeError:
+        return False
+
+
+@pytest.fixture(params=["h100", "v5e"])
+def target(request):
+    if not available(request.param):
+        pytest.skip(f"needs the compiler of {request.param}: pip install '.[aot]'")
+    return request.param
+
+
+def check(row, target: str) -> None:
+    assert isinstance(row, Estimate), row
+    assert row.collectives == 0
+    budget = json.loads(FILE.read_text())[target].get(row.name)
+    assert budget is not None, f"python -m tests.aot.budgets {target} {row.name}"
+    for name, count in counts_of(row).items():
+        assert count <= TOLERANCE * budget[name], (row.name, name)
+
+
+@pytest.mark.aot
+@pytest.mark.slow
+@pytest.mark.parametrize("name", METRICS)
+def test_a_metric_compiles_within_its_budget(target, name):
+    (row,) = estimates({name: METRICS[name]}, TARGETS[target], MEMBERS)
+    check(row, target)
+
+
+@pytest.mark.aot
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TRAINED)
+def test_a_method_compiles_within_its_budget(target, name):
+    (row,) = updates({name: TRAINED[name]}, TARGETS[target], TRAINED_MEMBERS)
+    check(row, target)
+
+
+def test_budgets_are_of_all_metrics():
+    assert METRICS.keys() <= json.loads(FILE.read_text())["h100"].keys()

@@ -1,0 +1,125 @@
+"""Estimates for accelerators that are not here, and the measurements to make first on one that is."""
+
+import json
+
+import pytest
+
+from jaxdis._core.roofline import Cost
+from jaxdis._core.targets import TARGETS
+from jaxdis.cli import _estimates as estimates
+from jaxdis.cli import _first_hour as first_hour
+from jaxdis.cli import _target_report as report
+from jaxdis.cli import main
+from tests.aot.test_compiles import available
+
+H100 = TARGETS["h100"]
+
+
+@pytest.mark.parametrize(
+    ("cost", "bytes_each", "bound", "seconds"),
+    [
+        (Cost(1000.0, 0.0, 3352e6, 1e6), 0, "launches", 1000 * 3e-6),
+        (Cost(1.0, 100.0, 3352e6, 1e6), 0, "launches", 3e-6 + 100 * 10e-6),
+        (Cost(1.0, 0.0, 4 * 3352320e6, 1e6), 0, "memory", 4.0),
+        (Cost(1.0, 0.0, 1e3, 120e12), 0, "products", 2.0),
+        (Cost(1.0, 0.0, 1e3, 1e3), 25e9, "copy", 8 * 1.0),
+    ],
+)
+def test_the_longest_time_decides(cost, bytes_each, bound, seconds):
+    row = estimates.judged("name", cost, 0.0, 8e6, bytes_each, 8, H100)
+    assert (row.bound, row.members) == (bound, 8)
+    assert row.ms == pytest.approx(1e3 * seconds / 8, rel=1e-6)
+    assert row.fits == int(0.8 * 84929347584 / (1e6 + bytes_each))
+
+
+def test_half_of_the_roof_is_reached_where_kernels_take_as_long_as_their_work():
+    row = estimates.judged("name", Cost(1000.0, 0.0, 8 * 3352.32e6, 0.0), 0.0, 8e6, 0, 8, H100)
+    assert row.half == 3  # 3 ms of kernels, and 1 ms of work per member
+
+
+def test_turns_are_those_of_the_metric():
+    of_dci = estimates.turns_of("dci_logistic")
+    assert of_dci("jit(f)/vmap()/turns:newton/while") > 1
+    assert of_dci("jit(f)/while") == estimates.UNKNOWN_TURNS
+    assert estimates.turns_of("nk")("jit(f)/vmap(vmap(turns:epochs))/while") > 20
+    inner = of_dci("jit(f)/turns:newton/while/body/turns:products/while")
+    assert inner == json.loads((estimates.files("jaxdis.cli") / "turns.json").read_text())["dci_logistic"]["products"]
+
+
+@pytest.fixture
+def rows():
+    one = estimates.judged("mig <b>", Cost(20.0, 0.0, 1e9, 1e9), 1.5, 1e6, 6e5, 64, H100)
+    return [one, estimates.Failure("dci", "no <tile>")]
+
+
+def test_a_page_says_that_nothing_was_measured(rows):
+    pytest.importorskip("matplotlib")
+    page = report.to_page(H100, rows)
+    assert "not measured" in page
+    assert "mig &lt;b&gt;" in page
+    assert "<tile>" not in page
+    assert page.count("data:image/png") == 1
+    contents = json.loads(report.to_json(H100, rows))
+    assert contents["measured"] is False
+    assert [row["name"] for row in contents["rows"]] == ["mig <b>", "dci"]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_without_compilers_the_way_to_them_is_named(target, capsys):
+    if available(target):
+        pytest.skip("the compilers are here")
+    assert main(["benchmark", "--target", target, "--metrics", "mig"]) == 2
+    assert 'pip install "jaxdis[aot]"' in " ".join(capsys.readouterr().err.split())
+
+
+def test_unknown_methods_are_refused(capsys):
+    assert main(["benchmark", "--target", "h100", "--methods", "vea"]) == 2
+    assert "vae_conv" in capsys.readouterr().err
+
+
+def test_the_first_hour_goes_on_where_it_was(tmp_path, monkeypatch):
+    ran = []
+
+    def step(name):
+        def run(*_):
+            ran.append(name)
+            if name == "repeats" and ran.count(name) == 1:
+                raise KeyboardInterrupt
+            return {name: 1.0}
+
+        return run
+
+    for name, function in first_hour.STEPS.items():
+        monkeypatch.setitem(first_hour.STEPS, name, step(name))
+        assert callable(function)
+    with pytest.raises(KeyboardInterrupt):
+        first_hour.measure_first(tmp_path)
+    result = json.loads(first_hour.measure_first(tmp_path).read_text())
+    assert ran == ["scores", "cpu", "repeats", "repeats", "training", "estimates"]
+    assert result["missing"] == []
+    assert result["estimates"] == {"estimates": 1.0}
+
+
+def test_an_hour_that_is_over_names_what_is_missing(tmp_path, monkeypatch):
+    monkeypatch.setattr(first_hour.time, "monotonic", iter(range(0, 10_000, 60)).__next__)
+    for name in first_hour.STEPS:
+        monkeypatch.setitem(first_hour.STEPS, name, lambda *_: {})
+    result = json.loads(first_hour.measure_first(tmp_path, minutes=2.0).read_text())
+    assert result["missing"] == ["cpu", "estimates", "repeats", "training"]
+
+
+@pytest.mark.slow
+def test_the_first_hour_on_this_machine(tmp_path, monkeypatch):
+    monkeypatch.setattr(first_hour, "KINDS", ("mig", "sap"))
+    monkeypatch.setattr(first_hour, "UPDATES", (1, 2))
+    monkeypatch.setattr(first_hour, "MEMBERS", 2)
+    monkeypatch.setattr(first_hour, "SCORED", 4)
+    monkeypatch.setattr(first_hour, "SIZES", (2,))
+    monkeypatch.setattr(first_hour, "SHARE", 0.02)
+    result = json.loads(first_hour.measure_first(tmp_path, samples=300).read_text())
+    assert result["missing"] == []
+    assert result["cpu"]["mig"] == 0.0
+    assert result["repeats"].keys() == result["cpu"].keys()
+    assert {row["execution"] for row in result["training"]["rows"]} == {"map", "vmap"}
+    assert [row["name"] for row in result["estimates"]["rows"]] == ["mig", "sap"]
+    assert all(row["ratio"] > 0 for row in result["estimates"]["rows"])
