@@ -89,11 +89,11 @@ def sizes_of(groups: Groups) -> tuple[int, ...]:
 
 def class_of(factors: Num[Array, "n k"], groups: Groups) -> Int[Array, " n"]:
     """The class of each image, −1 for none: its groups as the digits of a number, the first counting most."""
-    classes, known = jnp.zeros(len(factors), jnp.int32), jnp.ones(len(factors), bool)
+    classes, listed = jnp.zeros(len(factors), jnp.int32), jnp.ones(len(factors), bool)
     for (position, group_of), size in zip(groups, sizes_of(groups), strict=True):
         group = jnp.asarray(np.array(group_of, np.int32))[factors[:, position].astype(jnp.int32)]
-        classes, known = classes * size + group, known & (group >= 0)
-    return jnp.where(known, classes, -1)
+        classes, listed = classes * size + group, listed & (group >= 0)
+    return jnp.where(listed, classes, -1)
 
 
 def targets_of(groups: Groups, relations: Relations) -> np.ndarray:

@@ -223,12 +223,12 @@ class WeakDe(Method):
         second = jnp.take_along_axis(jnp.asarray(targets_of(self.classes, self.relations)), first, axis=1)
         pairs = jnp.stack([first, second])
         draws = state.priors.at(pairs, normal[self.batch_size :].reshape(*pairs.shape, -1))
-        known = state.priors.present[second].astype(jnp.float32)
+        present = state.priors.present[second].astype(jnp.float32)
 
         def learn(state):
             def loss(params):
                 relate = functools.partial(apply, self._opponent(self.num_codes), params)
-                return h.relation_weight * relation_loss(relate, draws[0], draws[1], known)
+                return h.relation_weight * relation_loss(relate, draws[0], draws[1], present)
 
             value, gradients = jax.value_and_grad(loss)(state.params["relation"])
             return self._descend(state, "relation", gradients, h), value

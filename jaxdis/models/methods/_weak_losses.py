@@ -53,14 +53,14 @@ def discriminator_loss(of_codes: Float[Array, " n"], of_prior: Float[Array, " n"
 
 
 def relation_loss(
-    relate: Callable, sources: Float[Array, "r b d"], targets: Float[Array, "r b d"], known: Float[Array, "r b"]
+    relate: Callable, sources: Float[Array, "r b d"], targets: Float[Array, "r b d"], counted: Float[Array, "r b"]
 ) -> Float[Array, ""]:
-    """Mean squared error of ``relate`` over relations, draws and codes; ``known`` weighs draws."""
+    """Mean squared error of ``relate`` over relations, draws and codes; ``counted`` weighs draws."""
     r, b, d = sources.shape
     which = jnp.broadcast_to(jnp.eye(r)[:, None], (r, b, r))
     inputs = jnp.concatenate([sources, which], axis=2).reshape(r * b, d + r)
     error = jnp.square(relate(inputs).reshape(r, b, d) - targets).mean(2)
-    return (error * known).sum() / jnp.maximum(known.sum(), 1)
+    return (error * counted).sum() / jnp.maximum(counted.sum(), 1)
 
 
 def augmented(key, images: Float[Array, "n h w c"]) -> Float[Array, "n h w c"]:

@@ -61,7 +61,7 @@ class Scenes(NamedTuple):
 
     space: object
     values: jax.Array
-    known: SceneSamples
+    truth: SceneSamples
 
 
 def scenes(key, samples: int, groups: int) -> Scenes:
@@ -90,13 +90,13 @@ def probing(finished: Mapping[str, Finished], groups: int, samples: int) -> dict
     """Slots that hold a random map of one object each, in their own order and shuffled, scored with and without EM."""
     key = jax.random.key(0)
     local = scenes(key, samples, groups)
-    planted = _planted(local.known, jax.random.key(1))
+    planted = _planted(local.truth, jax.random.key(1))
     n = planted.shape[0]
     orders = np.stack([np.random.default_rng(i).permutation(SLOTS) for i in range(n)])
     shuffled = np.take_along_axis(planted, orders[:, :, None], axis=1)
     both = np.stack([planted, shuffled])
-    with_em = scored(both, local.known, groups, start="best")
-    without = scored(both, local.known, groups, start="given", iterations=0)
+    with_em = scored(both, local.truth, groups, start="best")
+    without = scored(both, local.truth, groups, start="given", iterations=0)
     # The slot that holds an object is at its place in the shuffled order.
     planted_orders = np.stack([np.tile(np.arange(SLOTS), (n, 1)), np.argsort(orders, axis=1)])
     agreement = [_agreement(with_em.part("probing.orders")[m], planted_orders[m], groups) for m in range(2)]
@@ -106,8 +106,8 @@ def probing(finished: Mapping[str, Finished], groups: int, samples: int) -> dict
         "without_em": {name: without[name].tolist() for name in names},
         "exact": [exact for exact, _ in agreement],
         "mismatch": [mismatch for _, mismatch in agreement],
-        "trace": _trace(shuffled, local.known, groups),
-        "bounds": _bounds(with_em.part("importance"), structure_of(local.known, SLOTS, DIMS)),
+        "trace": _trace(shuffled, local.truth, groups),
+        "bounds": _bounds(with_em.part("importance"), structure_of(local.truth, SLOTS, DIMS)),
     }
 
 
@@ -186,13 +186,13 @@ def oracle(
         return means.reshape(len(means), n, slots, dims)
 
     undivided = encoded(slice(0, 4), DIMS, "whole")
-    scores = scored(undivided, local.known, groups)
+    scores = scored(undivided, local.truth, groups)
     divided = np.concatenate(
         [encoded(slice(3, 4), DIMS // 2, "mask"), encoded(slice(0, 3), DIMS // 2, "component")], axis=-1
     )
     kinds = ("mask",) * (DIMS // 2) + ("component",) * (DIMS // 2)
-    structure = structure_of(local.known, SLOTS, kinds)
-    third = scored(divided, local.known, groups, structure=structure)
+    structure = structure_of(local.truth, SLOTS, kinds)
+    third = scored(divided, local.truth, groups, structure=structure)
     names = (
         "object.disentanglement",
         "object.completeness",
@@ -200,12 +200,12 @@ def oracle(
         "property.completeness",
         "informativeness",
     )
-    properties = list(dict.fromkeys(name for _, name in local.known.labels))
+    properties = list(dict.fromkeys(name for _, name in local.truth.labels))
     return {
         "regularized": [label["beta"] > 0 for label in models.members(sweep, seeds).labels],
         "scores": {name: scores[name].tolist() for name in names},
         "properties": properties,
-        "errors": [_by_property(row, local.known, properties) for row in scores.part("informativeness.per_factor")],
+        "errors": [_by_property(row, local.truth, properties) for row in scores.part("informativeness.per_factor")],
         "joint": [_kinds(row, structure) for row in third.part("importance")],
     }
 

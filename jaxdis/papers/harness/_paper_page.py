@@ -30,7 +30,7 @@ class Content(NamedTuple):
       claims: with their verdicts.
       tables: printed numbers next to measured ones.
       figures: in the paper's order. Of several with the same label (before a colon), only the first is shown unfolded.
-      others: further sections, as (title, HTML).
+      sections: further sections, as (title, HTML).
       pictures: extra files to link.
     """
 
@@ -39,7 +39,7 @@ class Content(NamedTuple):
     claims: Sequence[Finding]
     tables: Sequence[Beside]
     figures: Sequence[Figure]
-    others: Sequence[tuple[str, str]] = ()
+    sections: Sequence[tuple[str, str]] = ()
 
 
 def render(paper: Printed, content: Content, studies: Sequence[str]) -> str:
@@ -48,7 +48,7 @@ def render(paper: Printed, content: Content, studies: Sequence[str]) -> str:
         ("What differs from the paper", _list(content.differences)),
         ("Claims", _claims(content.claims)),
         *((beside.printed.label, section(beside)) for beside in content.tables),
-        *content.others,
+        *content.sections,
         ("Figures", _figures(content.figures)),
         ("What the paper leaves open", _list(paper.open)),
         ("How verdicts are found", _rule()),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from jaxdis._core.finite import finite
-from jaxdis._core.finite import mean as mean  # read as r.mean and r.median by the claims of papers
+from jaxdis._core.finite import mean as mean  # read as readings.mean and readings.median by the claims of papers
 from jaxdis._core.finite import median as median
 from jaxdis.study.report._seed_statistics import Table, spearman, spearman_of_columns
 

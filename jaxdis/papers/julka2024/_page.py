@@ -184,7 +184,7 @@ def _of_warp(scores: Mapping[str, np.ndarray], alpha: np.ndarray) -> dict[str, l
     def early(curve):
         return float(curve[0] - curve[alpha <= 0.6].min())
 
-    def apart(rows):
+    def difference(rows):
         return _fall(scores["mig_ksg"][:, rows].mean(axis=1)) - _fall(scores["mig"][:, rows].mean(axis=1))
 
     def scatter(column):
@@ -197,7 +197,7 @@ def _of_warp(scores: Mapping[str, np.ndarray], alpha: np.ndarray) -> dict[str, l
         ],
         "ksg_holds_longer": [
             Part("fall up to α = .6", _over(scores["mig_ksg"], early), below=0.05),
-            Part("fall minus that of MIG", resampled(scores["mig"].shape[1], apart), below=0),
+            Part("fall minus that of MIG", resampled(scores["mig"].shape[1], difference), below=0),
         ],
         "linear_fails_on_warps": [
             *(Part(f"fall of {name}", _over(scores[name], _fall), above=0) for name in linear),
@@ -326,13 +326,13 @@ def _agreement(table: Table) -> list[Part]:
     against = lambda sample: float(np.nanmax([spearman(sample["mig"], sample[column]) for column in columns]))  # noqa: E731
     rest = [column for column in AGREEMENT.values() if not column.startswith("dci.")]
 
-    def apart(sample):
+    def correlation(sample):
         return float(np.nanmean([abs(spearman(sample["dci.disentanglement"], sample[column])) for column in rest]))
 
     return [
         *parts,
         Part("largest ρ of MIG with another", by_member(table, against), below=0),
-        Part("mean |ρ| of DCI Mod with others", by_member(table, apart), below=0.3),
+        Part("mean |ρ| of DCI Mod with others", by_member(table, correlation), below=0.3),
     ]
 
 

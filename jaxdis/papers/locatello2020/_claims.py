@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from jaxdis._core.finite import finite
-from jaxdis.papers.harness import _readings as r
+from jaxdis.papers.harness import _readings as readings
 from jaxdis.papers.harness._printed import printed_in
 from jaxdis.papers.harness._verdict import Finding, Part, by_member, by_seed, share
 from jaxdis.papers.locatello2020 import _metric_claims as of_metrics
@@ -61,10 +61,10 @@ def claims(table: Table, stability: Mapping, impossible: Mapping, *, small: bool
 def _each(table: Table, models, statistic, name: str = "", **expected) -> list[Part]:
     """A statistic of each of these models on each data set."""
     parts = []
-    for data, rows in r.each_data(table):
+    for data, rows in readings.each_data(table):
         for model in models:
-            if model in r.models_of(rows):
-                own = r.of(rows, model=model)
+            if model in readings.models_of(rows):
+                own = readings.of(rows, model=model)
                 parts.append(Part(f"{data}, {model}{', ' + name if name else ''}", by_seed(own, statistic), **expected))
     return parts
 
@@ -73,32 +73,35 @@ def _per_data(table: Table, statistic, name: str = "", **expected) -> list[Part]
     """A statistic of each data set."""
     return [
         Part(f"{data}{', ' + name if name else ''}", by_seed(rows, statistic), **expected)
-        for data, rows in r.each_data(table)
+        for data, rows in readings.each_data(table)
     ]
 
 
 def _dependence(table: Table) -> dict[str, list[Part]]:
     """§5.2: total correlation and information of sampled and mean codes."""
-    unannealed = r.of(table, model=tuple(m for m in r.models_of(table) if m != "annealed"))
+    unannealed = readings.of(table, model=tuple(m for m in readings.models_of(table) if m != "annealed"))
 
     def vae_over_others(rows):
         plain = rows["beta"] == 1
         rivals = [
-            r.median(rows[SAMPLED][(rows["model"] == m) & (rows["regularization"] == s) & ~plain])
+            readings.median(rows[SAMPLED][(rows["model"] == m) & (rows["regularization"] == s) & ~plain])
             for m, s in {(m, s) for m, s, p in zip(rows["model"], rows["regularization"], plain, strict=True) if not p}
         ]
-        return r.median(rows[SAMPLED][plain]) - np.nanmax(rivals)
+        return readings.median(rows[SAMPLED][plain]) - np.nanmax(rivals)
 
     def ratio(model):
-        return lambda rows: r.median(r.of(rows, model=model)[SAMPLED]) / r.median(rows[SAMPLED][rows["beta"] == 1])
+        return lambda rows: (
+            readings.median(readings.of(rows, model=model)[SAMPLED]) / readings.median(rows[SAMPLED][rows["beta"] == 1])
+        )
 
     def flatter(model, column=SAMPLED):
         return lambda rows: (
-            abs(r.slope(r.of(rows, model=model), column)) - abs(r.slope(r.of(rows, model="beta"), column))
+            abs(readings.slope(readings.of(rows, model=model), column))
+            - abs(readings.slope(readings.of(rows, model="beta"), column))
         )
 
     def logs(rows):
-        return r.median(np.log(rows[MEAN] / np.maximum(rows[SAMPLED], 1e-6)))
+        return readings.median(np.log(rows[MEAN] / np.maximum(rows[SAMPLED], 1e-6)))
 
     tc = ("beta", "beta_tc")
     dip_low = [
@@ -112,46 +115,54 @@ def _dependence(table: Table) -> dict[str, list[Part]]:
     info = "code_information"
     above = lambda rows: float(np.mean(rows[MEAN] > rows[SAMPLED]))  # noqa: E731
     return {
-        "tc_sampled_falls": _each(table, tc, lambda rows: r.trend(rows, SAMPLED), below=-0.8),
+        "tc_sampled_falls": _each(table, tc, lambda rows: readings.trend(rows, SAMPLED), below=-0.8),
         "tc_sampled_vae_highest": _per_data(unannealed, vae_over_others, "β = 1 over the next", above=0),
         "tc_sampled_dip_low": dip_low,
         "tc_sampled_factor_flat": [
             *_per_data(table, ratio("factor"), "factor over β = 1", below=1),
-            *_each(table, ("factor",), lambda rows: r.trend(rows, SAMPLED), above=-0.8),
+            *_each(table, ("factor",), lambda rows: readings.trend(rows, SAMPLED), above=-0.8),
         ],
-        "tc_mean_rises": _each(table, tc, lambda rows: r.trend(rows, MEAN), above=0.8),
+        "tc_mean_rises": _each(table, tc, lambda rows: readings.trend(rows, MEAN), above=0.8),
         "tc_mean_dip_i_low": _per_data(
-            table, lambda rows: r.lead_of("dip_i", r.by_model(rows, MEAN), min), "dip_i under the next", below=0
+            table,
+            lambda rows: readings.lead_of("dip_i", readings.by_model(rows, MEAN), min),
+            "dip_i under the next",
+            below=0,
         ),
         "tc_mean_dip_ii_mixed": _ratio_between(table, ("dsprites", "shapes3d"), "dip_ii", MEAN),
         "tc_mean_annealed_high": _per_data(
-            table, lambda rows: r.lead_of("annealed", r.by_model(rows, MEAN)), "annealed over the next", above=0
+            table,
+            lambda rows: readings.lead_of("annealed", readings.by_model(rows, MEAN)),
+            "annealed over the next",
+            above=0,
         ),
         "tc_mean_above_sampled": [
             Part("share of members", by_member(table, above), above=0.5),
             Part("median log ratio", by_member(table, logs), above=0),
             *_per_data(
                 table,
-                lambda rows: r.lead_of("dip_i", {m: logs(r.of(rows, model=m)) for m in r.models_of(rows)}, min),
+                lambda rows: readings.lead_of(
+                    "dip_i", {m: logs(readings.of(rows, model=m)) for m in readings.models_of(rows)}, min
+                ),
                 "log ratio of dip_i under the next",
                 below=0,
             ),
         ],
         "code_information": [
-            *_each(table, tc, lambda rows: r.trend(rows, f"{info}_sampled"), "sampled", below=0),
-            *_each(table, tc, lambda rows: r.trend(rows, info), "mean", above=0),
-            *_each(table, ("dip_i",), lambda rows: r.trend(rows, f"{info}_sampled"), "sampled", above=0),
-            *_each(table, ("dip_i",), lambda rows: r.trend(rows, info), "mean", above=0),
+            *_each(table, tc, lambda rows: readings.trend(rows, f"{info}_sampled"), "sampled", below=0),
+            *_each(table, tc, lambda rows: readings.trend(rows, info), "mean", above=0),
+            *_each(table, ("dip_i",), lambda rows: readings.trend(rows, f"{info}_sampled"), "sampled", above=0),
+            *_each(table, ("dip_i",), lambda rows: readings.trend(rows, info), "mean", above=0),
         ],
     }
 
 
 def _ratio_between(table: Table, data: tuple[str, str], model: str, column: str) -> list[Part]:
-    if not set(data).issubset(r.data_of(table)):
+    if not set(data).issubset(readings.data_of(table)):
         return []
 
     def ratio(rows):
-        first, second = (r.median(r.of(rows, data=name, model=model)[column]) for name in data)
+        first, second = (readings.median(readings.of(rows, data=name, model=model)[column]) for name in data)
         return first / second
 
     return [Part(f"{model}, {data[0]} over {data[1]}", by_seed(table, ratio), above=1)]
@@ -159,24 +170,28 @@ def _ratio_between(table: Table, data: tuple[str, str], model: str, column: str)
 
 def _importance(table: Table) -> dict[str, list[Part]]:
     """§5.3 and §5.4.1, §5.4.2: what matters for a score."""
-    cells = [(rows, column) for _, rows in r.each_data(table) for column in COLUMNS]
-    of_models = [r.beats(r.of(rows, model=model), column) for rows, column in cells for model in r.models_of(rows)]
+    cells = [(rows, column) for _, rows in readings.each_data(table) for column in COLUMNS]
+    of_models = [
+        readings.beats(readings.of(rows, model=model), column)
+        for rows, column in cells
+        for model in readings.models_of(rows)
+    ]
     of_models = finite(of_models).tolist()
 
     def winners(sample):
         best = []
-        for _, rows in r.each_data(sample):
+        for _, rows in readings.each_data(sample):
             for column in COLUMNS:
-                medians = r.by_model(rows, column)
+                medians = readings.by_model(rows, column)
                 best.append(max(medians, key=medians.get))
         return float(len(set(best)))
 
     def mean_explained(regularization):
         return lambda sample: float(
-            r.mean(
+            readings.mean(
                 [
-                    r.explained(rows, c, regularization=regularization)
-                    for _, rows in r.each_data(sample)
+                    readings.explained(rows, c, regularization=regularization)
+                    for _, rows in readings.each_data(sample)
                     for c in COLUMNS
                 ]
             )
@@ -184,34 +199,44 @@ def _importance(table: Table) -> dict[str, list[Part]]:
 
     def irs_lead(sample):
         explained = {
-            c: r.mean([r.explained(rows, c, regularization=False) for _, rows in r.each_data(sample)]) for c in COLUMNS
+            c: readings.mean(
+                [readings.explained(rows, c, regularization=False) for _, rows in readings.each_data(sample)]
+            )
+            for c in COLUMNS
         }
-        return r.lead_of("irs", explained)
+        return readings.lead_of("irs", explained)
 
     def both_signs(sample):
         kinds = []
-        for model in r.models_of(sample):
-            trends = [r.trend(r.of(rows, model=model), c) for _, rows in r.each_data(sample) for c in COLUMNS]
+        for model in readings.models_of(sample):
+            trends = [
+                readings.trend(readings.of(rows, model=model), c)
+                for _, rows in readings.each_data(sample)
+                for c in COLUMNS
+            ]
             defined = finite(trends)
             kinds.append(min(defined) < 0 < max(defined) if len(defined) else float("nan"))
-        return r.mean(kinds)
+        return readings.mean(kinds)
 
     def consistent(sample):
         worst = []
         for name in UNSUPERVISED:
-            rho = [spearman_of_columns(rows, [name], COLUMNS)[0] for _, rows in r.each_data(sample)]
+            rho = [spearman_of_columns(rows, [name], COLUMNS)[0] for _, rows in readings.each_data(sample)]
             defined = finite(np.concatenate(rho))
             worst.append(max(defined.min(), -defined.max()))
         return float(max(worst))
 
-    overlapping = [value >= 0.5 for rows, column in cells for value in r.overlaps(rows, column)]
+    overlapping = [value >= 0.5 for rows, column in cells for value in readings.overlaps(rows, column)]
     means = {regularization: by_seed(table, mean_explained(regularization)) for regularization in (False, True)}
     gain = by_seed(table, lambda sample: mean_explained(True)(sample) - mean_explained(False)(sample))
     return {
         "ranges_overlap": [Part("share of pairs of methods", share(sum(overlapping), len(overlapping)), above=0.8)],
         "no_best_method": [Part("methods that win a cell", by_seed(table, winners), above=1.5)],
         "dip_i_lowest_irs": _per_data(
-            table, lambda rows: r.lead_of("dip_i", r.by_model(rows, "irs"), min), "dip_i under the next", below=0
+            table,
+            lambda rows: readings.lead_of("dip_i", readings.by_model(rows, "irs"), min),
+            "dip_i under the next",
+            below=0,
         ),
         "seed_beats_strength": [
             Part("share of cells above .1", share(sum(v > 0.1 for v in of_models), len(of_models)), above=0.5)
@@ -231,7 +256,7 @@ def _importance(table: Table) -> dict[str, list[Part]]:
 
 def _transfer(table: Table) -> dict[str, list[Part]]:
     """§5.4.3, §5.4.4: what carries over."""
-    data = r.data_of(table)
+    data = readings.data_of(table)
     if len(data) < 2:
         return {}
 
@@ -271,11 +296,11 @@ def _transfer(table: Table) -> dict[str, list[Part]]:
             correlations[pair] - max(value for key, value in correlations.items() if key != pair)
             for correlations in (between(sample, column) for column in COLUMNS)
         ]
-        return float(r.median(leads))
+        return float(readings.median(leads))
 
     def irs(sample):
-        means = {column: r.mean(list(between(sample, column).values())) for column in COLUMNS}
-        return means["irs"] - r.mean([value for name, value in means.items() if name != "irs"])
+        means = {column: readings.mean(list(between(sample, column).values())) for column in COLUMNS}
+        return means["irs"] - readings.mean([value for name, value in means.items() if name != "irs"])
 
     comparable = {"dsprites", "color_dsprites"}.issubset(data) and len(data) > 2
     return {

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from jaxdis.papers.harness import _readings as r
+from jaxdis.papers.harness import _readings as readings
 from jaxdis.papers.harness._verdict import Part, by_member, exact, resampled, share
 from jaxdis.papers.locatello2020._run import COLUMNS, MATRICES, SPRITES, UNSUPERVISED
 from jaxdis.study.report._seed_statistics import Table, spearman
@@ -15,36 +15,38 @@ AGREEING = ["beta_vae", "factor_vae", "mig", "dci.disentanglement", "sap"]
 
 def agreement(table: Table) -> dict[str, list[Part]]:
     """§6.1: how metrics agree."""
-    sprites = r.of(table, data=SPRITES)
+    sprites = readings.of(table, data=SPRITES)
     names = list(itertools.combinations(COLUMNS, 2))
 
     def rank_of(pair):
         place = names.index(tuple(sorted(pair, key=COLUMNS.index)))
 
         def statistic(rows):
-            correlations = r.pairs_of(rows, COLUMNS)
+            correlations = readings.pairs_of(rows, COLUMNS)
             defined = np.isfinite(correlations)
             return float(np.mean(correlations[defined] > correlations[place])) if defined[place] else float("nan")
 
         return statistic
 
     def modularity_below(rows):
-        with_it = r.mean([spearman(rows["modularity"], rows[name]) for name in AGREEING])
-        return with_it - r.median(r.pairs_of(rows, AGREEING))
+        with_it = readings.mean([spearman(rows["modularity"], rows[name]) for name in AGREEING])
+        return with_it - readings.median(readings.pairs_of(rows, AGREEING))
 
     def irs_apart(rows):
-        with_it = r.mean([spearman(rows["irs"], rows[name]) for name in COLUMNS if name != "irs"])
-        return with_it - r.mean(r.pairs_of(rows, COLUMNS))
+        with_it = readings.mean([spearman(rows["irs"], rows[name]) for name in COLUMNS if name != "irs"])
+        return with_it - readings.mean(readings.pairs_of(rows, COLUMNS))
 
     def per_data(sample, statistic, name="", **expected):
         return [
             Part(f"{data}{', ' + name if name else ''}", by_member(rows, statistic), **expected)
-            for data, rows in r.each_data(sample)
+            for data, rows in readings.each_data(sample)
         ]
 
     return {
         "metrics_agree": [
-            *per_data(sprites, lambda rows: float(r.median(r.pairs_of(rows, AGREEING))), "median ρ", above=0.5),
+            *per_data(
+                sprites, lambda rows: float(readings.median(readings.pairs_of(rows, AGREEING))), "median ρ", above=0.5
+            ),
             *per_data(sprites, modularity_below, "Modularity minus that", below=0),
         ],
         "closest_pairs": [
@@ -58,7 +60,7 @@ def agreement(table: Table) -> dict[str, list[Part]]:
         "irs_apart": per_data(table, irs_apart, "IRS minus all pairs", below=0),
         "mig_against_dci": per_data(
             table,
-            lambda rows: r.discordant(rows["mig"], rows["dci.disentanglement"]),
+            lambda rows: readings.discordant(rows["mig"], rows["dci.disentanglement"]),
             "share of pairs of members",
             above=0,
         ),
@@ -76,7 +78,7 @@ def matrices(table: Table) -> dict[str, list[Part]]:
     def over_matrices(score):
         def statistic(rows):
             return float(
-                r.mean(
+                readings.mean(
                     [
                         spearman(rows[f"{a}_{score}"], rows[f"{b}_{score}"])
                         for a, b in itertools.combinations(MATRICES, 2)
@@ -87,7 +89,7 @@ def matrices(table: Table) -> dict[str, list[Part]]:
         return statistic
 
     parts: dict[str, list[Part]] = {name: [] for name in ("same", "depends", "tail", "ranking", "rare")}
-    for data, rows in r.each_data(table):
+    for data, rows in readings.each_data(table):
         for short in MATRICES:
             parts["same"] += [
                 Part(
@@ -107,7 +109,7 @@ def matrices(table: Table) -> dict[str, list[Part]]:
         parts["depends"].append(Part(f"{data}, range over matrices", by_member(rows, spread), above=0.3))
         for other in ("mi", "trees"):
             # The share of the largest entry, rescaled: the tail is what is missing to 1.
-            longer = lambda sample, o=other: float(r.mean(sample[f"{o}_share"] - sample["svm_share"]))  # noqa: E731
+            longer = lambda sample, o=other: float(readings.mean(sample[f"{o}_share"] - sample["svm_share"]))  # noqa: E731
             parts["tail"].append(Part(f"{data}, SVM minus {other}", by_member(rows, longer), above=0))
         for other in ("entropy.disentanglement", "modularity"):
             lead = lambda sample, o=other: over_matrices("gap")(sample) - over_matrices(o)(sample)  # noqa: E731
@@ -156,17 +158,17 @@ def downstream(table: Table) -> dict[str, list[Part]]:
     rivals = [name for name in COLUMNS if name != "modularity"]
 
     def mean_rho(names, column):
-        return lambda rows: float(r.mean([spearman(rows[name], rows[column]) for name in names]))
+        return lambda rows: float(readings.mean([spearman(rows[name], rows[column]) for name in names]))
 
     def strongest_on_all(sample):
         rho = [
             [spearman(rows[name], rows[f"{tasks[0]}.efficiency"]) for name in COLUMNS]
-            for _, rows in r.each_data(sample)
+            for _, rows in readings.each_data(sample)
         ]
         return float(np.nanmax(np.nanmin(rho, axis=0)))
 
     parts: dict[str, list[Part]] = {name: [] for name in ("with", "less", "groups", "trees", "signs")}
-    for data, rows in r.each_data(table):
+    for data, rows in readings.each_data(table):
         if data in SPRITES:
             parts["with"] += [
                 Part(
@@ -187,7 +189,7 @@ def downstream(table: Table) -> dict[str, list[Part]]:
                 parts["trees"].append(Part(name, by_member(rows, rho), above=0))
     both = []
     for name in UNSUPERVISED:
-        rho = [spearman(rows[name], rows[task]) for _, rows in r.each_data(table) for task in tasks]
+        rho = [spearman(rows[name], rows[task]) for _, rows in readings.each_data(table) for task in tasks]
         both.append(min(rho) < 0 < max(rho))
     return {
         "downstream_correlates": parts["with"],
@@ -205,7 +207,11 @@ def _thirds(score: np.ndarray, accuracy: np.ndarray) -> float:
     """Mean accuracy of the third of members with the highest score minus that of the lowest third."""
     order = np.argsort(score)
     third = len(order) // 3
-    return float(r.mean(accuracy[order[-third:]]) - r.mean(accuracy[order[:third]])) if third else float("nan")
+    return (
+        float(readings.mean(accuracy[order[-third:]]) - readings.mean(accuracy[order[:third]]))
+        if third
+        else float("nan")
+    )
 
 
 def impossibility(scores_by_size: Mapping) -> list[Part]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from jaxdis import plots
-from jaxdis.papers.harness import _readings as r
+from jaxdis.papers.harness import _readings as readings
 from jaxdis.papers.harness._beside import Beside, Measured
 from jaxdis.papers.harness._paper import Finished, Reproduction
 from jaxdis.papers.harness._paper_page import Content, Figure
@@ -42,7 +42,7 @@ def _size(made: Reproduction, zoo: Finished) -> str:
     steps = zoo.study.trainings[0].config.steps
     return (
         f"{len(zoo.members)} models: six objectives × {settings // 6} regularization strengths × {seeds} seeds on"
-        f" {', '.join(r.data_of(zoo.table))}, {steps:,} updates, scored on {zoo.study.sampling.in_words()}."
+        f" {', '.join(readings.data_of(zoo.table))}, {steps:,} updates, scored on {zoo.study.sampling.in_words()}."
     )
 
 
@@ -84,10 +84,10 @@ def _table_5(printed, table: Table) -> list[Beside]:
     for name, regularization in (("table_5a", False), ("table_5b", True)):
         measured = {}
         for place, row in enumerate(printed[name].rows):
-            rows = r.of(table, data=row.key["dataset"])
+            rows = readings.of(table, data=row.key["dataset"])
             if len(rows["model"]):
                 for column in row.values:
-                    share = r.explained(rows, SEVEN[column], regularization=regularization)
+                    share = readings.explained(rows, SEVEN[column], regularization=regularization)
                     measured[place, column] = Measured(100 * share)
         remark = "Adjusted for the number of groups, which with few seeds explain much by chance; the print is not."
         tables.append(Beside(printed[name], measured, remark))
@@ -180,7 +180,7 @@ def _across(subject: Subject) -> list[Figure]:
     panels = []
     for title, column in SEVEN.items():
         cube, data = score_cube(subject.table, [column])
-        medians = np.array([[r.median(row) for row in rows] for rows in cube[:, :, :, 0]])
+        medians = np.array([[readings.median(row) for row in rows] for rows in cube[:, :, :, 0]])
         panels += [
             (data[0], f"{title}: {other}", medians[0], row) for other, row in zip(data[1:], medians[1:], strict=True)
         ]

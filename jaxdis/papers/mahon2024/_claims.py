@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from jaxdis.papers.harness import _readings as r
+from jaxdis.papers.harness import _readings as readings
 from jaxdis.papers.harness._printed import printed_in
 from jaxdis.papers.harness._verdict import Finding, Part, by_member, by_seed, exact, resampled
 from jaxdis.papers.mahon2024._scored import PARTITION, Scored, data_of, models_of
@@ -55,7 +55,7 @@ def claims(
       folder: of the study, in which its report has listed collisions.
       small: with remarks on what fails in the small form.
     """
-    usual = r.of(table, held_out="")
+    usual = readings.of(table, held_out="")
     novel = {name: column[np.asarray(table["held_out"]) != ""] for name, column in table.items()}
     parts_by_claim = {
         **_exact(pieces),
@@ -92,30 +92,35 @@ def _exact(pieces: Mapping) -> dict[str, list[Part]]:
 
 def _normal(table: Table, folder: Path) -> dict[str, list[Part]]:
     """Claims on the normal test set."""
-    six = r.of(table, model=tuple(m for m in r.models_of(table) if m != PARTITION))
+    six = readings.of(table, model=tuple(m for m in readings.models_of(table) if m != PARTITION))
     parts: dict[str, list[Part]] = {name: [] for name in ("below", "best", "lowest", "higher")}
-    for (data, rows), model in itertools.product(list(r.each_data(six)), r.models_of(six)):
+    for (data, rows), model in itertools.product(list(readings.each_data(six)), readings.models_of(six)):
         gap = lambda sample: float(np.mean(sample["mlp_probe"] - sample["snc"]))  # noqa: E731
-        parts["below"].append(Part(f"{data}, {model}", by_seed(r.of(rows, model=model), gap), above=0))
-    means = lambda sample: {m: float(np.mean(r.of(sample, model=m)["snc"])) for m in ("beta", "beta_tc", "factor")}  # noqa: E731
-    for data, rows in r.each_data(six):
+        parts["below"].append(Part(f"{data}, {model}", by_seed(readings.of(rows, model=model), gap), above=0))
+
+    def means(sample):
+        return {m: float(np.mean(readings.of(sample, model=m)["snc"])) for m in ("beta", "beta_tc", "factor")}
+
+    for data, rows in readings.each_data(six):
         if data == "dsprites":
             for other in ("beta", "factor"):
                 lead = lambda sample, o=other: means(sample)["beta_tc"] - means(sample)[o]  # noqa: E731
                 parts["best"].append(Part(f"β-TCVAE minus {other}", by_seed(rows, lead), above=0))
-        lowest = lambda sample: r.lead_of("factor", means(sample), min)  # noqa: E731
+        lowest = lambda sample: readings.lead_of("factor", means(sample), min)  # noqa: E731
         parts["lowest"].append(Part(f"{data}, FactorVAE minus the next", by_seed(rows, lowest), below=0))
     for name in ("D", "IRS", "C", "I"):
-        exceeds = lambda sample, c=EXISTING[name]: r.share_above(sample[c], sample["snc"])  # noqa: E731
+        exceeds = lambda sample, c=EXISTING[name]: readings.share_above(sample[c], sample["snc"])  # noqa: E731
         least = 0.9 if name in ("D", "IRS") else 0.5
         parts["higher"].append(Part(f"share of members with {name} above SNC", by_member(six, exceeds), above=least))
     for name in ("MIG", "SAP", "MED"):
-        exceeds = lambda sample, c=EXISTING[name]: r.share_above(sample[c], sample["snc"])  # noqa: E731
+        exceeds = lambda sample, c=EXISTING[name]: readings.share_above(sample[c], sample["snc"])  # noqa: E731
         parts["higher"].append(Part(f"share of members with {name} above SNC", by_member(six, exceeds), below=0.5))
     columns = {"SNC": "snc", "NK": "nk", **EXISTING}
 
     def row_means(sample):
-        return {a: r.mean([_pearson(sample, columns[a], columns[b]) for b in columns if b != a]) for a in columns}
+        return {
+            a: readings.mean([_pearson(sample, columns[a], columns[b]) for b in columns if b != a]) for a in columns
+        }
 
     def redundant(sample):
         return min(_pearson(sample, EXISTING[a], EXISTING[b]) for a, b in itertools.combinations("DCI", 2))
@@ -130,7 +135,7 @@ def _normal(table: Table, folder: Path) -> dict[str, list[Part]]:
         "nk_marginal": [
             Part(
                 "share of members below .2",
-                by_member(six, lambda sample: r.share_above(-sample["nk"], -0.2)),
+                by_member(six, lambda sample: readings.share_above(-sample["nk"], -0.2)),
                 above=0.5,
             )
         ],
@@ -163,8 +168,8 @@ def _collisions(table: Table, folder: Path) -> list[Part]:
     with open(folder / "alignment.csv", newline="", encoding="utf-8") as file:
         named = {row["id"] for row in csv.DictReader(file)}
     parts = []
-    for model in r.models_of(table):
-        rows = r.of(table, model=model)
+    for model in readings.models_of(table):
+        rows = readings.of(table, model=model)
         hit = np.array([str(name) in named for name in rows["id"]])
         parts.append(
             Part(f"share of members, {model}", resampled(len(hit), lambda rows, h=hit: float(h[rows].mean())), above=0)
@@ -174,49 +179,51 @@ def _collisions(table: Table, folder: Path) -> list[Part]:
 
 def _novel(table: Table) -> dict[str, list[Part]]:
     """Claims on combinations that were left out."""
-    six = r.of(table, model=tuple(m for m in r.models_of(table) if m != PARTITION))
+    six = readings.of(table, model=tuple(m for m in readings.models_of(table) if m != PARTITION))
     low = [
         Part(
             "share of members whose accuracy falls by .3",
-            by_member(six, lambda sample: r.mean(_fall(sample) > 0.3)),
+            by_member(six, lambda sample: readings.mean(_fall(sample) > 0.3)),
             above=0.9,
         )
     ]
-    sprites = r.of(six, data="dsprites")
+    sprites = readings.of(six, data="dsprites")
     if len(sprites["model"]):
         low.append(
             Part(
                 "median on dSprites",
-                by_member(sprites, lambda sample: r.median(sample["novel_combination"])),
+                by_member(sprites, lambda sample: readings.median(sample["novel_combination"])),
                 below=0.05,
             )
         )
-    linear = lambda sample: r.mean(sample["novel_combination.linear"] - sample["novel_combination"])  # noqa: E731
+    linear = lambda sample: readings.mean(sample["novel_combination.linear"] - sample["novel_combination"])  # noqa: E731
     parts_by_claim = {
         "novel_low": low,
         "linear_no_better": [Part("mean of linear minus MLP", by_member(six, linear), below=1e-9)],
     }
-    if {"dsprites", "shapes3d"}.issubset(r.data_of(six)):
+    if {"dsprites", "shapes3d"}.issubset(readings.data_of(six)):
         easier = lambda sample: _difference(  # noqa: E731
-            *(r.mean(r.of(sample, data=name)["novel_combination"]) for name in ("shapes3d", "dsprites"))
+            *(readings.mean(readings.of(sample, data=name)["novel_combination"]) for name in ("shapes3d", "dsprites"))
         )
         parts_by_claim["3dshapes_easier"] = [Part("Shapes3D minus dSprites", by_member(six, easier), above=0)]
-    supervised = r.of(table, model=PARTITION)
+    supervised = readings.of(table, model=PARTITION)
     if len(supervised["model"]):
-        mean = lambda sample: r.mean(sample["novel_combination"])  # noqa: E731
+        mean = lambda sample: readings.mean(sample["novel_combination"])  # noqa: E731
         parts_by_claim["supervised_also_fails"] = [
             Part("mean accuracy above chance", by_member(supervised, mean), below=0.1)
         ]
-    rooms = r.of(six, data="shapes3d")
-    if {"parted_vae", "parted_vae_ss"}.issubset(r.models_of(rooms)):
+    rooms = readings.of(six, data="shapes3d")
+    if {"parted_vae", "parted_vae_ss"}.issubset(readings.models_of(rooms)):
 
         def leads(sample):
-            means = {m: r.mean(r.of(sample, model=m)["novel_combination"]) for m in r.models_of(sample)}
+            means = {
+                m: readings.mean(readings.of(sample, model=m)["novel_combination"]) for m in readings.models_of(sample)
+            }
             missing = float("nan")  # in some draws of a few members
             alone = {m: v for m, v in means.items() if m != "parted_vae_ss"}
             return (
                 _difference(means.get("parted_vae_ss", missing), means.get("parted_vae", missing)),
-                r.lead_of("parted_vae", alone) if max(alone.values(), default=0) > 0 else missing,
+                readings.lead_of("parted_vae", alone) if max(alone.values(), default=0) > 0 else missing,
             )
 
         parts_by_claim["parted_ss_best"] = [

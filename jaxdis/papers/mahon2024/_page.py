@@ -7,7 +7,7 @@ import numpy as np
 
 from jaxdis import plots
 from jaxdis.data import DATASETS
-from jaxdis.papers.harness import _readings as r
+from jaxdis.papers.harness import _readings as readings
 from jaxdis.papers.harness._beside import Beside, Measured, section
 from jaxdis.papers.harness._paper import Reproduction
 from jaxdis.papers.harness._paper_page import Content, Figure
@@ -191,7 +191,7 @@ def from_print(printed: Mapping[str, Table]) -> list[Beside]:
 
 def _figures(table, folder, printed: Mapping[str, Table]) -> list[Figure]:
     figures = []
-    usual = r.of(table, held_out="")
+    usual = readings.of(table, held_out="")
     columns = {"SNC": "snc", "NK": "nk", **EXISTING}
     for path in sorted((folder / "figures").glob("hinton_*.png"))[:12]:
         data = next(name for name in DATASETS if path.stem.endswith(name))

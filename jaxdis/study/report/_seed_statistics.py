@@ -72,14 +72,14 @@ def fisher_comparison(r: np.ndarray, n: int, *, samples: Literal[1, 2] = 2) -> n
     return stats.norm.sf((z[:, None] - z[None, :]) / math.sqrt(samples / (n - 3)))
 
 
-def spearman_of_columns(table: Table, names: Sequence[str], others: Sequence[str] | None = None) -> np.ndarray:
-    """Spearman's correlation of columns over members, ``[c, c]``, or of each of ``names`` with each of ``others``.
+def spearman_of_columns(table: Table, names: Sequence[str], targets: Sequence[str] | None = None) -> np.ndarray:
+    """Spearman's correlation of columns over members, ``[c, c]``, or of each of ``names`` with each of ``targets``.
 
     Members with an undefined score in either are left out; NaN for a constant column. Locatello et al. 2020: §6.1
     between metrics, §5.4.2 with unsupervised scores and losses, §7 with downstream tasks.
     """
-    others = names if others is None else others
-    return np.array([[spearman(table[a], table[b]) for b in others] for a in names]).reshape(len(names), len(others))
+    targets = names if targets is None else targets
+    return np.array([[spearman(table[a], table[b]) for b in targets] for a in names]).reshape(len(names), len(targets))
 
 
 def spearman(x: np.ndarray, y: np.ndarray) -> float:

@@ -220,8 +220,8 @@ class Genesis(SlotMethod):
             drawn = Draw.of(read(output), noise)
             return (drawn.codes, memory), drawn
 
-        _, others = jax.lax.scan(one_more, (first.codes, _blank_memory(n, self.units)), noise[1:])
-        draws = Draw(*(jnp.concatenate([initial[None], more]) for initial, more in zip(first, others, strict=True)))
+        _, later = jax.lax.scan(one_more, (first.codes, _blank_memory(n, self.units)), noise[1:])
+        draws = Draw(*(jnp.concatenate([initial[None], more]) for initial, more in zip(first, later, strict=True)))
         return draws, statistics
 
     def _log_masks(self, model: Model, codes: Float[Array, "s n d"], *, training: bool):
