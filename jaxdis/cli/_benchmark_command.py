@@ -6,7 +6,7 @@ from pathlib import Path
 from jaxdis._core import interrupts
 from jaxdis._core.progress import tell_now_and_then
 from jaxdis.cli import _terminal as terminal
-from jaxdis.cli._outputs import check_pictures, make_room
+from jaxdis.cli._outputs import check_pictures, make_room, write_figure
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Benchmark:
         if self.plot is not None:
             from jaxdis import plots
 
-            write_whole(self.plot.resolve(), lambda file: file.write(plots.throughput(record.rows)))
+            write_figure(self.plot, plots.throughput(record.rows))
         _print(record)
 
     def _start(self) -> None:

@@ -76,14 +76,14 @@ def _violins(subject: Subject, names: Sequence[str]) -> str:
     table_of, titles = {**subject.table, "model": np.array(subject.models)}, [subject.titles[name] for name in names]
     parts = []
     if max(map(subject.models.count, set(subject.models))) > FEWEST_SEEDS:
-        png = plots.violins(table_of, names, titles=titles)
-        parts.append(folded("Spread over the members of each model", image(png, "spread by model")))
+        drawn = plots.violins(table_of, names, titles=titles)
+        parts.append(folded("Spread over the members of each model", image(drawn, "spread by model")))
     if max(map(subject.settings.count, set(subject.settings))) >= FEWEST_SEEDS:
-        png = plots.violins_by_regularization(table_of, subject.regularization, names, titles=titles)
+        drawn = plots.violins_by_regularization(table_of, subject.regularization, names, titles=titles)
         parts.append(
             folded(
                 "Spread over seeds at every regularization strength",
-                image(png, "spread by model and regularization strength"),
+                image(drawn, "spread by model and regularization strength"),
             )
         )
     return "".join(parts)
@@ -121,12 +121,12 @@ def agreement(subject: Subject) -> str:
     every = folded("All metrics", _rank_map(subject, names)) if len(names) > len(first) else ""
     shown = first[:MOST_PAIRS]
     table_of, titles = {**subject.table, "model": np.array(subject.models)}, [subject.titles[name] for name in shown]
-    png = plots.scatter_matrix(
+    drawn = plots.scatter_matrix(
         dict(zip(titles, (table_of[name] for name in shown), strict=True)) | {"model": np.array(subject.models)},
         titles,
         titles,
     )
-    return text + short + every + folded("Each metric against each other", image(png, "pairs of metrics"))
+    return text + short + every + folded("Each metric against each other", image(drawn, "pairs of metrics"))
 
 
 def _rank_map(subject: Subject, names: Sequence[str]) -> str:
