@@ -26,9 +26,10 @@ _chosen = False
 
 
 def default_cache_directory() -> Path:
-    """Where caches live: ``$JAXDIS_CACHE``, else ``$XDG_CACHE_HOME/jaxdis``, else ``~/.cache/jaxdis``."""
+    """Where caches live: ``$JAXDIS_CACHE`` if it is a folder, else ``$XDG_CACHE_HOME/jaxdis``, else
+    ``~/.cache/jaxdis``."""
     chosen = os.environ.get(CACHE_VARIABLE)
-    if chosen:
+    if chosen and not _is_off():
         return Path(chosen)
     if os.environ.get("XDG_CACHE_HOME"):
         return Path(os.environ["XDG_CACHE_HOME"]) / "jaxdis"
@@ -57,7 +58,7 @@ def use_compilation_cache(directory: str | Path | bool | None = None) -> Path | 
     """
     global _chosen
     _chosen = True
-    if directory is False:
+    if directory is False or directory is None and _is_off():
         _keep_in(None)
         return None
     requested = directory not in (None, True)
@@ -79,12 +80,16 @@ def use_compilation_cache(directory: str | Path | bool | None = None) -> Path | 
 def keep_programs() -> None:
     """Use the default cache if nothing has been chosen in this process; where that is impossible, go on without."""
     global _chosen
-    if _chosen or jax.config.jax_compilation_cache_dir or os.environ.get(CACHE_VARIABLE, "").lower() in OFF:
+    if _chosen or jax.config.jax_compilation_cache_dir or _is_off():
         return
     _chosen = True
     with contextlib.suppress(OSError):
         _keep_in(_usable(default_cache_directory() / "programs"))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", SLOW_TO_COMPILE)
+
+
+def _is_off() -> bool:
+    return os.environ.get(CACHE_VARIABLE, "").lower() in OFF
 
 
 def _usable(folder: Path) -> Path:

@@ -1,13 +1,17 @@
 """The sections of a report: each takes the scores on one data set, or on all, and returns HTML; "" to be left out."""
 
 import html
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from jaxdis import plots
 from jaxdis._core import finite
-from jaxdis.metrics._metric import ASPECTS
+from jaxdis.data import DATASETS
+from jaxdis.evaluation._notes import Known, notes_of
+from jaxdis.evaluation._score_table import together
+from jaxdis.metrics._metric import ASPECTS, Metric
 from jaxdis.study._definition import metric_of
 from jaxdis.study.report import _result_table as results
 from jaxdis.study.report._glossary import link_to_metric
@@ -47,7 +51,19 @@ def scores(subject: Subject) -> str:
     )
     rest = "".join(folded(f"{family} ({len(names)})", _panels(subject, names)) for family, names in fields.items())
     means = folded("Means by model", _means(subject))
-    return text + _panels(subject, first) + _violins(subject, first) + rest + means
+    return text + _notes(subject) + _panels(subject, first) + _violins(subject, first) + rest + means
+
+
+def _notes(subject: Subject) -> str:
+    """Notes on scores that do not mean what they seem to, as below the tables of :func:`jaxdis.evaluate`."""
+    samples, space = subject.study.sampling.train, DATASETS[str(subject.table["data"][0])].space
+    plan = tuple((name, metric) for name, metric in subject.study.metrics_of_members if isinstance(metric, Metric))
+    factors = [
+        Known(name, size, size or samples, math.log(size or samples))
+        for name, size in zip(space.names, space.sizes, strict=True)
+    ]
+    lines = together(notes_of(plan, subject.table, factors, samples))
+    return f"<ul>{''.join(f'<li>{html.escape(line)}.</li>' for line in lines)}</ul>" if lines else ""
 
 
 def _family(subject: Subject, name: str) -> str:
