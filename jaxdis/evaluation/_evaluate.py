@@ -60,9 +60,9 @@ def evaluate(
       codes: ``[n, d]``, or ``[m, n, d]`` for a zoo of ``m`` members on the same samples; usually posterior means. NumPy
         (also memory-mapped), JAX or DLPack (torch).
       factors: :class:`Factors`, or an array ``[n, k]`` of class numbers.
-      metrics: ``"standard"``: MIG, modularity, SAP, MCC, explicitness and DCI, less those that need classes where all
-        factors are continuous; ``"all"``; a name; names (``METRICS`` lists them); or a mapping from column names to
-        metrics: ``{"mig_30": METRICS["mig"].with_options(bins=30)}``. Columns are returned in this order.
+      metrics: ``"standard"``: MIG, modularity, SAP, MCC, explicitness and DCI by forests, less those that need classes
+        where all factors are continuous; ``"all"``; a name; names (``METRICS`` lists them); or a mapping from column
+        names to metrics: ``{"mig_30": METRICS["mig"].with_options(bins=30)}``. Columns are returned in this order.
       key: PRNG key for stochastic metrics, or a seed: ``jax.random.key(0)`` and 0 are the same, and the default.
       test: held-out ``(codes, factors)`` in the same shapes. When None, metrics that need them split the samples 2 : 1
         by the key, in the same way for all members.
