@@ -51,9 +51,9 @@ class Score:
     """For zoos: number of images on which metrics are computed; half as many are held out.
     Interventions draw at most as many batches of images."""
     csv: Path | None = None
-    """CSV file to write, with one row per member."""
+    """CSV file to write, with one row per member: scores, those of each factor, and how they were computed."""
     json: Path | None = None
-    """JSON file to write, with one list per column."""
+    """JSON file to write, with one list per column, the arrays behind scores, and how they were computed."""
     seed: int = 0
     """Random seed."""
     batch_size: int | None = None

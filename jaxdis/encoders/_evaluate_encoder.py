@@ -115,6 +115,7 @@ def evaluate_encoder(
     encoders, single = _encoders(encode)
     labels = encode.labels if members is None and isinstance(encode, Zoo) else members
     rows = member_rows(labels, len(encode) if isinstance(encode, Zoo) else len(encoders))
+    check_names(rows, plan)
     if isinstance(encode, Zoo):
         _warn_of_stopped(encode)
     images = Images.of(render)
@@ -282,7 +283,6 @@ def _in_order(plan: Mapping[str, Metric], tables: Sequence[Scores], rows: tuple[
         for scores in tables:
             for field, into in joined.items():
                 into |= {column: v for column, v in getattr(scores, field).items() if _owner(column, plan) == name}
-    check_names(rows, joined["columns"])
     return Scores(factor_names=tuple(evaluation["sizes"]), members=rows, evaluation=evaluation, **joined)
 
 

@@ -34,14 +34,14 @@ def member_rows(members, count: int) -> tuple[dict, ...]:
     return tuple({str(name): _plain(value) for name, value in row.items()} for row in named)
 
 
-def check_names(rows: tuple[dict, ...], columns: Mapping) -> None:
-    """Refuse metadata under the name of a score.
+def check_names(rows: tuple[dict, ...], metrics: Iterable[str]) -> None:
+    """Refuse metadata under the name of a column of these metrics.
 
     Raises:
       ValueError: naming it.
     """
     for name in rows[0]:
-        if name in columns:
+        if any(name == metric or name.startswith(f"{metric}.") for metric in metrics):
             raise ValueError(f"members: must have columns that are no scores, got {shown(name)}; rename it")
 
 

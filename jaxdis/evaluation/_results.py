@@ -71,24 +71,29 @@ class Scores(dict[str, Column]):
         """A column, a table of some metrics, or a table of one member."""
         if isinstance(which, list | tuple):
             return self._of_metrics(which)
-        if isinstance(which, str) and which in self.columns:
-            return self.columns[which]
-        names = [str(row[NAME]) for row in self.members]
+        names = () if isinstance(which, str) and which in self.columns else [str(row[NAME]) for row in self.members]
         if isinstance(which, str) and which in names:
             return self._of_member(names.index(which))
         if isinstance(which, int | np.integer) and not isinstance(which, bool):
             if not -len(names) <= which < len(names):
                 raise IndexError(f"member: must be a place among {len(names)} members, got {which}")
             return self._of_member(int(which) % len(names))
+        return self._column(which)
+
+    def _column(self, which) -> Column:
+        if isinstance(which, str) and which in self.columns:
+            return self.columns[which]
         arrays = [part for part in (which, f"{which}.score") if isinstance(which, str) and part in self.parts]
         hint = f"; it is an array: part({arrays[0]!r})" if arrays else ""
         raise KeyError(f"no column {shown(which)}{hint}; the columns are {list(self.columns)}")
 
     def _of_metrics(self, names: Sequence[str]) -> "Scores":
         kept = {}
+        if not names:
+            raise KeyError(f"no column in an empty list; the columns are {list(self.columns)}")
         for name in names:
             found = {column: v for column, v in self.columns.items() if name in (column, column.rpartition(".")[0])}
-            if not found:
+            if not isinstance(name, str) or not found:
                 raise KeyError(f"no column {shown(name)}; the columns are {list(self.columns)}")
             kept |= found
         owners = {owner for column in kept for owner in (column, column.rpartition(".")[0])}
@@ -160,7 +165,7 @@ class Scores(dict[str, Column]):
         return interval(self[name], self._replicates(name), level, kind)
 
     def _replicates(self, name: str) -> np.ndarray:
-        self[name]  # an unknown column is refused as such
+        self._column(name)  # an unknown one is refused as such
         if not self.replicates:
             raise ValueError("bootstrap: needs replicates; ask for them by evaluate(..., bootstrap=200)")
         if name not in self.replicates:

@@ -8,6 +8,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
 from PIL import Image
 
 from jaxdis._core.arrays import as_numpy
@@ -23,6 +24,8 @@ LONGEST_OF_AXIS = 64
 # Lines of a legend beside a figure.
 LEGEND_LINES = 24
 
+# An array, or lists of numbers; checked by :func:`numbers`.
+Numbers = ArrayLike | Sequence
 rectangle = mpl.patches.Rectangle
 
 

@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from jaxdis.plots._canvas import (
     LEGEND_LINES,
     LONGEST_OF_AXIS,
     MARKS,
     Figure,
+    Numbers,
     axes_in,
     figure_of,
     inches,
@@ -20,7 +20,7 @@ from jaxdis.plots._canvas import (
 )
 
 
-def loss_curves(curves: Mapping[str, ArrayLike], log_every: int, name: str, *, ax=None) -> Figure:
+def loss_curves(curves: Mapping[str, Numbers], log_every: int, name: str, *, ax=None) -> Figure:
     """A line per setting, the mean over its members ``[entries]``, in a band of one standard deviation.
 
     Settings that do not fit into the legend are not named.
@@ -40,7 +40,7 @@ def loss_curves(curves: Mapping[str, ArrayLike], log_every: int, name: str, *, a
     return axes.figure
 
 
-def curves(x: ArrayLike, columns: Mapping[str, ArrayLike], x_name: str, y_name: str = "score", *, ax=None) -> Figure:
+def curves(x: Numbers, columns: Mapping[str, Numbers], x_name: str, y_name: str = "score", *, ax=None) -> Figure:
     """Each column ``[points, seeds]`` as its mean against ``x [points]`` in a band of one standard deviation."""
     stacks = -(-len(columns) // LEGEND_LINES)
     axes = axes_in(ax, 4.7 + 2.5 * stacks, 4.2)
@@ -50,7 +50,7 @@ def curves(x: ArrayLike, columns: Mapping[str, ArrayLike], x_name: str, y_name: 
     return axes.figure
 
 
-def member_lines(values: ArrayLike, settings: Sequence[str], y_name: str = "score", *, ax=None) -> Figure:
+def member_lines(values: Numbers, settings: Sequence[str], y_name: str = "score", *, ax=None) -> Figure:
     """A line per member over settings, of ``values [settings, members]``: lines that cross change the ranking."""
     values = numbers("values", values, "settings", "members")
     settings = labels("settings", settings, len(values))
@@ -61,7 +61,7 @@ def member_lines(values: ArrayLike, settings: Sequence[str], y_name: str = "scor
     return axes.figure
 
 
-def resources(sizes: Sequence[int], differences: Mapping[str, ArrayLike], seconds: Mapping[str, ArrayLike]) -> Figure:
+def resources(sizes: Sequence[int], differences: Mapping[str, Numbers], seconds: Mapping[str, Numbers]) -> Figure:
     """Two panels over sample sizes: difference of scores from those of all samples, and seconds per representation.
 
     ``differences[column] [sizes − 1, seeds]``; ``seconds[metric] [sizes]``.

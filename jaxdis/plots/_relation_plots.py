@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from jaxdis.plots._canvas import (
     Figure,
+    Numbers,
     axes_in,
     figure_of,
     grid_of,
@@ -22,7 +22,7 @@ from jaxdis.plots._canvas import (
 MOST_POINTS = 2000
 
 
-def hinton(strength: ArrayLike, names: Sequence[str], *, ax=None) -> Figure:
+def hinton(strength: Numbers, names: Sequence[str], *, ax=None) -> Figure:
     """One square per code (row) and factor (column) of ``strength [d, k]``, with an area proportional to it."""
     strength = numbers("strength", strength, "codes", "factors")
     d, k = strength.shape
@@ -44,7 +44,7 @@ def _hinton(axes, strength: np.ndarray, names: Sequence[str]) -> None:
     axes.set_yticks(range(d), range(d))
 
 
-def codes_and_factors(strength: ArrayLike, codes: ArrayLike, factors: ArrayLike, names: Sequence[str]) -> Figure:
+def codes_and_factors(strength: Numbers, codes: Numbers, factors: Numbers, names: Sequence[str]) -> Figure:
     """A Hinton diagram of the strength ``[d, k]``, next to a panel per pair of codes ``[n, d]`` and factors ``[n, k]``.
 
     At most ``MOST_POINTS`` samples are drawn.
@@ -71,7 +71,7 @@ def codes_and_factors(strength: ArrayLike, codes: ArrayLike, factors: ArrayLike,
 
 
 def heat_map(
-    matrix: ArrayLike, rows: Sequence[str], columns: Sequence[str], *, most: float | None = None, ax=None
+    matrix: Numbers, rows: Sequence[str], columns: Sequence[str], *, most: float | None = None, ax=None
 ) -> Figure:
     """A matrix, such as a relation or p-values, as numbers on a color scale from 0, white, to ``most``."""
     matrix = numbers("matrix", matrix, "rows", "columns")
@@ -89,7 +89,7 @@ def heat_map(
     return axes.figure
 
 
-def relation_panels(panels: Sequence[tuple[str, ArrayLike]], names: Sequence[str], columns: int) -> Figure:
+def relation_panels(panels: Sequence[tuple[str, Numbers]], names: Sequence[str], columns: int) -> Figure:
     """Relations ``[d, k]`` as grays, each scaled to its largest entry; a panel for each (title, matrix)."""
     panels = [(title, numbers("panels", matrix, "codes", "factors", factors=len(names))) for title, matrix in panels]
     figure, grid = grid_of(len(panels), columns, 2.4 + 0.3 * inches(names), 1.8 + inches(names))
@@ -102,7 +102,7 @@ def relation_panels(panels: Sequence[tuple[str, ArrayLike]], names: Sequence[str
     return figure
 
 
-def groups_curve(threshold: ArrayLike, groups: ArrayLike, discovered: ArrayLike, *, ax=None) -> Figure:
+def groups_curve(threshold: Numbers, groups: Numbers, discovered: Numbers, *, ax=None) -> Figure:
     """Independent groups and discovered factors ``[e]`` against the threshold (Locatello et al. 2020, §6.1.2)."""
     axes = axes_in(ax, 4.6, 2.6)
     _groups_curve(axes, threshold, groups, discovered)
@@ -119,7 +119,7 @@ def _groups_curve(axes, threshold: np.ndarray, groups: np.ndarray, discovered: n
     axes.set(xlabel="threshold", xlim=(max(threshold.max(), 1e-6), 0))
 
 
-def group_panels(panels: Sequence[tuple[str, ArrayLike, ArrayLike, ArrayLike]], columns: int) -> Figure:
+def group_panels(panels: Sequence[tuple[str, Numbers, Numbers, Numbers]], columns: int) -> Figure:
     """A panel as :func:`groups_curve` for each (title, threshold, groups, discovered)."""
     figure, grid = grid_of(len(panels), columns, 2.8, 2.0)
     for axes, (title, *curve) in zip(grid, panels, strict=False):
@@ -129,7 +129,7 @@ def group_panels(panels: Sequence[tuple[str, ArrayLike, ArrayLike, ArrayLike]], 
     return figure
 
 
-def dendrogram(merges: ArrayLike, threshold: ArrayLike, names: Sequence[str], *, ax=None) -> Figure:
+def dendrogram(merges: Numbers, threshold: Numbers, names: Sequence[str], *, ax=None) -> Figure:
     """Which factors are joined by a shared code, and at which threshold.
 
     ``merges [k − 1, 2]`` are pairs of clusters (0 … k − 1 are the factors, higher numbers earlier merges) at
@@ -157,7 +157,7 @@ def _dendrogram(axes, merges: np.ndarray, threshold: np.ndarray, names: Sequence
     axes.set(xlabel="threshold", xlim=(max(start.values()), 0))
 
 
-def dendrogram_panels(panels: Sequence[tuple[str, ArrayLike, ArrayLike]], names: Sequence[str], columns: int) -> Figure:
+def dendrogram_panels(panels: Sequence[tuple[str, Numbers, Numbers]], names: Sequence[str], columns: int) -> Figure:
     """A panel as :func:`dendrogram` for each (title, merges, threshold)."""
     figure, grid = grid_of(len(panels), columns, 2.0 + inches(names), 0.9 + 0.26 * len(names))
     for axes, (title, merges, threshold) in zip(grid, panels, strict=False):

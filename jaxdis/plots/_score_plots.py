@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from jaxdis._core.finite import median
 from jaxdis.plots._canvas import (
     MARKS,
     Figure,
+    Numbers,
     axes_in,
     columns_of,
     figure_of,
@@ -25,9 +25,9 @@ MOST_NUMBERS = 20
 
 
 def score_points(
-    columns: Mapping[str, ArrayLike],
+    columns: Mapping[str, Numbers],
     groups: Sequence[str] = (),
-    bounds: Mapping[str, ArrayLike] | None = None,
+    bounds: Mapping[str, Numbers] | None = None,
     *,
     ax=None,
 ) -> Figure:
@@ -62,7 +62,7 @@ def score_points(
     return axes.figure
 
 
-def rank_map(matrix: ArrayLike, names: Sequence[str], others: Sequence[str] | None = None, *, ax=None) -> Figure:
+def rank_map(matrix: Numbers, names: Sequence[str], others: Sequence[str] | None = None, *, ax=None) -> Figure:
     """Rank correlations of metrics (with ``others``) as numbers on a color scale, in hundredths as the papers print
     them; only colors for more than 20 metrics."""
     matrix, others = numbers("matrix", matrix, "names", "others"), names if others is None else others
@@ -79,7 +79,7 @@ def rank_map(matrix: ArrayLike, names: Sequence[str], others: Sequence[str] | No
 
 
 def scores_by_regularization(
-    table: Mapping[str, ArrayLike], regularization: ArrayLike, names: Sequence[str], columns: int = 4, *, titles=None
+    table: Mapping[str, Numbers], regularization: Numbers, names: Sequence[str], columns: int = 4, *, titles=None
 ) -> Figure:
     """For each metric, every member's score against its rank of regularization strength; lines join medians.
 
@@ -105,7 +105,7 @@ def scores_by_regularization(
 
 
 def violins_by_regularization(
-    table: Mapping[str, ArrayLike], regularization: ArrayLike, names: Sequence[str], *, titles: Sequence[str]
+    table: Mapping[str, Numbers], regularization: Numbers, names: Sequence[str], *, titles: Sequence[str]
 ) -> Figure:
     """For each metric, the spread of its scores over the seeds of every model and regularization strength.
 
@@ -136,7 +136,7 @@ def violins_by_regularization(
     return figure
 
 
-def violins(table: Mapping[str, ArrayLike], names: Sequence[str], columns: int = 4, *, titles=None) -> Figure:
+def violins(table: Mapping[str, Numbers], names: Sequence[str], columns: int = 4, *, titles=None) -> Figure:
     """For each metric, the spread of its scores over the members of each model, with medians.
 
     ``titles`` are those of the panels; the names when None.
@@ -156,7 +156,7 @@ def violins(table: Mapping[str, ArrayLike], names: Sequence[str], columns: int =
     return figure
 
 
-def scatter_matrix(table: Mapping[str, ArrayLike], names: Sequence[str], others: Sequence[str]) -> Figure:
+def scatter_matrix(table: Mapping[str, Numbers], names: Sequence[str], others: Sequence[str]) -> Figure:
     """Each of ``names`` (rows) against each of ``others`` (columns); a point is a member, a color a model."""
     table = columns_of(table, [*names, *others], "model")
     models = list(dict.fromkeys(table["model"]))
@@ -174,7 +174,7 @@ def scatter_matrix(table: Mapping[str, ArrayLike], names: Sequence[str], others:
     return figure
 
 
-def point_clouds(panels: Sequence[tuple[str, str, ArrayLike, ArrayLike]]) -> Figure:
+def point_clouds(panels: Sequence[tuple[str, str, Numbers, Numbers]]) -> Figure:
     """One panel of points for each (name of x, name of y, x ``[n]``, y ``[n]``)."""
     panels = [(a, b, *(numbers("panels", each, "points") for each in (x, y))) for a, b, x, y in panels]
     figure, grid = grid_of(len(panels), len(panels), 1.9, 1.9)

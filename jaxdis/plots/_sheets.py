@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from jaxdis.plots._canvas import Figure, axes_in, inches, labels, numbers, texts
+from jaxdis.plots._canvas import Figure, Numbers, axes_in, inches, labels, numbers, texts
 
 
-def image_grid(images: ArrayLike, row_labels: Sequence[str] = (), *, ax=None) -> Figure:
+def image_grid(images: Numbers, row_labels: Sequence[str] = (), *, ax=None) -> Figure:
     """Images ``[rows, columns, h, w, c]`` in [0, 1] (or uint8 in 0…255) side by side, with a label for each row."""
     images = numbers("images", images, "rows", "columns", "h", "w", "c")
     row_labels = labels("row_labels", row_labels, len(images)) if len(row_labels) else ()

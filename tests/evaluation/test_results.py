@@ -206,6 +206,7 @@ def test_members_are_names_labels_or_columns():
         ({"beta": [1, 2, 3], "seed": [1]}, "must be 3 names"),
         (["a", "b", "a"], "must have names that differ, got 'a' more than once"),
         ({"mig": [1, 2, 3]}, "must have columns that are no scores, got 'mig'; rename it"),
+        ({"mig.low": [1, 2, 3]}, "must have columns that are no scores, got 'mig.low'"),
     ):
         with pytest.raises(ValueError, match=f"members: {words}"):
             evaluate(zoo, FACTORS, "mig", members=wrong)
