@@ -83,7 +83,7 @@ class Scores(dict[str, Column]):
     def _column(self, which) -> Column:
         if isinstance(which, str) and which in self.columns:
             return self.columns[which]
-        arrays = [part for part in (which, f"{which}.score") if isinstance(which, str) and part in self.parts]
+        arrays = [part for part in (which, f"{which}.score") if part in self.parts] if isinstance(which, str) else []
         hint = f"; it is an array: part({arrays[0]!r})" if arrays else ""
         raise KeyError(f"no column {shown(which)}{hint}; the columns are {list(self.columns)}")
 
@@ -92,11 +92,11 @@ class Scores(dict[str, Column]):
         if not names:
             raise KeyError(f"no column in an empty list; the columns are {list(self.columns)}")
         for name in names:
-            found = {column: v for column, v in self.columns.items() if name in (column, column.rpartition(".")[0])}
+            found = {column: values for column, values in self.columns.items() if name in _owners(column)}
             if not isinstance(name, str) or not found:
                 raise KeyError(f"no column {shown(name)}; the columns are {list(self.columns)}")
             kept |= found
-        owners = {owner for column in kept for owner in (column, column.rpartition(".")[0])}
+        owners = {owner for column in kept for owner in _owners(column)}
         return dataclasses.replace(
             self,
             columns=kept,
@@ -299,6 +299,11 @@ class Scores(dict[str, Column]):
 
     def __repr__(self) -> str:
         return score_table.as_text(self)
+
+
+def _owners(column: str) -> tuple[str, str]:
+    """A column, and the metric that it may be a field of."""
+    return column, column.rpartition(".")[0] or column
 
 
 def _stacked(tables: Sequence[Scores], field: str) -> dict[str, np.ndarray]:

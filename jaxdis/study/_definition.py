@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from jaxdis._core.html_table import html_table
 from jaxdis._core.lookup import names_of
 from jaxdis._core.options import Count, Seed, check_fields, checked, checked_value
 from jaxdis.data import DATASETS
@@ -17,6 +16,7 @@ from jaxdis.metrics._seed_metrics import SEED_METRICS, Udr
 from jaxdis.models import Config, Members, Slots, Variant, members
 from jaxdis.models._config import describe
 from jaxdis.models._members import MOST_MEMBERS, checked_sweep
+from jaxdis.study import _study_text as study_text
 from jaxdis.study._slot_metrics import SLOT_METRICS, SlotMetric
 from jaxdis.study._store import cell_id, ids_of_children
 
@@ -31,10 +31,6 @@ ROLES = ("train", "test", "validation")
 COLUMNS = frozenset({"id", "data", "model", "seed", "held_out", "stopped", *(f"{role}_samples" for role in ROLES)})
 
 Settings = tuple[tuple[str, tuple[float, ...]], ...]
-
-
-# Trainings in the text of a study.
-MOST_SHOWN = 5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -190,18 +186,10 @@ class Study:
             raise ValueError(f"held_out: needs a combination for {', '.join(self.novel)}, got none")
 
     def __repr__(self) -> str:
-        rows = [f"  {method} on {data}: {count} members" for method, data, count in self._rows()[:MOST_SHOWN]]
-        more = [f"  and {len(self.trainings) - MOST_SHOWN} more"] * (len(self.trainings) > MOST_SHOWN)
-        return "\n".join([f"Study({self.name!r}, {len(self.metrics)} metrics)", *rows, *more])
+        return study_text.as_text(self)
 
     def _repr_html_(self) -> str:
-        title = f"Study {self.name}: {', '.join(name for name, _ in self.metrics)}"
-        return html_table(title, ["method", "data", "members"], self._rows())
-
-    def _rows(self) -> list[tuple[str, str, int]]:
-        """The method, the data and the number of members of every training."""
-        configs = ((training.config, len(training.members()[2])) for training in self.trainings)
-        return [(type(config.method).__name__, config.data, count) for config, count in configs]
+        return study_text.as_html(self)
 
     def _check_kind(self) -> None:
         """Check that all methods represent images by codes, or all by slots, and that the metrics suit them."""
