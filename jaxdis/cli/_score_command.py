@@ -178,7 +178,9 @@ class Score:
         with terminal.latest_scores(stages, in_brief) as (arrived, bar):
             how |= {"arrived": self._kept_too(arrived, name, factors), "progress": bar("members")}
             scores = evaluate(codes, first.factors, self._metrics(plan), key, test=test, variances=variances, **how)
-        return {each: scores[row] for row, each in enumerate(group)} if others else {name: scores}
+        if not others:
+            return {name: scores}
+        return {each: dataclasses.replace(scores[row], members=()) for row, each in enumerate(group)}  # numbered anew
 
     def _score_zoo(self, path: Path, plan: Mapping, key, how: Mapping):
         from jaxdis.cli._zoos import load_zoo

@@ -58,7 +58,7 @@ def score_points(
     axes.set_xticks(range(len(columns)), texts(list(columns)), rotation=45, ha="right")
     axes.set(ylabel="score")
     if kinds != [""]:
-        axes.legend(frameon=False, fontsize=7)
+        axes.legend(frameon=False, fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5))
     return axes.figure
 
 
