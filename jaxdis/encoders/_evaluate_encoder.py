@@ -110,7 +110,7 @@ def evaluate_encoder(
     limits = {"num_train": samples, "num_variance": samples, "num_samples": samples, "num_eval": test_samples}
     options = {name: options_of(name, metric, limits) for name, metric in moved.items()}  # before anything is drawn
     space, render = _opened(data, source)
-    left_out = of_classes(tuple(still.items()), space) if standard else ()
+    left_out = of_classes(tuple(still.items()), space.sizes) if standard else ()
     plan, still = ({name: each[name] for name in each if name not in left_out} for each in (plan, still))
     encoders, single = _encoders(encode)
     labels = encode.labels if members is None and isinstance(encode, Zoo) else members

@@ -107,7 +107,7 @@ def evaluate(
     member_codes, shared, single = bind(codes, factors, key, **arrays, numbers=numbers, split=split)
     rows = member_rows(members, len(member_codes.codes))
     check_names(rows, dict(plan))
-    left_out = of_classes(plan, shared.factors) if isinstance(metrics, str) and metrics == "standard" else ()
+    left_out = of_classes(plan, shared.factors.sizes) if isinstance(metrics, str) and metrics == "standard" else ()
     plan = tuple(each for each in plan if each[0] not in left_out)
     check_reads(plan, **given)
     check_samples(plan, shared.factors, bootstrap=bool(bootstrap))

@@ -91,9 +91,9 @@ def refuse_ignored(argument: str, plan: Plan) -> None:
         )
 
 
-def of_classes(plan: Plan, factors: Factors) -> tuple[str, ...]:
+def of_classes(plan: Plan, sizes: tuple[int | None, ...]) -> tuple[str, ...]:
     """The names of metrics of classes, if there are none: they leave continuous factors out."""
-    return () if any(factors.sizes) else tuple(name for name, metric in plan if metric.source.needs_classes)
+    return () if any(sizes) else tuple(name for name, metric in plan if metric.source.needs_classes)
 
 
 def check_classes(plan: Plan, factors: Factors) -> None:
@@ -102,7 +102,7 @@ def check_classes(plan: Plan, factors: Factors) -> None:
     Raises:
       ValueError: naming those metrics.
     """
-    if needing := of_classes(plan, factors):
+    if needing := of_classes(plan, factors.sizes):
         raise ValueError(
             f"factors: needs at least one discrete factor for {', '.join(needing)}, got continuous ones alone; "
             "cut them into classes by Factors.binned, or leave these metrics out"

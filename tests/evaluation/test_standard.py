@@ -29,7 +29,7 @@ def test_the_standard_metrics_are_one_or_two_of_each_family():
 
 def test_of_continuous_factors_those_without_classes_are_computed(monkeypatch):
     continuous = Factors.of(RNG.normal(size=(600, 2)), sizes=(None, None))
-    left_out = of_classes(plan_of("standard"), continuous)
+    left_out = of_classes(plan_of("standard"), continuous.sizes)
     assert left_out
     monkeypatch.setattr("jaxdis.metrics._plan.STANDARD", (*QUICK, *left_out))
     scores = evaluate(CODES, continuous)
