@@ -16,6 +16,7 @@ from jaxdis._core.runtime import use_cpu_devices as use_cpu_devices
 from jaxdis._core.spec import Spec as Spec
 from jaxdis._core.version import __version__ as __version__
 from jaxdis.encoders import evaluate_encoder as evaluate_encoder
+from jaxdis.evaluation import Monitor as Monitor
 from jaxdis.evaluation import Scores as Scores
 from jaxdis.evaluation import blend_table as blend_table
 from jaxdis.evaluation import evaluate as evaluate

@@ -341,9 +341,13 @@ def test_evaluate(argument, value):
 @cases(0.02)
 @given(odd)
 def test_columns_and_parts_are_looked_up_by_name(name):
-    assume(not isinstance(name, str) or name != "mig")
+    assume(not isinstance(name, str | list | tuple) or name not in ("mig", "0", ["mig"], ("mig",)))
     for look_up in (SCORED.__getitem__, SCORED.part, SCORED.error):
-        with pytest.raises(KeyError, match="the (columns|parts) are"):
+        place = isinstance(name, int | np.integer) and not isinstance(name, bool) and look_up == SCORED.__getitem__
+        if place and -1 <= name < 1:
+            continue
+        words = "must be a place among 1 members" if place else "the (columns|parts) are"
+        with pytest.raises(IndexError if place else KeyError, match=words):
             look_up(name)
 
 

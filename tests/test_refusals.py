@@ -67,7 +67,7 @@ CODES = (VALUES @ RNG.normal(size=(2, 3)) + RNG.normal(size=(60, 3))).astype(np.
         ({"batch_size": float("nan")}, "batch_size: needs a whole number"),
         ({"bootstrap": "x"}, "bootstrap: needs a whole number, got 'x'"),
         ({"bootstrap": -2}, "bootstrap: needs a whole number of replicates, at least 2, got -2"),
-        ({"progress": 3}, "progress: needs a function or None, got 3"),
+        ({"progress": 3}, "progress: needs a function or True or False or None, got 3"),
         ({"arrived": 3}, "arrived: needs a function or None, got 3"),
         ({"weights": "x"}, "weights: needs an array of numbers, got 'x'"),
         (
@@ -362,7 +362,9 @@ def test_a_part_is_pointed_out_where_a_column_was_asked_for():
     with pytest.raises(KeyError, match=r"part\('mig.per_factor'\)"):
         scores["mig.per_factor"]
     with pytest.raises(KeyError, match="the columns are"):
-        scores[["mig"]]
+        scores[["mgi"]]
+    with pytest.raises(KeyError, match="the columns are"):
+        scores[[]]
 
 
 # ---- Files

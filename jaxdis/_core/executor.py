@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from jaxdis._core import batches, programs
+from jaxdis._core import batches, programs, runtime
 from jaxdis._core.platforms import Program, platform_of, tracing_for
 
 AXIS = "zoo"
@@ -170,6 +170,7 @@ def map_stages(
     Returns:
       the results of each stage.
     """
+    runtime.keep_programs()
     count = jax.tree.leaves(members)[0].shape[0]
     layout = Layout.over(devices, count)
     on_cpu = layout.platform == "cpu"

@@ -1,22 +1,35 @@
-"""Process-wide JAX settings that a program may choose: compilation cache, CPU devices. Importing jaxdis sets none."""
+"""Process-wide JAX settings: compilation cache, CPU devices. Importing jaxdis sets none of them."""
 
+import contextlib
 import errno
 import os
+import stat
 import warnings
 from pathlib import Path
 
 import jax
+from jax.experimental.compilation_cache import compilation_cache
 
 from jaxdis._core import programs
 
 # The environment variable that chooses the folder of all caches.
 CACHE_VARIABLE = "JAXDIS_CACHE"
+# Its values that keep nothing.
+OFF = ("off", "0", "none")
+# Compiled programs on disk, and the share of it that is left after some were removed.
+MOST_BYTES = 4 << 30
+KEPT_SHARE = 0.75
+# Seconds that programs of a user take to compile, if they are kept without having been asked for.
+SLOW_TO_COMPILE = 0.1
+
+_chosen = False
 
 
 def default_cache_directory() -> Path:
-    """Where caches live: ``$JAXDIS_CACHE``, else ``$XDG_CACHE_HOME/jaxdis``, else ``~/.cache/jaxdis``."""
+    """Where caches live: ``$JAXDIS_CACHE`` if it is a folder, else ``$XDG_CACHE_HOME/jaxdis``, else
+    ``~/.cache/jaxdis``."""
     chosen = os.environ.get(CACHE_VARIABLE)
-    if chosen:
+    if chosen and not _is_off():
         return Path(chosen)
     if os.environ.get("XDG_CACHE_HOME"):
         return Path(os.environ["XDG_CACHE_HOME"]) / "jaxdis"
@@ -27,24 +40,30 @@ def default_cache_directory() -> Path:
         raise OSError(reason) from None
 
 
-def use_compilation_cache(directory: str | Path | None = None) -> Path | None:
+def use_compilation_cache(directory: str | Path | bool | None = None) -> Path | None:
     """Keep compiled programs and, on CPU, traced functions (:mod:`jaxdis._core.programs`) on disk between processes.
 
+    Without this call, the first evaluation or training keeps them in the default folder, unless ``JAXDIS_CACHE=off`` or
+    JAX has a folder already. Programs of the whole process are kept that took more than 0.1 s to compile (0 s after
+    this call). Beyond :data:`MOST_BYTES`, the files that were not used for longest are removed.
+
     Args:
-      directory: where; None: the folder ``programs`` of :func:`default_cache_directory`.
+      directory: where; None: the folder ``programs`` of :func:`default_cache_directory`; False: nowhere.
 
     Returns:
-      The folder, or None with a warning if the default cannot be written: programs are then not kept.
+      The folder, or None with a warning if the default cannot be used: programs are then not kept.
 
     Raises:
-      OSError: if the given folder cannot be written.
+      OSError: if the given folder cannot be written, or others may write in it: programs are executed as they are read.
     """
-    requested = directory is not None
+    global _chosen
+    _chosen = True
+    if directory is False or directory is None and _is_off():
+        _keep_in(None)
+        return None
+    requested = directory not in (None, True)
     try:
-        directory = Path(directory) if requested else default_cache_directory() / "programs"
-        directory.mkdir(parents=True, exist_ok=True)
-        if not os.access(directory, os.W_OK):
-            raise OSError(errno.EACCES, os.strerror(errno.EACCES), str(directory))
+        folder = _usable(Path(directory) if requested else default_cache_directory() / "programs")
     except OSError as error:
         if requested:
             raise OSError(
@@ -53,10 +72,62 @@ def use_compilation_cache(directory: str | Path | None = None) -> Path | None:
         advice = f"choose a folder by {CACHE_VARIABLE} (or --cache of a command)"
         warnings.warn(f"compiled programs are not kept: {error}; {advice}", stacklevel=2)
         return None
-    jax.config.update("jax_compilation_cache_dir", str(directory))
+    _keep_in(folder)
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
-    programs.keep_in(directory / "traced")
-    return directory
+    return folder
+
+
+def keep_programs() -> None:
+    """Use the default cache if nothing has been chosen in this process; where that is impossible, go on without."""
+    global _chosen
+    if _chosen or jax.config.jax_compilation_cache_dir or _is_off():
+        return
+    _chosen = True
+    with contextlib.suppress(OSError):
+        _keep_in(_usable(default_cache_directory() / "programs"))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", SLOW_TO_COMPILE)
+
+
+def _is_off() -> bool:
+    return os.environ.get(CACHE_VARIABLE, "").lower() in OFF
+
+
+def _usable(folder: Path) -> Path:
+    """The folder, made for its owner alone, and with room for more.
+
+    Raises:
+      OSError: if it cannot be made or written, or if everybody may write in it.
+    """
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if not os.access(folder, os.W_OK):
+        raise OSError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
+    if os.name == "posix" and folder.stat().st_mode & stat.S_IWOTH:
+        raise OSError(errno.EACCES, "everybody may write in it; use chmod o-w", str(folder))
+    _make_room(folder)
+    return folder
+
+
+def _make_room(folder: Path) -> None:
+    """Remove the files that were not used for longest, if there are more than ``MOST_BYTES`` of them."""
+    found = []
+    for path in folder.rglob("*"):
+        with contextlib.suppress(OSError):  # another process may remove files, too
+            status = path.lstat()
+            if stat.S_ISREG(status.st_mode):
+                found.append((max(status.st_atime, status.st_mtime), status.st_size, path))
+    size = sum(each for _, each, _ in found)
+    for _, each, path in sorted(found) if size > MOST_BYTES else ():
+        if size <= KEPT_SHARE * MOST_BYTES:
+            return
+        with contextlib.suppress(OSError):
+            path.unlink()
+            size -= each
+
+
+def _keep_in(folder: Path | None) -> None:
+    jax.config.update("jax_compilation_cache_dir", None if folder is None else str(folder))
+    compilation_cache.reset_cache()  # JAX asks for the folder once, when it compiles its first program
+    programs.keep_in(None if folder is None else folder / "traced")
 
 
 def use_cpu_devices(count: int | None = None) -> int:

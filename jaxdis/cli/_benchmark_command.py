@@ -7,7 +7,7 @@ from typing import Literal
 from jaxdis._core import interrupts
 from jaxdis._core.progress import tell_now_and_then
 from jaxdis.cli import _terminal as terminal
-from jaxdis.cli._outputs import check_pictures, make_room
+from jaxdis.cli._outputs import check_pictures, make_room, write_figure
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Benchmark:
         if self.plot is not None:
             from jaxdis import plots
 
-            write_whole(self.plot.resolve(), lambda file: file.write(plots.throughput(record.rows)))
+            write_figure(self.plot, plots.throughput(record.rows))
         _print(record)
 
     def _estimate(self) -> None:

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 
 from jaxdis._core.lookup import look_up
 from jaxdis.metrics import METRICS, Metric
-from jaxdis.metrics._plan import ELSEWHERE
+from jaxdis.metrics._plan import ELSEWHERE, STANDARD
 
 
 def plan_of_texts(texts: Sequence[str]) -> dict[str, Metric]:
-    """Metrics by the text that requests each of them, which names its column; ``all`` stands for every metric.
+    """Metrics by the text that requests each of them, which names its column; ``all`` stands for every metric, and
+    ``standard`` for those that are computed by default.
 
     Entries may also be separated by commas.
 
@@ -20,6 +21,8 @@ def plan_of_texts(texts: Sequence[str]) -> dict[str, Metric]:
     entries = [entry for text in texts for entry in _split(text)]
     if entries == ["all"]:
         return dict(METRICS)
+    if entries == ["standard"]:
+        return {name: METRICS[name] for name in STANDARD}
     return {entry: _metric(entry) for entry in entries}
 
 

@@ -32,6 +32,15 @@ def check_pictures() -> None:
         raise RuntimeError('pictures: need matplotlib; install it by pip install "jaxdis[plots]"')
 
 
+def write_figure(path: Path, figure) -> None:
+    """Write a figure as its name ends: .svg and .pdf are vectors, anything else is PNG."""
+    from jaxdis._core.files import write_whole
+
+    kind = path.suffix[1:].lower()
+    kind = kind if kind in ("svg", "pdf") else "png"
+    write_whole(path.resolve(), lambda file: figure.savefig(file, format=kind))
+
+
 def make_room(option: str, out: Path | None) -> None:
     """Make the folder of a file, and check that the file can be written there.
 

@@ -40,8 +40,9 @@ class Score:
     """Whether to drop the rows of such a table in which a value is missing, and the same rows of the codes."""
     test: Path | None = None
     """.npz of held-out codes and factors, for metrics that train learners; by default these hold out a third."""
-    metrics: tuple[str, ...] = ("all",)
-    """Names of `jaxdis list metrics`, or all; with options as mig:bins=30 or dci:splitter=histogram:stages=5."""
+    metrics: tuple[str, ...] = ("standard",)
+    """Names of `jaxdis list metrics`, all, or standard: one or two of each family, in seconds.
+    Options are written as mig:bins=30 or dci:splitter=histogram:stages=5."""
     list_options: bool = False
     """Print the options of the metrics, and compute nothing."""
     bootstrap: int = 0
@@ -50,9 +51,9 @@ class Score:
     """For zoos: number of images on which metrics are computed; half as many are held out.
     Interventions draw at most as many batches of images."""
     csv: Path | None = None
-    """CSV file to write, with one row per member."""
+    """CSV file to write, with one row per member: scores, those of each factor, and how they were computed."""
     json: Path | None = None
-    """JSON file to write, with one list per column."""
+    """JSON file to write, with one list per column, the arrays behind scores, and how they were computed."""
     seed: int = 0
     """Random seed."""
     batch_size: int | None = None
@@ -63,6 +64,7 @@ class Score:
         from jaxdis._core.options import Seed, checked_value
         from jaxdis.cli._metric_texts import options_in_words, plan_of_texts
         from jaxdis.evaluation._arrays_file import printable
+        from jaxdis.metrics import METRICS
 
         checked_value("--seed", Seed, self.seed)
         if self.list_options:
@@ -91,7 +93,7 @@ class Score:
             self._write(file_scores, factors, last=False)
         if file_scores:
             self._write(file_scores, factors, last=True)  # before a terminal that may fail
-            print_scores(file_scores, plan, several=several, out=self.csv)
+            print_scores(file_scores, dict(METRICS) | plan, several=several, out=self.csv)
         if refused:
             raise ValueError(_refusal(refused, len(paths)))
 
@@ -175,22 +177,30 @@ class Score:
         stages = [tuple(dict(stage)) for stage in stages_of(tuple(plan.items()))]
         with terminal.latest_scores(stages, in_brief) as (arrived, bar):
             how |= {"arrived": self._kept_too(arrived, name, factors), "progress": bar("members")}
-            scores = evaluate(codes, first.factors, plan, key, test=test, variances=variances, **how)
-        return {each: _member(scores, row) for row, each in enumerate(group)} if others else {name: scores}
+            scores = evaluate(codes, first.factors, self._metrics(plan), key, test=test, variances=variances, **how)
+        if not others:
+            return {name: scores}
+        return {each: dataclasses.replace(scores[row], members=()) for row, each in enumerate(group)}  # numbered anew
 
     def _score_zoo(self, path: Path, plan: Mapping, key, how: Mapping):
         from jaxdis.cli._zoos import load_zoo
         from jaxdis.encoders._evaluate_encoder import evaluate_encoder, names_in_turn
+        from jaxdis.metrics._plan import STANDARD_OF_ENCODERS, plan_of
 
         for name in ("factors", "test", "columns"):
             if getattr(self, name):
                 raise ValueError(f"--{name}: goes with files of codes; a zoo encodes images of its own data set")
         zoo = load_zoo(path)
+        of_zoo = dict(plan_of(STANDARD_OF_ENCODERS)) if self.metrics == ("standard",) else plan
         config = zoo.config
         samples = {"samples": self.samples, "test_samples": max(1, self.samples // 2)}
-        with terminal.latest_scores(names_in_turn(plan), in_brief) as (arrived, bar):
+        with terminal.latest_scores(names_in_turn(of_zoo), in_brief) as (arrived, bar):
             how |= {"arrived": self._kept_too(arrived, path.name, {}), "progress": bar("images encoded") or False}
-            return evaluate_encoder(zoo, config.data, plan, key, source=config.source, **samples, **how)
+            return evaluate_encoder(zoo, config.data, self._metrics(plan), key, source=config.source, **samples, **how)
+
+    def _metrics(self, plan: Mapping) -> Mapping | str:
+        """The standard metrics by that name: which these are depends on the factors and on interventions."""
+        return "standard" if self.metrics == ("standard",) else plan
 
     def _kept_too(self, arrived: Callable | None, name: str, factors: Mapping[str, str]) -> Callable | None:
         """A callback that also writes what has arrived: of a single file, whose metrics may take hours."""
@@ -258,14 +268,6 @@ def _sound(arrays) -> bool:
     largest = np.abs(arrays.codes).max(axis=0, initial=0).astype(np.float64)
     in_range = (largest == 0) | ((largest >= SMALLEST) & (largest <= LARGEST))  # False for NaN
     return bool(in_range.all()) and (arrays.variances is None or bool((arrays.variances >= 0).all()))
-
-
-def _member(scores, row: int):
-    """The scores of one member of a zoo, as if it had been scored alone."""
-    fields = ("columns", "parts", "replicates")
-    return dataclasses.replace(
-        scores, **{field: {name: values[row] for name, values in getattr(scores, field).items()} for field in fields}
-    )
 
 
 def _check_numbering(table) -> None:

@@ -1,7 +1,5 @@
 """Scores of files as tables for a terminal, as CSV and as JSON."""
 
-import csv
-import io
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -29,21 +27,26 @@ def to_csv(file_scores: Mapping, factors: Mapping[str, str], *, several: bool) -
     tables can be joined.
     """
     from jaxdis._core.files import csv_text
+    from jaxdis.evaluation._score_table import csv_columns
 
-    rows = [
-        {**({"file": name} if several else {}), **row, "factors": factors.get(name, "")}
-        for name, scores in file_scores.items()
-        for row in csv.DictReader(io.StringIO(scores.to_csv()))
-    ]
+    rows = []
+    for name, scores in file_scores.items():
+        columns = csv_columns(scores)
+        for row in zip(*columns.values(), strict=True):
+            named = dict(zip(columns, row, strict=True))
+            rows.append({**({"file": name} if several else {}), **named, "factors": factors.get(name, "")})
     head = dict.fromkeys(column for row in rows for column in row)  # zoos have some columns that files lack
-    return csv_text([*(column for column in head if column != "factors"), "factors"], rows)
+    last = [column for column in ("factors", "evaluation") if column in head]
+    return csv_text([*(column for column in head if column not in last), *last], rows)
 
 
 def to_json(file_scores: Mapping, factors: Mapping[str, str], *, several: bool) -> str:
-    """Columns by name, and under ``factors`` what the factors are; for several files, one such object for each."""
+    """Columns by name, then ``members``, ``parts``, ``notes``, ``evaluation``, and ``factors`` in words; for several
+    files, one such object for each."""
+    from jaxdis.evaluation._score_table import as_json
+
     objects = {
-        name: {**{column: _or_null(values) for column, values in scores.to_dict().items()}}
-        | ({"factors": factors[name]} if name in factors else {})
+        name: as_json(scores) | ({"factors": factors[name]} if name in factors else {})
         for name, scores in file_scores.items()
     }
     return json.dumps(objects if several else objects.popitem()[1], indent=1) + "\n"
@@ -51,6 +54,8 @@ def to_json(file_scores: Mapping, factors: Mapping[str, str], *, several: bool) 
 
 def print_scores(file_scores: Mapping, plan: Mapping, *, several: bool, out: Path | None) -> None:
     """Print what fits: a table of one file, of a few, with a row for each of up to twenty, or a summary of more."""
+    from jaxdis.evaluation._score_table import together
+
     if not several:
         ((name, scores),) = file_scores.items()
         _print_one(scores, name)
@@ -62,6 +67,8 @@ def print_scores(file_scores: Mapping, plan: Mapping, *, several: bool, out: Pat
         _print_by_file(file_scores)
     if len(file_scores) <= MOST_ROWS and any(_mark(s, column) for s in file_scores.values() for column in s):
         terminal.write(REMARK)
+    for line in together(tuple(dict.fromkeys(note for scores in file_scores.values() for note in scores.notes))):
+        terminal.write(line)
 
 
 def _mark(scores, column: str) -> str:
@@ -74,7 +81,7 @@ def _mark(scores, column: str) -> str:
 
 
 def in_brief(scores, column: str) -> str:
-    """``0.412 ± 0.013``: a score and its bootstrap error, or mean and spread over members."""
+    """``0.412 ± 0.013``: mean and spread over members; ``0.412 [0.387, 0.437]``: a score and its bootstrap interval."""
     import numpy as np
 
     values = np.atleast_1d(scores[column]) if column in scores else np.empty(0)
@@ -83,8 +90,20 @@ def in_brief(scores, column: str) -> str:
         return ""
     if values.size > 1:
         return f"{values.mean():.3f} ± {values.std():.3f}"
-    error = scores.replicates.get(column)
-    return f"{values[0]:.3f}" + (f" ± {np.std(error, ddof=1):.3f}{_mark(scores, column)}" if error is not None else "")
+    if column not in scores.replicates:
+        return f"{values[0]:.3f}"
+    low, high = np.ravel(scores.interval(column))
+    return f"{values[0]:.3f} [{low:.3f}, {high:.3f}]{_mark(scores, column)}"
+
+
+def _heading(file_scores: Mapping) -> str:
+    """The number of files, and what stands beside the scores."""
+    from jaxdis.evaluation._score_table import INTERVAL, SPREAD
+
+    tables = file_scores.values()
+    beside = [SPREAD] * any(not scores.single for scores in tables)
+    beside += [INTERVAL] * any(scores.single and scores.replicates for scores in tables)
+    return "; ".join([f"{len(tables)} files", *beside])
 
 
 def folded(name: str, width: int = LONGEST_METRIC) -> str:
@@ -118,7 +137,7 @@ def _file(name: str, longest: int = LONGEST_FILE) -> str:
 
 def _printed_by_metric(file_scores: Mapping) -> bool:
     """Print a row for each metric and a column for each file, if that fits the terminal."""
-    table = _table(f"{len(file_scores)} files", ["metric", *map(_file, file_scores)])
+    table = _table(_heading(file_scores), ["metric", *map(_file, file_scores)])
     for column in _columns_of(file_scores):
         table.add_row(folded(column), *(in_brief(scores, column) for scores in file_scores.values()))
     console = terminal.console()
@@ -142,7 +161,7 @@ def _print_by_file(file_scores: Mapping) -> None:
         blocks[-1].append(cells)
         room -= width
     for block in blocks:
-        table = _table(f"{len(files)} files" if block is blocks[0] else "", ["file", *(cells[0] for cells in block)])
+        table = _table(_heading(file_scores) if block is blocks[0] else "", ["file", *(cells[0] for cells in block)])
         for row, name in enumerate(files, 1):
             table.add_row(name, *(cells[row] for cells in block))
         terminal.console().print(table)
@@ -193,10 +212,3 @@ def _print_one(scores, title: str) -> None:
         else:
             table.add_row(folded(name), "", "", "", "", str(len(values)))
     terminal.console().print(table)
-
-
-def _or_null(column):
-    """Numbers as JSON has them: null marks an undefined score, since JSON has no NaN."""
-    if isinstance(column, list):
-        return [_or_null(value) for value in column]
-    return column if column == column and abs(column) != float("inf") else None

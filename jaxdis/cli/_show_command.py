@@ -8,7 +8,7 @@ import tyro
 
 from jaxdis.cli import _terminal as terminal
 from jaxdis.cli._options import Cache
-from jaxdis.cli._outputs import check_not_input, check_pictures, make_room
+from jaxdis.cli._outputs import check_not_input, check_pictures, make_room, write_figure
 
 # From nothing to all of a factor's entropy.
 SHADES = " ▁▂▃▄▅▆▇█"
@@ -61,11 +61,10 @@ class Show:
             shares = np.nan_to_num(np.asarray(relation.strength) / np.asarray(relation.ceiling))
         if self.out is not None:
             from jaxdis import plots
-            from jaxdis._core.files import write_whole
 
             picture = plots.codes_and_factors(shares, codes, np.asarray(arrays.factors.values), arrays.factors.names)
             make_room("--out", self.out)
-            write_whole(self.out.resolve(), lambda file: file.write(picture))
+            write_figure(self.out, picture)
         shares[~np.isfinite(codes).all(axis=0)] = np.nan
         self._print(shares, arrays.factors.names)
 

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from jaxdis._core import progress
 from jaxdis._core.progress import tell_now_and_then
 from jaxdis.cli._text import entry, wrapped
 
@@ -144,16 +145,8 @@ def first_sign(what: str) -> None:
 @contextlib.contextmanager
 def bar(what: str, of: str):
     """A progress bar on a terminal, elsewhere lines; yields the callback ``(done, total)`` that moves it."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn(of), TimeRemainingColumn()
-    shown = console(error=True)
-    if not shown.is_terminal:
-        yield lambda done, total: tell_now_and_then(f"{what}: {done:,} of {total:,} {of}")
-        return
-    with Progress(*columns, console=shown, transient=True) as drawn:
-        task = drawn.add_task(what, total=None)
-        yield lambda done, total: drawn.update(task, completed=done, total=total)
+    with progress.bar(what, of, console(error=True)) as show:
+        yield show
 
 
 @contextlib.contextmanager

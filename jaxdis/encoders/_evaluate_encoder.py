@@ -1,6 +1,6 @@
 """Scores of an encoder: images are drawn from a data set and encoded, and interventions are made in the data set."""
 
-import contextlib
+import dataclasses
 import difflib
 import functools
 import inspect
@@ -17,15 +17,19 @@ from jaxdis._core.arrays import as_numpy
 from jaxdis._core.lookup import look_up
 from jaxdis._core.options import BatchSize, Count, checked_key, checked_value, shown
 from jaxdis._core.precision import single_precision
+from jaxdis._core.progress import Progress, reported
 from jaxdis.data import DATASETS, DataSource, FactorSpace
 from jaxdis.encoders import _simulated as simulated
 from jaxdis.encoders._intervening import INTERVENTIONS, images_of, intervened, options_of
+from jaxdis.evaluation._described import described
 from jaxdis.evaluation._evaluate import evaluate
+from jaxdis.evaluation._member_rows import check_names, member_rows
+from jaxdis.evaluation._notes import known, notes_of, notes_of_left_out
 from jaxdis.evaluation._results import Scores
 from jaxdis.evaluation._stages import stages_of
 from jaxdis.factors import Factors
 from jaxdis.metrics import Metric
-from jaxdis.metrics._plan import plan_of
+from jaxdis.metrics._plan import STANDARD_OF_ENCODERS, of_classes, plan_of
 from jaxdis.models._evidence import Encoder
 from jaxdis.models._images import Images, check_unit_values
 from jaxdis.models._zoo import Zoo
@@ -45,18 +49,19 @@ class _Drawn(NamedTuple):
 def evaluate_encoder(
     encode,
     data,
-    metrics: str | Sequence | Mapping = "all",
+    metrics: str | Sequence | Mapping = "standard",
     key: PRNGKeyArray | int | None = None,
     *,
     source=None,
     samples: Count = 10_000,
     test_samples: Count = 5_000,
     batch: BatchSize = 256,
-    progress: Callable[[int, int], None] | bool = False,
+    progress: Progress = False,
     bootstrap: int = 0,
     batch_size: int | None = None,
     devices: Sequence[jax.Device] | None = None,
     arrived: Callable[[Scores], None] | None = None,
+    members=None,
     **unknown,
 ) -> Scores:
     """Score an encoder on a data set: draw images, encode them, and evaluate the codes.
@@ -70,7 +75,7 @@ def evaluate_encoder(
         float32 in [0, 1], JAX arrays for a function that JAX can trace, else NumPy arrays of its own. With torch:
         ``lambda images: model(torch.from_numpy(images).permute(0, 3, 1, 2)).detach()``.
       data: name of a data set of ``jaxdis.data.DATASETS``, or a pair ``(space, render)``.
-      metrics: as in :func:`evaluate`.
+      metrics: as in :func:`evaluate`; ``"standard"`` also has IRS, which intervenes with few images.
       key: PRNG key of samples, interventions and metrics, or a seed; as in :func:`evaluate`.
       source: path of the official file, for a data set that is read from one, or a :class:`~jaxdis.data.DataSource`.
       samples, test_samples: number of samples on which metrics are computed and learners are trained, and number of
@@ -82,6 +87,7 @@ def evaluate_encoder(
       progress: called with the number of encoded images and of all images, those of interventions included; True draws
         a bar. Without it, a warning names the images of interventions if they are more than 100,000.
       bootstrap, batch_size, devices, arrived: as in :func:`evaluate`; a bootstrap leaves out metrics that intervene.
+      members: as in :func:`evaluate`; the labels of a zoo when None.
 
     Returns:
       :class:`Scores`: numbers ``[]``, or ``[m]`` for several members.
@@ -98,17 +104,23 @@ def evaluate_encoder(
         checked_value(name, kind, value)
     _refuse_unknown(unknown)
     arguments = {"bootstrap": bootstrap, "batch_size": batch_size, "devices": devices, "arrived": arrived}
-    key, plan = checked_key(key), dict(plan_of(metrics))
+    standard = isinstance(metrics, str) and metrics == "standard"
+    key, plan = checked_key(key), dict(plan_of(STANDARD_OF_ENCODERS if standard else metrics))
     still, moved = _apart(plan)
     limits = {"num_train": samples, "num_variance": samples, "num_samples": samples, "num_eval": test_samples}
     options = {name: options_of(name, metric, limits) for name, metric in moved.items()}  # before anything is drawn
     space, render = _opened(data, source)
+    left_out = of_classes(tuple(still.items()), space.sizes) if standard else ()
+    plan, still = ({name: each[name] for name in each if name not in left_out} for each in (plan, still))
     encoders, single = _encoders(encode)
+    labels = encode.labels if members is None and isinstance(encode, Zoo) else members
+    rows = member_rows(labels, len(encode) if isinstance(encode, Zoo) else len(encoders))
+    check_names(rows, plan)
     if isinstance(encode, Zoo):
         _warn_of_stopped(encode)
     images = Images.of(render)
     drawn = {name: images_of(given, space) for name, given in options.items()}
-    if progress is False and sum(drawn.values()) > MANY_IMAGES:
+    if not progress and sum(drawn.values()) > MANY_IMAGES:
         counts = ", ".join(f"{count:,} ({name})" for name, count in drawn.items())
         warnings.warn(
             f"metrics: interventions draw and encode {counts} images; fewer samples and test_samples mean fewer, and "
@@ -116,20 +128,38 @@ def evaluate_encoder(
             RuntimeWarning,
             stacklevel=2,
         )
-    with _reported(progress, samples + test_samples + sum(drawn.values())) as tell:
+    with reported(progress, "encoding", "images") as show:
+        tell = _counted(show, samples + test_samples + sum(drawn.values()))
         look = functools.partial(_encoded, encoders, images, space, batch=batch, tell=tell)
         seen, test = look(key, samples), look(jax.random.fold_in(key, _TEST), test_samples)
         codes, held_out = (drawn.codes[0] if single else drawn.codes for drawn in (seen, test))
         test = (held_out, test.factors)
         scores = [evaluate(codes, seen.factors, still, key, test=test, **arguments)] if still else []
-        joint = _jointly(encoders, images, space, None if progress is False else tell)
-        key = jax.random.fold_in(key, _INTERVENTION)
+        joint = _jointly(encoders, images, space, tell if progress else None)
+        moving = jax.random.fold_in(key, _INTERVENTION)
         for name, metric in moved.items():
-            scores.append(intervened(name, metric, options[name], joint, space, render, key, single))
+            scores.append(intervened(name, metric, options[name], joint, space, render, moving, single))
             if arrived is not None:
                 arrived(scores[-1])
         jax.effects_barrier()  # the last images are told from inside a program
-    return _in_order(plan, scores, seen.factors.names)
+    given = tuple(plan.items())
+    evaluation = described(given, seen.codes.shape, seen.factors, key, test_samples, bootstrap)
+    evaluation |= {"data": data} if isinstance(data, str) else {}
+    table = _in_order(plan, scores, rows, evaluation)
+    notes = notes_of(given, table, known(seen.factors), samples)
+    return dataclasses.replace(table, notes=notes + notes_of_left_out(left_out))
+
+
+def _counted(show: Callable, total: int) -> Callable[[int], None]:
+    """A function of the number of images just encoded."""
+    done = 0
+
+    def tell(count):
+        nonlocal done
+        done += count
+        show(done, total)
+
+    return tell
 
 
 def names_in_turn(metrics: Mapping[str, Metric]) -> list[tuple[str, ...]]:
@@ -246,43 +276,15 @@ def _checked(codes, drawn, traced: bool, many: bool):
     return codes.astype(np.float32) if traced else codes
 
 
-def _in_order(plan: Mapping[str, Metric], tables: Sequence[Scores], factor_names) -> Scores:
+def _in_order(plan: Mapping[str, Metric], tables: Sequence[Scores], rows: tuple[dict, ...], evaluation: dict) -> Scores:
     """One table, whose columns come in the order of the metrics."""
-    joined = {field: {} for field in ("columns", "parts", "replicates")}
+    joined = {field: {} for field in ("columns", "parts", "replicates", "axes")}
     for name in plan:
         for scores in tables:
             for field, into in joined.items():
                 into |= {column: v for column, v in getattr(scores, field).items() if _owner(column, plan) == name}
-    return Scores(factor_names=factor_names, **joined)
+    return Scores(factor_names=tuple(evaluation["sizes"]), members=rows, evaluation=evaluation, **joined)
 
 
 def _owner(column: str, plan: Mapping[str, Metric]) -> str:
     return max((name for name in plan if column == name or column.startswith(f"{name}.")), key=len)
-
-
-@contextlib.contextmanager
-def _reported(progress, total: int):
-    """A function of the number of images just encoded, which tells the user's own function, a bar, or nothing."""
-    done = [0]
-
-    def tell(count):
-        done[0] += count
-        show(done[0])
-
-    if callable(progress):
-
-        def show(count):
-            progress(count, total)
-
-        yield tell
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = TextColumn("encoding"), BarColumn(), MofNCompleteColumn(), TextColumn("images"), TimeRemainingColumn()
-    with Progress(*columns, disable=progress is not True) as bar:
-        task = bar.add_task("encoding", total=total)
-
-        def show(count):
-            bar.update(task, completed=count)
-
-        yield tell

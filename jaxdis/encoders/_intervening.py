@@ -11,7 +11,7 @@ from jaxdis.data import FactorSpace
 from jaxdis.encoders import _simulated as simulated
 from jaxdis.evaluation._results import Scores
 from jaxdis.metrics import METRICS, Metric
-from jaxdis.metrics._metric import metric_seed
+from jaxdis.metrics._metric import axes_of, metric_seed
 
 # Metrics that change a factor and encode again, by the function of their row in METRICS.
 INTERVENTIONS = {
@@ -33,7 +33,8 @@ def intervened(
         values = np.asarray(values)[0] if single else np.asarray(values)
         column = name if field == "score" else f"{name}.{field}"
         (columns if values.ndim == (0 if single else 1) else parts)[column] = values
-    return Scores(columns, parts)
+    axes = {f"{name}.{field}": letters for field, letters in axes_of(metric).items()}
+    return Scores(columns, parts, axes={part: axes[part] for part in parts if part in axes})
 
 
 def options_of(name: str, metric: Metric, limits: Mapping[str, int]) -> dict:

@@ -1,7 +1,8 @@
 """Many representations × many metrics: inputs, execution, results, uncertainty, sensitivity."""
 
 from jaxdis.evaluation._evaluate import blend_table, evaluate, relate
+from jaxdis.evaluation._monitor import Monitor
 from jaxdis.evaluation._results import Scores
 from jaxdis.evaluation._sensitivity import sample_curve, sweep
 
-__all__ = ["Scores", "blend_table", "evaluate", "relate", "sample_curve", "sweep"]
+__all__ = ["Monitor", "Scores", "blend_table", "evaluate", "relate", "sample_curve", "sweep"]

@@ -1,5 +1,6 @@
 """Many members × many metrics: score every member, and name the columns."""
 
+import dataclasses
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 
@@ -12,17 +13,21 @@ from jaxdis._core import executor
 from jaxdis._core.lookup import look_up, names_of
 from jaxdis._core.options import Count, checked_devices, checked_value, shown
 from jaxdis._core.precision import single_precision
+from jaxdis._core.progress import Progress, reported
 from jaxdis._core.spec import Spec
+from jaxdis.evaluation._described import described
 from jaxdis.evaluation._inputs import bind
 from jaxdis.evaluation._member import MemberCodes, Plan, Shared, score_member_often, train_and_test, validation_of
+from jaxdis.evaluation._member_rows import check_names, member_rows
+from jaxdis.evaluation._notes import known, notes_of, notes_of_left_out
 from jaxdis.evaluation._numbering import numbered
 from jaxdis.evaluation._results import Scores
 from jaxdis.evaluation._stages import shared_by, stages_of
 from jaxdis.evaluation._warnings import warn_of_constant, warn_of_non_finite, warn_of_range
 from jaxdis.factors import Sample
 from jaxdis.metrics import Blend
-from jaxdis.metrics._metric import apply
-from jaxdis.metrics._plan import check_neighbors, check_reads, check_samples, plan_of
+from jaxdis.metrics._metric import apply, axes_of
+from jaxdis.metrics._plan import check_neighbors, check_reads, check_samples, of_classes, plan_of
 from jaxdis.relations import RELATIONS, Relation
 from jaxdis.scores import SCORES
 
@@ -33,7 +38,7 @@ MOST_REPLICATES = 10**6
 def evaluate(
     codes,
     factors,
-    metrics: str | Sequence | Mapping = "all",
+    metrics: str | Sequence | Mapping = "standard",
     key: PRNGKeyArray | int | None = None,
     *,
     test=None,
@@ -45,8 +50,9 @@ def evaluate(
     devices: Sequence[jax.Device] | None = None,
     numbers: Sequence[int] | None = None,
     bootstrap: int = 0,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress = False,
     arrived: Callable[[Scores], None] | None = None,
+    members=None,
 ) -> Scores:
     """Score one representation, or every member of a zoo, with the given metrics.
 
@@ -54,8 +60,9 @@ def evaluate(
       codes: ``[n, d]``, or ``[m, n, d]`` for a zoo of ``m`` members on the same samples; usually posterior means. NumPy
         (also memory-mapped), JAX or DLPack (torch).
       factors: :class:`Factors`, or an array ``[n, k]`` of class numbers.
-      metrics: ``"all"``, a name, names (``METRICS`` lists them), or a mapping from column names to metrics:
-        ``{"mig_30": METRICS["mig"].with_options(bins=30)}``. Columns are returned in this order.
+      metrics: ``"standard"``: MIG, modularity, SAP, MCC, explicitness and DCI by forests, less those that need classes
+        where all factors are continuous; ``"all"``; a name; names (``METRICS`` lists them); or a mapping from column
+        names to metrics: ``{"mig_30": METRICS["mig"].with_options(bins=30)}``. Columns are returned in this order.
       key: PRNG key for stochastic metrics, or a seed: ``jax.random.key(0)`` and 0 are the same, and the default.
       test: held-out ``(codes, factors)`` in the same shapes. When None, metrics that need them split the samples 2 : 1
         by the key, in the same way for all members.
@@ -73,9 +80,12 @@ def evaluate(
       bootstrap: number of replicates for :meth:`Scores.error` and :meth:`Scores.interval`, each of which costs an
         evaluation. All members share the draws of samples, so that differences between members are more certain than
         each score. Stochastic metrics draw new random numbers in every replicate: their own noise is part of the error.
-      progress: called with the number of finished members and of all members after every chunk.
+      progress: True draws a bar over metrics and members on a terminal or in a notebook; a function is called with the
+        number of finished members and of all members after every chunk.
       arrived: called with the scores of some metrics for the members of a chunk as soon as they are computed. Metrics
         that share what they compute are compiled together, apart from the others, quick ones first.
+      members: what is known of the members, for :attr:`Scores.members`: names, a dict for each (such as the labels of a
+        zoo), or columns in a mapping or a data frame, of which ``member`` holds the names. They are numbered when None.
 
     Returns:
       :class:`Scores`, a mapping from columns to numbers (``[]``, or ``[m]`` for a zoo).
@@ -94,7 +104,11 @@ def evaluate(
     arrays = {"test": test, "validation": validation, "weights": weights, "variances": variances, "active": active}
     given = {name: arrays[name] is not None for name in ("weights", "active", "validation")}
     split = any(metric.source.reads.test for _, metric in plan)
-    members, shared, single = bind(codes, factors, key, **arrays, numbers=numbers, split=split)
+    member_codes, shared, single = bind(codes, factors, key, **arrays, numbers=numbers, split=split)
+    rows = member_rows(members, len(member_codes.codes))
+    check_names(rows, dict(plan))
+    left_out = of_classes(plan, shared.factors.sizes) if isinstance(metrics, str) and metrics == "standard" else ()
+    plan = tuple(each for each in plan if each[0] not in left_out)
     check_reads(plan, **given)
     check_samples(plan, shared.factors, bootstrap=bool(bootstrap))
     warn_of_constant(plan, shared.factors)
@@ -104,19 +118,42 @@ def evaluate(
         results, replicates = ({name: result for part in parts for name, result in part[i].items()} for i in (0, 2))
         return _table(plan, results, replicates, single, shared.factors.names)
 
-    parts = executor.map_stages(
-        score_member_often,
-        [(stage, bootstrap) for stage in stages],
-        members,
-        lambda stage_and_count: shared_by(stage_and_count[0], shared),
-        arrived=None if arrived is None else lambda stage_and_count, part: arrived(table(stage_and_count[0], [part])),
-        **how,
-    )
-    roles = {"codes": members.codes, "test codes": members.test_codes, "validation codes": members.validation_codes}
+    with reported(True if progress is True else None, "scoring", "metrics × members") as show:
+        done = 0
+
+        def came(stage_and_count, part):
+            nonlocal done
+            stage, _ = stage_and_count
+            done += len(stage) * len(part[1])
+            show(done, len(plan) * len(rows), ", ".join(name for name, _ in stage))
+            if arrived is not None:
+                arrived(table(stage, [part]))
+
+        parts = executor.map_stages(
+            score_member_often,
+            [(stage, bootstrap) for stage in stages],
+            member_codes,
+            lambda stage_and_count: shared_by(stage_and_count[0], shared),
+            arrived=None if arrived is None and progress is not True else came,
+            **how,
+        )
+    roles = {"codes": member_codes.codes, "test codes": member_codes.test_codes}
+    roles["validation codes"] = member_codes.validation_codes
     suspects = np.flatnonzero(~np.all([sound for _, sound, _ in parts], axis=0))
-    warn_of_non_finite({**roles, "variances": members.variances}, suspects)
+    warn_of_non_finite({**roles, "variances": member_codes.variances}, suspects)
     warn_of_range(roles, suspects)
-    return table(plan, parts)
+    scores = dataclasses.replace(table(plan, parts), members=rows)
+    held_out = _held_out(member_codes, shared)
+    evaluation = described(plan, member_codes.codes.shape, shared.factors, shared.key, held_out, bootstrap)
+    notes = notes_of(plan, scores, known(shared.factors), shared.factors.num_samples)
+    return dataclasses.replace(scores, evaluation=evaluation, notes=notes + notes_of_left_out(left_out))
+
+
+def _held_out(members: MemberCodes, shared: Shared) -> int | None:
+    """The number of held-out samples; None if no metric reads any."""
+    if members.test_codes is not None:
+        return members.test_codes.shape[1]
+    return None if shared.test_rows is None else len(shared.test_rows)
 
 
 @single_precision
@@ -202,7 +239,8 @@ def check_arguments(arguments) -> dict:
 def _check_run(batch_size, devices, progress) -> dict:
     """The arguments of the executor."""
     batch_size = checked_value("batch_size", Count | None, batch_size)
-    checked_value("progress", Callable | None, progress)
+    checked_value("progress", Progress, progress)
+    progress = progress if callable(progress) else None
     return {"batch_size": batch_size, "devices": checked_devices(devices), "progress": progress}
 
 
@@ -238,4 +276,5 @@ def _table(plan: Plan, results: dict, replicates: dict, single: bool, factor_nam
                     replicated[column] = replicates[metric][field][0] if single else replicates[metric][field]
             else:
                 parts[f"{metric}.{field}"] = values[0] if single else values
-    return Scores(columns, parts, factor_names, replicated)
+    axes = {f"{name}.{field}": letters for name, metric in plan for field, letters in axes_of(metric).items()}
+    return Scores(columns, parts, factor_names, replicated, axes={name: axes[name] for name in parts if name in axes})

@@ -1,43 +1,120 @@
 """Scores of a zoo as a table: one row per member, one column per number."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, overload
 
 import numpy as np
 
 from jaxdis._core.files import csv_text, write_text
 from jaxdis._core.options import Level, checked, shown
+from jaxdis.evaluation import _score_file as score_file
+from jaxdis.evaluation import _score_table as score_table
 from jaxdis.evaluation._bootstrap import interval
+from jaxdis.evaluation._member_rows import NAME, member_rows
+
+Column = np.ndarray | np.generic
 
 
-@dataclasses.dataclass(frozen=True)
-class Scores(Mapping[str, np.ndarray | np.generic]):
-    """A mapping from column names to numbers: ``[]`` for one representation, ``[m]`` for a zoo.
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Scores(dict[str, Column]):
+    """A dict from column names to numbers: ``[]`` for one representation, ``[m]`` for a zoo.
 
     A metric with one headline number has a column with its own name; one with several has a column ``metric.field`` for
     each. Arrays per code or per factor are not columns: :meth:`part` returns them. After a bootstrap, ``replicates``
     holds each column ``[…, count]``; :meth:`error`, :meth:`bias` and :meth:`interval` read it.
+
+    ``scores["mig"]`` is a column, ``scores[["mig", "dci"]]`` a table of the columns of some metrics, and ``scores[3]``
+    or ``scores["seed0"]`` the table of one member, by its place or name.
+
+    Attributes:
+      columns: the numbers by the names of columns.
+      parts: the arrays by their names.
+      factor_names: one per factor.
+      replicates: bootstrap replicates of the columns.
+      members: one dict per member: its name under ``member``, then its metadata, such as settings and seed.
+      axes: the letters of the axes of parts, such as ``("k",)`` for one number per factor.
+      notes: pairs of a metric and what keeps its score from meaning what it seems to mean.
+      evaluation: how the scores were computed: versions, metrics with their options, numbers of samples, key.
+
+    Example:
+      >>> values = np.random.default_rng(0).integers(0, 3, (200, 2))
+      >>> scores = jaxdis.evaluate(np.stack([values, -values]), values, "mig", members=["plain", "negated"])
+      >>> scores["negated"]["mig"] == scores[1]["mig"] == scores["mig"][1]
+      np.True_
+      >>> scores.to_pandas(long=True).factor.dropna().tolist()
+      ['factor_0', 'factor_1', 'factor_0', 'factor_1']
     """
 
-    columns: dict[str, np.ndarray | np.generic]
+    columns: dict[str, Column]
     parts: dict[str, np.ndarray]
     factor_names: tuple[str, ...] = ()
     replicates: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    members: tuple[dict[str, Any], ...] = ()
+    axes: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    notes: tuple[tuple[str, str], ...] = ()
+    evaluation: dict[str, Any] = dataclasses.field(default_factory=dict)
 
-    def __getitem__(self, name: str) -> np.ndarray | np.generic:
-        if not isinstance(name, str) or name not in self.columns:
-            arrays = [part for part in (name, f"{name}.score") if isinstance(name, str) and part in self.parts]
-            hint = f"; it is an array: part({arrays[0]!r})" if arrays else ""
-            raise KeyError(f"no column {shown(name)}{hint}; the columns are {list(self.columns)}")
-        return self.columns[name]
+    def __post_init__(self):
+        # Table tools only read dicts: of any other mapping, pandas makes a table of its keys.
+        self.update(self.columns)
+        if not self.members:
+            count = max((np.size(column) for column in self.columns.values()), default=0)
+            object.__setattr__(self, "members", member_rows(None, count))
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.columns)
+    @overload
+    def __getitem__(self, which: str) -> Column: ...
+    @overload
+    def __getitem__(self, which: int | list[str]) -> "Scores": ...
+    def __getitem__(self, which):
+        """A column, a table of some metrics, or a table of one member."""
+        if isinstance(which, list | tuple):
+            return self._of_metrics(which)
+        names = () if isinstance(which, str) and which in self.columns else [str(row[NAME]) for row in self.members]
+        if isinstance(which, str) and which in names:
+            return self._of_member(names.index(which))
+        if isinstance(which, int | np.integer) and not isinstance(which, bool):
+            if not -len(names) <= which < len(names):
+                raise IndexError(f"member: must be a place among {len(names)} members, got {which}")
+            return self._of_member(int(which) % len(names))
+        return self._column(which)
 
-    def __len__(self) -> int:
-        return len(self.columns)
+    def _column(self, which) -> Column:
+        if isinstance(which, str) and which in self.columns:
+            return self.columns[which]
+        arrays = [part for part in (which, f"{which}.score") if part in self.parts] if isinstance(which, str) else []
+        hint = f"; it is an array: part({arrays[0]!r})" if arrays else ""
+        raise KeyError(f"no column {shown(which)}{hint}; the columns are {list(self.columns)}")
+
+    def _of_metrics(self, names: Sequence[str]) -> "Scores":
+        kept = {}
+        if not names:
+            raise KeyError(f"no column in an empty list; the columns are {list(self.columns)}")
+        for name in names:
+            found = {column: values for column, values in self.columns.items() if name in _owners(column)}
+            if not isinstance(name, str) or not found:
+                raise KeyError(f"no column {shown(name)}; the columns are {list(self.columns)}")
+            kept |= found
+        owners = {owner for column in kept for owner in _owners(column)}
+        return dataclasses.replace(
+            self,
+            columns=kept,
+            parts={name: part for name, part in self.parts.items() if name.rpartition(".")[0] in owners},
+            replicates={name: drawn for name, drawn in self.replicates.items() if name in kept},
+            notes=tuple(note for note in self.notes if note[0] in owners),
+        )
+
+    def _of_member(self, row: int) -> "Scores":
+        tables = {field: getattr(self, field) for field in ("columns", "parts", "replicates")}
+        if not self.single:
+            tables = {field: {name: each[row] for name, each in table.items()} for field, table in tables.items()}
+        return dataclasses.replace(self, members=(self.members[row],), **tables)
+
+    @property
+    def single(self) -> bool:
+        """Whether these are the scores of one representation, ``[]``, not of a zoo, ``[m]``."""
+        return not any(np.ndim(column) for column in self.columns.values())
 
     def part(self, name: str) -> np.ndarray:
         """The array behind a score, such as ``"mig.per_factor"``: ``[…]``, or ``[m, …]`` for a zoo."""
@@ -46,7 +123,7 @@ class Scores(Mapping[str, np.ndarray | np.generic]):
             raise KeyError(f"no part {shown(name)}{hint}; the parts are {list(self.parts)}")
         return self.parts[name]
 
-    def error(self, name: str) -> np.ndarray | np.generic:
+    def error(self, name: str) -> Column:
         """Return the bootstrap standard error of a column, ``[]`` or ``[m]``.
 
         It is within a fifth of the standard deviation of the scores of fresh samples for most metrics. For FactorVAE it
@@ -55,7 +132,7 @@ class Scores(Mapping[str, np.ndarray | np.generic]):
         """
         return self._replicates(name).std(axis=-1, ddof=1)
 
-    def bias(self, name: str) -> np.ndarray | np.generic:
+    def bias(self, name: str) -> Column:
         """Return the mean of the replicates minus the score, ``[]`` or ``[m]``: the bootstrap estimate of the bias.
 
         A redrawn sample has 63 % distinct rows, of which learners learn less, and plug-in estimates of information,
@@ -88,47 +165,159 @@ class Scores(Mapping[str, np.ndarray | np.generic]):
         return interval(self[name], self._replicates(name), level, kind)
 
     def _replicates(self, name: str) -> np.ndarray:
-        self[name]  # an unknown column is refused as such
+        self._column(name)  # an unknown one is refused as such
         if not self.replicates:
             raise ValueError("bootstrap: needs replicates; ask for them by evaluate(..., bootstrap=200)")
         if name not in self.replicates:
             raise ValueError(f"bootstrap: needs a metric of samples, got {name}, which intervened in a simulator")
         return self.replicates[name]
 
-    def _numbers(self) -> dict[str, np.ndarray | np.generic]:
-        """Columns, each followed by its error, bias and 95 % interval if it has replicates."""
-        if not self.replicates:
-            return dict(self.columns)
-        numbers = {}
-        for name, column in self.columns.items():
-            if name not in self.replicates:
-                numbers[name] = column
-                continue
-            bounds = self.interval(name)
-            named = {"error": self.error(name), "bias": self.bias(name), "low": bounds[..., 0], "high": bounds[..., 1]}
-            numbers |= {name: column, **{f"{name}.{field}": values for field, values in named.items()}}
-        return numbers
-
-    def to_dict(self) -> dict[str, float | list[float]]:
+    def to_dict(self, prefix: str | None = None) -> dict[str, Any]:
         """Columns as plain numbers, or lists of them for a zoo; after a bootstrap also ``name.error``, ``.bias``,
-        ``.low`` and ``.high``."""
-        return {name: column.tolist() for name, column in self._numbers().items()}
+        ``.low`` and ``.high``.
 
-    def to_csv(self, path: str | Path | None = None) -> str:
-        """Comma-separated text, one row per member under a header, as :meth:`to_dict`; written to ``path`` if given."""
-        numbers = self._numbers()
-        rows = zip(*(np.atleast_1d(column).tolist() for column in numbers.values()), strict=True)
-        text = csv_text(["member", *numbers], ([member, *row] for member, row in enumerate(rows)))
+        Args:
+          prefix: written before each name, as in ``"val/mig"``. With a prefix, all values are numbers, as loggers of
+            experiments take them: a zoo has an entry for each member, ``"val/seed0/mig"``.
+        """
+        numbers = {name: np.asarray(column).tolist() for name, column in score_table.numbers(self).items()}
+        if prefix is None:
+            return numbers
+        if self.single:
+            return {f"{prefix}{name}": value for name, value in numbers.items()}
+        names = [row[NAME] for row in self.members]
+        return {
+            f"{prefix}{member}/{name}": value
+            for row, member in enumerate(names)
+            for name, value in zip(numbers, (column[row] for column in numbers.values()), strict=True)
+        }
+
+    def to_pandas(self, long: bool = False):
+        """A data frame: a row per member with its metadata, and columns as :meth:`to_dict`; needs pandas.
+
+        Args:
+          long: a row per number instead, parts included, with the columns ``member``, metadata, ``metric``, ``field``,
+            ``factor`` (a name), ``code`` and ``index`` (numbers), and ``value``.
+
+        ``pandas.DataFrame(scores)`` is the table of the scores of a zoo alone; polars and other libraries that read
+        Arrow take ``scores`` itself.
+        """
+        import pandas
+
+        return pandas.DataFrame((score_table.long if long else score_table.wide)(self))
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        """Hand out the wide table to libraries that read Arrow; needs pyarrow."""
+        import pyarrow
+
+        return pyarrow.table(score_table.wide(self)).__arrow_c_stream__(requested_schema)
+
+    def plot(self, by: str | None = None, *, ax=None):
+        """A point per member over the name of each column, with bootstrap intervals if there are any.
+
+        Args:
+          by: a column of the members' metadata, such as ``"model"``, whose values are told apart by color.
+          ax: axes of matplotlib to draw on; a new figure when None.
+
+        Returns:
+          The figure; ``figure.savefig("scores.svg")`` writes it. Select columns before: ``scores[["mig", "dci"]]``.
+
+        Raises:
+          ValueError: for metadata that the members do not have.
+        """
+        from jaxdis import plots
+
+        known = score_table.metadata(self.members)
+        if by is not None and by not in known:
+            raise ValueError(f"by: must be one of {', '.join(known)}, got {shown(by)}")
+        columns = {name: np.atleast_1d(column) for name, column in self.items()}
+        bounds = {name: np.atleast_2d(self.interval(name)) for name in self.replicates}
+        return plots.score_points(columns, () if by is None else known[by], bounds, ax=ax)
+
+    def to_csv(self, path: str | Path | None = None, long: bool = False) -> str:
+        """Comma-separated text; written to ``path`` if given.
+
+        One row per member: name, metadata, columns as :meth:`to_dict`, one more column for each part and factor, as in
+        ``mig.per_factor[shape]``, and ``evaluation``, JSON that says how the scores were computed.
+
+        Args:
+          long: a row per number instead, with all parts, as :meth:`to_pandas`.
+        """
+        columns = score_table.csv_columns(self, long_form=long)
+        text = csv_text(list(columns), zip(*(np.asarray(c, object).tolist() for c in columns.values()), strict=True))
         if path is not None:
             write_text(path, text)
         return text
 
+    def save(self, path: str | Path) -> None:
+        """Write everything to one npz file, atomically; :meth:`load` reads it."""
+        score_file.save(path, dataclasses.asdict(self))
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Scores":
+        """Read scores that :meth:`save` wrote; nothing is unpickled.
+
+        Raises:
+          ValueError: for a file that is damaged or holds something else.
+        """
+        return cls(**score_file.load(path))
+
+    @classmethod
+    def concat(cls, tables: Iterable["Scores"]) -> "Scores":
+        """Join the members of several tables with the same columns.
+
+        Members that have only numbers for names are numbered anew. Parts of other shapes, as those of members with
+        another number of codes, are left out, and so are replicates if one of the tables has none.
+
+        Raises:
+          ValueError: for no tables, for other columns or factors, and for names of members that repeat.
+        """
+        tables = list(tables)
+        if not tables or not all(isinstance(table, Scores) for table in tables):
+            raise ValueError(f"tables: must be at least one Scores, got {[type(table).__name__ for table in tables]}")
+        first = tables[0]
+        for table in tables[1:]:
+            if odd := sorted(first.keys() ^ table.keys()):
+                raise ValueError(f"tables: must have the same columns, got {odd[0]} in some; select by scores[[…]]")
+            if table.factor_names != first.factor_names:
+                raise ValueError(f"tables: must have the same factors, got {first.factor_names}, {table.factor_names}")
+        rows = [row for table in tables for row in table.members]
+        if not any(isinstance(row[NAME], str) for row in rows):
+            rows = [{name: value for name, value in row.items() if name != NAME} for row in rows]
+        same = {name: value for name, value in first.evaluation.items() if all(_has(t, name, value) for t in tables)}
+        return cls(
+            **{field: _stacked(tables, field) for field in ("columns", "parts", "replicates")},
+            factor_names=first.factor_names,
+            members=member_rows(rows, len(rows)),
+            axes=first.axes,
+            notes=tuple(dict.fromkeys(note for table in tables for note in table.notes)),
+            evaluation=same,
+        )
+
+    def _repr_html_(self) -> str:
+        return score_table.as_html(self)
+
     def __repr__(self) -> str:
-        members = {np.size(column) for column in self.columns.values()}
-        width = max(map(len, self.columns), default=0)
-        lines = [f"Scores of {max(members, default=0)} member(s)"]
-        for name, column in self.columns.items():
-            values = np.atleast_1d(column)
-            spread = f" ± {np.std(values):.4f}" if np.ndim(column) else ""
-            lines.append(f"  {name:<{width}}  {np.mean(values):.4f}{spread}")
-        return "\n".join(lines)
+        return score_table.as_text(self)
+
+
+def _owners(column: str) -> tuple[str, str]:
+    """A column, and the metric that it may be a field of."""
+    return column, column.rpartition(".")[0] or column
+
+
+def _stacked(tables: Sequence[Scores], field: str) -> dict[str, np.ndarray]:
+    """The arrays that all tables have in one shape, with the members of all."""
+    found = {}
+    for name in getattr(tables[0], field):
+        arrays = [getattr(table, field).get(name) for table in tables]
+        if any(array is None for array in arrays):
+            continue
+        arrays = [np.asarray(a)[None] if table.single else a for a, table in zip(arrays, tables, strict=True)]
+        if len({array.shape[1:] for array in arrays}) == 1:
+            found[name] = np.concatenate(arrays)
+    return found
+
+
+def _has(table: Scores, name: str, value) -> bool:
+    return name in table.evaluation and table.evaluation[name] == value

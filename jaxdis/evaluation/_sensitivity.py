@@ -14,6 +14,7 @@ from scipy.stats import rankdata
 from jaxdis._core.arrays import as_numpy
 from jaxdis._core.options import checked_key, shown
 from jaxdis._core.precision import single_precision
+from jaxdis._core.progress import Progress, reported
 from jaxdis.evaluation._evaluate import check_arguments, evaluate
 from jaxdis.evaluation._inputs import check_codes, check_same_samples
 from jaxdis.factors import Factors
@@ -39,6 +40,13 @@ class Sweep(NamedTuple):
     rank_correlation: np.ndarray
     columns: dict[str, np.ndarray]
 
+    def plot(self, *, ax=None):
+        """Draw a line per member over the settings, on a new figure or on axes of matplotlib; return the figure."""
+        from jaxdis import plots
+
+        names = [", ".join(f"{name}={value}" for name, value in setting.items()) for setting in self.settings]
+        return plots.member_lines(self.score, names, ax=ax)
+
 
 class SampleCurve(NamedTuple):
     """Scores of two runs, on separate samples, per number of samples.
@@ -58,6 +66,12 @@ class SampleCurve(NamedTuple):
     overlap: np.ndarray
     columns: dict[str, np.ndarray]
 
+    def plot(self, *, ax=None):
+        """Draw a line per member, the mean of its runs, over the number of samples; return the figure."""
+        from jaxdis import plots
+
+        return plots.member_lines(self.score.mean(axis=1), [f"{size:,} samples" for size in self.sizes], ax=ax)
+
 
 @single_precision
 def sweep(
@@ -68,6 +82,7 @@ def sweep(
     *,
     column: str | None = None,
     arguments: Mapping[str, Any] | None = None,
+    progress: Progress = False,
     **options: Sequence,
 ) -> Sweep:
     """One metric under every combination of values of its options, in one program.
@@ -82,6 +97,7 @@ def sweep(
       key: shared by all settings.
       column: the field of the metric to take as headline, such as ``"completeness"``; the first one when None.
       arguments: further arguments of :func:`jaxdis.evaluate`.
+      progress: as :func:`jaxdis.evaluate`.
       options: the values to try for each option of the metric; the last varies fastest.
 
     Raises:
@@ -96,7 +112,7 @@ def sweep(
         raise ValueError(f"options: needs at least one with values to try; the options are {names}")
     settings = tuple(dict(zip(options, values, strict=True)) for values in itertools.product(*options.values()))
     plan = {str(row): metric.with_options(**setting) for row, setting in enumerate(settings)}
-    scores = evaluate(_as_zoo(codes), factors, plan, key, **arguments)
+    scores = evaluate(_as_zoo(codes), factors, plan, key, **{"progress": progress, **arguments})
     fields = [_field(name) for name in scores if name.partition(".")[0] == "0"]
     columns = {field: np.stack([scores[_column(str(row), field)] for row in range(len(plan))]) for field in fields}
     score = columns[_headline(column, fields)]
@@ -113,6 +129,7 @@ def sample_curve(
     sizes: Sequence[int] = (100, 1000, 10000),
     column: str | None = None,
     arguments: Mapping[str, Any] | None = None,
+    progress: Progress = False,
 ) -> SampleCurve:
     """One metric against the number of samples, twice per size: how many samples a reliable ranking needs.
 
@@ -129,6 +146,7 @@ def sample_curve(
       column: the field of the metric to take as headline; the first one when None.
       arguments: further arguments of :func:`jaxdis.evaluate`, except arrays of samples (``test``, ``weights``,
         ``variances``).
+      progress: True draws a bar; a function is called with the number of finished runs and of all runs.
 
     Raises:
       ValueError: for a size outside that range.
@@ -148,21 +166,17 @@ def sample_curve(
     key = checked_key(key)
     order = np.asarray(jax.random.permutation(jax.random.fold_in(key, SEED), n))
     both, overlap, fields = [], [], []
-    for size in map(int, sizes):
-        runs = order[:size], order[::-1][:size]
-        overlap.append(max(0, 2 * size - n) / size)
-        run_scores = [
-            evaluate(
-                codes[:, rows],
-                factors.take(jnp.asarray(rows)),
-                {"0": metric},
-                jax.random.fold_in(key, run),
-                **arguments,
-            )
-            for run, rows in enumerate(runs)
-        ]
-        fields = [_field(name) for name in run_scores[0]]
-        both.append({field: np.stack([scores[_column("0", field)] for scores in run_scores]) for field in fields})
+    with reported(progress, "scoring", "runs") as show:
+        for size in map(int, sizes):
+            overlap.append(max(0, 2 * size - n) / size)
+            run_scores = []
+            for run, rows in enumerate((order[:size], order[::-1][:size])):
+                subset = factors.take(jnp.asarray(rows))
+                run_key = jax.random.fold_in(key, run)
+                run_scores.append(evaluate(codes[:, rows], subset, {"0": metric}, run_key, **arguments))
+                show(2 * len(both) + run + 1, 2 * len(sizes), f"{size:,} samples")
+            fields = [_field(name) for name in run_scores[0]]
+            both.append({field: np.stack([scores[_column("0", field)] for scores in run_scores]) for field in fields})
     columns = {field: np.stack([scores[field] for scores in both]) for field in fields}
     score = columns[_headline(column, fields)]
     across = rank_correlation(score[:, 0], score[:, 1])

@@ -216,13 +216,19 @@ def prepared_for(sources: tuple[Spec, ...], key: PRNGKeyArray, factors: Factors)
 
 
 def per_factor_fields(metric) -> tuple[str, ...]:
-    """Fields of a metric's result that hold one number per factor, as the annotation ``[k]`` of its function says."""
+    """Fields of a metric's result that hold one number per factor."""
+    return tuple(field for field, letters in axes_of(metric).items() if letters == ("k",))
+
+
+def axes_of(metric) -> dict[str, tuple[str, ...]]:
+    """The letters of the axes of each array in a metric's result, such as ``("d", "k")``, by the annotations."""
     last = {Blend: "score", Direct: "function"}.get(type(metric))
     if last is None:
-        return ()
+        return {}
     result = typing.get_type_hints(getattr(metric, last).function).get("return")
     fields = typing.get_type_hints(result) if isinstance(result, type) else {}
-    return tuple(field for field, kind in fields.items() if "k" in {_dims(part) for part in _alternatives(kind)})
+    dims = {field: max((_dims(part) for part in _alternatives(kind)), key=len) for field, kind in fields.items()}
+    return {field: tuple(text.split()) for field, text in dims.items() if text}
 
 
 def _alternatives(kind) -> tuple:

@@ -15,6 +15,7 @@ from jaxdis._core.executor import Layout
 from jaxdis._core.options import Count, checked_devices, checked_value, shown
 from jaxdis._core.platforms import Program, on_cpu
 from jaxdis._core.precision import single_precision
+from jaxdis._core.progress import Progress, reported
 from jaxdis.models._images import Images, check_image_shape, checked_images, noise_key, unit_images
 from jaxdis.models.methods._method import Method
 
@@ -36,6 +37,7 @@ def encode(
     devices: Sequence[jax.Device] | None = None,
     summary: Callable | None = None,
     what: str = "represent",
+    progress: Progress = False,
 ) -> Any:
     """The representation of images under every member: what the method, or the summary, returns.
 
@@ -52,6 +54,7 @@ def encode(
       summary: pure function of the representation of images under one member, applied inside the program, so that
         masks of many images need not be held; defined at module level, since it is compiled in.
       what: name of the method's function of parameters and images that is applied.
+      progress: True draws a bar; a function is called with the number of encoded images and of all images.
 
     Raises:
       ValueError: for arrays that are not images, and for images of another shape than the method's.
@@ -66,7 +69,7 @@ def encode(
         check_image_shape(jax.eval_shape(renderer, rows[:1], key).shape, "render", method.image_shape)
     renderer, key = layout.share((renderer, key))
     program = functools.partial(_encode, method, what, summary, layout, placed, renderer, key)
-    return _in_chunks(program, rows, batch_size, _num_members(params), layout)
+    return _in_chunks(program, rows, batch_size, _num_members(params), layout, progress)
 
 
 @single_precision
@@ -152,7 +155,14 @@ def _decode(method: Method, layout: Layout, members):
     return layout.map(lambda member, _: method.decode(*member), members)
 
 
-def _in_chunks(program: Callable, rows: np.ndarray, batch_size: int | None, num_members: int, layout: Layout):
+def _in_chunks(
+    program: Callable,
+    rows: np.ndarray,
+    batch_size: int | None,
+    num_members: int,
+    layout: Layout,
+    progress: Progress = False,
+):
     """``program(chunk, start)`` over chunks of rows; its leaves ``[members, rows, …]`` without padded rows."""
     n, num_devices = len(rows), len(layout.devices)
     if not n:
@@ -160,7 +170,11 @@ def _in_chunks(program: Callable, rows: np.ndarray, batch_size: int | None, num_
     size = min(checked_value("batch_size", Count | None, batch_size) or _CHUNK, n)
     size = -(-size // num_devices) * num_devices
     running = (program(executor.take(rows, places), np.uint32(places[0])) for places in executor.chunks(n, size))
-    parts = executor.fetched(running)
+    parts = []
+    with reported(progress, "encoding", "images") as show:
+        for part in executor.fetched(running):
+            parts.append(part)
+            show(min(len(parts) * size, n), n)
     return jax.tree.map(lambda *parts: np.concatenate(parts, axis=1)[:num_members, :n], *parts)
 
 

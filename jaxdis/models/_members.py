@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array
 
 from jaxdis._core.arrays import as_numpy
+from jaxdis._core.html_table import html_table
 from jaxdis._core.options import Range, Seed, checked_value, is_key, is_keys, shown
 from jaxdis.models._variant import Variant
 from jaxdis.models.methods._method import Method
@@ -31,6 +32,11 @@ class Members(NamedTuple):
 
     def __repr__(self) -> str:
         return f"Members({len(self.labels)}: {in_brief(self.labels)})"
+
+    def _repr_html_(self) -> str:
+        names = dict.fromkeys(name for label in self.labels for name in label)
+        rows = [[label.get(name) for name in names] for label in self.labels]
+        return html_table(f"{len(self.labels):,} members", list(names), rows)
 
 
 def in_brief(labels: Sequence[dict]) -> str:

@@ -10,8 +10,10 @@ import numpy as np
 
 from jaxdis._core import files
 from jaxdis._core.files import DamagedFile, named_leaves, read_arrays, with_leaves, write_arrays
+from jaxdis._core.html_table import html_table
 from jaxdis._core.options import Range, checked_value, shown
 from jaxdis._core.precision import single_precision
+from jaxdis._core.progress import Progress
 from jaxdis.codes import Posterior
 from jaxdis.models._config import Config, UnknownType, describe, restored
 from jaxdis.models._encoding import decode, encode
@@ -51,6 +53,16 @@ class Zoo:
         method = type(self.config.method).__name__
         return f"Zoo({method} on {self.config.data!r}, {len(self)} members: {in_brief(self.labels)})"
 
+    def _repr_html_(self) -> str:
+        names = dict.fromkeys(name for label in self.labels for name in label)
+        losses = {f"final {name}": np.asarray(curve)[:, -1] for name, curve in self.losses._asdict().items()}
+        rows = [
+            [*(label.get(name) for name in names), *(last[row] for last in losses.values())]
+            for row, label in enumerate(self.labels)
+        ]
+        title = f"{type(self.config.method).__name__} on {self.config.data}: {len(self):,} members"
+        return html_table(title, [*names, *losses], rows)
+
     def __getitem__(self, which) -> "Zoo":
         """The members at an index (a zoo of one), a slice, a sequence of indices or a mask ``[m]``."""
         rows = np.arange(len(self))[which]
@@ -87,18 +99,27 @@ class Zoo:
         return self[rows]
 
     def encode(
-        self, images, *, render=None, key=None, batch_size: int | None = None, devices=None, summary=None
+        self,
+        images,
+        *,
+        render=None,
+        key=None,
+        batch_size: int | None = None,
+        devices=None,
+        summary=None,
+        progress: Progress = False,
     ) -> Posterior | Slots:
         """The representation of images ``[n, h, w, c]`` (or of factors, with a ``render``) under every member.
 
         Members are spread over ``devices`` (None: all of the default backend). A renderer that draws noise takes it
         from ``key`` (None: ``jax.random.key(0)``). ``summary`` is applied inside the program, as in
-        :func:`jaxdis.models._encoding.encode`.
+        :func:`jaxdis.models._encoding.encode`. ``progress``: True draws a bar; a function is called with the number of
+        encoded images and of all images.
 
         Returns:
           :class:`~jaxdis.models.Posterior` means and variances ``[m, n, d]``, or :class:`~jaxdis.models.Slots`.
         """
-        how = {"batch_size": batch_size, "devices": devices, "summary": summary}
+        how = {"batch_size": batch_size, "devices": devices, "summary": summary, "progress": progress}
         return encode(self.config.method, self.params, images, render=render, key=key, **how)
 
     def decode(self, codes, *, batch_size: int | None = None, devices=None) -> np.ndarray:
@@ -119,6 +140,26 @@ class Zoo:
             raise ValueError(f"method: needs an autoencoder, got {type(self.config.method).__name__}")
         member = checked_value("member", Annotated[int, Range(0, len(self) - 1)], member)
         return {"params": jax.tree.map(lambda leaf: np.asarray(leaf)[member], self.params)}
+
+    def plot(self, loss: str | None = None, *, ax=None):
+        """Draw a loss by update, a line per setting, the mean over its seeds; return the figure.
+
+        Args:
+          loss: a field of ``losses``; the first when None.
+          ax: axes of matplotlib to draw on; a new figure when None.
+
+        Raises:
+          ValueError: for another loss.
+        """
+        from jaxdis import plots
+
+        fields = self.losses._asdict()
+        loss = next(iter(fields)) if loss is None else loss
+        if loss not in fields:
+            raise ValueError(f"loss: must be one of {', '.join(fields)}, got {shown(loss)}")
+        settings = [", ".join(f"{n}={v}" for n, v in label.items() if n != "seed") for label in self.labels]
+        rows = {name: [row for row, other in enumerate(settings) if other == name] for name in settings}
+        return plots.loss_curves({name: fields[loss][of] for name, of in rows.items()}, self.log_every, loss, ax=ax)
 
     def save(self, path: str | Path) -> None:
         """Write to one npz file, atomically; ``jaxdis.models.load`` reads it."""

@@ -1,6 +1,10 @@
-"""Pictures of scores, relations and models. Each function returns PNG bytes."""
+"""Pictures of scores, relations and models.
 
-from jaxdis.plots._curves import curves, loss_curves, resources, throughput
+Each function returns a figure of matplotlib, which notebooks show and ``figure.savefig("picture.svg")`` writes; those
+with one panel draw on the axes ``ax`` if these are given.
+"""
+
+from jaxdis.plots._curves import curves, loss_curves, member_lines, resources, throughput
 from jaxdis.plots._relation_plots import (
     codes_and_factors,
     dendrogram,
@@ -16,6 +20,7 @@ from jaxdis.plots._score_plots import (
     point_clouds,
     rank_map,
     scatter_matrix,
+    score_points,
     scores_by_regularization,
     violins,
     violins_by_regularization,
@@ -33,12 +38,14 @@ __all__ = [
     "hinton",
     "image_grid",
     "loss_curves",
+    "member_lines",
     "point_clouds",
     "rank_map",
     "relation_panels",
     "resources",
     "roofline",
     "scatter_matrix",
+    "score_points",
     "scores_by_regularization",
     "throughput",
     "violins",

@@ -4,18 +4,30 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from jaxdis.plots._canvas import LEGEND_LINES, LONGEST_OF_AXIS, MARKS, figure_of, png, text
+from jaxdis.plots._canvas import (
+    LEGEND_LINES,
+    LONGEST_OF_AXIS,
+    MARKS,
+    Figure,
+    Numbers,
+    axes_in,
+    figure_of,
+    inches,
+    labels,
+    numbers,
+    text,
+    texts,
+)
 
 
-def loss_curves(curves: Mapping[str, Sequence[np.ndarray]], log_every: int, name: str) -> bytes:
+def loss_curves(curves: Mapping[str, Numbers], log_every: int, name: str, *, ax=None) -> Figure:
     """A line per setting, the mean over its members ``[entries]``, in a band of one standard deviation.
 
     Settings that do not fit into the legend are not named.
     """
-    figure = figure_of(6.4 + 2.2 * (len(curves) > 8), 3.4)
-    axes = figure.subplots()
-    for position, (label, members) in enumerate(curves.items()):
-        stacked = np.stack(members)
+    curves = {label: numbers(f"curves[{label!r}]", members, "members", "entries") for label, members in curves.items()}
+    axes = axes_in(ax, 6.4 + 2.2 * (len(curves) > 8), 3.4)
+    for position, (label, stacked) in enumerate(curves.items()):
         steps = log_every * np.arange(1, stacked.shape[1] + 1)
         mark, mean, spread = "." if len(steps) == 1 else "", stacked.mean(axis=0), stacked.std(axis=0)
         color, line = f"C{position % 10}", ("-", "--", ":", "-.")[position // 10 % 4]
@@ -25,21 +37,31 @@ def loss_curves(curves: Mapping[str, Sequence[np.ndarray]], log_every: int, name
     axes.set(xlabel="updates", ylabel=text(name))
     outside = {"loc": "center left", "bbox_to_anchor": (1, 0.5)} if len(curves) > 8 else {}
     axes.legend(frameon=False, fontsize=7, **outside)
-    return png(figure)
+    return axes.figure
 
 
-def curves(x: Sequence[float], columns: Mapping[str, np.ndarray], x_name: str, y_name: str = "score") -> bytes:
-    """Each column ``[points, seeds]`` as its mean against ``x`` in a band of one standard deviation."""
+def curves(x: Numbers, columns: Mapping[str, Numbers], x_name: str, y_name: str = "score", *, ax=None) -> Figure:
+    """Each column ``[points, seeds]`` as its mean against ``x [points]`` in a band of one standard deviation."""
     stacks = -(-len(columns) // LEGEND_LINES)
-    figure = figure_of(4.7 + 2.5 * stacks, 4.2)
-    axes = figure.subplots()
+    axes = axes_in(ax, 4.7 + 2.5 * stacks, 4.2)
     _curves(axes, x, columns)
     axes.set(xlabel=text(x_name, LONGEST_OF_AXIS), ylabel=text(y_name, LONGEST_OF_AXIS))
     axes.legend(frameon=False, fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5), ncols=stacks)
-    return png(figure)
+    return axes.figure
 
 
-def resources(sizes: Sequence[int], differences: Mapping[str, np.ndarray], seconds: Mapping[str, np.ndarray]) -> bytes:
+def member_lines(values: Numbers, settings: Sequence[str], y_name: str = "score", *, ax=None) -> Figure:
+    """A line per member over settings, of ``values [settings, members]``: lines that cross change the ranking."""
+    values = numbers("values", values, "settings", "members")
+    settings = labels("settings", settings, len(values))
+    axes = axes_in(ax, 2 + 0.8 * len(settings), 2.8 + inches(settings))
+    axes.plot(range(len(settings)), values, ".-", lw=1, alpha=0.7)
+    axes.set_xticks(range(len(settings)), texts(settings), rotation=30, ha="right")
+    axes.set(ylabel=text(y_name, LONGEST_OF_AXIS))
+    return axes.figure
+
+
+def resources(sizes: Sequence[int], differences: Mapping[str, Numbers], seconds: Mapping[str, Numbers]) -> Figure:
     """Two panels over sample sizes: difference of scores from those of all samples, and seconds per representation.
 
     ``differences[column] [sizes − 1, seeds]``; ``seconds[metric] [sizes]``.
@@ -54,11 +76,17 @@ def resources(sizes: Sequence[int], differences: Mapping[str, np.ndarray], secon
     right.set(xscale="log", yscale="log", xlabel=drawn, ylabel="seconds per representation")
     for axes in (left, right):
         axes.legend(frameon=False, fontsize=7, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.12))
-    return png(figure)
+    return figure
 
 
 def _curves(axes, x, columns: Mapping[str, np.ndarray]) -> None:
+    x = numbers("x", x, "points")
+    columns = {
+        name: numbers(f"columns[{name!r}]", values, "points", "seeds", points=len(x))
+        for name, values in columns.items()
+    }
     for position, (name, values) in enumerate(columns.items()):
+        values = numbers(f"columns[{name!r}]", values, "points", "seeds", points=len(x))
         defined = np.isfinite(values).any(axis=1)
         if not defined.any():
             continue
@@ -70,14 +98,13 @@ def _curves(axes, x, columns: Mapping[str, np.ndarray]) -> None:
         axes.fill_between(at, mean - spread, mean + spread, color=color, alpha=0.15, lw=0)
 
 
-def throughput(rows: Sequence) -> bytes:
+def throughput(rows: Sequence, *, ax=None) -> Figure:
     """Throughput against zoo size, a line per name; rows as :class:`jaxdis.cli._throughput.Row`."""
-    figure = figure_of(9, 5)
-    axes = figure.subplots()
+    axes = axes_in(ax, 9.0, 5.0)
     for position, name in enumerate(dict.fromkeys(row.name for row in rows)):
         points = sorted((row.zoo_size, row.per_second) for row in rows if row.name == name)
         line = ("-", "--", ":", "-.")[position // 10 % 4]
         axes.plot(*zip(*points, strict=True), line, marker=MARKS[position % len(MARKS)], ms=4, label=text(name))
     axes.set(xscale="log", yscale="log", xlabel="zoo size", ylabel="members (training: updates) per second")
     axes.legend(frameon=False, fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5), ncols=2)
-    return png(figure)
+    return axes.figure

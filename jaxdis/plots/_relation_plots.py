@@ -4,18 +4,32 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from jaxdis.plots._canvas import figure_of, grid_of, inches, png, rectangle, text, texts
+from jaxdis.plots._canvas import (
+    Figure,
+    Numbers,
+    axes_in,
+    figure_of,
+    grid_of,
+    inches,
+    labels,
+    numbers,
+    rectangle,
+    text,
+    texts,
+)
 
 # Samples in a panel of a scatter plot.
 MOST_POINTS = 2000
 
 
-def hinton(strength: np.ndarray, names: Sequence[str]) -> bytes:
-    """One square per code (row) and factor (column), with an area proportional to the strength."""
+def hinton(strength: Numbers, names: Sequence[str], *, ax=None) -> Figure:
+    """One square per code (row) and factor (column) of ``strength [d, k]``, with an area proportional to it."""
+    strength = numbers("strength", strength, "codes", "factors")
     d, k = strength.shape
-    figure = figure_of(1 + 0.55 * k + 0.5 * inches(names), 0.6 + 0.35 * d + inches(names))
-    _hinton(figure.subplots(), strength, names)
-    return png(figure)
+    names = labels("names", names, k)
+    axes = axes_in(ax, 1 + 0.55 * k + 0.5 * inches(names), 0.6 + 0.35 * d + inches(names))
+    _hinton(axes, strength, names)
+    return axes.figure
 
 
 def _hinton(axes, strength: np.ndarray, names: Sequence[str]) -> None:
@@ -30,12 +44,16 @@ def _hinton(axes, strength: np.ndarray, names: Sequence[str]) -> None:
     axes.set_yticks(range(d), range(d))
 
 
-def codes_and_factors(strength: np.ndarray, codes: np.ndarray, factors: np.ndarray, names: Sequence[str]) -> bytes:
-    """A Hinton diagram of the strength, next to a panel per pair of codes ``[n, d]`` against factors ``[n, k]``.
+def codes_and_factors(strength: Numbers, codes: Numbers, factors: Numbers, names: Sequence[str]) -> Figure:
+    """A Hinton diagram of the strength ``[d, k]``, next to a panel per pair of codes ``[n, d]`` and factors ``[n, k]``.
 
     At most ``MOST_POINTS`` samples are drawn.
     """
+    strength = numbers("strength", strength, "codes", "factors")
     d, k = strength.shape
+    codes = numbers("codes", codes, "samples", "codes", codes=d)
+    factors = numbers("factors", factors, "samples", "factors", samples=len(codes), factors=k)
+    names = labels("names", names, k)
     side = 1 + 0.55 * k + 0.5 * inches(names)
     figure = figure_of(side + 0.9 + 1.2 * k, max(0.6 + 0.35 * d + inches(names), 0.5 + 0.8 * d))
     left, right = figure.subfigures(1, 2, width_ratios=(side, 0.9 + 1.2 * k))
@@ -49,13 +67,16 @@ def codes_and_factors(strength: np.ndarray, codes: np.ndarray, factors: np.ndarr
         grid[i, 0].set_ylabel(f"code {i}", fontsize=8)
     for axes, name in zip(grid[-1], texts(names), strict=True):
         axes.set_xlabel(name, fontsize=8)
-    return png(figure)
+    return figure
 
 
-def heat_map(matrix: np.ndarray, rows: Sequence[str], columns: Sequence[str], *, most: float | None = None) -> bytes:
-    """A matrix, such as a relation or p-values, as numbers on a color scale; white is 0."""
-    figure = figure_of(0.6 + 0.55 * len(columns) + inches(rows), 0.4 + 0.34 * len(rows) + inches(columns))
-    axes = figure.subplots()
+def heat_map(
+    matrix: Numbers, rows: Sequence[str], columns: Sequence[str], *, most: float | None = None, ax=None
+) -> Figure:
+    """A matrix, such as a relation or p-values, as numbers on a color scale from 0, white, to ``most``."""
+    matrix = numbers("matrix", matrix, "rows", "columns")
+    rows, columns = labels("rows", rows, matrix.shape[0]), labels("columns", columns, matrix.shape[1])
+    axes = axes_in(ax, 0.6 + 0.55 * len(columns) + inches(rows), 0.4 + 0.34 * len(rows) + inches(columns))
     finite = matrix[np.isfinite(matrix)]
     top = most if most is not None else max(float(finite.max(initial=0.0)), 1e-12)
     axes.imshow(matrix, cmap="Blues", vmin=0, vmax=top, aspect="auto")
@@ -65,11 +86,12 @@ def heat_map(matrix: np.ndarray, rows: Sequence[str], columns: Sequence[str], *,
     axes.set_xticks(range(len(columns)), texts(columns), rotation=45, ha="right")
     axes.set_yticks(range(len(rows)), texts(rows))
     axes.spines[:].set_visible(False)
-    return png(figure)
+    return axes.figure
 
 
-def relation_panels(panels: Sequence[tuple[str, np.ndarray]], names: Sequence[str], columns: int) -> bytes:
+def relation_panels(panels: Sequence[tuple[str, Numbers]], names: Sequence[str], columns: int) -> Figure:
     """Relations ``[d, k]`` as grays, each scaled to its largest entry; a panel for each (title, matrix)."""
+    panels = [(title, numbers("panels", matrix, "codes", "factors", factors=len(names))) for title, matrix in panels]
     figure, grid = grid_of(len(panels), columns, 2.4 + 0.3 * inches(names), 1.8 + inches(names))
     for axes, (title, matrix) in zip(grid, panels, strict=False):
         axes.imshow(matrix, cmap="Blues", vmin=0, vmax=max(float(np.nanmax(matrix, initial=0.0)), 1e-12), aspect="auto")
@@ -77,47 +99,51 @@ def relation_panels(panels: Sequence[tuple[str, np.ndarray]], names: Sequence[st
         axes.set_xticks(range(len(names)), texts(names), rotation=45, ha="right", fontsize=7)
         axes.set_yticks([])
         axes.set_ylabel("code", fontsize=7)
-    return png(figure)
+    return figure
 
 
-def groups_curve(threshold: np.ndarray, groups: np.ndarray, discovered: np.ndarray) -> bytes:
-    """Independent groups and discovered factors against the threshold (Locatello et al. 2020, §6.1.2)."""
-    figure = figure_of(4.6, 2.6)
-    axes = figure.subplots()
+def groups_curve(threshold: Numbers, groups: Numbers, discovered: Numbers, *, ax=None) -> Figure:
+    """Independent groups and discovered factors ``[e]`` against the threshold (Locatello et al. 2020, §6.1.2)."""
+    axes = axes_in(ax, 4.6, 2.6)
     _groups_curve(axes, threshold, groups, discovered)
     axes.legend(frameon=False, fontsize=7)
-    return png(figure)
+    return axes.figure
 
 
 def _groups_curve(axes, threshold: np.ndarray, groups: np.ndarray, discovered: np.ndarray) -> None:
+    threshold = numbers("threshold", threshold, "thresholds")
+    groups = numbers("groups", groups, "thresholds", thresholds=len(threshold))
+    discovered = numbers("discovered", discovered, "thresholds", thresholds=len(threshold))
     axes.step(threshold, groups, where="post", label="independent groups")
     axes.step(threshold, discovered, where="post", ls="--", label="factors discovered")
     axes.set(xlabel="threshold", xlim=(max(threshold.max(), 1e-6), 0))
 
 
-def group_panels(panels: Sequence[tuple[str, np.ndarray, np.ndarray, np.ndarray]], columns: int) -> bytes:
+def group_panels(panels: Sequence[tuple[str, Numbers, Numbers, Numbers]], columns: int) -> Figure:
     """A panel as :func:`groups_curve` for each (title, threshold, groups, discovered)."""
     figure, grid = grid_of(len(panels), columns, 2.8, 2.0)
     for axes, (title, *curve) in zip(grid, panels, strict=False):
         _groups_curve(axes, *curve)
         axes.set_title(text(title), fontsize=8)
     grid[0].legend(frameon=False, fontsize=6)
-    return png(figure)
+    return figure
 
 
-def dendrogram(merges: np.ndarray, threshold: np.ndarray, names: Sequence[str]) -> bytes:
+def dendrogram(merges: Numbers, threshold: Numbers, names: Sequence[str], *, ax=None) -> Figure:
     """Which factors are joined by a shared code, and at which threshold.
 
     ``merges [k − 1, 2]`` are pairs of clusters (0 … k − 1 are the factors, higher numbers earlier merges) at
     ``threshold [k − 1]``, descending, as :func:`jaxdis.scores.independent_groups` returns them.
     """
-    figure = figure_of(3.6 + inches(names), 0.9 + 0.32 * len(names))
-    _dendrogram(figure.subplots(), merges, threshold, names)
-    return png(figure)
+    axes = axes_in(ax, 3.6 + inches(names), 0.9 + 0.32 * len(names))
+    _dendrogram(axes, merges, threshold, names)
+    return axes.figure
 
 
 def _dendrogram(axes, merges: np.ndarray, threshold: np.ndarray, names: Sequence[str]) -> None:
     k = len(names)
+    merges = numbers("merges", merges, "merges", "clusters", merges=k - 1, clusters=2)
+    threshold = numbers("threshold", threshold, "merges", merges=k - 1)
     order = _leaves(merges, k)
     height = {cluster: float(order.index(cluster)) for cluster in range(k)}
     start = dict.fromkeys(range(k), float(np.max(threshold, initial=0.0)) * 1.05 or 1.0)
@@ -131,15 +157,13 @@ def _dendrogram(axes, merges: np.ndarray, threshold: np.ndarray, names: Sequence
     axes.set(xlabel="threshold", xlim=(max(start.values()), 0))
 
 
-def dendrogram_panels(
-    panels: Sequence[tuple[str, np.ndarray, np.ndarray]], names: Sequence[str], columns: int
-) -> bytes:
+def dendrogram_panels(panels: Sequence[tuple[str, Numbers, Numbers]], names: Sequence[str], columns: int) -> Figure:
     """A panel as :func:`dendrogram` for each (title, merges, threshold)."""
     figure, grid = grid_of(len(panels), columns, 2.0 + inches(names), 0.9 + 0.26 * len(names))
     for axes, (title, merges, threshold) in zip(grid, panels, strict=False):
         _dendrogram(axes, merges, threshold, names)
         axes.set_title(text(title), fontsize=8)
-    return png(figure)
+    return figure
 
 
 def _leaves(merges, k: int) -> list[int]:

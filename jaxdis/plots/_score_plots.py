@@ -5,18 +5,69 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from jaxdis._core.finite import median
-from jaxdis.plots._canvas import MARKS, cloud_png, figure_of, grid_of, inches, png, text, texts
+from jaxdis.plots._canvas import (
+    MARKS,
+    Figure,
+    Numbers,
+    axes_in,
+    columns_of,
+    figure_of,
+    grid_of,
+    inches,
+    labels,
+    numbers,
+    text,
+    texts,
+)
 
 # Rows of a map of ranks whose entries are told as numbers.
 MOST_NUMBERS = 20
 
 
-def rank_map(matrix: np.ndarray, names: Sequence[str], others: Sequence[str] | None = None) -> bytes:
+def score_points(
+    columns: Mapping[str, Numbers],
+    groups: Sequence[str] = (),
+    bounds: Mapping[str, Numbers] | None = None,
+    *,
+    ax=None,
+) -> Figure:
+    """A point per member over the name of each score, and its median as a line.
+
+    Args:
+      columns: ``[m]`` by the names of scores.
+      groups: ``m`` names, each with a color and a mark of its own.
+      bounds: intervals ``[m, 2]`` around some of the scores, drawn as lines.
+    """
+    columns = {name: numbers(f"columns[{name!r}]", values, "members") for name, values in columns.items()}
+    count = max(map(len, columns.values()))
+    columns = columns_of(columns, list(columns))
+    groups = np.array(labels("groups", groups, count) if len(groups) else [""] * count)
+    axes = axes_in(ax, 1.2 + 0.6 * len(columns), 3 + 0.3 * inches(list(columns)))
+    kinds = list(dict.fromkeys(groups.tolist()))
+    for position, (kind, mark) in enumerate(zip(kinds, MARKS * len(kinds), strict=False)):
+        rows = np.flatnonzero(groups == kind)
+        at = 0.6 * ((position + 0.5) / len(kinds) - 0.5)
+        for place, (name, values) in enumerate(columns.items()):
+            x = place + at + np.linspace(-0.2, 0.2, len(rows) + 2)[1:-1] / len(kinds)
+            style = {"ms": 4, "alpha": 0.7, "color": f"C{position % 10}"}
+            axes.plot(x, values[rows], mark, label=text(kind) if not place and kind else None, **style)
+            if bounds is not None and name in bounds:
+                axes.vlines(x, *np.asarray(bounds[name])[rows].T, color=f"C{position % 10}", lw=1)
+            if len(rows) > 1:
+                axes.hlines(median(values[rows]), place + at - 0.15, place + at + 0.15, color="#234", lw=1.5)
+    axes.set_xticks(range(len(columns)), texts(list(columns)), rotation=45, ha="right")
+    axes.set(ylabel="score")
+    if kinds != [""]:
+        axes.legend(frameon=False, fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5))
+    return axes.figure
+
+
+def rank_map(matrix: Numbers, names: Sequence[str], others: Sequence[str] | None = None, *, ax=None) -> Figure:
     """Rank correlations of metrics (with ``others``) as numbers on a color scale, in hundredths as the papers print
     them; only colors for more than 20 metrics."""
-    others = names if others is None else others
-    figure = figure_of(0.6 + 0.42 * len(others) + inches(names), 0.4 + 0.42 * len(names) + inches(others))
-    axes = figure.subplots()
+    matrix, others = numbers("matrix", matrix, "names", "others"), names if others is None else others
+    names, others = labels("names", names, matrix.shape[0]), labels("others", others, matrix.shape[1])
+    axes = axes_in(ax, 0.6 + 0.42 * len(others) + inches(names), 0.4 + 0.42 * len(names) + inches(others))
     axes.imshow(matrix, cmap="RdBu_r", vmin=-1, vmax=1)
     for a, b in np.argwhere(np.isfinite(matrix)) if len(names) <= MOST_NUMBERS else ():
         color = "white" if abs(matrix[a, b]) > 0.6 else "black"
@@ -24,17 +75,19 @@ def rank_map(matrix: np.ndarray, names: Sequence[str], others: Sequence[str] | N
     axes.set_xticks(range(len(others)), texts(others), rotation=60, ha="right")
     axes.set_yticks(range(len(names)), texts(names))
     axes.spines[:].set_visible(False)
-    return png(figure)
+    return axes.figure
 
 
 def scores_by_regularization(
-    table: Mapping[str, np.ndarray], regularization: np.ndarray, names: Sequence[str], columns: int = 4, *, titles=None
-) -> bytes:
+    table: Mapping[str, Numbers], regularization: Numbers, names: Sequence[str], columns: int = 4, *, titles=None
+) -> Figure:
     """For each metric, every member's score against its rank of regularization strength; lines join medians.
 
     ``titles`` are those of the panels; the names when None.
     """
+    table = columns_of(table, names, "model")
     models = list(dict.fromkeys(table["model"]))
+    regularization = numbers("regularization", regularization, "members", members=len(table["model"]))
     figure, grid = grid_of(len(names), columns, 2.6, 2.2)
     for axes, name, title in zip(grid, names, titles or names, strict=False):
         for model, mark in zip(models, MARKS * 9, strict=False):
@@ -48,17 +101,19 @@ def scores_by_regularization(
         axes.set_xticks([])
     grid[0].legend(frameon=False, fontsize=7)
     figure.supxlabel("regularization strength of each model, weakest to strongest", fontsize=9)
-    return cloud_png(figure)
+    return figure
 
 
 def violins_by_regularization(
-    table: Mapping[str, np.ndarray], regularization: np.ndarray, names: Sequence[str], *, titles: Sequence[str]
-) -> bytes:
+    table: Mapping[str, Numbers], regularization: Numbers, names: Sequence[str], *, titles: Sequence[str]
+) -> Figure:
     """For each metric, the spread of its scores over the seeds of every model and regularization strength.
 
     Reference: Locatello et al. 2020, Figure 6.
     """
+    table = columns_of(table, names, "model")
     models = list(dict.fromkeys(table["model"]))
+    regularization = numbers("regularization", regularization, "members", members=len(table["model"]))
     figure, grid = grid_of(len(names), 2, 5.2, 2.2)
     for axes, name, title in zip(grid, names, titles, strict=False):
         place, middles = 0, []
@@ -78,14 +133,15 @@ def violins_by_regularization(
             place += 1
         axes.set_title(text(title))
         axes.set_xticks(middles, texts(models), fontsize=7)
-    return cloud_png(figure)
+    return figure
 
 
-def violins(table: Mapping[str, np.ndarray], names: Sequence[str], columns: int = 4, *, titles=None) -> bytes:
+def violins(table: Mapping[str, Numbers], names: Sequence[str], columns: int = 4, *, titles=None) -> Figure:
     """For each metric, the spread of its scores over the members of each model, with medians.
 
     ``titles`` are those of the panels; the names when None.
     """
+    table = columns_of(table, names, "model")
     models = list(dict.fromkeys(table["model"]))
     figure, grid = grid_of(len(names), columns, 2.6, 2.2)
     for axes, name, title in zip(grid, names, titles or names, strict=False):
@@ -97,11 +153,12 @@ def violins(table: Mapping[str, np.ndarray], names: Sequence[str], columns: int 
                 axes.plot([place] * len(scores), scores, "k_")
         axes.set_title(text(title))
         axes.set_xticks(range(len(models)), texts(models), rotation=30, ha="right", fontsize=7)
-    return cloud_png(figure)
+    return figure
 
 
-def scatter_matrix(table: Mapping[str, np.ndarray], names: Sequence[str], others: Sequence[str]) -> bytes:
+def scatter_matrix(table: Mapping[str, Numbers], names: Sequence[str], others: Sequence[str]) -> Figure:
     """Each of ``names`` (rows) against each of ``others`` (columns); a point is a member, a color a model."""
+    table = columns_of(table, [*names, *others], "model")
     models = list(dict.fromkeys(table["model"]))
     figure = figure_of(1.5 * len(others) + 1, 1.4 * len(names) + 0.8)
     grid = figure.subplots(len(names), len(others), squeeze=False, sharex="col", sharey="row")
@@ -114,13 +171,14 @@ def scatter_matrix(table: Mapping[str, np.ndarray], names: Sequence[str], others
         grid[row, 0].set_ylabel(text(name), fontsize=7)
     for column, other in enumerate(others):
         grid[-1, column].set_xlabel(text(other), fontsize=7)
-    return cloud_png(figure)
+    return figure
 
 
-def point_clouds(panels: Sequence[tuple[str, str, np.ndarray, np.ndarray]]) -> bytes:
+def point_clouds(panels: Sequence[tuple[str, str, Numbers, Numbers]]) -> Figure:
     """One panel of points for each (name of x, name of y, x ``[n]``, y ``[n]``)."""
+    panels = [(a, b, *(numbers("panels", each, "points") for each in (x, y))) for a, b, x, y in panels]
     figure, grid = grid_of(len(panels), len(panels), 1.9, 1.9)
     for axes, (x_name, y_name, x, y) in zip(grid, panels, strict=False):
         axes.plot(x, y, ".", ms=1, alpha=0.4, color="#234")
         axes.set(xlabel=text(x_name), ylabel=text(y_name))
-    return cloud_png(figure)
+    return figure

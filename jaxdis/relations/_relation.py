@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from jaxdis._core.html_table import html_table
+
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +37,30 @@ class Relation:
 
     def __repr__(self) -> str:
         return f"Relation(strength of shape {getattr(self.strength, 'shape', ())})"
+
+    def _repr_html_(self) -> str | None:
+        if self.strength.ndim != 2:
+            return None  # of several members; the text is shown
+        d, k = self.strength.shape
+        rows = [["ceiling", *self.ceiling.tolist()]]
+        rows += [[f"code {i}", *row] for i, row in enumerate(self.strength.tolist())]
+        title = f"Relation of {d} codes and {k} factors: strength, below its ceiling"
+        return html_table(title, ["", *(f"factor {j}" for j in range(k))], rows)
+
+    def plot(self, names=None, *, ax=None):
+        """Draw a Hinton diagram of the strength of one member, on a new figure or on axes of matplotlib.
+
+        Args:
+          names: of the factors; their numbers when None.
+          ax: axes to draw on.
+
+        Returns:
+          The figure.
+        """
+        from jaxdis import plots
+
+        names = [f"factor_{j}" for j in range(self.strength.shape[-1])] if names is None else names
+        return plots.hinton(self.strength, names, ax=ax)
 
     @classmethod
     def of(

@@ -25,6 +25,7 @@ from jaxdis._core.options import (
     listed,
     shown,
 )
+from jaxdis._core.progress import Progress, reported
 from jaxdis._core.spec import Spec
 from jaxdis.evaluation._inputs import SPLIT_SEED, check_codes, check_numbers, read_codes
 from jaxdis.evaluation._results import Scores
@@ -97,6 +98,7 @@ def evaluate_structured(
     numbers: Sequence[int] | None = None,
     batch_size: Count | None = None,
     devices: Sequence[jax.Device] | None = None,
+    progress: Progress = False,
 ) -> Scores:
     """Disentanglement and completeness of slots at each level of their structure, whatever the order of the slots.
 
@@ -124,6 +126,7 @@ def evaluate_structured(
       validation_share: share of each group, less than a fifth, on which a final relation chooses among several values
         of an option, such as ``RELATIONS["random_forest"]`` among several depths. It is taken from the held-out fifth.
       numbers, batch_size, devices: as for :func:`jaxdis.evaluate`.
+      progress: True draws a bar; a function is called with the number of finished members and of all members.
 
     Returns:
       :class:`Scores`, with a leading axis ``m`` for a zoo.
@@ -196,7 +199,9 @@ def evaluate_structured(
     members = SlotCodes(check_numbers(numbers, len(codes)), codes)
     shared = Shared(key, factors, jnp.asarray(rows))
     devices = checked_devices(devices)
-    results = executor.map_members(score_slots, settings, members, shared, batch_size=batch_size, devices=devices)
+    with reported(progress, "scoring", "members") as show:
+        how = {"batch_size": batch_size, "devices": devices, "progress": show}
+        results = executor.map_members(score_slots, settings, members, shared, **how)
     orders = np.empty((len(codes), n, slots), np.int32)
     orders[:, rows.ravel()] = results.pop("probing.orders").reshape(len(codes), -1, slots)
     results["probing.orders"] = orders

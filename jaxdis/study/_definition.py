@@ -16,6 +16,7 @@ from jaxdis.metrics._seed_metrics import SEED_METRICS, Udr
 from jaxdis.models import Config, Members, Slots, Variant, members
 from jaxdis.models._config import describe
 from jaxdis.models._members import MOST_MEMBERS, checked_sweep
+from jaxdis.study import _study_text as study_text
 from jaxdis.study._slot_metrics import SLOT_METRICS, SlotMetric
 from jaxdis.study._store import cell_id, ids_of_children
 
@@ -183,6 +184,12 @@ class Study:
                 space.outside(training.region)  # raises if there is no such region
         if self.novel and not any(training.has_novel for training in self.trainings):
             raise ValueError(f"held_out: needs a combination for {', '.join(self.novel)}, got none")
+
+    def __repr__(self) -> str:
+        return study_text.as_text(self)
+
+    def _repr_html_(self) -> str:
+        return study_text.as_html(self)
 
     def _check_kind(self) -> None:
         """Check that all methods represent images by codes, or all by slots, and that the metrics suit them."""

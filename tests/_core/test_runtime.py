@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import jaxdis
 from jaxdis._core import runtime
 
 
@@ -64,6 +65,62 @@ def test_a_command_runs_where_jax_has_begun_with_other_devices(tmp_path):
     before = f"import os; os.sched_setaffinity(0, {{{core}}})\n"
     command = [sys.executable, "-c", before + BEGUN, str(tmp_path / "codes.npz")]
     assert subprocess.run(command, capture_output=True, timeout=120).returncode == 0
+
+
+@pytest.fixture
+def kept(monkeypatch, tmp_path):
+    """Where programs were going to be kept, in a process that has chosen nothing."""
+    folders, before = [], jax.config.jax_compilation_cache_dir
+    monkeypatch.setattr(runtime, "_keep_in", folders.append)
+    monkeypatch.setattr(runtime, "_chosen", False)
+    monkeypatch.setenv("JAXDIS_CACHE", str(tmp_path / "mine"))
+    jax.config.update("jax_compilation_cache_dir", None)
+    yield folders
+    jax.config.update("jax_compilation_cache_dir", before)
+
+
+def test_the_first_evaluation_keeps_its_programs_in_a_folder_of_the_user_alone(kept, tmp_path, monkeypatch):
+    monkeypatch.setattr(jax.config, "update", lambda *setting: None)
+    values = np.arange(20)[:, None] % 3
+    for _ in range(2):
+        jaxdis.evaluate(values, values, "mig")
+    assert kept == [tmp_path / "mine" / "programs"]
+    assert kept[0].stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("way", ["variable", "argument", "of JAX"])
+def test_nothing_is_kept_on_request(way, kept, monkeypatch, tmp_path):
+    if way == "variable":
+        monkeypatch.setenv("JAXDIS_CACHE", "off")
+        assert runtime.use_compilation_cache() is None
+        assert runtime.default_cache_directory().name == "jaxdis"
+    elif way == "argument":
+        assert runtime.use_compilation_cache(False) is None
+    else:
+        jax.config.update("jax_compilation_cache_dir", str(tmp_path))
+    runtime.keep_programs()
+    assert kept == ([] if way == "of JAX" else [None])
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of files")
+def test_a_folder_in_which_everybody_may_write_is_refused(kept, tmp_path):
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o777)
+    with pytest.raises(OSError, match="everybody may write in it; use chmod o-w"):
+        runtime.use_compilation_cache(tmp_path / "shared")
+    assert kept == []
+
+
+def test_the_files_unused_for_longest_make_room(kept, tmp_path, monkeypatch):
+    monkeypatch.setattr(runtime, "MOST_BYTES", 1000)
+    for age in range(6):
+        path = tmp_path / f"program{age}"
+        path.write_bytes(bytes(200))
+        os.utime(path, (1e9 - age, 1e9 - age))
+    runtime.use_compilation_cache(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["program0", "program1", "program2"]
+    runtime.use_compilation_cache(tmp_path)
+    assert len(list(tmp_path.iterdir())) == 3
 
 
 def homeless():

@@ -15,8 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from jaxdis._core import runtime
 from jaxdis._core.options import Count, checked, checked_devices
 from jaxdis._core.precision import single_precision
+from jaxdis._core.progress import Progress, reported
 from jaxdis.models._config import Config, describe
 from jaxdis.models._members import checked_members
 from jaxdis.models._zoo import Zoo
@@ -24,7 +26,7 @@ from jaxdis.models.training._checkpoint import Checkpoints
 from jaxdis.models.training._image_source import Source, as_source, fingerprint
 from jaxdis.models.training._runner import Runner
 from jaxdis.models.training._step import begin, run_block
-from jaxdis.models.training._training_progress import Progress
+from jaxdis.models.training._training_progress import summary
 
 
 class Trained(NamedTuple):
@@ -86,7 +88,7 @@ def train(
     execution: Literal["auto", "map", "vmap"] = "auto",
     members_at_once: Count | None = None,
     devices: Sequence[jax.Device] | None = None,
-    progress: bool | Callable[[int, int], None] = False,
+    progress: Progress = False,
 ) -> Zoo:
     """Train a zoo.
 
@@ -111,8 +113,7 @@ def train(
         (faster on accelerators); ``auto``: by backend.
       members_at_once: members that run together under ``vmap``; None: as many as memory is estimated to hold.
       devices: devices over which members are spread; None: all devices of the default backend.
-      progress: True draws a progress bar with losses on the terminal; a function is called with the number of finished
-        updates and the number of all updates.
+      progress: True draws a bar with losses; a function is called with the numbers of finished and of all updates.
 
     Returns:
       The trained zoo. A member with an update that is not finite keeps its parameters from before that update, which
@@ -134,7 +135,8 @@ def train(
     state, losses, done = checkpoints.last(runner.shapes(), config.method.losses) or (None, [], 0)
     state = runner.begin() if state is None else runner.placed(state)
     blocks_between_saves = -(-checkpoint_every // log_every)
-    with Progress(config.steps, done, shown=progress is True) as bar:
+    runtime.keep_programs()
+    with reported(progress, "training", "updates") as show:
         while done < config.steps:
             count = min(log_every, config.steps - done)
             state, block = runner.advance(state, count)
@@ -142,9 +144,7 @@ def train(
             losses.append(block)
             if done == config.steps or len(losses) % blocks_between_saves == 0:
                 checkpoints.save(runner.gathered(state), losses, done)
-            bar.show(done, block)
-            if callable(progress):
-                progress(done, config.steps)
+            show(done, config.steps, summary(block))
     params, stopped = runner.gathered((runner.params(state), state.stopped))
     curves = config.method.losses(*(np.stack(field, axis=1) for field in zip(*losses, strict=True)))
     return Zoo(config, params, hyperparameters, curves, stopped, labels, log_every)

@@ -151,8 +151,8 @@ def _table_2(oracle: Mapping) -> Beside:
 def _figures(probing: Mapping) -> list[Figure]:
     trace = np.array(probing["trace"])
     iterations = np.arange(len(trace)).astype(float).tolist()
-    png = plots.curves(iterations, {"error": trace[:, None]}, "iteration of EM", "error of the regressions")
-    return [Figure("Figure 6", "Error of permutation-invariant probing by iteration, mean over groups", png)]
+    drawn = plots.curves(iterations, {"error": trace[:, None]}, "iteration of EM", "error of the regressions")
+    return [Figure("Figure 6", "Error of permutation-invariant probing by iteration, mean over groups", drawn)]
 
 
 def _exact() -> str:

@@ -13,6 +13,7 @@ from jaxdis.models import Zoo
 from jaxdis.models._encoding import decodes
 from jaxdis.models._traversal import traversals
 from jaxdis.papers.eastwood2018._tables import REGRESSORS, name_of, scores_of
+from jaxdis.plots._canvas import Figure, png
 from jaxdis.study._definition import Member, Study
 from jaxdis.study._make import member_zoo
 from jaxdis.study._store import Store, publish
@@ -22,24 +23,24 @@ _COLUMNS = 10
 _REACH = {"resnet_vae": 3.0, "infogan": 1.0}
 
 
-def samples(render, key, *, rows: int = 2) -> bytes:
+def samples(render, key, *, rows: int = 2) -> Figure:
     """Figure 2: random teapots."""
     return _sheet(render, SPACE.sample(key, rows * _COLUMNS), rows)
 
 
-def left_out(render, key, *, rows: int = 2, rule: str = "released") -> bytes:
+def left_out(render, key, *, rows: int = 2, rule: str = "released") -> Figure:
     """Figure 4: teapots of the gap, the most extreme of many samples first."""
     inside = np.asarray(SPACE.inside(Gap(rule)).sample(key, 50 * rows * _COLUMNS))
     redness = inside[:, 2] - np.maximum(inside[:, 3], inside[:, 4]) + inside[:, 1] / (np.pi / 2)
     return _sheet(render, inside[np.argsort(-redness)[: rows * _COLUMNS]], rows)
 
 
-def importances(importance: np.ndarray) -> bytes:
+def importances(importance: np.ndarray) -> Figure:
     """Figure 3: a Hinton diagram of importances ``[d, k]``."""
     return plots.hinton(importance, SPACE.names)
 
 
-def factors_against_codes(codes: np.ndarray, factors: np.ndarray, importance: np.ndarray) -> bytes:
+def factors_against_codes(codes: np.ndarray, factors: np.ndarray, importance: np.ndarray) -> Figure:
     """Figure 5: each factor against its most important code, the azimuth against three.
 
     Args:
@@ -53,7 +54,7 @@ def factors_against_codes(codes: np.ndarray, factors: np.ndarray, importance: np
     return plots.point_clouds(panels)
 
 
-def ordered_traversals(zoo: Zoo, images: np.ndarray, importance: np.ndarray) -> bytes:
+def ordered_traversals(zoo: Zoo, images: np.ndarray, importance: np.ndarray) -> Figure:
     """Figure 6: an image with one code at a time over its range, ordered by the factor that the code encodes best.
 
     Args:
@@ -74,8 +75,8 @@ def write_figures(study: Study, store: Store, members: Sequence[Member]) -> None
     folder = store.root / "figures"
     folder.mkdir(exist_ok=True)
 
-    def write(name: str, content: bytes) -> None:
-        publish(folder / f"{name}.png", content, replace=True)
+    def write(name: str, figure: Figure) -> None:
+        publish(folder / f"{name}.png", png(figure), replace=True)
 
     config, key = study.trainings[0].config, jax.random.key(study.sampling.seed)
     _, render = DATASETS[config.data].open(config.data, config.source)
@@ -100,6 +101,6 @@ def write_figures(study: Study, store: Store, members: Sequence[Member]) -> None
             write(f"figure_6_{name}", ordered_traversals(zoo, image, importance))
 
 
-def _sheet(render, factors, rows: int) -> bytes:
+def _sheet(render, factors, rows: int) -> Figure:
     images = np.asarray(render(jnp.asarray(factors)), np.float32)
     return plots.image_grid(images.reshape(rows, _COLUMNS, *images.shape[1:]))

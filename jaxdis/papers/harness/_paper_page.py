@@ -3,7 +3,7 @@
 import html
 from collections.abc import Sequence
 from math import isnan
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jaxdis.papers.harness._beside import Beside, section
 from jaxdis.papers.harness._printed import Printed
@@ -18,7 +18,7 @@ class Figure(NamedTuple):
 
     label: str
     caption: str
-    png: bytes
+    figure: Any
 
 
 class Content(NamedTuple):
@@ -141,7 +141,7 @@ def _figures(figures: Sequence[Figure]) -> str:
 
 def _figure(figure: Figure) -> str:
     title = f"<h3>{html.escape(figure.label)}</h3><p>{html.escape(figure.caption)}</p>"
-    return title + image(figure.png, f"{figure.label}: {figure.caption}")
+    return title + image(figure.figure, f"{figure.label}: {figure.caption}")
 
 
 def _list(items: Sequence[str]) -> str:

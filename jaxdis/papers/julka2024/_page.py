@@ -347,8 +347,8 @@ def _figures(certificates: Mapping[str, Certificate], of: Mapping[str, Calibrati
     ]
     cost = of["cost"]
     differences = {name: differences_of(values) for name, values in certificates["cost"].sizes.items()}
-    png = plots.resources((*cost.sizes, cost.full_size), differences, certificates["cost"].seconds)
-    figures.append(Figure("Figure 4", "Distance from the scores of all samples, and seconds per representation", png))
+    drawn = plots.resources((*cost.sizes, cost.full_size), differences, certificates["cost"].seconds)
+    figures.append(Figure("Figure 4", "Distance from the scores of all samples, and seconds per representation", drawn))
     names = [title for title, column in AGREEMENT.items() if column in table]
     matrix = spearman_of_columns(table, [AGREEMENT[title] for title in names])
     figures.append(

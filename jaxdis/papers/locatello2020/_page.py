@@ -102,7 +102,7 @@ def _figures(zoo: Finished) -> list[Figure]:
 
     def add(label: str, pictures_by_data: Mapping[str, list]) -> None:
         figures.extend(
-            Figure(f"{label}: {data}", picture.caption, picture.png)
+            Figure(f"{label}: {data}", picture.caption, picture.figure)
             for data, pictures in pictures_by_data.items()
             for picture in pictures
         )

@@ -59,6 +59,7 @@ def write_alignments(study: Study, out: str | Path) -> list[Path]:
       StoreError: if the folder holds another study, or a record is damaged.
     """
     from jaxdis import plots  # matplotlib is not needed for tables
+    from jaxdis.plots._canvas import png
 
     store = Store(out)
     store.check({**study.describe(), "name": store.description().get("name")})
@@ -78,7 +79,7 @@ def write_alignments(study: Study, out: str | Path) -> list[Path]:
         ]
         path = folder / f"hinton_{model}_{data}.png"
         if collided and path not in paths:
-            publish(path, plots.hinton(strength, factors.names), replace=True)
+            publish(path, png(plots.hinton(strength, factors.names)), replace=True)
             paths.append(path)
     table = store.root / "alignment.csv"
     head = ["id", "data", "model", "seed", "held_out", "code", "factors", "aligned"]

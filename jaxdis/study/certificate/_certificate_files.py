@@ -25,6 +25,7 @@ def write_certificate(calibration: Calibration, certificate: Certificate, out: s
       The files written; parts that were left out have no figures and tables.
     """
     from jaxdis import plots
+    from jaxdis.plots._canvas import png
 
     out = Path(out)
     tables, figures = {}, {}
@@ -42,7 +43,7 @@ def write_certificate(calibration: Calibration, certificate: Certificate, out: s
     for name, (head, *rows) in tables.items():
         write_csv(out / name, head, rows)
     for name, content in figures.items():
-        publish(out / name, content, replace=True)
+        publish(out / name, png(content), replace=True)
     return [out / name for name in (*tables, *figures)]
 
 

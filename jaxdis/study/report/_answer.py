@@ -27,14 +27,14 @@ MEANING = {
 class Ranking(NamedTuple):
     """Settings ``[s]`` under headline columns ``[c]``, over seeds.
 
-    ``mean``, ``error`` (standard errors over seeds, NaN for one seed) and ``rank`` (1 is best) are ``[s, c]``;
+    ``mean``, ``spread`` (standard deviation over seeds, NaN for one seed) and ``rank`` (1 is best) are ``[s, c]``;
     ``overall [s]`` is the mean rank, and ``order [s]`` sorts settings by it.
     """
 
     settings: tuple[str, ...]
     columns: tuple[str, ...]
     mean: np.ndarray
-    error: np.ndarray
+    spread: np.ndarray
     rank: np.ndarray
     overall: np.ndarray
     order: np.ndarray
@@ -54,12 +54,12 @@ def ranking(subject: Subject, columns: Sequence[str]) -> Ranking:
     settings = tuple(dict.fromkeys(subject.settings))
     scores = _by_setting(subject, settings, columns)
     mean = np.array([[finite_mean(rows) for rows in column] for column in scores]).T
-    error = np.array([[_standard_error(rows) for rows in column] for column in scores]).T
+    spread = np.array([[_spread(rows) for rows in column] for column in scores]).T
     sign = np.array([1.0 if subject.lower_is_better(name) else -1.0 for name in columns])
     keys = np.where(np.isfinite(mean), sign * mean, np.inf)
     rank = np.stack([stats.rankdata(column) for column in keys.T], axis=1)
     overall = rank.mean(axis=1)
-    return Ranking(settings, tuple(columns), mean, error, rank, overall, np.argsort(overall, kind="stable"))
+    return Ranking(settings, tuple(columns), mean, spread, rank, overall, np.argsort(overall, kind="stable"))
 
 
 def lead(subject: Subject, ranked: Ranking, column: str) -> Lead | None:
@@ -167,18 +167,18 @@ def _table(subject: Subject, ranked: Ranking, chosen: Mapping[str, str]) -> str:
     return table(list(columns), columns)
 
 
-def _entry(mean: float, error: float, rank: float) -> Html:
+def _entry(mean: float, spread: float, rank: float) -> Html:
     if not math.isfinite(mean):
         return Html("")
-    spread = f" ± {error:.2f}" if math.isfinite(error) else ""
-    text = f"{mean:.2f}{spread} <small>({rank:g})</small>"
+    beside = f" ± {spread:.2f}" if math.isfinite(spread) else ""
+    text = f"{mean:.2f}{beside} <small>({rank:g})</small>"
     return Html(f"<strong>{text}</strong>" if rank == 1 else text)
 
 
 def _legend(subject: Subject, chosen: Mapping[str, str], seeds: int) -> str:
     over = "seeds and held-out combinations" if "held_out" in subject.table else f"{seeds} seeds"
     several = max(map(subject.settings.count, set(subject.settings))) > 1
-    spread = f"Mean ± standard error over {over} (rank)." if several else "One seed (rank)."
+    spread = f"Mean ± standard deviation over {over} (rank)." if several else "One seed (rank)."
     asked = "".join(
         f"<li><em>{MEANING[aspect][1]}</em>: {MEANING[aspect][0]}; measured by {link_to_metric(subject, name)}.</li>"
         for aspect, name in chosen.items()
@@ -193,6 +193,6 @@ def _by_setting(subject: Subject, settings: Sequence[str], columns: Sequence[str
     return [[np.asarray(subject.table[name], float)[rows] for rows in rows_of_setting] for name in columns]
 
 
-def _standard_error(scores: np.ndarray) -> float:
+def _spread(scores: np.ndarray) -> float:
     scores = finite(scores)
-    return float(scores.std(ddof=1) / math.sqrt(len(scores))) if len(scores) > 1 else math.nan
+    return float(scores.std()) if len(scores) > 1 else math.nan

@@ -3,7 +3,7 @@
 import base64
 import html
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,10 +36,10 @@ class Html(str):
 
 
 class Picture(NamedTuple):
-    """A PNG with what it shows."""
+    """A figure with what it shows."""
 
     caption: str
-    png: bytes
+    figure: Any
 
 
 RESULTS_NOTE = '<p>All numbers: <a href="results.csv">results.csv</a>, a row for each member.</p>'
@@ -88,18 +88,21 @@ def _cell(value) -> str:
     return html.escape(str(value))
 
 
-def image(png: bytes, alt: str) -> str:
-    """A picture, inlined."""
-    source = f"data:image/png;base64,{base64.b64encode(png).decode()}"
+def image(figure, alt: str) -> str:
+    """A figure of matplotlib, or PNG bytes that were read from a file, inlined."""
+    from jaxdis.plots._canvas import png  # matplotlib is not needed for tables
+
+    content = figure if isinstance(figure, bytes) else png(figure)
+    source = f"data:image/png;base64,{base64.b64encode(content).decode()}"
     return f'<p class="wide"><img alt="{html.escape(alt)}" src="{source}"></p>'
 
 
 def pictures(drawn: Sequence[Picture], shown: int = 1) -> str:
     """Pictures under their captions; all but the first few are folded away."""
     parts = [
-        f"<p>{html.escape(picture.caption)}.</p>{image(picture.png, picture.caption)}" for picture in drawn[:shown]
+        f"<p>{html.escape(picture.caption)}.</p>{image(picture.figure, picture.caption)}" for picture in drawn[:shown]
     ]
-    rest = [folded(picture.caption, image(picture.png, picture.caption)) for picture in drawn[shown:]]
+    rest = [folded(picture.caption, image(picture.figure, picture.caption)) for picture in drawn[shown:]]
     return "".join(parts + rest)
 
 

@@ -1,13 +1,17 @@
 """The sections of a report: each takes the scores on one data set, or on all, and returns HTML; "" to be left out."""
 
 import html
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from jaxdis import plots
 from jaxdis._core import finite
-from jaxdis.metrics._metric import ASPECTS
+from jaxdis.data import DATASETS
+from jaxdis.evaluation._notes import Known, notes_of
+from jaxdis.evaluation._score_table import together
+from jaxdis.metrics._metric import ASPECTS, Metric
 from jaxdis.study._definition import metric_of
 from jaxdis.study.report import _result_table as results
 from jaxdis.study.report._glossary import link_to_metric
@@ -47,7 +51,19 @@ def scores(subject: Subject) -> str:
     )
     rest = "".join(folded(f"{family} ({len(names)})", _panels(subject, names)) for family, names in fields.items())
     means = folded("Means by model", _means(subject))
-    return text + _panels(subject, first) + _violins(subject, first) + rest + means
+    return text + _notes(subject) + _panels(subject, first) + _violins(subject, first) + rest + means
+
+
+def _notes(subject: Subject) -> str:
+    """Notes on scores that do not mean what they seem to, as below the tables of :func:`jaxdis.evaluate`."""
+    samples, space = subject.study.sampling.train, DATASETS[str(subject.table["data"][0])].space
+    plan = tuple((name, metric) for name, metric in subject.study.metrics_of_members if isinstance(metric, Metric))
+    factors = [
+        Known(name, size, size or samples, math.log(size or samples))
+        for name, size in zip(space.names, space.sizes, strict=True)
+    ]
+    lines = together(notes_of(plan, subject.table, factors, samples))
+    return f"<ul>{''.join(f'<li>{html.escape(line)}.</li>' for line in lines)}</ul>" if lines else ""
 
 
 def _family(subject: Subject, name: str) -> str:
@@ -76,14 +92,14 @@ def _violins(subject: Subject, names: Sequence[str]) -> str:
     table_of, titles = {**subject.table, "model": np.array(subject.models)}, [subject.titles[name] for name in names]
     parts = []
     if max(map(subject.models.count, set(subject.models))) > FEWEST_SEEDS:
-        png = plots.violins(table_of, names, titles=titles)
-        parts.append(folded("Spread over the members of each model", image(png, "spread by model")))
+        drawn = plots.violins(table_of, names, titles=titles)
+        parts.append(folded("Spread over the members of each model", image(drawn, "spread by model")))
     if max(map(subject.settings.count, set(subject.settings))) >= FEWEST_SEEDS:
-        png = plots.violins_by_regularization(table_of, subject.regularization, names, titles=titles)
+        drawn = plots.violins_by_regularization(table_of, subject.regularization, names, titles=titles)
         parts.append(
             folded(
                 "Spread over seeds at every regularization strength",
-                image(png, "spread by model and regularization strength"),
+                image(drawn, "spread by model and regularization strength"),
             )
         )
     return "".join(parts)
@@ -121,12 +137,12 @@ def agreement(subject: Subject) -> str:
     every = folded("All metrics", _rank_map(subject, names)) if len(names) > len(first) else ""
     shown = first[:MOST_PAIRS]
     table_of, titles = {**subject.table, "model": np.array(subject.models)}, [subject.titles[name] for name in shown]
-    png = plots.scatter_matrix(
+    drawn = plots.scatter_matrix(
         dict(zip(titles, (table_of[name] for name in shown), strict=True)) | {"model": np.array(subject.models)},
         titles,
         titles,
     )
-    return text + short + every + folded("Each metric against each other", image(png, "pairs of metrics"))
+    return text + short + every + folded("Each metric against each other", image(drawn, "pairs of metrics"))
 
 
 def _rank_map(subject: Subject, names: Sequence[str]) -> str:

@@ -26,7 +26,7 @@ def test_settings_are_ranked_by_their_means_and_the_ranks_averaged():
     assert found.settings == ("β-VAE, β = 1", "β-VAE, β = 4", "β-TCVAE, β = 4")
     np.testing.assert_array_equal(found.rank, [[3, 3, 2], [1, 2, 2], [2, 1, 2]])
     np.testing.assert_allclose(found.overall, [8 / 3, 5 / 3, 5 / 3])
-    np.testing.assert_allclose(found.error, stats.sem([-0.01, 0, 0, 0.01]) * np.ones((3, 3)), rtol=1e-12)
+    np.testing.assert_allclose(found.spread, np.std([-0.01, 0, 0, 0.01]) * np.ones((3, 3)), rtol=1e-12)
 
 
 def test_where_less_is_better_the_least_comes_first():
@@ -56,7 +56,7 @@ def test_one_seed_ranks_but_is_sure_of_nothing():
     said = answer(subject)
     assert "one seed cannot tell this from noise" in said
     assert "±" not in said
-    assert np.isnan(ranking(subject, CHOSEN).error).all()
+    assert np.isnan(ranking(subject, CHOSEN).spread).all()
 
 
 def test_settings_that_share_the_best_rank_are_all_named():
@@ -75,7 +75,7 @@ def test_members_whose_training_stopped_are_mentioned():
 
 def test_members_without_different_combinations_are_not_called_seeds_alone():
     subject = subject_of(dict.fromkeys(CHOSEN, spread([0.1, 0.2, 0.3])))
-    assert f"standard error over {SEEDS} seeds (rank)" in answer(subject)
+    assert f"Mean ± standard deviation over {SEEDS} seeds (rank)" in answer(subject)
     table = {**subject.table, "held_out": np.array(["shape 0", "shape 1"] * 6)}
     assert "over seeds and held-out combinations (rank)" in answer(Subject.of(subject.study, table))
 

@@ -252,3 +252,11 @@ def test_best_median_and_worst_follow_the_direction_of_the_score():
     assert chosen_members(subject, "mig") == {"best": 11, "median": 6, "worst": 0}
     flipped = type("Flipped", (type(subject),), {"lower_is_better": lambda self, name: True})
     assert chosen_members(flipped(subject.study, subject.table, subject.names), "mig")["best"] == 0
+
+
+def test_scores_that_cannot_mean_what_they_seem_to_are_named():
+    """A hundred samples of dSprites, whose orientations have 40 values."""
+    found = sections._notes(subject_of({"mig": RISING[:1], "explicitness": RISING[:1]}))
+    assert "mig: 100 samples are few for 20 bins and the 40 classes of orientation" in found
+    assert "explicitness: 100 samples are few for the 40 classes of orientation, 2 each." in found
+    assert "mig: orientation has 40 classes in 20 bins: mutual information reaches at most 0.81 of its entropy" in found

@@ -1,0 +1,188 @@
+"""Scores as columns for table tools: wide, with a row per member, or long, with a row per number."""
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jaxdis._core.html_table import html_table
+
+if TYPE_CHECKING:
+    from jaxdis.evaluation._results import Scores
+
+SPREAD = "± is the standard deviation over members"
+INTERVAL = "[low, high] is the 95 % interval by bootstrap"
+
+
+def wide(scores: "Scores", *, per_factor: bool = False) -> dict[str, Sequence]:
+    """Columns of a table with one row per member: name, metadata, scores; after a bootstrap ``.error``, ``.bias``,
+    ``.low`` and ``.high``; on request ``metric.part[factor]``."""
+    columns = metadata(scores.members) | {name: np.atleast_1d(column) for name, column in numbers(scores).items()}
+    if per_factor:
+        for name, part in scores.parts.items():
+            if scores.axes.get(name) == ("k",):
+                each = np.moveaxis(part, -1, 0)
+                columns |= {
+                    f"{name}[{factor}]": np.atleast_1d(values)
+                    for factor, values in zip(scores.factor_names, each, strict=True)
+                }
+    return columns
+
+
+def numbers(scores: "Scores") -> dict[str, np.ndarray | np.generic]:
+    """Columns, each followed by its error, bias and 95 % interval if it has replicates."""
+    found = {}
+    for name, column in scores.items():
+        found[name] = column
+        if name in scores.replicates:
+            bounds = scores.interval(name)
+            fields = {"error": scores.error(name), "bias": scores.bias(name)}
+            fields |= {"low": bounds[..., 0], "high": bounds[..., 1]}
+            found |= {f"{name}.{field}": values for field, values in fields.items()}
+    return found
+
+
+def metadata(members: Sequence[dict]) -> dict[str, list]:
+    """What is known of the members, as columns; None where a member lacks an entry."""
+    names = dict.fromkeys(name for row in members for name in row)
+    return {name: [row.get(name) for row in members] for name in names}
+
+
+def long(scores: "Scores") -> dict[str, Sequence]:
+    """Columns of a table with one row per number: ``member``, metadata, ``metric``, ``field``, ``factor``, ``code``,
+    ``index`` and ``value``.
+
+    ``factor`` is the name of a factor, ``code`` a number, and ``index`` a number along any other axis of a part; each
+    is None where the number has none.
+    """
+    blocks = [_block(scores, *_metric_and_field(scores, name), column, ()) for name, column in scores.items()]
+    for name, part in scores.parts.items():
+        metric, _, field = name.rpartition(".")
+        rank = part.ndim - (not scores.single)
+        blocks.append(_block(scores, metric, field, part, scores.axes.get(name) or ("",) * rank))
+    heads = list(dict.fromkeys(head for block in blocks for head in block))
+    return {head: [value for block in blocks for value in block[head]] for head in heads}
+
+
+def _metric_and_field(scores: "Scores", column: str) -> tuple[str, str]:
+    if column in scores.evaluation.get("metrics", ()) or "." not in column:
+        return column, "score"
+    return tuple(column.rsplit(".", 1))
+
+
+def _block(scores: "Scores", metric: str, field: str, values, letters: Sequence[str]) -> dict[str, list]:
+    """The rows of one column or part."""
+    values = np.asarray(values)[None] if scores.single else np.asarray(values)
+    each = int(np.prod(values.shape[1:]))
+    places = np.indices(values.shape[1:]).reshape(len(letters), each)
+    axes = {"factor": [None] * each, "code": [None] * each, "index": [None] * each}
+    for letter, place in zip(letters, places.tolist(), strict=True):
+        kind = {"k": "factor", "d": "code"}.get(letter, "index")
+        kind = kind if axes[kind][:1] in ([], [None]) else "index"  # of a square of codes, the second one
+        axes[kind] = [scores.factor_names[at] for at in place] if kind == "factor" else place
+    members = {name: np.repeat(np.array(column, object), each) for name, column in metadata(scores.members).items()}
+    size = values.size
+    repeated = {name: column * len(values) for name, column in axes.items()}
+    return {
+        **{name: column.tolist() for name, column in members.items()},
+        **{"metric": [metric] * size, "field": [field] * size, **repeated, "value": values.ravel().tolist()},
+    }
+
+
+def as_html(scores: "Scores") -> str:
+    """A row per score of a single member, with its factors beside it; a row per member of a zoo."""
+    notes = together(scores.notes)
+    if not scores.single:
+        known, columns = metadata(scores.members), list(scores)
+        head = [*known, *columns]
+        ends = [
+            [label, *[None] * (len(known) - 1), *(reduce(scores[name]) for name in columns)]
+            for label, reduce in (("mean", mean), ("±", spread))
+        ]
+        rows = zip(*known.values(), *(scores[name].tolist() for name in columns), strict=True)
+        title = f"Scores of {len(scores.members):,} members; {SPREAD}"
+        return html_table(title, head, [*ends, *rows], notes)
+    factors = {name: part for name, part in scores.parts.items() if scores.axes.get(name) == ("k",)}
+    shown = scores.factor_names if any(f"{name}.per_factor" in factors for name in scores) else ()
+    drawn = ("low", "high") if scores.replicates else ()
+    rows = []
+    for name, value in scores.items():
+        bounds = [*scores.interval(name).tolist()] if name in scores.replicates else [None] * len(drawn)
+        part = factors.get(f"{name}.per_factor")
+        rows.append([name, value, *bounds, *([None] * len(shown) if part is None else part.tolist())])
+    title = f"Scores of one representation{'; ' + INTERVAL if drawn else ''}"
+    return html_table(title, ["metric", "score", *drawn, *shown], rows, notes)
+
+
+def mean(values: np.ndarray) -> float:
+    """The mean over members whose score is defined; NaN if there is none."""
+    defined = values[~np.isnan(values)]
+    return float(defined.mean()) if defined.size else float("nan")
+
+
+def spread(values: np.ndarray) -> float:
+    """The standard deviation over members whose score is defined; NaN if there is none."""
+    defined = values[~np.isnan(values)]
+    return float(defined.std()) if defined.size else float("nan")
+
+
+def as_text(scores: "Scores") -> str:
+    """One line per score, under a head that says what stands beside it."""
+    width = max(map(len, scores), default=0)
+    heads = {True: "one representation", False: f"{len(scores.members):,} members"}
+    beside = (INTERVAL if scores.replicates else "") if scores.single else SPREAD
+    lines = [f"Scores of {heads[scores.single]}{beside and '; ' + beside}"]
+    for name, values in scores.items():
+        if not scores.single:
+            text = f"{mean(values):.4f} ± {spread(values):.4f}"
+        elif name in scores.replicates:
+            text = "{:.4f} [{:.4f}, {:.4f}]".format(values, *scores.interval(name))
+        else:
+            text = f"{values:.4f}"
+        lines.append(f"  {name:<{width}}  {text}")
+    return "\n".join(lines + together(scores.notes))
+
+
+def together(notes: tuple[tuple[str, str], ...]) -> list[str]:
+    """Lines for a reader: each note once, after the metrics that it is about."""
+    metrics: dict[str, list[str]] = {}
+    for metric, note in notes:
+        metrics.setdefault(note, []).append(metric)
+    return [f"{', '.join(names)}: {note}" for note, names in metrics.items()]
+
+
+def csv_columns(scores: "Scores", *, long_form: bool = False) -> dict[str, Sequence]:
+    """The columns of a CSV file; the last one, ``evaluation``, holds JSON that says how the scores were computed.
+
+    Any reader of CSV takes such a column, unlike a line of comment, and rows of several files can be joined.
+    """
+    columns = long(scores) if long_form else wide(scores, per_factor=True)
+    if not scores.evaluation:
+        return columns
+    brief = {name: value for name, value in scores.evaluation.items() if name != "metrics"}  # long, and the defaults
+    return {**columns, "evaluation": [json.dumps(brief, ensure_ascii=False)] * len(next(iter(columns.values())))}
+
+
+def as_json(scores: "Scores") -> dict[str, Any]:
+    """Columns by name; then ``members``, ``parts``, ``notes`` and ``evaluation``. None marks an undefined number, since
+    JSON has no NaN."""
+    found = {name: _or_null(np.asarray(column).tolist()) for name, column in numbers(scores).items()}
+    parts = {name: _or_null(part.tolist()) for name, part in scores.parts.items()}
+    return found | {
+        "members": [_or_null_row(row) for row in scores.members],
+        "parts": parts,
+        "notes": [list(note) for note in scores.notes],
+        "evaluation": scores.evaluation,
+    }
+
+
+def _or_null_row(row: dict) -> dict:
+    return {name: _or_null(value) for name, value in row.items()}
+
+
+def _or_null(value):
+    if isinstance(value, list):
+        return [_or_null(entry) for entry in value]
+    finite = not isinstance(value, float) or (value == value and abs(value) != float("inf"))
+    return value if finite else None

@@ -1,0 +1,97 @@
+"""Notes beside scores that do not mean what they seem to."""
+
+import math
+
+import numpy as np
+import pytest
+
+from jaxdis import METRICS, Factors, evaluate
+from jaxdis.cli import main
+from jaxdis.evaluation._notes import Known, notes_of
+
+RNG = np.random.default_rng(0)
+PLAIN = [Known("shape", 3, 3, math.log(3)), Known("size", 4, 4, math.log(4))]
+
+
+def notes(metric: str, *, column: str | None = None, score=0.7, factors=PLAIN, samples=10_000, **options) -> list[str]:
+    plan = ((metric, METRICS[metric].with_options(**options) if options else METRICS[metric]),)
+    return [note for _, note in notes_of(plan, {column or metric: np.float32(score)}, factors, samples)]
+
+
+def test_an_ordinary_score_has_none():
+    for name in ("mig", "sap", "mcc", "explicitness", "modularity"):
+        assert notes(name) == []
+
+
+def test_factors_that_do_not_vary_are_named():
+    values = np.stack([np.arange(600) % 3, np.zeros(600, int)], axis=1)
+    codes = values + RNG.normal(size=values.shape)
+    scores = evaluate(codes, Factors.of(values, names=("shape", "color")), ["mig", "total_correlation"])
+    (note,) = scores.notes
+    assert note == ("mig", "color has one value alone, of which codes can know nothing; it is left out")
+    assert note[1] in repr(scores)
+    assert note[1] in scores._repr_html_()
+
+
+def test_more_classes_than_bins_limit_information():
+    """With log(20) of log(40) nats, as of the orientations of dSprites."""
+    codes = np.arange(4000)[:, None] % 40
+    scores = evaluate(codes, Factors.of(codes, names=("angle",)), "mig_sup")
+    assert "angle has 40 classes in 20 bins" in scores.notes[0][1]
+    angle = [Known("angle", 40, 40, math.log(40))]
+    (note,) = notes("mig", factors=angle)
+    assert note.startswith("angle has 40 classes in 20 bins: mutual information reaches at most 0.81 of its entropy")
+    identity = evaluate(codes, Factors.of(codes), {"mig": METRICS["mig"]})["mig"]
+    assert identity == pytest.approx(math.log(20) / math.log(40), abs=1e-3)
+    assert notes("mig", factors=angle, bins=40) == []
+    assert notes("mcc", factors=angle) == []
+
+
+def test_scores_at_chance_are_counted():
+    values = RNG.integers(0, 3, size=(2000, 2))
+    zoo = np.stack([RNG.normal(size=(2000, 2)), values + 0.1 * RNG.normal(size=(2000, 2))])
+    scores = evaluate(zoo, values, ["mig", "explicitness"])
+    assert [name for name, _ in scores.notes] == ["mig", "explicitness"]
+    assert all(text.startswith("1 of 2 members score what codes score that know nothing") for _, text in scores.notes)
+    assert notes("mig", score=0.02) == ["0.02 is what codes score that know nothing of the factors (0 to 0.03)"]
+    assert notes("mig", score=0.05) == []
+    assert notes("snc", score=0.3) == []  # chance depends on how frequent classes are
+    assert notes("mig", score=0.02, bins=10) == []  # the chance of other options is not known
+
+
+def test_few_samples_are_told_from_enough():
+    (few,) = notes("mig", samples=50)
+    assert few.startswith("50 samples are few for 20 bins and the 4 classes of size: codes of noise seem to have about")
+    noise = evaluate(RNG.normal(size=(50, 6)), RNG.integers(0, 4, (50, 2)), "infoe")
+    assert noise["infoe"] > 0.1 > METRICS["infoe"].about.chance["score"][1]
+    assert noise.notes == (("infoe", "50 samples are few: codes of noise may score far above chance"),)
+    many = [Known("id", 200, 200, math.log(200))]
+    assert notes("sap", factors=many, samples=1000) == ["1,000 samples are few for the 200 classes of id, 5 each"]
+    assert notes("sap", factors=many, samples=2000) == []
+
+
+def test_a_ceiling_tells_nothing_apart():
+    assert notes("mcc", score=1.0) == ["the score reaches the best possible value, beyond which this metric tells "
+                                       "nothing apart"]  # fmt: skip
+    assert notes("mcc", score=0.99) == []
+    assert "scores above 1 occur with continuous factors" in notes("mig_ksg", score=1.2)[0]
+
+
+def test_continuous_factors_that_are_left_out_are_named():
+    mixed = [*PLAIN, Known("angle", None, 900, math.log(900))]
+    assert notes("snc", factors=mixed) == ["angle is continuous and left out; Factors.binned cuts it into classes"]
+    assert notes("mcc", factors=mixed) == []
+
+
+def test_the_command_prints_each_note_once(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("jaxdis.cli._terminal.start", lambda cache: None)
+    values = np.stack([np.arange(600) % 3, np.zeros(600, int)], axis=1)
+    for name in ("a", "b"):
+        np.savez(tmp_path / f"{name}.npz", codes=RNG.normal(size=(600, 2)), factors=values)
+    out = tmp_path / "scores.json"
+    files = [str(tmp_path / "a.npz"), str(tmp_path / "b.npz")]
+    assert main(["score", *files, "--metrics", "mig", "mcc", "--json", str(out)]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert printed.count("factor_1 has one value alone") == 1
+    assert "mig, mcc: factor_1 has one value alone" in printed
+    assert "factor_1 has one value alone" in out.read_text()

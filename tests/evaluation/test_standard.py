@@ -1,0 +1,91 @@
+"""What is computed when no metrics are named, and how its progress is shown."""
+
+import inspect
+import io
+import re
+import types
+
+import numpy as np
+import pytest
+
+import jaxdis
+from jaxdis import Factors, evaluate
+from jaxdis._core import progress
+from jaxdis.cli import main
+from jaxdis.metrics._plan import STANDARD, of_classes, plan_of
+
+RNG = np.random.default_rng(0)
+VALUES = RNG.integers(0, 3, (600, 2))
+CODES = (VALUES + 0.5 * RNG.normal(size=(600, 2))).astype(np.float32)
+QUICK = ("mig", "modularity")
+
+
+def test_the_standard_metrics_are_one_or_two_of_each_family():
+    assert [name for name, _ in plan_of("standard")] == list(STANDARD)
+    assert {"mig", "sap", "mcc", "explicitness", "dci_forest"} <= set(STANDARD)
+    for function in (evaluate, jaxdis.evaluate_encoder):
+        assert inspect.signature(function).parameters["metrics"].default == "standard"
+
+
+def test_of_continuous_factors_those_without_classes_are_computed(monkeypatch):
+    continuous = Factors.of(RNG.normal(size=(600, 2)), sizes=(None, None))
+    left_out = of_classes(plan_of("standard"), continuous.sizes)
+    assert left_out
+    monkeypatch.setattr("jaxdis.metrics._plan.STANDARD", (*QUICK, *left_out))
+    scores = evaluate(CODES, continuous)
+    assert list(scores) == list(QUICK)
+    words = "it needs classes and was left out; Factors.binned makes some"
+    assert [note for note in scores.notes if note[1] == words] == [(name, words) for name in left_out]
+    with pytest.raises(ValueError, match="needs at least one discrete factor"):
+        evaluate(CODES, continuous, left_out)
+
+
+@pytest.mark.slow
+def test_the_command_scores_them(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("jaxdis.cli._terminal.start", lambda cache: None)
+    np.savez(tmp_path / "codes.npz", codes=CODES[:200], factors=VALUES[:200])
+    assert main(["score", str(tmp_path / "codes.npz")]) == 0
+    printed = capsys.readouterr().out
+    assert all(name in printed for name in STANDARD)
+
+
+@pytest.mark.slow
+def test_with_an_encoder_one_of_them_intervenes():
+    scores = jaxdis.evaluate_encoder(lambda images: images.mean(axis=(1, 2)), "hearts", samples=100, test_samples=50)
+    assert {name.partition(".")[0] for name in scores} == {*STANDARD, "irs"}
+
+
+def test_true_draws_lines_where_there_is_no_terminal(monkeypatch, capsys):
+    monkeypatch.setattr(progress, "EVERY", 0.0)
+    evaluate(np.stack([CODES, -CODES]), VALUES, ["mig", "mcc"], progress=True)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["scoring: 2 of 4 metrics × members; mig", "scoring: 4 of 4 metrics × members; mcc"]
+
+
+@pytest.mark.parametrize("kind", ["sweep", "sample_curve"])
+def test_what_takes_longer_tells_how_far_it_is(kind):
+    told = []
+    how = {"sweep": {"bins": (5, 10)}, "sample_curve": {"sizes": (100, 200)}}[kind]
+    getattr(jaxdis, kind)(CODES, VALUES, "mig", progress=lambda *done: told.append(done), **how)
+    assert told[-1] == {"sweep": (1, 1), "sample_curve": (4, 4)}[kind]
+
+
+def test_a_terminal_shows_a_bar():
+    from rich.console import Console
+
+    file = io.StringIO()
+    plain = lambda: re.sub(r"\x1b\[[\d;?]*\w", "", file.getvalue())  # noqa: E731
+    with progress.bar("encoding", "images", Console(file=file, force_terminal=True, width=100)) as show:
+        show(3, 8, "a [word]")
+    assert "3/8 images" in plain()
+    assert "a [word]" in plain()
+
+
+def test_a_notebook_shows_a_bar_without_widgets(monkeypatch):
+    display = pytest.importorskip("IPython.display")
+    shown = []
+    monkeypatch.setattr(display, "display", lambda *what, **how: types.SimpleNamespace(update=shown.append))
+    with progress.bar("encoding", "images", types.SimpleNamespace(is_jupyter=True)) as show:
+        show(3, 8, "<word>")
+    (found,) = shown
+    assert found.data == '<progress value="3" max="8"></progress> encoding: 3 of 8 images; &lt;word&gt;'
