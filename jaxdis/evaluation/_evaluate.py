@@ -10,10 +10,12 @@ from jaxtyping import PRNGKeyArray
 
 from jaxdis._core import executor
 from jaxdis._core.lookup import look_up, names_of
-from jaxdis._core.options import Count, checked_devices, checked_value, shown
+from jaxdis._core.options import Count, checked_devices, checked_key, checked_value, shown
 from jaxdis._core.precision import single_precision
 from jaxdis._core.spec import Spec
-from jaxdis.evaluation._inputs import bind
+from jaxdis.codes import stack
+from jaxdis.evaluation._each import check_each, evaluate_each, joined_relations, lack_values, parts_of
+from jaxdis.evaluation._inputs import bind, is_pair
 from jaxdis.evaluation._member import MemberCodes, Plan, Shared, score_member_often, train_and_test, validation_of
 from jaxdis.evaluation._numbering import numbered
 from jaxdis.evaluation._results import Scores
@@ -47,13 +49,17 @@ def evaluate(
     bootstrap: int = 0,
     progress: Callable[[int, int], None] | None = None,
     arrived: Callable[[Scores], None] | None = None,
+    ragged: bool = False,
 ) -> Scores:
     """Score one representation, or every member of a zoo, with the given metrics.
 
     Args:
       codes: ``[n, d]``, or ``[m, n, d]`` for a zoo of ``m`` members on the same samples; usually posterior means. NumPy
         (also memory-mapped), JAX or DLPack (torch).
-      factors: :class:`Factors`, or an array ``[n, k]`` of class numbers.
+      factors: :class:`Factors`, or an array ``[n, k]`` of class numbers. Of codes with as many samples as the table of
+        :meth:`Factors.from_table` has rows, those that it kept are taken. If factors lack values (``missing="each"``),
+        each is scored on the samples that have it, which compiles a program for every pattern of missing values;
+        metrics that need all factors of a sample are refused.
       metrics: ``"all"``, a name, names (``METRICS`` lists them), or a mapping from column names to metrics:
         ``{"mig_30": METRICS["mig"].with_options(bins=30)}``. Columns are returned in this order.
       key: PRNG key for stochastic metrics, or a seed: ``jax.random.key(0)`` and 0 are the same, and the default.
@@ -76,6 +82,8 @@ def evaluate(
       progress: called with the number of finished members and of all members after every chunk.
       arrived: called with the scores of some metrics for the members of a chunk as soon as they are computed. Metrics
         that share what they compute are compiled together, apart from the others, quick ones first.
+      ragged: whether ``codes`` is a list of arrays ``[n, d]`` of members of different width, and the codes of ``test``
+        and ``validation`` and ``variances`` likewise; :func:`jaxdis.stack` makes them one array.
 
     Returns:
       :class:`Scores`, a mapping from columns to numbers (``[]``, or ``[m]`` for a zoo).
@@ -92,7 +100,18 @@ def evaluate(
     bootstrap = _check_bootstrap(bootstrap)
     checked_value("arrived", Callable | None, arrived)
     arrays = {"test": test, "validation": validation, "weights": weights, "variances": variances, "active": active}
+    if checked_value("ragged", bool, ragged):
+        codes, arrays = _stacked(codes, arrays)
     given = {name: arrays[name] is not None for name in ("weights", "active", "validation")}
+    if lack_values(factors, test, validation):
+        check_reads(plan, **given)
+        check_each(plan, bootstrap)
+        parts = parts_of(codes, factors, **arrays, numbers=numbers)
+
+        def whole(plan, results):
+            return _table(plan, results, {}, parts[0].codes.ndim == 2, factors.names)
+
+        return whole(plan, evaluate_each(evaluate, whole, plan, parts, checked_key(key), arrived, **how))
     split = any(metric.source.reads.test for _, metric in plan)
     members, shared, single = bind(codes, factors, key, **arrays, numbers=numbers, split=split)
     check_reads(plan, **given)
@@ -145,6 +164,10 @@ def relate(
     for name, value in arrays.items():
         if value is not None and not getattr(spec.reads, name):
             raise ValueError(f"{name}: needs a relation that reads it, got {spec}")
+    if lack_values(factors, test, validation):
+        parts = parts_of(codes, factors, **arrays)
+        relations = [relate(part.codes, part.factors, spec, key, **part.arguments) for part in parts]
+        return joined_relations(relations, parts)
     members, shared, single = bind(codes, factors, key, **arrays, split=spec.reads.test)
     if not single:
         raise ValueError(f"codes: needs shape [n, d] (one member), got {members.codes.shape}")
@@ -197,6 +220,17 @@ def check_arguments(arguments) -> dict:
         if name not in names:
             raise ValueError(f"arguments: needs names among {', '.join(names)}, got {shown(name)}")
     return dict(arguments)
+
+
+def _stacked(codes, arrays: dict) -> tuple[np.ndarray, dict]:
+    """Codes of members of different width as one array, and all arrays beside them."""
+    if arrays["active"] is not None:
+        raise ValueError("active: must be left to ragged=True; to choose codes, stack them by jaxdis.stack")
+    codes, active = stack(codes)
+    variances = None if arrays["variances"] is None else stack(arrays["variances"]).codes
+    pairs = {name: arrays[name] for name in ("test", "validation") if is_pair(arrays[name])}
+    pairs = {name: (stack(given).codes, factors) for name, (given, factors) in pairs.items()}
+    return codes, {**arrays, **pairs, "active": active, "variances": variances}
 
 
 def _check_run(batch_size, devices, progress) -> dict:

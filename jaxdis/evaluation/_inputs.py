@@ -49,10 +49,12 @@ def bind(
       split: whether a metric needs held-out samples; without ``test``, the samples are then split 2 : 1 by the key.
     """
     codes, test, validation = read_codes(codes, test=test, validation=validation)
+    factors, key = Factors.checked(factors), checked_key(key)
+    weights, variances = at_rows(weights, factors, 0), at_rows(variances, factors)
+    codes = at_rows(codes, factors)
     single = codes.ndim == 2
     codes = codes[None] if single else codes
     m, n, d = codes.shape
-    factors, key = Factors.checked(factors), checked_key(key)
     check_same_samples("codes", codes, factors)
     test_codes, test_factors = _check_others("test", test, codes, factors)
     train_rows = test_rows = None
@@ -66,6 +68,8 @@ def bind(
     if active is not None:
         active = check_active(active, m, d)
     members = MemberCodes(check_numbers(numbers, m), codes, variances, test_codes, active, validation_codes)
+    # Programs never see what is known of a table, whether factors are traced or closed over.
+    factors = dataclasses.replace(factors, classes=None, rows=None, num_rows=None)
     shared = Shared(key, factors, check_weights(weights, n), test_factors, train_rows, test_rows)
     return Inputs(members, shared._replace(validation_factors=validation_factors), single)
 
@@ -82,18 +86,17 @@ def read_codes(codes, **others):
       codes: ``[n, d]`` or ``[m, n, d]``.
       others: pairs (codes, factors) of other samples by role, or None.
     """
-    array = _converted(codes, "codes")
+    array = converted(codes, "codes")
     pairs = {
-        role: (_converted(pair[0], f"{role} codes"), pair[1]) if _is_pair(pair) else pair
-        for role, pair in others.items()
+        role: (converted(pair[0], f"{role} codes"), pair[1]) if is_pair(pair) else pair for role, pair in others.items()
     }
     if (offset := _offset(array)) is not None:
         array = array - offset
-        pairs = {role: _shifted(pair, offset) if _is_pair(pair) else pair for role, pair in pairs.items()}
+        pairs = {role: _shifted(pair, offset) if is_pair(pair) else pair for role, pair in pairs.items()}
     return _single(array, "codes"), *pairs.values()
 
 
-def _is_pair(value) -> bool:
+def is_pair(value) -> bool:
     return isinstance(value, tuple | list) and len(value) == 2
 
 
@@ -118,10 +121,10 @@ def _shifted(pair, offset: np.ndarray):
 
 def check_codes(codes, name: str):
     """Codes as float32, ``[n, d]`` or ``[m, n, d]``, on the host unless they are JAX arrays already."""
-    return _single(_converted(codes, name), name)
+    return _single(converted(codes, name), name)
 
 
-def _converted(codes, name: str):
+def converted(codes, name: str):
     """A JAX array of at most 32 bits as it is, anything else as a NumPy array."""
     concrete = isinstance(codes, jax.Array) and not isinstance(codes, jax.core.Tracer) and not codes.is_deleted()
     return codes if concrete and codes.dtype.itemsize <= 4 else as_one_array(codes, name)
@@ -155,13 +158,67 @@ def check_same_samples(name: str, codes, factors: Factors) -> None:
         )
 
 
+def at_rows(array, factors: Factors, axis: int = -2):
+    """The rows of an array that a table of factors kept, if the array has all rows of the table."""
+    if array is None or factors.rows is None:
+        return array
+    array = array if hasattr(array, "shape") else np.asarray(array)
+    if len(array.shape) < abs(axis) or array.shape[axis] != factors.num_rows:
+        return array
+    return array[factors.rows] if axis == 0 else array[..., factors.rows, :]
+
+
+def as_pair(role: str, pair, factors: Factors) -> tuple:
+    """Codes and factors of other samples, numbered as the training factors.
+
+    Raises:
+      ValueError: if they are no pair, or the factors have other names or classes.
+    """
+    if not is_pair(pair):
+        raise ValueError(f"{role}: needs a pair (codes, factors), got {type(pair).__name__}")
+    codes, values = converted(pair[0], f"{role} codes"), pair[1]
+    values = values if isinstance(values, Factors) else Factors.of(values, factors.sizes, factors.names)
+    return at_rows(codes, values), _as_numbered(role, values, factors)
+
+
+def _as_numbered(role: str, values: Factors, factors: Factors) -> Factors:
+    """Factors of one table in the order and with the class numbers of another."""
+    if values.classes is None or factors.classes is None:
+        return values
+    if sorted(values.names) != sorted(factors.names):
+        raise ValueError(
+            f"{role}: must have the factors {', '.join(factors.names)}, got {', '.join(values.names)}; choose them by "
+            "columns="
+        )
+    places = [values.names.index(name) for name in factors.names]
+    array, given = np.array(values.values)[:, places], [values.classes[place] for place in places]
+    for j, (name, wanted, classes) in enumerate(zip(factors.names, factors.classes, given, strict=True)):
+        if (wanted is None) != (classes is None):
+            raise ValueError(f"{role}: must hold classes of {name} in both tables or in none; say which by kinds=")
+        if wanted is None or wanted == classes:
+            continue
+        numbers = {value: number for number, value in enumerate(wanted)}
+        if unknown := [value for value in classes if value not in numbers]:
+            raise ValueError(
+                f"{role}: must have classes of {name} that training has, got {shown(unknown[0])}; declare all of them, "
+                "as categories of pandas or by reading both from one table"
+            )
+        of_class = np.array([numbers[value] for value in classes])
+        array[:, j] = of_class[array[:, j].astype(np.int32)]
+    present = None if values.present is None else values.present[:, places]
+    return dataclasses.replace(factors, values=jnp.asarray(array), rows=None, num_rows=None, present=present)
+
+
 def _check_others(role: str, pair, codes, factors: Factors):
     """Codes ``[m, n, d]`` and factors of other samples than the training samples; None for no samples."""
     if pair is None:
         return None, None
-    if not _is_pair(pair):
+    if not is_pair(pair):
         raise ValueError(f"{role}: needs a pair (codes, factors), got {type(pair).__name__}")
-    role_codes, values = _single(pair[0], f"{role} codes"), pair[1]
+    role_codes, values = pair
+    if isinstance(values, Factors):
+        role_codes, values = at_rows(role_codes, values), _as_numbered(role, values, factors)
+    role_codes = _single(role_codes, f"{role} codes")
     role_codes = role_codes[None] if role_codes.ndim == 2 else role_codes
     if (role_codes.shape[0], role_codes.shape[2]) != (codes.shape[0], codes.shape[2]):
         raise ValueError(
@@ -179,7 +236,8 @@ def _check_others(role: str, pair, codes, factors: Factors):
     if values.sizes != factors.sizes:
         raise ValueError(f"{role}: needs factors of sizes {factors.sizes}, got {values.sizes}")
     check_same_samples(f"{role} codes", role_codes, values)
-    return role_codes, dataclasses.replace(values, names=factors.names)
+    known = dict.fromkeys(("classes", "rows", "num_rows"))
+    return role_codes, dataclasses.replace(values, names=factors.names, **known)
 
 
 def _enough_sizes(values, factors: Factors) -> str:
