@@ -20,6 +20,7 @@ from jaxdis._core.precision import single_precision
 from jaxdis.data import DATASETS, DataSource, FactorSpace
 from jaxdis.encoders import _simulated as simulated
 from jaxdis.encoders._intervening import INTERVENTIONS, images_of, intervened, options_of
+from jaxdis.encoders._libraries import Layout, as_function, is_model
 from jaxdis.evaluation._evaluate import evaluate
 from jaxdis.evaluation._results import Scores
 from jaxdis.evaluation._stages import stages_of
@@ -52,6 +53,7 @@ def evaluate_encoder(
     samples: Count = 10_000,
     test_samples: Count = 5_000,
     batch: BatchSize = 256,
+    layout: Layout | None = None,
     progress: Callable[[int, int], None] | bool = False,
     bootstrap: int = 0,
     batch_size: int | None = None,
@@ -65,10 +67,11 @@ def evaluate_encoder(
     :func:`evaluate`, which has only samples, resamples these instead.
 
     Args:
-      encode: a function, of any library, from images ``[n, h, w, c]`` to codes ``[n, d]`` (usually posterior means); or
-        several functions with the same number of codes, which are scored as members; or a trained zoo. Images are
-        float32 in [0, 1], JAX arrays for a function that JAX can trace, else NumPy arrays of its own. With torch:
-        ``lambda images: model(torch.from_numpy(images).permute(0, 3, 1, 2)).detach()``.
+      encode: a function, of any library, from images ``[n, h, w, c]`` to codes ``[n, d]`` (usually posterior means); a
+        ``torch.nn.Module`` or a Keras model, which is called in evaluation mode, and torch's without gradients, on its
+        device and in its precision; a pair (``flax.linen`` module, variables); several of these with the same number of
+        codes, which are scored as members; or a trained zoo. Images are float32 in [0, 1], JAX arrays for a function
+        that JAX can trace, else NumPy arrays of its own.
       data: name of a data set of ``jaxdis.data.DATASETS``, or a pair ``(space, render)``.
       metrics: as in :func:`evaluate`.
       key: PRNG key of samples, interventions and metrics, or a seed; as in :func:`evaluate`.
@@ -79,6 +82,8 @@ def evaluate_encoder(
         (FactorVAE and BetaVAE, 64 images or pairs a batch), and measure the spread of codes on as many images as there
         are samples, rounded down to a multiple of 32; at most those of the papers, which are the defaults.
       batch: images encoded at once (``batch_size`` is of members).
+      layout: the order of the axes of images that the encoder reads: ``"nchw"``, the default for a module of torch, or
+        ``"nhwc"``, that for all others.
       progress: called with the number of encoded images and of all images, those of interventions included; True draws
         a bar. Without it, a warning names the images of interventions if they are more than 100,000.
       bootstrap, batch_size, devices, arrived: as in :func:`evaluate`; a bootstrap leaves out metrics that intervene.
@@ -103,7 +108,7 @@ def evaluate_encoder(
     limits = {"num_train": samples, "num_variance": samples, "num_samples": samples, "num_eval": test_samples}
     options = {name: options_of(name, metric, limits) for name, metric in moved.items()}  # before anything is drawn
     space, render = _opened(data, source)
-    encoders, single = _encoders(encode)
+    encoders, single = _encoders(encode, checked_value("layout", Layout | None, layout))
     if isinstance(encode, Zoo):
         _warn_of_stopped(encode)
     images = Images.of(render)
@@ -156,15 +161,17 @@ def _opened(data, source) -> tuple[FactorSpace, Callable]:
     return tuple(data)
 
 
-def _encoders(encode) -> tuple[list[Callable], bool]:
+def _encoders(encode, layout: Layout | None) -> tuple[list[Callable], bool]:
     """The encoders of all members, and whether there is one member; a zoo is one encoder of many members."""
     if isinstance(encode, Zoo):
+        if layout == "nchw":
+            raise ValueError("layout: must be None for a zoo, which reads images as it was trained on them, got 'nchw'")
         return [Encoder.of(encode)], False
-    several = isinstance(encode, Sequence)
-    encoders = list(encode) if several else [encode]
-    if not encoders or not all(callable(each) for each in encoders):
+    several = isinstance(encode, Sequence) and not is_model(encode)
+    encoders = [each if is_model(each) or callable(each) else None for each in (encode if several else [encode])]
+    if not encoders or None in encoders:
         raise ValueError(f"encode: needs a function of images, several of them, or a zoo, got {shown(encode)}")
-    return encoders, not several
+    return [as_function(each, layout) for each in encoders], not several
 
 
 def _warn_of_stopped(zoo: Zoo) -> None:
