@@ -14,6 +14,8 @@ from jaxdis._tables._factor_columns import FEW_CLASSES, Missing, columns_and_kin
 from jaxdis._tables._numpy_files import MAKE_ONE, read_npy, read_npz
 from jaxdis.factors import Factors
 
+# Classes of a factor that are listed by their names.
+MOST_NAMED = 6
 NAMES = ("codes", "factors", "names", "sizes", "variances")
 # How to load what only the library that wrote it can load; some of these are pickles, which can run anything.
 CONVERT = {
@@ -94,14 +96,16 @@ def same_factors(one: Factors, other: Factors) -> bool:
 
 
 def in_words(factors: Factors) -> str:
-    """What each factor is: ``shape (3 classes), angle (continuous)``, and how many rows lack a value."""
+    """What each factor is: ``shape (2 classes: heart, square), x (continuous)``, and how many rows lack a value."""
     values = np.asarray(factors.values)
     there = np.ones(values.shape, bool) if factors.present is None else factors.present
     words = []
     for j, (name, kind) in enumerate(zip(factors.names, factors.kinds, strict=True)):
         count = np.unique(values[there[:, j], j]).size
         kind = kind if kind != "classes" else "1 class" if count == 1 else f"{count} classes"
-        words.append(f"{name} ({kind})")
+        named = factors.classes[j] if factors.classes else None
+        listed = named and len(named) <= MOST_NAMED and any(isinstance(value, str) for value in named)
+        words.append(f"{name} ({kind}: {', '.join(map(printable, named))})" if listed else f"{name} ({kind})")
     lacking = int((~there).any(axis=1).sum()) if factors.rows is None else factors.num_rows - len(factors.rows)
     left = "are left out" if factors.rows is not None else "count for the factors that have one"
     return ", ".join(words) + (f"; {lacking} of {factors.num_rows} rows lack a value and {left}" if lacking else "")

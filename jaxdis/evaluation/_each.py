@@ -4,6 +4,7 @@ The factors that the same samples have are a part of the evaluation. Relations a
 before they are scored; what is said of each factor alone is joined afterwards.
 """
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -65,7 +66,14 @@ def lack_values(*pairs) -> bool:
     return any(isinstance(factors, Factors) and factors.present is not None for factors in each)
 
 
-def parts_of(codes, factors, *, test=None, validation=None, weights=None, variances=None, **others) -> list[Part]:
+class Parts(NamedTuple):
+    """The parts of an evaluation, and all samples with whatever stands for missing values, for metrics of codes."""
+
+    parts: list[Part]
+    whole: Part
+
+
+def parts_of(codes, factors, *, test=None, validation=None, weights=None, variances=None, **others) -> Parts:
     """Split factors by the samples that have them, and cut all arrays to these samples."""
     codes, factors = converted(codes, "codes"), Factors.checked(factors, gaps=True)
     if codes.ndim not in (2, 3) or codes.shape[-2] != factors.num_samples:
@@ -88,7 +96,10 @@ def parts_of(codes, factors, *, test=None, validation=None, weights=None, varian
             cut[role] = (others_codes[..., there, :], _selected(given, there, columns))
         return Part(columns, codes[..., rows, :], _selected(factors, rows, columns), {**others, **cut})
 
-    return [part(columns) for columns in by_samples.values()]
+    filled = {role: (given[0], dataclasses.replace(given[1], present=None)) for role, given in pairs.items()}
+    arguments = {**others, **filled, "weights": weights, "variances": variances}
+    whole = Part(list(range(factors.num_factors)), codes, dataclasses.replace(factors, present=None), arguments)
+    return Parts([part(columns) for columns in by_samples.values()], whole)
 
 
 def check_each(plan: Plan, bootstrap: int) -> None:
@@ -108,7 +119,7 @@ def check_each(plan: Plan, bootstrap: int) -> None:
 
 
 def evaluate_each(
-    evaluate: Callable, table: Callable, plan: Plan, parts: list[Part], key, arrived, progress=None, **how
+    evaluate: Callable, table: Callable, plan: Plan, given: Parts, key, arrived, progress=None, **how
 ) -> dict[str, "_Fields"]:
     """The results of a plan by the names of its metrics, with a leading member axis, from evaluations of the parts.
 
@@ -117,8 +128,9 @@ def evaluate_each(
       table: brings a plan and its results into :class:`Scores`, for ``arrived``.
     """
     results, stages = {}, stages_of(plan)
-    count = len(parts[0].codes) if parts[0].codes.ndim == 3 else 1
+    count = len(given.whole.codes) if given.whole.codes.ndim == 3 else 1
     for number, stage in enumerate(stages):
+        parts = [given.whole] if _of_codes(stage[0][1]) else given.parts
         asked = {name: metric if _by_factor(metric) or _of_codes(metric) else _raw(metric) for name, metric in stage}
         found = []
         for place, part in enumerate(parts, 1):

@@ -14,6 +14,7 @@ from jaxdis._core.options import Count, checked_devices, checked_key, checked_va
 from jaxdis._core.precision import single_precision
 from jaxdis._core.spec import Spec
 from jaxdis.codes import stack
+from jaxdis.evaluation._circular import check_circular
 from jaxdis.evaluation._each import check_each, evaluate_each, joined_relations, lack_values, parts_of
 from jaxdis.evaluation._inputs import bind, is_pair
 from jaxdis.evaluation._member import MemberCodes, Plan, Shared, score_member_often, train_and_test, validation_of
@@ -21,7 +22,7 @@ from jaxdis.evaluation._numbering import numbered
 from jaxdis.evaluation._results import Scores
 from jaxdis.evaluation._stages import shared_by, stages_of
 from jaxdis.evaluation._warnings import warn_of_constant, warn_of_non_finite, warn_of_range
-from jaxdis.factors import Sample
+from jaxdis.factors import Factors, Sample
 from jaxdis.metrics import Blend
 from jaxdis.metrics._metric import apply
 from jaxdis.metrics._plan import check_neighbors, check_reads, check_samples, plan_of
@@ -103,13 +104,15 @@ def evaluate(
     if checked_value("ragged", bool, ragged):
         codes, arrays = _stacked(codes, arrays)
     given = {name: arrays[name] is not None for name in ("weights", "active", "validation")}
+    if isinstance(factors, Factors):
+        check_circular({name: metric.source for name, metric in plan}, factors)
     if lack_values(factors, test, validation):
         check_reads(plan, **given)
         check_each(plan, bootstrap)
         parts = parts_of(codes, factors, **arrays, numbers=numbers)
 
         def whole(plan, results):
-            return _table(plan, results, {}, parts[0].codes.ndim == 2, factors.names)
+            return _table(plan, results, {}, parts.whole.codes.ndim == 2, factors.names)
 
         return whole(plan, evaluate_each(evaluate, whole, plan, parts, checked_key(key), arrived, **how))
     split = any(metric.source.reads.test for _, metric in plan)
@@ -164,8 +167,10 @@ def relate(
     for name, value in arrays.items():
         if value is not None and not getattr(spec.reads, name):
             raise ValueError(f"{name}: needs a relation that reads it, got {spec}")
+    if isinstance(factors, Factors):
+        check_circular({spec.name: spec}, factors)
     if lack_values(factors, test, validation):
-        parts = parts_of(codes, factors, **arrays)
+        parts, _ = parts_of(codes, factors, **arrays)
         relations = [relate(part.codes, part.factors, spec, key, **part.arguments) for part in parts]
         return joined_relations(relations, parts)
     members, shared, single = bind(codes, factors, key, **arrays, split=spec.reads.test)

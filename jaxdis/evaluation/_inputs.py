@@ -237,7 +237,7 @@ def _check_others(role: str, pair, codes, factors: Factors):
         raise ValueError(f"{role}: needs factors of sizes {factors.sizes}, got {values.sizes}")
     check_same_samples(f"{role} codes", role_codes, values)
     known = dict.fromkeys(("classes", "rows", "num_rows"))
-    return role_codes, dataclasses.replace(values, names=factors.names, **known)
+    return role_codes, dataclasses.replace(values, names=factors.names, periods=factors.periods, **known)
 
 
 def _enough_sizes(values, factors: Factors) -> str:

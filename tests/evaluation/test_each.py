@@ -46,7 +46,7 @@ def test_metrics_that_need_whole_samples_are_refused_by_name():
     with pytest.raises(ValueError, match="must have a value in every sample for snc, irs, got missing ones.*'drop'"):
         evaluate(CODES, factors, ("mig", "snc", "irs"))
     with pytest.raises(ValueError, match="factors: must have a value in every sample here, got missing ones; read"):
-        jaxdis.evaluate_structured(CODES[:, None], factors, None)
+        Factors.checked(factors)
     with pytest.raises(ValueError, match="bootstrap: needs factors without missing values"):
         evaluate(CODES, factors, "mig", bootstrap=10)
 
@@ -109,6 +109,13 @@ def test_members_and_held_out_samples_are_cut_with_the_factors():
     train, held_out = alone
     expected = evaluate(CODES, train, "sap", 0, test=(CODES, held_out))["sap"]
     np.testing.assert_allclose(pair.part("sap.per_factor")[2], expected, rtol=1e-6)
+
+
+def test_metrics_of_codes_alone_read_all_samples():
+    factors = Factors.from_table(table(GAPS), kinds=KINDS, missing="each")
+    whole = Factors.from_table(table(GAPS & False), kinds=KINDS)
+    scores = evaluate(CODES, factors, ("total_correlation", "mcc"), 0)
+    assert scores["total_correlation"] == evaluate(CODES, whole, "total_correlation", 0)["total_correlation"]
 
 
 def test_a_factor_with_a_single_sample_is_refused():

@@ -37,7 +37,7 @@ def test_columns_are_read_by_their_names_and_kinds(tmp_path):
     assert table.sizes == (2, 2, None)
     assert table.classes == ((2, 4), ("heart", "square"), None)
     np.testing.assert_array_equal(np.asarray(table.values), [[0, 0, 0.5], [1, 1, 0.25], [0, 0, 1.5]])
-    assert in_words(table) == "size (2 classes), shape (2 classes), angle (continuous)"
+    assert in_words(table) == "size (2 classes), shape (2 classes: heart, square), angle (continuous)"
     other = Factors.from_table(tmp_path / "labels.csv", kinds={"size": "continuous", "angle": "classes"})
     assert other.sizes == (2, None, 3, 3)
     np.testing.assert_array_equal(np.asarray(other.values)[:, 1], [2, 4, 2])
