@@ -99,8 +99,8 @@ def named_files(paths: Sequence[Path]) -> dict[str, Path]:
     return {path.name if names.count(path.name) == 1 else str(path): path for path in paths}
 
 
-def printable(path: Path) -> str:
-    """A file's name without the control characters that would reach the terminal."""
+def printable(path) -> str:
+    """A name, of a file or a class, without the control characters that would reach the terminal."""
     return "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in str(path))
 
 

@@ -8,6 +8,7 @@ import tyro
 from jaxdis.cli import _terminal as terminal
 from jaxdis.cli._options import Cache
 from jaxdis.cli._outputs import check_not_input, make_room
+from jaxdis.cli._pictures import own_pictures
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +23,10 @@ class Encode:
     out: Path
     """The .npz to write: codes [members, samples, codes], variances, and factors, names and sizes if they are known."""
     data: str | None = None
-    """Name of a data set of `jaxdis list data`; by default the one on which the zoo was trained."""
+    """Name of a data set of `jaxdis list data`; by default the one on which the zoo was trained.
+    Or folder:PATH for pictures of your own, which needs --factors; all of them are encoded, in order."""
+    factors: Path | None = None
+    """Table of the factors of these pictures, with a column of their names or one row per file in order."""
     source: Path | None = None
     """The data set's official file, for one that is read from it."""
     images: Path | None = None
@@ -66,10 +70,14 @@ class Encode:
         """Representations of samples of a data set, and their factors."""
         import numpy as np
 
-        from jaxdis.encoders._load import encoded_by_zoo
+        from jaxdis.encoders._load import encoded_by_zoo, encoded_pictures
 
+        own = own_pictures(self.data, self.factors)
         with terminal.bar("encoding", "images") as progress:
-            representation, factors = encoded_by_zoo(zoo, self.samples, self.seed, self.data, self.source, progress)
+            if own is not None:
+                representation, factors = encoded_pictures(zoo, *own, progress)
+            else:
+                representation, factors = encoded_by_zoo(zoo, self.samples, self.seed, self.data, self.source, progress)
         sizes = np.array([size or 0 for size in factors.sizes])
         return representation, {"factors": factors.values, "names": np.array(factors.names), "sizes": sizes}
 

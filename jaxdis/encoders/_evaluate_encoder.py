@@ -18,6 +18,7 @@ from jaxdis._core.lookup import look_up
 from jaxdis._core.options import BatchSize, Count, checked_key, checked_value, shown
 from jaxdis._core.precision import single_precision
 from jaxdis.data import DATASETS, DataSource, FactorSpace
+from jaxdis.data._folder import PictureSpace
 from jaxdis.encoders import _simulated as simulated
 from jaxdis.encoders._intervening import INTERVENTIONS, images_of, intervened, options_of
 from jaxdis.encoders._libraries import Layout, as_function, is_model
@@ -108,6 +109,11 @@ def evaluate_encoder(
     limits = {"num_train": samples, "num_variance": samples, "num_samples": samples, "num_eval": test_samples}
     options = {name: options_of(name, metric, limits) for name, metric in moved.items()}  # before anything is drawn
     space, render = _opened(data, source)
+    if moved and isinstance(space, PictureSpace):
+        raise ValueError(
+            f"metrics: must not intervene in stored pictures, got {', '.join(moved)}; leave these out, or score codes "
+            "by evaluate, which looks for pictures that share a factor instead"
+        )
     encoders, single = _encoders(encode, checked_value("layout", Layout | None, layout))
     if isinstance(encode, Zoo):
         _warn_of_stopped(encode)
@@ -121,9 +127,14 @@ def evaluate_encoder(
             RuntimeWarning,
             stacklevel=2,
         )
-    with _reported(progress, samples + test_samples + sum(drawn.values())) as tell:
+    test_key = jax.random.fold_in(key, _TEST)
+    if isinstance(space, PictureSpace):
+        rows, test_rows = space.split(key, samples, test_samples)
+    else:
+        rows, test_rows = space.sample(key, samples), space.sample(test_key, test_samples)
+    with _reported(progress, len(rows) + len(test_rows) + sum(drawn.values())) as tell:
         look = functools.partial(_encoded, encoders, images, space, batch=batch, tell=tell)
-        seen, test = look(key, samples), look(jax.random.fold_in(key, _TEST), test_samples)
+        seen, test = look(key, rows), look(test_key, test_rows)
         codes, held_out = (drawn.codes[0] if single else drawn.codes for drawn in (seen, test))
         test = (held_out, test.factors)
         scores = [evaluate(codes, seen.factors, still, key, test=test, **arguments)] if still else []
@@ -194,9 +205,9 @@ def _refuse_unknown(names: Mapping) -> None:
         raise ValueError(f"arguments: must be among {', '.join(options)}, got {shown(name)}{hint}")
 
 
-def _encoded(encoders, images: Images, space: FactorSpace, key, count: int, *, batch: int, tell) -> _Drawn:
-    """Codes ``[m, n, d]`` of samples drawn with a key, batch by batch."""
-    rows = space.sample(key, count)
+def _encoded(encoders, images: Images, space: FactorSpace, key, rows, *, batch: int, tell) -> _Drawn:
+    """Codes ``[m, n, d]`` of images of factors ``rows [n, k]``, batch by batch; their noise is drawn with the key."""
+    count = len(rows)
     seen = _jointly(encoders, images, space)
     parts = []
     for start in range(0, count, batch):

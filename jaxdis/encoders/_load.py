@@ -99,6 +99,12 @@ def encoded_by_zoo(
     return by_chunks(encoded, len(rows), progress), space.wrap(drawn)
 
 
+def encoded_pictures(zoo: Zoo, space, render, progress: Callable | None = None) -> tuple[Posterior, Factors]:
+    """Representations of all pictures of a folder in order, and their factors."""
+    rows = np.arange(space.sizes[0])[:, None]
+    return by_chunks(lambda places: zoo.encode(rows[places], render=render), len(rows), progress), space.wrap(rows)
+
+
 def by_chunks(encoded: Callable, count: int, progress: Callable | None = None):
     """Representations ``[m, n, …]`` of ``count`` images, from a function of the places of some."""
     parts = []
