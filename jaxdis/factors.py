@@ -121,7 +121,8 @@ class Factors:
             read = numbered(found, kinds or {}, missing)
             factors = cls.of(read.values, read.sizes, list(found) if names is None else names)
         except ValueError as error:
-            where = f"{Path(table).name}: " if isinstance(table, str | os.PathLike) else ""
+            of_file, named = isinstance(table, str | os.PathLike), str(error).split(" ")[0].endswith(":")
+            where = f"{Path(table).name}: " if of_file else "" if named else "table: "
             raise ValueError(f"{where}{error}") from None
         return dataclasses.replace(
             factors,

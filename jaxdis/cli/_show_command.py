@@ -63,7 +63,10 @@ class Show:
             from jaxdis import plots
             from jaxdis._core.files import write_whole
 
-            picture = plots.codes_and_factors(shares, codes, np.asarray(arrays.factors.values), arrays.factors.names)
+            factors = arrays.factors
+            there = True if factors.present is None else factors.present
+            values = np.where(there, np.asarray(factors.values), np.nan)  # what is missing is not drawn
+            picture = plots.codes_and_factors(shares, codes, values, factors.names)
             make_room("--out", self.out)
             write_whole(self.out.resolve(), lambda file: file.write(picture))
         shares[~np.isfinite(codes).all(axis=0)] = np.nan

@@ -73,7 +73,8 @@ def evaluate_encoder(
         device and in its precision; a pair (``flax.linen`` module, variables); several of these with the same number of
         codes, which are scored as members; or a trained zoo. Images are float32 in [0, 1], JAX arrays for a function
         that JAX can trace, else NumPy arrays of its own.
-      data: name of a data set of ``jaxdis.data.DATASETS``, or a pair ``(space, render)``.
+      data: name of a data set of ``jaxdis.data.DATASETS``, or a pair ``(space, render)``. Of pictures that
+        :func:`jaxdis.data.folder` reads, at most ``samples`` and two thirds are scored, and others are held out.
       metrics: as in :func:`evaluate`.
       key: PRNG key of samples, interventions and metrics, or a seed; as in :func:`evaluate`.
       source: path of the official file, for a data set that is read from one, or a :class:`~jaxdis.data.DataSource`.

@@ -385,6 +385,8 @@ def test_kinds_columns_and_names_decide():
         ({"a": np.zeros((4, 2))}, "column 'a' must have one entry per row, got shape"),
         ({"a": "text"}, "column 'a' must hold one entry per row"),
         ({}, "must have columns of equal length, got none"),
+        ({"a": [0, 1, None]}, "table: must have a value in every row, got none in 1 of 3 rows of a (first in row 3)"),
+        ({"a": [0.5, 1, np.inf]}, "table: column 'a' needs finite numbers, got inf in row 3"),
         (np.zeros((4, 2)), "table: must be a data frame, an Arrow table, a mapping"),
         ("labels.xml", "labels.xml: no such file"),
     ],
