@@ -99,3 +99,11 @@ def test_data_sets_mark_their_angles_on_request():
     assert teapots.wrap(np.zeros((2, 5), np.float32)).kinds[:2] == ("circular", "continuous")
     with pytest.raises(ValueError, match="factor: needs one of shape, scale"):
         space.circling({"angle": 40})
+
+
+def test_slots_are_refused_an_angle_that_a_forest_would_read_as_a_number():
+    structure = jaxdis.structured.Structure.slots(2, 1, objects=2, properties=("angle",))
+    table = {"first": ANGLE, "second": ANGLE[::-1].copy()}
+    factors = Factors.from_table(table, kinds={"first": "circular", "second": "circular"})
+    with pytest.raises(ValueError, match="must not be circular for random_forest, got first, second"):
+        jaxdis.evaluate_structured(CODES[:, :2, None], factors, structure)
