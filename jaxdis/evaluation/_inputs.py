@@ -10,6 +10,7 @@ import numpy as np
 from jaxdis._core.arrays import as_numpy, as_one_array
 from jaxdis._core.options import checked_key, shown
 from jaxdis.evaluation._member import MemberCodes, Shared
+from jaxdis.evaluation._table_rows import as_numbered, at_rows
 from jaxdis.factors import Factors
 from jaxdis.metrics._metric import metric_seed
 
@@ -158,16 +159,6 @@ def check_same_samples(name: str, codes, factors: Factors) -> None:
         )
 
 
-def at_rows(array, factors: Factors, axis: int = -2):
-    """The rows of an array that a table of factors kept, if the array has all rows of the table."""
-    if array is None or factors.rows is None:
-        return array
-    array = array if hasattr(array, "shape") else np.asarray(array)
-    if len(array.shape) < abs(axis) or array.shape[axis] != factors.num_rows:
-        return array
-    return array[factors.rows] if axis == 0 else array[..., factors.rows, :]
-
-
 def as_pair(role: str, pair, factors: Factors) -> tuple:
     """Codes and factors of other samples, numbered as the training factors.
 
@@ -178,35 +169,7 @@ def as_pair(role: str, pair, factors: Factors) -> tuple:
         raise ValueError(f"{role}: needs a pair (codes, factors), got {type(pair).__name__}")
     codes, values = converted(pair[0], f"{role} codes"), pair[1]
     values = values if isinstance(values, Factors) else Factors.of(values, factors.sizes, factors.names)
-    return at_rows(codes, values), _as_numbered(role, values, factors)
-
-
-def _as_numbered(role: str, values: Factors, factors: Factors) -> Factors:
-    """Factors of one table in the order and with the class numbers of another."""
-    if values.classes is None or factors.classes is None:
-        return values
-    if sorted(values.names) != sorted(factors.names):
-        raise ValueError(
-            f"{role}: must have the factors {', '.join(factors.names)}, got {', '.join(values.names)}; choose them by "
-            "columns="
-        )
-    places = [values.names.index(name) for name in factors.names]
-    array, given = np.array(values.values)[:, places], [values.classes[place] for place in places]
-    for j, (name, wanted, classes) in enumerate(zip(factors.names, factors.classes, given, strict=True)):
-        if (wanted is None) != (classes is None):
-            raise ValueError(f"{role}: must hold classes of {name} in both tables or in none; say which by kinds=")
-        if wanted is None or wanted == classes:
-            continue
-        numbers = {value: number for number, value in enumerate(wanted)}
-        if unknown := [value for value in classes if value not in numbers]:
-            raise ValueError(
-                f"{role}: must have classes of {name} that training has, got {shown(unknown[0])}; declare all of them, "
-                "as categories of pandas or by reading both from one table"
-            )
-        of_class = np.array([numbers[value] for value in classes])
-        array[:, j] = of_class[array[:, j].astype(np.int32)]
-    present = None if values.present is None else values.present[:, places]
-    return dataclasses.replace(factors, values=jnp.asarray(array), rows=None, num_rows=None, present=present)
+    return at_rows(codes, values), as_numbered(role, values, factors)
 
 
 def _check_others(role: str, pair, codes, factors: Factors):
@@ -217,7 +180,7 @@ def _check_others(role: str, pair, codes, factors: Factors):
         raise ValueError(f"{role}: needs a pair (codes, factors), got {type(pair).__name__}")
     role_codes, values = pair
     if isinstance(values, Factors):
-        role_codes, values = at_rows(role_codes, values), _as_numbered(role, values, factors)
+        role_codes, values = at_rows(role_codes, values), as_numbered(role, values, factors)
     role_codes = _single(role_codes, f"{role} codes")
     role_codes = role_codes[None] if role_codes.ndim == 2 else role_codes
     if (role_codes.shape[0], role_codes.shape[2]) != (codes.shape[0], codes.shape[2]):
