@@ -117,4 +117,5 @@ def by_chunks(encoded: Callable, count: int, progress: Callable | None = None):
 
 def _words(label: dict) -> str:
     """``beta, beta=4, seed=0``: the settings of a member."""
-    return ", ".join(str(value) if name == "model" else f"{name}={value}" for name, value in label.items())
+    order = sorted(label, key=lambda name: (name != "model", name == "seed"))
+    return ", ".join(str(label[name]) if name == "model" else f"{name}={label[name]}" for name in order)
