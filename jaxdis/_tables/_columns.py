@@ -20,10 +20,12 @@ _NO_VALUE = ("NAType", "NaTType")
 
 
 class Column(NamedTuple):
-    """``entries``: numbers, text, truth values, or None where one is missing; ``order``: all classes, if declared."""
+    """``entries``: numbers, text, truth values, or None where one is missing; ``order``: all classes, if declared;
+    ``continuous``: whether the column is declared to hold a continuous factor."""
 
     entries: list
     order: tuple | None = None
+    continuous: bool = False
 
 
 def columns_of(table, wanted: Sequence[str] = ()) -> dict[str, Column]:
@@ -67,12 +69,13 @@ def _columns_of_file(path: Path, wanted: Sequence[str]) -> dict[str, Column]:
         raise ValueError(f"factors: needs shape [n, k] (samples, factors), got {factors.shape}")
     names, sizes = names_of(arrays.get("names")), sizes_of(arrays.get("sizes"))
     names = names or [f"factor_{j}" for j in range(factors.shape[1])]
-    if len(names) != factors.shape[1] or (sizes is not None and len(sizes) != factors.shape[1]):
-        raise ValueError(f"names, sizes: need {factors.shape[1]} entries, one per factor, got {len(names)}, {sizes}")
+    k = factors.shape[1]
+    if len(set(names)) != k or len(names) != k or (sizes is not None and len(sizes) != k):
+        raise ValueError(f"names, sizes: must have {k} entries, one per factor, got {shown(names)}, {shown(sizes)}")
     columns = columns_of(dict(zip(names, factors.T, strict=True)), wanted)
     for name, size in zip(names, sizes or (), strict=bool(sizes)):
-        if size and name in columns:
-            columns[name] = columns[name]._replace(order=tuple(range(size)))
+        if name in columns:
+            columns[name] = columns[name]._replace(order=size and tuple(range(size)), continuous=size is None)
     return columns
 
 

@@ -57,7 +57,7 @@ def numbered(columns: Mapping[str, Column], kinds: Mapping, missing: Missing) ->
             raise ValueError(
                 f"must have at least 2 rows{where} in which no value is missing, got {len(there)} of {len(present)}"
             )
-        kind, period = kinds.get(name, (None, None))
+        kind, period = kinds.get(name, ("continuous" if column.continuous else None, None))
         entries = [column.entries[row] for row in there]
         values[there, j], of_numbers = _factor(name, entries, kind, there, column.order)
         classes.append(of_numbers)

@@ -398,6 +398,19 @@ def test_what_is_no_table_of_factors_is_refused(form, words):
         Factors.from_table(TABLE, ["size"])
 
 
+def test_arrays_with_declared_sizes_keep_them(tmp_path):
+    np.savez(tmp_path / "f.npz", factors=np.c_[SHAPES, SIZES, SIZES], names=["a", "b", "c"], sizes=[5, 0, 4])
+    factors = Factors.from_table(tmp_path / "f.npz")
+    assert factors.sizes == (5, None, 4)
+    assert factors.names == ("a", "b", "c")
+    np.savez(tmp_path / "f.npz", factors=np.c_[SHAPES, SIZES], names=["a", "b"], sizes=[2, 4])
+    with pytest.raises(ValueError, match=r"f.npz: column 'a' must be among its declared classes .0, 1., got 2"):
+        Factors.from_table(tmp_path / "f.npz")
+    np.savez(tmp_path / "f.npz", factors=np.c_[SHAPES, SIZES], names=["a", "a"])
+    with pytest.raises(ValueError, match="names, sizes: must have 2 entries, one per factor"):
+        Factors.from_table(tmp_path / "f.npz")
+
+
 def test_a_data_frame_of_text_points_to_the_way_in():
     pandas = pytest.importorskip("pandas")
     with pytest.raises(ValueError, match="in shape; Factors.from_table reads text, categories and missing values"):
