@@ -15,7 +15,9 @@ from jaxdis._core.runtime import use_compilation_cache as use_compilation_cache
 from jaxdis._core.runtime import use_cpu_devices as use_cpu_devices
 from jaxdis._core.spec import Spec as Spec
 from jaxdis._core.version import __version__ as __version__
+from jaxdis.codes import stack as stack
 from jaxdis.encoders import evaluate_encoder as evaluate_encoder
+from jaxdis.encoders import load as load
 from jaxdis.evaluation import Monitor as Monitor
 from jaxdis.evaluation import Scores as Scores
 from jaxdis.evaluation import blend_table as blend_table

@@ -1,4 +1,4 @@
-"""What is asked of codes alone: means or samples of posteriors, and which codes are active."""
+"""What is asked of codes alone: means or samples of posteriors, which codes are active, and zoos of any widths."""
 
 from typing import Literal, NamedTuple
 
@@ -8,7 +8,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from jaxdis._core import random
 from jaxdis._core.arrays import as_numpy, check_one_array
-from jaxdis._core.options import NonNegative, checked
+from jaxdis._core.options import NonNegative, checked, listed, shown
 
 
 class Posterior(NamedTuple):
@@ -96,4 +96,37 @@ def active(
     return measure > (0.1 if threshold is None else threshold)
 
 
-__all__ = ["Posterior", "active", "divergence", "of", "sample"]
+class Stacked(NamedTuple):
+    """``codes [m, n, d]`` of members of different width, and ``active [m, d]``, which of them a member has."""
+
+    codes: np.ndarray
+    active: np.ndarray
+
+
+def stack(codes) -> Stacked:
+    """Make a zoo of members of different width, by constant codes that are not active.
+
+    Args:
+      codes: ``m`` arrays ``[n, d]`` of the same samples, NumPy, JAX or DLPack.
+
+    Raises:
+      ValueError: for anything but arrays of two axes and equally many samples.
+
+    Example:
+      >>> codes, active = jaxdis.stack([np.ones((5, 3)), np.ones((5, 2))])
+      >>> codes.shape, active.tolist()
+      ((2, 5, 3), [[True, True, True], [True, True, False]])
+    """
+    arrays = None if getattr(codes, "ndim", 0) else listed(codes)
+    if not arrays:
+        raise ValueError(f"codes: must be a list of arrays [n, d], one per member, got {shown(codes)}")
+    arrays = [as_numpy(array, f"codes[{member}]") for member, array in enumerate(arrays)]
+    shapes = [array.shape for array in arrays]
+    if any(len(shape) != 2 for shape in shapes) or len({shape[0] for shape in shapes}) > 1:
+        raise ValueError(f"codes: must be arrays [n, d] of the same samples, got shapes {', '.join(map(str, shapes))}")
+    widest = max(shape[1] for shape in shapes)
+    padded = [np.pad(array, ((0, 0), (0, widest - array.shape[1]))) for array in arrays]
+    return Stacked(np.stack(padded), np.array([np.arange(widest) < shape[1] for shape in shapes]))
+
+
+__all__ = ["Posterior", "Stacked", "active", "divergence", "of", "sample", "stack"]

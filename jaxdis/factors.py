@@ -1,9 +1,12 @@
 """Ground-truth factors, checked once: their values, and what must be known of them before compilation."""
 
 import dataclasses
+import functools
 import numbers
-from collections.abc import Set
-from typing import Annotated, NamedTuple
+import os
+from collections.abc import Mapping, Sequence, Set
+from pathlib import Path
+from typing import Annotated, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,18 +16,27 @@ from jaxtyping import Array, Float, Int, Num
 from jaxdis._core.arrays import as_numpy, check_one_array
 from jaxdis._core.options import Range, checked_value, listed, shown
 from jaxdis._core.precision import single_precision
+from jaxdis._tables._columns import columns_of
+from jaxdis._tables._factor_columns import Kind, Missing, numbered
 
 # More classes than this, and than samples, are ids or time stamps: no table of them fits into memory.
 MOST_CLASSES = 2**16
 # A continuous factor of which float32 merges more than half of the values is refused.
 LEVELS_KEPT = 0.5
 NUMBER_CLASSES = "number the values that occur by np.unique(column, return_inverse=True)[1]"
+READ_TABLE = "Factors.from_table reads text, categories and missing values"
 
 Codes = Float[Array, "n d"]
 Weights = Float[Array, " n"]
 
 
-@jax.tree_util.register_dataclass
+# What no program depends on is dropped where one begins: another table of the same sizes runs the same program.
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["values"],
+    meta_fields=["sizes", "names", "periods"],
+    drop_fields=["classes", "rows", "num_rows", "present"],
+)
 @dataclasses.dataclass(frozen=True)
 class Factors:
     """Ground-truth factors of ``n`` samples; sizes and names are static, since they must be known before compilation.
@@ -32,16 +44,103 @@ class Factors:
     Attributes:
       values: ``[n, k]``; int32 if every factor is discrete, float32 if at least one is continuous (class numbers are
         then stored as whole floats; read them by :meth:`discrete`).
-      sizes: number of values of each factor; ``None`` marks a continuous factor.
+      sizes: number of values of each factor; ``None`` marks a continuous or circular factor.
       names: one name per factor.
+      periods: the period of each circular factor, None for others; None if no factor is circular.
+      classes: for each factor the values of the table that its class numbers stand for, in order, or None; None for
+        factors of no table. This and what follows is unknown in traced code.
+      rows: the rows of the table that ``missing="drop"`` kept; None for all.
+      num_rows: how many rows the table has; None for no table.
+      present: ``[n, k]`` truth values, which values ``missing="each"`` found; None for all.
 
-    Construct it by :meth:`of`, which checks its arguments; the constructor is for traced code and checks nothing.
+    Construct it by :meth:`of` or :meth:`from_table`, which check their arguments; the constructor is for traced code
+    and checks nothing.
     """
 
     # A leading axis appears only between transformations; shapes take the place of values while JAX lowers a program.
     values: Num[Array, "... n k"] | jax.ShapeDtypeStruct | jax.stages.ArgInfo
     sizes: tuple[int | None, ...] = dataclasses.field(metadata={"static": True})
     names: tuple[str, ...] = dataclasses.field(metadata={"static": True})
+    periods: tuple[float | None, ...] | None = None
+    classes: tuple[tuple | None, ...] | None = dataclasses.field(default=None, compare=False)
+    rows: np.ndarray | None = dataclasses.field(default=None, compare=False)
+    num_rows: int | None = dataclasses.field(default=None, compare=False)
+    present: np.ndarray | None = dataclasses.field(default=None, compare=False)
+
+    @classmethod
+    @single_precision
+    def from_table(
+        cls,
+        table,
+        columns: Sequence[str] | None = None,
+        kinds: Mapping[str, Kind | tuple[Literal["circular"], float]] | None = None,
+        missing: Missing = "error",
+        names: Sequence[str] | None = None,
+    ) -> "Factors":
+        """Read factors from the columns of a table.
+
+        Args:
+          table: a data frame of pandas, polars or another library, an Arrow table, a mapping of names to columns, or
+            the path of a ``.csv``, ``.tsv``, ``.txt``, ``.parquet``, ``.json`` (rows or columns), ``.npz`` (an array
+            ``factors [n, k]`` with ``names`` and ``sizes``, or one array ``[n]`` per column) or ``.npy`` file.
+          columns: the columns to read, in the order wanted; all when None.
+          kinds: what a column holds, by its name: ``"classes"``, ``"continuous"``, ``"circular"`` or ``("circular",
+            360.0)`` with its period. Without one, the period is the range and one step of a grid.
+          missing: what becomes of rows in which one of the columns has no value. ``"error"`` refuses them; ``"drop"``
+            leaves them out, and :func:`jaxdis.evaluate` leaves the same rows of the codes out; ``"each"`` keeps them,
+            and :func:`jaxdis.evaluate` scores every factor on the rows that have it.
+          names: other names for the factors.
+
+        Contract:
+
+        - Columns of text, truth values, categories or whole numbers are classes, numbered from 0 in their order:
+          categories as declared, others sorted. :attr:`classes` keeps what the numbers stand for.
+        - Columns of other numbers are continuous.
+        - Text that spells a number is one. Entries that are empty, NaN, NA, N/A, null, None, ? or - are missing.
+        - The index of a data frame, or a column without a name that numbers the rows, is no factor. Whole numbers or
+          texts of which most occur once, such as ids, are refused unless ``kinds`` says what they are.
+
+        >>> table = {"shape": ["heart", "square", "heart"], "x": [0.5, 0.25, 1.5]}
+        >>> factors = Factors.from_table(table)
+        >>> factors.classes
+        (('heart', 'square'), None)
+        >>> factors.kinds
+        ('classes', 'continuous')
+
+        Raises:
+          ValueError: for something that is no table, an unknown column, dates and other columns that cannot be factors,
+            missing values, text among numbers, or classes that hardly repeat.
+        """
+        chosen = [] if columns is None else listed([columns] if isinstance(columns, str) else columns)
+        if chosen is None or not all(isinstance(name, str) for name in chosen):
+            raise ValueError(f"columns: must be names of columns, got {shown(columns)}")
+        if not isinstance(kinds, Mapping | None):
+            raise ValueError(f"kinds: must be a mapping from columns to kinds, got {shown(kinds)}")
+        found = columns_of(table, chosen)
+        try:
+            read = numbered(found, kinds or {}, missing)
+            factors = cls.of(read.values, read.sizes, list(found) if names is None else names)
+        except ValueError as error:
+            of_file, named = isinstance(table, str | os.PathLike), str(error).split(" ")[0].endswith(":")
+            where = f"{Path(table).name}: " if of_file else "" if named else "table: "
+            raise ValueError(f"{where}{error}") from None
+        return dataclasses.replace(
+            factors,
+            periods=read.periods if any(read.periods) else None,
+            classes=read.classes,
+            rows=None if len(read.rows) == read.num_rows else read.rows,
+            num_rows=read.num_rows,
+            present=read.present,
+        )
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """``classes``, ``continuous`` or ``circular``, for each factor."""
+        periods = self.periods or (None,) * len(self.sizes)
+        pairs = zip(self.sizes, periods, strict=True)
+        return tuple(
+            "classes" if size is not None else "circular" if period else "continuous" for size, period in pairs
+        )
 
     @classmethod
     @single_precision
@@ -60,7 +159,7 @@ class Factors:
         """
         check_one_array(values, "factors")
         text = _columns_of_text(values)
-        array = as_numpy(values, "factors", f"{text}; {NUMBER_CLASSES}")
+        array = as_numpy(values, "factors", f"{text}; {READ_TABLE if hasattr(values, 'columns') else NUMBER_CLASSES}")
         array = array[:, None] if array.ndim == 1 else array
         if array.ndim != 2:
             raise ValueError(f"factors: needs shape [n, k] (samples, factors), got {array.shape}")
@@ -83,14 +182,22 @@ class Factors:
 
     @classmethod
     @single_precision
-    def checked(cls, factors) -> "Factors":
+    def checked(cls, factors, *, gaps: bool = False) -> "Factors":
         """Construct factors from an array by :meth:`of`; return a :class:`Factors` unchanged after the same checks.
 
+        Args:
+          gaps: whether values may be missing.
+
         Raises:
-          ValueError: as :meth:`of`.
+          ValueError: as :meth:`of`, or for missing values.
         """
         if not isinstance(factors, Factors):
             return cls.of(factors)
+        if factors.present is not None and not gaps:
+            raise ValueError(
+                "factors: must have a value in every sample here, got missing ones; read them by "
+                "Factors.from_table(…, missing='drop')"
+            )
         cls.of(factors.values, factors.sizes, factors.names)
         return factors
 
@@ -106,7 +213,9 @@ class Factors:
         low, high = values.min(axis=0), values.max(axis=0)
         cut = np.clip(np.floor((values - low) / np.where(high > low, high - low, 1.0) * bins), 0, bins - 1)
         continuous = np.array([size is None for size in self.sizes])
-        return Factors.of(np.where(continuous, cut, values), tuple(size or bins for size in self.sizes), self.names)
+        binned = Factors.of(np.where(continuous, cut, values), tuple(size or bins for size in self.sizes), self.names)
+        kept = {name: getattr(self, name) for name in ("classes", "rows", "num_rows", "present")}
+        return dataclasses.replace(binned, **kept)
 
     @property
     def num_samples(self) -> int:
@@ -138,7 +247,8 @@ class Factors:
             if rows.ndim != 1 or rows.dtype.kind not in "iu" or ((rows < 0) | (rows >= self.num_samples)).any():
                 needed = f"numbers of samples from 0 to {self.num_samples - 1}, or {self.num_samples} truth values"
                 raise ValueError(f"rows: must be {needed}, got {shown(given)}")
-        return dataclasses.replace(self, values=self.values[rows])
+        present = None if self.present is None else self.present[rows]
+        return dataclasses.replace(self, values=self.values[rows], rows=None, num_rows=None, present=present)
 
 
 class Sample(NamedTuple):

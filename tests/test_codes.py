@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import jaxdis
 from jaxdis import codes, models
 from jaxdis.models._evidence import evidence
 from jaxdis.models.objectives import _distributions as distributions
@@ -91,3 +92,36 @@ def test_the_evidence_does_not_depend_on_batches_or_other_members(zoo, images):
     np.testing.assert_allclose(left.elbo, right.elbo, rtol=1e-5)
     alone = evidence(zoo[-1], images, jax.random.key(0))
     np.testing.assert_allclose(alone.reconstruction, left.reconstruction[-1:], rtol=1e-5)
+
+
+RNG = np.random.default_rng(0)
+WIDE, NARROW = (RNG.normal(size=(60, width)).astype(np.float32) for width in (4, 2))
+
+
+def test_members_of_different_width_are_stacked_with_what_they_have():
+    stacked, active = jaxdis.stack([WIDE, NARROW])
+    assert stacked.shape == (2, 60, 4)
+    np.testing.assert_array_equal(stacked[1], np.pad(NARROW, ((0, 0), (0, 2))))
+    np.testing.assert_array_equal(active, [[True] * 4, [True, True, False, False]])
+    for odd, words in (
+        (WIDE, "codes: must be a list of arrays"),
+        ([], "codes: must be a list of arrays"),
+        ([WIDE, NARROW[:5]], r"codes: must be arrays \[n, d\] of the same samples, got shapes \(60, 4\), \(5, 2\)"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            jaxdis.stack(odd)
+
+
+def test_a_ragged_zoo_scores_each_member_as_if_it_were_alone():
+    factors = np.arange(60)[:, None] % [2, 3]
+    names = ("mig", "modularity", "mcc", "sap")
+    pair = {"test": ([WIDE, NARROW], factors)}
+    scores = jaxdis.evaluate([WIDE, NARROW], factors, names, 0, ragged=True, **pair)
+    for member, given in enumerate((WIDE, NARROW)):
+        alone = jaxdis.evaluate(given, factors, names, 0, test=(given, factors))
+        for name in names:
+            np.testing.assert_allclose(scores[name][member], alone[name], rtol=1e-5)
+    with pytest.raises(ValueError, match="active: must be left to ragged=True"):
+        jaxdis.evaluate([WIDE, NARROW], factors, "mig", ragged=True, active=[True] * 4)
+    with pytest.raises(ValueError, match="codes: must be one array.*jaxdis.stack"):
+        jaxdis.evaluate([WIDE, NARROW], factors, "mig")

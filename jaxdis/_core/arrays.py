@@ -278,7 +278,7 @@ def check_one_array(values, name: str) -> None:
         return
     raise ValueError(
         f"{name}: must be one array, got a {type(values).__name__} of {len(values)}; of means and log-variances give "
-        "the means, join batches by numpy.concatenate, and stack the members of a zoo to [m, n, d] by numpy.stack"
+        "the means, join batches by numpy.concatenate, and make the members of a zoo one array by jaxdis.stack"
     )
 
 

@@ -8,9 +8,7 @@ import tyro
 from jaxdis.cli import _terminal as terminal
 from jaxdis.cli._options import Cache
 from jaxdis.cli._outputs import check_not_input, make_room
-
-# Encoded at a time.
-IMAGES = 2048
+from jaxdis.cli._pictures import own_pictures
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,7 +23,10 @@ class Encode:
     out: Path
     """The .npz to write: codes [members, samples, codes], variances, and factors, names and sizes if they are known."""
     data: str | None = None
-    """Name of a data set of `jaxdis list data`; by default the one on which the zoo was trained."""
+    """Name of a data set of `jaxdis list data`; by default the one on which the zoo was trained.
+    Or folder:PATH for pictures of your own, which needs --factors; all of them are encoded, in order."""
+    factors: Path | None = None
+    """Table of the factors of these pictures, with a column of their names or one row per file in order."""
     source: Path | None = None
     """The data set's official file, for one that is read from it."""
     images: Path | None = None
@@ -49,10 +50,11 @@ class Encode:
         import numpy as np
 
         from jaxdis._core.files import write_whole
-        from jaxdis.cli._zoos import load_zoo
+        from jaxdis._core.zoo_files import zoo_file
+        from jaxdis.models import load
 
         make_room("--out", self.out)
-        zoo = load_zoo(self.zoo)
+        zoo = load(zoo_file(self.zoo))
         terminal.first_sign("encoding")
         representation, arrays = self._of_file(zoo) if self.images is not None else self._of_data(zoo)
         if not hasattr(representation, "mean"):
@@ -66,46 +68,24 @@ class Encode:
 
     def _of_data(self, zoo):
         """Representations of samples of a data set, and their factors."""
-        import jax
         import numpy as np
 
-        from jaxdis._core.lookup import look_up
-        from jaxdis.data import DATASETS, DataSource
+        from jaxdis.encoders._load import encoded_by_zoo, encoded_pictures
 
-        name = self.data or zoo.config.data
-        if name not in DATASETS and self.data is None:
-            raise ValueError(f"data: the zoo was trained on data of one's own ({name}); needs --images FILE or --data")
-        requested = DataSource.of(self.source) if self.source is not None else None
-        source = requested or (zoo.config.source if self.data is None else None)
-        space, render = look_up(name, DATASETS, "data set").open(name, source)
-        key = jax.random.key(self.seed)
-        rows = np.asarray(space.sample(key, self.samples))
-
-        def encoded(places):
-            return zoo.encode(rows[places], render=render, key=jax.random.fold_in(key, int(places[0])))
-
-        representation = _by_chunks(encoded, len(rows))
-        sizes = [size or 0 for size in space.sizes]
-        return representation, {"factors": rows, "names": np.array(space.names), "sizes": np.array(sizes)}
+        own = own_pictures(self.data, self.factors)
+        with terminal.bar("encoding", "images") as progress:
+            if own is not None:
+                representation, factors = encoded_pictures(zoo, *own, progress)
+            else:
+                representation, factors = encoded_by_zoo(zoo, self.samples, self.seed, self.data, self.source, progress)
+        sizes = np.array([size or 0 for size in factors.sizes])
+        return representation, {"factors": factors.values, "names": np.array(factors.names), "sizes": sizes}
 
     def _of_file(self, zoo):
         """Representations of the images in a file, and what it knows of their factors."""
+        from jaxdis.encoders._load import by_chunks
         from jaxdis.evaluation._arrays_file import read_images
 
         images, arrays = read_images(self.images)
-        return _by_chunks(lambda places: zoo.encode(images[places]), len(images)), arrays
-
-
-def _by_chunks(encoded, count: int):
-    """Representations ``[m, n, …]`` of rows, chunk by chunk under a progress bar."""
-    import jax
-    import numpy as np
-
-    from jaxdis._core import executor
-
-    parts = []
-    with terminal.bar("encoding", "images") as progress:
-        for places in executor.chunks(count, min(count, IMAGES)):
-            parts.append(encoded(places))
-            progress(min(len(parts) * IMAGES, count), count)
-    return jax.tree.map(lambda *leaves: np.concatenate(leaves, axis=1)[:, :count], *parts)
+        with terminal.bar("encoding", "images") as progress:
+            return by_chunks(lambda places: zoo.encode(images[places]), len(images), progress), arrays

@@ -332,14 +332,15 @@ class List:
 
 @dataclasses.dataclass(frozen=True)
 class Data:
-    """Draw a contact sheet of a data set, with one row of images per factor."""
+    """Draw a contact sheet of a data set, or fetch the files of one that is read from files."""
 
-    action: tyro.conf.Positional[Literal["show"]]
-    """Draw the sheet."""
+    action: tyro.conf.Positional[Literal["show", "prepare"]]
+    """show: draw the sheet, with one row of images per factor.
+    prepare: download the set by tensorflow-datasets into --out, or check the official files given by --source."""
     name: tyro.conf.Positional[str]
     """A name of `jaxdis list data`."""
-    out: Path = Path("sheet.png")
-    """The picture to write."""
+    out: Path | None = None
+    """show: the picture to write; sheet.png by default. prepare: the folder to fill; ./NAME by default."""
     source: Path | None = None
     """The official file, for data sets that are read from one."""
     seed: int = 0
@@ -351,9 +352,17 @@ class Data:
         from jaxdis._core.options import Seed, checked_value
 
         checked_value("--seed", Seed, self.seed)
-        make_room("--out", self.out)
+        if self.action == "prepare":
+            from jaxdis.data._prepare import prepared
+
+            terminal.start(None)
+            place = prepared(self.name, self.out or Path(self.name), self.source)
+            terminal.console().print(f"{place} is complete; use it by --source {place}", markup=False)
+            return
+        out = self.out or Path("sheet.png")
+        make_room("--out", out)
         terminal.start(None)
         from jaxdis.data._contact_sheet import save_sheet
 
-        save_sheet(self.name, self.out, self.source, self.seed, self.zoom)
-        terminal.console().print(f"wrote {self.out}", markup=False)
+        save_sheet(self.name, out, self.source, self.seed, self.zoom)
+        terminal.console().print(f"wrote {out}", markup=False)

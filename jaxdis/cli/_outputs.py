@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from jaxdis._core.interrupts import STOPPED
-from jaxdis.cli._zoos import ZOO_FILE
+from jaxdis._core.zoo_files import ZOO_FILE
 
 KINDS_OF_CELLS = ("train", "encode", "score")
 

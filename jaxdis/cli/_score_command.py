@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import glob
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
@@ -32,12 +31,13 @@ class Score:
     """.npz files, .npy, .csv, .tsv, .txt or .parquet files of codes alone together with --factors, or folders of zoos.
     Patterns such as 'runs/*.npz' are allowed. Several are reported in one table, under the names of their files."""
     factors: Path | None = None
-    """Factors, if files hold codes alone: an .npy or .npz, or a .csv, .tsv, .txt or .parquet table."""
+    """Factors, if files hold codes alone: a .csv, .tsv, .txt, .parquet, .json, .npy or .npz file."""
     columns: tuple[str, ...] = ()
-    """Columns of such a table; all by default. Whole numbers and text are classes; other numbers are continuous.
+    """Columns of such a file; all by default. Whole numbers and text are classes; other numbers are continuous.
     For another kind, write it after the name: angle:continuous or scale:classes."""
-    missing: Literal["error", "drop"] = "error"
-    """Whether to drop the rows of such a table in which a value is missing, and the same rows of the codes."""
+    missing: Literal["error", "drop", "each"] = "error"
+    """What becomes of rows in which a value is missing: drop leaves them out, and the same rows of the codes.
+    With each, every factor is taken on the rows that have it."""
     test: Path | None = None
     """.npz of held-out codes and factors, for metrics that train learners; by default these hold out a third."""
     metrics: tuple[str, ...] = ("standard",)
@@ -62,8 +62,8 @@ class Score:
 
     def run(self) -> None:
         from jaxdis._core.options import Seed, checked_value
+        from jaxdis._tables._column_files import named_files, printable
         from jaxdis.cli._metric_texts import options_in_words, plan_of_texts
-        from jaxdis.evaluation._arrays_file import printable
         from jaxdis.metrics import METRICS
 
         checked_value("--seed", Seed, self.seed)
@@ -78,7 +78,7 @@ class Score:
             make_room(option, path)  # before hours of scoring
         terminal.first_sign("scoring")
         file_scores, factors, refused = {}, {}, {}
-        named, several = _names(paths), len(paths) > 1
+        named, several = named_files(paths), len(paths) > 1
         for group in self._groups(named, refused, several):
             first, *others = group
             self._say_factors(group, factors)
@@ -99,10 +99,9 @@ class Score:
 
     def _paths(self) -> list[Path]:
         """The files, with patterns resolved."""
-        paths = [path for text in self.files for path in (sorted(glob.glob(text)) or [text])]
-        if not paths:
-            raise ValueError("files: needs at least one file, got none")
-        return list(dict.fromkeys(map(Path, paths)))
+        from jaxdis._tables._column_files import matching
+
+        return matching(self.files)
 
     def _write(self, file_scores: Mapping, factors: Mapping[str, str], *, last: bool) -> None:
         """Write what has been scored: files every time, pipes only the last time."""
@@ -114,8 +113,9 @@ class Score:
 
     def _groups(self, paths: Mapping[str, Path], refused: dict[str, str], several: bool) -> Iterator[dict]:
         """Read files: a zoo's path alone, or the codes of files that can be scored as the members of one zoo."""
-        from jaxdis.cli._zoos import is_zoo
-        from jaxdis.evaluation._arrays_file import load_arrays, printable
+        from jaxdis._core.zoo_files import is_zoo
+        from jaxdis._tables._column_files import printable
+        from jaxdis.evaluation._arrays_file import alike, load_arrays
 
         group, size, sound = {}, 0, False
         for name, path in paths.items():
@@ -127,7 +127,7 @@ class Score:
                 refused[name] = str(error).removeprefix(f"{printable(path)}: ")
                 continue
             was_sound, sound = sound, not isinstance(arrays, Path) and _sound(arrays)
-            fits = sound and was_sound and size < GROUP_BYTES and _alike(next(iter(group.values())), arrays)
+            fits = sound and was_sound and size < GROUP_BYTES and alike(next(iter(group.values())), arrays)
             if group and not fits:
                 yield group
                 group, size = {}, 0
@@ -138,12 +138,12 @@ class Score:
 
     def _say_factors(self, group: Mapping, factors: dict[str, str]) -> None:
         """Print how the factors of a group were read, if no group before it had the same."""
-        from jaxdis.evaluation._factor_tables import in_words
+        from jaxdis.evaluation._arrays_file import in_words
 
         first, arrays = next(iter(group.items()))
         if isinstance(arrays, Path):
             return
-        words = in_words(arrays.factors, arrays.table)
+        words = in_words(arrays.factors)
         if words not in factors.values():
             with contextlib.suppress(Exception):  # scores are computed for files even if nothing can be printed
                 terminal.write(f"{terminal.one_line(first) + ': ' if factors else ''}factors: {words}")
@@ -165,7 +165,7 @@ class Score:
             return {name: self._score_zoo(first, plan, key, how)}
         codes, variances, test = first.codes, first.variances, None
         if self.test is not None:
-            _check_numbering(first.table)
+            _check_numbering(first.factors)
             held_out = load_arrays(self.test)
             test = (held_out.codes, held_out.factors)
         if others:
@@ -183,14 +183,15 @@ class Score:
         return {each: dataclasses.replace(scores[row], members=()) for row, each in enumerate(group)}  # numbered anew
 
     def _score_zoo(self, path: Path, plan: Mapping, key, how: Mapping):
-        from jaxdis.cli._zoos import load_zoo
+        from jaxdis._core.zoo_files import zoo_file
         from jaxdis.encoders._evaluate_encoder import evaluate_encoder, names_in_turn
         from jaxdis.metrics._plan import STANDARD_OF_ENCODERS, plan_of
+        from jaxdis.models import load
 
         for name in ("factors", "test", "columns"):
             if getattr(self, name):
                 raise ValueError(f"--{name}: goes with files of codes; a zoo encodes images of its own data set")
-        zoo = load_zoo(path)
+        zoo = load(zoo_file(path))
         of_zoo = dict(plan_of(STANDARD_OF_ENCODERS)) if self.metrics == ("standard",) else plan
         config = zoo.config
         samples = {"samples": self.samples, "test_samples": max(1, self.samples // 2)}
@@ -231,29 +232,12 @@ class Score:
             raise ValueError(f"--json: needs another file than --csv, got {self.json}")
 
 
-def _names(paths: list[Path]) -> dict[str, Path]:
-    """Files by their names, or by their paths where names repeat."""
-    names = [path.name for path in paths]
-    return {path.name if names.count(path.name) == 1 else str(path): path for path in paths}
-
-
 def _refusal(refused: Mapping[str, str], count: int) -> str:
     """What was wrong with some of several files, or with all of them alike."""
     if len(refused) == count and len(set(refused.values())) == 1:
         return next(iter(refused.values()))
     reasons = "; ".join(f"{name}: {words}" for name, words in refused.items())
     return f"{len(refused)} of {count} files were not scored: {reasons}"
-
-
-def _alike(one, other) -> bool:
-    """Whether the codes of two files can be members of one zoo."""
-    import numpy as np
-
-    def kind(arrays):
-        given = [(array.shape, array.dtype) for array in (arrays.codes, arrays.variances) if array is not None]
-        return given, arrays.factors.sizes, arrays.factors.names
-
-    return kind(one) == kind(other) and np.array_equal(one.factors.values, other.factors.values)
 
 
 def _sound(arrays) -> bool:
@@ -270,9 +254,9 @@ def _sound(arrays) -> bool:
     return bool(in_range.all()) and (arrays.variances is None or bool((arrays.variances >= 0).all()))
 
 
-def _check_numbering(table) -> None:
+def _check_numbering(factors) -> None:
     """Held-out samples in NumPy's format have class numbers: those of a table must be the same."""
-    for name, values in zip(table.factors.names, table.classes, strict=True) if table else ():
+    for name, values in zip(factors.names, factors.classes or (), strict=bool(factors.classes)):
         if values is not None and list(values) != list(range(len(values))):
             raise ValueError(
                 f"--test: must be numbered as the table of factors, got classes of {name} that are not 0, 1, 2, …; "

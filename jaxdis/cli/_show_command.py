@@ -28,8 +28,9 @@ class Show:
     """Factors, if FILE holds codes alone, as for `jaxdis score`."""
     columns: tuple[str, ...] = ()
     """Columns of a table of factors, and what they hold, as for `jaxdis score`; all by default."""
-    missing: Literal["error", "drop"] = "error"
-    """Whether to drop the rows of such a table in which a value is missing, and the same rows of the codes."""
+    missing: Literal["error", "drop", "each"] = "error"
+    """What becomes of rows in which a value is missing: drop leaves them out, and the same rows of the codes.
+    With each, every factor is taken on the rows that have it."""
     member: int = 0
     """The member to show, for a file with several."""
     out: Path | None = None
@@ -45,12 +46,11 @@ class Show:
         terminal.start(self.cache)
         import numpy as np
 
-        from jaxdis.evaluation._arrays_file import load_arrays
+        from jaxdis.evaluation._arrays_file import in_words, load_arrays
         from jaxdis.evaluation._evaluate import relate
-        from jaxdis.evaluation._factor_tables import in_words
 
         arrays = load_arrays(self.file, self.factors, self.columns, self.missing)
-        terminal.write(f"factors: {in_words(arrays.factors, arrays.table)}")
+        terminal.write(f"factors: {in_words(arrays.factors)}")
         codes = np.asarray(arrays.codes)
         codes = codes if codes.ndim == 3 else codes[None]
         if not 0 <= self.member < len(codes):
@@ -62,7 +62,10 @@ class Show:
         if self.out is not None:
             from jaxdis import plots
 
-            picture = plots.codes_and_factors(shares, codes, np.asarray(arrays.factors.values), arrays.factors.names)
+            factors = arrays.factors
+            there = True if factors.present is None else factors.present
+            values = np.where(there, np.asarray(factors.values), np.nan)  # what is missing is not drawn
+            picture = plots.codes_and_factors(shares, codes, values, factors.names)
             make_room("--out", self.out)
             write_figure(self.out, picture)
         shares[~np.isfinite(codes).all(axis=0)] = np.nan

@@ -8,6 +8,7 @@ import tyro
 
 from jaxdis.cli import _terminal as terminal
 from jaxdis.cli._options import Cache, DataOptions, Sources
+from jaxdis.cli._pictures import own_pictures
 
 SWEPT = ("beta", "gamma", "capacity", "lambda_off_diagonal")
 # Options of variational autoencoders alone.
@@ -25,7 +26,9 @@ class Train:
     out: Path
     """Folder for this run only, with run.json, checkpoints/ and zoo.npz."""
     data: str = "dsprites"
-    """Name of a data set of `jaxdis list data`."""
+    """Name of a data set of `jaxdis list data`, or folder:PATH for pictures of your own, which needs --factors."""
+    factors: Path | None = None
+    """Table of the factors of these pictures, with a column of their names or one row per file in order."""
     source: Sources = ()
     data_option: DataOptions = ()
     model: str = "vae"
@@ -71,13 +74,15 @@ class Train:
 
         sources = sources_of(self.source, self.data_option, DATASETS)
         check_used(sources, (self.data,))
-        method = self._method()
+        method, own = self._method(), own_pictures(self.data, self.factors)
+        if own is not None and self.plan:
+            raise ValueError("--plan: goes with a data set of `jaxdis list data`, got pictures of your own")
         config = models.Config(self.data, sources.get(self.data), method, self.steps)
         sweep = {name: self._settings(name) if self.model == "vae" else {} for name in method.trained}
         if self.plan:
             _print_plan(config, sweep, self.seeds)
             return
-        finished = train_to_directory(config, sweep, self.seeds, self.out)
+        finished = train_to_directory(config, sweep, self.seeds, self.out, data=own)
         terminal.console().print(finished.message, markup=False)
 
     def _method(self):

@@ -25,6 +25,7 @@ from jaxdis.data._catalog import (
 from jaxdis.data._data_source import DataSource
 from jaxdis.data._datasets import DATASETS, DataSet
 from jaxdis.data._factor_space import FactorSpace
+from jaxdis.data._folder import folder
 from jaxdis.data._intervals import Interval
 from jaxdis.data._render import Render
 from jaxdis.data._scenes import Scenes, SceneSamples
@@ -42,6 +43,7 @@ __all__ = [
     "clevr6",
     "color_dsprites",
     "dsprites",
+    "folder",
     "hearts",
     "mpi3d",
     "multi_dsprites",

@@ -29,7 +29,9 @@ Pair = tuple[FactorSpace, Render]
 
 
 @checked
-def dsprites(source: str | Path | None = None, *, cached: bool = False, dtype="float32") -> Pair:
+def dsprites(
+    source: str | Path | None = None, *, cached: bool = False, circular: bool = False, dtype="float32"
+) -> Pair:
     """dSprites (Matthey et al. 2017): a white square, ellipse or heart on black, [64, 64, 1].
 
     Args:
@@ -37,9 +39,11 @@ def dsprites(source: str | Path | None = None, *, cached: bool = False, dtype="f
         renders the images.
       cached: whether to gather from the packed lattice (377 MB in memory and on disk, built once in seconds) instead of
         rendering.
+      circular: whether metrics take orientations as angles instead of as classes, as in the papers; the last
+        orientation is the first.
       dtype: "float32" in [0, 1] or "uint8" in 0…255.
     """
-    return _of_sprites(sprites.draw, sprites.SPACE, 1, False, source, cached, dtype)
+    return _of_sprites(sprites.draw, _turning(sprites.SPACE, circular, orientation=39), 1, False, source, cached, dtype)
 
 
 @checked
@@ -52,32 +56,41 @@ def hearts(*, dtype="float32") -> Pair:
 
 
 @checked
-def color_dsprites(source: str | Path | None = None, *, cached: bool = False, dtype="float32") -> Pair:
+def color_dsprites(
+    source: str | Path | None = None, *, cached: bool = False, circular: bool = False, dtype="float32"
+) -> Pair:
     """Color-dSprites (Locatello et al. 2019): the sprite in a random color, [64, 64, 3]; see :func:`dsprites`."""
-    return _of_sprites(sprite_variants.draw_colored, sprites.SPACE, 3, True, source, cached, dtype)
+    space = _turning(sprites.SPACE, circular, orientation=39)
+    return _of_sprites(sprite_variants.draw_colored, space, 3, True, source, cached, dtype)
 
 
 @checked
-def noisy_dsprites(source: str | Path | None = None, *, cached: bool = False, dtype="float32") -> Pair:
+def noisy_dsprites(
+    source: str | Path | None = None, *, cached: bool = False, circular: bool = False, dtype="float32"
+) -> Pair:
     """Noisy-dSprites (Locatello et al. 2019): the sprite on noise, [64, 64, 3]; see :func:`dsprites`."""
-    return _of_sprites(sprite_variants.draw_noisy, sprites.SPACE, 3, True, source, cached, dtype)
+    space = _turning(sprites.SPACE, circular, orientation=39)
+    return _of_sprites(sprite_variants.draw_noisy, space, 3, True, source, cached, dtype)
 
 
 @checked
-def scream_dsprites(painting=None, source: str | Path | None = None, *, cached: bool = False, dtype="float32") -> Pair:
+def scream_dsprites(
+    painting=None, source: str | Path | None = None, *, cached: bool = False, circular: bool = False, dtype="float32"
+) -> Pair:
     """Scream-dSprites (Locatello et al. 2019): the sprite as a negative on a patch of a painting, [64, 64, 3].
 
     Args:
       painting: a picture file of The Scream, or a float32 array [height, width, 3] in [0, 1]; None reads
         ``the_scream.jpg`` in the cache folder.
-      source, cached, dtype: as for :func:`dsprites`.
+      source, cached, circular, dtype: as for :func:`dsprites`.
 
     Raises:
       FileNotFoundError: without the painting; the message says where to save it.
     """
     is_array = isinstance(painting, np.ndarray)
     picture = sprite_variants.checked_painting(painting) if is_array else sprite_variants.load_painting(painting)
-    space, render = _of_sprites(sprite_variants.draw_painted, sprites.SPACE, 3, True, source, cached, dtype)
+    space = _turning(sprites.SPACE, circular, orientation=39)
+    space, render = _of_sprites(sprite_variants.draw_painted, space, 3, True, source, cached, dtype)
     return space, dataclasses.replace(render, tables=(*render.tables, jnp.asarray(picture)))
 
 
@@ -141,22 +154,23 @@ def mpi3d(source: str | Path | None = None, variant: str = "toy", *, resident: b
 
 
 @checked
-def cars3d(source: str | Path | None = None, *, dtype="float32") -> Pair:
+def cars3d(source: str | Path | None = None, *, circular: bool = False, dtype="float32") -> Pair:
     """Cars3D (Reed et al. 2015): 183 cars from 4 × 24 viewpoints, [64, 64, 3].
 
     Args:
       source: the official archive or its folder.
+      circular: whether metrics take azimuths as angles instead of as classes.
       dtype: "float32" in [0, 1] or "uint8" in 0…255.
     """
     from jaxdis.data.files import _cars3d_file as files
 
     source = _needed(source, "cars3d", "official archive or the folder in it")
-    space, tables = files.SPACE, (lattice.on_device(files.images(source)),)
-    return space, _gathered(tables, Gather(space), space, (64, 64, 3), dtype, False, Path(source).name)
+    space, tables = _turning(files.SPACE, circular, azimuth=24), (lattice.on_device(files.images(source)),)
+    return space, _gathered(tables, Gather(files.SPACE), space, (64, 64, 3), dtype, False, Path(source).name)
 
 
 @checked
-def smallnorb(source: str | Path | None = None, *, dtype="float32") -> Pair:
+def smallnorb(source: str | Path | None = None, *, circular: bool = False, dtype="float32") -> Pair:
     """SmallNORB (LeCun et al. 2004): toys under a turning camera and lamp, four factors, [64, 64, 1].
 
     The instance (which of the ten toys of a category is shown) is not a factor: it is drawn for every image, from the
@@ -164,6 +178,7 @@ def smallnorb(source: str | Path | None = None, *, dtype="float32") -> Pair:
 
     Args:
       source: the folder of the six official matrices, or a folder of tensorflow-datasets with a prepared ``smallnorb``.
+      circular: whether metrics take azimuths as angles instead of as classes.
       dtype: "float32" in [0, 1] or "uint8" in 0…255.
     """
     from jaxdis.data.files import _smallnorb_file as files
@@ -177,7 +192,9 @@ def smallnorb(source: str | Path | None = None, *, dtype="float32") -> Pair:
         images = files.images(folder)
     draw = HiddenGather(files.FULL_SPACE, "instance")
     tables = (lattice.on_device(images),)
-    return files.SPACE, _gathered(tables, draw, files.SPACE, (64, 64, 1), dtype, True, folder.name)
+    return _turning(files.SPACE, circular, azimuth=18), _gathered(
+        tables, draw, files.SPACE, (64, 64, 1), dtype, True, folder.name
+    )
 
 
 @checked
@@ -187,6 +204,7 @@ def teapots(
     part: Literal["all", "train", "validation", "test"] = "all",
     side: Count = 64,
     form: Literal["points", "triangles"] | None = None,
+    circular: bool = False,
     dtype="float32",
 ) -> Pair:
     """Teapots (Eastwood & Williams 2018): a teapot of any color, seen from any point of a hemisphere, [64, 64, 3].
@@ -201,9 +219,10 @@ def teapots(
         last 10 % for testing, as in the paper.
       side: height and width of rendered images, in pixels.
       form: how the surface is drawn, as ``points`` or as ``triangles``; see :class:`jaxdis.data._teapot.Draw`.
+      circular: whether metrics take the azimuth as an angle instead of as a number.
       dtype: "float32" in [0, 1] or "uint8" in 0…255.
     """
-    space, dtype = teapot.SPACE, checked_dtype(dtype)
+    space, dtype = _turning(teapot.SPACE, circular, azimuth=2 * np.pi), checked_dtype(dtype)
     if source is None:
         if part != "all":
             raise ValueError(f"part: needs a source, got {part!r} without one")
@@ -329,6 +348,11 @@ def _shapes3d_images(source: Path) -> tuple:
 
         images = files.images(source)
     return lattice.open_array, images.filename
+
+
+def _turning(space: FactorSpace, circular: bool, **periods: float | int) -> FactorSpace:
+    """The space itself, or with factors that metrics take as angles."""
+    return space.circling(periods) if circular else space
 
 
 def _of_sprites(draw, space, channels, draws_noise, source, cached, dtype) -> Pair:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, Num, PRNGKeyArray
 
-from jaxdis._core.options import Count, Natural, Range, checked, checked_value, listed, shown
+from jaxdis._core.options import Count, Natural, Positive, Range, checked, checked_value, listed, shown
 from jaxdis.data import _cell_draws as draws
 from jaxdis.data import _intervals as intervals
 from jaxdis.data._intervals import Interval
@@ -32,6 +32,7 @@ class FactorSpace:
       excluded: combinations that :meth:`sample` never yields; each is a tuple of (factor position, class number).
       fixed: (factor position, class number or value) pairs that every sample has.
       regions: functions of factors ``[n, k]``, True where :meth:`sample` never draws.
+      circular: (factor position, period) pairs of the factors that metrics shall take as angles, see :meth:`circling`.
 
     Construct it with :meth:`of`; narrow it with :meth:`without`, :meth:`outside` and :meth:`only`.
     Factors ``[..., k]`` are int32 class numbers; in a space with continuous factors they are float32, and class numbers
@@ -46,6 +47,7 @@ class FactorSpace:
     excluded: tuple[tuple[tuple[int, int], ...], ...] = ()
     fixed: tuple[tuple[int, int | float], ...] = ()
     regions: tuple[Callable, ...] = ()
+    circular: tuple[tuple[int, float], ...] = dataclasses.field(default=(), repr=False)  # no image depends on it
 
     @classmethod
     def of(cls, **factors) -> "FactorSpace":
@@ -163,7 +165,20 @@ class FactorSpace:
     def wrap(self, factors: Num[Array | np.ndarray, "n k"]) -> Factors:
         """The factors of n samples with this space's sizes and names, as metrics take them."""
         self._check_last_axis(factors)
-        return Factors(factors, self.sizes, self.names)
+        if not self.circular:
+            return Factors(jnp.asarray(factors), self.sizes, self.names)
+        of = dict(self.circular)
+        sizes = tuple(None if j in of else size for j, size in enumerate(self.sizes))
+        periods = tuple(map(of.get, range(self.num_factors)))
+        return Factors(jnp.asarray(factors, jnp.float32), sizes, self.names, periods)
+
+    @checked
+    def circling(self, periods: Mapping[str, float | int]) -> "FactorSpace":
+        """The space whose samples metrics take as angles: names of factors, and their periods in class numbers or
+        values."""
+        checked_periods = {name: checked_value(f"periods: {name}", Positive, given) for name, given in periods.items()}
+        circular = tuple((self.position(name), float(period)) for name, period in checked_periods.items())
+        return dataclasses.replace(self, circular=circular)
 
     @checked
     def without(self, combination: Mapping[str, int]) -> "FactorSpace":

@@ -19,8 +19,10 @@ from jaxdis._core.options import BatchSize, Count, checked_key, checked_value, s
 from jaxdis._core.precision import single_precision
 from jaxdis._core.progress import Progress, reported
 from jaxdis.data import DATASETS, DataSource, FactorSpace
+from jaxdis.data._folder import PictureSpace
 from jaxdis.encoders import _simulated as simulated
 from jaxdis.encoders._intervening import INTERVENTIONS, images_of, intervened, options_of
+from jaxdis.encoders._libraries import Layout, as_function, is_model
 from jaxdis.evaluation._described import described
 from jaxdis.evaluation._evaluate import evaluate
 from jaxdis.evaluation._member_rows import check_names, member_rows
@@ -56,6 +58,7 @@ def evaluate_encoder(
     samples: Count = 10_000,
     test_samples: Count = 5_000,
     batch: BatchSize = 256,
+    layout: Layout | None = None,
     progress: Progress = False,
     bootstrap: int = 0,
     batch_size: int | None = None,
@@ -70,12 +73,15 @@ def evaluate_encoder(
     :func:`evaluate`, which has only samples, resamples these instead.
 
     Args:
-      encode: a function, of any library, from images ``[n, h, w, c]`` to codes ``[n, d]`` (usually posterior means); or
-        several functions with the same number of codes, which are scored as members; or a trained zoo. Images are
-        float32 in [0, 1], JAX arrays for a function that JAX can trace, else NumPy arrays of its own. With torch:
-        ``lambda images: model(torch.from_numpy(images).permute(0, 3, 1, 2)).detach()``.
-      data: name of a data set of ``jaxdis.data.DATASETS``, or a pair ``(space, render)``.
-      metrics: as in :func:`evaluate`; ``"standard"`` also has IRS, which intervenes with few images.
+      encode: a function, of any library, from images ``[n, h, w, c]`` to codes ``[n, d]`` (usually posterior means); a
+        ``torch.nn.Module`` or a Keras model, which is called in evaluation mode, and torch's without gradients, on its
+        device and in its precision; a pair (``flax.linen`` module, variables); several of these with the same number of
+        codes, which are scored as members; or a trained zoo. Images are float32 in [0, 1], JAX arrays for a function
+        that JAX can trace, else NumPy arrays of its own.
+      data: name of a data set of ``jaxdis.data.DATASETS``, or a pair ``(space, render)``. Of pictures that
+        :func:`jaxdis.data.folder` reads, at most ``samples`` and two thirds are scored, and others are held out.
+      metrics: as in :func:`evaluate`; ``"standard"`` also has IRS, which intervenes with few images, but not in stored
+        pictures.
       key: PRNG key of samples, interventions and metrics, or a seed; as in :func:`evaluate`.
       source: path of the official file, for a data set that is read from one, or a :class:`~jaxdis.data.DataSource`.
       samples, test_samples: number of samples on which metrics are computed and learners are trained, and number of
@@ -84,6 +90,8 @@ def evaluate_encoder(
         (FactorVAE and BetaVAE, 64 images or pairs a batch), and measure the spread of codes on as many images as there
         are samples, rounded down to a multiple of 32; at most those of the papers, which are the defaults.
       batch: images encoded at once (``batch_size`` is of members).
+      layout: the order of the axes of images that the encoder reads: ``"nchw"``, the default for a module of torch, or
+        ``"nhwc"``, that for all others.
       progress: called with the number of encoded images and of all images, those of interventions included; True draws
         a bar. Without it, a warning names the images of interventions if they are more than 100,000.
       bootstrap, batch_size, devices, arrived: as in :func:`evaluate`; a bootstrap leaves out metrics that intervene.
@@ -105,17 +113,23 @@ def evaluate_encoder(
     _refuse_unknown(unknown)
     arguments = {"bootstrap": bootstrap, "batch_size": batch_size, "devices": devices, "arrived": arrived}
     standard = isinstance(metrics, str) and metrics == "standard"
-    key, plan = checked_key(key), dict(plan_of(STANDARD_OF_ENCODERS if standard else metrics))
+    space, render = _opened(data, source)
+    intervening = standard and not isinstance(space, PictureSpace)
+    key, plan = checked_key(key), dict(plan_of(STANDARD_OF_ENCODERS if intervening else metrics))
     still, moved = _apart(plan)
     limits = {"num_train": samples, "num_variance": samples, "num_samples": samples, "num_eval": test_samples}
     options = {name: options_of(name, metric, limits) for name, metric in moved.items()}  # before anything is drawn
-    space, render = _opened(data, source)
+    if moved and isinstance(space, PictureSpace):
+        raise ValueError(
+            f"metrics: must not intervene in stored pictures, got {', '.join(moved)}; leave these out, or score codes "
+            "by evaluate, which looks for pictures that share a factor instead"
+        )
     left_out = of_classes(tuple(still.items()), space.sizes) if standard else ()
     plan, still = ({name: each[name] for name in each if name not in left_out} for each in (plan, still))
-    encoders, single = _encoders(encode)
+    encoders, single = _encoders(encode, checked_value("layout", Layout | None, layout))
     labels = encode.labels if members is None and isinstance(encode, Zoo) else members
-    rows = member_rows(labels, len(encode) if isinstance(encode, Zoo) else len(encoders))
-    check_names(rows, plan)
+    of_members = member_rows(labels, len(encode) if isinstance(encode, Zoo) else len(encoders))
+    check_names(of_members, plan)
     if isinstance(encode, Zoo):
         _warn_of_stopped(encode)
     images = Images.of(render)
@@ -128,10 +142,15 @@ def evaluate_encoder(
             RuntimeWarning,
             stacklevel=2,
         )
+    test_key = jax.random.fold_in(key, _TEST)
+    if isinstance(space, PictureSpace):
+        rows, test_rows = space.split(key, samples, test_samples)
+    else:
+        rows, test_rows = space.sample(key, samples), space.sample(test_key, test_samples)
     with reported(progress, "encoding", "images") as show:
-        tell = _counted(show, samples + test_samples + sum(drawn.values()))
+        tell = _counted(show, len(rows) + len(test_rows) + sum(drawn.values()))
         look = functools.partial(_encoded, encoders, images, space, batch=batch, tell=tell)
-        seen, test = look(key, samples), look(jax.random.fold_in(key, _TEST), test_samples)
+        seen, test = look(key, rows), look(test_key, test_rows)
         codes, held_out = (drawn.codes[0] if single else drawn.codes for drawn in (seen, test))
         test = (held_out, test.factors)
         scores = [evaluate(codes, seen.factors, still, key, test=test, **arguments)] if still else []
@@ -143,10 +162,10 @@ def evaluate_encoder(
                 arrived(scores[-1])
         jax.effects_barrier()  # the last images are told from inside a program
     given = tuple(plan.items())
-    evaluation = described(given, seen.codes.shape, seen.factors, key, test_samples, bootstrap)
+    evaluation = described(given, seen.codes.shape, seen.factors, key, len(test_rows), bootstrap)
     evaluation |= {"data": data} if isinstance(data, str) else {}
-    table = _in_order(plan, scores, rows, evaluation)
-    notes = notes_of(given, table, known(seen.factors), samples)
+    table = _in_order(plan, scores, of_members, evaluation)
+    notes = notes_of(given, table, known(seen.factors), len(rows))
     return dataclasses.replace(table, notes=notes + notes_of_left_out(left_out))
 
 
@@ -186,15 +205,17 @@ def _opened(data, source) -> tuple[FactorSpace, Callable]:
     return tuple(data)
 
 
-def _encoders(encode) -> tuple[list[Callable], bool]:
+def _encoders(encode, layout: Layout | None) -> tuple[list[Callable], bool]:
     """The encoders of all members, and whether there is one member; a zoo is one encoder of many members."""
     if isinstance(encode, Zoo):
+        if layout == "nchw":
+            raise ValueError("layout: must be None for a zoo, which reads images as it was trained on them, got 'nchw'")
         return [Encoder.of(encode)], False
-    several = isinstance(encode, Sequence)
-    encoders = list(encode) if several else [encode]
-    if not encoders or not all(callable(each) for each in encoders):
+    several = isinstance(encode, Sequence) and not is_model(encode)
+    encoders = [each if is_model(each) or callable(each) else None for each in (encode if several else [encode])]
+    if not encoders or None in encoders:
         raise ValueError(f"encode: needs a function of images, several of them, or a zoo, got {shown(encode)}")
-    return encoders, not several
+    return [as_function(each, layout) for each in encoders], not several
 
 
 def _warn_of_stopped(zoo: Zoo) -> None:
@@ -217,9 +238,9 @@ def _refuse_unknown(names: Mapping) -> None:
         raise ValueError(f"arguments: must be among {', '.join(options)}, got {shown(name)}{hint}")
 
 
-def _encoded(encoders, images: Images, space: FactorSpace, key, count: int, *, batch: int, tell) -> _Drawn:
-    """Codes ``[m, n, d]`` of samples drawn with a key, batch by batch."""
-    rows = space.sample(key, count)
+def _encoded(encoders, images: Images, space: FactorSpace, key, rows, *, batch: int, tell) -> _Drawn:
+    """Codes ``[m, n, d]`` of images of factors ``rows [n, k]``, batch by batch; their noise is drawn with the key."""
+    count = len(rows)
     seen = _jointly(encoders, images, space)
     parts = []
     for start in range(0, count, batch):

@@ -1,8 +1,6 @@
-"""Codes and factors from a user's files: checked, never unpickled, and never larger in memory than the file allows."""
+"""Codes and factors from a user's files, and what the factors are in words."""
 
 import functools
-import math
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -10,11 +8,14 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxdis._core.options import shown
-from jaxdis.evaluation._column_files import SUFFIXES, check_file, differ, printable, read_columns
-from jaxdis.evaluation._factor_tables import FEW_CLASSES, FactorTable, Missing, columns_and_kinds, read_table
+from jaxdis._tables._column_files import SUFFIXES, check_file, differ, printable, read_columns
+from jaxdis._tables._columns import FACTOR_SUFFIXES, names_of, sizes_of
+from jaxdis._tables._factor_columns import FEW_CLASSES, Missing, columns_and_kinds
+from jaxdis._tables._numpy_files import MAKE_ONE, read_npy, read_npz
 from jaxdis.factors import Factors
 
-MAKE_ONE = "numpy.savez('codes.npz', codes=codes, factors=factors)"
+# Classes of a factor that are listed by their names.
+MOST_NAMED = 6
 NAMES = ("codes", "factors", "names", "sizes", "variances")
 # How to load what only the library that wrote it can load; some of these are pickles, which can run anything.
 CONVERT = {
@@ -24,26 +25,19 @@ CONVERT = {
     **dict.fromkeys((".h5", ".hdf5"), "h5py.File({name!r})[{array!r}][:]"),
     ".xlsx": "pandas.read_excel({name!r})",
 }
-# Deflate packs at most 1,032 to 1; arrays of numbers are nowhere near that unless they are constant.
-MOST_PACKED = 200
-SMALL = 64 << 20
 
 
 class Arrays(NamedTuple):
-    """``codes [n, d]`` or ``[m, n, d]``; ``factors``; ``variances`` in the shape of codes, or None.
-
-    ``table`` says how the columns of a table of factors were read; None for factors in NumPy's format.
-    """
+    """``codes [n, d]`` or ``[m, n, d]``; ``factors``; ``variances`` in the shape of codes, or None."""
 
     codes: np.ndarray
     factors: Factors
     variances: np.ndarray | None
-    table: FactorTable | None = None
 
 
 def load_arrays(
     path: str | Path,
-    factors_path: str | Path | None = None,
+    factors_path: str | Path | Factors | None = None,
     columns: Sequence[str] = (),
     missing: Missing = "error",
 ) -> Arrays:
@@ -53,31 +47,25 @@ def load_arrays(
       path: ``.npz`` with arrays ``codes`` and, without ``factors_path``, ``factors``, and optionally ``names`` (of
         factors), ``sizes`` (numbers of values, 0 for a continuous factor) and ``variances``; or the codes alone, as
         ``.npy`` (memory-mapped) or as a table whose columns are codes (``.csv``, ``.tsv``, ``.txt`` or ``.parquet``).
-      factors_path: the factors, as ``.npy``, ``.npz`` or a table.
-      columns: columns of a table of factors, each alone or with what it holds, as ``angle:continuous`` or
-        ``shape:classes``; all if empty.
-      missing: ``"drop"`` leaves out samples without a value for one of these columns, of codes, variances and factors.
+      factors_path: the factors, or a file of them that :meth:`jaxdis.Factors.from_table` reads.
+      columns: columns of this file, each alone or with what it holds, as ``angle:continuous`` or ``shape:classes``; all
+        if empty.
+      missing: as in :meth:`jaxdis.Factors.from_table`; ``"drop"`` leaves the same samples of codes and variances out.
 
     Raises:
       ValueError: for a file that is missing, truncated, damaged, in another format, lacks an array or holds pickled
-        objects, for factors beside an ``.npz`` that holds its own, and as
-        :func:`jaxdis.evaluation._factor_tables.read_table`.
+        objects, for factors beside an ``.npz`` that holds its own, and as :meth:`jaxdis.Factors.from_table`.
     """
-    path, factors_path = Path(path), None if factors_path is None else Path(factors_path)
-    is_table = factors_path is not None and factors_path.suffix in SUFFIXES
-    if (columns or missing != "error") and not is_table:
+    path, given = Path(path), factors_path if isinstance(factors_path, Factors) else None
+    factors_path = None if factors_path is None or given is not None else Path(factors_path)
+    if (columns or missing != "error") and factors_path is None:
         option = "--columns" if columns else "--missing"
-        raise ValueError(f"{option}: goes with --factors TABLE ({', '.join(SUFFIXES)}), got {factors_path}")
+        raise ValueError(f"{option}: goes with --factors FILE ({', '.join(FACTOR_SUFFIXES)}), got no such file")
     if factors_path == path:
         raise ValueError(f"--factors: must be another file than the codes, got {printable(path)} for both")
     arrays = _codes_of(path)
     codes, variances = arrays["codes"], arrays.get("variances")
-    if is_table:
-        check_file(factors_path)
-        table = _read_once(factors_path, tuple(columns), missing, factors_path.stat().st_mtime_ns)
-        codes, variances = (_kept(array, table, path) for array in (codes, variances))
-        return Arrays(codes, table.factors, variances, table)
-    if factors_path is None:
+    if factors_path is None and given is None:
         if "factors" not in arrays:
             raise ValueError(
                 f"{printable(path)}: needs an array 'factors', got {shown(sorted(arrays))}; give them by "
@@ -86,13 +74,48 @@ def load_arrays(
         return Arrays(codes, _factors_of(arrays, path), variances)
     if "factors" in arrays:
         raise ValueError(f"--factors: goes with an .npy of codes; {printable(path)} holds its own")
-    return Arrays(codes, _factors_of(_read(factors_path, "factors"), factors_path), variances)
+    if given is None:
+        _check(factors_path, "factors")
+        given = _read_once(factors_path, tuple(columns), missing, factors_path.stat().st_mtime_ns)
+    codes, variances = (_kept(array, given, path) for array in (codes, variances))
+    return Arrays(codes, given, variances)
+
+
+def alike(one: Arrays, other: Arrays) -> bool:
+    """Whether the codes of two files can be members of one zoo."""
+    shapes = [
+        [(array.shape, array.dtype) for array in (arrays.codes, arrays.variances) if array is not None]
+        for arrays in (one, other)
+    ]
+    return shapes[0] == shapes[1] and same_factors(one.factors, other.factors)
+
+
+def same_factors(one: Factors, other: Factors) -> bool:
+    alike = (one.sizes, one.names, one.classes) == (other.sizes, other.names, other.classes)
+    return one is other or (alike and np.array_equal(one.values, other.values))
+
+
+def in_words(factors: Factors) -> str:
+    """What each factor is: ``shape (2 classes: heart, square), x (continuous)``, and how many rows lack a value."""
+    values = np.asarray(factors.values)
+    there = np.ones(values.shape, bool) if factors.present is None else factors.present
+    words = []
+    for j, (name, kind) in enumerate(zip(factors.names, factors.kinds, strict=True)):
+        count = np.unique(values[there[:, j], j]).size
+        kind = kind if kind != "classes" else "1 class" if count == 1 else f"{count} classes"
+        named = factors.classes[j] if factors.classes else None
+        listed = named and len(named) <= MOST_NAMED and any(isinstance(value, str) for value in named)
+        words.append(f"{name} ({kind}: {', '.join(map(printable, named))})" if listed else f"{name} ({kind})")
+    lacking = int((~there).any(axis=1).sum()) if factors.rows is None else factors.num_rows - len(factors.rows)
+    left = "are left out" if factors.rows is not None else "count for the factors that have one"
+    return ", ".join(words) + (f"; {lacking} of {factors.num_rows} rows lack a value and {left}" if lacking else "")
 
 
 @functools.lru_cache(maxsize=1)
-def _read_once(path: Path, columns: tuple[str, ...], missing: Missing, _time: int) -> FactorTable:
+def _read_once(path: Path, columns: tuple[str, ...], missing: Missing, _time: int) -> Factors:
     """A table that the codes of many files share."""
-    return read_table(path, *columns_and_kinds(columns), missing)
+    names, kinds = columns_and_kinds(columns)
+    return Factors.from_table(path, names, kinds, missing)
 
 
 def _codes_of(path: Path) -> dict[str, np.ndarray]:
@@ -114,16 +137,10 @@ def _codes_of(path: Path) -> dict[str, np.ndarray]:
 def _read(path: Path, wanted: str) -> dict[str, np.ndarray]:
     """The arrays of an .npz that has one of the name wanted, or the one array of an .npy."""
     name = printable(path)
-    check_file(path, f"; make one with {MAKE_ONE}" if wanted == "codes" else "")
-    if path.suffix in CONVERT:
-        load = CONVERT[path.suffix].format(name=path.name, array=wanted)
-        raise ValueError(
-            f"{name}: must be {', '.join(('.npz', '.npy', *SUFFIXES))}, got {path.suffix}; convert it in Python: "
-            f"x = {load}; numpy.save('{wanted}.npy', x)"
-        )
+    _check(path, wanted)
     if path.suffix == ".npy":
-        return {wanted: _read_npy(path)}
-    arrays = _read_npz(path)
+        return {wanted: read_npy(path)}
+    arrays = read_npz(path, NAMES)
     if wanted not in arrays:
         raise ValueError(f"{name}: needs an array {wanted!r}, got {shown(sorted(arrays))}; make one with {MAKE_ONE}")
     return arrays
@@ -131,21 +148,32 @@ def _read(path: Path, wanted: str) -> dict[str, np.ndarray]:
 
 def _factors_of(arrays: dict[str, np.ndarray], path: Path) -> Factors:
     try:
-        return Factors.of(arrays["factors"], _sizes(arrays.get("sizes")), _names(arrays.get("names")))
+        return Factors.of(arrays["factors"], sizes_of(arrays.get("sizes")), names_of(arrays.get("names")))
     except ValueError as error:
         raise ValueError(f"{printable(path)}: {error}") from None
 
 
-def _kept(array: np.ndarray | None, table: FactorTable, path: Path) -> np.ndarray | None:
-    """The rows that a table kept, of codes or variances."""
-    if array is None or len(table.rows) == table.num_rows:
-        return array
-    if array.ndim < 2 or array.shape[-2] != table.num_rows:
+def _check(path: Path, wanted: str) -> None:
+    """Check that a file exists and is in a format that is read; of others, say how to convert them."""
+    check_file(path, f"; make one with {MAKE_ONE}" if wanted == "codes" else "")
+    if path.suffix in CONVERT:
+        load = CONVERT[path.suffix].format(name=path.name, array=wanted)
         raise ValueError(
-            f"{printable(path)}: must have as many samples as the table of factors has rows, {table.num_rows}, got "
+            f"{printable(path)}: must be {', '.join(('.npz', '.npy', *SUFFIXES))}, got {path.suffix}; convert it in "
+            f"Python: x = {load}; numpy.save('{wanted}.npy', x)"
+        )
+
+
+def _kept(array: np.ndarray | None, factors: Factors, path: Path) -> np.ndarray | None:
+    """The rows that factors of a table kept, of codes or variances."""
+    if array is None or factors.rows is None:
+        return array
+    if array.ndim < 2 or array.shape[-2] != factors.num_rows:
+        raise ValueError(
+            f"{printable(path)}: must have as many samples as the table of factors has rows, {factors.num_rows}, got "
             f"shape {array.shape}"
         )
-    return array[..., table.rows, :]
+    return array[..., factors.rows, :]
 
 
 def read_images(path: str | Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
@@ -160,9 +188,9 @@ def read_images(path: str | Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     path = Path(path)
     check_file(path, "; make one with numpy.save('images.npy', images)")
     if path.suffix == ".npy":
-        arrays = {"images": _read_npy(path)}
+        arrays = {"images": read_npy(path)}
     else:
-        arrays = _read_npz(path, ("images", "factors", "names", "sizes"))
+        arrays = read_npz(path, ("images", "factors", "names", "sizes"))
     if arrays.get("images") is None:
         raise ValueError(f"{printable(path)}: needs an array 'images', got {shown(sorted(arrays))}")
     images = arrays.pop("images")
@@ -172,77 +200,3 @@ def read_images(path: str | Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         shapes = f"factors {arrays['factors'].shape} of images {images.shape}"
         raise ValueError(f"{printable(path)}: needs one row of factors per image, got {shapes}")
     return images, arrays
-
-
-def _sizes(sizes: np.ndarray | None) -> tuple[int | None, ...] | None:
-    """Numbers of values, None for 0."""
-    if sizes is None:
-        return None
-    if sizes.ndim > 1 or sizes.dtype.kind not in "fiu":
-        raise ValueError(f"sizes: needs one number per factor (0 for a continuous one), got {shown(sizes)}")
-    sizes = np.atleast_1d(sizes)
-    if not np.isfinite(sizes).all() or (sizes % 1 != 0).any() or (sizes < 0).any():
-        raise ValueError(f"sizes: needs whole numbers of at least 0, got {shown(sizes.tolist())}")
-    return tuple(int(size) or None for size in sizes)
-
-
-def _names(names: np.ndarray | None) -> list[str] | None:
-    if names is None:
-        return None
-    if names.ndim > 1 or names.dtype.kind not in "US":
-        raise ValueError(f"names: needs one text per factor, got {shown(names)}")
-    return np.atleast_1d(np.char.decode(names, "utf-8", "replace") if names.dtype.kind == "S" else names).tolist()
-
-
-def _read_npz(path: Path, known: Sequence[str] = NAMES) -> dict[str, np.ndarray]:
-    if not zipfile.is_zipfile(path):
-        raise ValueError(
-            f"{printable(path)}: needs a .npz file, got another file or one that is cut short; make one with {MAKE_ONE}"
-        )
-    try:
-        with zipfile.ZipFile(path) as archive:
-            members = {member.filename.removesuffix(".npy"): member for member in archive.infolist()}
-            wanted = [name for name in known if name in members]
-            return {name: _member(archive, members[name]) for name in wanted} or dict.fromkeys(members)
-    except Exception as error:  # of a damaged file, the modules that read it raise nearly everything
-        raise ValueError(f"{printable(path)}: {_reason(error)}") from None
-
-
-def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
-    """One array of an archive, after comparing its declared size with what the file holds."""
-    if member.file_size > max(SMALL, MOST_PACKED * member.compress_size):
-        raise ValueError(
-            f"{member.filename} claims {member.file_size:,} bytes, packed in {member.compress_size:,}; use savez"
-        )
-    with archive.open(member) as stream:
-        shape, by_columns, dtype = _header(stream, member.file_size)
-        return np.ndarray(shape, dtype, stream.read(), order="F" if by_columns else "C")
-
-
-def _read_npy(path: Path) -> np.ndarray:
-    try:
-        with path.open("rb") as stream:
-            _header(stream, path.stat().st_size)
-        return np.load(path, mmap_mode="r", allow_pickle=False)
-    except Exception as error:
-        reason = f"needs a plain .npy array, got another file or one that is cut short ({_reason(error)})"
-        raise ValueError(f"{printable(path)}: {reason}") from None
-
-
-def _header(stream, size: int) -> tuple[tuple[int, ...], bool, np.dtype]:
-    """Shape, order and dtype of the array that follows, unless the bytes cannot hold it or hold pickled objects."""
-    version = np.lib.format.read_magic(stream)
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, by_columns, dtype = read(stream)
-    if dtype.hasobject:
-        raise ValueError("holds pickled Python objects, which are never loaded; save plain arrays")
-    if any(isinstance(length, bool) or length < 0 for length in shape):
-        raise ValueError(f"is damaged: an array claims the shape {shape}")
-    if math.prod(shape) * dtype.itemsize > size:
-        raise ValueError(f"is damaged or cut short: an array claims the shape {shape}, in {size:,} bytes")
-    return shape, by_columns, dtype
-
-
-def _reason(error: Exception) -> str:
-    reason = " ".join(str(error).split())[:200] or type(error).__name__
-    return reason if isinstance(error, ValueError) and reason.startswith(("holds", "is ")) else f"is damaged ({reason})"

@@ -11,12 +11,15 @@ from jaxtyping import PRNGKeyArray
 
 from jaxdis._core import executor
 from jaxdis._core.lookup import look_up, names_of
-from jaxdis._core.options import Count, checked_devices, checked_value, shown
+from jaxdis._core.options import Count, checked_devices, checked_key, checked_value, shown
 from jaxdis._core.precision import single_precision
 from jaxdis._core.progress import Progress, reported
 from jaxdis._core.spec import Spec
+from jaxdis.codes import stack
+from jaxdis.evaluation._circular import check_circular
 from jaxdis.evaluation._described import described
-from jaxdis.evaluation._inputs import bind
+from jaxdis.evaluation._each import check_each, evaluate_each, joined_relations, lack_values, parts_of
+from jaxdis.evaluation._inputs import bind, is_pair
 from jaxdis.evaluation._member import MemberCodes, Plan, Shared, score_member_often, train_and_test, validation_of
 from jaxdis.evaluation._member_rows import check_names, member_rows
 from jaxdis.evaluation._notes import known, notes_of, notes_of_left_out
@@ -24,7 +27,7 @@ from jaxdis.evaluation._numbering import numbered
 from jaxdis.evaluation._results import Scores
 from jaxdis.evaluation._stages import shared_by, stages_of
 from jaxdis.evaluation._warnings import warn_of_constant, warn_of_non_finite, warn_of_range
-from jaxdis.factors import Sample
+from jaxdis.factors import Factors, Sample
 from jaxdis.metrics import Blend
 from jaxdis.metrics._metric import apply, axes_of
 from jaxdis.metrics._plan import check_neighbors, check_reads, check_samples, of_classes, plan_of
@@ -53,13 +56,17 @@ def evaluate(
     progress: Progress = False,
     arrived: Callable[[Scores], None] | None = None,
     members=None,
+    ragged: bool = False,
 ) -> Scores:
     """Score one representation, or every member of a zoo, with the given metrics.
 
     Args:
       codes: ``[n, d]``, or ``[m, n, d]`` for a zoo of ``m`` members on the same samples; usually posterior means. NumPy
         (also memory-mapped), JAX or DLPack (torch).
-      factors: :class:`Factors`, or an array ``[n, k]`` of class numbers.
+      factors: :class:`Factors`, or an array ``[n, k]`` of class numbers. Of codes with as many samples as the table of
+        :meth:`Factors.from_table` has rows, those that it kept are taken. If factors lack values (``missing="each"``),
+        each is scored on the samples that have it, which compiles a program for every pattern of missing values;
+        metrics that need all factors of a sample are refused.
       metrics: ``"standard"``: MIG, modularity, SAP, MCC, explicitness and DCI by forests, less those that need classes
         where all factors are continuous; ``"all"``; a name; names (``METRICS`` lists them); or a mapping from column
         names to metrics: ``{"mig_30": METRICS["mig"].with_options(bins=30)}``. Columns are returned in this order.
@@ -86,6 +93,8 @@ def evaluate(
         that share what they compute are compiled together, apart from the others, quick ones first.
       members: what is known of the members, for :attr:`Scores.members`: names, a dict for each (such as the labels of a
         zoo), or columns in a mapping or a data frame, of which ``member`` holds the names. They are numbered when None.
+      ragged: whether ``codes`` is a list of arrays ``[n, d]`` of members of different width, and the codes of ``test``
+        and ``validation`` and ``variances`` likewise; :func:`jaxdis.stack` makes them one array.
 
     Returns:
       :class:`Scores`, a mapping from columns to numbers (``[]``, or ``[m]`` for a zoo).
@@ -102,12 +111,19 @@ def evaluate(
     bootstrap = _check_bootstrap(bootstrap)
     checked_value("arrived", Callable | None, arrived)
     arrays = {"test": test, "validation": validation, "weights": weights, "variances": variances, "active": active}
+    if checked_value("ragged", bool, ragged):
+        codes, arrays = _stacked(codes, arrays)
     given = {name: arrays[name] is not None for name in ("weights", "active", "validation")}
+    if isinstance(factors, Factors):
+        check_circular({name: metric.source for name, metric in plan}, factors)
+    standard = isinstance(metrics, str) and metrics == "standard"
+    if lack_values(factors, test, validation):
+        return _evaluate_gaps(plan, codes, factors, key, arrays, numbers, members, standard, bootstrap, arrived, how)
     split = any(metric.source.reads.test for _, metric in plan)
     member_codes, shared, single = bind(codes, factors, key, **arrays, numbers=numbers, split=split)
     rows = member_rows(members, len(member_codes.codes))
     check_names(rows, dict(plan))
-    left_out = of_classes(plan, shared.factors.sizes) if isinstance(metrics, str) and metrics == "standard" else ()
+    left_out = of_classes(plan, shared.factors.sizes) if standard else ()
     plan = tuple(each for each in plan if each[0] not in left_out)
     check_reads(plan, **given)
     check_samples(plan, shared.factors, bootstrap=bool(bootstrap))
@@ -149,6 +165,29 @@ def evaluate(
     return dataclasses.replace(scores, evaluation=evaluation, notes=notes + notes_of_left_out(left_out))
 
 
+def _evaluate_gaps(plan, codes, factors, key, arrays, numbers, members, standard, bootstrap, arrived, how) -> Scores:
+    """As :func:`evaluate`, for factors that lack values."""
+    factors, key = Factors.checked(factors, gaps=True), checked_key(key)
+    left_out = of_classes(plan, factors.sizes) if standard else ()
+    plan = tuple(each for each in plan if each[0] not in left_out)
+    check_reads(plan, **{name: arrays[name] is not None for name in ("weights", "active", "validation")})
+    check_each(plan, bootstrap)
+    parts = parts_of(codes, factors, **arrays, numbers=numbers)
+    single = parts.whole.codes.ndim == 2
+    rows = member_rows(members, 1 if single else len(parts.whole.codes))
+    check_names(rows, dict(plan))
+
+    def table(plan, results):
+        return _table(plan, results, {}, single, factors.names)
+
+    scores = table(plan, evaluate_each(evaluate, table, plan, parts, key, arrived, **how))
+    shape = (len(rows), *parts.whole.codes.shape[-2:])
+    whole = parts.whole.factors
+    evaluation = described(plan, shape, whole, key, None, bootstrap)
+    notes = notes_of(plan, scores, known(whole), whole.num_samples) + notes_of_left_out(left_out)
+    return dataclasses.replace(scores, members=rows, evaluation=evaluation, notes=notes)
+
+
 def _held_out(members: MemberCodes, shared: Shared) -> int | None:
     """The number of held-out samples; None if no metric reads any."""
     if members.test_codes is not None:
@@ -182,6 +221,12 @@ def relate(
     for name, value in arrays.items():
         if value is not None and not getattr(spec.reads, name):
             raise ValueError(f"{name}: needs a relation that reads it, got {spec}")
+    if isinstance(factors, Factors):
+        check_circular({spec.name: spec}, factors)
+    if lack_values(factors, test, validation):
+        parts, _ = parts_of(codes, factors, **arrays)
+        relations = [relate(part.codes, part.factors, spec, key, **part.arguments) for part in parts]
+        return joined_relations(relations, parts)
     members, shared, single = bind(codes, factors, key, **arrays, split=spec.reads.test)
     if not single:
         raise ValueError(f"codes: needs shape [n, d] (one member), got {members.codes.shape}")
@@ -234,6 +279,17 @@ def check_arguments(arguments) -> dict:
         if name not in names:
             raise ValueError(f"arguments: needs names among {', '.join(names)}, got {shown(name)}")
     return dict(arguments)
+
+
+def _stacked(codes, arrays: dict) -> tuple[np.ndarray, dict]:
+    """Codes of members of different width as one array, and all arrays beside them."""
+    if arrays["active"] is not None:
+        raise ValueError("active: must be left to ragged=True; to choose codes, stack them by jaxdis.stack")
+    codes, active = stack(codes)
+    variances = None if arrays["variances"] is None else stack(arrays["variances"]).codes
+    pairs = {name: arrays[name] for name in ("test", "validation") if is_pair(arrays[name])}
+    pairs = {name: (stack(given).codes, factors) for name, (given, factors) in pairs.items()}
+    return codes, {**arrays, **pairs, "active": active, "variances": variances}
 
 
 def _check_run(batch_size, devices, progress) -> dict:

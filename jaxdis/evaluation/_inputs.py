@@ -10,6 +10,7 @@ import numpy as np
 from jaxdis._core.arrays import as_numpy, as_one_array
 from jaxdis._core.options import checked_key, shown
 from jaxdis.evaluation._member import MemberCodes, Shared
+from jaxdis.evaluation._table_rows import as_numbered, at_rows
 from jaxdis.factors import Factors
 from jaxdis.metrics._metric import metric_seed
 
@@ -49,10 +50,12 @@ def bind(
       split: whether a metric needs held-out samples; without ``test``, the samples are then split 2 : 1 by the key.
     """
     codes, test, validation = read_codes(codes, test=test, validation=validation)
+    factors, key = Factors.checked(factors), checked_key(key)
+    weights, variances = at_rows(weights, factors, 0), at_rows(variances, factors)
+    codes = at_rows(codes, factors)
     single = codes.ndim == 2
     codes = codes[None] if single else codes
     m, n, d = codes.shape
-    factors, key = Factors.checked(factors), checked_key(key)
     check_same_samples("codes", codes, factors)
     test_codes, test_factors = _check_others("test", test, codes, factors)
     train_rows = test_rows = None
@@ -66,6 +69,8 @@ def bind(
     if active is not None:
         active = check_active(active, m, d)
     members = MemberCodes(check_numbers(numbers, m), codes, variances, test_codes, active, validation_codes)
+    # Programs never see what is known of a table, whether factors are traced or closed over.
+    factors = dataclasses.replace(factors, classes=None, rows=None, num_rows=None)
     shared = Shared(key, factors, check_weights(weights, n), test_factors, train_rows, test_rows)
     return Inputs(members, shared._replace(validation_factors=validation_factors), single)
 
@@ -82,18 +87,17 @@ def read_codes(codes, **others):
       codes: ``[n, d]`` or ``[m, n, d]``.
       others: pairs (codes, factors) of other samples by role, or None.
     """
-    array = _converted(codes, "codes")
+    array = converted(codes, "codes")
     pairs = {
-        role: (_converted(pair[0], f"{role} codes"), pair[1]) if _is_pair(pair) else pair
-        for role, pair in others.items()
+        role: (converted(pair[0], f"{role} codes"), pair[1]) if is_pair(pair) else pair for role, pair in others.items()
     }
     if (offset := _offset(array)) is not None:
         array = array - offset
-        pairs = {role: _shifted(pair, offset) if _is_pair(pair) else pair for role, pair in pairs.items()}
+        pairs = {role: _shifted(pair, offset) if is_pair(pair) else pair for role, pair in pairs.items()}
     return _single(array, "codes"), *pairs.values()
 
 
-def _is_pair(value) -> bool:
+def is_pair(value) -> bool:
     return isinstance(value, tuple | list) and len(value) == 2
 
 
@@ -118,10 +122,10 @@ def _shifted(pair, offset: np.ndarray):
 
 def check_codes(codes, name: str):
     """Codes as float32, ``[n, d]`` or ``[m, n, d]``, on the host unless they are JAX arrays already."""
-    return _single(_converted(codes, name), name)
+    return _single(converted(codes, name), name)
 
 
-def _converted(codes, name: str):
+def converted(codes, name: str):
     """A JAX array of at most 32 bits as it is, anything else as a NumPy array."""
     concrete = isinstance(codes, jax.Array) and not isinstance(codes, jax.core.Tracer) and not codes.is_deleted()
     return codes if concrete and codes.dtype.itemsize <= 4 else as_one_array(codes, name)
@@ -155,13 +159,29 @@ def check_same_samples(name: str, codes, factors: Factors) -> None:
         )
 
 
+def as_pair(role: str, pair, factors: Factors) -> tuple:
+    """Codes and factors of other samples, numbered as the training factors.
+
+    Raises:
+      ValueError: if they are no pair, or the factors have other names or classes.
+    """
+    if not is_pair(pair):
+        raise ValueError(f"{role}: needs a pair (codes, factors), got {type(pair).__name__}")
+    codes, values = converted(pair[0], f"{role} codes"), pair[1]
+    values = values if isinstance(values, Factors) else Factors.of(values, factors.sizes, factors.names)
+    return at_rows(codes, values), as_numbered(role, values, factors)
+
+
 def _check_others(role: str, pair, codes, factors: Factors):
     """Codes ``[m, n, d]`` and factors of other samples than the training samples; None for no samples."""
     if pair is None:
         return None, None
-    if not _is_pair(pair):
+    if not is_pair(pair):
         raise ValueError(f"{role}: needs a pair (codes, factors), got {type(pair).__name__}")
-    role_codes, values = _single(pair[0], f"{role} codes"), pair[1]
+    role_codes, values = pair
+    if isinstance(values, Factors):
+        role_codes, values = at_rows(role_codes, values), as_numbered(role, values, factors)
+    role_codes = _single(role_codes, f"{role} codes")
     role_codes = role_codes[None] if role_codes.ndim == 2 else role_codes
     if (role_codes.shape[0], role_codes.shape[2]) != (codes.shape[0], codes.shape[2]):
         raise ValueError(
@@ -179,7 +199,8 @@ def _check_others(role: str, pair, codes, factors: Factors):
     if values.sizes != factors.sizes:
         raise ValueError(f"{role}: needs factors of sizes {factors.sizes}, got {values.sizes}")
     check_same_samples(f"{role} codes", role_codes, values)
-    return role_codes, dataclasses.replace(values, names=factors.names)
+    known = dict.fromkeys(("classes", "rows", "num_rows"))
+    return role_codes, dataclasses.replace(values, names=factors.names, periods=factors.periods, **known)
 
 
 def _enough_sizes(values, factors: Factors) -> str:

@@ -153,7 +153,7 @@ def sample_curve(
 
     Reference: Locatello et al. 2020, §6.2 (rank correlation between two runs at 100 and at 10,000 samples).
     """
-    metric, codes, factors = _one(metric), _as_zoo(codes), Factors.checked(factors)
+    metric, codes, factors = _one(metric), _as_zoo(codes), Factors.checked(factors, gaps=True)
     arguments = check_arguments(arguments)
     for name in ("test", "weights", "variances"):
         if arguments.get(name) is not None:

@@ -16,6 +16,8 @@ Dividers = Literal["between", "code"]
 
 # Ends of a run of equal values whose distances from a divider's place differ by less are equally near.
 HALFWAY = 1e-3
+# Of a bin: angles that lie on an edge but for rounding belong to the bin above.
+ON_AN_EDGE = np.float32(1e-3)
 # A joint table of several factors at once saves one scatter a factor; past this many columns a code's table leaves the
 # first-level cache and each update costs more than is saved.
 MAX_GROUP_COLUMNS = 300
@@ -131,11 +133,19 @@ def count_dividers(values: Float[Array, "... m"], dividers: Float[Array, "... c"
 
 
 def factor_classes(factors: Factors, bins: int, *, weights=None) -> tuple[Int[Array, "n k"], tuple[int, ...]]:
-    """Every factor as class numbers, and its number of classes; a continuous factor is cut into equal-width bins."""
+    """Every factor as class numbers, and its number of classes; a continuous factor is cut into equal-width bins.
+
+    Those of a circular factor cover its period, from 0.
+    """
     classes = factors.values.astype(jnp.int32)
     continuous = np.array([size is None for size in factors.sizes])
     if continuous.any():
-        binned = equal_width_bins(factors.values.astype(jnp.float32), bins, weights=weights)
+        values = factors.values.astype(jnp.float32)
+        binned = equal_width_bins(values, bins, weights=weights)
+        for j, period in enumerate(factors.periods or ()):
+            if period is not None:
+                place = jnp.mod(values[:, j], period) * np.float32(bins / period) + ON_AN_EDGE
+                binned = binned.at[:, j].set(jnp.floor(place).astype(jnp.int32) % bins)
         classes = jnp.where(jnp.asarray(continuous)[None, :], binned, classes)
     return classes, tuple(bins if size is None else size for size in factors.sizes)
 

@@ -4,11 +4,15 @@ from typing import Literal
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from jaxdis._core.arrays import finite_codes, moments, ordered_keys, product_over_samples, sort_columns, stable_order
 from jaxdis.factors import Codes, Factors, Weights
 from jaxdis.relations._relation import Relation
+
+# Sine and cosine with a smaller share of variance of their own are one column.
+COLLINEAR = 1e-4
 
 
 def correlation(
@@ -33,6 +37,7 @@ def correlation(
     - In [0, 1]; the row of a constant code is 0. Deterministic.
     - Pearson is invariant under affine maps of a code, Spearman under monotone ones.
     - The order of class numbers matters, and has little meaning for a factor such as shape.
+    - Of a circular factor, the multiple correlation with its sine and cosine.
 
     Reference: the relation of MCC (Hyvärinen & Morioka 2016, §5).
     """
@@ -57,6 +62,7 @@ def r2(
 
     - In [0, 1]; the row of a constant code is 0. Deterministic.
     - Invariant under affine maps of a code, except for the absolute threshold, which is kept from the reference.
+    - Of a circular factor, the share of the code's variance that its sine and cosine explain.
 
     Reference: Kumar et al. 2018, §4 (SAP for continuous factors); Locatello et al. 2020, §4.2.6. Both papers take
     classification accuracy for discrete factors; other libraries call the squared correlation of class numbers SAP for
@@ -80,9 +86,31 @@ def _correlations(codes, factors: Factors, weights, kind):
         codes, values = mid_ranks(codes, weights), mid_ranks(values, weights)
     weights = jnp.ones(codes.shape[0]) if weights is None else weights
     codes, code_deviation = _unit(codes, weights)
-    values, factor_deviation = _unit(values, weights)
-    strength = jnp.abs(product_over_samples(codes, weights[:, None] * values)) / weights.sum()
+    around = [j for j, period in enumerate(factors.periods or ()) if period is not None]
+    units, factor_deviation = _unit(values, weights)
+    strength = jnp.abs(_products(codes, units, weights))
+    for j in around:
+        angle = jnp.mod(factors.values[:, j], factors.periods[j]) * np.float32(2 * np.pi / factors.periods[j])
+        waves, deviations = _unit(jnp.stack([jnp.sin(angle), jnp.cos(angle)], axis=1), weights)
+        strength = strength.at[:, j].set(_multiple(_products(codes, waves, weights), _products(waves, waves, weights)))
+        factor_deviation = factor_deviation.at[j].set(deviations.max())
     return jnp.minimum(strength, 1.0), code_deviation, factor_deviation
+
+
+def _products(left, right, weights):
+    """Weighted means of products of unit columns: correlations."""
+    return product_over_samples(left, weights[:, None] * right) / weights.sum()
+
+
+def _multiple(strength: Float[Array, "d 2"], among: Float[Array, "2 2"]) -> Float[Array, " d"]:
+    """Multiple correlation with two columns, from that with each, ``a`` and ``b``, and that of the two, ``r``.
+
+    ``R² = (a² + b² − 2 a b r) / (1 − r²)``. Two columns that say the same, as of angles 0° and 180°, are one.
+    """
+    (a, b), r = strength.T, among[0, 1]
+    left = 1 - r**2
+    both = (a**2 + b**2 - 2 * a * b * r) / jnp.where(left > COLLINEAR, left, 1.0)
+    return jnp.sqrt(jnp.maximum(jnp.where(left > COLLINEAR, both, jnp.maximum(a**2, b**2)), 0.0))
 
 
 def _unit(columns, weights):

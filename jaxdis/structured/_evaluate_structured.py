@@ -27,6 +27,7 @@ from jaxdis._core.options import (
 )
 from jaxdis._core.progress import Progress, reported
 from jaxdis._core.spec import Spec
+from jaxdis.evaluation._circular import check_circular
 from jaxdis.evaluation._inputs import SPLIT_SEED, check_codes, check_numbers, read_codes
 from jaxdis.evaluation._results import Scores
 from jaxdis.evaluation._warnings import warn_of_non_finite
@@ -186,6 +187,7 @@ def evaluate_structured(
         final if isinstance(final, Spec) else look_up(final, RELATIONS, "relation"),
         validation_share,
     )
+    check_circular({settings.final.name: settings.final}, factors)
     check_choice(settings.final, validation_share)
     layout_of(factors.sizes, settings.categorical, encoding)  # raises if a factor cannot be encoded
     if background is not None:

@@ -252,13 +252,90 @@ def test_a_data_set_that_draws_noise_and_continuous_factors():
     assert jaxdis.evaluate_encoder(read, (space, bars), {"f": METRICS_USED["factor_vae"]}, **HOW)["f"] == 1
 
 
-def test_a_module_of_torch():
+class Recorded:
+    """A function that keeps what it is called with."""
+
+    def __init__(self):
+        self.seen = []
+
+    def __call__(self, images):
+        self.seen.append(images)
+        return true_factors(np.asarray(images).transpose(0, 2, 3, 1))
+
+
+@pytest.mark.slow
+def test_a_module_of_torch_is_called_in_its_layout_in_evaluation_mode_and_without_gradients():
     torch = pytest.importorskip("torch")
-    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(32 * 32, 3))
+    seen = []
 
-    def encode(images):
-        with torch.no_grad():
-            return model(torch.from_numpy(np.array(images)).permute(0, 3, 1, 2))
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm = torch.nn.BatchNorm2d(1)
+            self.drop = torch.nn.Dropout(0.9).eval()
 
-    scores = jaxdis.evaluate_encoder(encode, "hearts", METRICS_USED, **HOW)
-    assert all(np.isfinite(scores[name]) for name in scores)
+        def forward(self, images):
+            seen.append((images.shape[1:], torch.is_grad_enabled(), self.training, images.dtype))
+            rows = (self.drop(self.norm(images)) * self.norm.weight).permute(0, 2, 3, 1)
+            return torch.from_numpy(true_factors(rows.detach().float().numpy()))
+
+    model = Model()
+    how = {**HOW, "samples": 200, "test_samples": 100}
+    scores = jaxdis.evaluate_encoder(model, (SPACE, render), {"mig": "mig", "f": METRICS_USED["factor_vae"]}, **how)
+    expected = jaxdis.evaluate_encoder(true_factors, (SPACE, render), "mig", **how)
+    assert scores["mig"] == pytest.approx(float(expected["mig"]), abs=1e-4)
+    assert set(seen) == {((1, 8, 8), False, False, torch.float32)}
+    assert model.training
+    assert not model.drop.training
+    assert int(model.norm.num_batches_tracked) == 0
+    seen.clear()
+    jaxdis.evaluate_encoder([model.double()], (SPACE, render), "mig", layout="nchw", **how)
+    assert set(seen) == {((1, 8, 8), False, False, torch.float64)}
+
+
+def test_a_function_may_read_channels_first():
+    encode = Recorded()
+    scores = jaxdis.evaluate_encoder(encode, (SPACE, render), "mig", layout="nchw", **HOW)
+    assert scores["mig"] == jaxdis.evaluate_encoder(true_factors, (SPACE, render), "mig", **HOW)["mig"]
+    concrete = [images for images in encode.seen if isinstance(images, np.ndarray)]
+    assert {images.shape[1:] for images in concrete} == {(1, 8, 8)}
+    assert all(images.flags.writeable and images.flags.c_contiguous for images in concrete)
+    traced = jaxdis.evaluate_encoder(
+        lambda images: traced_factors(images.transpose(0, 2, 3, 1)), (SPACE, render), "mig", layout="nchw", **HOW
+    )
+    assert traced["mig"] == scores["mig"]
+
+
+def test_a_flax_module_comes_with_its_variables():
+    from flax import linen
+
+    module = linen.Dense(3)
+    flat = lambda images: images.reshape(len(images), -1)  # noqa: E731
+    variables = module.init(jax.random.key(0), jnp.zeros((1, 64)))
+
+    class Flat(linen.Module):
+        @linen.compact
+        def __call__(self, images):
+            return linen.Dense(3)(flat(images))
+
+    pair = (Flat(), {"params": {"Dense_0": variables["params"]}})
+    expected = jaxdis.evaluate_encoder(lambda images: module.apply(variables, flat(images)), (SPACE, render), "mig")
+    assert jaxdis.evaluate_encoder(pair, (SPACE, render), "mig")["mig"] == expected["mig"]
+    both = jaxdis.evaluate_encoder([pair, pair[0].bind(pair[1])], (SPACE, render), "mig")
+    np.testing.assert_array_equal(both["mig"], expected["mig"])
+    with pytest.raises(ValueError, match=r"encode: must be a pair \(module, variables\) of a Flax module"):
+        jaxdis.evaluate_encoder(Flat(), (SPACE, render), "mig")
+
+
+def test_a_keras_model_is_called_in_inference():
+    """Keras is not installed: a class that says to come from it."""
+
+    class Layer:
+        def __call__(self, images, training=None):
+            assert training is False
+            return true_factors(images)
+
+    Layer.__module__ = "keras.src.layers.layer"
+    model = type("Functional", (Layer,), {})()
+    scores = jaxdis.evaluate_encoder(model, (SPACE, render), "mig", **HOW)
+    assert scores["mig"] == jaxdis.evaluate_encoder(true_factors, (SPACE, render), "mig", **HOW)["mig"]

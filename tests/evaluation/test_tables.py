@@ -1,14 +1,18 @@
 """Tables of factors and of codes: what is read, as what, and what is refused."""
 
 import datetime
+import json
 import os
 import re
+from typing import NamedTuple
 
+import jax
 import numpy as np
 import pytest
 
-from jaxdis.evaluation._arrays_file import load_arrays
-from jaxdis.evaluation._factor_tables import in_words, read_factors, read_table
+from jaxdis import Direct, Spec, evaluate
+from jaxdis.evaluation._arrays_file import in_words, load_arrays
+from jaxdis.factors import Factors
 
 ROWS = 60
 SHAPES, SIZES = np.arange(ROWS) % 3, np.arange(ROWS) % 4
@@ -28,17 +32,17 @@ def saved(folder, text, name="labels.csv"):
 
 def test_columns_are_read_by_their_names_and_kinds(tmp_path):
     text = "shape,size,angle,id\nheart,2,0.5,1\nsquare,4,0.25,2\nheart,2,1.5,3\n"
-    table = read_table(saved(tmp_path, text), ("size", "shape", "angle"))
-    assert table.factors.names == ("size", "shape", "angle")
-    assert table.factors.sizes == (2, 2, None)
+    table = Factors.from_table(saved(tmp_path, text), ("size", "shape", "angle"))
+    assert table.names == ("size", "shape", "angle")
+    assert table.sizes == (2, 2, None)
     assert table.classes == ((2, 4), ("heart", "square"), None)
-    np.testing.assert_array_equal(np.asarray(table.factors.values), [[0, 0, 0.5], [1, 1, 0.25], [0, 0, 1.5]])
-    assert in_words(table.factors) == "size (2 classes), shape (2 classes), angle (continuous)"
-    other = read_table(tmp_path / "labels.csv", kinds={"size": "continuous", "angle": "classes"})
-    assert other.factors.sizes == (2, None, 3, 3)
-    np.testing.assert_array_equal(np.asarray(other.factors.values)[:, 1], [2, 4, 2])
+    np.testing.assert_array_equal(np.asarray(table.values), [[0, 0, 0.5], [1, 1, 0.25], [0, 0, 1.5]])
+    assert in_words(table) == "size (2 classes), shape (2 classes: heart, square), angle (continuous)"
+    other = Factors.from_table(tmp_path / "labels.csv", kinds={"size": "continuous", "angle": "classes"})
+    assert other.sizes == (2, None, 3, 3)
+    np.testing.assert_array_equal(np.asarray(other.values)[:, 1], [2, 4, 2])
     with pytest.raises(ValueError, match="labels.csv: kinds: must name columns among shape, size, angle, id"):
-        read_table(tmp_path / "labels.csv", kinds={"sise": "classes"})
+        Factors.from_table(tmp_path / "labels.csv", kinds={"sise": "classes"})
 
 
 def test_parquet_holds_the_same_as_text(tmp_path):
@@ -46,8 +50,8 @@ def test_parquet_holds_the_same_as_text(tmp_path):
     frame = pandas.DataFrame({"shape": ["heart", "square", "heart"], "size": [2, 4, 2], "angle": [0.5, 0.25, 1.5]})
     frame["shape"] = frame["shape"].astype("category")
     frame.to_parquet(tmp_path / "labels.parquet")
-    table = read_table(tmp_path / "labels.parquet")
-    np.testing.assert_array_equal(np.asarray(table.factors.values), [[0, 0, 0.5], [1, 1, 0.25], [0, 0, 1.5]])
+    table = Factors.from_table(tmp_path / "labels.parquet")
+    np.testing.assert_array_equal(np.asarray(table.values), [[0, 0, 0.5], [1, 1, 0.25], [0, 0, 1.5]])
     assert table.classes == (("heart", "square"), (2, 4), None)
 
 
@@ -63,11 +67,11 @@ def test_the_index_of_a_data_frame_is_no_factor(form, index, tmp_path):
         frame.to_csv(path)
     else:
         frame.rename_axis(index).to_parquet(path)
-    factors = read_factors(path)
+    factors = Factors.from_table(path)
     assert factors.names == ("shape", "size")
     assert factors.sizes == (3, 4)
     if form == "parquet" and index:
-        assert read_table(path, ("row",), {"row": "continuous"}).factors.names == ("row",)
+        assert Factors.from_table(path, ("row",), {"row": "continuous"}).names == ("row",)
 
 
 @pytest.mark.parametrize("marker", ["", "NA", "N/A", "n/a", "null", "None", "?", "-", "nan", "NaN", " NA "])
@@ -78,17 +82,17 @@ def test_missing_values_are_no_classes(marker, tmp_path):
     path = saved(tmp_path, csv(*columns, head="shape,size,x"))
     words = "labels.csv: must have a value in every row, got none in 2 of 60 rows of size, x (first in row 4); missing="
     with pytest.raises(ValueError, match=re.escape(words)):
-        read_factors(path)
-    table = read_table(path, missing="drop")
+        Factors.from_table(path)
+    table = Factors.from_table(path, missing="drop")
     kept = np.delete(np.arange(ROWS), [3, 50])
-    assert table.factors.sizes == (3, 4, None)
+    assert table.sizes == (3, 4, None)
     np.testing.assert_array_equal(table.rows, kept)
-    np.testing.assert_array_equal(np.asarray(table.factors.values)[:, 1], SIZES[kept])
+    np.testing.assert_array_equal(np.asarray(table.values)[:, 1], SIZES[kept])
     np.save(tmp_path / "codes.npy", CODES)
     arrays = load_arrays(tmp_path / "codes.npy", path, ("size", "x:classes"), "drop")
     np.testing.assert_array_equal(arrays.codes, CODES[kept])
     assert arrays.factors.sizes == (4, 58)
-    assert in_words(*arrays[1::2]).endswith("; 2 of 60 rows lack a value and are left out")
+    assert in_words(arrays.factors).endswith("; 2 of 60 rows lack a value and are left out")
     np.save(tmp_path / "codes.npy", CODES[kept])
     with pytest.raises(ValueError, match="codes.npy: must have as many samples as the table of factors has rows, 60"):
         load_arrays(tmp_path / "codes.npy", path, ("size",), "drop")
@@ -123,19 +127,19 @@ def test_missing_values_are_no_classes(marker, tmp_path):
 )
 def test_tables_that_do_not_hold_factors_are_refused(text, words, tmp_path):
     with pytest.raises(ValueError, match=re.escape(words)):
-        read_factors(saved(tmp_path, text), () if text.startswith("0") else ("a", "b"))
+        Factors.from_table(saved(tmp_path, text), () if text.startswith("0") else ("a", "b"))
 
 
 def test_a_column_without_a_name_that_holds_classes_is_refused_unless_others_are_chosen(tmp_path):
     path = saved(tmp_path, ",a\n0,1\n0,0\n")
     with pytest.raises(ValueError, match="labels.csv: needs a name for every column"):
-        read_factors(path)
-    assert read_factors(path, ("a",)).names == ("a",)
+        Factors.from_table(path)
+    assert Factors.from_table(path, ("a",)).names == ("a",)
 
 
 def test_large_whole_numbers_stay_apart(tmp_path):
     text = csv([2**60 + number for number in SIZES], head="id")
-    assert read_table(saved(tmp_path, text)).classes == ((2**60, 2**60 + 1, 2**60 + 2, 2**60 + 3),)
+    assert Factors.from_table(saved(tmp_path, text)).classes == ((2**60, 2**60 + 1, 2**60 + 2, 2**60 + 3),)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +162,7 @@ def test_large_whole_numbers_stay_apart(tmp_path):
     ],
 )
 def test_text_is_read_with_its_separators(name, text, tmp_path):
-    factors = read_factors(saved(tmp_path, text, name))
+    factors = Factors.from_table(saved(tmp_path, text, name))
     assert factors.names == ("shape", "size")
     np.testing.assert_array_equal(np.asarray(factors.values), np.c_[SHAPES, SIZES])
 
@@ -166,7 +170,7 @@ def test_text_is_read_with_its_separators(name, text, tmp_path):
 @pytest.mark.parametrize("separator", [",", "\t", " "])
 def test_a_first_line_of_numbers_is_a_row(separator, tmp_path):
     text = csv(SHAPES + 1, SIZES / 3, separator=separator)
-    factors = read_factors(saved(tmp_path, text, {",": "a.csv", "\t": "a.tsv", " ": "a.txt"}[separator]))
+    factors = Factors.from_table(saved(tmp_path, text, {",": "a.csv", "\t": "a.tsv", " ": "a.txt"}[separator]))
     assert factors.names == ("factor_0", "factor_1")
     assert factors.num_samples == ROWS
 
@@ -174,16 +178,16 @@ def test_a_first_line_of_numbers_is_a_row(separator, tmp_path):
 def test_an_index_alone_and_a_column_named_twice_are_refused(tmp_path):
     path = saved(tmp_path, csv(range(ROWS), head="Unnamed: 0"))
     with pytest.raises(ValueError, match="labels.csv: must have columns besides an index, got none"):
-        read_factors(path)
+        Factors.from_table(path)
     path = saved(tmp_path, csv(SHAPES, head="shape"))
     with pytest.raises(ValueError, match="columns: must be named once each, got shape, shape"):
-        read_factors(path, ("shape", "shape"))
+        Factors.from_table(path, ("shape", "shape"))
 
 
 def test_a_list_that_is_cut_short_is_refused(tmp_path):
     path = saved(tmp_path, "99\n" + csv(SHAPES, SIZES, head="shape size", separator=" "), "labels.txt")
     with pytest.raises(ValueError, match="labels.txt: must have 99 rows, as its first line says, got 60"):
-        read_factors(path)
+        Factors.from_table(path)
 
 
 @pytest.mark.parametrize(
@@ -202,8 +206,8 @@ def test_columns_of_neither_numbers_nor_text_are_refused_by_name(entries, tmp_pa
     parquet = pytest.importorskip("pyarrow.parquet")
     parquet.write_table(pyarrow.table({"shape": SHAPES, "odd": entries}), tmp_path / "labels.parquet")
     with pytest.raises(ValueError, match="labels.parquet: column 'odd' must hold numbers or text, got"):
-        read_factors(tmp_path / "labels.parquet")
-    assert read_factors(tmp_path / "labels.parquet", ("shape",)).sizes == (3,)
+        Factors.from_table(tmp_path / "labels.parquet")
+    assert Factors.from_table(tmp_path / "labels.parquet", ("shape",)).sizes == (3,)
 
 
 def test_codes_and_factors_may_come_in_any_format(tmp_path):
@@ -281,3 +285,177 @@ def test_pipes_are_refused_as_such(name, tmp_path):
         load_arrays(tmp_path / "codes.npy", tmp_path / name)
     with pytest.raises(ValueError, match=f"{name}: must be a regular file, got a pipe or a device"):
         load_arrays(tmp_path / name, tmp_path / "codes.npy")
+
+
+SHAPE_NAMES = ["heart" if shape else "square" for shape in SHAPES]
+TABLE = {"shape": SHAPE_NAMES, "on": [bool(size % 2) for size in SIZES], "sign": [int(size) * 2 - 3 for size in SIZES]}
+TABLE["x"] = CODES[:, 0].tolist()
+EXPECTED = np.c_[SHAPES == 0, SIZES % 2, SIZES, CODES[:, 0]].astype(np.float32)
+
+
+def as_form(form, table, tmp_path):
+    """The same table as a user may have it."""
+    if form == "mapping":
+        return table
+    if form == "arrays":
+        return {name: np.array(column) for name, column in table.items()}
+    if form == "json":
+        return saved(tmp_path, json.dumps(table), "labels.json")
+    if form == "json rows":
+        rows = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
+        return saved(tmp_path, json.dumps(rows), "labels.json")
+    if form == "npz":
+        np.savez(tmp_path / "labels.npz", **{name: np.array(column) for name, column in table.items()})
+        return tmp_path / "labels.npz"
+    if form == "csv":
+        return str(saved(tmp_path, csv(*table.values(), head=",".join(table))))
+    if form == "arrow":
+        return pytest.importorskip("pyarrow").table(table)
+    if form.startswith("polars"):
+        return pytest.importorskip("polars").DataFrame(table)
+    frame = pytest.importorskip("pandas").DataFrame(table)
+    return frame.convert_dtypes() if form == "pandas nullable" else frame
+
+
+class Exchanged:
+    """A table that offers a protocol and nothing else."""
+
+    def __init__(self, table, protocol):
+        setattr(type(self), protocol, lambda self, *args, **kwargs: getattr(table, protocol)(*args, **kwargs))
+
+
+FORMS = ["mapping", "arrays", "json", "json rows", "npz", "csv", "arrow", "polars", "pandas", "pandas nullable"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_a_table_holds_the_same_factors(form, tmp_path):
+    factors = Factors.from_table(as_form(form, TABLE, tmp_path))
+    np.testing.assert_allclose(np.asarray(factors.values), EXPECTED, rtol=1e-6)
+    assert factors.names == tuple(TABLE)
+    assert factors.kinds == ("classes", "classes", "classes", "continuous")
+    on = ("False", "True") if form == "csv" else (False, True)
+    assert factors.classes == (("heart", "square"), on, (-3, -1, 1, 3), None)
+    assert factors.rows is None
+
+
+@pytest.mark.parametrize("protocol", ["__arrow_c_stream__", "__dataframe__"])
+def test_tables_of_other_libraries_are_read_by_their_protocol(protocol):
+    pyarrow = pytest.importorskip("pyarrow")
+    kind = type("Foreign", (Exchanged,), {})
+    factors = Factors.from_table(kind(pyarrow.table({"shape": SHAPE_NAMES, "size": SIZES}), protocol))
+    np.testing.assert_array_equal(np.asarray(factors.values), np.c_[SHAPES == 0, SIZES])
+
+
+def test_categories_keep_their_declared_order():
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    order = ["small", "medium", "large", "huge"]
+    entries = ["large", None, "small", "medium", "large"]
+    for column in (pandas.Categorical(entries, order), polars.Series(entries, dtype=polars.Enum(order))):
+        frame = {"size": column} if isinstance(column, polars.Series) else pandas.DataFrame({"size": column})
+        factors = Factors.from_table(frame, missing="drop")
+        assert factors.classes == (tuple(order),)
+        assert factors.sizes == (4,)
+        np.testing.assert_array_equal(np.asarray(factors.values)[:, 0], [2, 0, 1, 2])
+        np.testing.assert_array_equal(factors.rows, [0, 2, 3, 4])
+
+
+def test_kinds_columns_and_names_decide():
+    kinds = {"sign": "continuous", "x": "classes"}
+    factors = Factors.from_table(TABLE, ["x", "sign"], kinds, names=["position", "sign"])
+    assert factors.names == ("position", "sign")
+    assert factors.sizes == (ROWS, None)
+    np.testing.assert_array_equal(np.asarray(factors.values)[:, 1], TABLE["sign"])
+    angles = {"angle": [0.0, 90.0, 180.0, 270.0] * 2, "free": np.linspace(0, 1, 8)}
+    given = Factors.from_table(angles, kinds={"angle": "circular", "free": ("circular", 6.5)})
+    assert given.kinds == ("circular", "circular")
+    assert given.periods == (360.0, 6.5)  # the range and one step of the grid
+
+
+@pytest.mark.parametrize(
+    ("form", "words"),
+    [
+        (
+            {"day": np.array(["2024-01-01"] * 4, "M8[ns]")},
+            "column 'day' must hold numbers, text or truth values, got d",
+        ),
+        ({"day": [datetime.date(2024, 1, 1)] * 4}, "column 'day' must hold numbers, text or truth values, got date"),
+        ({"box": [[1, 2]] * 4}, "column 'box' must hold numbers, text or truth values, got list"),
+        ({"z": np.ones(4, complex)}, "column 'z' must hold numbers, text or truth values, got complex128; convert it"),
+        ({"a": [0, 1, 1], "b": [0, 1]}, "must have columns of equal length"),
+        ({"a": np.zeros((4, 2))}, "column 'a' must have one entry per row, got shape"),
+        ({"a": "text"}, "column 'a' must hold one entry per row"),
+        ({}, "must have columns of equal length, got none"),
+        ({"a": [0, 1, None]}, "table: must have a value in every row, got none in 1 of 3 rows of a (first in row 3)"),
+        ({"a": [0.5, 1, np.inf]}, "table: column 'a' needs finite numbers, got inf in row 3"),
+        (np.zeros((4, 2)), "table: must be a data frame, an Arrow table, a mapping"),
+        ("labels.xml", "labels.xml: no such file"),
+    ],
+)
+def test_what_is_no_table_of_factors_is_refused(form, words):
+    with pytest.raises(ValueError, match=re.escape(words)):
+        Factors.from_table(form)
+    with pytest.raises(ValueError, match="columns: must be among shape, on, sign, x, got 'size'"):
+        Factors.from_table(TABLE, ["size"])
+
+
+def test_arrays_with_declared_sizes_keep_them(tmp_path):
+    np.savez(tmp_path / "f.npz", factors=np.c_[SHAPES, SIZES, SIZES], names=["a", "b", "c"], sizes=[5, 0, 4])
+    factors = Factors.from_table(tmp_path / "f.npz")
+    assert factors.sizes == (5, None, 4)
+    assert factors.names == ("a", "b", "c")
+    np.savez(tmp_path / "f.npz", factors=np.c_[SHAPES, SIZES], names=["a", "b"], sizes=[2, 4])
+    with pytest.raises(ValueError, match=r"f.npz: column 'a' must be among its declared classes .0, 1., got 2"):
+        Factors.from_table(tmp_path / "f.npz")
+    np.savez(tmp_path / "f.npz", factors=np.c_[SHAPES, SIZES], names=["a", "a"])
+    with pytest.raises(ValueError, match="names, sizes: must have 2 entries, one per factor"):
+        Factors.from_table(tmp_path / "f.npz")
+
+
+def test_a_data_frame_of_text_points_to_the_way_in():
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(ValueError, match="in shape; Factors.from_table reads text, categories and missing values"):
+        Factors.of(pandas.DataFrame({"shape": SHAPE_NAMES}))
+
+
+def test_rows_that_a_table_kept_are_taken_from_codes_and_all_beside_them():
+    gappy = {"shape": [None, *SHAPES[1:]], "size": [*SIZES[:-1], None]}
+    factors = Factors.from_table(gappy, missing="drop")
+    kept = np.arange(1, ROWS - 1)
+    np.testing.assert_array_equal(factors.rows, kept)
+    ones, key = np.arange(ROWS) % 3 + 1.0, jax.random.key(0)
+    whole = evaluate(CODES, factors, ("mig", "mcc"), key, weights=ones, test=(CODES, factors))
+    cut = evaluate(CODES[kept], factors, ("mig", "mcc"), key, weights=ones[kept])
+    assert whole.to_dict() == cut.to_dict()
+    zoo = evaluate(np.stack([CODES] * 2), factors, "mig", key)
+    np.testing.assert_array_equal(zoo["mig"], evaluate(CODES[kept], factors, "mig", key)["mig"])
+    with pytest.raises(ValueError, match="as many samples as factors, got 59"):
+        evaluate(CODES[:59], factors, "mig", key)
+
+
+def test_held_out_classes_are_numbered_as_those_of_training():
+    train = Factors.from_table({"shape": ["a", "b", "c"] * 20, "size": SIZES})
+    test = Factors.from_table({"size": SIZES, "shape": ["c", "b"] * 30})
+    right = Factors.of(np.c_[np.tile([2, 1], 30), SIZES], sizes=(3, 4))
+    found = evaluate(CODES, train, "explicitness", test=(CODES, test)).to_dict()
+    assert found == evaluate(CODES, train, "explicitness", test=(CODES, right)).to_dict()
+    unknown = Factors.from_table({"size": SIZES, "shape": ["c", "d"] * 30})
+    with pytest.raises(ValueError, match="test: must have classes of shape that training has, got 'd'"):
+        evaluate(CODES, train, "explicitness", test=(CODES, unknown))
+    with pytest.raises(ValueError, match="test: must have the factors shape, size, got size"):
+        evaluate(CODES, train, "explicitness", test=(CODES, Factors.from_table({"size": SIZES})))
+
+
+def test_tables_with_other_class_names_run_the_same_program():
+    traces = []
+
+    class Seen(NamedTuple):
+        score: jax.Array
+
+    def seen(codes, factors):
+        traces.append((factors.classes, factors.rows))
+        return Seen(codes.mean())
+
+    for first in ("heart", "ellipse"):
+        table = {"shape": [None, *(np.array([first, "square"])[SHAPES[1:] % 2])]}
+        evaluate(CODES, Factors.from_table(table, missing="drop"), {"seen": Direct(Spec(seen))})
+    assert traces == [(None, None)]

@@ -1,11 +1,13 @@
 """Columns of a user's table: comma-, tab- or blank-separated text, or Parquet."""
 
 import csv
+import glob
 import io
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from jaxdis._core.files import open_regular
 from jaxdis._core.options import shown
@@ -41,12 +43,27 @@ def read_columns(path: str | Path, wanted: Sequence[str] = ()) -> Columns:
     """
     path = Path(path)
     check_file(path)
-    columns = {name: _parsed(entries) for name, entries in _read(path, list(wanted)).items()}
+    columns = {name: parsed(entries) for name, entries in _read(path, list(wanted)).items()}
+    return selected(columns, wanted, path.name)
+
+
+def selected(columns: Mapping[str, Any], wanted: Sequence[str], where: str) -> dict[str, Any]:
+    """The columns wanted, in their order, or all but an index.
+
+    Raises:
+      ValueError: if there is nothing but an index, or a column is named twice.
+    """
+    if len(set(wanted)) < len(wanted):
+        raise ValueError(f"columns: must be named once each, got {', '.join(wanted)}")
     if wanted:
         return {name: columns[name] for name in wanted}
-    kept = {name: entries for name, entries in columns.items() if not _INDEX.fullmatch(name) or not differ(entries)}
+    kept = {
+        name: column
+        for name, column in columns.items()
+        if not _INDEX.fullmatch(name) or not differ(getattr(column, "entries", column))
+    }
     if not kept:
-        raise ValueError(f"{path.name}: must have columns besides an index, got none; name the index to read it")
+        raise ValueError(f"{where}: must have columns besides an index, got none; name the index to read it")
     return kept
 
 
@@ -64,8 +81,26 @@ def check_file(path: Path, advice: str = "") -> None:
         raise ValueError(f"{name}: must be a regular file, got a {kind}; save its content as one")
 
 
-def printable(path: Path) -> str:
-    """A file's name without the control characters that would reach the terminal."""
+def matching(texts: Sequence[str | Path]) -> list[Path]:
+    """Paths, and those that match patterns, each listed once.
+
+    Raises:
+      ValueError: if there are none.
+    """
+    paths = [path for text in map(str, texts) for path in (sorted(glob.glob(text)) or [text])]
+    if not paths:
+        raise ValueError("files: needs at least one file, got none")
+    return list(dict.fromkeys(map(Path, paths)))
+
+
+def named_files(paths: Sequence[Path]) -> dict[str, Path]:
+    """Files by their names, or by their paths where names repeat."""
+    names = [path.name for path in paths]
+    return {path.name if names.count(path.name) == 1 else str(path): path for path in paths}
+
+
+def printable(path) -> str:
+    """A name, of a file or a class, without the control characters that would reach the terminal."""
     return "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in str(path))
 
 
@@ -82,11 +117,10 @@ def _check_wanted(path: Path, names: Sequence[str], wanted: Sequence[str]) -> No
     unknown = [name for name in wanted if name not in names]
     if unknown:
         raise ValueError(f"columns: {path.name} has {', '.join(names)}, got {shown(unknown[0])}")
-    if len(set(wanted)) < len(wanted):
-        raise ValueError(f"columns: must be named once each, got {', '.join(wanted)}")
 
 
-def _parsed(entries: Sequence) -> list[int | float | str | None]:
+def parsed(entries: Sequence) -> list[int | float | str | None]:
+    """Entries as numbers where text spells one, and None where it says that a value is missing."""
     values = {entry: _value(entry) for entry in dict.fromkeys(entries)}
     return [values[entry] for entry in entries]
 

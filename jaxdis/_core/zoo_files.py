@@ -1,16 +1,15 @@
-"""Trained zoos as the command line finds them: the folder of a run, or its zoo.npz."""
+"""Where a trained zoo is: in the folder of a run, or in a file."""
 
+import zipfile
 from pathlib import Path
+
+from jaxdis._core.files import open_regular
 
 ZOO_FILE = "zoo.npz"
 
 
 def is_zoo(path: Path) -> bool:
     """Whether a path is a run's folder or a file that holds a zoo."""
-    import zipfile
-
-    from jaxdis._core.files import open_regular
-
     if path.is_dir():
         return True
     try:
@@ -20,15 +19,13 @@ def is_zoo(path: Path) -> bool:
         return False
 
 
-def load_zoo(path: Path):
-    """Load a zoo from the folder of a run or from its file.
+def zoo_file(path: Path) -> Path:
+    """The file that holds a zoo.
 
     Raises:
-      ValueError: for a folder without a trained zoo, or a damaged file.
+      ValueError: for a folder without a trained zoo.
     """
-    from jaxdis.models import load
-
     file = path / ZOO_FILE if path.is_dir() else path
     if not file.is_file():
         raise ValueError(f"{path}: needs a folder that `jaxdis train` completed, with {ZOO_FILE}, got none there")
-    return load(file)
+    return file

@@ -1,0 +1,138 @@
+"""What the columns of a table are as factors: which are classes, their numbers, and which samples lack a value."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from jaxdis._core.options import Positive, checked_value, shown
+from jaxdis._tables._columns import Column
+
+Kind = Literal["classes", "continuous", "circular"]
+Missing = Literal["error", "drop", "each"]
+KINDS = ("classes", "continuous", "circular")
+# As many different values may be classes in a table of any length.
+FEW_CLASSES = 10
+
+
+class Numbered(NamedTuple):
+    """The columns of a table as numbers.
+
+    ``values [n, k]`` of the kept rows; ``sizes``, None for a continuous factor; ``periods``, None for all but circular
+    ones; ``classes``, the values that class numbers stand for, or None; ``rows [n]``, the kept rows; ``num_rows`` of
+    the table; ``present [n, k]``, which values there are, or None for all.
+    """
+
+    values: np.ndarray
+    sizes: tuple[int | None, ...]
+    periods: tuple[float | None, ...]
+    classes: tuple[tuple | None, ...]
+    rows: np.ndarray
+    num_rows: int
+    present: np.ndarray | None
+
+
+def numbered(columns: Mapping[str, Column], kinds: Mapping, missing: Missing) -> Numbered:
+    """Number the classes of columns, by the rules of :meth:`jaxdis.Factors.from_table`.
+
+    Raises:
+      ValueError: for an unknown column or kind, missing values, text among numbers, or classes that hardly repeat.
+    """
+    missing = checked_value("missing", Missing, missing)
+    kinds = {name: _kind_and_period(name, kind) for name, kind in kinds.items()}
+    for name in kinds:
+        if name not in columns:
+            raise ValueError(f"kinds: must name columns among {', '.join(columns)}, got {shown(name)}")
+    if not all(columns):
+        raise ValueError("needs a name for every column, got none for one; give the names of the others")
+    present = np.array([[entry is not None for entry in column.entries] for column in columns.values()], bool).T
+    rows = np.arange(len(present)) if missing == "each" else _whole_rows(present, tuple(columns), missing)
+    values = np.zeros(present.shape)
+    sizes, periods, classes = [], [], []
+    for j, (name, column) in enumerate(columns.items()):
+        there = rows[present[rows, j]]
+        if len(there) < 2:
+            where = f" of column {shown(name)}" if missing == "each" else ""
+            raise ValueError(
+                f"must have at least 2 rows{where} in which no value is missing, got {len(there)} of {len(present)}"
+            )
+        kind, period = kinds.get(name, ("continuous" if column.continuous else None, None))
+        entries = [column.entries[row] for row in there]
+        values[there, j], of_numbers = _factor(name, entries, kind, there, column.order)
+        classes.append(of_numbers)
+        sizes.append(None if of_numbers is None else len(of_numbers))
+        periods.append((period or _period(values[there, j])) if kind == "circular" else None)
+    present = None if present[rows].all() else present[rows]
+    return Numbered(values[rows], tuple(sizes), tuple(periods), tuple(classes), rows, len(values), present)
+
+
+def columns_and_kinds(texts: Sequence[str]) -> tuple[list[str], dict[str, Kind]]:
+    """Columns as they are named in the shell: ``shape``, ``angle:continuous``."""
+    parts = [text.rpartition(":") for text in texts]
+    kinds = {name: kind for name, _, kind in parts if kind in KINDS and name}
+    return [name if name and kind in KINDS else text for text, (name, _, kind) in zip(texts, parts, strict=True)], kinds
+
+
+def _kind_and_period(name: str, kind) -> tuple[Kind, float | None]:
+    """``"circular"``, or ``("circular", 360.0)`` with the period."""
+    if isinstance(kind, tuple | list) and len(kind) == 2 and kind[0] == "circular":
+        return "circular", checked_value(f"kinds: the period of {shown(name)}", Positive, kind[1])
+    return checked_value(f"kinds of {shown(name)}", Kind, kind), None
+
+
+def _period(values: np.ndarray) -> float:
+    """The range and one step of a grid: of the angles 0, 90, 180 and 270 it is 360, of measured ones their range."""
+    distinct = np.unique(values)
+    return float(np.ptp(distinct) + np.diff(distinct).min()) if len(distinct) > 1 else 1.0
+
+
+def _whole_rows(present: np.ndarray, names: Sequence[str], missing: Missing) -> np.ndarray:
+    """The rows in which no value is missing."""
+    lacking = ~present.all(axis=1)
+    if lacking.any() and missing == "error":
+        listing = ", ".join(name for name, there in zip(names, present.T, strict=True) if not there.all())
+        raise ValueError(
+            f"must have a value in every row, got none in {lacking.sum()} of {len(lacking)} rows of {listing} (first "
+            f"in row {lacking.argmax() + 1}); missing='drop' (--missing drop) leaves these rows out, of codes too, and "
+            "missing='each' scores every factor on the rows that have it"
+        )
+    return np.flatnonzero(~lacking)
+
+
+def _factor(
+    name: str, entries: Sequence, kind: Kind | None, rows: np.ndarray, order: tuple | None
+) -> tuple[np.ndarray, tuple | None]:
+    """Class numbers and the values that they stand for, or real numbers and None."""
+    distinct, where = set(entries), f"column {shown(name)}"
+    texts = {value for value in distinct if isinstance(value, str)}
+    infinite = {value for value in distinct - texts if isinstance(value, float) and not math.isfinite(value)}
+    measured = kind in ("continuous", "circular")
+    if texts and (measured or (kind is None and len(texts) < len(distinct))):
+        row, text = next(pair for pair in zip(rows, entries, strict=True) if pair[1] in texts)
+        raise ValueError(
+            f"{where} must hold numbers alone or text alone, got {shown(text)} in row {row + 1} among numbers; correct "
+            f"it, or say that these are classes: kinds={{{name!r}: 'classes'}} ({name}:classes in the shell)"
+        )
+    if infinite:
+        row, number = next(pair for pair in zip(rows, entries, strict=True) if pair[1] in infinite)
+        raise ValueError(f"{where} needs finite numbers, got {number} in row {row + 1}")
+    declared = order is not None and not measured
+    if measured or (not texts and not declared and kind is None and any(value % 1 for value in distinct)):
+        return np.array(entries, np.float64), None
+    if declared:
+        odd = distinct - set(order)
+        if odd:
+            raise ValueError(f"{where} must be among its declared classes {shown(order)}, got {shown(odd.pop())}")
+        values = order
+    # Values of which most occur once are ids or measurements.
+    elif kind is None and (len(distinct) > max(FEW_CLASSES, len(rows) / 2) or len(texts) == len(rows)):
+        raise ValueError(
+            f"{where} needs classes that repeat, got {len(distinct)} different {'texts' if texts else 'whole numbers'} "
+            f"in {len(rows)} rows; choose others by columns= (--columns), or say what it is: kinds={{{name!r}: "
+            f"'continuous'}} or 'classes' ({name}:continuous in the shell)"
+        )
+    else:
+        values = tuple(sorted(distinct, key=str if texts else None))
+    numbers = {value: number for number, value in enumerate(values)}
+    return np.array([numbers[entry] for entry in entries], np.float64), values

@@ -1,0 +1,205 @@
+"""Pictures of one's own as a data set: files in a folder, read when they are needed, and a table of their factors."""
+
+import dataclasses
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int, Num, UInt8
+
+from jaxdis._core.options import shown
+from jaxdis._tables._column_files import printable
+from jaxdis._tables._columns import columns_of
+from jaxdis._tables._factor_columns import Missing
+from jaxdis._tables._numpy_files import read_npy
+from jaxdis.data._factor_space import FactorSpace
+from jaxdis.data._render import Render, checked_dtype
+from jaxdis.factors import Factors
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".npy")
+# Of the pictures, the share on which metrics are computed, if the others are held out (2 : 1).
+SCORED_SHARE = 2 / 3
+_REFUSED = "{}: needs a data set that is rendered, got pictures of files, whose factors cannot be chosen"
+
+
+class Pictures:
+    """The files of ``n`` pictures of one shape, hashable by their names."""
+
+    def __init__(self, paths: Sequence[Path]):
+        self.paths = tuple(paths)
+        self._digest = hashlib.sha256("\n".join(path.name for path in paths).encode()).hexdigest()[:16]
+        shapes = [_shape_of(path) for path in paths]
+        channels = max(shape[2] for shape in shapes)
+        self.shape = (*shapes[0][:2], channels)
+        for path, shape in zip(paths, shapes, strict=True):
+            if shape[:2] != self.shape[:2]:
+                size, first = (f"{height} × {width}" for height, width in (shape[:2], self.shape[:2]))
+                raise ValueError(
+                    f"{printable(path)}: must be of the size of {paths[0].name}, {first}, got {size}; resize the "
+                    "pictures to one size"
+                )
+
+    def __eq__(self, other) -> bool:
+        return isinstance(other, Pictures) and self._digest == other._digest
+
+    def __hash__(self) -> int:
+        return hash(self._digest)
+
+    def __repr__(self) -> str:
+        return f"Pictures({len(self.paths)}, {self._digest})"
+
+    def read(self, rows) -> np.ndarray:
+        """Pictures ``[n, h, w, c]`` uint8."""
+        return np.stack([_read(self.paths[row], self.shape) for row in np.asarray(rows).ravel().tolist()])
+
+
+@dataclasses.dataclass(frozen=True)
+class FromFiles:
+    """A ``draw`` for :class:`~jaxdis.data._render.Render`: the pictures of the numbers ``factors [n, 1]``.
+
+    Files are read through a host callback inside of ``jit``.
+    """
+
+    pictures: Pictures
+
+    def __call__(self, tables: tuple, factors: Int[Array, "n k"], key=None) -> UInt8[Array, "n h w c"]:
+        if not isinstance(factors, jax.core.Tracer):
+            return jnp.asarray(self.pictures.read(factors))
+        result = jax.ShapeDtypeStruct((factors.shape[0], *self.pictures.shape), jnp.uint8)
+        return jax.pure_callback(self.pictures.read, result, factors, vmap_method="sequential")
+
+
+@dataclasses.dataclass(frozen=True)
+class PictureSpace(FactorSpace):
+    """A space of numbers of pictures, ``[n, 1]``, whose factors :meth:`wrap` looks up. Interventions are refused."""
+
+    labels: Factors | None = dataclasses.field(default=None, compare=False, repr=False)
+
+    def wrap(self, factors: Num[Array | np.ndarray, "n k"]) -> Factors:
+        """The factors of these pictures."""
+        return self.labels.take(np.asarray(factors)[:, 0])
+
+    def split(self, key, samples: int, test_samples: int) -> tuple[Array, Array]:
+        """Numbers of pictures to score, and of others that are held out, each at most once."""
+        order = jax.random.permutation(key, self.sizes[0])[:, None]
+        cut = round(self.sizes[0] * SCORED_SHARE)
+        return order[: min(samples, cut)], order[cut : cut + test_samples]
+
+    def fix(self, key, factor, n):
+        raise ValueError(_REFUSED.format("fix"))
+
+    def given(self, key, factor, value):
+        raise ValueError(_REFUSED.format("given"))
+
+    def pairs(self, key, factor, n):
+        raise ValueError(_REFUSED.format("pairs"))
+
+
+def folder(
+    images: str | os.PathLike,
+    labels,
+    *,
+    columns: Sequence[str] | None = None,
+    kinds: Mapping | None = None,
+    missing: Missing = "error",
+    dtype="float32",
+) -> tuple[PictureSpace, Render]:
+    """Pictures in a folder as a data set, with the factors of a table.
+
+    A column of the table that holds the names of the files, with or without their suffix, says which row belongs to
+    which picture; without one, rows belong to the files in the order of their names.
+
+    Args:
+      images: folder of ``.png``, ``.jpg`` or ``.npy`` files (``[h, w]`` or ``[h, w, c]``, uint8, or real numbers in
+        [0, 1], which are rounded to 255ths), all of one size. They are read when they are needed.
+      labels: a table, as for :meth:`jaxdis.Factors.from_table`.
+      columns, kinds, missing: as for :meth:`jaxdis.Factors.from_table`. Pictures of rows that are dropped are left out.
+      dtype: "float32" in [0, 1] or "uint8" in 0…255.
+
+    Returns:
+      ``(space, render)``, for :func:`jaxdis.models.train` and :func:`jaxdis.evaluate_encoder`, which scores two thirds
+      of the pictures and holds the others out. Factors cannot be changed in a picture: metrics that intervene are
+      refused.
+
+    Raises:
+      ValueError: for a folder without pictures, pictures of different sizes, a file that is named in the table and
+        missing, or as :meth:`jaxdis.Factors.from_table`.
+
+    Example: ``jaxdis.evaluate_encoder(encode, jaxdis.data.folder("images/", "labels.csv"), ("mig", "dci"))``.
+    """
+    place = Path(images)
+    if not place.is_dir():
+        raise ValueError(f"images: must be a folder of pictures, got {printable(place)}, which is none")
+    paths = sorted(path for path in place.iterdir() if path.suffix.lower() in SUFFIXES)
+    if not paths:
+        raise ValueError(f"images: must be a folder of {', '.join(SUFFIXES)} files, got none in {printable(place)}")
+    table = {name: column.entries for name, column in columns_of(labels).items()}
+    column = next((name for name, entries in table.items() if _names_files(entries, paths)), None)
+    chosen = columns if columns is not None else [name for name in table if name != column]
+    factors = Factors.from_table(labels, chosen, kinds, missing)
+    rows = np.arange(factors.num_rows) if factors.rows is None else factors.rows
+    if column is not None:
+        by_name = {name: path for path in paths for name in (path.stem, path.name)}
+        names = [str(table[column][row]) for row in rows]
+        if gone := [name for name in names if name not in by_name]:
+            raise ValueError(f"images: must hold the files of column {column}, got no {shown(gone[0])}")
+        paths = [by_name[name] for name in names]
+    elif len(paths) != factors.num_rows:
+        raise ValueError(
+            f"labels: must have a row for each of the {len(paths)} pictures, or a column with their names, got "
+            f"{factors.num_rows} rows"
+        )
+    else:
+        paths = [paths[row] for row in rows]
+    pictures, size = Pictures(paths), len(paths)
+    base = FactorSpace.of(picture=size)
+    space = PictureSpace(base.names, base.sizes, base.values, labels=dataclasses.replace(factors, rows=None))
+    render = Render((), FromFiles(pictures), space.sizes, pictures.shape, checked_dtype(dtype), source=f"file:{place}")
+    return space, render
+
+
+def _names_files(entries: Sequence, paths: Sequence[Path]) -> bool:
+    """Whether a column holds names of files: at least half of its entries are, so that a missing one is noticed."""
+    names = {name for path in paths for name in (path.stem, path.name)}
+    there = sum(isinstance(entry, str) and entry in names for entry in entries)
+    return there > 0 and 2 * there >= len(entries)
+
+
+def _shape_of(path: Path) -> tuple[int, int, int]:
+    if path.suffix == ".npy":
+        shape = read_npy(path).shape
+        shape = (*shape, 1) if len(shape) == 2 else shape
+        if len(shape) != 3:
+            raise ValueError(f"{printable(path)}: must hold one picture [h, w] or [h, w, c], got shape {shape}")
+        return shape
+    with _opened(path) as picture:
+        return picture.height, picture.width, 1 if picture.mode in ("1", "L") else 3
+
+
+def _read(path: Path, shape: tuple[int, int, int]) -> np.ndarray:
+    if path.suffix != ".npy":
+        with _opened(path) as picture:
+            array = np.asarray(picture.convert("L" if shape[2] == 1 else "RGB"))
+    else:
+        array = np.asarray(read_npy(path))
+        if array.dtype != np.uint8:
+            if array.dtype.kind not in "fb" or not (array.min() >= 0 and array.max() <= 1):
+                raise ValueError(f"{printable(path)}: must hold uint8 or real numbers in [0, 1], got {array.dtype}")
+            array = np.round(array * 255.0).astype(np.uint8)
+    array = array[..., None] if array.ndim == 2 else array
+    return np.broadcast_to(array, shape)  # a gray picture among colored ones
+
+
+def _opened(path: Path):
+    try:
+        from PIL import Image, UnidentifiedImageError
+    except ImportError:
+        raise ValueError(f"{printable(path)}: needs pillow (pip install pillow), or pictures as .npy") from None
+    try:
+        return Image.open(path)
+    except (UnidentifiedImageError, OSError) as error:
+        raise ValueError(f"{printable(path)}: must be a picture, got a damaged file or another one ({error})") from None

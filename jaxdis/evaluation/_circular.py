@@ -1,0 +1,38 @@
+"""Circular factors, and the functions that would read them as numbers on a line."""
+
+from collections.abc import Mapping
+
+from jaxdis._core.spec import Spec
+from jaxdis.factors import Factors
+from jaxdis.relations import RELATIONS
+
+# Nearest neighbors, networks and regressions see 359° far from 0°.
+_ON_A_LINE = {
+    RELATIONS[name].function
+    for name in (
+        "mutual_information_neighbors",
+        "mutual_information_neural",
+        "impact_intensity",
+        "lasso_importance",
+        "boosted_trees",
+        "random_forest",
+    )
+}
+
+
+def check_circular(sources: Mapping[str, Spec], factors: Factors) -> None:
+    """Check that no metric reads a circular factor as a number on a line.
+
+    Args:
+      sources: what reads the samples, by the names of metrics.
+
+    Raises:
+      ValueError: naming the metrics and the factors.
+    """
+    angles = [name for name, kind in zip(factors.names, factors.kinds, strict=True) if kind == "circular"]
+    refused = [name for name, source in sources.items() if source.function in _ON_A_LINE]
+    if angles and refused:
+        raise ValueError(
+            f"factors: must not be circular for {', '.join(refused)}, got {', '.join(angles)}; leave these metrics "
+            f"out, or read the table with kinds={{{angles[0]!r}: 'continuous'}} or 'classes'"
+        )

@@ -1,0 +1,109 @@
+"""Circular factors: an angle means the same wherever it is cut, and metrics that cannot know this say so."""
+
+import numpy as np
+import pytest
+
+import jaxdis
+from jaxdis import METRICS, Factors, evaluate
+
+N = 600
+RNG = np.random.default_rng(0)
+ANGLE, SHAPE = RNG.uniform(0, 360, N), RNG.integers(0, 3, N)
+PHASE = 2 * np.pi * ANGLE / 360
+CODES = np.stack([np.sin(PHASE), np.cos(PHASE), SHAPE, RNG.normal(size=N)], axis=1)
+CODES = (CODES + 0.1 * RNG.normal(size=CODES.shape)).astype(np.float32)
+KINDS = {"angle": ("circular", 360.0)}
+
+
+def table(angle, kinds=None):
+    return Factors.from_table({"angle": angle, "shape": SHAPE}, kinds=kinds or KINDS)
+
+
+@pytest.mark.parametrize("name", ["mcc", "sap_r2", "mig", "mig_sup", "dcimig", "rmig"])
+def test_an_angle_is_the_same_from_wherever_it_is_measured(name):
+    there, moved = (evaluate(CODES, table(angle), name, 0)[name] for angle in (ANGLE, (ANGLE + 180) % 360))
+    assert moved == pytest.approx(float(there), abs=1e-5)
+    linear = [
+        evaluate(CODES, table(angle, {"angle": "continuous"}), name, 0)[name] for angle in (ANGLE, (ANGLE + 90) % 360)
+    ]
+    assert abs(linear[1] - linear[0]) > 1e-3  # which the test would not see otherwise
+
+
+def test_the_correlation_with_an_angle_is_that_with_its_sine_and_cosine():
+    """Against the share of a code's variance that least squares explain."""
+    weights = RNG.integers(0, 3, N).astype(float)
+    for given in (None, weights):
+        relation = jaxdis.relate(CODES, table(ANGLE), "r2", weights=given)
+        root = np.sqrt(np.ones(N) if given is None else given)[:, None]
+        inputs = root * np.stack([np.ones(N), np.sin(PHASE), np.cos(PHASE)], axis=1)
+        for code, strength in zip(CODES.T.astype(float), np.asarray(relation.strength)[:, 0], strict=True):
+            target = root[:, 0] * code
+            left = ((target - inputs @ np.linalg.lstsq(inputs, target, rcond=None)[0]) ** 2).sum()
+            mean = (root[:, 0] * target).sum() / (root**2).sum()
+            assert strength == pytest.approx(1 - left / ((root[:, 0] * (code - mean)) ** 2).sum(), abs=1e-4)
+        squared = np.asarray(jaxdis.relate(CODES, table(ANGLE), "correlation", weights=given).strength) ** 2
+        np.testing.assert_allclose(squared, np.asarray(relation.strength), atol=1e-5)
+
+
+@pytest.mark.parametrize("step", [9.0, 0.1, 7.2])
+def test_bins_of_an_angle_go_around_from_0(step):
+    """20 bins over the period: by hand, in whole numbers of tenths of a degree."""
+    period = 40 * step
+    angles = np.arange(40) * step
+    classes = np.arange(40) // 2
+    factors = Factors.from_table({"angle": np.tile(angles, 5) - 3 * period}, kinds={"angle": "circular"})
+    assert factors.periods[0] == pytest.approx(period)
+    relation = jaxdis.relate(np.tile(classes, 5)[:, None].astype(float), factors, "mutual_information")
+    assert float(relation.ceiling[0]) == pytest.approx(np.log(20), rel=1e-5)
+    assert float(relation.strength[0, 0]) == pytest.approx(np.log(20), rel=1e-5)
+
+
+def test_two_opposite_angles_are_a_factor_of_two_values():
+    factors = Factors.from_table({"angle": [0.0, 180.0] * 30}, kinds=KINDS)
+    codes = np.tile([[0.0, 1.0], [1.0, 1.0]], (30, 1))
+    np.testing.assert_allclose(np.asarray(jaxdis.relate(codes, factors, "r2").strength)[:, 0], [1, 0], atol=1e-5)
+
+
+def test_metrics_that_read_an_angle_as_a_number_are_refused_by_name():
+    refused = {"infom", "infoc", "mig_ksg", "mig_sup_ksg", "dcimig_ksg", "modularity_ksg", "edi"}
+    refused |= {"dci", "dci_lasso", "dci_forest", "structured"}
+    for name in METRICS:
+        if name in refused:
+            with pytest.raises(
+                ValueError, match=f"factors: must not be circular for {name}, got angle; .*'continuous'"
+            ):
+                evaluate(CODES, table(ANGLE), name)
+    with pytest.raises(ValueError, match="must not be circular for random_forest, got angle"):
+        jaxdis.relate(CODES, table(ANGLE), "random_forest")
+
+
+def test_metrics_of_classes_leave_an_angle_out_and_sap_reads_its_sine_and_cosine():
+    explicit = evaluate(CODES, table(ANGLE), "explicitness", 0)
+    assert np.isnan(explicit.part("explicitness.per_factor")[0])
+    pair = {"test": (CODES, table(ANGLE))}
+    accuracy = jaxdis.relate(CODES, table(ANGLE), "svm_accuracy", **pair)
+    explained = jaxdis.relate(CODES, table(ANGLE), "r2")
+    np.testing.assert_allclose(accuracy.strength[:, 0], explained.strength[:, 0], rtol=1e-6)
+
+
+def test_data_sets_mark_their_angles_on_request():
+    space, render = jaxdis.data.dsprites(circular=True)
+    plain, _ = jaxdis.data.dsprites()
+    rows = np.array([[0, 1, 39, 3, 4], [0, 1, 0, 3, 4]], np.int32)
+    factors = space.wrap(rows)
+    assert factors.kinds == ("classes", "classes", "circular", "classes", "classes")
+    assert factors.periods[2] == 39  # the last orientation is the first
+    np.testing.assert_array_equal(np.asarray(render(rows))[0], np.asarray(render(rows))[1])
+    assert plain.wrap(rows).kinds == ("classes",) * 5
+    teapots, _ = jaxdis.data.teapots(circular=True)
+    assert teapots.wrap(np.zeros((2, 5), np.float32)).kinds[:2] == ("circular", "continuous")
+    with pytest.raises(ValueError, match="factor: needs one of shape, scale"):
+        space.circling({"angle": 40})
+
+
+def test_slots_are_refused_an_angle_that_a_forest_would_read_as_a_number():
+    structure = jaxdis.structured.Structure.slots(2, 1, objects=2, properties=("angle",))
+    table = {"first": ANGLE, "second": ANGLE[::-1].copy()}
+    factors = Factors.from_table(table, kinds={"first": "circular", "second": "circular"})
+    with pytest.raises(ValueError, match="must not be circular for random_forest, got first, second"):
+        jaxdis.evaluate_structured(CODES[:, :2, None], factors, structure)
