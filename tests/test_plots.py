@@ -25,6 +25,7 @@ ONE_PANEL = {
     "groups_curve": (np.array([1.0, 0.5]), np.array([2, 1]), np.array([2, 2])),
     "dendrogram": (np.array([[0, 1]]), np.array([0.5]), AB),
     "image_grid": (np.zeros((2, 3, 4, 4, 3)),),
+    "roofline": (AB, [1e9, 2e9], [1e8, 1e9], [1.0, 2.0], 1e12, 1e13),
     "throughput": ([Row("mig", 1, 2.0), Row("mig", 2, 3.0)],),
 }
 PANELS = {

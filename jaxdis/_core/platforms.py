@@ -66,3 +66,6 @@ class Program:
 
     def lower(self, *arguments):
         return self._chosen(arguments).lower(*arguments)
+
+    def _cache_size(self) -> int:
+        return sum(program._cache_size() for program in self._of.values())

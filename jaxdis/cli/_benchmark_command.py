@@ -19,8 +19,8 @@ class Benchmark:
     """
 
     minutes: float | None = None
-    """Limit of the total wall time, 8 or, with --first-hour, 60; measurements that would not end in time are left out
-    and listed."""
+    """Limit of the total wall time: 8 by default, 60 with --first-hour.
+    Measurements that would not end in time are left out and listed."""
     metrics: tuple[str, ...] = ("all",)
     """Names of `jaxdis list metrics`, or all; with options as mig:bins=30."""
     zoo_sizes: tuple[int, ...] = (1, 16, 256)
@@ -36,21 +36,21 @@ class Benchmark:
     cold: bool = False
     """Compile everything, ignoring programs that earlier runs have left on disk."""
     target: Literal["h100", "a100", "v5e", "v6e"] | None = None
-    """An accelerator that need not be here: compile each metric (and the methods of --methods) for it, and estimate
-    what a member costs there from the compiled program. Nothing is measured. The estimate is the longest of 3 µs for
-    each kernel and 10 µs for each wait of the host, bytes by bandwidth, and operations by the peak of float32; take a
-    factor of two either way. Needs `pip install "jaxdis[aot]"`."""
+    """An accelerator that need not be here: compile each metric for it, and estimate what a member costs there.
+    Nothing is measured. The estimate is the longest of three times.
+    These are 3 µs for each kernel and 10 µs for each wait of the host, bytes by bandwidth, and operations by the peak.
+    Take a factor of two either way. This needs `pip install "jaxdis[aot]"`."""
     members: int = 1024
     """With --target: members of the zoo, of which as many run together as `evaluate` chooses."""
     methods: tuple[str, ...] = ()
-    """With --target: methods of which one update is compiled, of vae_mlp, vae_conv, resnet_vae, infogan, monet, genesis
-    and iodine, or all."""
+    """With --target: methods of which one update is compiled, or all.
+    They are vae_mlp, vae_conv, resnet_vae, infogan, monet, genesis and iodine."""
     html: Path | None = None
     """With --target: page to write, with a roofline."""
     first_hour: Path | None = None
-    """Folder: the measurements to make first on a new accelerator, within an hour: scores and training at several zoo
-    sizes, differences from the CPU and between runs, and the error of the estimates. A run that is stopped goes on
-    where it was; all results are in first_hour.json."""
+    """Folder: the measurements to make first on a new accelerator, within an hour, in first_hour.json.
+    These are scores and training by zoo size, differences from the CPU and between runs, and the error of estimates.
+    A run that is stopped goes on where it was."""
 
     def run(self) -> None:
         from jaxdis._core.options import Count, Positive, checked_value

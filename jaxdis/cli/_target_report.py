@@ -1,6 +1,5 @@
 """What ``jaxdis benchmark --target`` shows, in the terminal, as JSON and as a page with a roofline."""
 
-import io
 import json
 from collections.abc import Sequence
 
@@ -54,21 +53,21 @@ def to_json(target: Target, rows: Sequence[Estimate | Failure]) -> str:
 def to_page(target: Target, rows: Sequence[Estimate | Failure]) -> str:
     """A page that opens in a browser without a network."""
     from jaxdis import plots
+    from jaxdis.plots._canvas import png
     from jaxdis.study.report import _html as html
 
     finished = [row for row in rows if isinstance(row, Estimate)]
-    buffer = io.BytesIO()
-    plots.roofline(
+    drawn = plots.roofline(
         [row.name for row in finished],
         [row.flops for row in finished],
         [row.bytes for row in finished],
         [row.ms / 1e3 for row in finished],
         target.bytes_per_second,
         target.flops_per_second,
-    ).savefig(buffer, format="png")
+    )
     names = ["", *COLUMNS]
     columns = dict(zip(names, zip(*([row.name, *cells(row)] for row in rows), strict=True), strict=True))
     text = f"<p>{MODEL}</p>"
-    picture = html.image(buffer.getvalue(), "operations per second of each program against its operations per byte")
+    picture = html.image(png(drawn), "operations per second of each program against its operations per byte")
     sections = [("Table", html.table(names, columns) + f"<p>{MEANINGS}.</p>"), ("Roofline", picture)]
     return html.page(TITLE.format(target.title), sections, opening=text, note="")

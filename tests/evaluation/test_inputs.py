@@ -95,7 +95,7 @@ def test_a_data_frame_names_its_factors_and_its_columns_of_text():
     assert Factors.of(pandas.DataFrame(VALUES)).names == ("factor_0", "factor_1")
     assert evaluate(CODES, frame, "mig").factor_names == ("shape", "size")
     frame["color"] = "red"
-    with pytest.raises(ValueError, match=r"got DataFrame of Python objects in color; number .* np\.unique"):
+    with pytest.raises(ValueError, match=r"got DataFrame of Python objects in color; Factors\.from_table"):
         Factors.of(frame)
 
 
