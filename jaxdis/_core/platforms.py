@@ -47,16 +47,14 @@ class Program:
     """
 
     def __init__(self, function: Callable, layout: int, **how):
-        self._layout, self._of = (
-            layout,
-            {
-                platform: jax.jit(function, compiler_options=COMPILER_OPTIONS.get(platform), **how)
-                for platform in ("cpu", "gpu", "tpu")
-            },
-        )
+        self._layout, self._plain = layout, jax.jit(function, **how)
+        self._of = {
+            platform: jax.jit(function, compiler_options=options, **how)
+            for platform, options in COMPILER_OPTIONS.items()
+        }
 
     def _chosen(self, arguments):
-        return self._of[arguments[self._layout].devices[0].platform]
+        return self._of.get(arguments[self._layout].devices[0].platform, self._plain)
 
     def __call__(self, *arguments):
         return self._chosen(arguments)(*arguments)
@@ -68,4 +66,4 @@ class Program:
         return self._chosen(arguments).lower(*arguments)
 
     def _cache_size(self) -> int:
-        return sum(program._cache_size() for program in self._of.values())
+        return sum(program._cache_size() for program in (self._plain, *self._of.values()))
