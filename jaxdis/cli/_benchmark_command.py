@@ -119,9 +119,10 @@ class Benchmark:
         for row in estimates.updates(methods, target, self.members):
             rows.append(row)
             tell_now_and_then(f"{len(rows)} of {len(plan) + len(methods)} compiled")
-        table = Table("", *report.COLUMNS, title=report.TITLE.format(target.title), caption=report.MEANINGS)
+        table = Table("", *report.COLUMNS[: report.SHOWN], title=report.TITLE.format(target.title))
+        table.caption = report.MEANINGS
         for row in rows:
-            table.add_row(row.name, *report.cells(row))
+            table.add_row(row.name, *report.cells(row)[: report.SHOWN])
         console.print(table)
         total = sum(row.ms for row in rows if isinstance(row, estimates.Estimate) and row.name in plan)
         terminal.write(f"all together: {total:.3g} ms per member; {sum(map(_failed, rows))} do not compile")

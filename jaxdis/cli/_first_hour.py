@@ -61,28 +61,23 @@ def _scores(samples: int, end: float) -> object:
 
 def _against_cpu(samples: int, end: float) -> dict[str, float]:
     """The largest difference of each column from that of the CPU."""
-    codes, factors = throughput.zoo(2, samples, seed=0)
-    test = throughput.zoo(2, samples // 2, seed=1)
-    differences = {}
-    for name in KINDS:
-        if time.monotonic() > end:
-            break
-        here, there = (
-            evaluate(codes, factors, name, test=test, devices=devices) for devices in (None, jax.devices("cpu")[:1])
-        )
-        differences |= {column: float(np.nanmax(np.abs(here[column] - there[column]))) for column in here}
-    return differences
+    return _differences(samples, end, None, jax.devices("cpu")[:1])
 
 
 def _between_runs(samples: int, end: float) -> dict[str, float]:
     """The largest difference of each column between two runs of the same program, whose sums may take another order."""
+    return _differences(samples, end, None, None)
+
+
+def _differences(samples: int, end: float, *runs) -> dict[str, float]:
+    """The largest difference of each column between two runs on these devices."""
     codes, factors = throughput.zoo(4, samples, seed=0)
     test = throughput.zoo(4, samples // 2, seed=1)
     differences = {}
     for name in KINDS:
         if time.monotonic() > end:
             break
-        first, second = (evaluate(codes, factors, name, test=test) for _ in range(2))
+        first, second = (evaluate(codes, factors, name, test=test, devices=devices) for devices in runs)
         differences |= {column: float(np.nanmax(np.abs(first[column] - second[column]))) for column in first}
     return differences
 

@@ -15,9 +15,11 @@ MODEL = (
     "loops that end when the data say so on two members. Take a factor of two either way; the order is more certain."
 )
 COLUMNS = ("ms per member", "bound by", "together", "fit", "half", "kernels", "MB", "MFLOP", "memory MB", "compile s")
+# Of these, as many as fit a terminal.
+SHOWN = 6
 MEANINGS = (
-    "per member: ms, MB moved, MFLOP, MB of memory. together: members in one call; fit: members that the memory holds; "
-    "half: members of which starting kernels takes as long as their work; compile: seconds of CPU"
+    "together: members in one call; fit: members that the memory holds; half: members of which starting kernels takes "
+    "as long as their work; MB moved, MFLOP and MB of memory per member; compile: seconds of CPU"
 )
 
 

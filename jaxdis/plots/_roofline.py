@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from jaxdis.plots._canvas import Figure, Numbers, axes_in, labels, numbers, text
+from jaxdis.plots._canvas import LONGEST, Figure, Numbers, axes_in, labels, numbers, text
 
 
 def roofline(
@@ -35,7 +35,11 @@ def roofline(
     span = np.geomspace(min(intensity.min(initial=0.1), 0.05), max(intensity.max(initial=10.0), 100.0), 100)
     axes.loglog(span, np.minimum(span * bytes_per_second, flops_per_second), color="0.4")
     axes.loglog(intensity, speed, "o", color="#14507a")
-    for name, x, y in zip(names, intensity, speed, strict=True):
-        axes.annotate(text(name), (x, y), (3, 3), textcoords="offset points", fontsize=7)
+    # Programs in nearly the same place share a label.
+    place = np.round(8 * np.log10(np.stack([intensity, speed], axis=1)))
+    for cell in np.unique(place, axis=0):
+        rows = np.flatnonzero((place == cell).all(axis=1))
+        label = text(", ".join(names[row] for row in rows), 3 * LONGEST)
+        axes.annotate(label, (intensity[rows[0]], speed[rows[0]]), (5, -7), textcoords="offset points", fontsize=7)
     axes.set(xlabel="operations per byte", ylabel="operations per second")
     return axes.figure
