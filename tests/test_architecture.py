@@ -18,7 +18,6 @@ ROOT = Path(__file__).parent.parent / "jaxdis"
 # stands below data and models, so that none of it imports these.
 LEVELS = [
     {"_core", "plots"},
-    {"_tables"},
     {"codes", "factors"},
     {"_learners"},
     {"relations"},

@@ -238,7 +238,7 @@ def _run(function, static, layout: Layout, members, counts, shared):
 
 
 def fetched(running: Iterable, first: int = 0) -> Iterator:
-    """The results of programs as NumPy arrays; each is fetched while the next program runs.
+    """The results of programs as NumPy arrays; each is fetched, all arrays together, while the next program runs.
 
     The ``first`` ones are fetched before the next program starts, since it may have to be compiled.
     """
@@ -246,9 +246,9 @@ def fetched(running: Iterable, first: int = 0) -> Iterator:
     for number, result in enumerate(running):
         pending.append(result)
         if number < first or len(pending) > 1:
-            yield jax.tree.map(np.asarray, pending.pop(0))
+            yield jax.device_get(pending.pop(0))
     for result in pending:
-        yield jax.tree.map(np.asarray, result)
+        yield jax.device_get(result)
 
 
 def most_in_a_chunk(count: int, members: Any, num_devices: int, chunk_bytes: int) -> int:

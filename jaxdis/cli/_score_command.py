@@ -62,7 +62,7 @@ class Score:
 
     def run(self) -> None:
         from jaxdis._core.options import Seed, checked_value
-        from jaxdis._tables._column_files import named_files, printable
+        from jaxdis._core.tables.column_files import named_files, printable
         from jaxdis.cli._metric_texts import options_in_words, plan_of_texts
         from jaxdis.metrics import METRICS
 
@@ -99,7 +99,7 @@ class Score:
 
     def _paths(self) -> list[Path]:
         """The files, with patterns resolved."""
-        from jaxdis._tables._column_files import matching
+        from jaxdis._core.tables.column_files import matching
 
         return matching(self.files)
 
@@ -113,8 +113,8 @@ class Score:
 
     def _groups(self, paths: Mapping[str, Path], refused: dict[str, str], several: bool) -> Iterator[dict]:
         """Read files: a zoo's path alone, or the codes of files that can be scored as the members of one zoo."""
+        from jaxdis._core.tables.column_files import printable
         from jaxdis._core.zoo_files import is_zoo
-        from jaxdis._tables._column_files import printable
         from jaxdis.evaluation._arrays_file import alike, load_arrays
 
         group, size, sound = {}, 0, False

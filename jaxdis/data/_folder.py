@@ -12,10 +12,10 @@ import numpy as np
 from jaxtyping import Array, Int, Num, UInt8
 
 from jaxdis._core.options import shown
-from jaxdis._tables._column_files import printable
-from jaxdis._tables._columns import columns_of
-from jaxdis._tables._factor_columns import Missing
-from jaxdis._tables._numpy_files import read_npy
+from jaxdis._core.tables.column_files import printable
+from jaxdis._core.tables.columns import columns_of
+from jaxdis._core.tables.factor_columns import Missing
+from jaxdis._core.tables.numpy_files import read_npy
 from jaxdis.data._factor_space import FactorSpace
 from jaxdis.data._render import Render, checked_dtype
 from jaxdis.factors import Factors

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxdis._core.options import shown
-from jaxdis._tables._column_files import SUFFIXES, check_file, differ, printable, read_columns
-from jaxdis._tables._columns import FACTOR_SUFFIXES, names_of, sizes_of
-from jaxdis._tables._factor_columns import FEW_CLASSES, Missing, columns_and_kinds
-from jaxdis._tables._numpy_files import MAKE_ONE, read_npy, read_npz
+from jaxdis._core.tables.column_files import SUFFIXES, check_file, differ, printable, read_columns
+from jaxdis._core.tables.columns import FACTOR_SUFFIXES, names_of, sizes_of
+from jaxdis._core.tables.factor_columns import FEW_CLASSES, Missing, columns_and_kinds
+from jaxdis._core.tables.numpy_files import MAKE_ONE, read_npy, read_npz
 from jaxdis.factors import Factors
 
 # Classes of a factor that are listed by their names.

@@ -10,8 +10,8 @@ import numpy as np
 
 from jaxdis._core.files import open_regular
 from jaxdis._core.options import shown
-from jaxdis._tables._column_files import SUFFIXES, check_file, parsed, printable, read_columns, selected
-from jaxdis._tables._numpy_files import read_npy, read_npz
+from jaxdis._core.tables.column_files import SUFFIXES, check_file, parsed, printable, read_columns, selected
+from jaxdis._core.tables.numpy_files import read_npy, read_npz
 
 # All kinds of files that hold factors.
 FACTOR_SUFFIXES = (*SUFFIXES, ".json", ".npz", ".npy")

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from jaxdis._core.options import Positive, checked_value, shown
-from jaxdis._tables._columns import Column
+from jaxdis._core.tables.columns import Column
 
 Kind = Literal["classes", "continuous", "circular"]
 Missing = Literal["error", "drop", "each"]

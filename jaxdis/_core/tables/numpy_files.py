@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from jaxdis._tables._column_files import printable
+from jaxdis._core.tables.column_files import printable
 
 MAKE_ONE = "numpy.savez('codes.npz', codes=codes, factors=factors)"
 # Deflate packs at most 1,032 to 1; arrays of numbers are nowhere near that unless they are constant.
