@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from jaxdis._core.files import csv_text, replacing, write_csv, write_text
+from jaxdis._core.files import csv_text, read_csv, replacing, write_csv, write_text
 
 
 def test_csv_is_read_back(tmp_path):
@@ -20,6 +20,13 @@ def test_csv_is_read_back(tmp_path):
 
 def test_cells_of_mappings_are_in_the_order_of_the_head():
     assert csv_text(("b", "a"), [{"a": 1, "b": 2}, {"a": 3}, {"b": None, "c": 4}]) == "b,a\n2,1\n,3\n,\n"
+
+
+def test_names_that_look_like_formulas_are_harmless_in_files_and_read_as_they_were(tmp_path):
+    head, row = ["-rf", "=1+1", "'quoted", "-0.5"], ["@sum", "-1.5", "'", "a"]
+    write_csv(tmp_path / "table.csv", head, [row])
+    assert (tmp_path / "table.csv").read_text() == "'-rf,'=1+1,'quoted,-0.5\n'@sum,-1.5,',a\n"
+    assert read_csv(tmp_path / "table.csv") == [dict(zip(head, row, strict=True))]
 
 
 def test_what_fails_half_way_leaves_the_old_file(tmp_path):

@@ -167,6 +167,10 @@ def write_text(path: str | Path, text: str) -> None:
     write_whole(path, lambda file: file.write(text.encode()))
 
 
+# Text that begins so is a formula to a spreadsheet.
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+
+
 def csv_text(head: Sequence[str], rows: Iterable[Sequence | Mapping]) -> str:
     """Comma-separated values under a head.
 
@@ -183,9 +187,21 @@ def csv_text(head: Sequence[str], rows: Iterable[Sequence | Mapping]) -> str:
     return text.getvalue()
 
 
+def read_csv(path: str | Path) -> list[dict[str, str]]:
+    """Read what :func:`write_csv` wrote, a row each; apostrophes that it put before text are taken away."""
+    with open(path, newline="", encoding="utf-8") as file:
+        head, *rows = [*csv.reader(file)] or [[]]
+    names = list(map(_as_given, head))
+    return [dict(zip(names, map(_as_given, row), strict=True)) for row in rows]
+
+
+def _as_given(cell: str) -> str:
+    return cell[1:] if cell.startswith("'") and cell[1:].startswith(_FORMULAS) else cell
+
+
 def _harmless(cell):
     """A cell that no spreadsheet takes for a formula: text that begins like one gets an apostrophe before it."""
-    if not isinstance(cell, str) or not cell.startswith(("=", "+", "-", "@", "\t", "\r")):
+    if not isinstance(cell, str) or not cell.startswith(_FORMULAS):
         return cell
     try:
         float(cell)

@@ -1,6 +1,5 @@
 """The table of results, and how much of the scores' variance the settings explain."""
 
-import csv
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxdis._core.files import read_csv
 from jaxdis._core.finite import finite
 from jaxdis.models import Variant
 from jaxdis.study.report._seed_statistics import Table
@@ -22,8 +22,7 @@ class Explained(NamedTuple):
 
 def read_results(path: str | Path) -> dict[str, np.ndarray]:
     """``results.csv`` as columns: floats where every entry is a number (or empty, which is NaN), else text."""
-    with open(path, newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+    rows = read_csv(path)
     return {name: _column([row[name] for row in rows]) for name in (rows[0] if rows else {})}
 
 
