@@ -189,8 +189,9 @@ def turns_of(metric: str) -> Callable[[str], float]:
     counted = json.loads((files("jaxdis.cli") / "turns.json").read_text()).get(metric, {})
 
     def of_scope(scope: str) -> float:
-        names = re.findall(MARK + r"(\w+)", scope)
-        return counted.get(names[-1], UNKNOWN_TURNS) if names else UNKNOWN_TURNS
+        found = re.search(rf".*{MARK}(\w+)(.*)", scope)
+        inside = found is not None and found[2].count("while/body") > 0  # a loop without a name, inside the named one
+        return UNKNOWN_TURNS if found is None or inside else counted.get(found[1], UNKNOWN_TURNS)
 
     return of_scope
 

@@ -42,6 +42,8 @@ def test_turns_are_those_of_the_metric():
     assert of_dci("jit(f)/vmap()/turns:newton/while") > 1
     assert of_dci("jit(f)/while") == estimates.UNKNOWN_TURNS
     assert estimates.turns_of("nk")("jit(f)/vmap(vmap(turns:epochs))/while") > 20
+    assert estimates.turns_of("dci_lasso")("jit(f)/turns:sweeps/while") > 20
+    assert estimates.turns_of("dci_lasso")("jit(f)/turns:sweeps/while/body/while") == estimates.UNKNOWN_TURNS
     inner = of_dci("jit(f)/turns:newton/while/body/turns:products/while")
     assert inner == json.loads((estimates.files("jaxdis.cli") / "turns.json").read_text())["dci_logistic"]["products"]
 
