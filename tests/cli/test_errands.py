@@ -132,6 +132,7 @@ def test_pipes_are_refused_by_name_and_not_waited_for(tmp_path, capsys):
         assert str(tmp_path) in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_how_a_zoo_is_encoded_and_scored(zoo, monkeypatch):
     from rich.console import Console
 

@@ -74,6 +74,7 @@ def test_interventions_are_real():
     assert sum(calls) >= 900 + batches
 
 
+@pytest.mark.slow
 def test_codes_far_from_0_are_shifted_before_they_are_rounded():
     near, far = (
         jaxdis.evaluate_encoder(
@@ -88,6 +89,7 @@ def test_codes_far_from_0_are_shifted_before_they_are_rounded():
         assert far[name] == pytest.approx(float(near[name]), abs=1e-3)
 
 
+@pytest.mark.slow
 def test_members_are_scored_together_and_as_alone():
     mixed = lambda images: true_factors(images) @ MIXED  # noqa: E731
     both = jaxdis.evaluate_encoder([true_factors, mixed], (SPACE, render), METRICS_USED, **HOW)
@@ -126,6 +128,7 @@ def test_progress_counts_the_images_of_interventions(encode):
     assert len({done for done, _ in told}) == len(told) > 20
 
 
+@pytest.mark.slow
 def test_samples_limit_the_images_of_interventions():
     counts = []
 

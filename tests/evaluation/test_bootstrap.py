@@ -65,6 +65,7 @@ def test_intervals_of_mig_cover_the_truth():
     assert np.mean(biases) == pytest.approx(np.mean(found) - truth, abs=4 * np.std(found) / np.sqrt(400))
 
 
+@pytest.mark.slow
 def test_a_bias_is_reported_beside_the_interval_and_moves_no_interval():
     """A code of noise with 20 values raises the second-best information by 57 / 2n nats: MIG is too small."""
     kept = (0.8 * np.eye(4) + 0.05) / 4
@@ -120,7 +121,19 @@ def test_every_metric_can_be_bootstrapped(zoo):
 
 
 @pytest.mark.slow_cases(
-    "sap", "dci", "dci_forest", "dci_lasso", "rmig", "linear_probe", "factor_vae", "irs", "infom", "infoe", "edi"
+    "sap",
+    "dci",
+    "dci_forest",
+    "dci_lasso",
+    "rmig",
+    "linear_probe",
+    "factor_vae",
+    "irs",
+    "infom",
+    "infoe",
+    "edi",
+    "downstream_trees",
+    "nk",
 )
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=[] if n in one_of_each_kind() else pytest.mark.slow) for n in METRICS]

@@ -47,6 +47,7 @@ def test_more_classes_than_bins_limit_information():
     assert notes("mcc", factors=angle) == []
 
 
+@pytest.mark.slow
 def test_scores_at_chance_are_counted():
     values = RNG.integers(0, 3, size=(2000, 2))
     zoo = np.stack([RNG.normal(size=(2000, 2)), values + 0.1 * RNG.normal(size=(2000, 2))])
