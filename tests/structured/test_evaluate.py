@@ -31,6 +31,7 @@ def shuffled(groups=2):
     return planted, scores(planted.codes, planted, groups)
 
 
+@pytest.mark.slow
 def test_slots_far_from_0_are_shifted_before_they_are_rounded():
     planted, found = shuffled()
     far = scores(planted.codes.astype(np.float64) + 1e6, planted, 2)
