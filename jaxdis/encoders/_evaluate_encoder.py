@@ -25,13 +25,14 @@ from jaxdis.encoders._intervening import INTERVENTIONS, images_of, intervened, o
 from jaxdis.encoders._libraries import Layout, as_function, is_model
 from jaxdis.evaluation._described import described
 from jaxdis.evaluation._evaluate import evaluate
+from jaxdis.evaluation._left_out import left_out_of
 from jaxdis.evaluation._member_rows import check_names, member_rows
-from jaxdis.evaluation._notes import known, notes_of, notes_of_left_out
+from jaxdis.evaluation._notes import known, notes_of
 from jaxdis.evaluation._results import Scores
 from jaxdis.evaluation._stages import stages_of
 from jaxdis.factors import Factors
 from jaxdis.metrics import Metric
-from jaxdis.metrics._plan import STANDARD_OF_ENCODERS, of_classes, plan_of
+from jaxdis.metrics._plan import STANDARD_OF_ENCODERS, plan_of
 from jaxdis.models._evidence import Encoder
 from jaxdis.models._images import Images, check_unit_values
 from jaxdis.models._zoo import Zoo
@@ -124,7 +125,8 @@ def evaluate_encoder(
             f"metrics: must not intervene in stored pictures, got {', '.join(moved)}; leave these out, or score codes "
             "by evaluate, which looks for pictures that share a factor instead"
         )
-    left_out = of_classes(tuple(still.items()), space.sizes) if standard else ()
+    periods = [period for _, period in space.circular]
+    left_out = left_out_of(tuple(still.items()), space.sizes, periods) if standard else {}
     plan, still = ({name: each[name] for name in each if name not in left_out} for each in (plan, still))
     encoders, single = _encoders(encode, checked_value("layout", Layout | None, layout))
     labels = encode.labels if members is None and isinstance(encode, Zoo) else members
@@ -166,7 +168,7 @@ def evaluate_encoder(
     evaluation |= {"data": data} if isinstance(data, str) else {}
     table = _in_order(plan, scores, of_members, evaluation)
     notes = notes_of(given, table, known(seen.factors), len(rows))
-    return dataclasses.replace(table, notes=notes + notes_of_left_out(left_out))
+    return dataclasses.replace(table, notes=(*notes, *left_out.items()))
 
 
 def _counted(show: Callable, total: int) -> Callable[[int], None]:

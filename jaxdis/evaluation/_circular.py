@@ -20,6 +20,11 @@ _ON_A_LINE = {
 }
 
 
+def on_a_line(sources: Mapping[str, Spec]) -> list[str]:
+    """The names of those that read continuous factors as numbers on a line."""
+    return [name for name, source in sources.items() if source.function in _ON_A_LINE]
+
+
 def check_circular(sources: Mapping[str, Spec], factors: Factors) -> None:
     """Check that no metric reads a circular factor as a number on a line.
 
@@ -30,7 +35,7 @@ def check_circular(sources: Mapping[str, Spec], factors: Factors) -> None:
       ValueError: naming the metrics and the factors.
     """
     angles = [name for name, kind in zip(factors.names, factors.kinds, strict=True) if kind == "circular"]
-    refused = [name for name, source in sources.items() if source.function in _ON_A_LINE]
+    refused = on_a_line(sources)
     if angles and refused:
         raise ValueError(
             f"factors: must not be circular for {', '.join(refused)}, got {', '.join(angles)}; leave these metrics "

@@ -20,9 +20,10 @@ from jaxdis.evaluation._circular import check_circular
 from jaxdis.evaluation._described import described
 from jaxdis.evaluation._each import check_each, evaluate_each, joined_relations, lack_values, parts_of
 from jaxdis.evaluation._inputs import bind, is_pair
+from jaxdis.evaluation._left_out import left_out_of
 from jaxdis.evaluation._member import MemberCodes, Plan, Shared, score_member_often, train_and_test, validation_of
 from jaxdis.evaluation._member_rows import check_names, member_rows
-from jaxdis.evaluation._notes import known, notes_of, notes_of_left_out
+from jaxdis.evaluation._notes import known, notes_of
 from jaxdis.evaluation._numbering import numbered
 from jaxdis.evaluation._results import Scores
 from jaxdis.evaluation._stages import shared_by, stages_of
@@ -30,7 +31,7 @@ from jaxdis.evaluation._warnings import warn_of_constant, warn_of_non_finite, wa
 from jaxdis.factors import Factors, Sample
 from jaxdis.metrics import Blend
 from jaxdis.metrics._metric import apply, axes_of
-from jaxdis.metrics._plan import check_neighbors, check_reads, check_samples, of_classes, plan_of
+from jaxdis.metrics._plan import check_neighbors, check_reads, check_samples, plan_of
 from jaxdis.relations import RELATIONS, Relation
 from jaxdis.scores import SCORES
 
@@ -114,16 +115,16 @@ def evaluate(
     if checked_value("ragged", bool, ragged):
         codes, arrays = _stacked(codes, arrays)
     given = {name: arrays[name] is not None for name in ("weights", "active", "validation")}
-    if isinstance(factors, Factors):
-        check_circular({name: metric.source for name, metric in plan}, factors)
     standard = isinstance(metrics, str) and metrics == "standard"
+    if isinstance(factors, Factors) and not standard:
+        check_circular({name: metric.source for name, metric in plan}, factors)
     if lack_values(factors, test, validation):
         return _evaluate_gaps(plan, codes, factors, key, arrays, numbers, members, standard, bootstrap, arrived, how)
     split = any(metric.source.reads.test for _, metric in plan)
     member_codes, shared, single = bind(codes, factors, key, **arrays, numbers=numbers, split=split)
     rows = member_rows(members, len(member_codes.codes))
     check_names(rows, dict(plan))
-    left_out = of_classes(plan, shared.factors.sizes) if standard else ()
+    left_out = left_out_of(plan, shared.factors.sizes, shared.factors.periods) if standard else {}
     plan = tuple(each for each in plan if each[0] not in left_out)
     check_reads(plan, **given)
     check_samples(plan, shared.factors, bootstrap=bool(bootstrap))
@@ -162,13 +163,13 @@ def evaluate(
     held_out = _held_out(member_codes, shared)
     evaluation = described(plan, member_codes.codes.shape, shared.factors, shared.key, held_out, bootstrap)
     notes = notes_of(plan, scores, known(shared.factors), shared.factors.num_samples)
-    return dataclasses.replace(scores, evaluation=evaluation, notes=notes + notes_of_left_out(left_out))
+    return dataclasses.replace(scores, evaluation=evaluation, notes=(*notes, *left_out.items()))
 
 
 def _evaluate_gaps(plan, codes, factors, key, arrays, numbers, members, standard, bootstrap, arrived, how) -> Scores:
     """As :func:`evaluate`, for factors that lack values."""
     factors, key = Factors.checked(factors, gaps=True), checked_key(key)
-    left_out = of_classes(plan, factors.sizes) if standard else ()
+    left_out = left_out_of(plan, factors.sizes, factors.periods) if standard else {}
     plan = tuple(each for each in plan if each[0] not in left_out)
     check_reads(plan, **{name: arrays[name] is not None for name in ("weights", "active", "validation")})
     check_each(plan, bootstrap)
@@ -184,7 +185,7 @@ def _evaluate_gaps(plan, codes, factors, key, arrays, numbers, members, standard
     shape = (len(rows), *parts.whole.codes.shape[-2:])
     whole = parts.whole.factors
     evaluation = described(plan, shape, whole, key, None, bootstrap)
-    notes = notes_of(plan, scores, known(whole), whole.num_samples) + notes_of_left_out(left_out)
+    notes = (*notes_of(plan, scores, known(whole), whole.num_samples), *left_out.items())
     return dataclasses.replace(scores, members=rows, evaluation=evaluation, notes=notes)
 
 

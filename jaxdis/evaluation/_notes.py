@@ -59,11 +59,6 @@ def notes_of(plan: Plan, columns: Mapping, factors: list[Known], samples: int) -
     return tuple(found)
 
 
-def notes_of_left_out(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """Notes on standard metrics that need classes, where there are none."""
-    return tuple((name, "it needs classes and was left out; Factors.binned makes some") for name in names)
-
-
 def _of_factors(metric: Metric, factors: list[Known]) -> Iterator[str]:
     constant = [factor.name for factor in factors if factor.values == 1]
     if constant:

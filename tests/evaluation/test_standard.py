@@ -40,6 +40,31 @@ def test_of_continuous_factors_those_without_classes_are_computed(monkeypatch):
         evaluate(CODES, continuous, left_out)
 
 
+@pytest.mark.parametrize("missing", [False, True])
+def test_of_angles_those_that_read_no_line_are_computed(missing, monkeypatch):
+    monkeypatch.setattr("jaxdis.metrics._plan.STANDARD", (*QUICK, "dci_forest"))
+    shape = [None if missing and row < 9 else value for row, value in enumerate(VALUES[:, 0].tolist())]
+    table = {"shape": shape, "angle": RNG.uniform(0, 360, 600)}
+    factors = Factors.from_table(table, kinds={"angle": ("circular", 360.0)}, missing="each")
+    scores = evaluate(CODES, factors)
+    assert list(scores) == list(QUICK)
+    assert ("dci_forest", "it reads an angle as a number on a line and was left out") in scores.notes
+    with pytest.raises(ValueError, match="must not be circular for dci_forest"):
+        evaluate(CODES, factors, "dci_forest")
+
+
+def test_of_an_encoder_too_those_that_read_no_line_are_computed(monkeypatch):
+    monkeypatch.setattr("jaxdis.encoders._evaluate_encoder.STANDARD_OF_ENCODERS", (*QUICK, "dci_forest"))
+    scores = jaxdis.evaluate_encoder(
+        lambda images: images[:, ::16, ::16, 0].reshape(len(images), -1)[:, :3],
+        jaxdis.data.dsprites(circular=True),
+        samples=60,
+        test_samples=30,
+    )
+    assert list(scores) == list(QUICK)
+    assert "dci_forest" in dict(scores.notes)
+
+
 @pytest.mark.slow
 def test_the_command_scores_them(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("jaxdis.cli._terminal.start", lambda cache: None)
