@@ -61,13 +61,16 @@ class Target:
     copied_per_second: float = 25e9
 
     def devices(self) -> list:
-        """Descriptions of the devices for which programs compile.
+        """Descriptions of the devices for which programs compile; what runs in this process then runs on the CPU.
 
         Raises:
           RuntimeError: if no compiler for the platform is installed.
         """
         from jax.experimental import topologies
 
+        if not jax.config.jax_platforms:
+            # Else the plugin of a GPU looks for a driver when it is loaded, and without one it cannot compile either.
+            jax.config.update("jax_platforms", "cpu")
         try:
             if self.platform == "gpu":
                 topology = topologies.get_topology_desc(
