@@ -13,6 +13,9 @@ from collections.abc import Callable
 SHAPE = re.compile(r"\b(pred|bf16|f8\w+|[sufc]\d+)\[([\d,]*)\]")
 INSTRUCTION = re.compile(r"^\s+(?P<root>ROOT )?%?(?P<name>[\w.\-]+) = (?P<rest>.*)$")
 HEADER = re.compile(r"^(?P<entry>ENTRY )?%?(?P<name>[\w.\-]+) \(.*\{$")
+# A product by a library: which axes of its first operand are summed, and the type of the scratch memory it is given.
+SUMMED = re.compile(r'"lhs_contracting_dimensions":\[([^\]]*)\]')
+SCRATCH = re.compile(r", s8\[\d+\]\S*\)$")
 CALLED = re.compile(r"\b(calls|to_apply|body|condition|true_computation|false_computation)=%?([\w.\-]+)")
 BRANCHES = re.compile(r"branch_computations=\{([^}]*)\}")
 TURNS = re.compile(r'known_trip_count":\{"n":"(\d+)"')
@@ -142,6 +145,8 @@ class Module:
                 return 2 * operands[1] if len(operands) > 1 else size_of(instruction.type)
             case "sort":
                 return SORT_PASSES * size_of(instruction.type)
+            case "custom-call":
+                return size_of(SCRATCH.sub(")", instruction.type)) + sum(operands)
             case _:
                 return size_of(instruction.type) + sum(operands)
 
@@ -185,6 +190,12 @@ class Module:
                 shape = shapes_of(around[instruction.operands[0]].type)[0][1]
                 contracted = re.search(r"lhs_contracting_dims=\{([\d,]*)\}", instruction.attributes)
                 return 2 * elements * math.prod(shape[int(axis)] for axis in contracted.group(1).split(",") if axis)
+            case "custom-call" if summed := SUMMED.search(instruction.attributes):
+                shape = shapes_of(around[instruction.operands[0]].type)[0][1]
+                axes = [int(axis.strip(' "')) for axis in summed.group(1).split(",") if axis]
+                return 2.0 * math.prod(shapes_of(instruction.type)[0][1]) * math.prod(shape[axis] for axis in axes)
+            case "custom-call":
+                return elements_of(SCRATCH.sub(")", instruction.type))
             case "convolution":
                 kernel = shapes_of(around[instruction.operands[1]].type)[0][1]
                 labels = re.search(r"dim_labels=\w+_(\w+)->", instruction.attributes).group(1)

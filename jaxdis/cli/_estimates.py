@@ -5,7 +5,8 @@ memory's bandwidth, and operations by the peak of float32; and at least as long 
 loops turn that stop when the data say so was counted on two members of the workload (``python -m tests.aot.turns``).
 
 What it leaves out: caches (it is too slow where a kernel reads what the last one wrote), the three times overlap fully
-(too fast), sorts are XLA's own (a device has faster ones), and nothing is autotuned.
+(too fast), sums that are added in place are counted as bytes alone (far too fast, as measured for SAP), sorts are
+XLA's own (a device has faster ones), and nothing is autotuned.
 """
 
 import functools

@@ -1,51 +1,49 @@
 """The measurements to make first on a new accelerator: within an hour, resumable, one file of results.
 
-Each step writes a file of its own when it is done, so that a run which is stopped goes on with the next step.
+Each step writes a file of its own when it is done, so that a run which is stopped goes on with the next step. Several
+processes compile the programs first, since compiling takes longer than running them; those that measure find them in
+the cache on disk. Meanwhile other processes compute the scores of a few members on the CPU.
 """
 
+import functools
 import json
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
 
-from jaxdis._core.executor import Layout, _run
 from jaxdis._core.files import read_json, write_whole
 from jaxdis._core.progress import tell_now_and_then
-from jaxdis._core.roofline import cost_of
-from jaxdis._core.targets import TARGETS
 from jaxdis.cli import _throughput as throughput
-from jaxdis.cli._estimates import judged, turns_of
-from jaxdis.evaluation._evaluate import evaluate
-from jaxdis.evaluation._inputs import bind
-from jaxdis.evaluation._member import score_member_often
-from jaxdis.evaluation._stages import shared_by, stages_of
-from jaxdis.metrics import METRICS
-from jaxdis.models import Config, Vae, locatello, members, train
+from jaxdis.cli._first_hour_programs import CPU_MEMBERS, Pool, Scored, Trained, differences, plan, trainings
 
-# Metrics of which each shows another kind of program: products, sorts, loops over trees, Newton steps, training.
-KINDS = ("mig", "sap", "snc", "factor_vae", "dci_logistic", "explicitness", "dci_forest", "dci", "nk")
-# Of the hour, the share of the first step, which measures all metrics.
+# The share of the time that compiling may take.
 SHARE = 0.5
-SIZES = 16, 64, 256
-UPDATES = 100, 300
-# Members that train, and that are scored to test the estimates.
-MEMBERS, SCORED = 16, 64
+# Updates of the two runs whose difference gives the time of an update, and the seconds that the longer one may take.
+UPDATES, SECONDS = (10, 1000), 3.0
+COPIED_BYTES = 1 << 30
 
 
 def measure_first(folder: Path, *, samples: int = 10_000, minutes: float = 60.0) -> Path:
-    """Run the steps that have no file yet, and write ``first_hour.json``; return its path."""
+    """Measure what has not been measured yet, and write ``first_hour.json``; return its path."""
     folder.mkdir(parents=True, exist_ok=True)
     end = time.monotonic() + 60 * minutes
+    finished, missing = {}, []
     for name, step in STEPS.items():
         path = folder / f"{name}.json"
-        if not path.exists() and time.monotonic() < end:
+        finished[name] = read_json(path) if path.exists() else {}
+        if not finished[name].get("finished") and time.monotonic() < end:
             tell_now_and_then(f"first hour: {name}")
-            _write(path, step(samples, end))
-    finished = {name: read_json(folder / f"{name}.json") for name in STEPS if (folder / f"{name}.json").exists()}
+            for contents in step(samples, end, finished):
+                finished[name] = contents
+                _write(path, contents)
+        if not finished[name].get("finished"):
+            missing.append(name)
     result = folder / "first_hour.json"
-    _write(result, {"machine": throughput.machine(), **finished, "missing": sorted(STEPS.keys() - finished.keys())})
+    _write(result, {"machine": throughput.machine(), **finished, "missing": missing})
     return result
 
 
@@ -53,86 +51,98 @@ def _write(path: Path, contents: object) -> None:
     write_whole(path.resolve(), lambda file: file.write((json.dumps(contents, indent=1) + "\n").encode()))
 
 
-def _scores(samples: int, end: float) -> object:
-    """Members scored per second by every metric at several zoo sizes, and what compiling takes."""
-    minutes = SHARE * (end - time.monotonic()) / 60
-    return json.loads(throughput.to_json(throughput.measure(None, SIZES, minutes=minutes, samples=samples)))
+def _programs(samples: int, end: float, finished: dict) -> Iterator[dict]:
+    """What compiling each program takes, and estimates from its text; scores on the CPU."""
+    until = time.monotonic() + SHARE * (end - time.monotonic())
+    with Pool(until) as pool:
+        pool.compile(plan(samples), trainings())
+        pool.score_on_cpu(plan(samples))
+        yield {**pool.results(), "finished": True}
 
 
-def _against_cpu(samples: int, end: float) -> dict[str, float]:
-    """The largest difference of each column from that of the CPU."""
-    return _differences(samples, end, None, jax.devices("cpu")[:1])
+def _copies(samples: int, end: float, finished: dict) -> Iterator[dict]:
+    """Bytes per second from the host to the device."""
+    array = np.ones(COPIED_BYTES // 4, np.float32)
+    jax.block_until_ready(jax.device_put(array))
+    start = time.perf_counter()
+    jax.block_until_ready(jax.device_put(array))
+    yield {"bytes_per_second": array.nbytes / (time.perf_counter() - start), "finished": True}
 
 
-def _between_runs(samples: int, end: float) -> dict[str, float]:
-    """The largest difference of each column between two runs of the same program, whose sums may take another order."""
-    return _differences(samples, end, None, None)
+def _scores(samples: int, end: float, finished: dict) -> Iterator[dict]:
+    """Time per member of every metric in small and in large zoos, beside the estimate, and what differs between runs.
+
+    Differences are the largest of any number that the metric returns: between two runs of the same program, whose sums
+    may take another order, and from the CPU.
+    """
+    measured = functools.partial(_scored, programs=finished["programs"])
+    return _rows(finished["scores"], plan(samples), measured, end)
 
 
-def _differences(samples: int, end: float, *runs) -> dict[str, float]:
-    """The largest difference of each column between two runs on these devices."""
-    codes, factors = throughput.zoo(4, samples, seed=0)
-    test = throughput.zoo(4, samples // 2, seed=1)
-    differences = {}
-    for name in KINDS:
+def _training(samples: int, end: float, finished: dict) -> Iterator[dict]:
+    """Time of an update of a zoo: one by one and together, at full and at fast precision, by kind of convolution."""
+    return _rows(finished["training"], trainings(), _trained, end)
+
+
+def _rows(before: dict, wanted: list, measured: Callable[[Any], dict], end: float) -> Iterator[dict]:
+    """What is measured of each row, after that of each further one, as long as there is time.
+
+    A row that fails says why.
+    """
+    rows = dict(before.get("rows", {}))
+    for number, row in enumerate(wanted):
         if time.monotonic() > end:
-            break
-        first, second = (evaluate(codes, factors, name, test=test, devices=devices) for devices in runs)
-        differences |= {column: float(np.nanmax(np.abs(first[column] - second[column]))) for column in first}
-    return differences
+            return
+        if str(row) not in rows:
+            tell_now_and_then(f"first hour: {row}")
+            try:
+                rows[str(row)] = measured(row)
+            except (jax.errors.JaxRuntimeError, ValueError) as error:  # others are measured nevertheless
+                rows[str(row)] = {"error": str(error).partition("\n")[0]}
+        yield {"rows": rows, "finished": number == len(wanted) - 1}
 
 
-def _training(samples: int, end: float) -> dict[str, list[dict]]:
-    """Seconds of an update of a zoo of convolutional VAEs, one by one and together, at full and at fast precision."""
-    rows = []
-    for execution in ("vmap", "map"):
-        for precision in ("float32", "tensorfloat32"):
-            if time.monotonic() > end:
-                return {"rows": rows}
-            method = Vae(network=locatello(as_released=False), precision=precision)
-            zoo = members({"beta": {"beta": 4.0}}, MEMBERS, method)
-            seconds = []
-            for steps in (UPDATES[0], *UPDATES):  # the first run compiles
-                start = time.perf_counter()
-                train(Config("dsprites", method=method, steps=steps), *zoo, log_every=UPDATES[0], execution=execution)
-                seconds.append(time.perf_counter() - start)
-            update = (seconds[2] - seconds[1]) / (UPDATES[1] - UPDATES[0])
-            rows.append(
-                {"execution": execution, "precision": precision, "members": MEMBERS, "seconds_per_update": update}
-            )
-    return {"rows": rows}
+def _scored(scored: Scored, programs: dict) -> dict:
+    """Two runs, of fewer members together if the memory of the device does not hold so many."""
+    try:
+        run = scored.prepared()
+        results, seconds = zip(*(_timed(run) for _ in range(2)), strict=True)  # the first run loads the program
+    except jax.errors.JaxRuntimeError as error:
+        fewer = scored.with_fewer()
+        if "RESOURCE_EXHAUSTED" not in str(error) or fewer is None:
+            raise
+        return _scored(fewer, programs)
+    first, second = (jax.device_get(jax.tree.map(lambda leaf: leaf[:CPU_MEMBERS], result)) for result in results)
+    estimate = programs["compiled"].get(str(scored), {})
+    on_cpu = programs["on_cpu"].get(scored.name)
+    ms = 1e3 * seconds[1] / scored.members
+    return {
+        "members": scored.members,
+        "first_seconds": seconds[0],
+        "measured_ms": ms,
+        "ratio": ms / estimate["ms"] if "ms" in estimate else None,
+        "between_runs": differences(first, second),
+        "from_cpu": None if on_cpu is None else differences(second, list(map(np.asarray, on_cpu))),
+    }
 
 
-def _estimates(samples: int, end: float) -> dict[str, list[dict]]:
-    """The seconds that programs take beside the estimate from their text, whose ratio is the error of the model."""
-    device = jax.devices()[0]
-    target = next((one for key, one in TARGETS.items() if key in device.device_kind.lower()), TARGETS["h100"])
-    codes, factors = throughput.zoo(SCORED, samples, seed=0)
-    test = throughput.zoo(SCORED, samples // 2, seed=1)
-    rows = []
-    for name in KINDS:
-        if time.monotonic() > end:
-            break
-        (stage,) = stages_of(((name, METRICS[name]),))
-        inputs = bind(codes, factors, test=test)
-        layout = Layout((device,), SCORED)
-        many, counts = layout.place(inputs.members), np.full(1, SCORED, np.int32)
-        arguments = (stage, 0), layout, many, counts, layout.share(shared_by(stage, inputs.shared))
-        text = _run.lower(score_member_often, *arguments).compile().as_text()
-        jax.block_until_ready(_run(score_member_often, *arguments))
+def _timed(run: Callable[[], Any]) -> tuple[Any, float]:
+    start = time.perf_counter()
+    return jax.block_until_ready(run()), time.perf_counter() - start
+
+
+def _trained(trained: Trained) -> dict:
+    runner = trained.runner()
+    state = runner.begin()
+    seconds, counts = [], [UPDATES[0], UPDATES[0]]
+    while len(seconds) < 3:  # the first run loads the program
         start = time.perf_counter()
-        jax.block_until_ready(_run(score_member_often, *arguments))
-        measured = (time.perf_counter() - start) / SCORED
-        bytes_each = sum(leaf.nbytes for leaf in jax.tree.leaves(inputs.members)) / SCORED
-        estimate = judged(name, cost_of(text, turns_of(name)), 0.0, 0.0, bytes_each, SCORED, target)
-        rows.append({"measured_ms": 1e3 * measured, "ratio": 1e3 * measured / estimate.ms, **estimate._asdict()})
-    return {"rows": rows}
+        state, losses = runner.advance(state, counts[len(seconds)])
+        seconds.append(time.perf_counter() - start)
+        counts.append(max(UPDATES[0] + 1, min(UPDATES[1], int(SECONDS / seconds[-1] * UPDATES[0]))))
+    ms = 1e3 * (seconds[2] - seconds[1]) / (counts[2] - counts[1])
+    finite = all(bool(np.isfinite(leaf).all()) for leaf in jax.tree.leaves(losses))
+    return {"ms_per_update": ms, "finite": finite, "first_seconds": seconds[0]}
 
 
-STEPS = {
-    "scores": _scores,
-    "cpu": _against_cpu,
-    "repeats": _between_runs,
-    "training": _training,
-    "estimates": _estimates,
-}
+STEPS = {"programs": _programs, "copies": _copies, "scores": _scores, "training": _training}

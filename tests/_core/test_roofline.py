@@ -111,3 +111,21 @@ def test_collectives_are_counted():
                          "ROOT %all = f32[10,20]{1,0} all-reduce(%z), replica_groups={}")  # fmt: skip
     assert "all-reduce" in COLLECTIVES
     assert Module(text).cost("main", lambda scope: 0.0).collectives == 1.0
+
+
+BY_A_LIBRARY = """HloModule product
+
+ENTRY %main (a: f32[8,100,64], b: f32[8,64,30]) -> f32[8,100,30] {
+  %a = f32[8,100,64]{2,1,0} parameter(0)
+  %b = f32[8,64,30]{2,1,0} parameter(1)
+  %gemm = (f32[8,100,30]{2,1,0}, s8[33554432]{0}) custom-call(%a, %b), custom_call_target="__cublas$gemm", backend_config={"gemm_backend_config":{"dot_dimension_numbers":{"lhs_contracting_dimensions":["2"],"rhs_contracting_dimensions":["1"],"lhs_batch_dimensions":["0"]}}}
+  ROOT %c = f32[8,100,30]{2,1,0} get-tuple-element(%gemm), index=0
+}
+"""  # noqa: E501
+
+
+def test_products_of_a_library_are_counted_without_its_scratch_memory():
+    cost = cost_of(BY_A_LIBRARY, lambda scope: 1.0)
+    assert cost.flops == 2 * 8 * 100 * 30 * 64
+    assert cost.bytes == 4 * 8 * (100 * 64 + 64 * 30 + 100 * 30)
+    assert cost.launches == 1.0

@@ -1,6 +1,7 @@
 """Estimates for accelerators that are not here, and the measurements to make first on one that is."""
 
 import json
+import math
 
 import pytest
 
@@ -10,6 +11,8 @@ from jaxdis.cli import _estimates as estimates
 from jaxdis.cli import _first_hour as first_hour
 from jaxdis.cli import _target_report as report
 from jaxdis.cli import main
+from jaxdis.cli._first_hour_programs import Scored, Trained
+from jaxdis.models import Mlp, Vae
 from tests.aot.test_compiles import available
 
 H100 = TARGETS["h100"]
@@ -22,7 +25,7 @@ H100 = TARGETS["h100"]
         (Cost(1.0, 100.0, 3352e6, 1e6), 0, "launches", 3e-6 + 100 * 10e-6),
         (Cost(1.0, 0.0, 4 * 3352320e6, 1e6), 0, "memory", 4.0),
         (Cost(1.0, 0.0, 1e3, 120e12), 0, "products", 2.0),
-        (Cost(1.0, 0.0, 1e3, 1e3), 25e9, "copy", 8 * 1.0),
+        (Cost(1.0, 0.0, 1e3, 1e3), 9e9, "copy", 8 * 1.0),
     ],
 )
 def test_the_longest_time_decides(cost, bytes_each, bound, seconds):
@@ -85,43 +88,58 @@ def test_the_first_hour_goes_on_where_it_was(tmp_path, monkeypatch):
     def step(name):
         def run(*_):
             ran.append(name)
-            if name == "repeats" and ran.count(name) == 1:
+            yield {"rows": {name: 1.0}}
+            if name == "copies" and ran.count(name) == 1:
                 raise KeyboardInterrupt
-            return {name: 1.0}
+            yield {"rows": {name: 2.0}, "finished": True}
 
         return run
 
-    for name, function in first_hour.STEPS.items():
+    for name in first_hour.STEPS:
         monkeypatch.setitem(first_hour.STEPS, name, step(name))
-        assert callable(function)
     with pytest.raises(KeyboardInterrupt):
         first_hour.measure_first(tmp_path)
+    assert json.loads((tmp_path / "copies.json").read_text()) == {"rows": {"copies": 1.0}}
     result = json.loads(first_hour.measure_first(tmp_path).read_text())
-    assert ran == ["scores", "cpu", "repeats", "repeats", "training", "estimates"]
+    assert ran == ["programs", "copies", "copies", "scores", "training"]
     assert result["missing"] == []
-    assert result["estimates"] == {"estimates": 1.0}
+    assert result["scores"]["rows"] == {"scores": 2.0}
+
+
+def test_rows_that_were_measured_are_not_measured_again():
+    def measured(row):
+        if row == "b":
+            raise ValueError("too small")
+        return {"ms": 1.0}
+
+    *_, last = first_hour._rows({"rows": {"a": {"ms": 3.0}}}, ["a", "b", "c"], measured, math.inf)
+    assert last == {"rows": {"a": {"ms": 3.0}, "b": {"error": "too small"}, "c": {"ms": 1.0}}, "finished": True}
+    assert list(first_hour._rows({}, ["a"], measured, -math.inf)) == []
 
 
 def test_an_hour_that_is_over_names_what_is_missing(tmp_path, monkeypatch):
     monkeypatch.setattr(first_hour.time, "monotonic", iter(range(0, 10_000, 60)).__next__)
     for name in first_hour.STEPS:
-        monkeypatch.setitem(first_hour.STEPS, name, lambda *_: {})
+        monkeypatch.setitem(first_hour.STEPS, name, lambda *_: iter([{"finished": True}]))
     result = json.loads(first_hour.measure_first(tmp_path, minutes=2.0).read_text())
-    assert result["missing"] == ["cpu", "estimates", "repeats", "training"]
+    assert result["missing"] == ["copies", "scores", "training"]
 
 
 @pytest.mark.slow
 def test_the_first_hour_on_this_machine(tmp_path, monkeypatch):
-    monkeypatch.setattr(first_hour, "KINDS", ("mig", "sap"))
-    monkeypatch.setattr(first_hour, "UPDATES", (1, 2))
-    monkeypatch.setattr(first_hour, "MEMBERS", 2)
-    monkeypatch.setattr(first_hour, "SCORED", 4)
-    monkeypatch.setattr(first_hour, "SIZES", (2,))
-    monkeypatch.setattr(first_hour, "SHARE", 0.02)
+    monkeypatch.setattr(first_hour, "UPDATES", (1, 3))
+    monkeypatch.setattr(first_hour, "COPIED_BYTES", 1 << 20)
+    trained = Trained("vae_mlp", Vae(network=Mlp((8,))), 1, 2, 2)
+    monkeypatch.setattr(first_hour, "plan", lambda samples: [Scored(name, 3, samples) for name in ("mig", "sap")])
+    monkeypatch.setattr(first_hour, "trainings", lambda: [trained])
     result = json.loads(first_hour.measure_first(tmp_path, samples=300).read_text())
     assert result["missing"] == []
-    assert result["cpu"]["mig"] == 0.0
-    assert result["repeats"].keys() == result["cpu"].keys()
-    assert {row["execution"] for row in result["training"]["rows"]} == {"map", "vmap"}
-    assert [row["name"] for row in result["estimates"]["rows"]] == ["mig", "sap"]
-    assert all(row["ratio"] > 0 for row in result["estimates"]["rows"])
+    assert result["programs"]["compiled"].keys() == {"mig, 3 members", "sap, 3 members", str(trained)}
+    assert result["scores"]["rows"].keys() == {"mig, 3 members", "sap, 3 members"}
+    for row in result["scores"]["rows"].values():
+        assert row["ratio"] > 0
+        assert row["between_runs"] == 0.0
+        assert row["from_cpu"] < 1e-6
+    (row,) = result["training"]["rows"].values()
+    assert row["ms_per_update"] > 0
+    assert row["finite"]
