@@ -21,6 +21,7 @@ from jaxdis.encoders import load as load
 from jaxdis.evaluation import Monitor as Monitor
 from jaxdis.evaluation import Scores as Scores
 from jaxdis.evaluation import blend_table as blend_table
+from jaxdis.evaluation import compare as compare
 from jaxdis.evaluation import evaluate as evaluate
 from jaxdis.evaluation import relate as relate
 from jaxdis.evaluation import sample_curve as sample_curve

@@ -80,6 +80,7 @@ def _run(arguments: list[str]) -> None:
 
         from jaxdis.cli import _help as help
         from jaxdis.cli._benchmark_command import Benchmark
+        from jaxdis.cli._compare_command import Compare
         from jaxdis.cli._encode_command import Encode
         from jaxdis.cli._listing import Data, List
         from jaxdis.cli._reproduce_command import Reproduce
@@ -92,6 +93,7 @@ def _run(arguments: list[str]) -> None:
         "quickstart": Quickstart,
         "score": Score,
         "show": Show,
+        "compare": Compare,
         "train": Train,
         "encode": Encode,
         "study": Study,

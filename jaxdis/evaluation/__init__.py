@@ -1,8 +1,9 @@
-"""Many representations × many metrics: inputs, execution, results, uncertainty, sensitivity."""
+"""Many representations × many metrics: inputs, execution, results, uncertainty, sensitivity, comparison."""
 
+from jaxdis.evaluation._comparison import Comparison, compare
 from jaxdis.evaluation._evaluate import blend_table, evaluate, relate
 from jaxdis.evaluation._monitor import Monitor
 from jaxdis.evaluation._results import Scores
 from jaxdis.evaluation._sensitivity import sample_curve, sweep
 
-__all__ = ["Monitor", "Scores", "blend_table", "evaluate", "relate", "sample_curve", "sweep"]
+__all__ = ["Comparison", "Monitor", "Scores", "blend_table", "compare", "evaluate", "relate", "sample_curve", "sweep"]
