@@ -116,6 +116,14 @@ def test_wrong_shapes_and_names_are_refused(draw, words):
         draw()
 
 
+def test_values_of_a_factor_bear_the_names_of_its_classes():
+    factors = np.tile([[0, 0], [1, 2], [0, 1]], (3, 1))
+    classes = (("heart", "square"), (4, 5, 9))
+    figure = plots.codes_and_factors(np.eye(2), np.ones((9, 2)), factors, AB, classes)
+    ticks = [[text.get_text() for text in axes.get_xticklabels()] for axes in figure.axes[-2:]]
+    assert ticks == [["heart", "square"], []]
+
+
 def test_results_draw_themselves():
     values = np.random.default_rng(0).integers(0, 3, (60, 2))
     zoo = np.stack([values, -values, values**2])

@@ -26,7 +26,10 @@ def _row(tag: str, cells: Sequence, words: Sequence[bool]) -> str:
     """A row whose columns of words are aligned to the left."""
     sides = ["left" if left else "right" for left in words]
     texts = [html.escape(cell_text(cell)) for cell in cells]
-    marked = [f'<{tag} style="text-align:{side}">{text}</{tag}>' for side, text in zip(sides, texts, strict=True)]
+    marked = [
+        f'<{tag} style="text-align:{side};padding:.1em .5em">{text}</{tag}>'
+        for side, text in zip(sides, texts, strict=True)
+    ]
     return f"<tr>{''.join(marked)}</tr>"
 
 

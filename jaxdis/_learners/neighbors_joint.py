@@ -4,6 +4,7 @@ from typing import Literal
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
 from jaxdis._core.arrays import class_counts, ordered_keys
@@ -12,6 +13,9 @@ from jaxdis._learners.neighbors_continuous import chunk_rows, over_deviation
 from jaxdis._learners.ordered import count, digamma_table, expected_digamma, smallest
 
 Norm = Literal["chebyshev", "euclidean"]
+
+# A turn of this length, a power of two, has about the deviation of a code, 1.
+TURN = 4.0
 
 
 def joint_discrete_information(
@@ -62,8 +66,23 @@ def joint_discrete_information(
     return jnp.maximum(jnp.where(counted.any(axis=1), table[n] + mean, 0.0), 0.0)
 
 
+def circular_information(
+    codes: Float[Array, "n d"], values: Float[Array, "n k"], periods: tuple[float, ...], *, neighbors: int = 3
+) -> Float[Array, "d k"]:
+    """Mutual information in nats of each code with each circular factor; see :func:`joint_continuous_information`."""
+
+    def one_code(code):
+        return joint_continuous_information(code[:, None], values, periods, neighbors=neighbors)
+
+    return jax.lax.map(one_code, codes.T)
+
+
 def joint_continuous_information(
-    codes: Float[Array, "n d"], values: Float[Array, "n k"], *, neighbors: int = 3
+    codes: Float[Array, "n d"],
+    values: Float[Array, "n k"],
+    periods: tuple[float, ...] | None = None,
+    *,
+    neighbors: int = 3,
 ) -> Float[Array, " k"]:
     """Mutual information in nats of all codes together with each continuous factor; Kraskov et al. 2004.
 
@@ -71,10 +90,11 @@ def joint_continuous_information(
     code.
 
     Args:
+      periods: those of circular factors, whose distance is the shorter way around; None: the values lie on a line.
       neighbors: which nearest neighbor sets the radius.
     """
     n, k = values.shape
-    codes, values = over_deviation(codes), over_deviation(values)
+    codes, values = over_deviation(codes), over_deviation(values) if periods is None else _around(values, periods)
     table = digamma_table(n)
     size = chunk_rows(n)
     rows = jnp.minimum(jnp.arange(-(-n // size) * size, dtype=jnp.int32), n - 1).reshape(-1, size)
@@ -83,11 +103,12 @@ def joint_continuous_information(
         distances = _distances(codes, chunk, "chebyshev")
 
         def one_factor(value):
-            center = value[chunk]
-            both = jnp.maximum(distances, jnp.abs(value[None, :] - center[:, None]))
+            in_value = jnp.abs(value[None, :] - value[chunk][:, None])
+            if periods is not None:
+                in_value = jnp.minimum(in_value, TURN - in_value)
+            both = jnp.maximum(distances, in_value)
             nearest = smallest(both, neighbors + 1)[:, 1:]  # the sample itself is the first
             radius = nearest[:, -1:]
-            in_value = jnp.abs(value[None, :] - center[:, None])
             equal = table[count(both == 0)] - table[count(distances == 0)] - table[count(in_value == 0)]
             tied, rank = count(both == radius), neighbors - count(nearest < radius)
 
@@ -101,6 +122,13 @@ def joint_continuous_information(
 
     terms = jax.lax.map(one_chunk, rows).swapaxes(0, 1).reshape(k, -1)[:, :n]
     return jnp.maximum(table[n] + terms.mean(axis=1), 0.0)
+
+
+def _around(values: Float[Array, "n k"], periods: tuple[float, ...]) -> Float[Array, "n k"]:
+    """Values within one turn of length ``TURN``, multiples of 2⁻²⁰ so that equal arcs are equal across the cut."""
+    periods = np.asarray(periods, np.float32)[None, :]
+    turns = jnp.mod(values, periods) / periods
+    return jnp.mod(jnp.round(turns * 2**20), 2**20) * np.float32(TURN * 2**-20)
 
 
 def digamma_difference(table, reach, equal, equal_class):

@@ -50,6 +50,7 @@ def rows_of(what: str) -> dict[str, Row]:
 
 def _metrics():
     from jaxdis.metrics import METRICS, Blend
+    from jaxdis.metrics._plan import STANDARD, STANDARD_OF_ENCODERS
     from jaxdis.metrics._seed_metrics import SEED_METRICS
     from jaxdis.study._slot_metrics import SLOT_METRICS
 
@@ -60,12 +61,15 @@ def _metrics():
             (metric.relation, metric.score) if isinstance(metric, Blend) else (metric.function,),
         )
         claimed = ", ".join(dict.fromkeys(itertools.chain(*about.claims.values())))
+        title = _headline(about)
+        if name in STANDARD_OF_ENCODERS:
+            title += " [standard]" if name in STANDARD else " [standard for encoders]"
 
-        def detail(metric=metric, about=about, parts=parts, claimed=claimed):
+        def detail(metric=metric, about=about, parts=parts, claimed=claimed, title=title):
             claims = f"Claims to measure: {claimed or 'none of modularity, compactness and explicitness'}."
-            return "\n\n".join((_headline(about), claims, _facts(metric), _time(about), *map(_of_spec, parts)))
+            return "\n\n".join((title, claims, _facts(metric), _time(about), *map(_of_spec, parts)))
 
-        rows.append(Row(name, _headline(about), claimed or _UNCLAIMED, about.references, detail))
+        rows.append(Row(name, title, claimed or _UNCLAIMED, about.references, detail))
     rows.sort(key=lambda row: (row.group == _UNCLAIMED, row.group.count(","), row.group))
     of_seeds = (_of_study(name, metric, "of the seeds of a setting") for name, metric in SEED_METRICS.items())
     of_slots = (_of_study(name, metric, "of slots and their masks") for name, metric in SLOT_METRICS.items())

@@ -11,6 +11,7 @@ import tyro
 from jaxdis.cli import _terminal as terminal
 from jaxdis.cli._options import Cache
 from jaxdis.cli._outputs import check_not_input, make_room
+from jaxdis.cli._pictures import own_pictures
 from jaxdis.cli._score_tables import in_brief, print_scores, to_csv, to_json
 
 # Bytes of codes that are scored together, and then written.
@@ -24,12 +25,14 @@ class Score:
     A file of codes is an .npz with arrays `codes` [samples, codes] or [members, samples, codes] and `factors` [samples,
     factors] (class numbers), and optionally `names`, `sizes` (0 marks a continuous factor) and `variances`. A zoo is a
     folder that `jaxdis train` wrote; its members encode new images of its data set, and FactorVAE, BetaVAE and IRS
-    intervene in it.
+    intervene in it. A zoo of pictures of your own needs --data folder:PATH and --factors.
     """
 
     files: tyro.conf.Positional[tuple[str, ...]] = ()
     """.npz files, .npy, .csv, .tsv, .txt or .parquet files of codes alone together with --factors, or folders of zoos.
     Patterns such as 'runs/*.npz' are allowed. Several are reported in one table, under the names of their files."""
+    data: str | None = None
+    """For zoos: folder:PATH, pictures of your own, with the table of their factors as --factors."""
     factors: Path | None = None
     """Factors, if files hold codes alone: a .csv, .tsv, .txt, .parquet, .json, .npy or .npz file."""
     columns: tuple[str, ...] = ()
@@ -163,6 +166,8 @@ class Score:
         (name, first), *others = group.items()
         if isinstance(first, Path):
             return {name: self._score_zoo(first, plan, key, how)}
+        if self.data is not None:
+            raise ValueError(f"--data: goes with a zoo, got the codes of {terminal.one_line(name)}")
         codes, variances, test = first.codes, first.variances, None
         if self.test is not None:
             _check_numbering(first.factors)
@@ -185,19 +190,23 @@ class Score:
     def _score_zoo(self, path: Path, plan: Mapping, key, how: Mapping):
         from jaxdis._core.zoo_files import zoo_file
         from jaxdis.encoders._evaluate_encoder import evaluate_encoder, names_in_turn
-        from jaxdis.metrics._plan import STANDARD_OF_ENCODERS, plan_of
+        from jaxdis.metrics._plan import STANDARD, STANDARD_OF_ENCODERS, plan_of
         from jaxdis.models import load
 
-        for name in ("factors", "test", "columns"):
+        own = own_pictures(self.data, self.factors) if self.data else None
+        for name in ("test", "columns", *(() if own else ("factors",))):
             if getattr(self, name):
                 raise ValueError(f"--{name}: goes with files of codes; a zoo encodes images of its own data set")
         zoo = load(zoo_file(path))
-        of_zoo = dict(plan_of(STANDARD_OF_ENCODERS)) if self.metrics == ("standard",) else plan
-        config = zoo.config
+        standard = STANDARD if own else STANDARD_OF_ENCODERS
+        of_zoo = dict(plan_of(standard)) if self.metrics == ("standard",) else plan
+        data, source = own or zoo.config.data, zoo.config.source
+        if own is None and data.startswith("folder:"):
+            raise ValueError(f"--data: must be given for a zoo that was trained on {data}, together with --factors")
         samples = {"samples": self.samples, "test_samples": max(1, self.samples // 2)}
         with terminal.latest_scores(names_in_turn(of_zoo), in_brief) as (arrived, bar):
             how |= {"arrived": self._kept_too(arrived, path.name, {}), "progress": bar("images encoded") or False}
-            return evaluate_encoder(zoo, config.data, self._metrics(plan), key, source=config.source, **samples, **how)
+            return evaluate_encoder(zoo, data, self._metrics(plan), key, source=source, **samples, **how)
 
     def _metrics(self, plan: Mapping) -> Mapping | str:
         """The standard metrics by that name: which these are depends on the factors and on interventions."""

@@ -65,7 +65,7 @@ class Show:
             factors = arrays.factors
             there = True if factors.present is None else factors.present
             values = np.where(there, np.asarray(factors.values), np.nan)  # what is missing is not drawn
-            picture = plots.codes_and_factors(shares, codes, values, factors.names)
+            picture = plots.codes_and_factors(shares, codes, values, factors.names, factors.classes)
             make_room("--out", self.out)
             write_figure(self.out, picture)
         shares[~np.isfinite(codes).all(axis=0)] = np.nan

@@ -24,6 +24,7 @@ from jaxdis.data._catalog import (
 )
 from jaxdis.data._data_source import DataSource
 from jaxdis.data._datasets import DATASETS, DataSet
+from jaxdis.data._example import example
 from jaxdis.data._factor_space import FactorSpace
 from jaxdis.data._folder import folder
 from jaxdis.data._intervals import Interval
@@ -43,6 +44,7 @@ __all__ = [
     "clevr6",
     "color_dsprites",
     "dsprites",
+    "example",
     "folder",
     "hearts",
     "mpi3d",

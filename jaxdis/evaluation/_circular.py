@@ -6,13 +6,11 @@ from jaxdis._core.spec import Spec
 from jaxdis.factors import Factors
 from jaxdis.relations import RELATIONS
 
-# Nearest neighbors, networks and regressions see 359° far from 0°.
+# Networks, trees and regressions see 359° far from 0°.
 _ON_A_LINE = {
     RELATIONS[name].function
     for name in (
-        "mutual_information_neighbors",
         "mutual_information_neural",
-        "impact_intensity",
         "lasso_importance",
         "boosted_trees",
         "random_forest",
@@ -22,7 +20,11 @@ _ON_A_LINE = {
 
 def on_a_line(sources: Mapping[str, Spec]) -> list[str]:
     """The names of those that read continuous factors as numbers on a line."""
-    return [name for name, source in sources.items() if source.function in _ON_A_LINE]
+    return [
+        name
+        for name, source in sources.items()
+        if source.function in _ON_A_LINE or "neural" in dict(source.options).values()  # the estimator of an option
+    ]
 
 
 def check_circular(sources: Mapping[str, Spec], factors: Factors) -> None:

@@ -20,6 +20,8 @@ from jaxdis.plots._canvas import (
 
 # Samples in a panel of a scatter plot.
 MOST_POINTS = 2000
+# More names than this do not fit below a panel.
+MOST_CLASSES = 8
 
 
 def hinton(strength: Numbers, names: Sequence[str], *, ax=None) -> Figure:
@@ -44,10 +46,17 @@ def _hinton(axes, strength: np.ndarray, names: Sequence[str]) -> None:
     axes.set_yticks(range(d), range(d))
 
 
-def codes_and_factors(strength: Numbers, codes: Numbers, factors: Numbers, names: Sequence[str]) -> Figure:
+def codes_and_factors(
+    strength: Numbers,
+    codes: Numbers,
+    factors: Numbers,
+    names: Sequence[str],
+    classes: Sequence[Sequence | None] | None = None,
+) -> Figure:
     """A Hinton diagram of the strength ``[d, k]``, next to a panel per pair of codes ``[n, d]`` and factors ``[n, k]``.
 
-    At most ``MOST_POINTS`` samples are drawn.
+    At most ``MOST_POINTS`` samples are drawn. ``classes`` are those of :class:`jaxdis.Factors`: texts name the
+    values of their factor, up to ``MOST_CLASSES``.
     """
     strength = numbers("strength", strength, "codes", "factors")
     d, k = strength.shape
@@ -65,8 +74,10 @@ def codes_and_factors(strength: Numbers, codes: Numbers, factors: Numbers, names
             grid[i, j].plot(factors[thinned, j], codes[thinned, i], ".", ms=1.5, alpha=0.4, color="#234")
             grid[i, j].set(xticks=[], yticks=[])
         grid[i, 0].set_ylabel(f"code {i}", fontsize=8)
-    for axes, name in zip(grid[-1], texts(names), strict=True):
+    for axes, name, values in zip(grid[-1], texts(names), classes or [None] * k, strict=True):
         axes.set_xlabel(name, fontsize=8)
+        if values and len(values) <= MOST_CLASSES and all(isinstance(value, str) for value in values):
+            axes.set_xticks(range(len(values)), texts(values), rotation=90, fontsize=6)
     return figure
 
 

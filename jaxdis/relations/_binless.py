@@ -13,7 +13,11 @@ from jaxdis._core.options import Bins, Count, NonNegative, Units
 from jaxdis._core.spec import metric
 from jaxdis._learners.neighbors_continuous import Method, continuous_information
 from jaxdis._learners.neighbors_discrete import discrete_information
-from jaxdis._learners.neighbors_joint import joint_continuous_information, joint_discrete_information
+from jaxdis._learners.neighbors_joint import (
+    circular_information,
+    joint_continuous_information,
+    joint_discrete_information,
+)
 from jaxdis._learners.neural_information import Judge, joint_neural_information, pairwise_neural_information
 from jaxdis.factors import Codes, Factors
 from jaxdis.relations._binning import factor_classes
@@ -37,7 +41,7 @@ def mutual_information_neighbors(
 
     Discrete factors use the estimator of Ross (2014), :func:`jaxdis._learners.neighbors_discrete.discrete_information`;
     continuous ones that of Kraskov et al. (2004), :func:`jaxdis._learners.neighbors_continuous.continuous_information`.
-    ``ceiling[j] = H(factor j)``.
+    Distances of a circular factor are the shorter way around, in turns of length 4. ``ceiling[j] = H(factor j)``.
 
     Shapes: codes ``[n, d]``, factors ``[n, k]``.
 
@@ -46,7 +50,7 @@ def mutual_information_neighbors(
       bins: number of equal-width bins for the entropy of a continuous factor.
       bounded: clip the information about a continuous factor at the ceiling, the entropy of its bins. That of a
         noiseless code is infinite: without a bound its estimate, and every score of it, grows as ``log n``.
-      method: how neighbors are searched; the numbers are the same.
+      method: how neighbors are searched; the numbers are the same. Those of circular factors: by all pairs.
 
     Contract:
 
@@ -65,6 +69,7 @@ def mutual_information_neighbors(
         factors,
         lambda classes, sizes: discrete_information(shown, classes, sizes, neighbors=neighbors),
         lambda values: continuous_information(shown, values, neighbors=neighbors, method=method),
+        lambda values, periods: circular_information(shown, values, periods, neighbors=neighbors),
     )
     ceiling = factor_entropies(factors, bins)
     limit = ceiling if bounded else _discrete_ceiling(factors, ceiling)
@@ -181,6 +186,7 @@ def impact_intensity(
             factors,
             lambda classes, sizes: joint_discrete_information(shown, classes, sizes, neighbors=neighbors),
             lambda values: joint_continuous_information(shown, values, neighbors=neighbors),
+            lambda values, periods: joint_continuous_information(shown, values, periods, neighbors=neighbors),
         )
     else:
         together = joint_neural_information(key, shown, values, **network)
@@ -207,14 +213,17 @@ def _discrete_ceiling(factors: Factors, ceiling):
     return jnp.where(continuous, jnp.inf, ceiling)
 
 
-def _by_kind(factors: Factors, discrete: Callable, continuous: Callable) -> Float[Array, "... k"]:
-    """``discrete(classes, sizes)`` and ``continuous(values)`` of the factors of each kind, in the factors' order."""
-    kinds = [size is None for size in factors.sizes]
-    order = [j for j, kind in enumerate(kinds) if not kind] + [j for j, kind in enumerate(kinds) if kind]
+def _by_kind(factors: Factors, discrete: Callable, continuous: Callable, circular: Callable) -> Float[Array, "... k"]:
+    """``discrete(classes, sizes)``, ``continuous(values)`` and ``circular(values, periods)`` of the factors of each
+    kind, in the factors' order."""
+    kinds = np.array(factors.kinds)
+    columns = {kind: np.flatnonzero(kinds == kind) for kind in ("classes", "continuous", "circular")}
     parts = []
-    if not all(kinds):
+    if columns["classes"].size:
         parts.append(discrete(factors.discrete(), tuple(size for size in factors.sizes if size is not None)))
-    if any(kinds):
-        columns = np.array([j for j, kind in enumerate(kinds) if kind])
-        parts.append(continuous(factors.values[:, columns].astype(jnp.float32)))
-    return jnp.concatenate(parts, axis=-1)[..., np.argsort(order)]
+    if columns["continuous"].size:
+        parts.append(continuous(factors.values[:, columns["continuous"]].astype(jnp.float32)))
+    if columns["circular"].size:
+        periods = tuple(factors.periods[j] for j in columns["circular"])
+        parts.append(circular(factors.values[:, columns["circular"]].astype(jnp.float32), periods))
+    return jnp.concatenate(parts, axis=-1)[..., np.argsort(np.concatenate(list(columns.values())))]

@@ -94,7 +94,7 @@ def test_a_zoo_is_trained_on_pictures(place):
 
 
 @pytest.mark.slow
-def test_the_command_trains_on_pictures_and_encodes_them(place, tmp_path, capsys):
+def test_the_command_trains_on_pictures_and_encodes_and_scores_them(place, tmp_path, capsys):
     with (place / "whole.csv").open("w") as file:
         csv.writer(file).writerows([["size"], *([number % 3] for number in range(N))])
     given = ["--data", f"folder:{place / 'images'}", "--factors", str(place / "whole.csv")]
@@ -104,6 +104,14 @@ def test_the_command_trains_on_pictures_and_encodes_them(place, tmp_path, capsys
     codes, factors, _ = jaxdis.load(tmp_path / "codes.npz")
     assert codes.shape[:2] == (1, N)
     np.testing.assert_array_equal(np.asarray(factors.values)[:, 0], np.arange(N) % 3)
+    scored = ["score", str(tmp_path / "zoo"), "--metrics", "mig"]
+    assert main([*scored, *given, "--csv", str(tmp_path / "scores.csv")]) == 0
+    (row,) = csv.DictReader((tmp_path / "scores.csv").read_text().splitlines())
+    assert 0 <= float(row["mig"]) <= 1
+    assert main(scored) == 2
+    assert "--data: must be given for a zoo that was trained on folder:" in " ".join(capsys.readouterr().err.split())
+    assert main(["score", str(tmp_path / "codes.npz"), "--metrics", "mig", *given[:2]]) == 2
+    assert "--data: goes with a zoo" in capsys.readouterr().err
     assert main(["train", *given[:2], *small]) == 2
     assert "--factors: must name a table with a row for each picture" in capsys.readouterr().err
 
