@@ -54,7 +54,9 @@ def claims(table: Table, stability: Mapping, impossible: Mapping, *, small: bool
     printed = printed_in(__package__).claims
     remarks = REMARKS | (SMALL_REMARKS if small else {})
     return [
-        Finding(printed[name], tuple(parts), remarks.get(name, "")) for name, parts in parts_by_claim.items() if parts
+        Finding(printed[name], tuple(parts), remarks.get(name, ""), "" if name == "impossibility" else "zoo")
+        for name, parts in parts_by_claim.items()
+        if parts
     ]
 
 
