@@ -78,11 +78,18 @@ class Reproduce:
 
     def _plan(self, paper, sources) -> None:
         from jaxdis.cli._study_commands import print_plan
+        from jaxdis.papers.harness._scale import in_words
         from jaxdis.study import work_of
 
         studies, pieces = paper.planned(self.size, sources, self._scale())
+        published = paper.runs("paper", sources)
         for name, study in studies.items():
-            print_plan(work_of(study), self.out / paper.key / name, extend=True)
+            work = work_of(study)
+            print_plan(work, self.out / paper.key / name, extend=True)
+            for line in in_words(work, published.get(name)):
+                terminal.console().print(line, markup=False)
+        for name in published.keys() - studies.keys():
+            terminal.console().print(f"without the study {name}", markup=False)
         if pieces:
             terminal.console().print(f"{paper.key}: besides, without a plan: {', '.join(pieces)}", markup=False)
 

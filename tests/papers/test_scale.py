@@ -6,10 +6,11 @@ from jaxdis.metrics import METRICS
 from jaxdis.models import Mlp
 from jaxdis.papers import PAPERS, Scale
 from jaxdis.papers.harness._differences import shortfalls
-from jaxdis.papers.harness._scale import scaled
+from jaxdis.papers.harness._scale import H100_RATE, scaled
 from jaxdis.papers.harness._verdict import FAILS, HOLDS, OPEN, UNSEEN, Finding, Part, counts, exact
 from jaxdis.papers.locatello2020._study import locatello2020
 from jaxdis.papers.mahon2024._study import mahon2024
+from jaxdis.study import work_of
 
 
 @pytest.fixture(scope="module")
@@ -99,3 +100,12 @@ def test_pieces_shrink_with_the_scale():
     _, pieces = PAPERS["dangnhu2022"].planned("minutes", None, Scale(updates=2, seeds=1, samples=300))
     options = dict(pieces["oracle"].options)
     assert (options["steps"], options["seeds"], options["samples"], options["pool"]) == (2, 1, 300, 300)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("key", PAPERS)
+@pytest.mark.parametrize(("size", "hours"), [("hour", 1), ("day", 24)])
+def test_sizes_fit_the_time_that_they_are_named_after(key, size, hours):
+    studies, _ = PAPERS[key].planned(size, None, Scale())
+    flops = sum(cost.flops for study in studies.values() for cost in work_of(study).costs().values())
+    assert 0.5 * hours < flops / H100_RATE / 3600 <= hours

@@ -2,16 +2,22 @@
 
 import dataclasses
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from jaxdis._core.options import Count, check_fields
 from jaxdis.metrics import Blend, Direct, Metric
 from jaxdis.models import Pca
+from jaxdis.papers.harness._differences import shortfalls
 from jaxdis.papers.harness._small_forms import small
 from jaxdis.study._definition import FEWEST_SAMPLES, Sampling, Training
 from jaxdis.study._library import QUICK_POOL
+from jaxdis.study._work import Work
 from jaxdis.study.certificate._calibration import Calibration
+
+# Operations per second that training on an H100 is taken to reach where sizes are cut to an hour or a day: a tenth of
+# its peak in float32. Not measured.
+H100_RATE = 6e12
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,3 +137,19 @@ def _schedules(row: dict[str, tuple[float, ...]], settings, share: float) -> tup
     counts = {name: row.get(name, (default,)) for name, default in defaults.items()}
     scaled_counts = {name: tuple(share * n for n in values) for name, values in counts.items() if any(values)}
     return tuple({**row, **scaled_counts}.items())
+
+
+def in_words(work: Work, published: Any) -> Iterator[str]:
+    """What a study trains, its hours on an H100, and what it lacks of the published study, a line each."""
+    trainings = getattr(work.study, "trainings", ())
+    if trainings:
+        models = [len(training.members().labels) for training in trainings]
+        updates = [training.config.steps for training in trainings]
+        batches = [getattr(training.config.method, "batch_size", 1) for training in trainings]
+        images = sum(m * steps * size for m, steps, size in zip(models, updates, batches, strict=True))
+        hours = sum(cost.flops for cost in work.costs().values()) / H100_RATE / 3600
+        data = ", ".join(dict.fromkeys(training.config.data for training in trainings))
+        yield f"{sum(models):,} models on {data}; at most {max(updates):,} updates; {images:.2g} images"
+        yield f"about {hours:.2g} h on one H100, if a tenth of its peak is reached; no accelerator was measured"
+    for fact in shortfalls(work.study, published):
+        yield f"less than published, {fact.where}: {fact.here} (published: {fact.printed})"
