@@ -89,7 +89,7 @@ def _dependence(table: Table) -> dict[str, list[Part]]:
             readings.median(rows[SAMPLED][(rows["model"] == m) & (rows["regularization"] == s) & ~plain])
             for m, s in {(m, s) for m, s, p in zip(rows["model"], rows["regularization"], plain, strict=True) if not p}
         ]
-        return readings.median(rows[SAMPLED][plain]) - np.nanmax(rivals)
+        return readings.median(rows[SAMPLED][plain]) - max(finite(rivals), default=np.nan)
 
     def ratio(model):
         return lambda rows: (
