@@ -4,8 +4,9 @@ import pytest
 
 from jaxdis.metrics import METRICS
 from jaxdis.models import Mlp
-from jaxdis.papers import PAPERS, Scale
+from jaxdis.papers import PAPERS, Content, Reproduction, Scale
 from jaxdis.papers.harness._differences import shortfalls
+from jaxdis.papers.harness._reproduce import judged
 from jaxdis.papers.harness._scale import H100_RATE, scaled
 from jaxdis.papers.harness._verdict import FAILS, HOLDS, OPEN, UNSEEN, Finding, Part, counts, exact
 from jaxdis.papers.locatello2020._study import locatello2020
@@ -71,6 +72,17 @@ def test_what_lacks_something_refutes_nothing():
     assert unseen.verdict == UNSEEN
     assert Finding(None, (Part("x", exact(1), above=0),), unmet=("updates",)).verdict == HOLDS
     assert counts([unseen]) == {HOLDS: 0, FAILS: 0, UNSEEN: 1, OPEN: 0}
+
+
+def test_claims_about_models_and_no_others_need_the_published_study(published):
+    parts, small = (Part("x", exact(-1), above=0),), scaled(published, Scale(updates=2))
+    content = Content("", [], [Finding(None, parts, study="zoo"), Finding(None, parts)], [], [])
+    studies = {"zoo": small}
+    lacking = judged(content, Reproduction("paper", None, studies, {}, {"zoo": published}))
+    assert [finding.verdict for finding in lacking.claims] == [UNSEEN, FAILS]
+    assert [fact.where for fact in lacking.differences] == ["updates"]
+    whole = judged(content, Reproduction("paper", None, studies, {}, studies))
+    assert [finding.verdict for finding in whole.claims] == [FAILS, FAILS]
 
 
 def test_a_metric_of_a_study_keeps_its_own_preset():
