@@ -24,8 +24,21 @@ class Reproduce:
     """Name of a paper of `jaxdis list papers`, or all."""
     out: Path
     """Folder; each paper has a folder of its own below, with its studies and page.html."""
-    size: Literal["minutes", "paper"] = "minutes"
-    """minutes: small forms of the studies, under 30 minutes per paper on two cores. paper: the published protocol."""
+    size: Literal["minutes", "hour", "day", "paper"] = "minutes"
+    """minutes: small forms of the studies, under 30 minutes per paper on two cores. paper: the published protocol.
+    hour, day: as much of it as one H100 is estimated to run in that time."""
+    updates: int | None = None
+    """Number of updates of the longest training of each study; all others change in proportion."""
+    seeds: int | None = None
+    """Number of seeds."""
+    data: tuple[str, ...] = ()
+    """Data sets of the size that are kept; all by default."""
+    samples: int | None = None
+    """Number of samples for scoring."""
+    network: Literal["small"] | None = None
+    """small: networks that train in minutes on a laptop, in place of the paper's."""
+    metrics: tuple[str, ...] = ()
+    """Metrics to add, or to compute with other options: mig:bins=30, nk:preset=converged."""
     source: Sources = ()
     executor: Executor = None
     plan: bool = False
@@ -56,21 +69,34 @@ class Reproduce:
             else:
                 self._reproduce(paper, sources)
 
+    def _scale(self):
+        from jaxdis.cli._metric_texts import plan_of_texts
+        from jaxdis.papers import Scale
+
+        metrics = {text.partition(":")[0]: metric for text, metric in plan_of_texts(self.metrics).items()}
+        return Scale(self.updates, self.seeds, self.data, self.samples, self.network, metrics)
+
     def _plan(self, paper, sources) -> None:
         from jaxdis.cli._study_commands import print_plan
+        from jaxdis.papers.harness._scale import in_words
         from jaxdis.study import work_of
 
-        studies = paper.runs(self.size, sources)
+        studies, pieces = paper.planned(self.size, sources, self._scale())
+        published = paper.runs("paper", sources)
         for name, study in studies.items():
-            print_plan(work_of(study), self.out / paper.key / name, extend=False)
-        names = ", ".join(paper.pieces(self.size))
-        if names:
-            terminal.console().print(f"{paper.key}: besides, without a plan: {names}", markup=False)
+            work = work_of(study)
+            print_plan(work, self.out / paper.key / name, extend=True)
+            for line in in_words(work, published.get(name)):
+                terminal.console().print(line, markup=False)
+        for name in published.keys() - studies.keys():
+            terminal.console().print(f"without the study {name}", markup=False)
+        if pieces:
+            terminal.console().print(f"{paper.key}: besides, without a plan: {', '.join(pieces)}", markup=False)
 
     def _reproduce(self, paper, sources) -> None:
         from jaxdis.cli._study_commands import run_with_progress
         from jaxdis.papers import reproduce
-        from jaxdis.study import work_of
+        from jaxdis.study import Store, work_of
         from jaxdis.study._executors import opened
 
         out = self.out / paper.key
@@ -79,9 +105,10 @@ class Reproduce:
             def step(kind: str, name: str, thing) -> None:
                 terminal.console(error=True).print(f"{paper.key}: {name}", markup=False)
                 if kind == "study":
-                    run_with_progress(work_of(thing), out / name, extend=False, executor=executor)
+                    extend = Store(out / name).described
+                    run_with_progress(work_of(thing), out / name, extend=extend, executor=executor)
 
-            page = reproduce(paper, out, size=self.size, sources=sources, step=step)
+            page = reproduce(paper, out, size=self.size, sources=sources, scale=self._scale(), step=step)
         _print_verdicts(page.parent / "claims.csv")
         terminal.console().print(f"page: {page.resolve().as_uri()}", markup=False)
 
@@ -90,7 +117,11 @@ def _print_verdicts(path: Path) -> None:
     """Number of claims by verdict."""
     import csv
 
+    from jaxdis.papers.harness._paper_page import in_number
+
     with open(path, newline="", encoding="utf-8") as file:
-        verdicts = {row["claim"]: row["verdict"] for row in csv.DictReader(file)}
-    counted = ", ".join(f"{list(verdicts.values()).count(one)} {one}" for one in dict.fromkeys(verdicts.values()))
-    terminal.console().print(f"{len(verdicts)} claims checked: {counted}", markup=False)
+        verdicts = [*{row["claim"]: row["verdict"] for row in csv.DictReader(file)}.values()]
+    counts = ((verdicts.count(one), one) for one in dict.fromkeys(verdicts))
+    counted = ", ".join(f"{count} {in_number(one, count)}" for count, one in counts)
+    claims = "claim" if len(verdicts) == 1 else "claims"
+    terminal.console().print(f"{len(verdicts)} {claims} checked: {counted}", markup=False)

@@ -74,7 +74,7 @@ class Study:
     test_samples: int | None = None
     """Number of held-out samples on which learners are evaluated; the study's own number by default."""
     metrics: tuple[str, ...] = ("all",)
-    """Names of `jaxdis list metrics`, or all.
+    """Names of `jaxdis list metrics`, or all; options are written as mig:bins=30 or nk:preset=mahon2024_paper.
     The study calibration also accepts table2: the metrics of its paper's Table II."""
     data: tuple[str, ...] = ()
     """Names of `jaxdis list data`; by default the study's own data sets."""
@@ -142,6 +142,7 @@ class Study:
 
     def _options(self, make) -> dict:
         """The given options, after checking that this study has them."""
+        from jaxdis.cli._metric_texts import plan_of_texts
         from jaxdis.data import DATASETS
         from jaxdis.data._data_source import sources_of
 
@@ -155,6 +156,11 @@ class Study:
             if name not in parameters:
                 given = [option for option in parameters if option in (*names, "metrics")]
                 raise ValueError(f"{name}: the study {self.name} takes {', '.join(given)}")
+        if any(":" in entry for entry in self.metrics):
+            return {
+                **options,
+                "metrics": {text.partition(":")[0]: m for text, m in plan_of_texts(self.metrics).items()},
+            }
         names = [name for entry in self.metrics for name in entry.split(",") if name]
         return options if names == ["all"] else {**options, "metrics": names}
 

@@ -115,6 +115,7 @@ def test_every_claim_is_checked_once(found):
     for one in found.values():
         names = [part.name for part in one.parts]
         assert len(set(names)) == len(names)  # a reader tells them apart
+    assert {name for name, one in found.items() if not one.study} == {"impossibility"}  # a theorem needs no training
 
 
 @pytest.mark.parametrize(

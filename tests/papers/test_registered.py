@@ -49,7 +49,7 @@ def test_a_paper_of_another_package_runs_from_the_shell_to_its_page(installed):
     assert "toy2026" in listed.stdout, listed.stderr
     made = shell(installed, "reproduce", "toy2026", "--out", str(installed / "out"))
     assert made.returncode == 0, made.stderr
-    assert "1 claims checked: 1 holds" in made.stdout
+    assert "1 claim checked: 1 holds" in made.stdout
     page = (installed / "out/toy2026/page.html").read_text(encoding="utf-8")
     assert "MIG prefers one code per factor to two." in page
     [row] = csv.DictReader((installed / "out/toy2026/tables.csv").read_text().splitlines())

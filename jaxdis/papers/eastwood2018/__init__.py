@@ -3,9 +3,10 @@
 from jaxdis.papers.eastwood2018 import _page, _run
 from jaxdis.papers.eastwood2018._study import Teapots, eastwood2018
 from jaxdis.papers.eastwood2018._teapots_work import TeapotsWork
-from jaxdis.papers.harness import Paper
+from jaxdis.papers.harness import Paper, Scale
 from jaxdis.study import WORKS
 
 WORKS[Teapots] = TeapotsWork
-PAPER = Paper(__name__, _run.runs, _page.content, studies={"eastwood2018": eastwood2018})
+SIZES = {"hour": Scale(updates=1_500), "day": Scale(updates=45_000)}
+PAPER = Paper(__name__, _run.runs, _page.content, studies={"eastwood2018": eastwood2018}, sizes=SIZES)
 __all__ = ["PAPER"]

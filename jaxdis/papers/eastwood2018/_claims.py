@@ -46,7 +46,7 @@ def claims(numbers: Numbers, dead: np.ndarray, *, small: bool = False) -> list[F
     claims_of = printed_in(__package__).claims
     remarks = SMALL_REMARKS if small and "infogan" in numbers.models else {}
     return [
-        Finding(claims_of[name], tuple(parts), remarks.get(name, ""))
+        Finding(claims_of[name], tuple(parts), remarks.get(name, ""), "teapots")
         for name, parts in parts_by_claim.items()
         if name in claims_of
     ]

@@ -9,5 +9,6 @@ SMALL = {"seeds": 3, "steps": 2000, "train_samples": 10_000, "test_samples": 200
 
 def runs(size: Size, sources: Sources) -> dict[str, Study]:
     """The paper's study, or a small one: narrow networks on images of 32 × 32 pixels, three seeds."""
-    sizes = {} if size == "paper" else {**SMALL, "network": "narrow"}
+    # One run, as in the paper, has no interval, and would decide no claim.
+    sizes = {"seeds": 3} if size == "paper" else {**SMALL, "network": "narrow"}
     return {"teapots": whole_study(**sizes, sources=sources)}

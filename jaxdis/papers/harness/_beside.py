@@ -20,7 +20,7 @@ class Measured(NamedTuple):
 class Beside(NamedTuple):
     """A printed table, and measured numbers by (number of the row, column).
 
-    ``remark`` states how the measured numbers were computed where that differs from the paper.
+    ``remark`` states how the measured numbers were computed where that differs from the paper, a paragraph per line.
     """
 
     printed: Table
@@ -96,7 +96,7 @@ def section(beside: Beside) -> str:
             for row in rows
         ]
     facts = f"<p>{html.escape(printed.title)}. <small>{html.escape(_facts(printed))}</small></p>"
-    remark = f"<p>{html.escape(beside.remark)}</p>" if beside.remark else ""
+    remark = "".join(f"<p>{html.escape(line)}</p>" for line in beside.remark.splitlines())
     left_out = len(printed.rows) - len(rows)
     missing = f"<p><small>{left_out} of {len(printed.rows)} printed rows were not measured here.</small></p>" * (
         left_out > 0

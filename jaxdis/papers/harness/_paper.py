@@ -5,21 +5,27 @@ import functools
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
+import jax
 import numpy as np
 
 from jaxdis.data import DataSource
+from jaxdis.data._data_source import check_used
 from jaxdis.factors import Factors
+from jaxdis.models._zoo import concatenate
 from jaxdis.papers.harness._paper_page import Content
 from jaxdis.papers.harness._presets import Preset
+from jaxdis.papers.harness._scale import Scale, check_data, scaled
 from jaxdis.study._definition import Member, Study, cells
-from jaxdis.study._make import samples_of
+from jaxdis.study._make import member_zoo, samples_of
 from jaxdis.study._store import Store, canonical, publish, read_object
+from jaxdis.study._trained import TRAIN_BATCH
 from jaxdis.study.report import _result_table as results
 from jaxdis.study.report._subject import Subject
 
-Size = Literal["minutes", "paper"]
+Size = Literal["minutes", "hour", "day", "paper"]
 Sources = Mapping[str, DataSource] | None
 
 
@@ -53,6 +59,21 @@ class Finished:
         training = next(training for training in self.study.trainings if training.config.data == data)
         return samples_of(training, self.study.sampling).train
 
+    def encoded(self, data: str, samples: int, seed: int = 1) -> tuple[np.ndarray, Factors]:
+        """Posterior means ``[m, n, d]`` of the members on this data set, of new samples, and their factors."""
+        sampling = dataclasses.replace(self.study.sampling, train=samples, seed=seed)
+        codes = []
+        for place, training in enumerate(self.study.trainings):
+            if training.config.data == data:
+                drawn = samples_of(training, sampling)
+                own = [member for member in self.members if member.training == place]
+                for start in range(0, len(own), TRAIN_BATCH):
+                    chosen = own[start : start + TRAIN_BATCH]
+                    zoo = concatenate([member_zoo(self.study, self.store, member) for member in chosen])
+                    key = jax.random.key(seed)
+                    codes.append(zoo.encode(drawn.train.values, render=drawn.render, key=key).mean)
+        return np.concatenate(codes), drawn.train
+
     def codes(self, which: np.ndarray | None = None) -> np.ndarray:
         """Posterior means ``[m, n, d]`` of the members in these rows; all of them if None."""
         rows = range(len(self.members)) if which is None else np.flatnonzero(which)
@@ -80,12 +101,13 @@ class Piece:
 
 
 class Reproduction(NamedTuple):
-    """What a page is made from."""
+    """What a page is made from; ``published`` are the studies of the size ``paper``."""
 
     size: Size
     out: Path
     studies: Mapping[str, Any]
     pieces: Mapping[str, dict]
+    published: Mapping[str, Any] = MappingProxyType({})
 
     def finished(self, name: str) -> Finished:
         return Finished(self.studies[name], self.out / name)
@@ -97,11 +119,13 @@ class Paper:
 
     Attributes:
       package: the package, by ``__name__``; its last part is the key of the paper.
-      runs: the studies of a size by the names of their folders, given the files of data sets.
+      runs: the studies of the sizes ``minutes`` and ``paper`` by the names of their folders, given the files of data
+        sets.
       content: the page.
-      pieces: the pieces of a size by name.
+      pieces: the pieces of these sizes by name.
       studies: functions that make the paper's studies, by the names that ``jaxdis study run`` takes.
       preset: its training runs, for ``jaxdis list presets``.
+      sizes: the sizes ``hour`` and ``day``, as scales of ``paper``: hours of one H100.
     """
 
     package: str
@@ -110,10 +134,30 @@ class Paper:
     pieces: Callable[[Size], dict[str, Piece]] = lambda size: {}
     studies: Mapping[str, Callable[..., Any]] = dataclasses.field(default_factory=dict)
     preset: Preset | None = None
+    sizes: Mapping[str, Scale] = dataclasses.field(default_factory=dict)
 
     @property
     def key(self) -> str:
         return self.package.rpartition(".")[2]
+
+    def planned(self, size: Size, sources: Sources, scale: Scale) -> tuple[dict[str, Any], dict[str, Piece]]:
+        """The studies and pieces of a size at a scale, by name.
+
+        Raises:
+          ValueError: for a data set that no study has, or the file of one.
+        """
+        base = "minutes" if size == "minutes" else "paper"
+        studies = self.runs(base, sources)
+        check_data(studies.values(), scale)
+        if sources:
+            check_used(sources, [t.config.data for s in studies.values() for t in getattr(s, "trainings", ())])
+        scale = scale.within(self.sizes.get(size, Scale()))
+        at_scale = {name: scaled(study, scale) for name, study in studies.items()}
+        pieces = {
+            name: dataclasses.replace(piece, options=tuple(scale.options(dict(piece.options)).items()))
+            for name, piece in self.pieces(base).items()
+        }
+        return {name: study for name, study in at_scale.items() if study is not None}, pieces
 
 
 def kept(piece: Piece, path: Path, studies: Mapping[str, Any], out: Path) -> dict:

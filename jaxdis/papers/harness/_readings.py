@@ -80,6 +80,17 @@ def adjusted(r2: float, groups: int, members: int) -> float:
 
 def explained(table: Table, column: str, *, regularization: bool) -> float:
     """Adjusted share of a column's variance that the model explains, alone or with its setting, on one data set."""
+    share, groups, members = _between(table, column, regularization)
+    return adjusted(share, groups, members)
+
+
+def explained_unadjusted(table: Table, column: str, *, regularization: bool) -> float:
+    """The share itself, which grows with the number of settings whatever they do."""
+    return _between(table, column, regularization)[0]
+
+
+def _between(table: Table, column: str, regularization: bool) -> tuple[float, int, int]:
+    """The share of the variance between groups, and the numbers of groups and members."""
     groups = [
         f"{m} {s:g}" if regularization else str(m) for m, s in zip(table["model"], table["regularization"], strict=True)
     ]
@@ -87,10 +98,9 @@ def explained(table: Table, column: str, *, regularization: bool) -> float:
     defined = np.isfinite(scores)
     scores, labels = scores[defined], labels[defined]
     if len(scores) < 3 or np.ptp(scores) == 0:
-        return float("nan")
+        return float("nan"), 0, len(scores)
     means = {label: scores[labels == label].mean() for label in set(labels)}
-    between = np.var([means[label] for label in labels]) / np.var(scores)
-    return adjusted(float(between), len(means), len(scores))
+    return float(np.var([means[label] for label in labels]) / np.var(scores)), len(means), len(scores)
 
 
 def beats(table: Table, column: str) -> float:

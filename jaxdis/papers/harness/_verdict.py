@@ -1,10 +1,11 @@
-"""Verdicts on claims, by a rule that is fixed before the numbers are seen.
+"""Verdicts on claims, by one rule for all papers.
 
 A claim consists of one or more statistics, each expected above or below a threshold (or between two). Each statistic
 has a 90 % interval (:func:`jaxdis.study.report._seed_statistics.student_interval`).
 
 - *holds*: the intervals of all statistics lie on the expected side.
 - *does not hold*: the interval of at least one lies entirely on the other side.
+- *not seen at this size*: the same, of models for which less was done than is published, so that nothing is refuted.
 - *cannot be decided at this size*: otherwise, and where a statistic or its interval is undefined.
 
 Statistics of settings are resampled by seed, those of members by member. The interval of an exact statistic is a point.
@@ -23,6 +24,7 @@ from jaxdis.study.report._seed_statistics import Interval, Table, over_seeds, st
 LEVEL = 0.9
 REPLICATES = 500
 HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be decided at this size"
+UNSEEN = "not seen at this size"
 
 
 class Part(NamedTuple):
@@ -44,18 +46,28 @@ class Part(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """A claim with what was found, and a remark on what differs from its wording or why it failed."""
+    """A claim with what was found, and a remark on what differs from its wording or why it failed.
+
+    ``study`` names the study whose trained models the claim is about; it is empty for claims that need no training.
+    ``unmet`` is what that study lacks of the published one.
+    """
 
     claim: Claim
     parts: tuple[Part, ...]
     remark: str = ""
+    study: str = ""
+    unmet: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> str:
-        verdicts = [part.verdict for part in self.parts]
+        verdicts = [self.verdict_of(part) for part in self.parts]
         if verdicts and all(verdict == HOLDS for verdict in verdicts):
             return HOLDS
-        return FAILS if FAILS in verdicts else OPEN
+        return next((verdict for verdict in (FAILS, UNSEEN) if verdict in verdicts), OPEN)
+
+    def verdict_of(self, part: Part) -> str:
+        """The verdict on a part, which refutes nothing while something is unmet."""
+        return UNSEEN if part.verdict == FAILS and self.unmet else part.verdict
 
 
 def exact(value: float | int) -> Interval:
@@ -100,4 +112,6 @@ def share(wins: int | np.integer, count: int) -> Interval:
 def counts(findings: Iterable[Finding]) -> dict[str, int]:
     """Number of claims by verdict."""
     verdicts = [finding.verdict for finding in findings]
-    return {verdict: verdicts.count(verdict) for verdict in (HOLDS, FAILS, OPEN)}
+    always = (HOLDS, FAILS, OPEN)
+    counted = {verdict: verdicts.count(verdict) for verdict in (HOLDS, FAILS, UNSEEN, OPEN)}
+    return {verdict: count for verdict, count in counted.items() if count or verdict in always}

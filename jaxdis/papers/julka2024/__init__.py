@@ -1,10 +1,16 @@
 """Julka et al. 2024: EDI, which metrics agree, and what each responds to."""
 
-from jaxdis.papers.harness import Paper
+from jaxdis.papers.harness import Paper, Scale
 from jaxdis.papers.julka2024 import _page, _run
 from jaxdis.papers.julka2024._study import PRESET, calibration, julka2024
 
+SIZES = {"hour": Scale(updates=70_000, seeds=3), "day": Scale()}
 PAPER = Paper(
-    __name__, _run.runs, _page.content, studies={"julka2024": julka2024, "calibration": calibration}, preset=PRESET
+    __name__,
+    _run.runs,
+    _page.content,
+    studies={"julka2024": julka2024, "calibration": calibration},
+    preset=PRESET,
+    sizes=SIZES,
 )
 __all__ = ["PAPER"]

@@ -102,13 +102,10 @@ def calibration(
       parts: ``cases`` shows what each metric responds to; ``sweeps`` and ``sizes`` are curves.
       metrics: as in every study; or ``table2``, the metrics of the paper's Table II.
     """
-    sizes = {} if seeds is None else {"seeds": seeds, "size_seeds": seeds}
-    if (n := train_samples) is not None:
-        smaller = tuple(size for size in (100, 1000, 10_000, 50_000) if size < n)
-        sizes |= {"case_samples": n, "sweep_samples": n, "sizes": smaller, "full_size": n}
+    sizes: dict = {}
     left_out = {"cases": {"case_samples": 0}, "sweeps": dict.fromkeys(SWEEPS, ()), "sizes": {"sizes": ()}}
     for part in set(PARTS) - set(parts):
         sizes |= left_out[part]
     if metrics is not None and list(metrics) == ["table2"]:
         metrics = table_two_metrics()
-    return Calibration.of("all" if metrics is None else metrics, **sizes)
+    return Calibration.of("all" if metrics is None else metrics, **sizes).resized(seeds, train_samples)

@@ -51,7 +51,8 @@ TABLE_TWO = (
     Row(
         "MIG-sup",
         "mig_sup",
-        _BINS + " Divided by the entropy of the code, as the paper has it; Li et al. 2020 divide by the factor's.",
+        "30 equal-width bins. Divided by the entropy of the code, as the paper has it; Li et al. 2020 divide by the "
+        "factor's.",
     ),
     Row("DCI Mod", "dci.disentanglement", _DCI),
     Row("DCI Comp", "dci.completeness", _DCI),
@@ -106,5 +107,6 @@ def beside_table_two(cases: Mapping[str, np.ndarray]) -> Beside:
         scores = cases.get(columns[row.key["metric"]], ())
         for case, values in zip(CASES, scores, strict=False):
             measured[place, case] = Measured(float(values.mean()), float(values.std()))
-    notes = {row.note for row in TABLE_TWO}
-    return Beside(printed, measured, "Means and standard deviations over seeds. " + " ".join(sorted(notes)))
+    rows = {note: ", ".join(row.name for row in TABLE_TWO if row.note == note) for note in (r.note for r in TABLE_TWO)}
+    notes = (f"{names}: {note}" for note, names in rows.items())
+    return Beside(printed, measured, "\n".join(("Means and standard deviations over seeds.", *notes)))

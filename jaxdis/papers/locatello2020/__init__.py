@@ -1,10 +1,17 @@
 """Locatello et al. 2020: six objectives, six strengths, fifty seeds, and what their metrics measure."""
 
-from jaxdis.papers.harness import Paper
+from jaxdis.papers.harness import Paper, Scale
 from jaxdis.papers.locatello2020 import _page, _run
 from jaxdis.papers.locatello2020._study import PRESET, locatello2020
 
+SIZES = {"hour": Scale(updates=7_000, seeds=3), "day": Scale(updates=170_000, seeds=3)}
 PAPER = Paper(
-    __name__, _run.runs, _page.content, pieces=_run.pieces, studies={"locatello2020": locatello2020}, preset=PRESET
+    __name__,
+    _run.runs,
+    _page.content,
+    pieces=_run.pieces,
+    studies={"locatello2020": locatello2020},
+    preset=PRESET,
+    sizes=SIZES,
 )
 __all__ = ["PAPER"]

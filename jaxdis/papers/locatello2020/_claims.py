@@ -54,7 +54,9 @@ def claims(table: Table, stability: Mapping, impossible: Mapping, *, small: bool
     printed = printed_in(__package__).claims
     remarks = REMARKS | (SMALL_REMARKS if small else {})
     return [
-        Finding(printed[name], tuple(parts), remarks.get(name, "")) for name, parts in parts_by_claim.items() if parts
+        Finding(printed[name], tuple(parts), remarks.get(name, ""), "" if name == "impossibility" else "zoo")
+        for name, parts in parts_by_claim.items()
+        if parts
     ]
 
 
@@ -87,7 +89,7 @@ def _dependence(table: Table) -> dict[str, list[Part]]:
             readings.median(rows[SAMPLED][(rows["model"] == m) & (rows["regularization"] == s) & ~plain])
             for m, s in {(m, s) for m, s, p in zip(rows["model"], rows["regularization"], plain, strict=True) if not p}
         ]
-        return readings.median(rows[SAMPLED][plain]) - np.nanmax(rivals)
+        return readings.median(rows[SAMPLED][plain]) - max(finite(rivals), default=np.nan)
 
     def ratio(model):
         return lambda rows: (

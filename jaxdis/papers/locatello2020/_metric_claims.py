@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from jaxdis._core.finite import finite
 from jaxdis.papers.harness import _readings as readings
 from jaxdis.papers.harness._verdict import Part, by_member, exact, resampled, share
 from jaxdis.papers.locatello2020._run import COLUMNS, MATRICES, SPRITES, UNSUPERVISED
@@ -165,7 +166,8 @@ def downstream(table: Table) -> dict[str, list[Part]]:
             [spearman(rows[name], rows[f"{tasks[0]}.efficiency"]) for name in COLUMNS]
             for _, rows in readings.each_data(sample)
         ]
-        return float(np.nanmax(np.nanmin(rho, axis=0)))
+        kept = [min(finite(column), default=np.nan) for column in np.transpose(rho)]
+        return float(max(finite(kept), default=np.nan))
 
     parts: dict[str, list[Part]] = {name: [] for name in ("with", "less", "groups", "trees", "signs")}
     for data, rows in readings.each_data(table):

@@ -58,8 +58,10 @@ SMALL_SWEEP: Mapping[str, Mapping] = {
 SMALL_STEPS, SMALL_SEEDS, SMALL_RATE = 1000, 3, 1e-3
 SMALL_SAMPLING = Sampling(3000, 1500)
 SMALL_SIZES = (10, 100, 1000, 3000)
-# Samples of the two runs whose rankings are compared, and of the smaller runs (§6.2).
-STABILITY = {"minutes": (2000, 100), "paper": (5000, 100)}
+# Samples of each of the two runs whose rankings are compared (§6.2), and of the two smaller runs.
+STABILITY = {"minutes": 2000, "paper": 10_000}
+FEW_SAMPLES = 100
+RENDERED = ("dsprites", "color_dsprites", "noisy_dsprites", "shapes3d")
 # Metrics whose runs are compared.
 STABLE = ("beta_vae", "factor_vae", "mig", "dci", "irs", "modularity", "sap")
 
@@ -67,7 +69,9 @@ STABLE = ("beta_vae", "factor_vae", "mig", "dci", "irs", "modularity", "sap")
 def runs(size: Size, sources: Sources) -> dict[str, Study]:
     """The paper's study, or a small one: three regularization strengths, three seeds, perceptrons, 32² pixels."""
     if size == "paper":
-        return {"zoo": whole_study(metrics=metrics(exact=True, sizes=(10, 100, 1000, 10_000)), sources=sources)}
+        data = tuple(dict.fromkeys((*RENDERED, *(sources or {}))))
+        plan = metrics(exact=True, sizes=(10, 100, 1000, 10_000))
+        return {"zoo": whole_study(data=data, metrics=plan, sources=sources)}
     settings = {name: {**row, "learning_rate": SMALL_RATE} for name, row in SMALL_SWEEP.items()}
     settings["annealed"]["capacity_steps"] = SMALL_STEPS / 3
     shared = {name: row for name, row in settings.items() if name != "factor"}
@@ -99,23 +103,23 @@ def metrics(*, exact: bool, sizes: tuple[int, ...]) -> dict[str, Metric]:
 
 def pieces(size: Size) -> dict[str, Piece]:
     """Rankings of two runs, on dSprites alone in the small form; and the construction of the impossibility theorem."""
-    larger, smaller = STABILITY[size]
     small = (("data", SMALL_DATA[:1]),) if size == "minutes" else ()
-    options = (("larger", larger), ("smaller", smaller), ("exact", size == "paper"), *small)
+    options = (("samples", STABILITY[size]), ("exact", size == "paper"), *small)
     return {"stability": Piece(stability, options), "impossibility": Piece(impossibility)}
 
 
-def stability(
-    finished: Mapping[str, Finished], larger: int, smaller: int, exact: bool, data: tuple[str, ...] = ()
-) -> dict:
-    """Scores of members in two runs of each metric, ``[2, m]``, by data set, metric and number of samples."""
+def stability(finished: Mapping[str, Finished], samples: int, exact: bool, data: tuple[str, ...] = ()) -> dict:
+    """Scores of members in two runs of each metric, ``[2, m]``, by data set, metric and number of samples.
+
+    The runs share no samples: twice as many are drawn and encoded anew.
+    """
     zoo, scores_by_data = finished["zoo"], {}
     plan = metrics(exact=exact, sizes=(10,))
-    for name in data or tuple(dict.fromkeys(map(str, zoo.table["data"]))):
-        codes = zoo.codes(zoo.table["data"] == name)
-        factors = zoo.factors(name)
+    present = dict.fromkeys(map(str, zoo.table["data"]))
+    for name in [name for name in data if name in present] or present:
+        codes, factors = zoo.encoded(name, 2 * samples)
         for metric in STABLE:
-            curve = sample_curve(codes, factors, plan[metric], sizes=(smaller, larger))
+            curve = sample_curve(codes, factors, plan[metric], sizes=(min(FEW_SAMPLES, samples // 2), samples))
             scores = dict(zip(("smaller", "larger"), curve.score.tolist(), strict=True))
             scores_by_data.setdefault(name, {})[metric] = scores
     return scores_by_data

@@ -1,6 +1,6 @@
 """Mahon et al. 2024: SNC and NK, and what metrics miss on new combinations of factors."""
 
-from jaxdis.papers.harness import Paper
+from jaxdis.papers.harness import Paper, Scale
 from jaxdis.papers.mahon2024 import _page, _run
 from jaxdis.papers.mahon2024._combinations_work import CombinationsWork
 from jaxdis.papers.mahon2024._models import PRESET
@@ -8,5 +8,8 @@ from jaxdis.papers.mahon2024._study import Combinations, mahon2024
 from jaxdis.study import WORKS
 
 WORKS[Combinations] = CombinationsWork
-PAPER = Paper(__name__, _run.runs, _page.content, pieces=_run.pieces, studies={"mahon2024": mahon2024}, preset=PRESET)
+SIZES = {"hour": Scale(updates=11_500, seeds=3), "day": Scale(updates=280_000, seeds=3)}
+PAPER = Paper(
+    __name__, _run.runs, _page.content, pieces=_run.pieces, studies={"mahon2024": mahon2024}, preset=PRESET, sizes=SIZES
+)
 __all__ = ["PAPER"]

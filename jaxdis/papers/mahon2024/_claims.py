@@ -65,8 +65,11 @@ def claims(
     }
     printed = printed_in(__package__).claims
     remarks = REMARKS | (SMALL_REMARKS if small else {})
+    exact_claims = _exact(pieces)
     return [
-        Finding(printed[name], tuple(parts), remarks.get(name, "")) for name, parts in parts_by_claim.items() if parts
+        Finding(printed[name], tuple(parts), remarks.get(name, ""), "" if name in exact_claims else "combinations")
+        for name, parts in parts_by_claim.items()
+        if parts
     ]
 
 

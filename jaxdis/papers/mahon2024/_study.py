@@ -8,6 +8,7 @@ from jaxdis._core.options import Count, checked
 from jaxdis._core.spec import Spec
 from jaxdis._learners.probes import Preset
 from jaxdis.data import DataSource
+from jaxdis.metrics import METRICS as BY_NAME
 from jaxdis.metrics import Direct, Metric
 from jaxdis.metrics._generalization import novel_combination
 from jaxdis.metrics._plan import plan_of
@@ -80,7 +81,9 @@ def mahon2024(
         "novel_combination": Direct(Spec(novel_combination))
     }
     plan = {
-        name: metric.with_options(preset=probes) if "preset" in metric.all_options else metric
+        name: metric.with_options(preset=probes)
+        if "preset" in metric.all_options and metric == BY_NAME.get(name, metric)
+        else metric  # with a preset of its own
         for name, metric in plan.items()
     }
     trainings = []

@@ -84,6 +84,15 @@ class Calibration:
         """``metrics``: ``"all"``, a name, names, or a mapping from column names to metrics."""
         return cls(plan_of(metrics), **sizes)
 
+    def resized(self, seeds: int | None = None, samples: int | None = None) -> "Calibration":
+        """The same parts with another number of seeds, or of samples of every representation."""
+        changes: dict = {} if seeds is None else {"seeds": seeds, "size_seeds": seeds}
+        if samples is not None:
+            sizes = tuple(size for size in self.sizes if size < samples) or ((samples // 3,) if self.sizes else ())
+            cases = samples if self.case_samples else 0
+            changes |= {"case_samples": cases, "sweep_samples": samples, "sizes": sizes, "full_size": samples}
+        return dataclasses.replace(self, **changes)
+
     def describe(self) -> dict:
         """The identity of a directory: all sizes, but not the metrics, since a directory may hold any of them."""
         sizes = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
