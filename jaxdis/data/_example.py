@@ -21,8 +21,8 @@ def example() -> tuple[Float[np.ndarray, "m n d"], Factors, tuple[dict, ...]]:
     >>> figure = scores.plot(by="objective")
 
     The models are perceptrons on dSprites of 32 × 32 pixels: β-VAE, β-TCVAE and DIP-VAE-II at four strengths with two
-    seeds each, after 80,000 updates. Their MIG goes from .02 to .25. Orientations are those of a quarter
-    turn, within which no shape repeats. ``benchmarks/example_zoo.py`` in the repository trains the models again.
+    seeds each, after 100,000 updates. Their MIG goes from .03 to .27. Orientations are those of a quarter turn, within
+    which no shape repeats. ``benchmarks/example_zoo.py`` in the repository trains the models again.
 
     Returns:
       ``codes``: float32 ``[m, n, d]``, posterior means, stored as float16. ``factors``: the :class:`jaxdis.Factors` of
