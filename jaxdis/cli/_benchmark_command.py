@@ -49,8 +49,8 @@ class Benchmark:
     """With --target: page to write, with a roofline."""
     first_hour: Path | None = None
     """Folder: the measurements to make first on a new accelerator, within an hour, in first_hour.json.
-    These are scores of small and large zoos, training, differences from the CPU and between runs, and the error of
-    estimates. A run that is stopped goes on where it was."""
+    These are scores of small and large zoos, training, and differences from the CPU and between runs.
+    The times stand beside estimates. A run that is stopped goes on where it was."""
 
     def run(self) -> None:
         from jaxdis._core.options import Count, Positive, checked_value

@@ -42,6 +42,7 @@ class Printed(Finished):
             column: (row.values[name] + away * np.sqrt(3) * row.spread[name]) / 100
             for name, column in slot_zoo.COLUMNS.items()
         }
+        found |= {slot_zoo._as_printed(column): value for column, value in found.items()}
         if self.data == "multi_dsprites" and regularized:
             given = PRINTED.tables["table_4"].row(model=model, without_algorithms=[1])
             for field in ("disentanglement", "completeness"):

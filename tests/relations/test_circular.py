@@ -27,7 +27,8 @@ def table(angle, kinds=None):
 )
 def test_an_angle_is_the_same_from_wherever_it_is_measured(name):
     there, moved = (evaluate(CODES, table(angle), name, 0)[name] for angle in (ANGLE, (ANGLE + 180) % 360))
-    assert moved == pytest.approx(float(there), abs=1e-4)  # angles are rounded, and equal distances may part
+    # Angles are rounded, after which distances that were equal may differ: neighbors change places.
+    assert moved == pytest.approx(float(there), abs=1e-4 if name == "mig_ksg" else 1e-5)
     linear = [
         evaluate(CODES, table(angle, {"angle": "continuous"}), name, 0)[name] for angle in (ANGLE, (ANGLE + 90) % 360)
     ]
