@@ -166,6 +166,7 @@ def test_remarks_are_on_claims_of_their_papers():
         assert remarks.keys() <= printed_in(PAPERS[key].package).claims.keys()
 
 
+@pytest.mark.slow
 def test_few_members_do_not_tell_which_score_needs_fewer_samples():
     """Metrics that are equally noisy differ by chance."""
     found = {one.claim.id: one for one in claims(planted(), runs(dict.fromkeys(NOISE, 1)), IMPOSSIBLE)}
