@@ -195,6 +195,19 @@ def read_csv(path: str | Path) -> list[dict[str, str]]:
     return [dict(zip(names, map(_as_given, row), strict=True)) for row in rows]
 
 
+def read_csv_columns(path: str | Path) -> dict[str, np.ndarray]:
+    """As :func:`read_csv`, by columns: floats where every entry is a number (or empty, which is NaN), else text."""
+    rows = read_csv(path)
+    return {name: _column([row[name] for row in rows]) for name in (rows[0] if rows else {})}
+
+
+def _column(texts: list[str]) -> np.ndarray:
+    try:
+        return np.array([float(text or "nan") for text in texts])
+    except ValueError:
+        return np.array(texts)
+
+
 def _as_given(cell: str) -> str:
     return cell[1:] if cell.startswith("'") and cell[1:].startswith(_FORMULAS) else cell
 

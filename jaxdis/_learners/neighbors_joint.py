@@ -74,7 +74,7 @@ def circular_information(
     def one_code(code):
         return joint_continuous_information(code[:, None], values, periods, neighbors=neighbors)
 
-    return jax.lax.map(one_code, codes.T)
+    return jax.lax.map(one_code, codes.T)  # one at a time: each compares all pairs of samples
 
 
 def joint_continuous_information(

@@ -194,6 +194,8 @@ class Score:
         from jaxdis.models import load
 
         own = own_pictures(self.data, self.factors) if self.data else None
+        if self.data and own is None:
+            raise ValueError(f"--data: must be folder:PATH, or left out for a zoo of a data set, got {self.data}")
         for name in ("test", "columns", *(() if own else ("factors",))):
             if getattr(self, name):
                 raise ValueError(f"--{name}: goes with files of codes; a zoo encodes images of its own data set")

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from scipy import stats
 
-from jaxdis._core.files import csv_text, read_csv, write_text
+from jaxdis._core.files import csv_text, read_csv_columns, write_text
 from jaxdis._core.html_table import html_table
 from jaxdis._core.options import Level, checked, shown
 from jaxdis.evaluation._member_rows import NAME
@@ -226,16 +226,7 @@ def _read(path: Path) -> Scores | dict[str, Any]:
         return Scores.load(path)
     if path.suffix != ".csv":
         raise ValueError(f"{path}: must be a file written by Scores.save (.npz) or a .csv, got {path.suffix or path}")
-    rows = read_csv(path)
-    return {name: _numbers([row[name] for row in rows]) for name in rows[0]} if rows else {}
-
-
-def _numbers(texts: list[str]) -> np.ndarray:
-    """Numbers, where all entries are, or else texts; an empty entry is NaN."""
-    try:
-        return np.array([float(text or "nan") for text in texts])
-    except ValueError:
-        return np.array(texts)
+    return read_csv_columns(path)
 
 
 def _places(side: Literal["a", "b"], metadata: Mapping[str, Sequence], name: str) -> dict[Any, int]:

@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from jaxdis._core.files import write_csv
+from jaxdis._core.files import read_csv_columns, write_csv
 from jaxdis.data import DATASETS
 from jaxdis.metrics._metric import per_factor_fields
 from jaxdis.study import _make as make
@@ -15,7 +15,6 @@ from jaxdis.study._definition import ROLES, Member, Study, cells
 from jaxdis.study._store import Store, number, publish
 from jaxdis.study._work import WORKS, Batch, Digest, Totals, Updates
 from jaxdis.study.report._answer import digest
-from jaxdis.study.report._result_table import read_results
 from jaxdis.study.report._subject import Subject
 
 TRAIN_BATCH = 16
@@ -88,7 +87,7 @@ class TrainedWork:
         return write_report(self.study, store.root, self._members)
 
     def digest(self, store: Store) -> Digest | None:
-        return digest(Subject.of(self.study, read_results(store.root / "results.csv")))
+        return digest(Subject.of(self.study, read_csv_columns(store.root / "results.csv")))
 
     def costs(self) -> dict[str, Totals]:
         return costs(self.study, self._members)

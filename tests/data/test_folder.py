@@ -110,6 +110,8 @@ def test_the_command_trains_on_pictures_and_encodes_and_scores_them(place, tmp_p
     assert 0 <= float(row["mig"]) <= 1
     assert main(scored) == 2
     assert "--data: must be given for a zoo that was trained on folder:" in " ".join(capsys.readouterr().err.split())
+    assert main([*scored, "--data", "dsprites"]) == 2
+    assert "--data: must be folder:PATH" in " ".join(capsys.readouterr().err.split())
     assert main(["score", str(tmp_path / "codes.npz"), "--metrics", "mig", *given[:2]]) == 2
     assert "--data: goes with a zoo" in capsys.readouterr().err
     assert main(["train", *given[:2], *small]) == 2

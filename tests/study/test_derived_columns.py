@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from jaxdis import METRICS
+from jaxdis._core.files import read_csv_columns
 from jaxdis._core.spec import Spec
 from jaxdis.metrics import Direct
 from jaxdis.metrics._downstream import downstream_logistic
@@ -19,7 +20,6 @@ from jaxdis.study import _make as make
 from jaxdis.study._definition import cells
 from jaxdis.study._run_study import run
 from jaxdis.study._store import Store
-from jaxdis.study.report._result_table import read_results
 from tests.study.tiny import tiny
 
 CURVE = Direct(Spec(downstream_logistic).with_options(sizes=(10, 50, 100)))
@@ -30,7 +30,7 @@ def finished(tmp_path_factory):
     study = tiny(seeds=3, metrics={"mig": METRICS["mig"], "curve": CURVE, "udr": Udr(least_kl=1e-9)})
     out = tmp_path_factory.mktemp("study")
     run(study, out)
-    return study, Store(out), read_results(out / "results.csv")
+    return study, Store(out), read_csv_columns(out / "results.csv")
 
 
 def test_udr_compares_the_seeds_of_a_setting(finished):

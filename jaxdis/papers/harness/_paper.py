@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 import jax
 import numpy as np
 
+from jaxdis._core.files import read_csv_columns
 from jaxdis.data import DataSource
 from jaxdis.data._data_source import check_used
 from jaxdis.factors import Factors
@@ -39,7 +40,7 @@ class Finished:
     @functools.cached_property
     def table(self) -> dict[str, np.ndarray]:
         """``results.csv`` as columns, and the column ``regularization``: the value of the setting that is swept."""
-        columns = results.read_results(self.store.root / "results.csv")
+        columns = read_csv_columns(self.store.root / "results.csv")
         return {**columns, "regularization": results.regularizations(columns, self.study.variants)}
 
     @property

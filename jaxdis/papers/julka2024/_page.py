@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from jaxdis import plots
+from jaxdis._core.finite import finite, mean
 from jaxdis.data.synthetic import CASES
 from jaxdis.papers.harness._differences import Fact
 from jaxdis.papers.harness._paper import Reproduction
@@ -350,11 +351,14 @@ def _agreement(table: Table) -> list[Part]:
         for title in ("SAP", "DCIMIG", "MIG-sup", "Z-min", "Modularity")
     ]
     columns = [column for title, column in AGREEMENT.items() if title not in ("MIG", "EDI Comp")]
-    against = lambda sample: float(np.nanmax([spearman(sample["mig"], sample[column]) for column in columns]))  # noqa: E731
+
+    def against(sample):
+        return float(max(finite([spearman(sample["mig"], sample[column]) for column in columns]), default=np.nan))
+
     rest = [column for column in AGREEMENT.values() if not column.startswith("dci.")]
 
     def correlation(sample):
-        return float(np.nanmean([abs(spearman(sample["dci.disentanglement"], sample[column])) for column in rest]))
+        return mean([abs(spearman(sample["dci.disentanglement"], sample[column])) for column in rest])
 
     return [
         *parts,

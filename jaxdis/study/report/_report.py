@@ -16,7 +16,6 @@ from jaxdis._core.precision import single_precision
 from jaxdis._core.version import __version__
 from jaxdis.study._definition import Member, Study, cells, metric_of
 from jaxdis.study._store import Store, StoreError, publish
-from jaxdis.study.report import _result_table as results
 from jaxdis.study.report import _sections as sections
 from jaxdis.study.report._answer import answer, best_member, ranking
 from jaxdis.study.report._blends import blends
@@ -116,7 +115,7 @@ def _results(study: Study, store: Store, members: Sequence[Member]) -> dict[str,
     path = store.root / "results.csv"
     advice = "run the study: the table is derived from its records"
     try:
-        table = results.read_results(path)
+        table = files.read_csv_columns(path)
     except FileNotFoundError:
         raise StoreError(f"{path}: no such file; {advice}") from None
     except (ValueError, KeyError, TypeError, csv.Error) as error:

@@ -2,12 +2,10 @@
 
 import math
 from collections.abc import Mapping
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from jaxdis._core.files import read_csv
 from jaxdis._core.finite import finite
 from jaxdis.models import Variant
 from jaxdis.study.report._seed_statistics import Table
@@ -18,12 +16,6 @@ class Explained(NamedTuple):
 
     model: float
     model_and_regularization: float
-
-
-def read_results(path: str | Path) -> dict[str, np.ndarray]:
-    """``results.csv`` as columns: floats where every entry is a number (or empty, which is NaN), else text."""
-    rows = read_csv(path)
-    return {name: _column([row[name] for row in rows]) for name in (rows[0] if rows else {})}
 
 
 def variance_explained(table: Table, name: str, regularization: np.ndarray) -> Explained:
@@ -58,10 +50,3 @@ def _between(scores: np.ndarray, groups: np.ndarray) -> float:
     for group in names:
         means[groups == group] = scores[groups == group].mean()
     return float(means.var() / scores.var())
-
-
-def _column(texts: list[str]) -> np.ndarray:
-    try:
-        return np.array([float(text) if text else math.nan for text in texts])
-    except ValueError:
-        return np.array(texts)

@@ -7,11 +7,11 @@ import re
 import pytest
 
 from jaxdis import METRICS, Direct, Spec
+from jaxdis._core.files import read_csv_columns
 from jaxdis.metrics._downstream import downstream_logistic
 from jaxdis.study._run_study import run
 from jaxdis.study.report._html import Html, table
 from jaxdis.study.report._report import write_report
-from jaxdis.study.report._result_table import read_results
 from tests.study.tiny import tiny
 
 NASTY = 'x"><script>alert(1)</script>../../größe' + "y" * 300
@@ -51,7 +51,7 @@ def test_downstream_tasks_are_set_against_metrics(tmp_path):
     section = page[page.index(">Do scores go with downstream performance?</h2>") :]
     assert "Rank correlation of scores with accuracy by number of training samples" in section
     # 128 samples are there to train on, whatever the sizes asked for.
-    table = read_results(tmp_path / "results.csv")
+    table = read_csv_columns(tmp_path / "results.csv")
     assert [name for name in table if name.startswith("downstream_logistic.")][-3:] == [
         f"downstream_logistic.{size}" for size in (10, 100, 128)
     ]

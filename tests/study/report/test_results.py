@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from jaxdis._core.files import read_csv_columns
 from jaxdis.models import OBJECTIVES
 from jaxdis.study.report import _result_table as results
 
@@ -38,7 +39,7 @@ def test_regularizations_are_of_each_members_own_setting(table):
 
 def test_results_come_back_as_columns(tmp_path):
     (tmp_path / "r.csv").write_text("model,mig\nbeta,0.5\ndip_i,\n")
-    table = results.read_results(tmp_path / "r.csv")
+    table = read_csv_columns(tmp_path / "r.csv")
     assert table["model"].tolist() == ["beta", "dip_i"]
     assert table["mig"][0] == 0.5
     assert np.isnan(table["mig"][1])
