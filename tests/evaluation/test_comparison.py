@@ -114,7 +114,8 @@ def test_sets_that_do_not_differ_are_told_apart_as_often_as_promised(count, spre
         sets = [seeds | {f"m{i}": draws.normal(0, s, count) for i in range(31)} for s in scale]
         found.append(jaxdis.compare(*sets, paired=paired).rows)
     p = np.array([[row.p for row in rows] for rows in found])
-    assert 0.025 < (p < 0.05).mean() < 0.075  # 1,860 tests: two standard deviations are 0.01; Welch's is not exact
-    assert (np.array([[row.adjusted for row in rows] for rows in found]) < 0.05).any(axis=1).mean() <= 0.13
+    assert 0.03 < (p < 0.05).mean() < 0.07  # 1,860 tests: two standard deviations are 0.01; Welch's is not exact
+    adjusted = np.array([[row.adjusted for row in rows] for rows in found])
+    assert (adjusted < 0.05).any(axis=1).mean() <= 0.13  # 0.05 and three deviations
     covered = np.array([[row.low <= 0 <= row.high for row in rows] for rows in found])
-    assert 0.925 < covered.mean() < 0.975
+    assert 0.93 < covered.mean() < 0.97
