@@ -85,6 +85,7 @@ def _run(arguments: list[str]) -> None:
         from jaxdis.cli._listing import Data, List
         from jaxdis.cli._reproduce_command import Reproduce
         from jaxdis.cli._score_command import Score
+        from jaxdis.cli._sensitivity_command import Sensitivity
         from jaxdis.cli._show_command import Show
         from jaxdis.cli._study_commands import Quickstart, Study
         from jaxdis.cli._train_command import Train
@@ -94,6 +95,7 @@ def _run(arguments: list[str]) -> None:
         "score": Score,
         "show": Show,
         "compare": Compare,
+        "sensitivity": Sensitivity,
         "train": Train,
         "encode": Encode,
         "study": Study,
@@ -102,6 +104,8 @@ def _run(arguments: list[str]) -> None:
         "data": Data,
         "list": List,
     }
+    if arguments[:2] == ["study", "sensitivity"]:  # where some look for it
+        arguments = arguments[1:]
     terminal.print_anything()
     began = time.time()
     commands = {name: help.in_words(command) for name, command in commands.items()}

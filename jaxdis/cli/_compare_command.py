@@ -1,71 +1,111 @@
-"""``jaxdis compare``: which of two sets of scores is higher, and how sure that is."""
+"""``jaxdis compare``: which of several sets of scores is higher, and how sure that is."""
 
 import dataclasses
+import html
 from pathlib import Path
 
 import tyro
 
 from jaxdis.cli import _terminal as terminal
+from jaxdis.cli._options import Cache
 from jaxdis.cli._outputs import check_not_input, make_room
 
 
 @dataclasses.dataclass(frozen=True)
 class Compare:
-    """Compare the scores of two sets of models: differences of means, their intervals, and tests.
+    """Compare the scores of sets of models: differences of means, their intervals, and tests.
 
-    Each file holds a row per model, such as one per seed: a CSV file of `jaxdis score --csv`, or what `Scores.save`
-    wrote.
+    Each set holds a row per model, such as one per seed: a CSV or JSON file of `jaxdis score`, or what `Scores.save`
+    wrote. A folder of codes, or of trained zoos, is scored first. More than two sets are compared with the best.
     """
 
-    a: tyro.conf.Positional[Path]
-    """Scores of the first set: .csv or .npz."""
-    b: tyro.conf.Positional[Path]
-    """Scores of the second set."""
+    sets: tyro.conf.Positional[tuple[str, ...]]
+    """Scores of each set: .csv, .json or .npz; or folders of files of codes. One set alone needs --by."""
     paired: str | None = None
-    """A column whose equal values make pairs, such as seed.
-    Without it, the sets are independent."""
+    """A column whose equal values make pairs, such as seed. Without it, the sets are independent."""
+    by: str | None = None
+    """A column, such as a hyperparameter: models with each of its values are a set."""
+    across: str | None = None
+    """A column, such as the data set: sets are also ranked at each of its values."""
+    meta: Path | None = None
+    """CSV file of what is known of the models: a column file or member, and seed, hyperparameters, …"""
+    factors: Path | None = None
+    """Factors, if folders hold codes alone."""
     metrics: tuple[str, ...] = ()
-    """Columns to compare; all that both files have by default."""
+    """Columns to compare; all that every set has by default. For folders, metrics to compute; standard by default."""
     csv: Path | None = None
-    """CSV file to write, with a row per column."""
+    """CSV file to write, with a row per comparison."""
     out: Path | None = None
     """Page to write."""
+    cache: Cache = None
 
     def run(self) -> None:
         from rich.table import Table
 
         from jaxdis._core.files import write_text
-        from jaxdis.evaluation._comparison import compare
+        from jaxdis.evaluation import compare
 
         for option, path in (("--csv", self.csv), ("--out", self.out)):
             if path is not None:
-                check_not_input(option, path, (self.a, self.b))
+                check_not_input(option, path, [*map(Path, self.sets), self.meta])
             make_room(option, path)
-        found = compare(self.a, self.b, paired=self.paired, metrics=self.metrics or None)
-        table = Table("", "first", "second", "difference", "interval", "p", "adjusted", title=found.test, box=None)
+        sets, scored = self._sets()
+        metrics = None if scored or not self.metrics else self.metrics
+        how = {"paired": self.paired, "by": self.by, "across": self.across, "meta": self.meta}
+        found = compare(*sets, metrics=metrics, names=_names(self.sets), **how)
+        heads = "", "sets", "first", "second", "difference", "interval", "p", "adjusted", "permutation"
+        table = Table(*heads, title=found.test, box=None)
         for row in found.rows:
-            numbers = row.first, row.second, row.difference
-            within = f"{row.low:.3f} to {row.high:.3f}"
-            table.add_row(row.metric, *(f"{x:.3f}" for x in numbers), within, f"{row.p:.2g}", f"{row.adjusted:.2g}")
+            numbers = (f"{x:.3f}" for x in (row.first, row.second, row.difference))
+            tests = (f"{p:.2g}" for p in (row.p, row.adjusted, row.permutation))
+            table.add_row(row.metric, " / ".join(row.sets), *numbers, f"{row.low:.3f} to {row.high:.3f}", *tests)
         terminal.console().print(table)
         for sentence in found.sentences():
             terminal.write(sentence)
         if self.csv is not None:
             found.to_csv(self.csv)
         if self.out is not None:
-            write_text(self.out, _PAGE.format(found._repr_html_()))
+            write_text(self.out, _page(found))
+
+    def _sets(self) -> tuple[list, bool]:
+        """The sets, of which folders of codes are scored, and whether any was."""
+        from jaxdis.study._store import Store
+
+        folders = [text for text in self.sets if Path(text).is_dir()]
+        of_studies = {text: Path(text) / "results.csv" for text in folders if Store(Path(text)).begun}
+        of_codes = [text for text in folders if text not in of_studies]
+        if of_codes:
+            terminal.start(self.cache)
+        scored = {text: _scored(text, self.factors, self.metrics) for text in of_codes}
+        return [(of_studies | scored).get(text, text) for text in self.sets], bool(of_codes)
 
 
-_PAGE = """<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<meta name="color-scheme" content="light dark">
-<title>Comparison of scores</title>
-<style>body {{ font-family: sans-serif; margin: 1em }} td, th {{ padding: .2em .7em }}</style>
-<body>
-<h1>Comparison of scores</h1>
-{}
-</body>
-</html>
-"""
+def _scored(text: str, factors: Path | None, metrics: tuple[str, ...]):
+    """The scores of the codes in a folder, under the names of their files."""
+    from jaxdis._core.zoo_files import is_zoo
+    from jaxdis.cli._metric_texts import plan_of_texts
+    from jaxdis.encoders import load
+    from jaxdis.evaluation import evaluate
+
+    path = Path(text)
+    files = path if is_zoo(path) else sorted(file for file in path.iterdir() if file.suffix in (".npz", ".npy"))
+    codes, read, names = load(files, factors)
+    codes = codes if codes.ndim == 3 else codes[None]
+    terminal.write(f"{text}: scoring {len(codes)} models")
+    return evaluate(codes, read, plan_of_texts(metrics) if metrics else "standard", members=list(names), progress=True)
+
+
+def _names(texts: tuple[str, ...]) -> list[str]:
+    """Short names of sets, by which they differ."""
+    names = [Path(text).stem for text in texts]
+    return names if len(set(names)) == len(names) else list(texts)
+
+
+def _page(found) -> str:
+    from jaxdis.study.report._html import page, table
+
+    rows = [row._replace(sets=" / ".join(row.sets)) for row in found.rows]
+    columns = {name: [getattr(row, name) for row in rows] for name in rows[0]._fields} if rows else {}
+    said = "".join(f"<li>{html.escape(sentence)}.</li>" for sentence in found.sentences())
+    sections = [("Numbers", table(list(columns), columns))]
+    return page("Comparison of scores", sections, f"<p>{html.escape(found.test)}.</p><ul>{said}</ul>", note="")

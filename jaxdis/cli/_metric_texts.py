@@ -26,6 +26,22 @@ def plan_of_texts(texts: Sequence[str]) -> dict[str, Metric]:
     return {entry: _metric(entry) for entry in entries}
 
 
+def values_of_texts(texts: Sequence[str]) -> dict[str, tuple]:
+    """Values to try for options, ``bins=10,20,50``, by the name of the option.
+
+    Raises:
+      ValueError: for a text of another form, or an option that is given twice.
+    """
+    options = {}
+    for text in texts:
+        name, equals, values = text.partition("=")
+        if not (name and equals and values) or name in options:
+            raise ValueError(f"options: must be one text per option, such as bins=10,20,50, got {text!r}")
+        value = _value(f"({values},)")
+        options[name] = value if isinstance(value, tuple) else tuple(map(_value, values.split(",")))
+    return options
+
+
 def options_in_words(plan: dict[str, Metric]) -> str:
     """Each metric with its options and their values, one metric per paragraph."""
     return "\n\n".join(f"{name}\n" + _options(metric) for name, metric in plan.items())

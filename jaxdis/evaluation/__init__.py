@@ -4,6 +4,19 @@ from jaxdis.evaluation._comparison import Comparison, compare
 from jaxdis.evaluation._evaluate import blend_table, evaluate, relate
 from jaxdis.evaluation._monitor import Monitor
 from jaxdis.evaluation._results import Scores
-from jaxdis.evaluation._sensitivity import sample_curve, sweep
+from jaxdis.evaluation._sensitivity import Sensitivity, sensitivity
+from jaxdis.evaluation._sweeps import sample_curve, sweep
 
-__all__ = ["Comparison", "Monitor", "Scores", "blend_table", "compare", "evaluate", "relate", "sample_curve", "sweep"]
+__all__ = [
+    "Comparison",
+    "Monitor",
+    "Scores",
+    "Sensitivity",
+    "blend_table",
+    "compare",
+    "evaluate",
+    "relate",
+    "sample_curve",
+    "sensitivity",
+    "sweep",
+]

@@ -1,27 +1,29 @@
 """Whether one set of representations scores higher than another, by how much, and how sure that is."""
 
 import dataclasses
+import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
 
-from jaxdis._core.files import csv_text, read_csv_columns, write_text
+from jaxdis._core.files import csv_text, write_text
 from jaxdis._core.html_table import html_table
 from jaxdis._core.options import Level, checked, shown
+from jaxdis.evaluation._mean_ranks import MeanRanks, mean_ranks
 from jaxdis.evaluation._member_rows import NAME
-from jaxdis.evaluation._results import Scores
+from jaxdis.evaluation._score_sets import ScoreSet, column_of, lower_is_better, score_sets
 
 # With fewer members, or pairs of them, there is neither an interval nor a test.
 FEWEST = 3
 # A difference counts as sure below this p-value; members to come should show it this often.
 SURE, POWER = 0.05, 0.8
 MOST_MEMBERS = 1000
-# What the tables of scores hold beside scores.
-_BESIDE = (".error", ".bias", ".low", ".high")
+# Draws of a permutation test; with few members all orders are tried.
+SHUFFLES = 2000
 
 
 class Row(NamedTuple):
@@ -29,16 +31,20 @@ class Row(NamedTuple):
 
     Attributes:
       metric: the column.
+      sets: names of the first and the second set.
       first, second: mean of each set.
       difference, low, high: mean of the second minus that of the first, and its interval.
       p: two-sided p-value of Student's test for pairs, or of Welch's.
-      adjusted: ``p`` corrected for the number of columns (Holm).
+      adjusted: ``p`` corrected for the number of columns and of pairs of sets (Holm).
+      permutation: two-sided p-value of a permutation test of the difference, which takes no distribution for granted;
+        with few members it cannot be small.
       effect: the difference in standard deviations: of the pairs' differences, or of the members of both sets.
       members: members (or pairs) of each set with which a difference of this size would be found in four of five
         comparisons, at p < .05 without correction; 1,000 stands for that or more.
     """
 
     metric: str
+    sets: tuple[str, str]
     first: float
     second: float
     difference: float
@@ -46,6 +52,7 @@ class Row(NamedTuple):
     high: float
     p: float
     adjusted: float
+    permutation: float
     effect: float
     members: float
 
@@ -57,18 +64,22 @@ class Comparison:
     Attributes:
       rows: one :class:`Row` per column.
       test: what was computed, in words.
+      ranks: mean ranks of all sets across data sets, if they were asked for.
     """
 
     rows: tuple[Row, ...]
     test: str
+    ranks: tuple[MeanRanks, ...] = ()
 
     def sentences(self) -> list[str]:
         """Say for each column what is known, and what would be needed to know more."""
-        return [_sentence(row) for row in self.rows]
+        several = len({row.sets for row in self.rows}) > 1
+        return [_sentence(row, several) for row in self.rows] + [ranks.sentence() for ranks in self.ranks]
 
     def to_csv(self, path: str | Path | None = None) -> str:
         """Comma-separated text, a row per column; written to ``path`` if given."""
-        text = csv_text(list(Row._fields), self.rows)
+        rows = [row._replace(sets=" / ".join(row.sets)) for row in self.rows]
+        text = csv_text(list(Row._fields), rows)
         if path is not None:
             write_text(path, text)
         return text
@@ -88,27 +99,41 @@ class Comparison:
 
 @checked
 def compare(
-    a, b, *, paired: str | None = None, metrics: Sequence[str] | None = None, level: Level = 0.95
+    *sets,
+    paired: str | None = None,
+    metrics: Sequence[str] | None = None,
+    by: str | None = None,
+    meta=None,
+    across: str | None = None,
+    names: Sequence[str] | None = None,
+    level: Level = 0.95,
 ) -> Comparison:
-    """Compare the scores of two sets of members, such as two models under several seeds.
+    """Compare the scores of sets of members, such as models under several seeds.
 
     Args:
-      a, b: scores of each set: a :class:`~jaxdis.Scores`, a file that :meth:`Scores.save` wrote, a CSV file with a row
-        per member, or a mapping of columns ``[m]``.
+      sets: scores of each set: a :class:`~jaxdis.Scores`, a file that :meth:`Scores.save` wrote, a CSV or JSON file
+        with a row per member, or a mapping of columns ``[m]``.
       paired: a column of the members' metadata, such as ``"seed"``, whose equal values make pairs. None: the sets are
         independent.
-      metrics: the columns to compare; None: all that both have.
+      metrics: the columns to compare; None: all that all sets have.
+      by: a column of the metadata, such as ``"objective"``: members with each of its values are a set.
+      meta: metadata of the members, ``{"member": names, "seed": …}``, a data frame or a CSV file; its rows are matched
+        by names of members or of their files.
+      across: a column of the metadata, such as ``"data"``: sets are also ranked at each of its values.
+      names: of the sets; a, b, … when None.
       level: of the intervals.
 
     Returns:
-      A :class:`Comparison`. Means are compared by Student's test for pairs, or by Welch's test, which does not assume
+      A :class:`Comparison`. Of two sets the first is compared with the second, of more than two the best, by its mean,
+      with each of the others. Means are compared by Student's test for pairs, or by Welch's test, which does not assume
       equal variances. The members of a set must be independent of each other, as models with different seeds are;
-      several codes of one model are not.
+      several codes of one model are not. Two representations of the same samples, each with bootstrap replicates of one
+      :func:`jaxdis.evaluate` key, are compared by the differences of these.
 
     Raises:
       ValueError: for sets without a common column, for unknown columns, and for pairs that are not unique.
 
-    Reference: Welch 1947; Holm 1979.
+    Reference: Welch 1947; Holm 1979; for ``across`` Friedman 1937; Nemenyi 1963; Demšar 2006, §3.2.
 
     Example:
       >>> narrow = {"seed": [0, 1, 2, 3], "mig": [0.21, 0.24, 0.19, 0.23]}
@@ -117,27 +142,82 @@ def compare(
       second minus first, 4 pairs of the same seed, Student's test
       mig: higher by 0.1 (0.087 to 0.113), p = 0.00015
     """
-    tables = [_table(name, given) for name, given in (("a", a), ("b", b))]
-    columns = [name for name in tables[0][0] if name in tables[1][0] and name not in (paired, "seed", NAME)]
+    if names is not None and len(names) != len(sets):
+        raise ValueError(f"names: must be {len(sets)}, one for each set, got {shown(names)}")
+    divided = score_sets(sets, names, by, meta)
+    if len(divided) < 2:
+        raise ValueError(f"sets: must be at least two, or one that `by` divides, got {len(divided)}")
+    known = {NAME, "seed", paired, by, across}
+    shared = [name for name in divided[0].scores if all(name in one.scores for one in divided) and name not in known]
     for name in metrics or ():
-        if name not in columns:
-            raise ValueError(f"metrics: must be columns of both, {', '.join(columns)}, got {shown(name)}")
-    columns = list(columns if metrics is None else metrics)
+        if name not in shared:
+            raise ValueError(f"metrics: must be columns of all sets, {', '.join(shared)}, got {shown(name)}")
+    columns = list(shared if metrics is None else metrics)
     if not columns:
-        raise ValueError("a, b: must have a column of scores in common, got none")
-    first, second = (np.stack([table[name] for name in columns], axis=1) for table, _ in tables)
-    if paired is not None:
-        places = [_places(side, metadata, paired) for side, (_, metadata) in zip("ab", tables, strict=True)]
-        common = [value for value in places[0] if value in places[1]]
-        if not common:
-            raise ValueError(f"paired: must have values that occur in both sets, got none of {shown(paired)}")
-        first, second = (rows[[place[v] for v in common]] for rows, place in zip((first, second), places, strict=True))
-    found = [_compared(x, y, paired is not None, level) for x, y in zip(first.T, second.T, strict=True)]
-    adjusted = holm([row.p for row in found])
-    rows = [row._replace(metric=name, adjusted=p) for row, name, p in zip(found, columns, adjusted, strict=True)]
-    how = f"{len(first)} pairs of the same {paired}, Student's test"
-    how = how if paired is not None else f"{len(first)} and {len(second)} members, Welch's test"
-    return Comparison(tuple(rows), f"second minus first, {how}")
+        raise ValueError("sets: must have a column of scores in common, got none")
+    ranks = () if across is None else mean_ranks(divided, columns, across)
+    if all(one.drawn[0] for one in divided):
+        compared, how = _by_replicates(divided, columns, level)
+    else:
+        divided = divided if paired is None else _in_pairs(divided, paired)
+        compared = [
+            _compared(first, second, column, paired is not None, level)
+            for column in columns
+            for first, second in itertools.combinations(divided, 2)
+        ]
+        counts = [len(one.scores[columns[0]]) for one in divided]
+        welch = f"{' and '.join(map(str, counts))} members, Welch's test"
+        how = welch if paired is None else f"{counts[0]} pairs of the same {paired}, Student's test"
+    adjusted = holm([row.p for row in compared])
+    rows = [row._replace(adjusted=p) for row, p in zip(compared, adjusted, strict=True)]
+    if len(divided) == 2:
+        return Comparison(tuple(rows), f"second minus first, {how}", ranks)
+    return Comparison(tuple(_beside_the_best(rows, columns)), f"others minus best, {how}", ranks)
+
+
+def _in_pairs(sets: Sequence[ScoreSet], paired: str) -> list[ScoreSet]:
+    """The members of all sets that have the same values of a column, in the same order."""
+    places = [_places(one, paired) for one in sets]
+    common = [value for value in places[0] if all(value in place for place in places)]
+    if not common:
+        raise ValueError(f"paired: must have values that occur in all sets, got none of {shown(paired)}")
+    return [one.take(one.name, [place[value] for value in common]) for one, place in zip(sets, places, strict=True)]
+
+
+def _by_replicates(sets: Sequence[ScoreSet], columns: Sequence[str], level: float) -> tuple[list[Row], str]:
+    """Comparisons of single representations by bootstrap replicates that drew the same samples."""
+    drawn, origins = zip(*(one.drawn for one in sets), strict=True)
+    if any(origin != origins[0] for origin in origins):
+        raise ValueError("sets: must be scores of the same samples with the same key and bootstrap, got others")
+    rows = []
+    for column in (column for column in columns if all(column in replicates for replicates in drawn)):
+        for first, second in itertools.combinations(range(len(sets)), 2):
+            means = [float(sets[place].scores[column][0]) for place in (first, second)]
+            error = float((drawn[second][column] - drawn[first][column]).std(ddof=1))
+            names = sets[first].name, sets[second].name
+            rows.append(_row(column, names, means, error, math.inf, math.nan, math.nan, level))
+    return rows, f"{origins[0][0]:,} samples, bootstrap of both at once"
+
+
+def _beside_the_best(rows: Sequence[Row], columns: Sequence[str]) -> list[Row]:
+    """Of all pairs those with the set that is best in the column, first."""
+    chosen = []
+    for column in columns:
+        pairs = [row for row in rows if row.metric == column]
+        means = {name: mean for row in pairs for name, mean in zip(row.sets, (row.first, row.second), strict=True)}
+        sign = -1 if lower_is_better(column) else 1
+        best = max(means, key=lambda name: -math.inf if math.isnan(means[name]) else sign * means[name])
+        turned = (row if row.sets[0] == best else _turned(row) for row in pairs if best in row.sets)
+        chosen += sorted(turned, key=lambda row: -sign * row.second)
+    return chosen
+
+
+def _turned(row: Row) -> Row:
+    """The comparison of the second with the first."""
+    return row._replace(
+        sets=row.sets[::-1], first=row.second, second=row.first, difference=-row.difference,
+        low=-row.high, high=-row.low, effect=-row.effect,
+    )  # fmt: skip
 
 
 def holm(p: Sequence[float]) -> list[float]:
@@ -151,15 +231,16 @@ def holm(p: Sequence[float]) -> list[float]:
     return corrected.tolist()
 
 
-def _compared(x: np.ndarray, y: np.ndarray, paired: bool, level: float) -> Row:
-    """The comparison of one column, without its name."""
+def _compared(first: ScoreSet, second: ScoreSet, column: str, paired: bool, level: float) -> Row:
+    """The comparison of one column of two sets by their members."""
+    x, y = first.scores[column], second.scores[column]
     if paired:
         both = np.isfinite(x) & np.isfinite(y)
         x, y = x[both], y[both]
     x, y = x[np.isfinite(x)], y[np.isfinite(y)]
+    means = [float(each.mean()) if len(each) else math.nan for each in (x, y)]
     if min(len(x), len(y)) < FEWEST:
-        means = [float(each.mean()) if len(each) else math.nan for each in (x, y)]
-        return Row("", *means, means[1] - means[0], *[math.nan] * 6)
+        return Row(column, (first.name, second.name), *means, means[1] - means[0], *[math.nan] * 7)
     if paired:
         gaps = y - x
         error, freedom, spread = stats.sem(gaps), len(gaps) - 1, gaps.std(ddof=1)
@@ -168,15 +249,25 @@ def _compared(x: np.ndarray, y: np.ndarray, paired: bool, level: float) -> Row:
         error = math.sqrt(parts.sum())
         freedom = parts.sum() ** 2 / (parts**2 / [len(x) - 1, len(y) - 1]).sum() if error > 0 else math.inf
         spread = math.sqrt((x.var(ddof=1) + y.var(ddof=1)) / 2)
-    difference = float(y.mean() - x.mean())
+    shuffled = stats.permutation_test(
+        (x, y), lambda x, y, axis: y.mean(axis) - x.mean(axis), vectorized=True, rng=0,
+        permutation_type="samples" if paired else "independent", n_resamples=SHUFFLES,
+    ).pvalue  # fmt: skip
+    effect = (means[1] - means[0]) / float(spread) if error > 0 else 0.0
+    row = _row(column, (first.name, second.name), means, float(error), float(freedom), effect, float(shuffled), level)
+    return row._replace(members=_members_needed(abs(row.effect), paired))
+
+
+def _row(column, names, means, error: float, freedom: float, effect: float, shuffled: float, level: float) -> Row:
+    """A row from the standard error of a difference and its degrees of freedom."""
+    difference = means[1] - means[0]
     reach = float(stats.t.isf((1 - level) / 2, freedom) * error)
     if error > 0:
-        p, effect = float(2 * stats.t.sf(abs(difference) / error, freedom)), difference / float(spread)
+        p = float(2 * stats.t.sf(abs(difference) / error, freedom))
     else:  # every member has the same score
         p, effect = (0.0, math.copysign(math.inf, difference)) if difference else (1.0, 0.0)
-    needed = _members_needed(abs(effect), paired)
     bounds = difference - reach, difference + reach
-    return Row("", float(x.mean()), float(y.mean()), difference, *bounds, p, p, effect, needed)
+    return Row(column, names, *means, difference, *bounds, p, p, shuffled, effect, math.nan)
 
 
 def _members_needed(effect: float, paired: bool) -> float:
@@ -189,52 +280,24 @@ def _members_needed(effect: float, paired: bool) -> float:
     return float(n[found.argmax()]) if found.any() else float(MOST_MEMBERS)
 
 
-def _sentence(row: Row) -> str:
-    size = f"{row.metric}: {'higher' if row.difference > 0 else 'lower'} by {abs(row.difference):.3g}"
+def _sentence(row: Row, several: bool) -> str:
+    size = f"{'higher' if row.difference > 0 else 'lower'} by {abs(row.difference):.3g}"
+    size = f"{row.metric}: {row.sets[1]} {size} than {row.sets[0]}" if several else f"{row.metric}: {size}"
     if math.isnan(row.p):
         return f"{size}; a test needs {FEWEST} members of each"
     within = f"{size} ({min(row.low, row.high):.3g} to {max(row.low, row.high):.3g}), p = {row.adjusted:.2g}"
     if row.adjusted < SURE:
         return within
+    if math.isnan(row.members):
+        return f"{within}: not sure"
     more = f"{row.members:.0f}" if row.members < MOST_MEMBERS else f"{MOST_MEMBERS:,} or more"
     return f"{within}: not sure; {more} members of each would show a difference of this size"
 
 
-def _table(argument: str, given) -> tuple[dict[str, np.ndarray], dict[str, Sequence]]:
-    """Columns of numbers ``[m]``, and all columns by which members can be paired.
-
-    Raises:
-      ValueError: for anything else than scores.
-    """
-    if isinstance(given, str | Path):
-        given = _read(Path(given))
-    if isinstance(given, Scores):
-        known = {name for row in given.members for name in row}
-        metadata = {name: [row.get(name) for row in given.members] for name in known}
-        return {name: np.atleast_1d(np.asarray(column, float)) for name, column in given.items()}, metadata
-    if not isinstance(given, Mapping) or not given:
-        raise ValueError(f"{argument}: must be Scores, a file, or a mapping of columns, got {shown(given)}")
-    columns = {str(name): np.asarray(column) for name, column in given.items()}
-    if len({column.shape for column in columns.values()}) > 1 or next(iter(columns.values())).ndim != 1:
-        raise ValueError(f"{argument}: must have columns of one length, got {[c.shape for c in columns.values()]}")
-    numbers = {n: c.astype(float) for n, c in columns.items() if c.dtype.kind in "fiu" and not n.endswith(_BESIDE)}
-    return numbers, {name: column.tolist() for name, column in columns.items()}
-
-
-def _read(path: Path) -> Scores | dict[str, Any]:
-    if path.suffix == ".npz":
-        return Scores.load(path)
-    if path.suffix != ".csv":
-        raise ValueError(f"{path}: must be a file written by Scores.save (.npz) or a .csv, got {path.suffix or path}")
-    return read_csv_columns(path)
-
-
-def _places(side: Literal["a", "b"], metadata: Mapping[str, Sequence], name: str) -> dict[Any, int]:
+def _places(one: ScoreSet, name: str) -> dict[Any, int]:
     """Where each value of a column is."""
-    if name not in metadata:
-        raise ValueError(f"paired: must be one of {', '.join(sorted(metadata))}, got {shown(name)} for {side}")
-    values = list(metadata[name])
+    values = column_of(one, name, "paired")
     if len(set(values)) < len(values):
         twice = next(value for value in values if values.count(value) > 1)
-        raise ValueError(f"paired: must have values that differ in {side}, got {shown(twice)} more than once")
+        raise ValueError(f"paired: must have values that differ in {one.name}, got {shown(twice)} more than once")
     return {value: place for place, value in enumerate(values)}

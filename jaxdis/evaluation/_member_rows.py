@@ -20,7 +20,7 @@ def member_rows(members, count: int) -> tuple[dict, ...]:
     Raises:
       ValueError: for another number of members, or for names that repeat.
     """
-    rows = [{} for _ in range(count)] if members is None else _rows(members)
+    rows = [{} for _ in range(count)] if members is None else column_rows(members)
     if rows is None or len(rows) != count:
         got = shown(members) if rows is None else len(rows)
         raise ValueError(
@@ -45,7 +45,8 @@ def check_names(rows: tuple[dict, ...], metrics: Iterable[str]) -> None:
             raise ValueError(f"members: must have columns that are no scores, got {shown(name)}; rename it")
 
 
-def _rows(members) -> list[dict] | None:
+def column_rows(members) -> list[dict] | None:
+    """One dict per member of names, dicts or columns; None for anything else."""
     if isinstance(members, str):
         return [{NAME: members}]
     names = getattr(members, "column_names", None) or getattr(members, "columns", None)  # pyarrow; pandas, polars

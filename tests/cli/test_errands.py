@@ -104,6 +104,7 @@ def test_a_zoo_is_scored_by_encoding_and_intervening(zoo, tmp_path, capsys):
     assert len(found["mig"]) == len(found[f"{metrics[1]}.train"]) == 2
 
 
+@pytest.mark.slow
 def test_the_file_of_a_zoo_is_scored_like_its_folder(zoo, tmp_path):
     for path, out in ((zoo, "folder.csv"), (zoo / "zoo.npz", "file.csv")):
         given = ["--metrics", "mig", "--samples", "200", "--csv", str(tmp_path / out)]

@@ -45,6 +45,7 @@ def scored(folder, *arguments, files="*.npz"):
     return list(csv.DictReader(out.read_text().splitlines()))
 
 
+@pytest.mark.slow
 def test_a_file_has_the_scores_that_it_has_alone(folder, monkeypatch):
     """Random metrics too: among others, a file keeps the random numbers of the member 0 that it is alone."""
     calls = []

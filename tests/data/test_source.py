@@ -95,7 +95,7 @@ def changed(path):
     file.write_bytes(content)
 
 
-@pytest.mark.slow_cases("mpi3d", "cars3d", "scream_dsprites")
+@pytest.mark.slow_cases("mpi3d", "cars3d", "scream_dsprites", "smallnorb")
 def test_a_zoo_trains_on_a_file_resumes_after_a_move_and_refuses_another(source, tmp_path, capsys):
     name, path = source
     out = tmp_path / "zoo"

@@ -54,6 +54,7 @@ def test_a_metric_stays_within_its_range(name, kind):
         assert low <= value <= high, (column, value)  # and none is NaN
 
 
+@pytest.mark.slow_cases("mig_sup_ksg", "dcimig_ksg")
 @pytest.mark.parametrize("name", ["mig_ksg", "mig_sup_ksg", "dcimig_ksg"])
 def test_information_by_neighbors_does_not_grow_beyond_its_bound(name):
     """Of codes equal to continuous factors, it would grow as log n: 1.6 at 500 samples, 2.2 at 4,000."""

@@ -150,7 +150,8 @@ def test_findings_turned_around_do_not_hold():
     assert found["tc_mean_rises"].verdict == FAILS
 
 
-def test_remarks_on_the_small_form_are_of_claims_and_of_the_small_form_alone(found):
+def test_remarks_on_the_small_form_are_of_claims_and_of_the_small_form_alone(found, monkeypatch):
+    monkeypatch.setattr(verdict, "REPLICATES", 2)
     small = {one.claim.id: one for one in claims(planted(), STABLE, IMPOSSIBLE, small=True)}
     remarks = locatello2020_claims.SMALL_REMARKS
     assert remarks.keys() <= found.keys()

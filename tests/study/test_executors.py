@@ -67,6 +67,7 @@ def test_no_name_is_this_process():
         assert executor is None
 
 
+@pytest.mark.slow
 def test_processes_make_the_study(expected, tmp_path):
     with opened("processes:2") as executor:
         assert_same(table(run(tiny(), tmp_path, executor=executor)), expected)

@@ -82,6 +82,7 @@ def test_a_lock_is_held_by_one_and_ends_with_its_process(tmp_path):
         assert fifth
 
 
+@pytest.mark.slow
 def test_two_drivers_in_one_folder_train_no_batch_twice(tmp_path, monkeypatch):
     study, trained, train_in = tiny(steps=40, seeds=3), [], make._train_in
     monkeypatch.setattr(make, "_train_in", lambda partial, *rest: (trained.append(partial), train_in(partial, *rest)))

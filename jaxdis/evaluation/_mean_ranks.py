@@ -1,0 +1,66 @@
+"""Mean ranks of sets across data sets, and how far they must lie apart: Friedman's and Nemenyi's tests."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from jaxdis.evaluation._score_sets import ScoreSet, column_of, lower_is_better
+
+LEVEL = 0.05
+
+
+class MeanRanks(NamedTuple):
+    """Ranks of sets by a column, over data sets.
+
+    Attributes:
+      metric: the column.
+      ranks: mean rank of each set by its name; 1 is best.
+      p: p-value of Friedman's test that all sets are alike.
+      critical: sets whose mean ranks are at least this far apart differ, at .05 for all pairs together (Nemenyi).
+      blocks: number of data sets.
+    """
+
+    metric: str
+    ranks: dict[str, float]
+    p: float
+    critical: float
+    blocks: int
+
+    def sentence(self) -> str:
+        """Say which sets are best across data sets."""
+        order = sorted(self.ranks, key=self.ranks.get)
+        ranks = ", ".join(f"{name} {self.ranks[name]:.2g}" for name in order)
+        far = [name for name in order if self.ranks[name] - self.ranks[order[0]] >= self.critical]
+        verdict = f"{', '.join(far)} surely behind {order[0]}" if far and self.p < LEVEL else "no sure difference"
+        return f"{self.metric}: mean ranks over {self.blocks} data sets: {ranks} (p = {self.p:.2g}; {verdict})"
+
+
+def mean_ranks(sets: Sequence[ScoreSet], columns: Sequence[str], across: str) -> tuple[MeanRanks, ...]:
+    """Rank the sets by their means at each value of a column of metadata.
+
+    Raises:
+      ValueError: for fewer than three sets, or fewer than two values that all sets have.
+    """
+    values = [column_of(one, across, "across") for one in sets]
+    blocks = [value for value in dict.fromkeys(values[0]) if all(value in own for own in values)]
+    if len(sets) < 3 or len(blocks) < 2:
+        raise ValueError(
+            f"across: must have at least three sets and two values that all have, got {len(sets)} and {len(blocks)}"
+        )
+    rows = [[[place for place, each in enumerate(own) if each == block] for block in blocks] for own in values]
+    found = []
+    for column in columns:
+        means = np.array(
+            [[one.scores[column][places].mean() for places in own] for one, own in zip(sets, rows, strict=True)]
+        )
+        sign = 1 if lower_is_better(column) else -1
+        ranks = np.stack([stats.rankdata(sign * block) for block in means.T], axis=1).mean(axis=1)
+        p = float(stats.friedmanchisquare(*means).pvalue)
+        quantile = stats.studentized_range.isf(LEVEL, len(sets), np.inf) / math.sqrt(2)
+        critical = float(quantile * math.sqrt(len(sets) * (len(sets) + 1) / (6 * len(blocks))))
+        names = [one.name for one in sets]
+        found.append(MeanRanks(column, dict(zip(names, ranks.tolist(), strict=True)), p, critical, len(blocks)))
+    return tuple(found)

@@ -1,0 +1,183 @@
+"""Sets of scores as comparisons take them: from memory or from files, with what is known of their members."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxdis._core.files import read_csv_columns
+from jaxdis._core.options import shown
+from jaxdis.evaluation._member_rows import NAME, column_rows
+from jaxdis.evaluation._results import Scores
+from jaxdis.metrics import METRICS
+from jaxdis.metrics._metric import is_error
+
+# What tables of scores hold beside scores.
+_BESIDE = (".error", ".bias", ".low", ".high")
+_OF_JSON = ("members", "parts", "notes", "evaluation", "factors")
+# Columns in which tables hold names of members.
+_NAMES = (NAME, "file", "name")
+
+
+class ScoreSet(NamedTuple):
+    """``scores``: columns ``[m]`` of numbers. ``metadata``: columns of m entries, scores among them where a file does
+    not tell them apart. ``drawn``: of one member, its bootstrap replicates and what they were drawn from."""
+
+    name: str
+    scores: dict[str, np.ndarray]
+    metadata: dict[str, list]
+    drawn: tuple[dict[str, np.ndarray], Any] = ({}, None)
+
+    def take(self, name: str, rows: Sequence[int]) -> "ScoreSet":
+        """Some of the members under another name."""
+        scores = {column: values[list(rows)] for column, values in self.scores.items()}
+        metadata = {column: [values[row] for row in rows] for column, values in self.metadata.items()}
+        return ScoreSet(name, scores, metadata)
+
+
+def score_sets(given: Sequence, names: Sequence[str] | None, by: str | None, meta) -> list[ScoreSet]:
+    """One set for each that is given, or for each value of the column ``by``.
+
+    Raises:
+      ValueError: for anything else than scores, or a column that is not there.
+    """
+    names = [f"{chr(ord('a') + place)}" for place in range(len(given))] if names is None else list(names)
+    rows = None if meta is None else _by_name(meta)
+    sets = []
+    for name, each in zip(names, given, strict=True):
+        one = _set(name, each)
+        sets.append(one if rows is None else one._replace(metadata=one.metadata | _found(one, rows)))
+    if by is None:
+        return sets
+    divided: dict[str, list[ScoreSet]] = {}
+    for one in sets:
+        values = column_of(one, by, "by")
+        for value in dict.fromkeys(values):
+            part = one.take(f"{by}={value}", [row for row, own in enumerate(values) if own == value])
+            divided.setdefault(part.name, []).append(part)
+    return [_joined(parts) for parts in divided.values()]
+
+
+def column_of(one: ScoreSet, name: str, argument: str) -> list:
+    """What is known of the members under a name."""
+    if name not in one.metadata:
+        raise ValueError(
+            f"{argument}: must be one of {', '.join(sorted(one.metadata))}, got {shown(name)} for {one.name}"
+        )
+    return one.metadata[name]
+
+
+def lower_is_better(column: str) -> bool:
+    """Whether a column of the library's metrics is best when low; others are taken as best when high."""
+    known = any(column == name or column.startswith(f"{name}.") for name in METRICS)
+    return known and is_error(column, METRICS)
+
+
+def _set(name: str, given) -> ScoreSet:
+    """Columns of numbers ``[m]``, and all columns by which members can be told apart."""
+    if isinstance(given, str | Path):
+        given = _read(Path(given))
+    if isinstance(given, Scores):
+        heads = dict.fromkeys(head for row in given.members for head in row)
+        metadata = {head: [row.get(head) for row in given.members] for head in heads}
+        scores = {column: np.atleast_1d(np.asarray(values, float)) for column, values in given.items()}
+        origin = [given.evaluation.get(part) for part in ("samples", "held_out", "key", "bootstrap")]
+        return ScoreSet(name, scores, metadata, (given.replicates, origin) if given.single else ({}, None))
+    if not isinstance(given, Mapping) or not given:
+        raise ValueError(f"{name}: must be Scores, a file, or a mapping of columns, got {shown(given)}")
+    columns = {str(column): np.asarray(values) for column, values in given.items()}
+    if len({values.shape for values in columns.values()}) > 1 or next(iter(columns.values())).ndim != 1:
+        raise ValueError(f"{name}: must have columns of one length, got {[each.shape for each in columns.values()]}")
+    scored = _metrics(columns)
+    scores = {n: c.astype(float) for n, c in columns.items() if c.dtype.kind in "fiu" and _is_score(n, scored)}
+    return ScoreSet(name, scores, {column: values.tolist() for column, values in columns.items()})
+
+
+def _metrics(columns: Mapping) -> list[str] | None:
+    """The metrics of a table that tells how it was computed."""
+    try:
+        return list(json.loads(columns["evaluation"][0])["metrics"])
+    except (KeyError, IndexError, TypeError, ValueError):
+        return None
+
+
+def _is_score(column: str, scored: list[str] | None) -> bool:
+    known = scored is None or any(column == name or column.startswith(f"{name}.") for name in scored)
+    return known and not column.endswith(_BESIDE)
+
+
+def _read(path: Path) -> Scores | dict[str, Any]:
+    if path.suffix == ".npz":
+        return Scores.load(path)
+    if path.suffix == ".csv":
+        return read_csv_columns(path)
+    if path.suffix != ".json":
+        raise ValueError(
+            f"{path}: must be a file written by Scores.save (.npz), a .csv or a .json, got {path.suffix or path}"
+        )
+    try:
+        content = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path}: must be JSON of scores, got what cannot be read ({error})") from None
+    if not isinstance(content, dict) or not content:
+        raise ValueError(f"{path}: must be JSON of scores, got {shown(content)}")
+    tables = [{"file": file} | table for file, table in content.items()] if _of_files(content) else [content]
+    rows = [row for table in tables for row in _json_rows(table)]
+    columns = {name: [row.get(name) for row in rows] for name in dict.fromkeys(name for row in rows for name in row)}
+    return {name: np.array(values, float) if _numbers(values) else values for name, values in columns.items()}
+
+
+def _of_files(content: dict) -> bool:
+    return all(isinstance(table, dict) and "members" in table for table in content.values())
+
+
+def _json_rows(table: dict) -> list[dict]:
+    """A row per member of what :func:`~jaxdis.evaluation._score_table.as_json` made."""
+    columns = {name: column for name, column in table.items() if name not in _OF_JSON and name != "file"}
+    columns = {name: column if isinstance(column, list) else [column] for name, column in columns.items()}
+    count = max(map(len, columns.values()), default=0)
+    known = table.get("members") or [{}] * count
+    file = {"file": table["file"]} if "file" in table else {}
+    return [
+        {**file, **row, **{name: column[place] for name, column in columns.items()}} for place, row in enumerate(known)
+    ]
+
+
+def _numbers(values: list) -> bool:
+    return all(value is None or (isinstance(value, int | float) and not isinstance(value, bool)) for value in values)
+
+
+def _by_name(meta) -> dict[str, dict]:
+    """Rows of metadata by the names of members, and by those without folder and ending if these differ."""
+    columns = read_csv_columns(meta) if isinstance(meta, str | Path) else meta
+    rows = column_rows(columns)
+    head = next((name for name in _NAMES if rows and name in rows[0]), None)
+    if head is None:
+        raise ValueError(f"meta: must have a column {' or '.join(_NAMES)} with names of members, got {shown(meta)}")
+    named = {str(row.pop(head)): row for row in rows}
+    stems = [Path(name).stem for name in named]
+    return {stem: row for stem, row in zip(stems, named.values(), strict=True) if stems.count(stem) == 1} | named
+
+
+def _found(one: ScoreSet, rows: Mapping[str, dict]) -> dict[str, list]:
+    """Columns of metadata of the members of a set."""
+    names = next((one.metadata[name] for name in _NAMES if name in one.metadata), None)
+    if names is None:
+        raise ValueError(f"meta: must go with named members, got {one.name} without names")
+    matched = [rows.get(str(name), rows.get(Path(str(name)).stem)) for name in names]
+    if None in matched:
+        raise ValueError(f"meta: must have a row for every member, got none for {shown(names[matched.index(None)])}")
+    return {column: [row[column] for row in matched] for column in matched[0]}
+
+
+def _joined(parts: Sequence[ScoreSet]) -> ScoreSet:
+    """Members of several sets as one set, with the columns that all of them have."""
+    first, *others = parts
+    if not others:
+        return first
+    scored = [name for name in first.scores if all(name in part.scores for part in others)]
+    known = [name for name in first.metadata if all(name in part.metadata for part in others)]
+    scores = {name: np.concatenate([part.scores[name] for part in parts]) for name in scored}
+    return ScoreSet(first.name, scores, {name: [v for part in parts for v in part.metadata[name]] for name in known})

@@ -1,0 +1,238 @@
+"""How much a score depends on its options and on the number of samples, over a zoo."""
+
+import itertools
+import numbers
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PRNGKeyArray
+from scipy.stats import rankdata
+
+from jaxdis._core.arrays import as_numpy
+from jaxdis._core.options import checked_key, shown
+from jaxdis._core.precision import single_precision
+from jaxdis._core.progress import Progress, reported
+from jaxdis.evaluation._evaluate import check_arguments, evaluate
+from jaxdis.evaluation._inputs import check_codes, check_same_samples
+from jaxdis.factors import Factors
+from jaxdis.metrics import Metric
+from jaxdis.metrics._metric import metric_seed
+from jaxdis.metrics._plan import plan_of
+
+SEED = metric_seed("sample curve")
+
+
+class Sweep(NamedTuple):
+    """Scores of a metric under several settings of its options.
+
+    Attributes:
+      settings: one dict of options per setting.
+      score: ``[settings, m]``, the headline field.
+      rank_correlation: ``[settings, settings]``, Spearman's over members; NaN for fewer than two members.
+      columns: every column of the metric, ``[settings, m]`` each.
+    """
+
+    settings: tuple[dict[str, Any], ...]
+    score: np.ndarray
+    rank_correlation: np.ndarray
+    columns: dict[str, np.ndarray]
+
+    def plot(self, *, ax=None):
+        """Draw a line per member over the settings, on a new figure or on axes of matplotlib; return the figure."""
+        from jaxdis import plots
+
+        names = [", ".join(f"{name}={value}" for name, value in setting.items()) for setting in self.settings]
+        return plots.member_lines(self.score, names, ax=ax)
+
+
+class SampleCurve(NamedTuple):
+    """Scores of two runs, on separate samples, per number of samples.
+
+    Attributes:
+      sizes: ``[s]``, numbers of samples.
+      score: ``[s, 2, m]``, the headline field of both runs.
+      rank_correlation: ``[s, s]``, over members, between one run at a size and the other run at another; on the
+        diagonal, between both runs at one size.
+      overlap: ``[s]``, the share of samples that both runs use.
+      columns: every column of the metric, ``[s, 2, m]`` each.
+    """
+
+    sizes: np.ndarray
+    score: np.ndarray
+    rank_correlation: np.ndarray
+    overlap: np.ndarray
+    columns: dict[str, np.ndarray]
+
+    def plot(self, *, ax=None):
+        """Draw a line per member, the mean of its runs, over the number of samples; return the figure."""
+        from jaxdis import plots
+
+        return plots.member_lines(self.score.mean(axis=1), [f"{size:,} samples" for size in self.sizes], ax=ax)
+
+
+@single_precision
+def sweep(
+    codes,
+    factors,
+    metric: str | Metric,
+    key: PRNGKeyArray | int | None = None,
+    *,
+    column: str | None = None,
+    arguments: Mapping[str, Any] | None = None,
+    progress: Progress = False,
+    **options: Sequence,
+) -> Sweep:
+    """One metric under every combination of values of its options, in one program.
+
+    ``sweep(codes, factors, "mig", bins=[10, 20, 50])`` shows whether the ranking of a zoo depends on the number of
+    bins.
+
+    Args:
+      codes: ``[m, n, d]`` (or ``[n, d]``, a zoo of one).
+      factors: as :func:`jaxdis.evaluate`.
+      metric: a name or a metric.
+      key: shared by all settings.
+      column: the field of the metric to take as headline, such as ``"completeness"``; the first one when None.
+      arguments: further arguments of :func:`jaxdis.evaluate`.
+      progress: as :func:`jaxdis.evaluate`.
+      options: the values to try for each option of the metric; the last varies fastest.
+
+    Raises:
+      ValueError: for an option that the metric does not have, or none at all.
+
+    Reference: Locatello et al. 2020, §6.2; Mahon et al. 2024, §5 (how much metrics depend on their settings).
+    """
+    metric, arguments = _one(metric), check_arguments(arguments)
+    options = {name: values_to_try(name, values) for name, values in options.items()}
+    if not options or not all(options.values()):
+        names = sorted(metric.all_options)
+        raise ValueError(f"options: needs at least one with values to try; the options are {names}")
+    settings = tuple(dict(zip(options, values, strict=True)) for values in itertools.product(*options.values()))
+    plan = {str(row): metric.with_options(**setting) for row, setting in enumerate(settings)}
+    scores = evaluate(as_zoo(codes), factors, plan, key, **{"progress": progress, **arguments})
+    fields = [_field(name) for name in scores if name.partition(".")[0] == "0"]
+    columns = {field: np.stack([scores[_column(str(row), field)] for row in range(len(plan))]) for field in fields}
+    score = columns[_headline(column, fields)]
+    return Sweep(settings, score, rank_correlation(score, score), columns)
+
+
+@single_precision
+def sample_curve(
+    codes,
+    factors,
+    metric: str | Metric,
+    key: PRNGKeyArray | int | None = None,
+    *,
+    sizes: Sequence[int] = (100, 1000, 10000),
+    column: str | None = None,
+    arguments: Mapping[str, Any] | None = None,
+    progress: Progress = False,
+) -> SampleCurve:
+    """One metric against the number of samples, twice per size: how many samples a reliable ranking needs.
+
+    The two runs at a size share no samples as long as twice that many samples are available; otherwise they overlap,
+    which inflates their agreement, and ``overlap`` is the share of common samples. Smaller samples are subsets of the
+    larger ones of the same run.
+
+    Args:
+      codes: ``[m, n, d]`` (or ``[n, d]``, a zoo of one).
+      factors: as :func:`jaxdis.evaluate`.
+      metric: a name or a metric.
+      key: also determines the samples.
+      sizes: numbers of samples, each from 2 to n.
+      column: the field of the metric to take as headline; the first one when None.
+      arguments: further arguments of :func:`jaxdis.evaluate`, except arrays of samples (``test``, ``weights``,
+        ``variances``).
+      progress: True draws a bar; a function is called with the number of finished runs and of all runs.
+
+    Raises:
+      ValueError: for a size outside that range.
+
+    Reference: Locatello et al. 2020, §6.2 (rank correlation between two runs at 100 and at 10,000 samples).
+    """
+    metric, codes, factors = _one(metric), as_zoo(codes), Factors.checked(factors, gaps=True)
+    arguments = check_arguments(arguments)
+    for name in ("test", "weights", "variances"):
+        if arguments.get(name) is not None:
+            raise ValueError(f"arguments: `{name}` cannot be used with sample_curve, which draws its own subsets")
+    check_same_samples("codes", codes, factors)
+    n = codes.shape[1]
+    sizes = check_sizes("sizes", sizes, n)
+    key = checked_key(key)
+    order = np.asarray(jax.random.permutation(jax.random.fold_in(key, SEED), n))
+    both, overlap, fields = [], [], []
+    with reported(progress, "scoring", "runs") as show:
+        for size in map(int, sizes):
+            overlap.append(max(0, 2 * size - n) / size)
+            run_scores = []
+            for run, rows in enumerate((order[:size], order[::-1][:size])):
+                subset = factors.take(jnp.asarray(rows))
+                run_key = jax.random.fold_in(key, run)
+                run_scores.append(evaluate(codes[:, rows], subset, {"0": metric}, run_key, **arguments))
+                show(2 * len(both) + run + 1, 2 * len(sizes), f"{size:,} samples")
+            fields = [_field(name) for name in run_scores[0]]
+            both.append({field: np.stack([scores[_column("0", field)] for scores in run_scores]) for field in fields})
+    columns = {field: np.stack([scores[field] for scores in both]) for field in fields}
+    score = columns[_headline(column, fields)]
+    across = rank_correlation(score[:, 0], score[:, 1])
+    return SampleCurve(np.array(sizes), score, (across + across.T) / 2, np.array(overlap), columns)
+
+
+def rank_correlation(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Spearman's correlation of each row of ``[a, m]`` with each of ``[b, m]``: ``[a, b]``.
+
+    Ties share the middle rank; NaN for a row that is constant or not finite, and for fewer than two members.
+    """
+
+    def standardized(rows):
+        rows = np.asarray(rows, float)
+        ranks = np.where(np.isfinite(rows).all(axis=1, keepdims=True), rankdata(rows, axis=1), np.nan)
+        ranks = ranks - ranks.mean(axis=1, keepdims=True)
+        size = np.sqrt((ranks**2).sum(axis=1, keepdims=True))
+        return np.divide(ranks, size, out=np.full_like(ranks, np.nan), where=size > 0)
+
+    return np.clip(standardized(left) @ standardized(right).T, -1, 1)
+
+
+def values_to_try(name: str, values) -> tuple:
+    """Values to try."""
+    values = values.tolist() if isinstance(values, np.ndarray) and values.ndim == 1 else values
+    if isinstance(values, str | bytes) or not isinstance(values, Sequence | range):
+        raise ValueError(f"{name}: needs a sequence of values to try, got {shown(values)}")
+    return tuple(values)
+
+
+def check_sizes(name: str, sizes, n: int) -> tuple[int, ...]:
+    """Numbers of samples from 2 to n."""
+    sizes = values_to_try(name, sizes)
+    if not sizes or not all(isinstance(size, numbers.Integral) and 2 <= size <= n for size in sizes):
+        raise ValueError(f"{name}: needs numbers of samples from 2 to {n}, got {shown(sizes)}")
+    return sizes
+
+
+def _one(metric: str | Metric) -> Metric:
+    return plan_of([metric] if isinstance(metric, str) else {"metric": metric})[0][1]
+
+
+def as_zoo(codes):
+    """Codes ``[m, n, d]`` as precise as they are: ``evaluate`` shifts those far from 0 before it rounds them."""
+    check_codes(codes, "codes")
+    codes = codes if isinstance(codes, jax.Array) else as_numpy(codes, "codes")
+    return codes[None] if codes.ndim == 2 else codes
+
+
+def _field(column: str) -> str:
+    return column.partition(".")[2] or "score"
+
+
+def _column(name: str, field: str) -> str:
+    return name if field == "score" else f"{name}.{field}"
+
+
+def _headline(column: str | None, fields: list[str]) -> str:
+    if column is not None and (not isinstance(column, str) or column not in fields):
+        raise ValueError(f"column: needs one of {', '.join(fields)}, got {shown(column)}")
+    return fields[0] if column is None else column
