@@ -83,6 +83,7 @@ def _run(arguments: list[str]) -> None:
         from jaxdis.cli._compare_command import Compare
         from jaxdis.cli._encode_command import Encode
         from jaxdis.cli._listing import Data, List
+        from jaxdis.cli._report_command import Report
         from jaxdis.cli._reproduce_command import Reproduce
         from jaxdis.cli._score_command import Score
         from jaxdis.cli._sensitivity_command import Sensitivity
@@ -95,6 +96,7 @@ def _run(arguments: list[str]) -> None:
         "score": Score,
         "show": Show,
         "compare": Compare,
+        "report": Report,
         "sensitivity": Sensitivity,
         "train": Train,
         "encode": Encode,

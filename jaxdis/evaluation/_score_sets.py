@@ -161,15 +161,27 @@ def _by_name(meta) -> dict[str, dict]:
     return {stem: row for stem, row in zip(stems, named.values(), strict=True) if stems.count(stem) == 1} | named
 
 
+def with_metadata(members: Sequence[dict], meta) -> list[dict]:
+    """Dicts of members, which begin with their names, and the metadata of each."""
+    rows = _by_name(meta)
+    return [{**member, **row} for member, row in zip(members, _matched([m[NAME] for m in members], rows), strict=True)]
+
+
 def _found(one: ScoreSet, rows: Mapping[str, dict]) -> dict[str, list]:
     """Columns of metadata of the members of a set."""
     names = next((one.metadata[name] for name in _NAMES if name in one.metadata), None)
     if names is None:
         raise ValueError(f"meta: must go with named members, got {one.name} without names")
+    matched = _matched(names, rows)
+    return {column: [row[column] for row in matched] for column in matched[0]}
+
+
+def _matched(names: Sequence, rows: Mapping[str, dict]) -> list[dict]:
+    """The row of every member."""
     matched = [rows.get(str(name), rows.get(Path(str(name)).stem)) for name in names]
     if None in matched:
         raise ValueError(f"meta: must have a row for every member, got none for {shown(names[matched.index(None)])}")
-    return {column: [row[column] for row in matched] for column in matched[0]}
+    return matched
 
 
 def _joined(parts: Sequence[ScoreSet]) -> ScoreSet:

@@ -387,8 +387,9 @@ def _described(metric: Metric | Udr | SlotMetric) -> dict:
     return metric.describe()
 
 
-def metric_of(study: Study, column: str) -> str | None:
-    """The metric that a column of results belongs to; None for labels and losses."""
+def metric_of(study, column: str) -> str | None:
+    """The metric of a study, or of anything else with ``metrics``, that a column of results belongs to; None for labels
+    and losses."""
     owners = [name for name, _ in study.metrics if column == name or column.startswith(f"{name}.")]
     return max(owners, key=len, default=None)
 

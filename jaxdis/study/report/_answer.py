@@ -10,6 +10,8 @@ from scipy import stats
 
 from jaxdis._core.finite import finite
 from jaxdis._core.finite import mean as finite_mean
+from jaxdis.evaluation import compare
+from jaxdis.evaluation._comparison import MOST_MEMBERS
 from jaxdis.study._work import Digest
 from jaxdis.study.report._glossary import link_to_metric
 from jaxdis.study.report._html import Html, table
@@ -41,12 +43,14 @@ class Ranking(NamedTuple):
 
 
 class Lead(NamedTuple):
-    """The best setting's lead over the second best in one column, and Welch's two-sided p-value (NaN for one seed)."""
+    """The best setting's lead over the second best in one column, Welch's two-sided p-value (NaN for fewer than three
+    seeds), and the seeds with which a difference of this size would mostly be found."""
 
     best: int
     second: int
     difference: float
     p: float
+    seeds: float
 
 
 def ranking(subject: Subject, columns: Sequence[str]) -> Ranking:
@@ -74,13 +78,8 @@ def lead(subject: Subject, ranked: Ranking, column: str) -> Lead | None:
         return None
     best, second = sorted(defined, key=lambda row: ranked.rank[row, place])[:2]
     (scores,) = _by_setting(subject, ranked.settings, [column])
-    ours, theirs = (finite(rows) for rows in (scores[best], scores[second]))
-    difference = float(abs(ours.mean() - theirs.mean()))
-    if min(len(ours), len(theirs)) < 2:
-        return Lead(best, second, difference, math.nan)
-    if ours.std() + theirs.std() == 0:
-        return Lead(best, second, difference, 1.0 if difference == 0 else 0.0)
-    return Lead(best, second, difference, float(stats.ttest_ind(ours, theirs, equal_var=False).pvalue))
+    (row,) = compare({column: scores[best]}, {column: scores[second]}).rows
+    return Lead(int(best), int(second), abs(row.difference), row.p, row.members)
 
 
 def best_member(subject: Subject, ranked: Ranking) -> int:
@@ -150,11 +149,12 @@ def _stopped(subject: Subject) -> str:
 def _in_words(aspect: str, gap: Lead, settings: Sequence[str]) -> str:
     first, second = (html.escape(settings[row]) for row in (gap.best, gap.second))
     if math.isnan(gap.p):
-        certainty = "one seed cannot tell this from noise"
+        certainty = "three seeds or more could tell this from noise"
     elif gap.p < LEVEL:
         certainty = f"more than the noise of seeds, p = {gap.p:.2g}"
     else:
-        certainty = f"which may be noise of seeds, p = {gap.p:.2g}"
+        more = f"{gap.seeds:.0f} seeds" if gap.seeds < MOST_MEMBERS else f"{MOST_MEMBERS:,} seeds or more"
+        certainty = f"which may be noise of seeds, p = {gap.p:.2g}; {more} would show a difference of this size"
     return f"Best in {aspect}: {first}, {gap.difference:.2f} ahead of {second} ({certainty}). "
 
 

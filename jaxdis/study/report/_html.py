@@ -8,26 +8,33 @@ from typing import Any, NamedTuple
 import numpy as np
 
 _STYLE = """
-body{font:16px/1.5 system-ui,sans-serif;margin:0 auto;max-width:62rem;padding:1rem;color:#1a1a1a}
-h1{line-height:1.2}a{color:#14507a}dt{font-weight:600;margin-top:.6rem}dd{margin:0}
+:root{color-scheme:light dark;--ink:#1a1a1a;--paper:#fff;--link:#14507a;--line:#ddd;--code:#f6f6f6}
+@media(prefers-color-scheme:dark){:root{--ink:#e6e6e6;--paper:#161616;--link:#8ec5f0;--line:#444;--code:#242424}
+img{background:#fff}}
+body{font:16px/1.5 system-ui,sans-serif;margin:0 auto;max-width:62rem;padding:1rem;color:var(--ink);
+background:var(--paper);overflow-wrap:break-word}
+h1{line-height:1.2}a{color:var(--link)}dt{font-weight:600;margin-top:.6rem}dd{margin:0}
 .side{display:flex;flex-wrap:wrap;gap:1rem;align-items:start}.side>*{margin:0;flex:1 1 18rem}
 details{margin:.6rem 0}summary{cursor:pointer;font-weight:600}
-h2{margin-top:2.5rem;border-top:1px solid #ddd;padding-top:1rem}
+h2{margin-top:2.5rem;border-top:1px solid var(--line);padding-top:1rem}
 img{max-width:100%;height:auto}.wide{overflow-x:auto}
 table{border-collapse:collapse;font-size:.85rem;font-variant-numeric:tabular-nums}
-th,td{padding:.25rem .6rem;border-bottom:1px solid #e5e5e5;text-align:right;white-space:nowrap}
+th,td{padding:.25rem .6rem;border-bottom:1px solid var(--line);text-align:right;white-space:nowrap}
 td .text{white-space:normal;min-width:min(18rem,38vw);max-width:30rem;text-align:left}
-th{cursor:pointer;position:sticky;top:0;background:#fff}td:first-child,th:first-child,.words{text-align:left}
-nav ul{columns:2;padding-left:1.2rem}pre{background:#f6f6f6;padding:1rem;overflow-x:auto;font-size:.8rem}
+th{white-space:normal;vertical-align:bottom;cursor:pointer;position:sticky;top:0;background:var(--paper)}td:first-child,th:first-child,.words{text-align:left}
+nav ul{columns:2;padding-left:1.2rem}pre{background:var(--code);padding:1rem;overflow-x:auto;font-size:.8rem}
 @media(max-width:40rem){nav ul{columns:1}body{font-size:15px}}
-@media print{nav{display:none}h2{break-after:avoid}img,table{break-inside:avoid}}
+@media print{nav{display:none}h2{break-after:avoid}img,table{break-inside:avoid}.wide{overflow:visible}
+th,td{white-space:normal;padding:.15rem .3rem}pre{white-space:pre-wrap}}
 """
 
-_SORT = """
+# Tables are sorted by a click on a head; what is folded away is printed.
+_SCRIPT = """
 for(const head of document.querySelectorAll('th'))head.onclick=()=>{const body=head.closest('table').tBodies[0],
 i=head.cellIndex,sign=head.dataset.sign=-(head.dataset.sign||1);[...body.rows].sort((a,b)=>{
 const x=a.cells[i].innerText,y=b.cells[i].innerText;
 return sign*(isNaN(x)||isNaN(y)?y.localeCompare(x):y-x)}).forEach(row=>body.append(row))};
+onbeforeprint=()=>document.querySelectorAll('details').forEach(part=>part.open=true);
 """
 
 
@@ -59,20 +66,20 @@ def page(title: str, sections: Sequence[tuple[str, str]], opening: str = "", not
         f"{opening}"
         f"<nav><ul>{links}</ul></nav>{note}"
         f"{bodies}"
-        f"<script>{_SORT}</script></html>\n"
+        f"<script>{_SCRIPT}</script></html>\n"
     )
 
 
 def table(names: Sequence[str], columns: Mapping[str, Sequence | np.ndarray]) -> str:
     """Columns as a table that is sorted by clicking a head; all text is escaped."""
     kinds = [' class="words"' if _has_words(columns[name]) else "" for name in names]
-    head = "".join(f"<th{kind}>{_cell(name)}</th>" for name, kind in zip(names, kinds, strict=True))
+    head = "".join(f'<th scope="col"{kind}>{_cell(name)}</th>' for name, kind in zip(names, kinds, strict=True))
     rows = zip(*(columns[name] for name in names), strict=True)
     body = "".join(
         f"<tr>{''.join(f'<td{kind}>{_cell(value)}</td>' for value, kind in zip(row, kinds, strict=True))}</tr>"
         for row in rows
     )
-    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    return f'<div class="wide" tabindex="0"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 def _has_words(values: Sequence | np.ndarray) -> bool:
@@ -84,7 +91,7 @@ def _cell(value) -> str:
     if isinstance(value, Html):
         return value
     if isinstance(value, float | np.floating):
-        return "" if np.isnan(value) else f"{value:.4g}"
+        return "" if np.isnan(value) else f"{value:.3g}"
     return html.escape(str(value))
 
 
@@ -94,7 +101,7 @@ def image(figure, alt: str) -> str:
 
     content = figure if isinstance(figure, bytes) else png(figure)
     source = f"data:image/png;base64,{base64.b64encode(content).decode()}"
-    return f'<p class="wide"><img alt="{html.escape(alt)}" src="{source}"></p>'
+    return f'<p class="wide" tabindex="0"><img alt="{html.escape(alt)}" src="{source}"></p>'
 
 
 def pictures(drawn: Sequence[Picture], shown: int = 1) -> str:

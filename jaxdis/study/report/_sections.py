@@ -17,13 +17,13 @@ from jaxdis.study.report import _result_table as results
 from jaxdis.study.report._glossary import link_to_metric
 from jaxdis.study.report._html import Html, folded, image, table
 from jaxdis.study.report._seed_statistics import fisher_comparison, mean_over_seeds, pearson, spearman_of_columns
-from jaxdis.study.report._subject import Subject
+from jaxdis.study.report._subject import Outside, Subject
 from jaxdis.study.report._transfer import across_data, score_cube, transfer
 
 # The metrics of Locatello et al. 2020, Table 1; other scores are drawn only if a study lacks one of them.
 SEVEN = ("beta_vae", "dci.disentanglement", "factor_vae", "irs", "mig", "modularity", "sap")
-# An interval needs at least this many seeds.
-FEWEST_SEEDS = 3
+# A violin needs at least this many points.
+FEWEST_POINTS = 8
 # Panels of one figure.
 MOST_PANELS = 12
 # Metrics in one table of correlations that is not folded away, and in a scatter of all pairs.
@@ -56,14 +56,18 @@ def scores(subject: Subject) -> str:
 
 def _notes(subject: Subject) -> str:
     """Notes on scores that do not mean what they seem to, as below the tables of :func:`jaxdis.evaluate`."""
-    samples, space = subject.study.sampling.train, DATASETS[str(subject.table["data"][0])].space
-    plan = tuple((name, metric) for name, metric in subject.study.metrics_of_members if isinstance(metric, Metric))
-    factors = [
-        Known(name, size, size or samples, math.log(size or samples))
-        for name, size in zip(space.names, space.sizes, strict=True)
-    ]
+    samples, study = subject.study.sampling.train, subject.study
+    plan = tuple((name, metric) for name, metric in study.metrics_of_members if isinstance(metric, Metric))
+    factors = list(study.factors) if isinstance(study, Outside) else _factors_of(subject, samples)
     lines = together(notes_of(plan, subject.table, factors, samples))
     return f"<ul>{''.join(f'<li>{html.escape(line)}.</li>' for line in lines)}</ul>" if lines else ""
+
+
+def _factors_of(subject: Subject, samples: int) -> list[Known]:
+    """What notes ask about the factors of a data set, all of whose values are equally frequent."""
+    space = DATASETS[str(subject.table["data"][0])].space
+    sizes = zip(space.names, space.sizes, strict=True)
+    return [Known(name, size, size or samples, math.log(size or samples)) for name, size in sizes]
 
 
 def _family(subject: Subject, name: str) -> str:
@@ -91,10 +95,10 @@ def _violins(subject: Subject, names: Sequence[str]) -> str:
     """Spread over the members of each model, and over the seeds of each setting, where there are several."""
     table_of, titles = {**subject.table, "model": np.array(subject.models)}, [subject.titles[name] for name in names]
     parts = []
-    if max(map(subject.models.count, set(subject.models))) > FEWEST_SEEDS:
+    if max(map(subject.models.count, set(subject.models))) >= FEWEST_POINTS:
         drawn = plots.violins(table_of, names, titles=titles)
         parts.append(folded("Spread over the members of each model", image(drawn, "spread by model")))
-    if max(map(subject.settings.count, set(subject.settings))) >= FEWEST_SEEDS:
+    if max(map(subject.settings.count, set(subject.settings))) >= FEWEST_POINTS:
         drawn = plots.violins_by_regularization(table_of, subject.regularization, names, titles=titles)
         parts.append(
             folded(
@@ -205,10 +209,12 @@ def carried(subject: Subject) -> str:
         return ""
     shares = transfer(subject.table, drawn)._asdict()
     titles = html.escape(", ".join(subject.titles[name] for name in drawn))
-    rows = {"under another": [name.replace("_", " ") for name in shares], "wins or ties": [*shares.values()]}
+    shares = {name.replace("_", " "): share for name, share in shares.items() if not math.isnan(share)}
+    rows = {"under another": [*shares], "wins or ties": [*shares.values()]}
     text = (
         "<p>A setting is chosen by the best score under one seed, and compared under another seed with a random"
-        f" setting: how often it does at least as well. Metrics: {titles}.</p>"
+        f" setting: how often it does at least as well; a setting chosen at random does in half of the cases. Metrics:"
+        f" {titles}.</p>"
     )
     parts = [text, table(list(rows), rows)]
     if len(np.unique(subject.table["data"])) > 1:

@@ -4,10 +4,14 @@ import dataclasses
 import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 
+from jaxdis.evaluation._notes import Known
+from jaxdis.metrics import Metric
 from jaxdis.metrics._metric import ASPECTS, is_error
+from jaxdis.models import Variant
 from jaxdis.study._definition import Study, metric_of
 from jaxdis.study.report import _result_table as results
 from jaxdis.study.report._seed_statistics import Table
@@ -17,15 +21,46 @@ UNSAID = ("model", "seed", "held_out", "learning_rate", "discriminator_learning_
 
 
 @dataclasses.dataclass(frozen=True)
+class SomeSamples:
+    """The samples on which codes were scored; see :class:`jaxdis.study.Sampling`."""
+
+    train: int
+    held_out: int | None
+
+    def in_words(self) -> str:
+        """``10,000 samples (learners are evaluated on 3,333 that they are not trained on)``."""
+        held_out = (
+            f" (learners are evaluated on {self.held_out:,} that they are not trained on)" if self.held_out else ""
+        )
+        return f"{self.train:,} samples{held_out}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Outside:
+    """What the sections of a report ask of a :class:`jaxdis.study.Study`, for models that no study trained."""
+
+    metrics: tuple[tuple[str, Metric], ...]
+    variants: Mapping[str, Variant]
+    sampling: SomeSamples
+    factors: tuple[Known, ...]
+    has_slots: ClassVar[bool] = False
+    novel: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def metrics_of_members(self) -> tuple[tuple[str, Metric], ...]:
+        return self.metrics
+
+
+@dataclasses.dataclass(frozen=True)
 class Subject:
     """The members of a report: ``table`` as in ``results.csv``, ``names`` of its columns of scores."""
 
-    study: Study
+    study: Study | Outside
     table: Table
     names: tuple[str, ...]
 
     @classmethod
-    def of(cls, study: Study, table: Table) -> "Subject":
+    def of(cls, study: Study | Outside, table: Table) -> "Subject":
         return cls(study, table, tuple(name for name in table if metric_of(study, name)))
 
     def __len__(self) -> int:
@@ -100,7 +135,7 @@ class Subject:
         return [dict(zip(names, row, strict=True)) for row in rows]
 
 
-def setting_in_words(study: Study, label: Mapping) -> str:
+def setting_in_words(study: Study | Outside, label: Mapping) -> str:
     """``β-TCVAE, β = 4``."""
     about = study.variants[str(label["model"])].about
     symbols = {} if about is None else {key: text.split(",")[0] for key, text in about.settings.items()}
@@ -109,19 +144,19 @@ def setting_in_words(study: Study, label: Mapping) -> str:
     return ", ".join([model_in_words(study, label), *settings])
 
 
-def model_in_words(study: Study, label: Mapping) -> str:
+def model_in_words(study: Study | Outside, label: Mapping) -> str:
     """``MONet, masks decoder``: a model's title, and its labels of text."""
     texts = [f"{key} {value}" for key, value in label.items() if key not in UNSAID and isinstance(value, str) and value]
     return ", ".join([model_title(study, label["model"]), *texts])
 
 
-def model_title(study: Study, name: str) -> str:
+def model_title(study: Study | Outside, name: str) -> str:
     """A variant's title, or its name if it has none."""
     about = study.variants[str(name)].about
     return about.title if about is not None else str(name)
 
 
-def title_of(study: Study, column: str) -> str:
+def title_of(study: Study | Outside, column: str) -> str:
     """The title of a column's metric, by its abbreviation if it has one, and the field."""
     name = metric_of(study, column)
     about = getattr(dict(study.metrics)[name], "about", None)
@@ -132,7 +167,7 @@ def title_of(study: Study, column: str) -> str:
     return f"{short[1] if short else about.title} {field}".rstrip()
 
 
-def claims(study: Study, column: str) -> tuple[str, ...]:
+def claims(study: Study | Outside, column: str) -> tuple[str, ...]:
     """The aspects that a column's authors claim that it measures."""
     name = metric_of(study, column)
     about = getattr(dict(study.metrics)[name], "about", None)

@@ -54,7 +54,7 @@ def test_a_lead_is_more_than_noise_only_if_seeds_say_so(gap, certain):
 def test_one_seed_ranks_but_is_sure_of_nothing():
     subject = subject_of(dict.fromkeys(CHOSEN, np.array([[[0.1], [0.2], [0.3]]])), seeds=1)
     said = answer(subject)
-    assert "one seed cannot tell this from noise" in said
+    assert "three seeds or more could tell this from noise" in said
     assert "±" not in said
     assert np.isnan(ranking(subject, CHOSEN).spread).all()
 

@@ -1,0 +1,49 @@
+"""``jaxdis report``: a page on codes that were made elsewhere, of which one setting is best by construction."""
+
+import csv
+
+import numpy as np
+import pytest
+
+from jaxdis.cli import main
+
+rng = np.random.default_rng(0)
+NOISE = {0.5: 0.2, 4.0: 1.5}  # strength → noise of the codes
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Codes of two strengths under three seeds in files, and the table of their settings."""
+    folder = tmp_path_factory.mktemp("runs")
+    factors = rng.integers(0, 4, (300, 2))
+    rows = []
+    for strength, noise in NOISE.items():
+        for seed in range(3):
+            name = f"run{len(rows)}.npz"
+            codes = (factors + noise * rng.normal(size=factors.shape)).astype(np.float32)
+            np.savez(folder / name, codes=codes, factors=factors, names=np.array(["<b>", "size"]))
+            rows.append({"file": name, "model": "mine & yours", "strength": strength, "seed": seed})
+    with (folder / "runs.csv").open("w") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    return folder
+
+
+def test_the_page_names_the_best_setting(runs, tmp_path):
+    arguments = ["--meta", str(runs / "runs.csv"), "--metrics", "mig", "modularity", "--out", str(tmp_path / "out")]
+    assert main(["report", str(runs / "*.npz"), *arguments]) == 0
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "<strong>mine &amp; yours, strength = 0.5</strong> has the best average rank of 2 settings" in page
+    assert "more than the noise of seeds" in page
+    assert "<b>" not in page
+    rows = list(csv.DictReader((tmp_path / "out" / "results.csv").read_text().splitlines()))
+    assert [float(row["strength"]) for row in rows] == [0.5] * 3 + [4.0] * 3
+    assert all(float(row["mig"]) > 0.3 for row in rows[:3])
+
+
+def test_what_has_no_row_is_refused(runs, tmp_path, capsys):
+    (tmp_path / "some.csv").write_text("file,seed\nrun0.npz,0\n")
+    arguments = ["--meta", str(tmp_path / "some.csv"), "--out", str(tmp_path / "out")]
+    assert main(["report", str(runs / "*.npz"), *arguments]) == 2
+    assert "meta: must have a row for every member, got none for 'run1.npz'" in capsys.readouterr().err
