@@ -198,10 +198,11 @@ def read_csv(path: str | Path) -> list[dict[str, str]]:
 def read_csv_columns(path: str | Path) -> dict[str, np.ndarray]:
     """As :func:`read_csv`, by columns: floats where every entry is a number (or empty, which is NaN), else text."""
     rows = read_csv(path)
-    return {name: _column([row[name] for row in rows]) for name in (rows[0] if rows else {})}
+    return {name: column_of_texts([row[name] for row in rows]) for name in (rows[0] if rows else {})}
 
 
-def _column(texts: list[str]) -> np.ndarray:
+def column_of_texts(texts: list[str]) -> np.ndarray:
+    """Floats where every text is a number or empty (NaN), else the texts."""
     try:
         return np.array([float(text or "nan") for text in texts])
     except ValueError:

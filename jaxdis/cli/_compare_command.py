@@ -2,6 +2,7 @@
 
 import dataclasses
 import html
+import zipfile
 from pathlib import Path
 
 import tyro
@@ -20,7 +21,7 @@ class Compare:
     """
 
     sets: tyro.conf.Positional[tuple[str, ...]]
-    """Scores of each set: .csv, .json or .npz; or folders of files of codes. One set alone needs --by."""
+    """Scores of each set: .csv, .json or .npz; or folders of such files, or of codes. One set alone needs --by."""
     paired: str | None = None
     """A column whose equal values make pairs, such as seed. Without it, the sets are independent."""
     by: str | None = None
@@ -53,12 +54,11 @@ class Compare:
         metrics = None if scored or not self.metrics else self.metrics
         how = {"paired": self.paired, "by": self.by, "across": self.across, "meta": self.meta}
         found = compare(*sets, metrics=metrics, names=_names(self.sets), **how)
-        heads = "", "sets", "first", "second", "difference", "interval", "p", "adjusted", "permutation"
-        table = Table(*heads, title=found.test, box=None)
+        table = Table("", "sets", "means", "difference", "interval", "p", "adjusted", title=found.test, box=None)
         for row in found.rows:
-            numbers = (f"{x:.3f}" for x in (row.first, row.second, row.difference))
-            tests = (f"{p:.2g}" for p in (row.p, row.adjusted, row.permutation))
-            table.add_row(row.metric, " / ".join(row.sets), *numbers, f"{row.low:.3f} to {row.high:.3f}", *tests)
+            means, within = f"{row.first:.3f}, {row.second:.3f}", f"{row.low:.3f}, {row.high:.3f}"
+            tests = (f"{p:.2g}" for p in (row.p, row.adjusted))
+            table.add_row(row.metric, ", ".join(row.sets), means, f"{row.difference:.3f}", within, *tests)
         terminal.console().print(table)
         for sentence in found.sentences():
             terminal.write(sentence)
@@ -73,11 +73,21 @@ class Compare:
 
         folders = [text for text in self.sets if Path(text).is_dir()]
         of_studies = {text: Path(text) / "results.csv" for text in folders if Store(Path(text)).begun}
-        of_codes = [text for text in folders if text not in of_studies]
+        of_codes = [text for text in folders if text not in of_studies and _holds_codes(Path(text))]
         if of_codes:
             terminal.start(self.cache)
         scored = {text: _scored(text, self.factors, self.metrics) for text in of_codes}
         return [(of_studies | scored).get(text, text) for text in self.sets], bool(of_codes)
+
+
+def _holds_codes(folder: Path) -> bool:
+    """Whether a folder is a zoo, or holds files of codes instead of scores."""
+    from jaxdis._core.zoo_files import is_zoo
+
+    def has_codes(path: Path) -> bool:
+        return path.suffix == ".npy" or (zipfile.is_zipfile(path) and "codes.npy" in zipfile.ZipFile(path).namelist())
+
+    return is_zoo(folder) or any(has_codes(path) for path in folder.glob("*.np[yz]"))
 
 
 def _scored(text: str, factors: Path | None, metrics: tuple[str, ...]):

@@ -12,7 +12,7 @@ from jaxdis.cli import _terminal as terminal
 from jaxdis.cli._options import Cache
 from jaxdis.cli._outputs import check_not_input, make_room
 from jaxdis.cli._pictures import own_pictures
-from jaxdis.cli._score_tables import in_brief, print_scores, to_csv, to_json
+from jaxdis.cli._score_tables import append, in_brief, print_scores, to_csv, to_json
 
 # Bytes of codes that are scored together, and then written.
 GROUP_BYTES = 128 << 20
@@ -57,6 +57,8 @@ class Score:
     """CSV file to write, with one row per member: scores, those of each factor, and how they were computed."""
     json: Path | None = None
     """JSON file to write, with one list per column, the arrays behind scores, and how they were computed."""
+    append: Path | None = None
+    """CSV or Parquet file to which these rows are added, with the names of the files."""
     seed: int = 0
     """Random seed."""
     batch_size: int | None = None
@@ -77,7 +79,7 @@ class Score:
         self._check_outputs(paths)
         terminal.start(self.cache)
         plan = plan_of_texts(self.metrics)
-        for option, path in (("--csv", self.csv), ("--json", self.json)):
+        for option, path in (("--csv", self.csv), ("--json", self.json), ("--append", self.append)):
             make_room(option, path)  # before hours of scoring
         terminal.first_sign("scoring")
         file_scores, factors, refused = {}, {}, {}
@@ -96,6 +98,8 @@ class Score:
             self._write(file_scores, factors, last=False)
         if file_scores:
             self._write(file_scores, factors, last=True)  # before a terminal that may fail
+            if self.append is not None:
+                append(self.append, file_scores, factors)
             print_scores(file_scores, dict(METRICS) | plan, several=several, out=self.csv)
         if refused:
             raise ValueError(_refusal(refused, len(paths)))
@@ -239,6 +243,10 @@ class Score:
             check_not_input(option, path, inputs)
             if path.is_dir():
                 raise ValueError(f"{option}: needs a file, got the folder {path}")
+        if self.append is not None:
+            check_not_input("--append", self.append, inputs)
+            if self.append.suffix not in (".csv", ".parquet"):
+                raise ValueError(f"--append: must be a .csv or .parquet file, got {self.append}")
         if self.csv is not None and self.json is not None and self.csv.resolve() == self.json.resolve():
             raise ValueError(f"--json: needs another file than --csv, got {self.json}")
 

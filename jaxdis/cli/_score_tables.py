@@ -40,6 +40,30 @@ def to_csv(file_scores: Mapping, factors: Mapping[str, str], *, several: bool) -
     return csv_text([*(column for column in head if column not in last), *last], rows)
 
 
+def append(path: Path, file_scores: Mapping, factors: Mapping[str, str]) -> None:
+    """Add the rows of :func:`to_csv` to a CSV or Parquet file, which is made if there is none."""
+    import csv
+    import io
+
+    from jaxdis._core.files import csv_text, read_csv, write_text, write_whole
+
+    rows = [*csv.DictReader(io.StringIO(to_csv(file_scores, factors, several=True)))]
+    if path.suffix == ".csv":
+        rows = (read_csv(path) if path.exists() else []) + rows
+        write_text(path, csv_text(list(dict.fromkeys(name for row in rows for name in row)), rows))
+        return
+    import pyarrow
+    from pyarrow import parquet
+
+    from jaxdis._core.files import column_of_texts
+
+    columns = {name: column_of_texts([row[name] for row in rows]) for name in rows[0]}
+    added = pyarrow.table({name: pyarrow.array(column, from_pandas=True) for name, column in columns.items()})
+    tables = [parquet.read_table(path), added] if path.exists() else [added]
+    whole = pyarrow.concat_tables(tables, promote_options="permissive")
+    write_whole(path.resolve(), lambda file: parquet.write_table(whole, file))
+
+
 def to_json(file_scores: Mapping, factors: Mapping[str, str], *, several: bool) -> str:
     """Columns by name, then ``members``, ``parts``, ``notes``, ``evaluation``, and ``factors`` in words; for several
     files, one such object for each."""

@@ -22,7 +22,7 @@ class Quickstart:
 
     out: Path = Path("jaxdis-quickstart")
     """The study's folder, for its results, results.csv and report.html."""
-    seeds: int = 3
+    seeds: int = 5
     """Number of seeds per objective and regularization strength."""
     steps: int = 3000
     """Number of updates of each member."""

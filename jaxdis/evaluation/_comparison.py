@@ -171,7 +171,8 @@ def compare(
     adjusted = holm([row.p for row in compared])
     rows = [row._replace(adjusted=p) for row, p in zip(compared, adjusted, strict=True)]
     if len(divided) == 2:
-        return Comparison(tuple(rows), f"second minus first, {how}", ranks)
+        first, second = ("first", "second") if by is names is None else (one.name for one in divided)
+        return Comparison(tuple(rows), f"{second} minus {first}, {how}", ranks)
     return Comparison(tuple(_beside_the_best(rows, columns)), f"others minus best, {how}", ranks)
 
 

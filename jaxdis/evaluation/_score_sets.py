@@ -9,14 +9,16 @@ import numpy as np
 
 from jaxdis._core.files import read_csv_columns
 from jaxdis._core.options import shown
+from jaxdis._core.tables.column_files import read_columns
 from jaxdis.evaluation._member_rows import NAME, column_rows
 from jaxdis.evaluation._results import Scores
 from jaxdis.metrics import METRICS
 from jaxdis.metrics._metric import is_error
 
-# What tables of scores hold beside scores.
+# What tables of scores hold beside scores; those of single factors end in a bracket.
 _BESIDE = (".error", ".bias", ".low", ".high")
 _OF_JSON = ("members", "parts", "notes", "evaluation", "factors")
+_ENDINGS = (".csv", ".json", ".npz", ".parquet")
 # Columns in which tables hold names of members.
 _NAMES = (NAME, "file", "name")
 
@@ -55,7 +57,10 @@ def score_sets(given: Sequence, names: Sequence[str] | None, by: str | None, met
     for one in sets:
         values = column_of(one, by, "by")
         for value in dict.fromkeys(values):
-            part = one.take(f"{by}={value}", [row for row, own in enumerate(values) if own == value])
+            name = (
+                value if isinstance(value, str) else f"{by}={value:g}" if isinstance(value, float) else f"{by}={value}"
+            )
+            part = one.take(name, [row for row, own in enumerate(values) if own == value])
             divided.setdefault(part.name, []).append(part)
     return [_joined(parts) for parts in divided.values()]
 
@@ -77,6 +82,8 @@ def lower_is_better(column: str) -> bool:
 
 def _set(name: str, given) -> ScoreSet:
     """Columns of numbers ``[m]``, and all columns by which members can be told apart."""
+    if isinstance(given, str | Path) and Path(given).is_dir():
+        return _of_folder(name, Path(given))
     if isinstance(given, str | Path):
         given = _read(Path(given))
     if isinstance(given, Scores):
@@ -95,6 +102,20 @@ def _set(name: str, given) -> ScoreSet:
     return ScoreSet(name, scores, {column: values.tolist() for column, values in columns.items()})
 
 
+def _of_folder(name: str, folder: Path) -> ScoreSet:
+    """The members of all files of scores in a folder, with the names of the files."""
+    paths = sorted(path for path in folder.iterdir() if path.suffix in _ENDINGS)
+    if not paths:
+        raise ValueError(f"{name}: must be a folder with files of scores ({', '.join(_ENDINGS)}), got none in {folder}")
+    parts = [_set(name, path) for path in paths]
+    counts = [len(next(iter(part.scores.values()))) for part in parts]
+    named = [
+        part._replace(metadata={**part.metadata, "file": [path.name] * count})
+        for part, path, count in zip(parts, paths, counts, strict=True)
+    ]
+    return _joined(named)
+
+
 def _metrics(columns: Mapping) -> list[str] | None:
     """The metrics of a table that tells how it was computed."""
     try:
@@ -105,7 +126,7 @@ def _metrics(columns: Mapping) -> list[str] | None:
 
 def _is_score(column: str, scored: list[str] | None) -> bool:
     known = scored is None or any(column == name or column.startswith(f"{name}.") for name in scored)
-    return known and not column.endswith(_BESIDE)
+    return known and not column.endswith((*_BESIDE, "]"))
 
 
 def _read(path: Path) -> Scores | dict[str, Any]:
@@ -113,10 +134,11 @@ def _read(path: Path) -> Scores | dict[str, Any]:
         return Scores.load(path)
     if path.suffix == ".csv":
         return read_csv_columns(path)
+    if path.suffix == ".parquet":
+        return {name: _numbered(values) for name, values in read_columns(path).items()}
     if path.suffix != ".json":
-        raise ValueError(
-            f"{path}: must be a file written by Scores.save (.npz), a .csv or a .json, got {path.suffix or path}"
-        )
+        kinds = "Scores.save (.npz), or .csv, .json or .parquet"
+        raise ValueError(f"{path}: must be a file written by {kinds}, got {path.suffix or path}")
     try:
         content = json.loads(path.read_text())
     except (OSError, ValueError) as error:
@@ -126,7 +148,12 @@ def _read(path: Path) -> Scores | dict[str, Any]:
     tables = [{"file": file} | table for file, table in content.items()] if _of_files(content) else [content]
     rows = [row for table in tables for row in _json_rows(table)]
     columns = {name: [row.get(name) for row in rows] for name in dict.fromkeys(name for row in rows for name in row)}
-    return {name: np.array(values, float) if _numbers(values) else values for name, values in columns.items()}
+    return {name: _numbered(values) for name, values in columns.items()}
+
+
+def _numbered(values: list) -> np.ndarray | list:
+    """Numbers, NaN for None, where all are; else the values."""
+    return np.array(values, float) if _numbers(values) else values
 
 
 def _of_files(content: dict) -> bool:

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 import pytest
 
+import jaxdis
 from jaxdis import METRICS
 from jaxdis._core.files import csv_text
 from jaxdis.cli import main
@@ -211,3 +212,18 @@ def test_no_cell_is_a_formula():
 def test_an_option_is_given_once():
     with pytest.raises(ValueError, match="metrics: must give each option once, got bins twice in 'mig:bins=5:bins=6'"):
         plan_of_texts(["mig:bins=5:bins=6"])
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_rows_are_added_to_a_table_over_time(tmp_path, ending):
+    table, rng = tmp_path / f"scores.{ending}", np.random.default_rng(0)
+    for name in ("monday", "tuesday"):
+        factors = rng.integers(0, 3, (200, 2))
+        np.savez(tmp_path / f"{name}.npz", codes=rng.normal(size=(200, 2)), factors=factors)
+        assert main(["score", str(tmp_path / f"{name}.npz"), "--metrics", "mig", "--append", str(table)]) == 0
+    rows = jaxdis.compare({"mig": [0.0]}, table).rows
+    assert [row.metric for row in rows] == ["mig"]
+    text = table.read_text() if ending == "csv" else str(pytest.importorskip("pyarrow.parquet").read_table(table))
+    assert "monday" in text
+    assert "tuesday" in text
+    assert main(["score", str(tmp_path / "monday.npz"), "--append", str(tmp_path / "x.txt")]) == 2

@@ -130,7 +130,7 @@ def test_a_column_divides_one_set_and_metadata_comes_from_a_file(tmp_path):
         "file,width\n" + "".join(f"{f},{w}\n" for f, w in reversed(list(zip(table["file"], settings, strict=True))))
     )
     (row,) = jaxdis.compare(table, by="width", meta=meta).rows
-    assert row.sets == ("width=narrow", "width=wide")
+    assert row.sets == ("narrow", "wide")
     assert (row.first, row.second) == (2.0, 3.0)
     with pytest.raises(ValueError, match="meta: must have a row for every member, got none for 'y'"):
         jaxdis.compare(
@@ -221,3 +221,13 @@ def test_sets_that_do_not_differ_are_told_apart_as_often_as_promised(count, spre
     assert (adjusted < 0.05).any(axis=1).mean() <= 0.13  # 0.05 and three deviations
     covered = np.array([[row.low <= 0 <= row.high for row in rows] for rows in found])
     assert 0.93 < covered.mean() < 0.97
+
+
+def test_a_folder_of_files_is_a_set(tmp_path):
+    for seed in range(3):
+        (tmp_path / f"run{seed}.csv").write_text(f"seed,mig\n{seed},0.{seed + 1}\n")
+    (row,) = jaxdis.compare(tmp_path, {"seed": [0, 1, 2], "mig": [0.2, 0.3, 0.4]}, paired="seed").rows
+    assert (row.first, row.difference) == pytest.approx((0.2, 0.1))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match="must be a folder with files of scores"):
+        jaxdis.compare(tmp_path / "empty", tmp_path)

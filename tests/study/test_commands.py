@@ -92,7 +92,7 @@ def test_a_run_without_a_terminal_is_logged_now_and_then(tmp_path, capsys, monke
     monkeypatch.setattr("jaxdis.study.TrainedWork.digest", lambda self, store: None)
     monkeypatch.setattr("jaxdis._core.progress.EVERY", 0.0)
     assert main(study("run", (*QUICK, "--seeds", "1"), tmp_path)) == 0
-    assert capsys.readouterr().err == "quickstart: train 1.5 of 5, encode 0 of 5, score 0 of 10\n"
+    assert capsys.readouterr().err == "quickstart: train 1.5 of 3, encode 0 of 3, score 0 of 6\n"
 
 
 @pytest.mark.parametrize("action", ["status", "report", "verify"])
@@ -141,7 +141,7 @@ def test_other_options_than_the_folders_are_refused(finished, action, options, c
 @pytest.mark.slow
 def test_status_and_report_of_the_same_options(finished, capsys):
     assert main(study("status", QUICK, finished, "--seeds", "2")) == 0
-    assert "train: 10 of 10" in capsys.readouterr().out
+    assert "train: 6 of 6" in capsys.readouterr().out
     assert main(study("report", QUICK, finished, "--seeds", "2")) == 0
 
 
@@ -160,7 +160,7 @@ def test_a_spoilt_table_is_no_report(finished, spoil, capsys):
     spoilt = {"cut": "".join(lines[:-3]), "shuffled": "".join([lines[0], *lines[:0:-1]])}.get(spoil, spoil)
     path.write_text(spoilt)
     try:
-        assert "results.csv: needs a row for each of 10 members" in refused(
+        assert "results.csv: needs a row for each of 6 members" in refused(
             capsys, *study("report", QUICK, finished, "--seeds", "2")
         )
     finally:

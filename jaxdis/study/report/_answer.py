@@ -44,13 +44,16 @@ class Ranking(NamedTuple):
 
 class Lead(NamedTuple):
     """The best setting's lead over the second best in one column, Welch's two-sided p-value (NaN for fewer than three
-    seeds), and the seeds with which a difference of this size would mostly be found."""
+    seeds), and the seeds with which a difference of this size would mostly be found; the worst setting, and the p-value
+    of the lead over it, corrected for the number of all pairs of settings."""
 
     best: int
     second: int
     difference: float
     p: float
     seeds: float
+    worst: int
+    worst_p: float
 
 
 def ranking(subject: Subject, columns: Sequence[str]) -> Ranking:
@@ -70,16 +73,18 @@ def lead(subject: Subject, ranked: Ranking, column: str) -> Lead | None:
     """By how much the best setting leads in a column; None with fewer than two settings.
 
     Welch's test takes seeds as independent and, as there are few, scores as Gaussian. The best setting is chosen after
-    the fact, so that p is too small where many settings are alike.
+    the fact, so that ``p`` is too small where many settings are alike; ``worst_p`` allows for that (Bonferroni).
     """
     place = ranked.columns.index(column)
     defined = np.flatnonzero(np.isfinite(ranked.mean[:, place]))
     if len(defined) < 2:
         return None
-    best, second = sorted(defined, key=lambda row: ranked.rank[row, place])[:2]
+    order = sorted(defined.tolist(), key=lambda row: ranked.rank[row, place])
+    best, second, worst = order[0], order[1], order[-1]
     (scores,) = _by_setting(subject, ranked.settings, [column])
-    (row,) = compare({column: scores[best]}, {column: scores[second]}).rows
-    return Lead(int(best), int(second), abs(row.difference), row.p, row.members)
+    (first,), (last,) = (compare({column: scores[best]}, {column: scores[row]}).rows for row in (second, worst))
+    pairs = math.comb(len(defined), 2)
+    return Lead(best, second, abs(first.difference), first.p, first.members, worst, min(1.0, last.p * pairs))
 
 
 def best_member(subject: Subject, ranked: Ranking) -> int:
@@ -155,7 +160,11 @@ def _in_words(aspect: str, gap: Lead, settings: Sequence[str]) -> str:
     else:
         more = f"{gap.seeds:.0f} seeds" if gap.seeds < MOST_MEMBERS else f"{MOST_MEMBERS:,} seeds or more"
         certainty = f"which may be noise of seeds, p = {gap.p:.2g}; {more} would show a difference of this size"
-    return f"Best in {aspect}: {first}, {gap.difference:.2f} ahead of {second} ({certainty}). "
+    said = f"Best in {aspect}: {first}, {gap.difference:.2f} ahead of {second} ({certainty})"
+    if gap.worst_p < LEVEL and gap.worst != gap.second:
+        pairs = f"p = {gap.worst_p:.2g}, corrected for all pairs of settings"
+        said += f", and surely ahead of {html.escape(settings[gap.worst])} ({pairs})"
+    return f"{said}. "
 
 
 def _table(subject: Subject, ranked: Ranking, chosen: Mapping[str, str]) -> str:

@@ -47,6 +47,9 @@ def test_a_lead_is_more_than_noise_only_if_seeds_say_so(gap, certain):
     assert (found.best, found.second) == (2, 1)
     assert found.difference == pytest.approx(gap)
     assert found.p == pytest.approx(stats.ttest_ind(a, b, equal_var=False).pvalue)
+    against = stats.ttest_ind(a, columns["mig"][0, 0], equal_var=False).pvalue
+    assert (found.worst, found.worst_p) == (0, pytest.approx(3 * against))  # of three pairs
+    assert "surely ahead of β-VAE, β = 1" in answer(subject)
     assert ("more than the noise" in answer(subject)) == certain
     assert ("may be noise" in answer(subject)) != certain
 

@@ -39,7 +39,10 @@ def test_text_is_escaped(page):
 def test_columns_of_text_are_aligned_to_the_left_with_their_heads():
     columns = {"model": ["vae"], "metric": ["mig"], "score": [0.5], "verdict": [Html('<div class="text">holds</div>')]}
     text = table(list(columns), columns)
-    assert '<th scope="col" class="words">metric</th><th scope="col">score</th><th scope="col" class="words">verdict</th>' in text
+    assert (
+        '<th scope="col" class="words">metric</th><th scope="col">score</th><th scope="col" class="words">verdict</th>'
+        in text
+    )
     assert '<td class="words">mig</td><td>0.5</td><td class="words"><div' in text
 
 
