@@ -11,7 +11,12 @@ NOTEBOOKS = sorted((Path(__file__).parent.parent / "notebooks").glob("*.ipynb"))
 
 
 @pytest.mark.slow_cases(
-    "add_your_own", "train_a_zoo", "which_metric_should_i_trust", "which_slot_holds_which_object", "your_own_arrays"
+    "add_your_own",
+    "how_sensitive",
+    "train_a_zoo",
+    "which_metric_should_i_trust",
+    "which_slot_holds_which_object",
+    "your_own_arrays",
 )
 @pytest.mark.filterwarnings("default")  # of the notebook's own machinery
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

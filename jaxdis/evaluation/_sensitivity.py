@@ -284,7 +284,7 @@ def _sentence(metric: str, rows: Sequence[Choice]) -> str:
     worst = max(rows, key=lambda row: np.nan_to_num(row.share, nan=-1.0), default=None)
     if worst is None or not worst.share > 0:
         return f"{metric}: no choice changes the ranking"
-    return (
-        f"{metric}: {worst.choice} matters most, with {worst.share:.1%} of the variance between members; it reverses "
-        f"up to {worst.flipped:.0%} of pairs (τ = {worst.tau:.2f})"
-    )
+    said = f"{metric}: {worst.choice} matters most, with {worst.share:.1%} of the variance between members; "
+    if worst.flipped == 0:
+        return f"{said}it reverses pairs only together with other choices"
+    return f"{said}it reverses up to {worst.flipped:.0%} of pairs (τ = {worst.tau:.2f})"
