@@ -62,11 +62,11 @@ def page(title: str, sections: Sequence[tuple[str, str]], opening: str = "", not
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>{html.escape(title)}</title><style>{_STYLE}</style><h1>{html.escape(title)}</h1>"
+        f"<title>{html.escape(title)}</title><style>{_STYLE}</style><main><h1>{html.escape(title)}</h1>"
         f"{opening}"
         f"<nav><ul>{links}</ul></nav>{note}"
         f"{bodies}"
-        f"<script>{_SCRIPT}</script></html>\n"
+        f"</main><script>{_SCRIPT}</script></html>\n"
     )
 
 
