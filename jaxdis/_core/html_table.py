@@ -5,7 +5,7 @@ import numbers
 from collections.abc import Iterable, Sequence
 
 # Rows of a table in a notebook.
-MOST_ROWS = 20
+MOST_ROWS = 30
 
 
 def html_table(title: str, head: Sequence[str], rows: Iterable[Sequence], notes: Iterable[str] = ()) -> str:

@@ -91,7 +91,8 @@ class Comparison:
         return pandas.DataFrame(self.rows)
 
     def _repr_html_(self) -> str:
-        return html_table(self.test, Row._fields, self.rows, self.sentences())
+        rows = [row._replace(sets=" / ".join(row.sets)) for row in self.rows]
+        return html_table(self.test, Row._fields, rows, self.sentences())
 
     def __repr__(self) -> str:
         return "\n".join([self.test, *self.sentences()])
