@@ -17,6 +17,7 @@ from jaxdis._core.spec import Spec as Spec
 from jaxdis._core.version import __version__ as __version__
 from jaxdis.codes import stack as stack
 from jaxdis.encoders import evaluate_encoder as evaluate_encoder
+from jaxdis.encoders import evaluate_slots as evaluate_slots
 from jaxdis.encoders import load as load
 from jaxdis.evaluation import Monitor as Monitor
 from jaxdis.evaluation import Scores as Scores

@@ -49,10 +49,10 @@ def rows_of(what: str) -> dict[str, Row]:
 
 
 def _metrics():
+    from jaxdis.encoders._slot_metrics import SLOT_METRICS
     from jaxdis.metrics import METRICS, Blend
     from jaxdis.metrics._plan import STANDARD, STANDARD_OF_ENCODERS
     from jaxdis.metrics._seed_metrics import SEED_METRICS
-    from jaxdis.study._slot_metrics import SLOT_METRICS
 
     rows = []
     for name, metric in METRICS.items():

@@ -195,7 +195,7 @@ class Score:
         from jaxdis._core.zoo_files import zoo_file
         from jaxdis.encoders._evaluate_encoder import evaluate_encoder, names_in_turn
         from jaxdis.metrics._plan import STANDARD, STANDARD_OF_ENCODERS, plan_of
-        from jaxdis.models import load
+        from jaxdis.models import Slots, load
 
         own = own_pictures(self.data, self.factors) if self.data else None
         if self.data and own is None:
@@ -206,6 +206,8 @@ class Score:
         zoo = load(zoo_file(path))
         standard = STANDARD if own else STANDARD_OF_ENCODERS
         of_zoo = dict(plan_of(standard)) if self.metrics == ("standard",) else plan
+        if zoo.config.method.represents is Slots:
+            return self._score_slots(zoo, key)
         data, source = own or zoo.config.data, zoo.config.source
         if own is None and data.startswith("folder:"):
             raise ValueError(f"--data: must be given for a zoo that was trained on {data}, together with --factors")
@@ -213,6 +215,14 @@ class Score:
         with terminal.latest_scores(names_in_turn(of_zoo), in_brief) as (arrived, bar):
             how |= {"arrived": self._kept_too(arrived, path.name, {}), "progress": bar("images encoded") or False}
             return evaluate_encoder(zoo, data, self._metrics(plan), key, source=source, **samples, **how)
+
+    def _score_slots(self, zoo, key):
+        """A zoo of slots, on scenes of its own data set."""
+        from jaxdis.encoders import evaluate_slots
+
+        metrics = "all" if self.metrics == ("standard",) else self.metrics
+        samples = self.samples // 2 * 2  # in two groups
+        return evaluate_slots(zoo, zoo.config.data, metrics, key, source=zoo.config.source, samples=samples)
 
     def _metrics(self, plan: Mapping) -> Mapping | str:
         """The standard metrics by that name: which these are depends on the factors and on interventions."""

@@ -1,7 +1,8 @@
 """Encoders of images, scored: on samples that a data set renders, and by interventions in its simulator."""
 
 from jaxdis.encoders._evaluate_encoder import evaluate_encoder
+from jaxdis.encoders._evaluate_slots import evaluate_slots
 from jaxdis.encoders._load import load
 from jaxdis.encoders._simulated import beta_vae, factor_vae, irs
 
-__all__ = ["beta_vae", "evaluate_encoder", "factor_vae", "irs", "load"]
+__all__ = ["beta_vae", "evaluate_encoder", "evaluate_slots", "factor_vae", "irs", "load"]

@@ -22,8 +22,8 @@ RESERVED = "member"
 # Metrics that are not of the codes of one member: what they read, and where they are.
 ELSEWHERE = {
     "udr": "compares the seeds of a setting: name it in a study, or call jaxdis.metrics.udr",
-    "structured_slots": "reads slots: name it in a study of slots, or call jaxdis.evaluate_structured",
-    "segmentation": "reads masks of slots: name it in a study of slots, or call jaxdis.structured.ari",
+    "structured_slots": "reads slots: score a zoo of slots without --metrics, or call jaxdis.evaluate_slots",
+    "segmentation": "reads masks of slots: score a zoo of slots without --metrics, or call jaxdis.evaluate_slots",
 }
 _INSTEAD = {"weights": ", on samples drawn in proportion to their weights"}
 

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdis.data import DATASETS
+from jaxdis.encoders._slot_metrics import SlotMetric
 from jaxdis.metrics import Metric
 from jaxdis.models._config import Config
 from jaxdis.models._encoding import code_shape
@@ -18,7 +19,6 @@ from jaxdis.models.training._step import begin, update
 from jaxdis.models.training._train import resolved_config
 from jaxdis.study._definition import Member, Study, Training
 from jaxdis.study._operations import operations
-from jaxdis.study._slot_metrics import SlotMetric
 from jaxdis.study._store import KINDS
 from jaxdis.study._work import Totals
 

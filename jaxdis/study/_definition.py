@@ -10,6 +10,7 @@ import numpy as np
 from jaxdis._core.lookup import names_of
 from jaxdis._core.options import Count, Seed, check_fields, checked, checked_value
 from jaxdis.data import DATASETS
+from jaxdis.encoders._slot_metrics import SLOT_METRICS, SlotMetric
 from jaxdis.metrics import METRICS, Metric
 from jaxdis.metrics._plan import check_validation, plan_of
 from jaxdis.metrics._seed_metrics import SEED_METRICS, Udr
@@ -17,7 +18,6 @@ from jaxdis.models import Config, Members, Slots, Variant, members
 from jaxdis.models._config import describe
 from jaxdis.models._members import MOST_MEMBERS, checked_sweep
 from jaxdis.study import _study_text as study_text
-from jaxdis.study._slot_metrics import SLOT_METRICS, SlotMetric
 from jaxdis.study._store import cell_id, ids_of_children
 
 # Raised whenever a number may change for the same specification: old results are then stale, not overwritten.

@@ -8,11 +8,11 @@ import numpy as np
 
 from jaxdis.data import FactorSpace, Scenes, SceneSamples
 from jaxdis.data._scenes import pooled_masks
+from jaxdis.encoders._slot_metrics import SlotMetric, hard_masks, named
 from jaxdis.evaluation._results import Scores
 from jaxdis.factors import Factors
 from jaxdis.models import Zoo
 from jaxdis.study._definition import Sampling
-from jaxdis.study._slot_metrics import SlotMetric, hard_masks, named
 
 
 class Drawn(NamedTuple):

@@ -10,10 +10,10 @@ from jaxdis._core.references import REFERENCES, cited_in
 from jaxdis.cli import main
 from jaxdis.encoders import _simulated as simulated
 from jaxdis.encoders._evaluate_encoder import INTERVENTIONS
+from jaxdis.encoders._slot_metrics import SLOT_METRICS
 from jaxdis.metrics._metric import ASPECTS
 from jaxdis.metrics._plan import ELSEWHERE, plan_of
 from jaxdis.metrics._seed_metrics import SEED_METRICS
-from jaxdis.study._slot_metrics import SLOT_METRICS
 
 
 @pytest.mark.parametrize("name", METRICS)

@@ -8,9 +8,9 @@ import pytest
 
 import jaxdis
 from jaxdis import RELATIONS, Factors, evaluate_structured
+from jaxdis.encoders._slot_metrics import Structured
 from jaxdis.relations._tree_importances import PRESETS
 from jaxdis.structured import Structure, score_of
-from jaxdis.study._slot_metrics import Structured
 from tests.structured.planted import DIMS, PROPERTIES, plant, recovered, shapes
 
 # Small forests: what is tested is the order of slots, not the depth of trees.

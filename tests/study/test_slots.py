@@ -11,13 +11,13 @@ import pytest
 from jaxdis import Factors
 from jaxdis.data import DATASETS, SceneSamples
 from jaxdis.data._scenes import pooled_masks
+from jaxdis.encoders._slot_metrics import SLOT_METRICS, Structured, hard_masks
 from jaxdis.models import METHODS, Config, Mlp, Slots, Vae
 from jaxdis.study import Sampling, Study, Training
 from jaxdis.study import _make as make
 from jaxdis.study import _slot_cells as slots
 from jaxdis.study._definition import cells
 from jaxdis.study._run_study import run, status
-from jaxdis.study._slot_metrics import SLOT_METRICS, Structured, hard_masks
 from jaxdis.study._store import Store
 from jaxdis.study.report._report import write_report
 from tests.study.planted import ROW, SPACE, Planted, planted

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from jaxdis.data import DATASETS, DataSource
+from jaxdis.encoders._slot_metrics import Segmentation
 from jaxdis.models import METHODS, About, Config, Method, Slots, Variant
 from jaxdis.study import Sampling, Study, Training
 from jaxdis.study import _make as make
 from jaxdis.study._run_study import run
-from jaxdis.study._slot_metrics import Segmentation
 
 SIDE = 16
 

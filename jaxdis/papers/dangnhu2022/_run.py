@@ -11,6 +11,7 @@ from jaxdis import models
 from jaxdis._core import random
 from jaxdis._core.spec import Spec
 from jaxdis.data import DATASETS, SceneSamples
+from jaxdis.encoders._slot_metrics import structure_of
 from jaxdis.evaluation._results import Scores
 from jaxdis.papers.dangnhu2022._slot_zoo import beginning, independent
 from jaxdis.papers.dangnhu2022._study import GROUP
@@ -22,7 +23,6 @@ from jaxdis.scores._theorems import lower_bound
 from jaxdis.structured import order_agreement, probe, score_of
 from jaxdis.structured._evaluate_structured import evaluate_structured
 from jaxdis.study._definition import Study
-from jaxdis.study._slot_metrics import structure_of
 
 OBJECTS, DIMS = 4, 16
 SLOTS = OBJECTS + 1

@@ -7,6 +7,7 @@ import numpy as np
 
 from jaxdis import models
 from jaxdis._core.finite import finite, mean
+from jaxdis.encoders._slot_metrics import SLOT_METRICS, Structured
 from jaxdis.models._zoo import concatenate
 from jaxdis.papers.harness._beside import Beside, Measured
 from jaxdis.papers.harness._paper import Finished
@@ -16,7 +17,6 @@ from jaxdis.papers.harness._verdict import Part, by_member, by_seed, exact, of_v
 from jaxdis.study import _slot_cells as slots
 from jaxdis.study._definition import Member, Sampling, Training
 from jaxdis.study._make import member_zoo, scenes_of, training_data
-from jaxdis.study._slot_metrics import SLOT_METRICS, Structured
 from jaxdis.study.report._seed_statistics import Table, spearman
 
 SPRITES = "multi_dsprites"

@@ -6,6 +6,7 @@ from typing import Literal
 
 from jaxdis._core.options import Count, checked
 from jaxdis.data import DataSource
+from jaxdis.encoders._slot_metrics import SLOT_METRICS, SlotMetric, Structured
 from jaxdis.models import (
     About,
     Adam,
@@ -18,7 +19,6 @@ from jaxdis.models import (
 )
 from jaxdis.papers.harness._presets import Preset, Run
 from jaxdis.study._definition import Sampling, Study, Training
-from jaxdis.study._slot_metrics import SLOT_METRICS, SlotMetric, Structured
 
 # Objects and background have a slot each; see the notes of :func:`dangnhu2022`.
 _CLEVR_SLOTS = 7

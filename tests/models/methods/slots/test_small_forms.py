@@ -12,8 +12,8 @@ import pytest
 
 from jaxdis import data, models
 from jaxdis.data._scenes import pooled_masks
+from jaxdis.encoders._slot_metrics import hard_masks
 from jaxdis.structured._segmentation import ari
-from jaxdis.study._slot_metrics import hard_masks
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 SLOTS, SIDE = 4, 32

@@ -1,0 +1,169 @@
+"""Scores of a model of slots: scenes are drawn in local groups and encoded, and slots are compared with objects."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+
+import jax
+import numpy as np
+from jaxtyping import PRNGKeyArray
+
+from jaxdis._core.arrays import as_numpy
+from jaxdis._core.lookup import look_up, names_of
+from jaxdis._core.options import BatchSize, Count, checked_key, checked_value, shown
+from jaxdis._core.precision import single_precision
+from jaxdis._core.progress import Progress, reported
+from jaxdis.data import DATASETS, DataSource
+from jaxdis.data._scenes import pooled_masks
+from jaxdis.encoders import _simulated as simulated
+from jaxdis.encoders._libraries import Layout, as_function, is_model
+from jaxdis.encoders._slot_metrics import SLOT_METRICS, UNDEFINED, Segmentation, Structured, hard_masks, named
+from jaxdis.evaluation._member_rows import member_rows
+from jaxdis.evaluation._results import Scores
+from jaxdis.models import Zoo
+from jaxdis.models._images import Images
+from jaxdis.models.methods._method import Slots
+
+
+@single_precision
+def evaluate_slots(
+    model,
+    data: str = "multi_dsprites",
+    metrics: str | Sequence | Mapping = "all",
+    key: PRNGKeyArray | int | None = None,
+    *,
+    source=None,
+    samples: Count = 10_000,
+    groups: Count = 2,
+    batch: BatchSize = 64,
+    layout: Layout | None = None,
+    kinds: Sequence[str] = (),
+    members=None,
+    progress: Progress = False,
+) -> Scores:
+    """Score a model whose representation is a set of slots: draw scenes, encode them, and compare slots with objects.
+
+    Scenes are drawn in local groups of similar ones, in which probing can find the order of slots.
+
+    Args:
+      model: a function from images ``[n, h, w, c]`` to slots ``[n, s, d]``, or to a pair of these and their masks
+        ``[n, s, h, w]``; a torch module or another model as in :func:`jaxdis.evaluate_encoder`; several of these, which
+        are scored as members; or a trained zoo of a method with slots.
+      data: name of a data set of scenes: ``multi_dsprites``, ``clevr6``, and others of ``jaxdis.data.DATASETS`` with
+        the field ``scenes``.
+      metrics: names among ``"structured_slots"`` and ``"segmentation"``, which needs masks; ``"all"``; or a mapping
+        from names to metrics with other options.
+      key: PRNG key of scenes and noise, or a seed.
+      source: as in :func:`jaxdis.evaluate_encoder`.
+      samples: number of scenes, a multiple of ``groups``.
+      groups: number of local groups; 1 draws scenes independently of each other.
+      batch: images encoded at once by a function.
+      layout: as in :func:`jaxdis.evaluate_encoder`.
+      kinds: the kind of each of the ``d`` codes of a slot, if there are several.
+      members: as in :func:`jaxdis.evaluate`.
+      progress: True draws a bar; a function is called with the number of encoded images and of all images.
+
+    Returns:
+      :class:`~jaxdis.Scores`, numbers ``[]``, or ``[m]`` for several members.
+
+    Raises:
+      ValueError: for a data set without scenes, and for slots or masks of another shape.
+
+    Reference: Dang-Nhu 2022, Algorithms 1 and 2.
+
+    Example: ``jaxdis.evaluate_slots(my_model, "multi_dsprites", samples=2_000)``.
+    """
+    for name, value, kind in (("samples", samples, Count), ("groups", groups, Count), ("batch", batch, BatchSize)):
+        checked_value(name, kind, value)
+    if samples % groups:
+        raise ValueError(f"samples: must be a multiple of {groups} groups, got {samples}")
+    row, plan, key = look_up(data, DATASETS, "data set"), _plan(metrics), checked_key(key)
+    if row.scenes is None:
+        known = ", ".join(name for name, other in DATASETS.items() if other.scenes is not None)
+        raise ValueError(f"data: must be a data set of scenes, {known}, got {data}")
+    opened = source if source is None or isinstance(source, DataSource) else DataSource.of(source)
+    space, render = row.open(data, opened)
+    rows = np.asarray(row.scenes.draw(space, key, samples, groups))
+    several = isinstance(model, Zoo) or (isinstance(model, Sequence) and not is_model(model))
+    with reported(progress, "encoding", "images") as show:
+        if isinstance(model, Zoo):
+            codes, segments = _of_zoo(model, rows, render, key)
+        else:
+            models = [as_function(each, layout) for each in (model if several else [model])]
+            images = Images.of(render)
+            encoded = [_of_function(each, images, rows, key, batch, show) for each in models]
+            codes, segments = _stacked(encoded)
+    scenes = row.scenes.samples(space, space.wrap(rows))
+    if segments is None:
+        if any(isinstance(metric, Segmentation) for metric in plan.values()) and metrics != "all":
+            raise ValueError("metrics: must be without segmentation for a model that returns no masks")
+        plan = {name: metric for name, metric in plan.items() if isinstance(metric, Structured)}
+        masks = np.full((len(codes), len(rows), *scenes.masks.shape[1:]), UNDEFINED, np.uint8)
+    else:
+        masks = segments
+        scenes = scenes._replace(masks=pooled_masks(scenes.masks, *segments.shape[2:]))
+    labels = model.labels if members is None and isinstance(model, Zoo) else members
+    numbers = range(len(codes))
+    tables = [named(name, metric.score(codes, masks, scenes, groups, numbers, kinds)) for name, metric in plan.items()]
+    columns = {name: column for table in tables for name, column in table.items()}
+    if segments is None:  # orders cannot be compared with those of masks
+        columns = {name: column for name, column in columns.items() if ".order_" not in name}
+    parts = {name: table.part(name) for table in tables for name in table.parts}
+    scores = Scores(columns, parts, tables[0].factor_names, members=member_rows(labels, len(codes)))
+    scores = dataclasses.replace(scores, evaluation={"data": data, "samples": samples, "groups": groups})
+    return scores if several else scores[0]
+
+
+def _plan(metrics) -> dict:
+    """Metrics by name."""
+    if not isinstance(metrics, Mapping):
+        return {name: SLOT_METRICS[name] for name in names_of(metrics, SLOT_METRICS, "metric")}
+    for name, metric in metrics.items():
+        if not isinstance(metric, Structured | Segmentation):
+            raise ValueError(f"metrics: must be metrics of slots, got {shown(metric)} for {name}")
+    return dict(metrics)
+
+
+def _of_zoo(zoo: Zoo, rows: np.ndarray, render, key) -> tuple[np.ndarray, np.ndarray]:
+    if zoo.config.method.represents is not Slots:
+        raise ValueError(f"model: must be a zoo of a method with slots, got {type(zoo.config.method).__name__}")
+    slots = zoo.encode(rows, render=render, key=key, summary=hard_masks)
+    return np.asarray(slots.codes), np.asarray(slots.masks)
+
+
+def _of_function(encode: Callable, images: Images, rows, key, batch: int, show) -> tuple[np.ndarray, np.ndarray | None]:
+    """Slots ``[n, s, d]`` and the slot of each pixel ``[n, h, w]`` uint8, batch by batch."""
+    slots, segments = [], []
+    for start in range(0, len(rows), batch):
+        seen = np.require(
+            simulated.drawn(images, rows[start : start + batch], jax.random.fold_in(key, start)), requirements="W"
+        )
+        given = encode(seen)
+        pair = isinstance(given, tuple | list)
+        if pair and len(given) != 2:
+            raise ValueError(f"model: must return slots or a pair (slots, masks), got {len(given)} arrays")
+        codes = as_numpy(given[0] if pair else given, "slots")
+        if codes.ndim != 3 or len(codes) != len(seen):
+            raise ValueError(f"model: must return slots [{len(seen)}, s, d], got {codes.shape}")
+        slots.append(codes.astype(np.float32))
+        if pair:
+            segments.append(_hard(as_numpy(given[1], "masks"), codes.shape[1]))
+        show(min(start + batch, len(rows)), len(rows))
+    return np.concatenate(slots), np.concatenate(segments) if segments else None
+
+
+def _hard(masks: np.ndarray, slots: int) -> np.ndarray:
+    """The strongest slot of each pixel; ``UNDEFINED`` in images whose masks are not finite."""
+    masks = masks[..., 0] if masks.ndim == 5 and masks.shape[-1] == 1 else masks
+    masks = masks[:, :, 0] if masks.ndim == 5 and masks.shape[2] == 1 else masks
+    if masks.ndim != 4 or masks.shape[1] != slots:
+        raise ValueError(f"model: must return masks [n, {slots}, h, w], got {masks.shape}")
+    finite = np.isfinite(masks).all(axis=(1, 2, 3))[:, None, None]
+    return np.where(finite, masks.argmax(axis=1), UNDEFINED).astype(np.uint8)
+
+
+def _stacked(encoded: Sequence[tuple]) -> tuple[np.ndarray, np.ndarray | None]:
+    shapes = {(codes.shape, None if masks is None else masks.shape) for codes, masks in encoded}
+    if len(shapes) > 1:
+        raise ValueError(f"model: must be members with slots and masks of one shape, got {sorted(map(str, shapes))}")
+    codes, masks = zip(*encoded, strict=True)
+    return np.stack(codes), None if masks[0] is None else np.stack(masks)
