@@ -39,6 +39,9 @@ class Reproduce:
     """small: networks that train in minutes on a laptop, in place of the paper's."""
     metrics: tuple[str, ...] = ()
     """Metrics to add, or to compute with other options: mig:bins=30, nk:preset=converged."""
+    study: tuple[Path, ...] = ()
+    """Folders of studies, or of papers, that were run elsewhere, as a whole or in parts: what they hold of the studies
+    of this paper and size is taken over before the rest is computed."""
     source: Sources = ()
     executor: Executor = None
     plan: bool = False
@@ -105,12 +108,29 @@ class Reproduce:
             def step(kind: str, name: str, thing) -> None:
                 terminal.console(error=True).print(f"{paper.key}: {name}", markup=False)
                 if kind == "study":
-                    extend = Store(out / name).described
-                    run_with_progress(work_of(thing), out / name, extend=extend, executor=executor)
+                    work, extend = work_of(thing), Store(out / name).described
+                    self._take_over(work, out / name, extend)
+                    run_with_progress(work, out / name, extend=extend, executor=executor)
 
             page = reproduce(paper, out, size=self.size, sources=sources, scale=self._scale(), step=step)
         _print_verdicts(page.parent / "claims.csv")
         terminal.console().print(f"page: {page.resolve().as_uri()}", markup=False)
+
+    def _take_over(self, work, out: Path, extend: bool) -> None:
+        """Copy what the given folders, or folders in them, hold of a study."""
+        from jaxdis.study import Store, StoreError
+
+        given = [found for folder in self.study for found in (folder, *folder.glob("*"), *folder.glob("*/*"))]
+        stores = [Store(folder) for folder in given if folder.is_dir() and Store(folder).begun]
+        if not stores and self.study:
+            raise StoreError(f"study: must be folders of studies, got {', '.join(map(str, self.study))}")
+        own = Store(out)
+        if stores:
+            own.open(work.describe(), extend=extend)
+        copied = sum(own.adopt(other, work.wanted()) for other in stores if other.root.resolve() != out.resolve())
+        if self.study:
+            words = f"{copied:,} finished cells taken over from {len(stores)} folders"
+            terminal.console(error=True).print(words, markup=False)
 
 
 def _print_verdicts(path: Path) -> None:

@@ -215,6 +215,24 @@ class Store:
                 publish(self.path(kind, name, ".npz"), content, replace=True)
             return publish(self.path(kind, name), canonical(record).encode())
 
+    def adopt(self, other: "Store", wanted: Mapping[str, Collection[str]]) -> int:
+        """Copy cells that another directory holds and this one lacks, each after reading it; returns how many.
+
+        Args:
+          other: the directory of any study: cells are found by what they compute.
+          wanted: ids of cells by kind.
+
+        Raises:
+          StoreError: if one of these cells is damaged there.
+        """
+        copied = 0
+        for kind in KINDS:
+            for name in sorted(other.ids(kind).intersection(wanted.get(kind, ())) - self.ids(kind)):
+                record = other.record(kind, name)
+                arrays = other.arrays(kind, name) if "arrays" in record else None
+                copied += self.publish(kind, record["cell"], record["result"], arrays)
+        return copied
+
     def result(self, kind: str, name: str) -> dict:
         return self.record(kind, name)["result"]
 

@@ -56,6 +56,23 @@ def test_a_score_is_read_under_any_name(columns, parts, name, tmp_path):
     assert store.score(cell_id(SPEC), name) == wanted
 
 
+def test_cells_of_another_directory_are_taken_over(tmp_path):
+    here, there = Store(tmp_path / "here"), Store(tmp_path / "there")
+    specs = [{"number": number} for number in range(3)]
+    for spec in specs:
+        there.publish("encode", spec, {"done": spec["number"]}, {"codes": np.full(3, spec["number"])})
+    here.publish("encode", specs[0], {"done": "own"})
+    wanted = {"encode": {cell_id(spec) for spec in specs[:2]}, "score": {cell_id(specs[2])}}
+    assert here.adopt(there, wanted) == 1
+    assert here.ids("encode") == wanted["encode"]
+    assert here.result("encode", cell_id(specs[0])) == {"done": "own"}
+    np.testing.assert_array_equal(here.arrays("encode", cell_id(specs[1]))["codes"], np.full(3, 1))
+    assert here.adopt(there, wanted) == 0
+    there.path("encode", cell_id(specs[2]), ".npz").write_bytes(b"spoiled")
+    with pytest.raises(StoreError, match="is damaged"):
+        here.adopt(there, {"encode": {cell_id(specs[2])}})
+
+
 def test_the_first_writer_wins(tmp_path):
     store = Store(tmp_path)
     assert store.publish("score", SPEC, {"mig": 1})
