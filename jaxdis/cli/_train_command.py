@@ -55,6 +55,11 @@ class Train:
     network: Literal["mlp", "locatello", "burgess"] | None = None
     """Network of autoencoders: mlp, the default, trains in minutes on a laptop.
     The others are published convolutional networks."""
+    correlate: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """FACTOR:FACTOR:SPREAD: discrete factors whose values go together in training, for example x:y:0.2. May be
+    repeated. The smaller the spread, the stronger the correlation."""
+    hold_out: tuple[str, ...] = ()
+    """A combination of values of factors that is never trained on, such as x=3 y=5."""
     plan: bool = False
     """Print the number of members, FLOPs and time, and train nothing."""
     cache: Cache = None
@@ -74,8 +79,8 @@ class Train:
 
         sources = sources_of(self.source, self.data_option, DATASETS)
         check_used(sources, (self.data,))
-        method, own = self._method(), own_pictures(self.data, self.factors)
-        if own is not None and self.plan:
+        method, own = self._method(), own_pictures(self.data, self.factors) or self._narrowed(sources)
+        if self.data.startswith("folder:") and self.plan:
             raise ValueError("--plan: goes with a data set of `jaxdis list data`, got pictures of your own")
         config = models.Config(self.data, sources.get(self.data), method, self.steps)
         sweep = {name: self._settings(name) if self.model == "vae" else {} for name in method.trained}
@@ -84,6 +89,27 @@ class Train:
             return
         finished = train_to_directory(config, sweep, self.seeds, self.out, data=own)
         terminal.console().print(finished.message, markup=False)
+
+    def _narrowed(self, sources):
+        """The data set with correlated factors and without a combination; None for all of it."""
+        from jaxdis._core.lookup import look_up
+        from jaxdis.data import DATASETS
+
+        if not self.correlate and not self.hold_out:
+            return None
+        space, render = look_up(self.data, DATASETS, "data set").open(self.data, sources.get(self.data))
+        for text in self.correlate:
+            first, second, spread = (text.split(":") + ["", ""])[:3]
+            try:
+                space = space.correlated(first, second, float(spread))
+            except ValueError as error:
+                raise ValueError(f"--correlate: must be FACTOR:FACTOR:SPREAD, got {text!r} ({error})") from None
+        if self.hold_out:
+            pairs = [text.partition("=")[::2] for text in self.hold_out]
+            if not all(value.isdigit() for _, value in pairs):
+                raise ValueError(f"--hold-out: must be FACTOR=CLASS, such as x=3, got {' '.join(self.hold_out)}")
+            space = space.without({name: int(value) for name, value in pairs})
+        return space, render
 
     def _method(self):
         """The model with its options, after checking that it has those that are given."""

@@ -19,6 +19,8 @@ from jaxdis._core import random
 # `jax.random.randint` is exactly uniform up to this span (beyond it, its product of remainders overflows), so free
 # factors are drawn as a few mixed-radix digits.
 _DIGIT = 2**16
+# Sum of the weights of correlated cells; a cell that is drawn less often than once in so many draws never is.
+_WEIGHT = 2**30
 # The cells of tied factors are a constant of the program; more than this many raise an error.
 _LISTED = 2**20
 
@@ -47,22 +49,26 @@ class Lattice(NamedTuple):
     sizes: tuple[int, ...]
     excluded: tuple[tuple[tuple[int, int], ...], ...]
     fixed: tuple[tuple[int, int], ...]
+    correlations: tuple[tuple[int, int, float], ...] = ()
 
 
 class Listed(NamedTuple):
-    """The positions of r tied factors, and their allowed joint cells ``[c, r]`` int32."""
+    """The positions of r tied factors, their allowed joint cells ``[c, r]`` int32, and how often each is drawn, ``[c]``
+    int32, relative to the others."""
 
     positions: tuple[int, ...]
     cells: np.ndarray
+    weights: np.ndarray
 
 
 @functools.lru_cache(maxsize=256)
 def listed(lattice: Lattice) -> Listed:
     """The tied factors of a lattice; a lattice without restrictions has a single empty cell."""
-    positions = tuple(sorted({position for pairs in (*lattice.excluded, lattice.fixed) for position, _ in pairs}))
+    restricted = {position for pairs in (*lattice.excluded, lattice.fixed) for position, _ in pairs}
+    positions = tuple(sorted(restricted.union(*(pair[:2] for pair in lattice.correlations))))
     fixed = dict(lattice.fixed)
     if len(fixed) < len(set(lattice.fixed)):
-        return Listed(positions, np.zeros((0, len(positions)), np.int32))
+        return Listed(positions, np.zeros((0, len(positions)), np.int32), np.zeros(0, np.int32))
     axes = [range(lattice.sizes[j]) if j not in fixed else (fixed[j],) for j in positions]
     if np.prod([float(len(axis)) for axis in axes]) > _LISTED:
         raise ValueError(f"combination: needs factors with at most {_LISTED} joint cells, got positions {positions}")
@@ -70,14 +76,25 @@ def listed(lattice: Lattice) -> Listed:
     slot = {j: number for number, j in enumerate(positions)}
     for combination in lattice.excluded:
         cells = cells[~np.all([cells[:, slot[j]] == value for j, value in combination], axis=0)]
-    return Listed(positions, cells)
+    return Listed(positions, cells, _weights(lattice, {j: cells[:, slot[j]] for j in positions}, len(cells)))
+
+
+def _weights(lattice: Lattice, columns: Mapping[int, np.ndarray], count: int) -> np.ndarray:
+    """Whole numbers whose sum is a span of exact draws; 1 without correlations."""
+    if not lattice.correlations:
+        return np.ones(count, np.int32)
+    share = np.ones(count)
+    for i, j, spread in lattice.correlations:
+        first, second = (columns[each] / max(lattice.sizes[each] - 1, 1) for each in (i, j))
+        share *= np.exp(-((first - second) ** 2) / (2 * spread**2))
+    return np.round(share / share.sum() * _WEIGHT).astype(np.int32)
 
 
 def cells(lattice: Lattice, key: PRNGKeyArray, n: int) -> Int[Array, "n k"]:
     """n independent cells."""
     tied = listed(lattice)
     tied_key, free_key = jax.random.split(key)
-    rows = _pick(tied_key, jnp.ones(len(tied.cells), jnp.int32), (n,))
+    rows = _pick(tied_key, jnp.asarray(tied.weights), (n,))
     return _completed(lattice, free_key, jnp.asarray(tied.cells)[rows])
 
 
@@ -95,7 +112,7 @@ def cells_given(
     else:
         slot = jnp.asarray(slots)[factor]
         column = jnp.asarray(tied.cells)[:, slot]
-        match = ((slot < 0) | (column[None] == value[:, None])).astype(jnp.int32)
+        match = jnp.where((slot < 0) | (column[None] == value[:, None]), jnp.asarray(tied.weights)[None], 0)
         pick = jax.vmap(lambda key, row: _pick(key, row, ()))
         rows = pick(jax.random.split(tied_key, value.shape[0]), match)
     drawn = _completed(lattice, free_key, jnp.asarray(tied.cells)[rows])
@@ -128,7 +145,7 @@ def cells_near(
 
 
 def _pick(key: PRNGKeyArray, match: Int[Array, " c"], shape: tuple[int, ...]) -> Int[Array, "..."]:
-    """Rows drawn uniformly from those that match."""
+    """Rows drawn in proportion to whole numbers: 1 for those that match, or their weights, and 0."""
     if len(match) == 1:
         return jnp.zeros(shape, jnp.int32)
     total = jnp.cumsum(match)

@@ -32,6 +32,8 @@ class FactorSpace:
       excluded: combinations that :meth:`sample` never yields; each is a tuple of (factor position, class number).
       fixed: (factor position, class number or value) pairs that every sample has.
       regions: functions of factors ``[n, k]``, True where :meth:`sample` never draws.
+      correlations: (factor position, factor position, spread) of factors whose values go together, see
+        :meth:`correlated`.
       circular: (factor position, period) pairs of the factors that metrics shall take as angles, see :meth:`circling`.
 
     Construct it with :meth:`of`; narrow it with :meth:`without`, :meth:`outside` and :meth:`only`.
@@ -47,6 +49,7 @@ class FactorSpace:
     excluded: tuple[tuple[tuple[int, int], ...], ...] = ()
     fixed: tuple[tuple[int, int | float], ...] = ()
     regions: tuple[Callable, ...] = ()
+    correlations: tuple[tuple[int, int, float], ...] = ()
     circular: tuple[tuple[int, float], ...] = dataclasses.field(default=(), repr=False)  # no image depends on it
 
     @classmethod
@@ -193,6 +196,25 @@ class FactorSpace:
         """
         return self._narrowed(fixed=(*self.fixed, *self._checked(combination, continuous=True)))
 
+    @checked
+    def correlated(self, first: str | int, second: str | int, spread: Positive) -> "FactorSpace":
+        """The space whose samples have correlated values of two discrete factors; uniform otherwise.
+
+        With class numbers ``a`` and ``b`` scaled to [0, 1], a pair is drawn in proportion to ``exp(−(a − b)² /
+        2 spread²)``: .2 is a strong correlation, .7 a weak one. Interventions on one factor draw the other given it.
+
+        Raises:
+          ValueError: for continuous factors, or one factor twice.
+
+        Reference: Träuble et al. 2021, §4.
+        """
+        i, j = self.position(first), self.position(second)
+        if i == j:
+            raise ValueError(f"second: must be another factor than {self.names[i]}, got it twice")
+        if continuous := [self.names[each] for each in (i, j) if self.sizes[each] is None]:
+            raise ValueError(f"first, second: must be discrete factors, got {' and '.join(continuous)}")
+        return self._narrowed(correlations=(*self.correlations, (i, j, float(spread))))
+
     def outside(self, region) -> "FactorSpace":
         """The space whose samples are never in a region; uniform otherwise.
 
@@ -249,7 +271,7 @@ class FactorSpace:
 
     @checked
     def sample(self, key: PRNGKeyArray, n: Natural) -> Num[Array, "n k"]:
-        """n independent samples, exactly uniform over the allowed ones."""
+        """n independent samples, exactly uniform over the allowed ones but for correlated factors."""
         return self._outside_regions(lambda key: self._anywhere(key, draws.cells(self._lattice(), key, n)), key)
 
     @checked
@@ -318,8 +340,8 @@ class FactorSpace:
 
     def _neighborhood(self, radius: Mapping, circular: tuple[str, ...]) -> tuple[dict, frozenset[int]]:
         """The radius of each column that is not free, and the columns that wrap around."""
-        if self.excluded or self.regions:
-            raise ValueError("local_group: needs a space without held-out combinations or regions")
+        if self.excluded or self.regions or self.correlations:
+            raise ValueError("local_group: needs a space without held-out combinations, regions or correlations")
         kinds = {name: float if self.sizes[self.position(name)] is None else Natural for name in radius}
         columns = {self.position(n): checked_value("radius", kinds[n] | None, steps) for n, steps in radius.items()}
         near = {j: steps for j, steps in columns.items() if steps is not None}
@@ -354,7 +376,7 @@ class FactorSpace:
 
     def _lattice(self) -> draws.Lattice:
         fixed = tuple((j, value) for j, value in self.fixed if self.sizes[j] is not None)
-        return draws.Lattice(self._class_sizes, self.excluded, fixed)
+        return draws.Lattice(self._class_sizes, self.excluded, fixed, self.correlations)
 
     def _anywhere(self, key, cells: Int[Array, "n k"]) -> Num[Array, "n k"]:
         """Cells, with continuous factors drawn from their whole interval."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jaxdis._core.lookup import names_of
-from jaxdis._core.options import Count, Seed, check_fields, checked, checked_value
+from jaxdis._core.options import Count, Positive, Seed, check_fields, checked, checked_value
 from jaxdis.data import DATASETS
 from jaxdis.encoders._slot_metrics import SLOT_METRICS, SlotMetric
 from jaxdis.metrics import METRICS, Metric
@@ -48,6 +48,8 @@ class Training:
         then drawn from these.
       region: a region of the factors that is never trained on, a dataclass of plain values such as
         :class:`jaxdis.data._teapot.Gap`; metrics of novel combinations are evaluated inside.
+      correlated: (factor, factor, spread): factors whose values go together in training and in scoring, see
+        :meth:`jaxdis.data.FactorSpace.correlated`.
       labels: (column, text) pairs that tell these members from those of other trainings of the same model, for example
         ``(("masks", "decoder"),)``. Columns of the table of results; models that differ in them count as different.
     """
@@ -60,6 +62,7 @@ class Training:
     held_out_share: float = 0.0
     region: Callable | None = None
     labels: tuple[tuple[str, str], ...] = ()
+    correlated: tuple[tuple[str, str, Positive], ...] = ()
 
     def __post_init__(self):
         check_fields(self)
@@ -80,6 +83,7 @@ class Training:
         held_out_share: float = 0.0,
         region: Callable | None = None,
         labels: Mapping[str, str] | None = None,
+        correlated: Sequence[tuple[str, str, float]] = (),
     ) -> "Training":
         if isinstance(seeds, int) and not 0 < seeds <= MOST_MEMBERS:
             raise ValueError(f"seeds: needs 1 to {MOST_MEMBERS:,}, got {seeds:,}")
@@ -91,7 +95,8 @@ class Training:
         if len(set(seeds)) < len(seeds):
             raise ValueError(f"seeds: needs distinct seeds, got {seeds}")
         texts = tuple((labels or {}).items())
-        return cls(config, rows, seeds, pool, tuple((held_out or {}).items()), float(held_out_share), region, texts)
+        held, share = tuple((held_out or {}).items()), float(held_out_share)
+        return cls(config, rows, seeds, pool, held, share, region, texts, tuple(map(tuple, correlated)))
 
     @property
     def has_novel(self) -> bool:
@@ -365,8 +370,9 @@ def _config(config: Config, model: str) -> dict:
 
 
 def _region(training: Training) -> dict:
-    """The region as plain data, if there is one: cells without a region keep their ids."""
-    return {} if training.region is None else {"region": describe(training.region)}
+    """The region and the correlations as plain data, if there are any: cells without them keep their ids."""
+    region = {} if training.region is None else {"region": describe(training.region)}
+    return region | ({"correlated": training.correlated} if training.correlated else {})
 
 
 def encode_spec(study: Study, train: str) -> dict:

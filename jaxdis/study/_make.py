@@ -58,7 +58,8 @@ def samples_of(training: Training, sampling: Sampling) -> Samples:
     space, render = _seen(training)
     unseen = space
     if training.held_out_share:
-        unseen = _without_combination(_whole_space(training), training).inside(RandomCells(training.held_out_share))
+        whole = _without_combination(_correlated(_whole_space(training), training), training)
+        unseen = whole.inside(RandomCells(training.held_out_share))
     key = jax.random.key(sampling.seed)
     validation = None
     if sampling.validation:
@@ -94,12 +95,18 @@ def member_zoo(study: Study, store: Store, member: Member) -> models.Zoo:
 def _seen(training: Training, **options):
     """The data set that a training draws from: everything except the combinations that it holds out."""
     space, render = DATASETS[training.config.data].open(training.config.data, training.config.source, **options)
-    space = _without_combination(space, training)
+    space = _without_combination(_correlated(space, training), training)
     return (space.outside(RandomCells(training.held_out_share)) if training.held_out_share else space), render
 
 
 def _whole_space(training: Training) -> FactorSpace:
     return DATASETS[training.config.data].space_of(training.config.data, training.config.source)
+
+
+def _correlated(space: FactorSpace, training: Training) -> FactorSpace:
+    for first, second, spread in training.correlated:
+        space = space.correlated(first, second, spread)
+    return space
 
 
 def _without_combination(space: FactorSpace, training: Training) -> FactorSpace:

@@ -14,6 +14,7 @@ import pytest
 from jaxdis import METRICS
 from jaxdis.cli import main
 from jaxdis.cli._metric_texts import plan_of_texts
+from jaxdis.cli._run_directory import Finished
 from jaxdis.evaluation._arrays_file import load_arrays
 from jaxdis.evaluation._evaluate import evaluate
 
@@ -332,3 +333,20 @@ def test_a_benchmark_keeps_to_its_time_and_can_be_compared(tmp_path, capsys, mon
     twice.write_text("{}")
     assert main(["benchmark", "--compare", str(out), str(twice)]) == 2
     assert "needs a record of jaxdis benchmark" in capsys.readouterr().err
+
+
+def test_a_zoo_is_trained_on_correlated_factors_without_a_combination(tmp_path, capsys, monkeypatch):
+    spaces = []
+    monkeypatch.setattr(
+        "jaxdis.cli._run_directory.train_to_directory",
+        lambda *_, data, **__: spaces.append(data[0]) or Finished(None, "trained"),
+    )
+    command = ["train", "--data", "hearts", "--out", str(tmp_path / "zoo")]
+    assert main([*command, "--correlate", "x:y:0.2", "--hold-out", "x=3", "y=5"]) == 0
+    (space,) = spaces
+    positions = dict(zip(space.names, range(9), strict=False))
+    assert space.correlations == ((positions["x"], positions["y"], 0.2),)
+    assert space.excluded == (tuple(sorted([(positions["x"], 3), (positions["y"], 5)])),)
+    assert main([*command, "--correlate", "x:y"]) == 2
+    assert "must be FACTOR:FACTOR:SPREAD, got 'x:y'" in capsys.readouterr().err
+    assert main([*command, "--hold-out", "x"]) == 2

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from jaxdis.data import FactorSpace
+from jaxdis.data import FactorSpace, Interval
 
 SMALL = FactorSpace.of(shape=3, scale=(0.5, 0.75, 1.0, 1.25), x=5)
 # A chi-squared statistic this unlikely is a failure; all draws are from fixed keys.
@@ -207,3 +207,43 @@ def test_the_key_decides():
 def test_bad_input_is_refused(attempt, message):
     with pytest.raises(ValueError, match=message):
         attempt()
+
+
+def test_correlated_factors_are_drawn_as_often_as_the_density_says():
+    space = FactorSpace.of(a=3, b=5, c=2).correlated("a", "b", 0.3)
+    drawn = np.asarray(space.sample(jax.random.key(0), 200_000))
+    counts = np.zeros((3, 5))
+    np.add.at(counts, (drawn[:, 0], drawn[:, 1]), 1)
+    a, b = np.meshgrid(np.arange(3) / 2, np.arange(5) / 4, indexing="ij")
+    density = np.exp(-((a - b) ** 2) / (2 * 0.3**2))
+    np.testing.assert_allclose(counts / counts.sum(), density / density.sum(), atol=0.004)  # four standard deviations
+    assert drawn[:, 2].mean() == pytest.approx(0.5, abs=0.005)
+    given = np.asarray(space.given(jax.random.key(1), "a", jnp.full(100_000, 2, jnp.int32)))
+    np.testing.assert_allclose(np.bincount(given[:, 1]) / 1e5, density[2] / density[2].sum(), atol=0.007)
+    assert (given[:, 0] == 2).all()
+
+
+def test_correlated_factors_go_with_what_is_held_out():
+    space = FactorSpace.of(a=3, b=3).correlated("a", "b", 0.5).without({"a": 1, "b": 1})
+    drawn = np.asarray(space.sample(jax.random.key(0), 5000))
+    assert not ((drawn == 1).all(axis=1)).any()
+    assert np.corrcoef(drawn.T)[0, 1] > 0.3
+    weak = FactorSpace.of(a=3, b=3).correlated("a", "b", 100.0)
+    assert abs(np.corrcoef(np.asarray(weak.sample(jax.random.key(0), 5000)).T)[0, 1]) < 0.06
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("a", "a", 0.2), "another factor"),
+        (("a", "x", 0.2), "must be discrete factors, got x"),
+        (("a", "z", 0.2), "needs one of a, b, x"),
+        (("a", "b", 0.0), "spread: needs a number above 0"),
+    ],
+)
+def test_what_cannot_be_correlated_is_refused(arguments, message):
+    space = FactorSpace.of(a=3, b=3, x=Interval(0, 1))
+    with pytest.raises(ValueError, match=message):
+        space.correlated(*arguments)
+    with pytest.raises(ValueError, match="local_group"):
+        space.correlated("a", "b", 1.0).local_group(jax.random.key(0), 2, {})

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import jax
 import numpy as np
 import pytest
 
@@ -147,3 +148,15 @@ def test_a_work_is_made_once():
     work = work_of(study)
     assert work_of(work) is work
     assert status(work, "nowhere") == status(study, "nowhere")
+
+
+def test_correlated_factors_are_part_of_what_is_trained():
+    plain = tiny()
+    training = dataclasses.replace(plain.trainings[0], correlated=(("shape", "scale", 0.2),))
+    other = dataclasses.replace(plain, trainings=(training,))
+    assert [member.train for member in cells(plain)] != [member.train for member in cells(other)]
+    assert "correlated" not in str(plain.describe())  # what was trained before keeps its ids
+    assert "correlated" in str(other.describe())
+    space, _ = make._seen(training)
+    shape, scale = np.asarray(space.sample(jax.random.key(0), 2000))[:, :2].T
+    assert np.corrcoef(shape, scale)[0, 1] > 0.8
