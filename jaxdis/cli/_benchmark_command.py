@@ -33,6 +33,10 @@ class Benchmark:
     """PNG file to write: throughput against zoo size."""
     compare: tuple[Path, Path] | None = None
     """Two such JSON files: print how many times as fast the second is, and measure nothing."""
+    against: Path | None = None
+    """Such a JSON file of an earlier version: measure, print the same ratios, and fail if one is too low."""
+    slowest: float = 0.8
+    """With --against: the lowest ratio that passes."""
     cold: bool = False
     """Compile everything, ignoring programs that earlier runs have left on disk."""
     target: Literal["h100", "h200", "a100", "v5e", "v6e"] | None = None
@@ -83,6 +87,8 @@ class Benchmark:
         from jaxdis.cli._metric_texts import plan_of_texts
 
         plan = plan_of_texts(self.metrics)
+        before = None if self.against is None else benchmark.read_record(self.against)
+        checked_value("--slowest", Positive, self.slowest)
         with self._shown() as progress:
             record = benchmark.measure(plan, self.zoo_sizes, minutes=minutes, samples=self.samples, progress=progress)
         if self.out is not None:
@@ -92,6 +98,18 @@ class Benchmark:
 
             write_figure(self.plot, plots.throughput(record.rows))
         _print(record)
+        if before is not None:
+            self._check(before, record)
+
+    def _check(self, before, record) -> None:
+        """Print ratios to an earlier record, and refuse a run that is slower than allowed."""
+        from jaxdis.cli._throughput import ratios
+
+        found = list(ratios(before, record))
+        _print_ratios(found, self.against.stem, "now")
+        slow = [f"{name} at a zoo of {size}: {ratio:.2f}" for name, size, _, _, ratio in found if ratio < self.slowest]
+        if slow:
+            raise RuntimeError(f"slower than {self.slowest:g} times {self.against}: {'; '.join(slow)}")
 
     def _estimate(self) -> None:
         from rich.table import Table
@@ -166,15 +184,18 @@ class Benchmark:
         return shown()
 
     def _compare(self, first: Path, second: Path) -> None:
-        from rich.table import Table
-
         from jaxdis.cli._throughput import ratios, read_record
 
-        one, other = read_record(first), read_record(second)
-        table = Table("per second", "zoo", first.stem, second.stem, "ratio", title="second ÷ first")
-        for name, size, a, b, ratio in ratios(one, other):
-            table.add_row(name, str(size), f"{a:.3g}", f"{b:.3g}", f"{ratio:.2f}")
-        terminal.console().print(table)
+        _print_ratios(ratios(read_record(first), read_record(second)), first.stem, second.stem)
+
+
+def _print_ratios(rows, first: str, second: str) -> None:
+    from rich.table import Table
+
+    table = Table("per second", "zoo", first, second, "ratio", title="second ÷ first")
+    for name, size, a, b, ratio in rows:
+        table.add_row(name, str(size), f"{a:.3g}", f"{b:.3g}", f"{ratio:.2f}")
+    terminal.console().print(table)
 
 
 def _failed(row) -> bool:

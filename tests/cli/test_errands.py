@@ -330,6 +330,11 @@ def test_a_benchmark_keeps_to_its_time_and_can_be_compared(tmp_path, capsys, mon
     twice.write_text(json.dumps(record))
     assert main(["benchmark", "--compare", str(out), str(twice)]) == 0
     assert capsys.readouterr().out.count("2.00") == 6
+    for factor, expected in ((1e-9, 0), (1e9, 2)):  # far slower and far faster than now
+        rows = [row | {"per_second": row["per_second"] * factor} for row in record["rows"] if row["name"] == "mcc"]
+        twice.write_text(json.dumps(record | {"rows": rows}))
+        assert main(["benchmark", "--metrics", "mcc", "--against", str(twice), *size]) == expected
+    assert "slower than 0.8 times" in capsys.readouterr().err
     twice.write_text("{}")
     assert main(["benchmark", "--compare", str(out), str(twice)]) == 2
     assert "needs a record of jaxdis benchmark" in capsys.readouterr().err
