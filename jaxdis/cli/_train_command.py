@@ -55,6 +55,9 @@ class Train:
     network: Literal["mlp", "locatello", "burgess"] | None = None
     """Network of autoencoders: mlp, the default, trains in minutes on a laptop.
     The others are published convolutional networks."""
+    keep: tuple[int, ...] = ()
+    """Numbers of updates, multiples of 100, after which the models are kept as well, such as 0 1000 3000.
+    Each is a member of the zoo with its own scores."""
     correlate: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     """FACTOR:FACTOR:SPREAD: discrete factors whose values go together in training, for example x:y:0.2. May be
     repeated. The smaller the spread, the stronger the correlation."""
@@ -87,7 +90,7 @@ class Train:
         if self.plan:
             _print_plan(config, sweep, self.seeds)
             return
-        finished = train_to_directory(config, sweep, self.seeds, self.out, data=own)
+        finished = train_to_directory(config, sweep, self.seeds, self.out, data=own, keep=self.keep)
         terminal.console().print(finished.message, markup=False)
 
     def _narrowed(self, sources):

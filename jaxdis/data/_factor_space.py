@@ -76,8 +76,6 @@ class FactorSpace:
         """The positions of continuous factors."""
         return tuple(j for j, size in enumerate(self.sizes) if size is None)
 
-    # ---- the lattice -------------------------------------------------------------------------------------------------
-
     @property
     def num_lattice(self) -> int:
         """Number of cells of the whole lattice, without restrictions."""
@@ -208,11 +206,10 @@ class FactorSpace:
 
         Reference: Träuble et al. 2021, §4.
         """
-        i, j = self.position(first), self.position(second)
-        if i == j:
+        if (i := self.position(first)) == (j := self.position(second)):
             raise ValueError(f"second: must be another factor than {self.names[i]}, got it twice")
-        if continuous := [self.names[each] for each in (i, j) if self.sizes[each] is None]:
-            raise ValueError(f"first, second: must be discrete factors, got {' and '.join(continuous)}")
+        if None in (self.sizes[i], self.sizes[j]):
+            raise ValueError(f"first, second: must be discrete factors, got {self.names[i if self.sizes[j] else j]}")
         return self._narrowed(correlations=(*self.correlations, (i, j, float(spread))))
 
     def outside(self, region) -> "FactorSpace":
@@ -341,7 +338,7 @@ class FactorSpace:
     def _neighborhood(self, radius: Mapping, circular: tuple[str, ...]) -> tuple[dict, frozenset[int]]:
         """The radius of each column that is not free, and the columns that wrap around."""
         if self.excluded or self.regions or self.correlations:
-            raise ValueError("local_group: needs a space without held-out combinations, regions or correlations")
+            raise ValueError("local_group: needs a space without held-out or correlated factors")
         kinds = {name: float if self.sizes[self.position(name)] is None else Natural for name in radius}
         columns = {self.position(n): checked_value("radius", kinds[n] | None, steps) for n, steps in radius.items()}
         near = {j: steps for j, steps in columns.items() if steps is not None}

@@ -48,8 +48,7 @@ class Training:
         then drawn from these.
       region: a region of the factors that is never trained on, a dataclass of plain values such as
         :class:`jaxdis.data._teapot.Gap`; metrics of novel combinations are evaluated inside.
-      correlated: (factor, factor, spread): factors whose values go together in training and in scoring, see
-        :meth:`jaxdis.data.FactorSpace.correlated`.
+      correlated: (factor, factor, spread): arguments of :meth:`jaxdis.data.FactorSpace.correlated`.
       labels: (column, text) pairs that tell these members from those of other trainings of the same model, for example
         ``(("masks", "decoder"),)``. Columns of the table of results; models that differ in them count as different.
     """
@@ -94,9 +93,9 @@ class Training:
         )
         if len(set(seeds)) < len(seeds):
             raise ValueError(f"seeds: needs distinct seeds, got {seeds}")
-        texts = tuple((labels or {}).items())
-        held, share = tuple((held_out or {}).items()), float(held_out_share)
-        return cls(config, rows, seeds, pool, held, share, region, texts, tuple(map(tuple, correlated)))
+        held, texts = (tuple((given or {}).items()) for given in (held_out, labels))
+        pairs = tuple(map(tuple, correlated))
+        return cls(config, rows, seeds, pool, held, float(held_out_share), region, texts, pairs)
 
     @property
     def has_novel(self) -> bool:
@@ -371,8 +370,8 @@ def _config(config: Config, model: str) -> dict:
 
 def _region(training: Training) -> dict:
     """The region and the correlations as plain data, if there are any: cells without them keep their ids."""
-    region = {} if training.region is None else {"region": describe(training.region)}
-    return region | ({"correlated": training.correlated} if training.correlated else {})
+    found = {"region": training.region and describe(training.region), "correlated": training.correlated}
+    return {name: value for name, value in found.items() if value}
 
 
 def encode_spec(study: Study, train: str) -> dict:
@@ -394,12 +393,6 @@ def _described(metric: Metric | Udr | SlotMetric) -> dict:
 
 
 def metric_of(study, column: str) -> str | None:
-    """The metric of a study, or of anything else with ``metrics``, that a column of results belongs to; None for labels
-    and losses."""
+    """The metric, of a study or anything with ``metrics``, that a column belongs to; None for labels and losses."""
     owners = [name for name, _ in study.metrics if column == name or column.startswith(f"{name}.")]
     return max(owners, key=len, default=None)
-
-
-def random_number(member: Member) -> int:
-    """The number folded into a member's random keys; it depends on its own id alone, not on other members."""
-    return int(member.encode[:8], 16)

@@ -23,7 +23,6 @@ from jaxdis.study._definition import (
     Training,
     encode_spec,
     metric_of,
-    random_number,
     score_spec,
     train_spec,
 )
@@ -70,6 +69,11 @@ def samples_of(training: Training, sampling: Sampling) -> Samples:
         validation,
         render,
     )
+
+
+def random_number(member: Member) -> int:
+    """The number folded into a member's random keys; it depends on its own id alone, not on other members."""
+    return int(member.encode[:8], 16)
 
 
 def scenes_of(training: Training, sampling: Sampling) -> tuple[slots.Drawn, Callable]:

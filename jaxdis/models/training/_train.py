@@ -21,9 +21,10 @@ from jaxdis._core.precision import single_precision
 from jaxdis._core.progress import Progress, reported
 from jaxdis.models._config import Config, describe
 from jaxdis.models._members import checked_members
-from jaxdis.models._zoo import Zoo
+from jaxdis.models._zoo import Zoo, concatenate
 from jaxdis.models.training._checkpoint import Checkpoints
 from jaxdis.models.training._image_source import Source, as_source, fingerprint
+from jaxdis.models.training._kept import Kept, checked_keep
 from jaxdis.models.training._runner import Runner
 from jaxdis.models.training._step import begin, run_block
 from jaxdis.models.training._training_progress import summary
@@ -85,6 +86,7 @@ def train(
     directory: str | Path | None = None,
     log_every: Count | None = None,
     checkpoint_every: Count | None = None,
+    keep=(),
     execution: Literal["auto", "map", "vmap"] = "auto",
     members_at_once: Count | None = None,
     devices: Sequence[jax.Device] | None = None,
@@ -109,6 +111,9 @@ def train(
       log_every: updates per entry of ``Zoo.losses``, which are means; None: the method's own number.
       checkpoint_every: updates between checkpoints, rounded up to a multiple of ``log_every``; None: the method's own
         number.
+      keep: numbers of updates, multiples of ``log_every`` (0 is before training), after which the members are kept as
+        they are. The zoo then holds the members after each of these and after all updates, with the label
+        ``"updates"``: scores along training are those of one zoo.
       execution: how the members of one device run: ``map``: one after another (faster on CPU); ``vmap``: together
         (faster on accelerators); ``auto``: by backend.
       members_at_once: members that run together under ``vmap``; None: as many as memory is estimated to hold.
@@ -128,6 +133,7 @@ def train(
     config.method.check(hyperparameters, source, config.steps)
     log_every = log_every or config.method.log_every
     checkpoint_every = checkpoint_every or config.method.checkpoint_every
+    keep = checked_keep(keep, config.steps, log_every)
     devices = checked_devices(devices) or tuple(jax.devices())
     checkpoints = Checkpoints.of(directory, _identity(config, source, keys, hyperparameters, log_every))
     runner = Runner(config.method, keys, hyperparameters, source, devices, execution, members_at_once)
@@ -136,7 +142,18 @@ def train(
     state = runner.begin() if state is None else runner.placed(state)
     blocks_between_saves = -(-checkpoint_every // log_every)
     runtime.keep_programs()
+
+    def zoo_now(more: dict) -> Zoo:
+        params, stopped = runner.gathered((runner.params(state), state.stopped))
+        curves = config.method.losses(
+            *(np.stack(field, axis=1) for field in _curves(losses, config, len(labels), log_every))
+        )
+        named = tuple({**label, **more} for label in labels)
+        return Zoo(config, params, hyperparameters, curves, stopped, named, log_every)
+
+    kept = Kept(directory, config.method, keep, done)
     with reported(progress, "training", "updates") as show:
+        kept.add(done, zoo_now)
         while done < config.steps:
             count = min(log_every, config.steps - done)
             state, block = runner.advance(state, count)
@@ -144,10 +161,17 @@ def train(
             losses.append(block)
             if done == config.steps or len(losses) % blocks_between_saves == 0:
                 checkpoints.save(runner.gathered(state), losses, done)
+            kept.add(done, zoo_now)
             show(done, config.steps, summary(block))
-    params, stopped = runner.gathered((runner.params(state), state.stopped))
-    curves = config.method.losses(*(np.stack(field, axis=1) for field in zip(*losses, strict=True)))
-    return Zoo(config, params, hyperparameters, curves, stopped, labels, log_every)
+    return concatenate([*kept.zoos, zoo_now({"updates": config.steps})]) if keep else zoo_now({})
+
+
+def _curves(losses: list, config: Config, members: int, log_every: int) -> list[list[np.ndarray]]:
+    """Fields of the losses by block; blocks to come have the value of the last one, and NaN if there is none."""
+    blocks = -(-config.steps // log_every)
+    if not losses:
+        return [[np.full(members, np.nan, np.float32)] * blocks for _ in config.method.losses._fields]
+    return [[*field, *[field[-1]] * (blocks - len(field))] for field in zip(*losses, strict=True)]
 
 
 def resolved_source(config: Config, data=None) -> Source:

@@ -365,3 +365,35 @@ def test_zoos_of_one_and_of_two_share_a_program(monkeypatch):
     one, two = (trained(config, models.members({"beta": {"beta": 4.0}}, n), images) for n in (1, 2))
     assert len(traced) == 1
     assert largest_difference(one.params, jax.tree.map(lambda leaf: leaf[:1], two.params)) < 1e-6
+
+
+def test_members_are_kept_along_training_and_over_a_resumed_run(config, images, tmp_path, monkeypatch):
+    config = dataclasses.replace(config, steps=40)
+    of_both = models.members({"beta": {"beta": (1.0, 4.0)}}, seeds=1)
+    how = {"log_every": 10, "checkpoint_every": 10}
+    plain = trained(config, of_both, images, **how)
+    zoo = trained(config, of_both, images, keep=(0, 20), **how)
+    assert [(label["beta"], label["updates"]) for label in zoo.labels] == [
+        (beta, done) for done in (0, 20, 40) for beta in (1.0, 4.0)
+    ]
+    assert largest_difference(zoo[[4, 5]].params, plain.params) == 0
+    halfway = trained(dataclasses.replace(config, steps=20), of_both, images, **how)
+    assert largest_difference(zoo[[2, 3]].params, halfway.params) == 0
+    np.testing.assert_array_equal(zoo.losses.loss[2:4, :2], plain.losses.loss[:, :2])
+    np.testing.assert_array_equal(zoo.losses.loss[2:4, 2:], plain.losses.loss[:, [1, 1]])
+    assert np.isnan(zoo.losses.loss[:2]).all()
+
+    def stop(done, total):
+        if done == 30:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        trained(config, of_both, images, keep=(0, 20), directory=tmp_path, progress=stop, **how)
+    again = trained(config, of_both, images, keep=(0, 20), directory=tmp_path, **how)
+    assert largest_difference(again.params, zoo.params) == 0
+    assert again.labels == zoo.labels
+    with pytest.raises(ValueError, match="keep: must be given from the start, got 10"):
+        trained(config, of_both, images, keep=(10,), directory=tmp_path, **how)
+    for wrong, message in (((5,), "multiples of 10"), ((50,), "up to 40"), (3, "must be numbers of updates")):
+        with pytest.raises(ValueError, match=message):
+            trained(config, of_both, images, keep=wrong, **how)
