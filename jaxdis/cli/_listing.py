@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 import tyro
 
 from jaxdis._core.references import REFERENCES, bibliography, cited_in
+from jaxdis._core.version import __version__
 from jaxdis.cli import _terminal as terminal
 from jaxdis.cli._outputs import make_room
 from jaxdis.cli._text import plain
@@ -294,11 +295,20 @@ def cited_by(name: str) -> tuple[str, ...]:
     raise ValueError(f"names: needs names of {', '.join(_TABLES)}, got {name!r}")
 
 
+# The library itself, as CITATION.cff has it.
+OWN = f"""@software{{jaxdis,
+  title = {{jaxdis: disentanglement metrics and model zoos on {{JAX}}}},
+  author = {{{{The jaxdis authors}}}},
+  version = {{{__version__}}},
+  license = {{Apache-2.0}}
+}}"""
+
+
 @dataclasses.dataclass(frozen=True)
 class List:
     """Show the tables of the library; with names after a table, show these rows in full.
 
-    The command `jaxdis list references --bibtex mig dci dsprites` prints BibTeX entries for what was used.
+    The command `jaxdis list references --bibtex jaxdis mig dsprites` prints BibTeX entries for what was used.
     """
 
     what: tyro.conf.Positional[
@@ -315,8 +325,10 @@ class List:
         if self.bibtex and self.what != "references":
             raise ValueError(f"--bibtex: needs the table references, got {self.what}")
         if self.what == "references" and (self.names or self.bibtex):
-            keys = list(dict.fromkeys(key for name in self.names or REFERENCES for key in cited_by(name)))
-            terminal.write(bibliography(keys) if self.bibtex else "\n\n".join(map(_entry, keys)), wrap=not self.bibtex)
+            own, names = "jaxdis" in self.names, [name for name in self.names if name != "jaxdis"]
+            keys = dict.fromkeys(key for name in names or (() if own else REFERENCES) for key in cited_by(name))
+            texts = [bibliography([key]) if self.bibtex else _entry(key) for key in keys]
+            terminal.write("\n\n".join([OWN] * own + texts), wrap=not self.bibtex)
         elif self.names:
             for row in [look_up_row(self.what, name) for name in self.names]:
                 entries = "".join(f"\n- {key}: {_entry(key)}" for key in row.references)
