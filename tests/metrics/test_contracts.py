@@ -27,6 +27,7 @@ INVARIANT_UNDER = {
     "mutual_information_sampled": "nothing",
     "mutual_information_neighbors": "affine",
     "mutual_information_neural": "nothing",
+    "neighbor_alignment": "increasing",
     "impact_intensity": "affine",
     "correlation": "affine",
     "r2": "affine",
@@ -43,7 +44,7 @@ INVARIANT_UNDER = {
 # Scores that are undefined, and say so by NaN, where no code carries information.
 NEED_INFORMATION = {"edi.modularity", "edi.compactness"}
 # Votes for one of several factors, undefined and NaN where there are fewer than two.
-NEED_TWO_FACTORS = {"factor_vae", "beta_vae"}
+NEED_TWO_FACTORS = {"factor_vae", "beta_vae", "z_max"}
 
 
 # Metrics that change with the sign of a code, and why.
@@ -426,6 +427,7 @@ def test_options_make_a_new_value_and_the_default_is_the_same_value(name):
     "logistic_importance",
     "threshold_accuracy",
     "boosted_trees",
+    "neighbor_alignment",
 )
 @every_relation
 def test_relation_jitted_equals_eager(name):
