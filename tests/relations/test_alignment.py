@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from jaxdis import RELATIONS, Blend, evaluate, relate
+from jaxdis import Factors, evaluate, relate
 
 # Of drvi-py 0.2.8 (DiscreteDisentanglementBenchmark, labels as one-hot columns, 10 bins) on `cells()`.
 DRVI = {
@@ -34,15 +34,9 @@ def cells() -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.slow
 def test_scores_of_cells_are_those_of_drvi():
-    relations = {
-        "SMI": RELATIONS["mutual_information"].with_options(bins=10),
-        "SPN": RELATIONS["neighbor_alignment"],
-        "ASC": RELATIONS["correlation"].with_options(kind="spearman"),
-    }
-    scores = {"LMS": "matching", "MSAS": "maximum", "MSGS": "gap"}
-    plan = {f"{score}-{name}": Blend(relations[name], scores[score]) for score in scores for name in relations}
     codes, types = cells()
-    found = evaluate(codes, np.eye(9, dtype=int)[types], plan)
+    found = evaluate(codes, Factors.of(types).one_hot(), preset="drvi")
+    assert found.keys() == DRVI.keys()
     for column, expected in DRVI.items():
         assert found[column] == pytest.approx(expected, abs=2e-7), column
 
