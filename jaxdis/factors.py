@@ -217,6 +217,29 @@ class Factors:
         kept = {name: getattr(self, name) for name in ("classes", "rows", "num_rows", "present")}
         return dataclasses.replace(binned, **kept)
 
+    @single_precision
+    def one_hot(self) -> "Factors":
+        """A factor for each class, 1 in the samples that have it and 0 in others, named ``factor=class``.
+
+        Factors with two classes, and continuous ones, stay as they are. Metrics of one code per factor then ask for one
+        code per class, such as a type of cells.
+
+        >>> Factors.from_table({"type": ["B", "T", "NK"]}).one_hot().names
+        ('type=B', 'type=NK', 'type=T')
+        """
+        values, columns, names, kept = np.asarray(self.values), [], [], []
+        for j, (name, size) in enumerate(zip(self.names, self.sizes, strict=True)):
+            several = size is not None and size > 2
+            labels = (self.classes[j] if self.classes else None) or range(size or 0)
+            columns += [values[:, j] == value for value in range(size)] if several else [values[:, j]]
+            names += [f"{name}={label}" for label in labels] if several else [name]
+            kept += [j] * (size if several else 1)
+        sizes = [2 if names[place] != self.names[j] else self.sizes[j] for place, j in enumerate(kept)]
+        split = Factors.of(np.stack(columns, axis=1), sizes, names)
+        periods = None if self.periods is None else tuple(self.periods[j] for j in kept)
+        present = None if self.present is None else self.present[:, np.array(kept)]
+        return dataclasses.replace(split, periods=periods, present=present, rows=self.rows, num_rows=self.num_rows)
+
     @property
     def num_samples(self) -> int:
         return self.values.shape[0]

@@ -24,6 +24,7 @@ import numpy as np
 from jaxdis._core import files
 
 PACKAGE = __name__.split(".")[0]
+SOURCES = Path(__file__).parents[1]
 # What tracing follows besides its arguments.
 LIBRARIES = ("jax", "jaxlib", "numpy", "optax")
 SETTINGS = (
@@ -194,7 +195,7 @@ def _sources() -> str:
     """
     digest, paths = hashlib.sha256(), _modules()
     for path in paths:
-        digest.update(f"{path.relative_to(Path(__file__).parent)}\n".encode() + path.read_bytes())
+        digest.update(f"{path.relative_to(SOURCES)}\n".encode() + path.read_bytes())
     versions = [f"{name} {importlib.metadata.version(name)}" for name in LIBRARIES]
     return f"{digest.hexdigest()} {versions}" if paths else ""
 
@@ -207,7 +208,7 @@ def _stamps() -> list[tuple]:
 
 def _modules() -> list[Path]:
     """The source files; not the links that lead nowhere by which some editors lock a file."""
-    return [path for path in sorted(Path(__file__).parent.rglob("*.py")) if path.is_file()]
+    return [path for path in sorted(SOURCES.rglob("*.py")) if path.is_file()]
 
 
 _STAMPS = _stamps()

@@ -53,6 +53,8 @@ class Score:
     samples: int = 10_000
     """For zoos: number of images on which metrics are computed; half as many are held out.
     Interventions draw at most as many batches of images."""
+    preset: str | None = None
+    """A library whose numbers the metrics reproduce: disentanglement_lib, disent, carbonneau, latte, do2020 or drvi."""
     csv: Path | None = None
     """CSV file to write, with one row per member: scores, those of each factor, and how they were computed."""
     json: Path | None = None
@@ -68,17 +70,17 @@ class Score:
     def run(self) -> None:
         from jaxdis._core.options import Seed, checked_value
         from jaxdis._core.tables.column_files import named_files, printable
-        from jaxdis.cli._metric_texts import options_in_words, plan_of_texts
+        from jaxdis.cli._metric_texts import options_in_words
         from jaxdis.metrics import METRICS
 
         checked_value("--seed", Seed, self.seed)
         if self.list_options:
-            terminal.write(options_in_words(plan_of_texts(self.metrics)), wrap=False)
+            terminal.write(options_in_words(self._plan()), wrap=False)
             return
         paths = self._paths()
         self._check_outputs(paths)
         terminal.start(self.cache)
-        plan = plan_of_texts(self.metrics)
+        plan = self._plan()
         for option, path in (("--csv", self.csv), ("--json", self.json), ("--append", self.append)):
             make_room(option, path)  # before hours of scoring
         terminal.first_sign("scoring")
@@ -103,6 +105,15 @@ class Score:
             print_scores(file_scores, dict(METRICS) | plan, several=several, out=self.csv)
         if refused:
             raise ValueError(_refusal(refused, len(paths)))
+
+    def _plan(self) -> dict:
+        from jaxdis.cli._metric_texts import plan_of_texts
+        from jaxdis.metrics._presets import preset_metrics
+
+        if self.preset is None:
+            return plan_of_texts(self.metrics)
+        words = self.metrics[0] if self.metrics in (("standard",), ("all",)) else self.metrics
+        return preset_metrics(self.preset, words)
 
     def _paths(self) -> list[Path]:
         """The files, with patterns resolved."""
@@ -205,7 +216,7 @@ class Score:
                 raise ValueError(f"--{name}: goes with files of codes; a zoo encodes images of its own data set")
         zoo = load(zoo_file(path))
         standard = STANDARD if own else STANDARD_OF_ENCODERS
-        of_zoo = dict(plan_of(standard)) if self.metrics == ("standard",) else plan
+        of_zoo = dict(plan_of(standard)) if self._metrics(plan) == "standard" else plan
         if zoo.config.method.represents is Slots:
             return self._score_slots(zoo, key)
         data, source = own or zoo.config.data, zoo.config.source
@@ -226,7 +237,7 @@ class Score:
 
     def _metrics(self, plan: Mapping) -> Mapping | str:
         """The standard metrics by that name: which these are depends on the factors and on interventions."""
-        return "standard" if self.metrics == ("standard",) else plan
+        return "standard" if self.metrics == ("standard",) and self.preset is None else plan
 
     def _kept_too(self, arrived: Callable | None, name: str, factors: Mapping[str, str]) -> Callable | None:
         """A callback that also writes what has arrived: of a single file, whose metrics may take hours."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from jaxdis._core.spec import Spec
 from jaxdis.factors import Factors
+from jaxdis.metrics import METRICS
 from jaxdis.relations import RELATIONS
 
 # Networks, trees and regressions see 359° far from 0°.
@@ -16,6 +17,7 @@ _ON_A_LINE = {
         "random_forest",
     )
 }
+_ON_A_LINE |= {METRICS[name].source.function for name in ("r2_linear", "r2_kernel")}
 
 
 def on_a_line(sources: Mapping[str, Spec]) -> list[str]:

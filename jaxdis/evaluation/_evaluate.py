@@ -32,6 +32,7 @@ from jaxdis.factors import Factors, Sample
 from jaxdis.metrics import Blend
 from jaxdis.metrics._metric import apply, axes_of
 from jaxdis.metrics._plan import check_neighbors, check_reads, check_samples, plan_of
+from jaxdis.metrics._presets import preset_metrics
 from jaxdis.relations import RELATIONS, Relation
 from jaxdis.scores import SCORES
 
@@ -58,6 +59,7 @@ def evaluate(
     arrived: Callable[[Scores], None] | None = None,
     members=None,
     ragged: bool = False,
+    preset: str | None = None,
 ) -> Scores:
     """Score one representation, or every member of a zoo, with the given metrics.
 
@@ -94,6 +96,9 @@ def evaluate(
         that share what they compute are compiled together, apart from the others, quick ones first.
       members: what is known of the members, for :attr:`Scores.members`: names, a dict for each (such as the labels of a
         zoo), or columns in a mapping or a data frame, of which ``member`` holds the names. They are numbered when None.
+      preset: another library, whose numbers the metrics reproduce by their options: ``"disentanglement_lib"``,
+        ``"disent"``, ``"carbonneau"``, ``"latte"``, ``"do2020"`` or ``"drvi"``; all of its metrics, or those named.
+        That of drvi has a column for each score and relation, and asks for a code per class: :meth:`Factors.one_hot`.
       ragged: whether ``codes`` is a list of arrays ``[n, d]`` of members of different width, and the codes of ``test``
         and ``validation`` and ``variances`` likewise; :func:`jaxdis.stack` makes them one array.
 
@@ -108,6 +113,7 @@ def evaluate(
     float32 rounding, no number depends on which other members or metrics are evaluated, on ``batch_size`` or on
     ``devices``.
     """
+    metrics = preset_metrics(preset, metrics)
     plan, how = plan_of(metrics), _check_run(batch_size, devices, progress)
     bootstrap = _check_bootstrap(bootstrap)
     checked_value("arrived", Callable | None, arrived)

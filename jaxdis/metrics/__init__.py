@@ -4,13 +4,14 @@ from jaxdis._core.spec import Spec, Traits, metric
 from jaxdis.metrics import interventions
 from jaxdis.metrics._downstream import downstream_logistic, downstream_trees, explicitness, infoe
 from jaxdis.metrics._generalization import compositional_generalization, novel_combination, zero_shot
+from jaxdis.metrics._identifiability import mcc_test
 from jaxdis.metrics._knockout import knockout_curve, knockout_table, nk
 from jaxdis.metrics._metric import About, Blend, Direct, Metric
 from jaxdis.metrics._metric_table import METRICS
 from jaxdis.metrics._probe_accuracy import linear_probe, mlp_probe
 from jaxdis.metrics._single_neuron import snc
 from jaxdis.metrics._unsupervised import code_information, total_correlation, udr
-from jaxdis.metrics.interventions import beta_vae, factor_vae, irs
+from jaxdis.metrics.interventions import beta_vae, factor_vae, irs, z_max
 
 __all__ = [
     "METRICS",
@@ -33,6 +34,7 @@ __all__ = [
     "knockout_curve",
     "knockout_table",
     "linear_probe",
+    "mcc_test",
     "metric",
     "mlp_probe",
     "nk",
@@ -40,5 +42,6 @@ __all__ = [
     "snc",
     "total_correlation",
     "udr",
+    "z_max",
     "zero_shot",
 ]

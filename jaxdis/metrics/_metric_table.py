@@ -4,6 +4,7 @@ from jaxdis._core.spec import Spec
 from jaxdis.metrics._downstream import downstream_trees, explicitness, infoe
 from jaxdis.metrics._knockout import nk
 from jaxdis.metrics._metric import ASPECTS, About, Blend, Direct, Metric
+from jaxdis.metrics._newer_metrics import NEWER
 from jaxdis.metrics._probe_accuracy import linear_probe, mlp_probe
 from jaxdis.metrics._single_neuron import snc
 from jaxdis.metrics._unsupervised import code_information, total_correlation
@@ -395,4 +396,5 @@ METRICS: dict[str, Metric] = {
             measured_seconds=1.1,
         ),
     ),
+    **NEWER,
 }

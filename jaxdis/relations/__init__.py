@@ -1,6 +1,7 @@
 """How strongly does each code encode each factor? One function per measure, and one table of all of them."""
 
 from jaxdis._core.spec import Spec
+from jaxdis.relations._alignment import neighbor_alignment
 from jaxdis.relations._binless import impact_intensity, mutual_information_neighbors, mutual_information_neural
 from jaxdis.relations._correlation import correlation, r2
 from jaxdis.relations._information import mutual_information, mutual_information_equal_count, mutual_information_sampled
@@ -17,6 +18,7 @@ RELATIONS: dict[str, Spec] = {
     "mutual_information_sampled": Spec(mutual_information_sampled, title="Mutual information of the sampled code"),
     "mutual_information_neighbors": Spec(mutual_information_neighbors, title="Mutual information, nearest neighbors"),
     "mutual_information_neural": Spec(mutual_information_neural, title="Mutual information, neural bound (MINE)"),
+    "neighbor_alignment": Spec(neighbor_alignment, title="Alignment of neighbors (SPN)"),
     "impact_intensity": Spec(impact_intensity, title="Impact intensity of EDI"),
     "correlation": Spec(correlation, title="Absolute correlation"),
     "r2": Spec(r2, title="Squared correlation"),
@@ -43,6 +45,7 @@ __all__ = [
     "mutual_information_neighbors",
     "mutual_information_neural",
     "mutual_information_sampled",
+    "neighbor_alignment",
     "r2",
     "random_forest",
     "svm_accuracy",

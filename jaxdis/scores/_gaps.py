@@ -52,6 +52,42 @@ def gap(relation: Relation) -> FactorScore:
     return FactorScore(mean_over_factors(per_factor, reading), only_valid(per_factor, reading))
 
 
+def axis_alignment(relation: Relation) -> FactorScore:
+    """Mean over factors of the strength of the best code less that of all others together, as a share of the best.
+
+    ``max(0, 1 − Σ_{i > 1} r_(i)j / r_(1)j)``; on mutual information, the axis alignment metric (AAM).
+
+    Contract:
+
+    - In [0, 1]: 1 if a single code is related to each factor, however weakly; 0 if the others are together as strong
+      as it is, and for a factor that no code is related to. The bias of estimates adds up over codes.
+    - A one-valued factor is left out and NaN in its part. Any non-finite code gives NaN.
+
+    Reference: Dubois et al. 2019 (the released code alone).
+    """
+    reading = read(relation)
+    best = reading.strength.max(axis=0)
+    per_factor = jnp.maximum(safe_divide(2 * best - reading.strength.sum(axis=0), best), 0.0)
+    return FactorScore(mean_over_factors(per_factor, reading), only_valid(per_factor, reading))
+
+
+def maximum(relation: Relation) -> FactorScore:
+    """Mean over factors of the strength of the strongest code, as a share of the ceiling.
+
+    Several factors may share a code: :func:`jaxdis.scores.matching` assigns each its own.
+
+    Contract:
+
+    - In [0, 1], as long as no strength exceeds its ceiling. A constant code changes nothing.
+    - A one-valued factor is left out and NaN in its part. Any non-finite code gives NaN.
+
+    Reference: Moinfar & Theis 2024, Methods (MSAS, the average of the most similar).
+    """
+    reading = read(relation)
+    per_factor = reading.strength.max(axis=0) / reading.ceiling
+    return FactorScore(mean_over_factors(per_factor, reading), only_valid(per_factor, reading))
+
+
 def factor_gap(relation: Relation, *, normalize: Literal["factor", "code"] = "factor") -> CodeScore:
     """Mean over active codes of the gap between a code's strongest factor and the next: MIG-sup.
 

@@ -12,6 +12,7 @@ from jaxdis._core.options import Count, Positive, Seed, check_fields, checked, c
 from jaxdis.data import DATASETS
 from jaxdis.encoders._slot_metrics import SLOT_METRICS, SlotMetric
 from jaxdis.metrics import METRICS, Metric
+from jaxdis.metrics._newer_metrics import NEWER
 from jaxdis.metrics._plan import check_validation, plan_of
 from jaxdis.metrics._seed_metrics import SEED_METRICS, Udr
 from jaxdis.models import Config, Members, Slots, Variant, members
@@ -289,13 +290,14 @@ class Study:
 
 
 def study_plan(metrics) -> tuple[tuple[str, Metric | Udr], ...]:
-    """Metrics of members and of seeds, by name or as a mapping; ``"all"`` are those of both tables.
+    """Metrics of members and of seeds, by name or as a mapping; ``"all"`` leaves out newer rows, so that studies stay.
 
     Raises:
       ValueError: as :func:`jaxdis.metrics._plan.plan_of`.
     """
     if not isinstance(metrics, Mapping):
         table = METRICS | SEED_METRICS
+        metrics = [name for name in table if name not in NEWER] if metrics == "all" else metrics
         metrics = {name: table[name] for name in names_of(metrics, table, "metric")}
     of_members = {name: metric for name, metric in metrics.items() if not isinstance(metric, Udr)}
     checked = dict(plan_of(of_members)) if of_members or not metrics else {}

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import json
+from pathlib import Path
 from typing import NamedTuple
 
 import jax
@@ -10,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import jaxdis
 from jaxdis import METRICS, RELATIONS, SCORES, Blend, Direct, Factors, Spec, evaluate
 from jaxdis._core import files, programs
 from jaxdis._core.options import Range
@@ -183,7 +185,7 @@ def package(tmp_path, monkeypatch):
     """Another package in the place of this one, of two modules."""
     folder = tmp_path / "jaxdis"
     (folder / "metrics").mkdir(parents=True)
-    monkeypatch.setattr(programs, "__file__", str(folder / "programs.py"))
+    monkeypatch.setattr(programs, "SOURCES", folder)
     (folder / "metrics" / "one.py").write_text("a = 1")
     (folder / "metrics" / "two.py").write_text("b = 1")
     return folder
@@ -201,6 +203,11 @@ def test_all_sources_and_libraries_count(package, monkeypatch):
     monkeypatch.setattr(programs, "LIBRARIES", ("jax",))
     digests.append(digest())
     assert len(set(digests)) == 4
+
+
+def test_the_sources_are_those_of_the_whole_package():
+    folders = {path.relative_to(Path(jaxdis.__file__).parent).parts[0] for path in programs._modules()}
+    assert {"_core", "relations", "scores", "metrics", "factors.py"} <= folders
 
 
 def test_a_lock_of_an_editor_is_no_source(package):

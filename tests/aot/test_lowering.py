@@ -18,7 +18,7 @@ from jaxdis.evaluation._inputs import bind
 from jaxdis.evaluation._member import score_member
 from jaxdis.evaluation._stages import shared_by
 from jaxdis.metrics._plan import plan_of
-from tests.metrics.test_contracts import zoo
+from tests.metrics.test_contracts import quick_if_older, zoo
 from tests.programs import check_products_of
 
 # Targets of custom calls that hand control to Python.
@@ -30,7 +30,7 @@ WIDE = re.compile(r"[x<]f64>")
 @pytest.mark.slow_cases(
     "downstream_trees", "dci", "snc", "explicitness", "dci_logistic", "dci_forest", "structured", "nk", "sap"
 )
-@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("name", quick_if_older(METRICS))
 @single_precision
 def test_a_metric_lowers_for_accelerators(name):
     codes, factors = zoo()

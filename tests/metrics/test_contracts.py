@@ -14,6 +14,7 @@ from jaxdis.evaluation._member import score_member
 from jaxdis.evaluation._stages import shared_by
 from jaxdis.factors import Sample
 from jaxdis.metrics._metric import apply
+from jaxdis.metrics._newer_metrics import NEWER
 from jaxdis.metrics._plan import plan_of
 from tests.programs import check_products
 
@@ -26,6 +27,7 @@ INVARIANT_UNDER = {
     "mutual_information_sampled": "nothing",
     "mutual_information_neighbors": "affine",
     "mutual_information_neural": "nothing",
+    "neighbor_alignment": "increasing",
     "impact_intensity": "affine",
     "correlation": "affine",
     "r2": "affine",
@@ -42,7 +44,7 @@ INVARIANT_UNDER = {
 # Scores that are undefined, and say so by NaN, where no code carries information.
 NEED_INFORMATION = {"edi.modularity", "edi.compactness"}
 # Votes for one of several factors, undefined and NaN where there are fewer than two.
-NEED_TWO_FACTORS = {"factor_vae", "beta_vae"}
+NEED_TWO_FACTORS = {"factor_vae", "beta_vae", "z_max"}
 
 
 # Metrics that change with the sign of a code, and why.
@@ -103,6 +105,10 @@ def family(name: str) -> tuple[str, ...]:
 
 def reads(name: str, relation) -> bool:
     return getattr(METRICS[name], "relation", None) == relation
+
+
+def quick_if_older(names):
+    return [pytest.param(name, marks=pytest.mark.slow) if name in NEWER else name for name in names]
 
 
 def constant_code(codes):
@@ -199,7 +205,7 @@ def of_metric(name: str, scores: Scores) -> Scores:
     "edi-more classes declared",
 )
 @pytest.mark.parametrize("variant", ["classes in degrees", "more classes declared"])
-@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("name", quick_if_older(METRICS))
 def test_classes_that_do_not_occur_change_nothing(name, variant):
     assert_same(scores_of(name, variant), scores_of(name), rtol=1e-5, atol=1e-6)
 
@@ -211,13 +217,20 @@ def relate_jitted(spec, codes, factors, weights=None, active=None):
 
 # Metrics whose programs take a minute to compile; run them with -m slow.
 WIDE = ("downstream_trees", "mlp_probe")
-EVERY_METRIC = [pytest.param(name, marks=pytest.mark.slow) if name in WIDE else name for name in METRICS]
-# All tests of one row run one after the other, while its programs are kept.
-every_metric = pytest.mark.parametrize("name", EVERY_METRIC, scope="module")
+
+
+def of_rows(slow):
+    """All tests of one row run one after the other, while its programs are kept."""
+    rows = [pytest.param(name, marks=pytest.mark.slow) if name in slow else name for name in METRICS]
+    return pytest.mark.parametrize("name", rows, scope="module")
+
+
+# Of the newer rows, tests that need one program are quick; those that compile another for each variant are slow.
+every_metric, in_one_program = of_rows({*WIDE, *NEWER}), of_rows(WIDE)
 every_relation = pytest.mark.parametrize("name", RELATIONS, scope="module")
 
 
-@every_metric
+@in_one_program
 def test_scores_are_numbers_with_the_right_shape(name):
     scores = scores_of(name)
     assert any(column == name or column.startswith(f"{name}.") for column in scores)
@@ -278,7 +291,7 @@ def test_the_key_alone_decides(name):
     assert_same(evaluate(*zoo(), shortened_plan([name]), jax.random.key(0)), scores_of(name), atol=1e-6)
 
 
-@every_metric
+@in_one_program
 def test_nan_in_one_member_leaves_the_others_bit_identical(name):
     codes, factors = zoo()
     spoiled = codes.copy()
@@ -291,13 +304,13 @@ def test_nan_in_one_member_leaves_the_others_bit_identical(name):
         assert np.isnan(values[1]), column
 
 
-@every_metric
+@in_one_program
 def test_a_constant_code_is_legal(name):
     for column, values in scores_of(name, "constant code").items():
         assert np.isfinite(values).all(), column
 
 
-@every_metric
+@in_one_program
 def test_all_codes_constant_is_legal(name):
     for column, values in scores_of(name, "constant codes").items():
         assert (np.isnan(values) if column in NEED_INFORMATION else np.isfinite(values)).all(), column
@@ -344,7 +357,7 @@ def test_fewer_codes_than_factors_and_a_single_factor_are_legal(name, variant):
         assert (np.isfinite(values) | undefined).all(), column
 
 
-@every_metric
+@in_one_program
 def test_the_order_of_codes_does_not_matter(name):
     """To 1e-4: coordinate descent ends where its order leads, within its tolerance."""
     scores = scores_of(name, "another order")
@@ -352,7 +365,7 @@ def test_the_order_of_codes_does_not_matter(name):
         np.testing.assert_allclose(scores[column], values, atol=1e-4, err_msg=column)
 
 
-@every_metric
+@in_one_program
 def test_the_sign_of_codes_does_not_matter(name):
     """To 1e-4, the tolerance of learners; of codes of which half of the values are equal."""
     if name in SIGN_MATTERS:
@@ -391,7 +404,7 @@ def test_products_are_of_full_precision(name):
     check_products(functools.partial(score_member, plan), member, shared_by(plan, shared))
 
 
-@every_metric
+@in_one_program
 def test_options_make_a_new_value_and_the_default_is_the_same_value(name):
     metric = METRICS[name]
     assert metric.with_options() == metric
@@ -414,6 +427,7 @@ def test_options_make_a_new_value_and_the_default_is_the_same_value(name):
     "logistic_importance",
     "threshold_accuracy",
     "boosted_trees",
+    "neighbor_alignment",
 )
 @every_relation
 def test_relation_jitted_equals_eager(name):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from jaxdis import METRICS, codes, evaluate
+from jaxdis.metrics._newer_metrics import NEWER
 from jaxdis.metrics._unsupervised import udr
 
 SCORES = ("factor_vae", "beta_vae", "irs", "total_correlation", "code_information")
@@ -25,7 +26,9 @@ def families():
     together = {}
     for name, metric in METRICS.items():
         together.setdefault(metric.source, []).append(name)
-    return list(together.values())
+    return [
+        pytest.param(names, marks=pytest.mark.slow if NEWER.keys() & set(names) else ()) for names in together.values()
+    ]
 
 
 @pytest.fixture(scope="module")

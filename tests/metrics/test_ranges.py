@@ -21,6 +21,10 @@ RANGES = {
     "dci_lasso.informativeness": (-np.inf, 1),
     "dci.informativeness": (-np.inf, 1),
     "nk": (-1, 1),
+    **dict.fromkeys(("sepin", "wsepin", "indin", "windin"), (-0.1, np.inf)),
+    **dict.fromkeys(("xmig", "dmig", "dlig"), (-1, 1 + 1e-5)),
+    "r2_linear": (-np.inf, 1),
+    "r2_kernel": (-np.inf, 1),
     "downstream_trees.efficiency": (0, np.inf),
 }
 

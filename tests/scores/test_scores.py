@@ -269,3 +269,10 @@ def test_every_score_is_the_same_jitted_and_batched(name):
         for field, value in alone._asdict().items():
             if value is not None:
                 np.testing.assert_allclose(getattr(batched, field)[member], value, atol=1e-6, err_msg=field)
+
+
+def test_axis_alignment_is_the_best_code_less_all_others():
+    matrix = [[0.8, 0.1, 0.0], [0.2, 0.3, 0.0], [0.2, 0.3, 0.0]]
+    result = score("axis_alignment", matrix)
+    np.testing.assert_allclose(result.per_factor, [0.5, 0, 0], atol=1e-6)
+    assert result.score == pytest.approx(0.5 / 3, abs=1e-6)

@@ -9,11 +9,12 @@ import pytest
 from jaxdis import METRICS
 from jaxdis.data import DATASETS
 from jaxdis.data._regions import RandomCells
+from jaxdis.metrics._newer_metrics import NEWER
 from jaxdis.models import Config, Mlp, Vae
 from jaxdis.study import STUDIES, Sampling, Study, Training, status, work_of
 from jaxdis.study import _make as make
 from jaxdis.study._cost import SCORE_SECONDS, model_cost
-from jaxdis.study._definition import cells, encode_spec, metric_of, score_spec, train_spec
+from jaxdis.study._definition import cells, encode_spec, metric_of, score_spec, study_plan, train_spec
 from jaxdis.study._run_study import run
 from jaxdis.study._store import Store, cell_id
 from jaxdis.study._study_plan import plan
@@ -160,3 +161,11 @@ def test_correlated_factors_are_part_of_what_is_trained():
     space, _ = make._seen(training)
     shape, scale = np.asarray(space.sample(jax.random.key(0), 2000))[:, :2].T
     assert np.corrcoef(shape, scale)[0, 1] > 0.8
+
+
+def test_all_metrics_of_a_study_are_those_it_was_stored_with():
+    """Rows that the library has gained since are studied by name."""
+    plan = dict(study_plan("all"))
+    assert {"mig", "edi", "udr"} <= plan.keys()
+    assert not plan.keys() & NEWER.keys()
+    assert [name for name, _ in study_plan(["mig", "r2_linear"])] == ["mig", "r2_linear"]

@@ -1,10 +1,11 @@
-"""Scores of how codes move when one factor is held fixed: FactorVAE, BetaVAE and IRS.
+"""Scores of how codes move when one factor is held fixed, FactorVAE, BetaVAE and IRS, or varies alone, Z-max.
 
 Here they read a table of codes and factors; :mod:`jaxdis.encoders._simulated` intervenes in a simulator.
 """
 
 from jaxdis.metrics.interventions._fixed_draws import Draws, draw_batches, draw_pairs
 from jaxdis.metrics.interventions._robustness import Group, Robustness, group_by_value, irs
+from jaxdis.metrics.interventions._varied import draw_varied, z_max
 from jaxdis.metrics.interventions._votes import Intervened, Votes, beta_vae, factor_vae
 
 __all__ = [
@@ -16,7 +17,9 @@ __all__ = [
     "beta_vae",
     "draw_batches",
     "draw_pairs",
+    "draw_varied",
     "factor_vae",
     "group_by_value",
     "irs",
+    "z_max",
 ]

@@ -81,24 +81,30 @@ def factor_vae(
     draws = prepared
     if draws is None:
         draws = draw_batches(key, factors, num_train=num_train, num_eval=num_eval, batch=batch, factor_bins=factor_bins)
-    finite = finite_codes(codes).all()
+    variances, spread, competes = batch_variances(codes, draws.rows, prune, active)
+    usable = finite_codes(codes).all() & (draws.varying > 1)
+    return judge_votes(
+        _least(variances, spread, competes), draws.factor, competes, usable, factors.num_factors, num_train
+    )
+
+
+def batch_variances(
+    codes: Codes, rows: Int[Array, "b t"], prune: float, active
+) -> tuple[Float[Array, "t d"], Float[Array, " d"], Bool[Array, " d"]]:
+    """The variance of each code in each batch and over all samples, and the codes that are not pruned."""
     safe = jnp.nan_to_num(codes)
     safe = safe - safe[:1]  # a shift near the data keeps the variance of a nearly constant code exact
     spread = jnp.var(safe, axis=0, ddof=1)
     competes = jnp.sqrt(spread) >= prune
-    if active is not None:
-        competes = competes & active
-
+    competes = competes if active is None else competes & active
     table = _in_lines(safe)
 
-    def vote_of(rows):
+    def within(rows):
         mean = _summed(lambda row: _at(table, row), rows) / len(rows)
         squares = _summed(lambda row: (_at(table, row) - mean) ** 2, rows)
-        return _least(squares[:, : codes.shape[1]] / (len(rows) - 1), spread, competes)
+        return squares[:, : codes.shape[1]] / (len(rows) - 1)
 
-    vote = _in_chunks(vote_of, draws.rows)
-    usable = finite & (draws.varying > 1)
-    return judge_votes(vote, draws.factor, competes, usable, factors.num_factors, num_train)
+    return _in_chunks(within, rows), spread, competes
 
 
 def least_moved(

@@ -1,0 +1,60 @@
+"""Ridge regression of standardized targets on standardized inputs: linear, and with a Gaussian kernel."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from jaxdis._core.arrays import moments, product_over_samples, safe_divide
+from jaxdis._core.precision import exact_products
+from jaxdis._learners.linear import standardized
+
+
+@exact_products
+def linear_ridge(
+    inputs: Float[Array, "n d"], targets: Float[Array, "n k"], others: Float[Array, "m d"], penalty: float
+) -> Float[Array, "m k"]:
+    """Predict standardized targets of other samples by the ``W`` that minimizes ``‖Y − X W‖² / n + penalty ‖W‖²``."""
+    columns, goals = standardized(inputs), standardized(targets)
+    gram = product_over_samples(columns, columns) / len(inputs)
+    cross = product_over_samples(columns, goals) / len(inputs)
+    weights = jax.scipy.linalg.solve(gram + penalty * jnp.eye(gram.shape[0]), cross, assume_a="pos")
+    return standardized(others, like=inputs) @ weights
+
+
+@exact_products
+def kernel_ridge(
+    inputs: Float[Array, "n d"],
+    targets: Float[Array, "n k"],
+    others: Float[Array, "m d"],
+    penalty: float,
+    inverse_width: float | None,
+) -> Float[Array, "m k"]:
+    """Predict standardized targets of other samples by ``K(others, inputs) (K + penalty)⁻¹ Y``.
+
+    ``K(x, y) = exp(−inverse_width ‖x − y‖²)`` of standardized inputs; by default ``inverse_width`` is one over the
+    number of inputs that vary.
+    """
+    varies = (moments(inputs)[1] > 0).sum().astype(jnp.float32)
+    width = 1 / jnp.maximum(varies, 1.0) if inverse_width is None else inverse_width
+    columns, others = standardized(inputs), standardized(others, like=inputs)
+
+    def kernel(left, right):
+        apart = (left**2).sum(axis=1)[:, None] + (right**2).sum(axis=1)[None, :] - 2 * left @ right.T
+        return jnp.exp(-width * jnp.maximum(apart, 0.0))
+
+    within = kernel(columns, columns) + penalty * jnp.eye(len(columns))
+    weights = jax.scipy.linalg.solve(within, standardized(targets), assume_a="pos")
+    return kernel(others, columns) @ weights
+
+
+def explained(predicted: Float[Array, "m k"], truth: Float[Array, "m k"]) -> Float[Array, " k"]:
+    """The share of each target's variance that predictions explain: 1 − squared error / variance; 0 of a constant."""
+    error = ((truth - predicted) ** 2).mean(axis=0)
+    variance = moments(truth)[1] ** 2
+    return jnp.where(variance > 0, 1 - safe_divide(error, variance), 0.0)
+
+
+def correlated(predicted: Float[Array, "m k"], truth: Float[Array, "m k"]) -> Float[Array, " k"]:
+    """The absolute correlation of each target with its prediction; 0 of a constant."""
+    products = standardized(predicted) * standardized(truth)
+    return jnp.minimum(jnp.abs(products.mean(axis=0)), 1.0)

@@ -1,0 +1,175 @@
+"""Are the factors identified up to a permutation, a linear map or a smooth map? Fitted on training samples, judged on
+held-out ones."""
+
+from typing import Literal, NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from jaxdis._core.options import Count, Positive
+from jaxdis._learners.assignment import assign
+from jaxdis._learners.linear import standardized
+from jaxdis._learners.ridge import correlated, explained, kernel_ridge, linear_ridge
+from jaxdis.factors import Codes, Factors, Sample
+from jaxdis.relations._correlation import correlation
+from jaxdis.relations._samples import read
+from jaxdis.scores._gaps import FactorScore
+from jaxdis.scores._reading import mean_over_factors, only_valid
+from jaxdis.scores._reading import read as read_relation
+
+
+class Predicted(NamedTuple):
+    """Standardized held-out factors ``truth [m, k]``, their predictions ``predicted [m, k]``, and ``defined [k]``: the
+    factors that vary in training, none if a code is not finite; ``finite []``."""
+
+    predicted: Float[Array, "m k"]
+    truth: Float[Array, "m k"]
+    defined: Bool[Array, " k"]
+    finite: Bool[Array, ""]
+
+
+class TestMatching(NamedTuple):
+    """``score []``; ``per_factor [k]``, held-out correlations; ``train []``; ``code [k]``, the code of each factor."""
+
+    score: Float[Array, ""]
+    train: Float[Array, ""]
+    per_factor: Float[Array, " k"]
+    code: Int[Array, " k"]
+
+
+def linear_prediction(
+    codes: Codes,
+    factors: Factors,
+    *,
+    test: Sample,
+    penalty: Positive = 1e-4,
+    active: Bool[Array, " d"] | None = None,
+) -> Predicted:
+    """Predict each factor of held-out samples from all codes by ridge regression.
+
+    Codes and factors are standardized by the training samples; ``‖y − X w‖² / n + penalty ‖w‖²`` is least. Class
+    numbers are taken as values.
+
+    Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``.
+
+    Options:
+      penalty: weight of the squared norm.
+
+    Contract:
+
+    - ``r2_linear`` is the share of variance that predictions explain: at most 1, 0 for the mean of the training
+      samples, and below 0 for worse. ``mcc_linear`` is their absolute correlation with the factors, in [0, 1]; it
+      forgives a wrong offset and scale, and noise scores about ``√(d / n)``.
+    - Invariant under invertible linear maps of the codes, up to the penalty. A constant code changes nothing.
+    - Deterministic. One-valued factors are left out and NaN in their part. Any non-finite code gives NaN.
+    - A code that mixes all factors linearly is as good as one code per factor: neither metric measures
+      disentanglement. Dependent factors raise both, since each then predicts the others.
+
+    Reference: Khemakhem et al. 2020, §5 (a correlation after a linear map of the codes); Zimmermann et al. 2021, §5
+    (the share of variance that a linear map explains).
+    """
+    return _predicted(codes, factors, test, active, lambda *given: linear_ridge(*given, penalty))
+
+
+def kernel_prediction(
+    codes: Codes,
+    factors: Factors,
+    *,
+    test: Sample,
+    penalty: Positive = 1.0,
+    inverse_width: Positive | None = None,
+    samples: Count = 1000,
+    active: Bool[Array, " d"] | None = None,
+) -> Predicted:
+    """Predict each factor of held-out samples from all codes by ridge regression with a Gaussian kernel.
+
+    Codes and factors are standardized by the training samples. The kernel is ``exp(−inverse_width ‖x − y‖²)``, and
+    predictions are ``K(test, train) (K + penalty)⁻¹ y``. Class numbers are taken as values.
+
+    Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``.
+
+    Options:
+      penalty: the ``alpha`` of scikit-learn's ``KernelRidge``.
+      inverse_width: its ``gamma``; one over the number of codes that vary when None.
+      samples: the regression is fitted to at most so many training samples, evenly spaced; time grows with their cube,
+        memory with their square.
+
+    Contract:
+
+    - The share of variance that predictions explain: at most 1, 0 for the mean of the training samples, below 0 for
+      worse. Reaches 1 for any smooth invertible map of the factors, however entangled, with samples enough.
+    - Noise codes that grow in number hide the factors from the kernel. A constant code changes nothing.
+    - Deterministic. One-valued factors are left out and NaN in their part. Any non-finite code gives NaN.
+
+    Reference: von Kügelgen et al. 2021, §5 (kernel ridge regression from codes to factors, R²).
+    """
+    rows = jnp.linspace(0, codes.shape[0] - 1, min(samples, codes.shape[0])).round().astype(jnp.int32)
+    few, factors = codes[rows], factors.take(rows)
+    return _predicted(few, factors, test, active, lambda *given: kernel_ridge(*given, penalty, inverse_width))
+
+
+def _predicted(codes, factors, test, active, predict) -> Predicted:
+    samples = read(codes, factors, test, active)
+    values, truth = (given.values.astype(jnp.float32) for given in (factors, test.factors))
+    defined = values.max(axis=0) > values.min(axis=0)
+    predicted = predict(samples.train, values, samples.held_out)
+    return Predicted(predicted, standardized(truth, like=values), defined, samples.finite.all())
+
+
+def explained_variance(predictions: Predicted) -> FactorScore:
+    """Mean over factors of the share of held-out variance that predictions explain, R²."""
+    return _mean(explained(predictions.predicted, predictions.truth), predictions)
+
+
+def prediction_correlation(predictions: Predicted) -> FactorScore:
+    """Mean over factors of the absolute correlation of each with its prediction on held-out samples."""
+    return _mean(correlated(predictions.predicted, predictions.truth), predictions)
+
+
+def _mean(per_factor, predictions: Predicted) -> FactorScore:
+    per_factor = jnp.where(predictions.defined & predictions.finite, per_factor, jnp.nan)
+    counted = jnp.where(predictions.defined, per_factor, 0.0).sum()
+    return FactorScore(counted / predictions.defined.sum().astype(jnp.float32), per_factor)
+
+
+def mcc_test(
+    codes: Codes,
+    factors: Factors,
+    *,
+    test: Sample,
+    kind: Literal["pearson", "spearman"] = "pearson",
+    active: Bool[Array, " d"] | None = None,
+) -> TestMatching:
+    """Mean correlation coefficient of codes matched to factors on training samples, judged on held-out ones.
+
+    Codes are assigned to factors one to one so that the sum of absolute correlations on the training samples is
+    largest; the score is their mean absolute correlation on the test samples, without the optimism of ``mcc``, which
+    matches and judges on the same ones.
+
+    Shapes: codes ``[n, d]``, factors ``[n, k]``, test codes ``[m, d]``.
+
+    Options:
+      kind: ``"pearson"``, or ``"spearman"`` for the correlation of mid-ranks.
+
+    Contract:
+
+    - In [0, 1]; about ``0.8 / √m`` for noise, whatever the number of codes. A constant code changes nothing.
+    - A factor without a code (fewer codes than factors) counts 0, as does one that does not vary in the test samples.
+    - Invariant under affine maps of a code, by ``"spearman"`` under monotone ones. Deterministic.
+    - One-valued factors are left out and NaN in their part. Any non-finite code gives NaN.
+
+    Reference: Hyvärinen & Morioka 2016, §5; Khemakhem et al. 2020, §5.
+    """
+    train = read_relation(correlation(codes, factors, kind=kind, active=active))
+    held_out = correlation(test.codes, test.factors, kind=kind, active=active).strength
+    allowed = train.active[:, None] & train.valid[None, :]
+    code = assign(jnp.where(allowed, train.strength, jnp.nan), maximize=True).row
+    finite = ~jnp.isnan(train.strength).any() & jnp.isfinite(test.codes).all()
+
+    def of_matched(strength):
+        matched = jnp.take_along_axis(jnp.nan_to_num(strength), jnp.maximum(code, 0)[None, :], axis=0)[0]
+        return jnp.where(finite, jnp.where(code >= 0, matched, 0.0), jnp.nan)
+
+    fitted, per_factor = of_matched(train.strength), of_matched(held_out)
+    means = (mean_over_factors(values, train) for values in (per_factor, fitted))
+    return TestMatching(*means, only_valid(per_factor, train), code)

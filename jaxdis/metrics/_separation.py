@@ -1,0 +1,139 @@
+"""How separately and how independently codes inform about images, without factors: SEPIN, INDIN and their averages."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
+
+from jaxdis._core import random
+from jaxdis._core.arrays import finite_codes, moments, safe_divide
+from jaxdis._core.options import Count, Positive
+from jaxdis._learners.linear import standardized
+from jaxdis.factors import Codes, Factors
+from jaxdis.scores._gaps import CodeScore
+
+# Posteriors narrower than this share of a code's deviation count as so wide.
+NARROWEST = 1e-4
+# Samples at a time, whose distances to all others stay in the cache.
+CHUNK = 8
+
+
+class Separation(NamedTuple):
+    """What each code says of the image, in nats.
+
+    ``informative [d]``: ``I(x; z_i)``; ``separate [d]``: ``I(x; z_i | z_rest)``, which no other code says;
+    ``independent [d]``: ``I(x; z_i) − I(z_i; z_rest)``; ``shown [d]``: the codes that count; ``finite []``.
+    """
+
+    informative: Float[Array, " d"]
+    separate: Float[Array, " d"]
+    independent: Float[Array, " d"]
+    shown: Bool[Array, " d"]
+    finite: Bool[Array, ""]
+
+
+def separation(
+    key: PRNGKeyArray,
+    codes: Codes,
+    factors: Factors,
+    *,
+    samples: Count = 500,
+    noise: Positive = 0.1,
+    variances: Float[Array, "n d"] | None = None,
+    active: Bool[Array, " d"] | None = None,
+) -> Separation:
+    """Information of Gaussian posteriors about images: of each code, beside the others, and independently of them.
+
+    The density of codes is the mixture of the posteriors of all images. The entropies of ``z``, of each ``z_i`` and of
+    all but ``z_i`` are estimated from one draw of the posterior of each of ``samples`` random images.
+
+    Shapes: codes (posterior means) ``[n, d]``, variances ``[n, d]``; factors are not read.
+
+    Options:
+      samples: number of draws; time grows with it, and with the number of images.
+      noise: the deviation of all posteriors, as a share of the code's own deviation, where variances are not given: a
+        code without noise says infinitely much.
+
+    Contract:
+
+    - In nats. No information exceeds ``log n``, which tells all images apart: 9.2 for 10,000. If all codes but one do
+      so already, what that one says is not separate: many informative codes need many images.
+    - ``sepin`` and ``indin`` are means over active codes, in which a constant code counts 0; ``wsepin`` and ``windin``
+      weight each code by its share of ``informative``, so that it does not count. Non-negative but for the noise of
+      estimates.
+    - Invariant under affine maps of a code with its variance, and of each code without variances. Stochastic, but not
+      dependent on the order and the signs of codes.
+    - Any non-finite code gives NaN.
+
+    Reference: Do & Tran 2020, §4.1 and §4.2 (with the estimate of densities by a mixture). Their code cuts densities at
+    1e-8, which changes entropies of many codes; here logarithms are added.
+    """
+    n, d = codes.shape
+    finite = finite_codes(codes) if variances is None else finite_codes(codes) & finite_codes(variances)
+    shown = finite if active is None else finite & active
+    which, draw = jax.random.split(key)
+    rows = jax.random.permutation(which, n)[: min(samples, n)]
+    _, scale = moments(codes)
+    varies = shown & (scale > 0)
+    means = standardized(jnp.where(varies[None, :], codes, 0.0))
+    if variances is None:
+        deviations = jnp.full(means.shape, noise)
+    else:
+        wide = jnp.sqrt(variances) / jnp.where(varies, scale, 1.0)[None, :]
+        deviations = jnp.maximum(jnp.where(varies[None, :], wide, 1.0), NARROWEST)
+    standard = _noise(draw, means, len(rows))
+    drawn = means[rows] + deviations[rows] * standard
+    weight = jnp.where(varies, 1.0, 0.0)
+
+    def densities(sample):
+        """Logarithms of those of one draw, without constants: of each code alone, of all but it, and of all."""
+        each = -0.5 * ((sample[None, :] - means) / deviations) ** 2 - jnp.log(deviations)
+        each = each * weight[None, :]
+        together = each.sum(axis=1)
+        parts = jnp.concatenate([each, together[:, None] - each, together[:, None]], axis=1)
+        return jax.scipy.special.logsumexp(parts, axis=0)
+
+    found = jax.lax.map(densities, drawn, batch_size=CHUNK)
+    marginal = jnp.log(jnp.float32(n)) - found.mean(axis=0)
+    alone, without, together = marginal[:d], marginal[d : 2 * d], marginal[2 * d]
+    # Given its image, a code is the draw of its own Gaussian.
+    own = weight * (0.5 * standard**2 + jnp.log(deviations[rows])).mean(axis=0)
+    informative = alone - own
+    separate = (together - own.sum()) - (without - (own.sum() - own))
+    independent = informative - (alone + without - together)
+    parts = (jnp.where(varies, part, 0.0) for part in (informative, separate, independent))
+    return Separation(*parts, jnp.ones(d, bool) if active is None else active, finite.all())
+
+
+def _noise(key, means: Float[Array, "n d"], count: int) -> Float[Array, "s d"]:
+    """Standard normal noise that goes with each code, whatever its place and sign, by its fourth and third moments."""
+    place = jnp.argsort(jnp.argsort((means**4).mean(axis=0)))
+    sign = jnp.where((means**3).mean(axis=0) < 0, -1.0, 1.0)
+    return random.normal(key, (count, means.shape[1]))[:, place] * sign[None, :]
+
+
+def sepin(codes: Separation) -> CodeScore:
+    """Mean over codes of what each says of the image and no other code says, in nats: SEPIN."""
+    return _mean(codes.separate, codes, jnp.ones_like(codes.separate))
+
+
+def wsepin(codes: Separation) -> CodeScore:
+    """SEPIN, weighted by how informative each code is: WSEPIN."""
+    return _mean(codes.separate, codes, codes.informative)
+
+
+def indin(codes: Separation) -> CodeScore:
+    """Mean over codes of what each says of the image less what it says of the other codes, in nats: INDIN."""
+    return _mean(codes.independent, codes, jnp.ones_like(codes.independent))
+
+
+def windin(codes: Separation) -> CodeScore:
+    """INDIN, weighted by how informative each code is: WINDIN."""
+    return _mean(codes.independent, codes, codes.informative)
+
+
+def _mean(per_code, codes: Separation, weights) -> CodeScore:
+    weights = jnp.where(codes.shown, jnp.maximum(weights, 0.0), 0.0)
+    mean = safe_divide((weights * per_code).sum(), weights.sum())
+    return CodeScore(jnp.where(codes.finite, mean, jnp.nan), jnp.where(codes.finite, per_code, jnp.nan))
