@@ -19,6 +19,8 @@ CALLBACK_FROM_SIDE = 64
 # A host callback on several CPU devices at once deadlocks when its payload exceeds about 100 KB; larger matrices are
 # solved inside the program.
 CALLBACK_MAX_BYTES = 64 * 1024
+# Of more rows than this, and than the columns squared, only the best ones of each column are assigned.
+MANY_ROWS = 64
 
 
 class Assignment(NamedTuple):
@@ -52,6 +54,8 @@ def assign_each(costs: Float[Array, "t r c"], *, maximize: bool = False, method:
     if 0 in costs.shape:
         return Assignment(jnp.full((t, r), -1, jnp.int32), jnp.full((t, c), -1, jnp.int32))
     costs = -costs if maximize else costs
+    if r > max(c * c, MANY_ROWS):
+        return _assign_best_rows(costs, method)
     allowed = jnp.isfinite(costs)
     finite = jnp.where(allowed, costs, 0.0)
     # Costs more than any detour: more than the largest total of allowed pairs can exceed the smallest.
@@ -67,6 +71,30 @@ def assign_each(costs: Float[Array, "t r c"], *, maximize: bool = False, method:
         return Assignment(column, row)
 
     return jax.vmap(placed)(allowed, rows, columns)
+
+
+def _assign_best_rows(costs: Float[Array, "t r c"], method: Method) -> Assignment:
+    """As :func:`assign_each`, in ``O(r c)`` and an assignment of ``c²`` rows: the ``c`` best ones of each column.
+
+    They suffice. Take a best assignment in which a column has a row that is not among its ``c`` best. The other columns
+    have at most ``c − 1`` of these, so one is left, and costs no more: exchange the two, column by column.
+    """
+    _, r, c = costs.shape
+
+    def best_rows(cost):
+        _, best = jax.lax.top_k(jnp.where(jnp.isfinite(cost), -cost, -jnp.inf).T, c)
+        chosen = jnp.zeros(r, bool).at[best.reshape(-1)].set(True)
+        return jnp.nonzero(chosen, size=c * c, fill_value=r)[0].astype(jnp.int32)
+
+    best = jax.vmap(best_rows)(costs)
+    few = jax.vmap(lambda cost, rows: cost.at[rows].get(mode="fill", fill_value=jnp.nan))(costs, best)
+    found = assign_each(few, method=method)
+
+    def placed(rows, found):
+        column = jnp.full(r, -1, jnp.int32).at[rows].set(found.column, mode="drop")
+        return Assignment(column, jnp.where(found.row >= 0, rows[found.row], -1))
+
+    return jax.vmap(placed)(best, found)
 
 
 def _resolve(method: Method, costs: jax.Array) -> str:

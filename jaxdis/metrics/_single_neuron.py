@@ -15,6 +15,7 @@ from jaxdis._core.spec import metric
 from jaxdis._learners.assignment import assign, assign_each
 from jaxdis.factors import Codes, Factors, Sample
 from jaxdis.relations._binning import Dividers, count_dividers, divided, dividers_at
+from jaxdis.relations._blocks import width_of
 from jaxdis.relations._information import mutual_information_equal_count
 from jaxdis.relations._samples import Chance, above_chance, joint_accuracy, read
 
@@ -91,13 +92,15 @@ def snc(
     dividers = "code" if mode == "code" else "between"
     information = mutual_information_equal_count(samples.train, factors, mode=dividers, active=active)
     aligned = align_codes(information.strength, samples.shown, samples.usable, reuse=mode == "code")
-    # A code is a row.
-    ordered, trained, held_out = (table.T for table in (sort_columns(samples.train), samples.train, samples.held_out))
+    # A code is a row. The alignment of few codes has sorted them all; of many, it sorted a block at a time.
+    trained, held_out = (table.T[jnp.maximum(aligned, 0)] for table in (samples.train, samples.held_out))
+    few = width_of(*samples.train.shape) == samples.train.shape[1]
+    ordered = sort_columns(samples.train).T[jnp.maximum(aligned, 0)] if few else sort_columns(trained.T).T
 
     # Factors together or one after the other with classes padded to the most: one program, whatever the sizes.
     most, classes = max(samples.sizes), samples.classes.T
     counts = class_counts(samples.classes, samples.sizes)
-    aligned_codes = tuple(table[jnp.maximum(aligned, 0)] for table in (ordered, trained, held_out))
+    aligned_codes = ordered, trained, held_out
     predicted = _as_many_bins_as_classes(*aligned_codes, classes, counts > 0, dividers)
     if mode == "paper":
 

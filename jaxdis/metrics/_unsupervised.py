@@ -6,12 +6,13 @@ from typing import Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from jaxdis._core import random
 from jaxdis._core.arrays import finite_codes, power_of_two_below, product_over_samples, rounding_of, safe_divide
 from jaxdis._core.loops import repeat
 from jaxdis._core.options import Bins, Positive
+from jaxdis._core.platforms import on_cpu
 from jaxdis._core.spec import metric
 from jaxdis._learners.linear import lasso, standardized
 from jaxdis.factors import Codes, Factors
@@ -32,6 +33,8 @@ NEWTON_STEPS = 30
 CONJUGATE_STEPS = 60
 # A result of these steps farther than this share of all variance from that by eigenvalues is another root.
 ROOTS_APART = 0.005
+# Bins of the codes of a block. The joint tables of two blocks, 26 MB, are read soon after they are counted.
+BLOCK_BINS = 2560
 _multiply = functools.partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
 
 
@@ -240,13 +243,40 @@ def code_information(
     """
     d, finite = codes.shape[1], finite_codes(codes).all()
     number = equal_width_bins(_represented(key, codes, representation, variances), bins)
-    # Codes take the place of factors: one table of each code with all others.
-    information, _, _ = information_of_tables(joint_tables(number, bins, number, (bins,) * d), (bins,) * d)
+    information = _information_of_pairs(number, bins)
     shown = jnp.ones(d, bool) if active is None else active
     counted = shown[:, None] & shown[None, :] & ~jnp.eye(d, dtype=bool)
     matrix = jnp.where(counted, information, 0.0)
     score = safe_divide(matrix.sum(), counted.sum().astype(jnp.float32))
     return CodeInformation(jnp.where(finite, score, jnp.nan), matrix)
+
+
+def _information_of_pairs(number: Int[Array, "n d"], bins: int) -> Float[Array, "d d"]:
+    """Mutual information of each two columns of bin numbers, by blocks of columns; of two blocks, in one order only."""
+    n, d = number.shape
+    blocks = -(-d // max(1, BLOCK_BINS // bins))
+    width = -(-d // blocks)
+    # Columns that fill up the last block have a single bin.
+    columns = jnp.pad(number, ((0, 0), (0, blocks * width - d))).T.reshape(blocks, width, n)
+
+    def of_blocks(pair):
+        rows, others = columns[pair[0]], columns[pair[1]]
+
+        def counts(row, other):
+            return jnp.zeros(bins * bins, jnp.int32).at[row * bins + other].add(1, mode="promise_in_bounds")
+
+        if on_cpu():
+            tables = jax.lax.map(lambda row: jax.lax.map(lambda other: counts(row, other), others), rows)
+            tables = jnp.moveaxis(tables.reshape(width, width, bins, bins), 1, 2).astype(jnp.float32)
+        else:
+            tables = joint_tables(rows.T, bins, others.T, (bins,) * width)
+        return information_of_tables(tables.reshape(width, bins, width * bins), (bins,) * width)[0]
+
+    left, right = (side.astype(np.int32) for side in np.triu_indices(blocks))
+    found = jax.lax.map(of_blocks, jnp.stack([left, right], axis=1))
+    matrix = jnp.zeros((blocks, blocks, width, width))
+    matrix = matrix.at[right, left].set(jnp.swapaxes(found, 1, 2)).at[left, right].set(found)
+    return jnp.swapaxes(matrix, 1, 2).reshape(blocks * width, blocks * width)[:d, :d]
 
 
 def udr(codes, active=None, *, kind: Literal["lasso", "spearman"] = "lasso", penalty: Positive = 0.1) -> Agreement:

@@ -21,12 +21,14 @@ from jaxdis._learners.neighbors_joint import (
 from jaxdis._learners.neural_information import Judge, joint_neural_information, pairwise_neural_information
 from jaxdis.factors import Codes, Factors
 from jaxdis.relations._binning import factor_classes
+from jaxdis.relations._blocks import by_code
 from jaxdis.relations._relation import Relation
 
 Estimator = Literal["neighbors", "neural"]
 
 
 @metric(distinct_samples=True)
+@by_code
 def mutual_information_neighbors(
     codes: Codes,
     factors: Factors,

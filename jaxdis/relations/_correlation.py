@@ -9,12 +9,14 @@ from jaxtyping import Array, Bool, Float
 
 from jaxdis._core.arrays import finite_codes, moments, ordered_keys, product_over_samples, sort_columns, stable_order
 from jaxdis.factors import Codes, Factors, Weights
+from jaxdis.relations._blocks import by_code
 from jaxdis.relations._relation import Relation
 
 # Sine and cosine with a smaller share of variance of their own are one column.
 COLLINEAR = 1e-4
 
 
+@by_code
 def correlation(
     codes: Codes,
     factors: Factors,
@@ -45,6 +47,7 @@ def correlation(
     return _relation(strength, codes, code_deviation, factor_deviation, active)
 
 
+@by_code
 def r2(
     codes: Codes,
     factors: Factors,

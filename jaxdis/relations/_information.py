@@ -14,6 +14,7 @@ from jaxdis._core.options import Bins, Positive
 from jaxdis._learners.groups import Groups, one_hot_of
 from jaxdis.factors import Codes, Factors, Weights
 from jaxdis.relations._binning import Dividers, equal_count_bins, equal_width_bins, factor_classes, joint_tables
+from jaxdis.relations._blocks import by_code
 from jaxdis.relations._relation import Relation
 
 Correction = Literal["none", "miller_madow"]
@@ -23,6 +24,7 @@ Correction = Literal["none", "miller_madow"]
 RESOLUTION = 1e-10
 
 
+@by_code
 def mutual_information(
     codes: Codes,
     factors: Factors,
@@ -72,6 +74,7 @@ def mutual_information(
     )
 
 
+@by_code
 def mutual_information_equal_count(
     codes: Codes,
     factors: Factors,
@@ -133,6 +136,7 @@ def mutual_information_equal_count(
     )
 
 
+@by_code
 def mutual_information_sampled(
     codes: Codes,
     factors: Factors,

@@ -13,12 +13,14 @@ from jaxdis._learners.linear import lasso_standardized, lasso_validated, standar
 from jaxdis._learners.margins import fit_margins, lifted, margin_accuracy, sorted_sums
 from jaxdis.factors import Codes, Factors, Sample
 from jaxdis.relations._binning import equal_count_bins, factor_classes, joint_tables
+from jaxdis.relations._blocks import by_code
 from jaxdis.relations._correlation import r2
 from jaxdis.relations._logistic_relations import one_minus_nrmse
 from jaxdis.relations._relation import Relation
 from jaxdis.relations._samples import candidates, read
 
 
+@by_code
 def svm_accuracy(
     codes: Codes,
     factors: Factors,
@@ -115,6 +117,7 @@ def lasso_importance(
     return Relation.of(jnp.abs(model.weights), varied, fit=fit, active=active, finite=samples.finite, chosen=chosen)
 
 
+@by_code
 def threshold_accuracy(
     codes: Codes,
     factors: Factors,

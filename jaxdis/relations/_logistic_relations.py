@@ -14,11 +14,13 @@ from jaxdis._learners.groups import Groups, one_hot_of
 from jaxdis._learners.linear import standardized
 from jaxdis._learners.logistic import fit_logistic, log_probabilities, predict
 from jaxdis.factors import Codes, Factors, Sample
+from jaxdis.relations._blocks import by_code
 from jaxdis.relations._correlation import r2
 from jaxdis.relations._relation import Relation
 from jaxdis.relations._samples import Samples, read
 
 
+@by_code
 def logistic_accuracy(
     codes: Codes,
     factors: Factors,

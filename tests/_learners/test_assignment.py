@@ -107,3 +107,26 @@ def test_programs_of_usual_sizes_hold_no_callback(side, called_back):
     """JAX's compilation cache keeps no program that calls back; large ones on CPU do."""
     program = str(jax.make_jaxpr(assign)(jnp.zeros((side, side))))
     assert ("pure_callback" in program) == (called_back and on_cpu())
+
+
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("maximize", [False, True])
+def test_many_rows_for_few_columns(maximize, ties):
+    rng = np.random.default_rng(0)
+    cost = rng.integers(0, 3, (500, 4)) if ties else rng.normal(size=(500, 4))
+    cost = cost.astype(np.float32)
+    cost[:, 3] = cost[:, 0]  # two columns want the same rows
+    rows, columns = linear_sum_assignment(cost, maximize=maximize)
+    found = assign(jnp.asarray(cost), maximize=maximize)
+    assert total(cost, found) == pytest.approx(cost[rows, columns].sum(), abs=1e-5)
+    np.testing.assert_array_equal(np.asarray(found.column)[np.asarray(found.row)], range(4))
+    assert (np.asarray(found.column) >= 0).sum() == 4
+
+
+def test_many_rows_of_which_few_are_allowed():
+    cost = np.full((500, 3), np.nan, np.float32)
+    cost[[7, 450], 0] = 1.0, 2.0
+    cost[7, 1] = 5.0
+    found = assign(jnp.asarray(cost), maximize=True)
+    np.testing.assert_array_equal(found.row, [450, 7, -1])
+    assert (np.asarray(found.column) >= 0).sum() == 2

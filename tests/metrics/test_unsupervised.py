@@ -9,6 +9,7 @@ from sklearn.linear_model import Lasso
 from sklearn.metrics import mutual_info_score
 
 from jaxdis import METRICS, evaluate
+from jaxdis.metrics import _unsupervised
 from jaxdis.metrics._unsupervised import udr
 
 VALUES = np.arange(3000)[:, None] % 3
@@ -213,3 +214,15 @@ def test_wasserstein_of_a_singular_covariance(kind, seed):
     distance, trace = wasserstein(codes)
     # Each of twelve eigenvalues is off by up to 1e-7 of the largest, its root by up to 3e-4.
     assert found["total_correlation.wasserstein_normalized"] == pytest.approx(distance / trace, abs=4e-3)
+
+
+def test_code_information_of_several_blocks_of_codes_equals_sklearns(monkeypatch):
+    monkeypatch.setattr(_unsupervised, "BLOCK_BINS", 12)  # blocks of three codes
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 4, (500, 7)) + rng.integers(0, 4, (500, 1))
+    metric = METRICS["code_information"].with_options(bins=4)
+    cut = np.stack([np.digitize(code, np.histogram(code, 4)[1][1:-1]) for code in codes.T])
+    expected = np.array([[mutual_info_score(a, b) for b in cut] for a in cut]) * (1 - np.eye(7))
+    scores = evaluate(codes, VALUES[:500], {"shared": metric})
+    np.testing.assert_allclose(scores.part("shared.matrix"), expected, atol=1e-6)
+    assert scores["shared"] == pytest.approx(expected.sum() / 42, abs=1e-6)

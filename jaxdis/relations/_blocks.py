@@ -1,0 +1,63 @@
+"""Relations of codes taken one by one, computed in blocks of codes: temporaries stay those of a block, however many."""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+
+from jaxdis.relations._relation import Relation
+
+# Numbers of a block of codes. Temporaries of a block are 4 to 15 times as large, 130 to 500 MB.
+BLOCK_NUMBERS = 1 << 23
+# Codes of a block are no fewer, however many samples there are.
+FEWEST_CODES = 64
+
+
+def width_of(samples: int, codes: int) -> int:
+    """Codes of a block: of nearly equal blocks, the largest that :data:`BLOCK_NUMBERS` allows."""
+    most = max(FEWEST_CODES, BLOCK_NUMBERS // samples)
+    blocks = -(-codes // most)
+    return -(-codes // blocks)
+
+
+def by_code(relation: Callable[..., Relation]) -> Callable[..., Relation]:
+    """Compute a relation whose rows do not depend on each other in blocks of codes, where there are many.
+
+    Numbers are those of all codes at once, up to the order of sums. The last two blocks overlap if their number does
+    not divide that of codes, so that all have one shape.
+    """
+
+    @functools.wraps(relation)
+    def in_blocks(codes, factors, *, test=None, variances=None, active=None, **options) -> Relation:
+        n, d = codes.shape
+        given = {"test": test, "variances": variances, "active": active}
+        given = {name: array for name, array in given.items() if array is not None}
+        width = width_of(n, d)
+        if width == d:
+            return relation(codes, factors, **given, **options)
+
+        def of_block(start):
+            def cut(array, axis=1):
+                return None if array is None else jax.lax.dynamic_slice_in_dim(array, start, width, axis)
+
+            arrays = {name: cut(array, -1) for name, array in given.items() if name != "test"}
+            if test is not None:
+                arrays["test"] = test._replace(codes=cut(test.codes), variances=cut(test.variances))
+            return relation(cut(codes), factors, **arrays, **options)
+
+        starts = [*range(0, d - width, width), d - width]
+        blocks = jax.lax.map(of_block, jnp.array(starts, jnp.int32))
+
+        def joined(field):
+            rows = getattr(blocks, field)
+            last = d - width * (len(starts) - 1)
+            return jnp.concatenate([rows[:-1].reshape(-1, *rows.shape[2:]), rows[-1, width - last :]])
+
+        first = jax.tree.map(lambda field: field[0], blocks)
+        rows = {field: joined(field) for field in ("strength", "code_ceiling", "active")}
+        return dataclasses.replace(first, **rows)
+
+    in_blocks.rows_alone = True
+    return in_blocks
