@@ -13,8 +13,7 @@ from jaxdis._core.spec import metric
 from jaxdis._learners.probes import WIDTH, Preset
 from jaxdis.factors import Codes, Factors, Sample
 from jaxdis.metrics._probe_accuracy import Probed, classified_correctly, mlp_probe, recipe_of
-from jaxdis.metrics._single_neuron import align_codes
-from jaxdis.relations._information import mutual_information_equal_count
+from jaxdis.metrics._single_neuron import Alignment, align_codes, alignment
 from jaxdis.relations._samples import Samples, read
 
 
@@ -45,6 +44,7 @@ def nk(
     preset: Preset = "converged",
     width: Units = WIDTH,
     epochs: Count | None = None,
+    align: Alignment = "mutual_information",
     active: Bool[Array, " d"] | None = None,
     base: Probed | None = None,
 ) -> Knockout:
@@ -66,6 +66,7 @@ def nk(
         10,000 samples); see :data:`jaxdis._learners.probes.PRESETS`.
       epochs: replaces that of the preset.
       width: number of hidden units.
+      align: as in :func:`jaxdis.metrics._single_neuron.snc`.
 
     Contract:
 
@@ -79,7 +80,7 @@ def nk(
     Reference: Mahon et al. 2024, §4.3 and §5. Their tables print the raw difference, not adjusted for chance.
     """
     samples = read(codes, factors, test, active)
-    orders = _orders(samples, factors, knocked, mode)
+    orders = _orders(samples, factors, knocked, mode, align)
     gone = jax.nn.one_hot(orders, codes.shape[1], dtype=bool).any(axis=1).T  # [d, k]
     full = jnp.broadcast_to(samples.shown[:, None], gone.shape)
     masks = jnp.stack([full, full & ~gone])[0 if base is None else 1 :]
@@ -158,10 +159,12 @@ def knockout_table(
     return samples.by_pair(jnp.where(aligned[:, None] >= 0, accuracy[:1] - accuracy[1:], 0.0))
 
 
-def _orders(samples: Samples, factors: Factors, count: int, mode: str) -> Int[Array, "k c"]:
-    dividers = "code" if mode == "code" else "between"
-    information = mutual_information_equal_count(samples.train, factors, mode=dividers, active=samples.shown).strength
-    return knockout_order(information, samples.shown, samples.usable, count, reuse=mode == "code")
+def _orders(
+    samples: Samples, factors: Factors, count: int, mode: str, align: Alignment = "mutual_information"
+) -> Int[Array, "k c"]:
+    return knockout_order(
+        alignment(samples, factors, align, mode), samples.shown, samples.usable, count, reuse=mode == "code"
+    )
 
 
 def knockout_order(

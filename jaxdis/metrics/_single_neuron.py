@@ -16,13 +16,16 @@ from jaxdis._learners.assignment import assign, assign_each
 from jaxdis.factors import Codes, Factors, Sample
 from jaxdis.relations._binning import Dividers, count_dividers, divided, dividers_at
 from jaxdis.relations._blocks import width_of
+from jaxdis.relations._correlation import correlation, r2
 from jaxdis.relations._information import mutual_information_equal_count
-from jaxdis.relations._samples import Chance, above_chance, joint_accuracy, read
+from jaxdis.relations._samples import Chance, Samples, above_chance, joint_accuracy, read
 
 # Unbalanced classes: bins are no smaller than this share of the samples, so that they cannot learn labels by heart.
 SMALLEST_BIN = 1 / 200
 # Class counts that uniform sampling would give with at least this probability are taken for balanced.
 LEVEL = 1e-3
+# The relation by which codes are aligned with factors.
+Alignment = Literal["mutual_information", "correlation", "r2"]
 
 
 class SingleNeuron(NamedTuple):
@@ -47,6 +50,7 @@ def snc(
     test: Sample,
     mode: Literal["paper", "code"] = "paper",
     chance: Chance = "squared",
+    align: Alignment = "mutual_information",
     active: Bool[Array, " d"] | None = None,
 ) -> SingleNeuron:
     """Single-neuron classification: chance-adjusted accuracy of the one code aligned with each factor, cut into bins.
@@ -67,6 +71,8 @@ def snc(
         factors lets a code serve several factors; its quantiles are sorted values, which belong to the bin above.
       chance: what accuracy scores 0. ``"squared"``, the paper's: ``r = Σ_c p_c²``, reached by guessing classes as often
         as they occur. ``"majority"``: the held-out accuracy of always naming the most frequent training class.
+      align: relation by which codes are aligned with factors: ``"mutual_information"`` of bins, ``"correlation"`` or
+        ``"r2"``, which take class numbers for values.
 
     Contract:
 
@@ -90,8 +96,8 @@ def snc(
     """
     samples = read(codes, factors, test, active)
     dividers = "code" if mode == "code" else "between"
-    information = mutual_information_equal_count(samples.train, factors, mode=dividers, active=active)
-    aligned = align_codes(information.strength, samples.shown, samples.usable, reuse=mode == "code")
+    strength = alignment(samples, factors, align, mode)
+    aligned = align_codes(strength, samples.shown, samples.usable, reuse=mode == "code")
     # A code is a row. The alignment of few codes has sorted them all; of many, it sorted a block at a time.
     trained, held_out = (table.T[jnp.maximum(aligned, 0)] for table in (samples.train, samples.held_out))
     few = width_of(*samples.train.shape) == samples.train.shape[1]
@@ -123,6 +129,14 @@ def snc(
         aligned,
         samples.by_pair(joint_accuracy(correct)),
     )
+
+
+def alignment(samples: Samples, factors: Factors, align: Alignment, mode: str) -> Float[Array, "d k"]:
+    """How strongly each code of the training samples goes with each factor."""
+    if align == "mutual_information":
+        dividers = "code" if mode == "code" else "between"
+        return mutual_information_equal_count(samples.train, factors, mode=dividers, active=samples.shown).strength
+    return {"correlation": correlation, "r2": r2}[align](samples.train, factors, active=samples.shown).strength
 
 
 def align_codes(information, active, usable, *, reuse: bool) -> Int[Array, " k"]:

@@ -161,3 +161,19 @@ def test_constant_codes_score_what_the_contract_says(share):
     assert score(codes, values)["snc"] == pytest.approx((1 - 2 * share) / (2 * (1 - share)), abs=1e-6)
     assert score(codes, values, chance="majority")["snc"] == pytest.approx(0, abs=1e-6)
     assert score(values + 0.1, values, chance="majority")["snc"] == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["snc", "nk"])
+def test_codes_are_aligned_by_another_relation(name):
+    """Classes in another order go with the factor exactly; a noisy copy has the larger correlation."""
+    rng = np.random.default_rng(0)
+    factor = rng.integers(0, 4, 600)
+    scattered = np.array([3.0, 0.0, 1.0, 2.0])[factor]  # the classes in another order
+    codes = np.stack([scattered, factor + 0.2 * rng.normal(size=600)], axis=1).astype(np.float32)
+    options = {} if name == "snc" else {"epochs": 1, "width": 2}
+    aligned = {}
+    for align in ("mutual_information", "correlation", "r2"):
+        plan = {"m": METRICS[name].with_options(align=align, **options)}
+        aligned[align] = int(evaluate(codes, factor[:, None], plan).part("m.code")[0])
+    assert aligned == {"mutual_information": 0, "correlation": 1, "r2": 1}
