@@ -10,6 +10,7 @@ from jaxdis.metrics._metric import About, Blend, Direct, Metric
 from jaxdis.metrics._metric_table import METRICS
 from jaxdis.metrics._probe_accuracy import linear_probe, mlp_probe
 from jaxdis.metrics._single_neuron import snc
+from jaxdis.metrics._unique import unibound
 from jaxdis.metrics._unsupervised import code_information, total_correlation, udr
 from jaxdis.metrics.interventions import beta_vae, factor_vae, irs, z_max
 
@@ -42,6 +43,7 @@ __all__ = [
     "snc",
     "total_correlation",
     "udr",
+    "unibound",
     "z_max",
     "zero_shot",
 ]

@@ -107,7 +107,7 @@ def xmig(information: Dependent, *, reg_dim: Dimensions | None = None) -> Factor
     - In [−1, 1]; 0 for a factor without a code. It says nothing of whether factors share codes.
     - One-valued factors are left out and NaN in their part. Any non-finite code gives NaN.
 
-    Reference: Watcharasupat & Lerch 2021, §2.
+    Reference: Watcharasupat 2021; latte.
     """
     reading = read(information.relation)
     own = _own_codes(reading, reg_dim)
@@ -131,7 +131,7 @@ def dlig(information: Dependent, *, reg_dim: Dimensions | None = None) -> Factor
     - 0 for a factor that the next one determines, and for a factor without a code.
     - One-valued factors are left out and NaN in their part. Any non-finite code gives NaN.
 
-    Reference: Watcharasupat & Lerch 2021, §2.
+    Reference: Watcharasupat 2021; latte.
     """
     reading = read(information.relation)
     own = _own_codes(reading, reg_dim)

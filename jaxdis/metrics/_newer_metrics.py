@@ -9,8 +9,10 @@ from jaxdis.metrics._identifiability import (
     mcc_test,
     prediction_correlation,
 )
+from jaxdis.metrics._interpolation import factor_paths, monotonicity, smoothness
 from jaxdis.metrics._metric import ASPECTS, About, Blend, Direct, Metric
 from jaxdis.metrics._separation import indin, separation, sepin, windin, wsepin
+from jaxdis.metrics._unique import unibound
 from jaxdis.metrics.interventions import z_max
 
 _MODULAR, _COMPACT, _ = ({"score": (aspect,)} for aspect in ASPECTS)
@@ -62,7 +64,7 @@ NEWER: dict[str, Metric] = {
         about=About(
             "Dependency-blind mutual information gap (XMIG)",
             "How much more information about each factor is in its own code than in any code that is no factor's own?",
-            ("watcharasupat2021",),
+            ("watcharasupat2021thesis", "watcharasupat2021"),
             claims=_COMPACT,
             chance={"score": (-0.03, 0.03)},
         ),
@@ -84,7 +86,7 @@ NEWER: dict[str, Metric] = {
         about=About(
             "Dependency-aware latent information gap (DLIG)",
             "How much more information is in the code of each factor about it than about any other, of what could be?",
-            ("watcharasupat2021",),
+            ("watcharasupat2021thesis", "watcharasupat2021"),
             claims=_MODULAR,
             chance={"score": (-0.03, 0.03)},
         ),
@@ -152,6 +154,37 @@ NEWER: dict[str, Metric] = {
             ("kim2019", "carbonneau2022"),
             claims=_MODULAR,
             chance={"score": (0, 0.45), "train": (0, 0.5)},
+        ),
+    ),
+    "unibound": Direct(
+        Spec(unibound),
+        about=About(
+            "Bound of unique information (UniBound)",
+            "How much does one code say of each factor that all others together do not say?",
+            ("tokui2022",),
+            claims=_COMPACT,
+            chance={"score": (0, 0.05)},
+            measured_seconds=0.4,
+        ),
+    ),
+    "monotonicity": Blend(
+        Spec(factor_paths),
+        Spec(monotonicity),
+        about=About(
+            "Monotonicity along codes",
+            "Does each factor only rise, or only fall, along its own code?",
+            ("watcharasupat2021thesis",),
+            chance={"score": (0, 1)},
+        ),
+    ),
+    "smoothness": Blend(
+        Spec(factor_paths),
+        Spec(smoothness),
+        about=About(
+            "Smoothness along codes",
+            "Does each factor change without jumps along its own code?",
+            ("watcharasupat2021thesis",),
+            chance={"score": (0, 1)},
         ),
     ),
 }

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from jaxdis._core import random
 from jaxdis._core.arrays import finite_codes, moments, safe_divide
@@ -70,10 +70,44 @@ def separation(
     1e-8, which changes entropies of many codes; here logarithms are added.
     """
     n, d = codes.shape
+    model = posteriors(key, codes, variances, active, samples, noise)
+
+    def densities(sample):
+        return jax.scipy.special.logsumexp(log_densities(model, sample), axis=0)
+
+    marginal = jnp.log(jnp.float32(n)) - jax.lax.map(densities, model.drawn, batch_size=CHUNK).mean(axis=0)
+    alone, without, together = marginal[:d], marginal[d : 2 * d], marginal[2 * d]
+    # Given its image, a code is the draw of its own Gaussian.
+    own = 0.5 * model.noise**2 + jnp.log(model.deviations[model.rows])
+    own = jnp.where(model.varies, own.mean(axis=0), 0.0)
+    informative = alone - own
+    separate = (together - own.sum()) - (without - (own.sum() - own))
+    independent = informative - (alone + without - together)
+    parts = (jnp.where(model.varies, part, 0.0) for part in (informative, separate, independent))
+    return Separation(*parts, jnp.ones(d, bool) if active is None else active, model.finite)
+
+
+class Posteriors(NamedTuple):
+    """Gaussian posteriors of standardized codes ``[n, d]``, and draws ``drawn [s, d]`` of the images ``rows [s]``.
+
+    ``noise [s, d]``, the standard normal numbers of the draws; ``varies [d]``, the codes that are read; ``finite []``.
+    """
+
+    means: Float[Array, "n d"]
+    deviations: Float[Array, "n d"]
+    drawn: Float[Array, "s d"]
+    rows: Int[Array, " s"]
+    noise: Float[Array, "s d"]
+    varies: Bool[Array, " d"]
+    finite: Bool[Array, ""]
+
+
+def posteriors(key, codes: Codes, variances, active, samples: int, noise: float) -> Posteriors:
+    """Posteriors of all images and a draw from those of some; all of deviation ``noise`` without variances."""
     finite = finite_codes(codes) if variances is None else finite_codes(codes) & finite_codes(variances)
     shown = finite if active is None else finite & active
     which, draw = jax.random.split(key)
-    rows = jax.random.permutation(which, n)[: min(samples, n)]
+    rows = jax.random.permutation(which, codes.shape[0])[: min(samples, codes.shape[0])]
     _, scale = moments(codes)
     varies = shown & (scale > 0)
     means = standardized(jnp.where(varies[None, :], codes, 0.0))
@@ -83,27 +117,17 @@ def separation(
         wide = jnp.sqrt(variances) / jnp.where(varies, scale, 1.0)[None, :]
         deviations = jnp.maximum(jnp.where(varies[None, :], wide, 1.0), NARROWEST)
     standard = _noise(draw, means, len(rows))
-    drawn = means[rows] + deviations[rows] * standard
-    weight = jnp.where(varies, 1.0, 0.0)
+    return Posteriors(
+        means, deviations, means[rows] + deviations[rows] * standard, rows, standard, varies, finite.all()
+    )
 
-    def densities(sample):
-        """Logarithms of those of one draw, without constants: of each code alone, of all but it, and of all."""
-        each = -0.5 * ((sample[None, :] - means) / deviations) ** 2 - jnp.log(deviations)
-        each = each * weight[None, :]
-        together = each.sum(axis=1)
-        parts = jnp.concatenate([each, together[:, None] - each, together[:, None]], axis=1)
-        return jax.scipy.special.logsumexp(parts, axis=0)
 
-    found = jax.lax.map(densities, drawn, batch_size=CHUNK)
-    marginal = jnp.log(jnp.float32(n)) - found.mean(axis=0)
-    alone, without, together = marginal[:d], marginal[d : 2 * d], marginal[2 * d]
-    # Given its image, a code is the draw of its own Gaussian.
-    own = weight * (0.5 * standard**2 + jnp.log(deviations[rows])).mean(axis=0)
-    informative = alone - own
-    separate = (together - own.sum()) - (without - (own.sum() - own))
-    independent = informative - (alone + without - together)
-    parts = (jnp.where(varies, part, 0.0) for part in (informative, separate, independent))
-    return Separation(*parts, jnp.ones(d, bool) if active is None else active, finite.all())
+def log_densities(model: Posteriors, drawn: Float[Array, " d"]) -> Float[Array, "n c"]:
+    """Logarithms, without constants, of what each posterior gives one draw: ``d`` codes, all but each, and all."""
+    each = -0.5 * ((drawn[None, :] - model.means) / model.deviations) ** 2 - jnp.log(model.deviations)
+    each = jnp.where(model.varies[None, :], each, 0.0)
+    together = each.sum(axis=1)[:, None]
+    return jnp.concatenate([each, together - each, together], axis=1)
 
 
 def _noise(key, means: Float[Array, "n d"], count: int) -> Float[Array, "s d"]:

@@ -1,0 +1,82 @@
+"""UniBound: how much information about a factor is in one code and in no combination of the others."""
+
+import jax
+import jax.numpy as jnp
+from jax.scipy.special import entr
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
+
+from jaxdis._core.arrays import class_counts
+from jaxdis._core.options import Bins, Count, Positive
+from jaxdis._core.spec import metric
+from jaxdis.factors import Codes, Factors
+from jaxdis.metrics._separation import CHUNK, log_densities, posteriors
+from jaxdis.relations._binning import factor_classes
+from jaxdis.scores._gaps import FactorScore
+
+# How much of the frequencies is in predicted classes: a class without a neighbor is unlikely, not impossible.
+PRIOR = 0.01
+
+
+@metric(distinct_samples=True)
+def unibound(
+    key: PRNGKeyArray,
+    codes: Codes,
+    factors: Factors,
+    *,
+    samples: Count = 500,
+    noise: Positive = 0.1,
+    bins: Bins = 20,
+    variances: Float[Array, "n d"] | None = None,
+    active: Bool[Array, " d"] | None = None,
+) -> FactorScore:
+    """Lower bound of the unique information of the best code about each factor, as a share of its entropy (UniBound).
+
+    ``max_i max(0, I(z_i; y_j) − I(z_rest; y_j)) / H(y_j)``: what code ``i`` says of factor ``j`` exceeds what all other
+    codes together say by no more than what it alone says. MIG subtracts the best of the others, and overlooks what they
+    say in combination.
+
+    The information is ``H(y) + mean log p(y | z)`` for ``samples`` draws of ``z`` from the posteriors of random images;
+    ``p(y | z)`` compares the densities of ``z`` under the posteriors of all other images of each class.
+
+    Shapes: codes (posterior means) ``[n, d]``, variances ``[n, d]``, factors ``[n, k]``.
+
+    Options:
+      samples: number of draws; time grows with it, and with the number of images.
+      noise: the deviation of all posteriors, as a share of the code's own deviation, where variances are not given.
+      bins: number of equal-width bins of a continuous factor.
+
+    Contract:
+
+    - In [0, 1]; 0 for a factor that is encoded twice, or that the other codes determine together, as the third of three
+      bits of which it is the sum. A constant code changes nothing; 0 if all are constant.
+    - With many codes, few images are close in all others: information that takes several codes is then missed, and the
+      bound is too high.
+    - Stochastic, but not dependent on the order and the signs of codes.
+    - One-valued factors are left out and NaN in their part. Any non-finite code gives NaN.
+
+    Reference: Tokui & Sato 2022, §3 (there over whole data sets, an image among those of its density).
+    """
+    d = codes.shape[1]
+    model = posteriors(key, codes, variances, active, samples, noise)
+    classes, sizes = factor_classes(factors, bins)
+
+    def gained(draw_and_row):
+        """How much likelier each code alone, and all but it, make each true class: logarithms ``[2 d, k]``."""
+        drawn, row = draw_and_row
+        parts = log_densities(model, drawn)[:, : 2 * d]
+        others = (jnp.arange(len(codes)) != row)[:, None]
+        parts = jnp.where(others, parts, -jnp.inf)
+        density = jnp.exp(parts - parts.max(axis=0)[None, :])
+        same = jnp.where(others & (classes == classes[row][None, :]), 1.0, 0.0)
+        share = jnp.matmul(density.T, same) / density.sum(axis=0)[:, None]
+        frequency = same.sum(axis=0) / (len(codes) - 1)
+        told = jnp.log((1 - PRIOR) * share + PRIOR * frequency[None, :]) - jnp.log(frequency)[None, :]
+        return jnp.where(frequency[None, :] > 0, told, 0.0)  # no other image has the class
+
+    information = jnp.maximum(jax.lax.map(gained, (model.drawn, model.rows), batch_size=CHUNK).mean(axis=0), 0.0)
+    entropy = entr(class_counts(classes, sizes) / len(codes)).sum(axis=1)
+    varies = entropy > 0
+    excess = jnp.where(model.varies[:, None], information[:d] - information[d:], 0.0)
+    share = jnp.maximum(excess, 0.0).max(axis=0) / jnp.where(varies, entropy, 1.0)
+    share = jnp.where(varies & model.finite, jnp.minimum(share, 1.0), jnp.nan)
+    return FactorScore(jnp.where(varies, share, 0.0).sum() / varies.sum().astype(jnp.float32), share)
