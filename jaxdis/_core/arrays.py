@@ -11,6 +11,8 @@ from jaxdis._core.options import shown
 
 # Rows summed at a time: float32 sums of many equal terms drift when they are added one by one.
 BLOCK = 128
+# Products of so many pairs of columns are added up one block at a time, not kept for all blocks.
+MANY_PRODUCTS = 1 << 18
 # Samples of a running sum that are one product: the fastest of 32, 64 and 128.
 RUN = 64
 # Squares of codes within these bounds, and sums of them, neither vanish nor overflow in a few products.
@@ -69,8 +71,13 @@ def product_over_samples(left: Float[Array, "n a"], right: Float[Array, "n b"]) 
     def blocked(array):
         return jnp.pad(array, ((0, blocks * BLOCK - array.shape[0]), (0, 0))).reshape(blocks, BLOCK, -1)
 
-    products = jnp.einsum("xna,xnb->xab", blocked(left), blocked(right), precision=jax.lax.Precision.HIGHEST)
-    return products.sum(axis=0)
+    def product(left, right):
+        return jnp.einsum("...na,...nb->...ab", left, right, precision=jax.lax.Precision.HIGHEST)
+
+    if left.shape[1] * right.shape[1] <= MANY_PRODUCTS:
+        return product(blocked(left), blocked(right)).sum(axis=0)
+    start = jnp.zeros((left.shape[1], right.shape[1]))
+    return jax.lax.scan(lambda sums, pair: (sums + product(*pair), None), start, (blocked(left), blocked(right)))[0]
 
 
 def weighted_mean(columns: Float[Array, "n c"], weights: Float[Array, " n"]) -> Float[Array, " c"]:

@@ -65,6 +65,8 @@ class Score:
     """Random seed."""
     batch_size: int | None = None
     """Members per batch on each device; by default chosen by backend and memory."""
+    on_memory: Literal["refuse", "skip"] = "refuse"
+    """What becomes of metrics that need more memory than is free: skip leaves them out and says why."""
     cache: Cache = None
 
     def run(self) -> None:
@@ -177,7 +179,7 @@ class Score:
         from jaxdis.evaluation._stages import stages_of
 
         key = jax.random.key(self.seed)
-        how = {"bootstrap": self.bootstrap, "batch_size": self.batch_size}
+        how = {"bootstrap": self.bootstrap, "batch_size": self.batch_size, "on_memory": self.on_memory}
         (name, first), *others = group.items()
         if isinstance(first, Path):
             return {name: self._score_zoo(first, plan, key, how)}
@@ -281,13 +283,13 @@ def _refusal(refused: Mapping[str, str], count: int) -> str:
 
 
 def _sound(arrays) -> bool:
-    """Whether a file holds one member, of which nothing will be warned of or refused."""
+    """Whether a file holds one member, not too large for a group, of which nothing will be warned of or refused."""
     import numpy as np
 
     from jaxdis._core.arrays import LARGEST, SMALLEST
 
     kinds = [array.dtype.kind for array in (arrays.codes, arrays.variances) if array is not None]
-    if arrays.codes.ndim != 2 or not set(kinds) <= set("fiub"):
+    if arrays.codes.ndim != 2 or arrays.codes.nbytes > GROUP_BYTES or not set(kinds) <= set("fiub"):
         return False
     largest = np.abs(arrays.codes).max(axis=0, initial=0).astype(np.float64)
     in_range = (largest == 0) | ((largest >= SMALLEST) & (largest <= LARGEST))  # False for NaN

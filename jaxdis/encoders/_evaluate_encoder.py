@@ -23,6 +23,7 @@ from jaxdis.data._folder import PictureSpace
 from jaxdis.encoders import _simulated as simulated
 from jaxdis.encoders._intervening import INTERVENTIONS, images_of, intervened, options_of
 from jaxdis.encoders._libraries import Layout, as_function, is_model
+from jaxdis.evaluation._affordable import OnMemory
 from jaxdis.evaluation._described import described
 from jaxdis.evaluation._evaluate import evaluate
 from jaxdis.evaluation._left_out import left_out_of
@@ -66,6 +67,7 @@ def evaluate_encoder(
     devices: Sequence[jax.Device] | None = None,
     arrived: Callable[[Scores], None] | None = None,
     members=None,
+    on_memory: OnMemory = "refuse",
     **unknown,
 ) -> Scores:
     """Score an encoder on a data set: draw images, encode them, and evaluate the codes.
@@ -95,7 +97,8 @@ def evaluate_encoder(
         ``"nhwc"``, that for all others.
       progress: called with the number of encoded images and of all images, those of interventions included; True draws
         a bar. Without it, a warning names the images of interventions if they are more than 100,000.
-      bootstrap, batch_size, devices, arrived: as in :func:`evaluate`; a bootstrap leaves out metrics that intervene.
+      bootstrap, batch_size, devices, arrived, on_memory: as in :func:`evaluate`; a bootstrap leaves out metrics that
+        intervene.
       members: as in :func:`evaluate`; the labels of a zoo when None.
 
     Returns:
@@ -113,6 +116,7 @@ def evaluate_encoder(
         checked_value(name, kind, value)
     _refuse_unknown(unknown)
     arguments = {"bootstrap": bootstrap, "batch_size": batch_size, "devices": devices, "arrived": arrived}
+    arguments["on_memory"] = checked_value("on_memory", OnMemory, on_memory)
     standard = isinstance(metrics, str) and metrics == "standard"
     space, render = _opened(data, source)
     intervening = standard and not isinstance(space, PictureSpace)
@@ -168,7 +172,8 @@ def evaluate_encoder(
     evaluation |= {"data": data} if isinstance(data, str) else {}
     table = _in_order(plan, scores, of_members, evaluation)
     notes = notes_of(given, table, known(seen.factors), len(rows))
-    return dataclasses.replace(table, notes=(*notes, *left_out.items()))
+    skipped = (note for part in scores for note in part.notes)
+    return dataclasses.replace(table, notes=tuple(dict.fromkeys((*notes, *skipped, *left_out.items()))))
 
 
 def _counted(show: Callable, total: int) -> Callable[[int], None]:

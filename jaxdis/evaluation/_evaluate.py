@@ -16,7 +16,9 @@ from jaxdis._core.precision import single_precision
 from jaxdis._core.progress import Progress, reported
 from jaxdis._core.spec import Spec
 from jaxdis.codes import stack
+from jaxdis.evaluation._affordable import OnMemory, Run, affordable, with_missing
 from jaxdis.evaluation._circular import check_circular
+from jaxdis.evaluation._costs import Size
 from jaxdis.evaluation._described import described
 from jaxdis.evaluation._each import check_each, evaluate_each, joined_relations, lack_values, parts_of
 from jaxdis.evaluation._inputs import bind, is_pair
@@ -28,6 +30,7 @@ from jaxdis.evaluation._numbering import numbered
 from jaxdis.evaluation._results import Scores
 from jaxdis.evaluation._stages import shared_by, stages_of
 from jaxdis.evaluation._warnings import warn_of_constant, warn_of_non_finite, warn_of_range
+from jaxdis.evaluation._wide import block_of, score_by_blocks, takes_blocks
 from jaxdis.factors import Factors, Sample
 from jaxdis.metrics import Blend
 from jaxdis.metrics._metric import apply, axes_of
@@ -60,12 +63,15 @@ def evaluate(
     members=None,
     ragged: bool = False,
     preset: str | None = None,
+    on_memory: OnMemory = "refuse",
 ) -> Scores:
     """Score one representation, or every member of a zoo, with the given metrics.
 
     Args:
       codes: ``[n, d]``, or ``[m, n, d]`` for a zoo of ``m`` members on the same samples; usually posterior means. NumPy
-        (also memory-mapped), JAX or DLPack (torch).
+        (also memory-mapped), JAX, DLPack (torch), or sparse matrices of SciPy ``[n, d]``, which are made dense. Of
+        more than 67 million numbers, metrics that take codes one by one read blocks (``numpy.load(path,
+        mmap_mode="r")`` then leaves the codes on disk).
       factors: :class:`Factors`, or an array ``[n, k]`` of class numbers. Of codes with as many samples as the table of
         :meth:`Factors.from_table` has rows, those that it kept are taken. If factors lack values (``missing="each"``),
         each is scored on the samples that have it, which compiles a program for every pattern of missing values;
@@ -101,6 +107,11 @@ def evaluate(
         That of drvi has a column for each score and relation, and asks for a code per class: :meth:`Factors.one_hot`.
       ragged: whether ``codes`` is a list of arrays ``[n, d]`` of members of different width, and the codes of ``test``
         and ``validation`` and ``variances`` likewise; :func:`jaxdis.stack` makes them one array.
+      on_memory: what becomes of a metric that needs more memory than is free, of the host (and the limits of a
+        container) or of the device, by a formula that ``jaxdis list metrics NAME`` prints. ``"refuse"`` raises an
+        error before anything is computed; ``"skip"`` computes the others, its columns are NaN, and
+        :attr:`Scores.notes` says why. An evaluation that will take more than a minute is announced by the logger
+        ``jaxdis``.
 
     Returns:
       :class:`Scores`, a mapping from columns to numbers (``[]``, or ``[m]`` for a zoo).
@@ -116,6 +127,7 @@ def evaluate(
     metrics = preset_metrics(preset, metrics)
     plan, how = plan_of(metrics), _check_run(batch_size, devices, progress)
     bootstrap = _check_bootstrap(bootstrap)
+    checked_value("on_memory", OnMemory, on_memory)
     checked_value("arrived", Callable | None, arrived)
     arrays = {"test": test, "validation": validation, "weights": weights, "variances": variances, "active": active}
     if checked_value("ragged", bool, ragged):
@@ -125,7 +137,9 @@ def evaluate(
     if isinstance(factors, Factors) and not standard:
         check_circular({name: metric.source for name, metric in plan}, factors)
     if lack_values(factors, test, validation):
-        return _evaluate_gaps(plan, codes, factors, key, arrays, numbers, members, standard, bootstrap, arrived, how)
+        return _evaluate_gaps(
+            plan, codes, factors, key, arrays, numbers, members, standard, bootstrap, arrived, on_memory, how
+        )
     split = any(metric.source.reads.test for _, metric in plan)
     member_codes, shared, single = bind(codes, factors, key, **arrays, numbers=numbers, split=split)
     rows = member_rows(members, len(member_codes.codes))
@@ -135,7 +149,13 @@ def evaluate(
     check_reads(plan, **given)
     check_samples(plan, shared.factors, bootstrap=bool(bootstrap))
     warn_of_constant(plan, shared.factors)
+    held_out = _held_out(member_codes, shared)
+    size = Size.of(*member_codes.codes.shape[1:], shared.factors.sizes, held_out=_given_apart(member_codes))
+    block = block_of(member_codes, bootstrap)
+    run = Run.of(size, _bytes(member_codes) // len(rows), len(rows), bootstrap=bootstrap, block=block, **how)
+    asked, (plan, missing) = plan, affordable(plan, run, on_memory)
     stages = stages_of(plan)
+    in_blocks = [stage for stage in stages if block is not None and takes_blocks(stage[0][1].source)]
 
     def table(plan, parts):
         results, replicates = ({name: result for part in parts for name, result in part[i].items()} for i in (0, 2))
@@ -152,27 +172,34 @@ def evaluate(
             if arrived is not None:
                 arrived(table(stage, [part]))
 
-        parts = executor.map_stages(
+        parts, tell = [], None if arrived is None and progress is not True else came
+        for stage in in_blocks:
+            parts.append(score_by_blocks(stage, member_codes, shared, {**how, "progress": None}))
+            if tell is not None:
+                tell((stage, bootstrap), parts[-1])
+        parts += executor.map_stages(
             score_member_often,
-            [(stage, bootstrap) for stage in stages],
+            [(stage, bootstrap) for stage in stages if stage not in in_blocks],
             member_codes,
             lambda stage_and_count: shared_by(stage_and_count[0], shared),
-            arrived=None if arrived is None and progress is not True else came,
+            arrived=tell,
             **how,
         )
     roles = {"codes": member_codes.codes, "test codes": member_codes.test_codes}
     roles["validation codes"] = member_codes.validation_codes
-    suspects = np.flatnonzero(~np.all([sound for _, sound, _ in parts], axis=0))
+    suspects = np.flatnonzero(~np.all([sound for _, sound, _ in parts], axis=0)) if parts else ()
     warn_of_non_finite({**roles, "variances": member_codes.variances}, suspects)
     warn_of_range(roles, suspects)
     scores = dataclasses.replace(table(plan, parts), members=rows)
-    held_out = _held_out(member_codes, shared)
-    evaluation = described(plan, member_codes.codes.shape, shared.factors, shared.key, held_out, bootstrap)
+    evaluation = described(asked, member_codes.codes.shape, shared.factors, shared.key, held_out, bootstrap)
     notes = notes_of(plan, scores, known(shared.factors), shared.factors.num_samples)
-    return dataclasses.replace(scores, evaluation=evaluation, notes=(*notes, *left_out.items()))
+    scores = dataclasses.replace(scores, evaluation=evaluation, notes=(*notes, *left_out.items()))
+    return with_missing(scores, asked, missing, single)
 
 
-def _evaluate_gaps(plan, codes, factors, key, arrays, numbers, members, standard, bootstrap, arrived, how) -> Scores:
+def _evaluate_gaps(
+    plan, codes, factors, key, arrays, numbers, members, standard, bootstrap, arrived, on_memory, how
+) -> Scores:
     """As :func:`evaluate`, for factors that lack values."""
     factors, key = Factors.checked(factors, gaps=True), checked_key(key)
     left_out = left_out_of(plan, factors.sizes, factors.periods) if standard else {}
@@ -187,18 +214,31 @@ def _evaluate_gaps(plan, codes, factors, key, arrays, numbers, members, standard
     def table(plan, results):
         return _table(plan, results, {}, single, factors.names)
 
+    size = Size.of(*parts.whole.codes.shape[-2:], factors.sizes)
+    run = Run.of(size, parts.whole.codes.nbytes // len(rows), len(rows), bootstrap=bootstrap, **how)
+    asked, (plan, missing) = plan, affordable(plan, run, on_memory)
     scores = table(plan, evaluate_each(evaluate, table, plan, parts, key, arrived, **how))
     shape = (len(rows), *parts.whole.codes.shape[-2:])
     whole = parts.whole.factors
-    evaluation = described(plan, shape, whole, key, None, bootstrap)
+    evaluation = described(asked, shape, whole, key, None, bootstrap)
     notes = (*notes_of(plan, scores, known(whole), whole.num_samples), *left_out.items())
-    return dataclasses.replace(scores, members=rows, evaluation=evaluation, notes=notes)
+    scores = dataclasses.replace(scores, members=rows, evaluation=evaluation, notes=notes)
+    return with_missing(scores, asked, missing, single)
+
+
+def _given_apart(members: MemberCodes) -> int | None:
+    """The number of held-out samples that were given; None if a share of the samples is held out."""
+    return None if members.test_codes is None else members.test_codes.shape[1]
+
+
+def _bytes(members: MemberCodes) -> int:
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(members))
 
 
 def _held_out(members: MemberCodes, shared: Shared) -> int | None:
     """The number of held-out samples; None if no metric reads any."""
     if members.test_codes is not None:
-        return members.test_codes.shape[1]
+        return _given_apart(members)
     return None if shared.test_rows is None else len(shared.test_rows)
 
 

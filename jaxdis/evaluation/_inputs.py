@@ -10,6 +10,7 @@ import numpy as np
 from jaxdis._core.arrays import as_numpy, as_one_array
 from jaxdis._core.options import checked_key, shown
 from jaxdis.evaluation._member import MemberCodes, Shared
+from jaxdis.evaluation._sparse import dense, is_sparse
 from jaxdis.evaluation._table_rows import as_numbered, at_rows
 from jaxdis.factors import Factors
 from jaxdis.metrics._metric import metric_seed
@@ -126,7 +127,9 @@ def check_codes(codes, name: str):
 
 
 def converted(codes, name: str):
-    """A JAX array of at most 32 bits as it is, anything else as a NumPy array."""
+    """A JAX array of at most 32 bits as it is, anything else as a NumPy array, sparse codes of SciPy as dense ones."""
+    if is_sparse(codes):
+        return dense(codes, name)
     concrete = isinstance(codes, jax.Array) and not isinstance(codes, jax.core.Tracer) and not codes.is_deleted()
     return codes if concrete and codes.dtype.itemsize <= 4 else as_one_array(codes, name)
 

@@ -1,13 +1,16 @@
 """Warnings of :func:`jaxdis.evaluate`: nothing varies, or values that are not finite or beyond float32."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from jaxdis._core.arrays import LARGEST, SMALLEST
 from jaxdis.factors import Factors
 from jaxdis.metrics._plan import Plan
+
+# Numbers of codes that are looked at together.
+AT_ONCE = 1 << 24
 
 
 def warn_of_constant(plan: Plan, factors: Factors) -> None:
@@ -25,12 +28,13 @@ def warn_of_constant(plan: Plan, factors: Factors) -> None:
 def warn_of_non_finite(roles: Mapping, suspects) -> None:
     """Warn the caller's caller of arrays ``[m, …]`` with non-finite values; only the members ``suspects`` are read."""
     for name, array in roles.items():
-        counts = {} if array is None else {i: int((~np.isfinite(np.asarray(array[i]))).sum()) for i in suspects}
-        if bad := [str(member) for member, count in counts.items() if count]:
-            listing = ", ".join(bad[:10]) + (", …" if len(bad) > 10 else "")
+        counts = {} if array is None else {i: _of_codes(_non_finite, array[i]) for i in suspects}
+        if bad := [member for member, count in counts.items() if count.any()]:
+            total = sum(int(count.sum()) for count in counts.values())
+            codes = np.flatnonzero(np.any([counts[member] > 0 for member in bad], axis=0))
             warnings.warn(
-                f"{name}: {sum(counts.values())} non-finite values in {len(bad)} of {len(array)} members ({listing}); "
-                "scores that read them are NaN, other members are not touched",
+                f"{name}: {total} non-finite values in {len(bad)} of {len(array)} members ({_listed(bad)}), in codes "
+                f"{_listed(codes)}; scores that read them are NaN, other members are not touched",
                 RuntimeWarning,
                 stacklevel=3,
             )
@@ -39,7 +43,7 @@ def warn_of_non_finite(roles: Mapping, suspects) -> None:
 def warn_of_range(roles: Mapping, suspects) -> None:
     """Warn the caller's caller of codes ``[m, …]`` too small or large for float32; as :func:`warn_of_non_finite`."""
     for name, array in roles.items():
-        members = [] if array is None else [np.abs(np.asarray(array[i])).max(axis=0) for i in suspects]
+        members = [] if array is None else [_of_codes(_largest, array[i]) for i in suspects]
         largest = np.concatenate([*members, np.empty(0)])
         extremes = largest[np.isfinite(largest) & (largest > 0) & ((largest < SMALLEST) | (largest > LARGEST))]
         if extremes.size:
@@ -49,3 +53,22 @@ def warn_of_range(roles: Mapping, suspects) -> None:
                 RuntimeWarning,
                 stacklevel=3,
             )
+
+
+def _of_codes(function: Callable, member) -> np.ndarray:
+    """``function`` of the codes of a member, ``[n, d]``, which may be on disk: a few of them at a time."""
+    width = max(1, AT_ONCE // len(member))
+    starts = range(0, member.shape[1], width)
+    return np.concatenate([function(np.asarray(member[:, start : start + width])) for start in starts])
+
+
+def _non_finite(codes: np.ndarray) -> np.ndarray:
+    return (~np.isfinite(codes)).sum(axis=0)
+
+
+def _largest(codes: np.ndarray) -> np.ndarray:
+    return np.abs(codes).max(axis=0)
+
+
+def _listed(numbers) -> str:
+    return ", ".join(map(str, numbers[:10])) + (", …" if len(numbers) > 10 else "")

@@ -220,6 +220,14 @@ def per_factor_fields(metric) -> tuple[str, ...]:
     return tuple(field for field, letters in axes_of(metric).items() if letters == ("k",))
 
 
+def scalar_fields(metric) -> tuple[str, ...]:
+    """Fields of a metric's result that are columns, by the annotations; ``score`` if there are none."""
+    function = (metric.score if isinstance(metric, Blend) else metric.function).function
+    result, arrays = typing.get_type_hints(function).get("return"), axes_of(metric)
+    found = (field for kind in _alternatives(result) for field in getattr(kind, "_fields", ("score",)))
+    return tuple(dict.fromkeys(field for field in found if field not in arrays))
+
+
 def axes_of(metric) -> dict[str, tuple[str, ...]]:
     """The letters of the axes of each array in a metric's result, such as ``("d", "k")``, by the annotations."""
     last = {Blend: "score", Direct: "function"}.get(type(metric))

@@ -87,7 +87,7 @@ def total_correlation(
       eigenvalues of the correlation below 1e-7 count as 1e-7, about 8 nats each. The released code takes the logarithm
       of a determinant that is float64 rounding error, which gives infinity or an arbitrary number.
     - The distance is accurate to 1e-4 of itself (or 1e-12 of the largest variance, below which a code's part is left
-      out), or to 0.004 of the codes' variance where codes nearly copy others.
+      out), or to 0.004 of the codes' variance where codes nearly copy others or there are more codes than samples.
     - The total correlation is invariant under affine maps of a code. The distance grows with the codes' variances; as a
       share of them it is invariant under a common scale.
     - Any non-finite code gives NaN.
@@ -97,17 +97,20 @@ def total_correlation(
     """
     n, finite = codes.shape[0], finite_codes(codes)
     shown = finite if active is None else finite & active
-    codes = _represented(key, codes, representation, variances)
-    gaussian = _Gaussian.of(jnp.where(shown[None, :], codes, 0.0))
-    tc = _total_correlation(gaussian)
+    codes = jnp.where(shown[None, :], _represented(key, codes, representation, variances), 0.0)
+    wide = codes.shape[1] > n
+    gaussian = _Gaussian.of(codes, correlated=not wide)
     varies, deviation = gaussian.scale > 0, gaussian.deviation
     largest = deviation.max()
     share = jnp.where(varies, deviation / jnp.where(largest > 0, largest, 1.0), 1.0)
-    counted = share > LEAST_SHARE
-    pairs = counted[:, None] & counted[None, :] & ~jnp.eye(len(share), dtype=bool)
-    distance_share = _distance_to_independence(
-        jnp.where(counted, share, 1.0), jnp.where(pairs, gaussian.correlation, 0.0)
-    )
+    if wide:
+        tc, distance_share = _by_products_of_samples(gaussian, jnp.where(varies, share, 0.0))
+    else:
+        tc, counted = _total_correlation(gaussian), share > LEAST_SHARE
+        pairs = counted[:, None] & counted[None, :] & ~jnp.eye(len(share), dtype=bool)
+        distance_share = _distance_to_independence(
+            jnp.where(counted, share, 1.0), jnp.where(pairs, gaussian.correlation, 0.0)
+        )
     usable = jnp.where(finite.all(), 1.0, jnp.nan)
     normalized = safe_divide(distance_share, jnp.where(varies, share**2, 0.0).sum())
     distance = distance_share * (n / (n - 1)) * largest * largest  # variances of this metric are over n − 1 samples
@@ -125,27 +128,50 @@ def _represented(key, codes: Codes, representation: str, variances) -> Codes:
 
 class _Gaussian(NamedTuple):
     """Codes as one Gaussian: ``rows [d, n]``, centered; ``scale [d]``, which brings each to unit deviation, 0 for a
-    constant code; ``correlation [d, d]``; ``deviation [d]``."""
+    constant code; ``correlation [d, d]``, None where it is not asked for; ``deviation [d]``."""
 
     rows: Float[Array, "d n"]
     scale: Float[Array, " d"]
-    correlation: Float[Array, "d d"]
+    correlation: Float[Array, "d d"] | None
     deviation: Float[Array, " d"]
 
     @classmethod
-    def of(cls, codes: Codes) -> "_Gaussian":
+    def of(cls, codes: Codes, *, correlated: bool = True) -> "_Gaussian":
         first = codes[0]
         moved = (codes - first[None, :]).T  # with samples last, passes fill the registers
         reach = jnp.abs(moved).max(axis=1)
         unit = power_of_two_below(reach)  # division by it is exact, and squares stay within float32
         rows = moved / unit[:, None]
         rows = rows - rows.mean(axis=1)[:, None]
-        covariance = _multiply(rows, rows.T) / codes.shape[0]
-        deviation = jnp.sqrt(jnp.diagonal(covariance))
+        covariance = _multiply(rows, rows.T) / codes.shape[0] if correlated else None
+        deviation = jnp.sqrt(jnp.diagonal(covariance) if correlated else (rows**2).mean(axis=1))
         varies = deviation * unit > rounding_of(jnp.abs(first) + reach)
         scale = jnp.where(varies, 1 / jnp.where(varies, deviation, 1.0), 0.0)
         deviation = jnp.where(varies, deviation * unit, 0.0)
-        return cls(rows, scale, covariance * scale[:, None] * scale[None, :], deviation)
+        correlation = covariance * scale[:, None] * scale[None, :] if correlated else None
+        return cls(rows, scale, correlation, deviation)
+
+
+def _by_products_of_samples(codes: _Gaussian, share: Float[Array, " d"]) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    """Total correlation, and distance in units of the largest variance, of more codes than samples.
+
+    ``XᵀX`` and ``XXᵀ`` have the same eigenvalues but for zeros; those of the smaller one, ``[n, n]``, are computed. The
+    zeros of the correlation count as the smallest eigenvalue; those of ``D^½ Cov D^½`` add nothing to its root.
+    """
+    unit = codes.rows * codes.scale[:, None]
+    n, varied = unit.shape[1], (codes.scale > 0).sum(dtype=jnp.int32)
+
+    def eigenvalues(rows):
+        return jnp.linalg.eigvalsh(_multiply(rows.T, rows) / n)
+
+    logs = jnp.log(jnp.clip(eigenvalues(unit), SMALLEST_EIGENVALUE, None))
+    # The largest eigenvalues are those of the codes that vary, fewer than all where most codes are constant.
+    counted = np.arange(n, dtype=np.int32)[::-1] < varied
+    missing = jnp.maximum(varied - n, 0).astype(jnp.float32) * np.float32(np.log(SMALLEST_EIGENVALUE))
+    tc = -0.5 * (jnp.where(counted, logs, 0.0).sum() + missing)
+    squares = jnp.maximum(eigenvalues(unit * (share**2)[:, None]), 0.0)
+    roots = jnp.where(counted, jnp.sqrt(squares), 0.0).sum()
+    return jnp.maximum(tc, 0.0), jnp.maximum(2 * ((share**2).sum() - roots), 0.0)
 
 
 def _total_correlation(codes: _Gaussian) -> Float[Array, ""]:

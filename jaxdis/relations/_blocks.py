@@ -11,13 +11,14 @@ from jaxdis.relations._relation import Relation
 
 # Numbers of a block of codes. Temporaries of a block are 4 to 15 times as large, 130 to 500 MB.
 BLOCK_NUMBERS = 1 << 23
-# Codes of a block are no fewer, however many samples there are.
-FEWEST_CODES = 64
+# Codes of a block are no fewer, however many samples there are, and no more: a joint table of 20 bins and 100 classes
+# takes 8 kB.
+FEWEST_CODES, MOST_CODES = 64, 8192
 
 
 def width_of(samples: int, codes: int) -> int:
     """Codes of a block: of nearly equal blocks, the largest that :data:`BLOCK_NUMBERS` allows."""
-    most = max(FEWEST_CODES, BLOCK_NUMBERS // samples)
+    most = min(max(FEWEST_CODES, BLOCK_NUMBERS // samples), MOST_CODES)
     blocks = -(-codes // most)
     return -(-codes // blocks)
 

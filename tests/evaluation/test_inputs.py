@@ -58,8 +58,8 @@ def test_log_variances_are_recognized_by_their_sign():
 
 def test_sparse_arrays_name_the_method_that_makes_them_dense():
     sparse = pytest.importorskip("scipy.sparse")
-    with pytest.raises(ValueError, match=r"codes: must be a dense array, got csr_matrix.*by \.toarray\(\)"):
-        evaluate(sparse.csr_matrix(CODES), VALUES, "mig")
+    with pytest.raises(ValueError, match=r"factors: must be a dense array, got csr_matrix.*by \.toarray\(\)"):
+        evaluate(CODES, sparse.csr_matrix(VALUES), "mig")
     from jax.experimental.sparse import BCOO
 
     with pytest.raises(ValueError, match=r"codes: must be a dense array, got BCOO.*by \.todense\(\)"):

@@ -226,3 +226,17 @@ def test_code_information_of_several_blocks_of_codes_equals_sklearns(monkeypatch
     scores = evaluate(codes, VALUES[:500], {"shared": metric})
     np.testing.assert_allclose(scores.part("shared.matrix"), expected, atol=1e-6)
     assert scores["shared"] == pytest.approx(expected.sum() / 42, abs=1e-6)
+
+
+@pytest.mark.parametrize("constant", [0, 35])
+def test_total_correlation_of_more_codes_than_samples(constant):
+    """However many of them are constant."""
+    rng = np.random.default_rng(0)
+    codes = (rng.normal(size=(30, 40)) * rng.uniform(0.5, 2, 40)).astype(np.float32)
+    codes[:, :constant] = 3.0
+    varied = codes[:, constant:].astype(float)
+    eigenvalues = np.maximum(np.linalg.eigvalsh(np.corrcoef(varied.T)), 1e-7)
+    scores = evaluate(codes, VALUES[:30], "total_correlation")
+    assert scores["total_correlation"] == pytest.approx(-0.5 * np.log(eigenvalues).sum(), rel=1e-4)
+    distance, _ = wasserstein(varied)
+    assert scores["total_correlation.wasserstein"] == pytest.approx(distance, rel=1e-3)

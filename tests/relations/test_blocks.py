@@ -45,7 +45,9 @@ def test_blocks_of_codes_have_the_numbers_of_the_whole(name, monkeypatch):
         np.testing.assert_allclose(getattr(blocks, field), getattr(whole, field), rtol=0, atol=atol)
 
 
-@pytest.mark.parametrize(("samples", "codes", "width"), [(10_000, 10, 10), (10_000, 1000, 500), (10**7, 100, 50)])
+@pytest.mark.parametrize(
+    ("samples", "codes", "width"), [(10_000, 10, 10), (10_000, 1000, 500), (10**7, 100, 50), (10, 16_384, 8192)]
+)
 def test_width_of_a_block(samples, codes, width):
     assert _blocks.width_of(samples, codes) == width
 

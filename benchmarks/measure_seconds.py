@@ -1,0 +1,72 @@
+"""Measure how long each metric takes with few and with many codes, on one core, without compilation.
+
+``taskset -c 0 python -m benchmarks.measure_seconds [NAME …]`` writes ``jaxdis/evaluation/seconds.json``: seconds of
+10,000 samples × 1,000 codes with 100 classes, and the powers with which these grow. That of codes is measured; time is
+taken to grow in proportion to samples, and to classes where a model is fitted to each.
+"""
+
+import json
+import math
+import sys
+import time
+from pathlib import Path
+
+import jax
+import numpy as np
+
+from jaxdis.evaluation import evaluate
+from jaxdis.factors import Factors
+from jaxdis.metrics import METRICS, Blend
+from jaxdis.relations import RELATIONS
+
+PATH = Path(__file__).parent.parent / "jaxdis" / "evaluation" / "seconds.json"
+SAMPLES, CODES, SIZES = 2000, (64, 256), (3, 6, 11, 40, 40)  # 100 classes
+FEW_CODES = {"mutual_information_neural": (2, 4), "impact_intensity": (8, 24)}  # seconds for each pair, or to compile
+PER_CLASS = ("boosted_trees", "downstream_trees", "explicitness", "infoe", "logistic_importance", "svm_accuracy")
+
+
+def sources() -> dict:
+    """A metric for each function that reads samples."""
+    metrics = [*METRICS.values(), *(Blend(spec, "gap") for spec in RELATIONS.values())]
+    return {metric.source.name: metric for metric in reversed(metrics)}
+
+
+def seconds(metric, samples: int, codes: int, sizes) -> float:
+    """CPU seconds of the process, the least of three runs if they are short."""
+    rng = np.random.default_rng(0)
+    factors = Factors.of(rng.integers(0, sizes, (samples, len(sizes))), sizes)
+    array = (rng.normal(size=(samples, codes)) + np.asarray(factors.values)[:, np.arange(codes) % len(sizes)]).astype(
+        np.float32
+    )
+    evaluate(array, factors, {"metric": metric})
+    spent = []
+    while len(spent) < 3 and sum(spent) < 2:
+        start = time.process_time()
+        evaluate(array, factors, {"metric": metric})
+        spent.append(time.process_time() - start)
+    return min(spent)
+
+
+def measured(name: str, metric) -> list[float]:
+    less, more = FEW_CODES.get(name, CODES)
+    few, many = (seconds(metric, SAMPLES, codes, SIZES) for codes in (less, more))
+    power = round(max(math.log(many / few) / math.log(more / less), 1.0), 2)
+    by_samples = float(name != "total_correlation")  # of covariances, whose decomposition takes longest
+    reference = many * (10_000 / SAMPLES) ** by_samples * (1000 / more) ** power
+    return [float(f"{reference:.3g}"), by_samples, power, float(name.startswith(PER_CLASS))]
+
+
+def main(names) -> None:
+    table = json.loads(PATH.read_text())
+    for name, metric in sources().items():
+        if names and name not in names:
+            continue
+        table[name] = measured(name, metric)
+        print(name, table[name], flush=True)
+        jax.clear_caches()
+        rows = (f'  "{name}": {json.dumps(table[name])}' for name in sorted(table))
+        PATH.write_text("{\n" + ",\n".join(rows) + "\n}\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

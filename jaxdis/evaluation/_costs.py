@@ -1,0 +1,153 @@
+"""What metrics cost: bytes and seconds of one member, as formulas of the numbers of samples, codes and classes.
+
+Bytes are those of the programs for CPUs, by the analysis of the compiler; ``tests/evaluation/test_costs.py`` compares.
+Seconds were measured on one core by ``python -m benchmarks.measure_seconds``, which writes the table.
+"""
+
+import dataclasses
+import functools
+import json
+import math
+from importlib.resources import files
+from typing import NamedTuple
+
+from jaxdis._core.spec import Spec
+from jaxdis.relations._blocks import width_of
+
+# Classes into which a continuous factor counts as cut.
+CONTINUOUS = 20
+
+
+class Size(NamedTuple):
+    """The sizes that costs depend on: training and held-out samples, codes, factors, and classes of all of these."""
+
+    train: int
+    held_out: int
+    codes: int
+    factors: int
+    classes: int
+
+    @classmethod
+    def of(cls, samples: int, codes: int, sizes, *, held_out: int | None = None) -> "Size":
+        """``held_out`` samples are given; when None, a third of the samples is held out."""
+        held = samples // 3 if held_out is None else held_out
+        train = samples - held if held_out is None else samples
+        return cls(train, held, codes, len(sizes), sum(size or CONTINUOUS for size in sizes))
+
+    def whole(self) -> "Size":
+        """The sizes for a metric that holds no samples out."""
+        return self._replace(train=self.train + self.held_out, held_out=0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Terms:
+    """Numbers of 4 bytes, in units of products of sizes; ``n`` training samples.
+
+    Attributes:
+      nd, ndk, ndv: of samples × codes, held-out ones included, and these × factors or × classes.
+      block, blockk: of training samples × the codes of a block (:mod:`jaxdis.relations._blocks`), and × factors.
+      dd, ddk: of codes², and × factors.
+      dv: of codes × classes.
+      millions: of any size.
+    """
+
+    nd: float = 0.0
+    ndk: float = 0.0
+    ndv: float = 0.0
+    block: float = 0.0
+    blockk: float = 0.0
+    dd: float = 0.0
+    ddk: float = 0.0
+    dv: float = 0.0
+    millions: float = 1.0
+
+    def bytes(self, size: Size) -> float:
+        n, d, k, v = size.train, size.codes, size.factors, size.classes
+        numbers = (self.nd + self.ndk * k + self.ndv * v) * (n + size.held_out) * d
+        numbers += (self.block + self.blockk * k) * n * width_of(n, d)
+        return 4 * (numbers + (self.dd + self.ddk * k) * d * d + self.dv * d * v + 1e6 * self.millions)
+
+    def __str__(self) -> str:
+        terms = [f"{getattr(self, name):g} {unit}" for name, unit in _UNITS.items() if getattr(self, name)]
+        return f"4 ({' + '.join(terms)}) bytes"
+
+
+_UNITS = {
+    "nd": "n d",
+    "ndk": "n d k",
+    "ndv": "n d v",
+    "block": "min(n d, 8e6)",
+    "blockk": "min(n d, 8e6) k",
+    "dd": "d²",
+    "ddk": "d² k",
+    "dv": "d v",
+    "millions": "million",
+}
+
+
+class Seconds(NamedTuple):
+    """``seconds`` of 10,000 samples × 1,000 codes with 100 classes, and the powers of these with which they grow."""
+
+    seconds: float
+    samples: float
+    codes: float
+    classes: float
+
+    def of(self, size: Size) -> float:
+        shares = (size.train + size.held_out) / 10_000, size.codes / 1000, max(size.classes, 2) / 100
+        return self.seconds * math.prod(share**power for share, power in zip(shares, self[1:], strict=True))
+
+    def __str__(self) -> str:
+        letters = zip(("n / 10,000", "d / 1,000", "v / 100"), self[1:], strict=True)
+        return " ".join([f"{self.seconds:.2g} s ×", *(f"({letter})^{power:.2g}" for letter, power in letters if power)])
+
+
+def terms_of(spec: Spec) -> Terms:
+    """The formula of a function that reads samples; for one outside of the library, that of a few copies of codes."""
+    return TERMS.get(spec.name, Terms(nd=4.0))
+
+
+def bytes_of(spec: Spec, size: Size) -> float:
+    return terms_of(spec).bytes(size if spec.reads.test else size.whole())
+
+
+def seconds_of(spec: Spec) -> Seconds | None:
+    """None for a function that was not measured."""
+    found = _measured().get(spec.name)
+    return Seconds(*found) if found else None
+
+
+@functools.cache
+def _measured() -> dict[str, list[float]]:
+    return json.loads((files(__package__) / "seconds.json").read_text())
+
+
+TERMS: dict[str, Terms] = {
+    "mutual_information": Terms(nd=1.03, block=1.0),
+    "mutual_information_equal_count": Terms(nd=1.03, block=2.2),
+    "mutual_information_sampled": Terms(nd=1.03, block=1.0),
+    "mutual_information_neighbors": Terms(nd=1.03, block=1.0),
+    "mutual_information_neural": Terms(ndk=2.0),
+    "impact_intensity": Terms(nd=3.0),
+    "correlation": Terms(nd=1.03, block=1.0),
+    "r2": Terms(nd=1.03, block=1.0),
+    "svm_accuracy": Terms(nd=1.0, block=18.0),
+    "lasso_importance": Terms(nd=1.0, dd=2.2, ddk=2.0),
+    "logistic_accuracy": Terms(nd=2.1),
+    "logistic_importance": Terms(nd=1.5, ddk=2.0),
+    "threshold_accuracy": Terms(nd=1.03, block=2.2),
+    "boosted_trees": Terms(nd=6.0, ndv=0.244, dv=759.0),
+    "random_forest": Terms(nd=6.2),
+    "explicitness": Terms(nd=2.2, ddk=2.0),
+    "downstream_trees": Terms(nd=7.0, ndv=0.25, dv=900.0),
+    "snc": Terms(nd=1.7, blockk=1.72),
+    "nk": Terms(nd=1.8, blockk=1.45),
+    "linear_probe": Terms(nd=1.2, ddk=4.0),
+    "mlp_probe": Terms(nd=3.4),
+    "factor_vae": Terms(nd=2.25),
+    "beta_vae": Terms(nd=11.3, dd=1.5),
+    "irs": Terms(nd=3.2, ndk=1.5),
+    "total_correlation": Terms(nd=1.25, dd=12.5),
+    "code_information": Terms(nd=0.8, dd=2.1, millions=22.0),
+    "infoe": Terms(nd=2.2, ndk=1.5, ddk=1.2),
+}

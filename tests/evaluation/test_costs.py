@@ -1,0 +1,51 @@
+"""Formulas of bytes against the analysis of the compiler, and of seconds against the forms that they have."""
+
+import jax
+import numpy as np
+import pytest
+
+from benchmarks.measure_seconds import sources
+from jaxdis._core import executor
+from jaxdis.evaluation._costs import TERMS, Seconds, Size, Terms, bytes_of, seconds_of
+from jaxdis.evaluation._inputs import bind
+from jaxdis.evaluation._member import score_member_often
+from jaxdis.evaluation._stages import shared_by
+from jaxdis.factors import Factors
+
+SIZES = (3, 6, 40, 32, 32)
+# Compiles for minutes with thousands of codes.
+UNCOMPILED = {"impact_intensity"}
+
+
+def compiled_bytes(metric, samples, codes) -> int:
+    """Temporaries and results of the program of one member."""
+    plan, rng = (("metric", metric),), np.random.default_rng(0)
+    factors = Factors.of(rng.integers(0, SIZES, (samples, len(SIZES))), SIZES)
+    members, shared, _ = bind(np.zeros((1, samples, codes), np.float32), factors, 0, split=metric.source.reads.test)
+    layout = executor.Layout.over(jax.devices()[:1], 1)
+    arguments = score_member_often, (plan, 0), layout, members, np.ones(1, np.int32), shared_by(plan, shared)
+    analysis = executor._run.lower(*arguments).compile().memory_analysis()
+    return analysis.temp_size_in_bytes + analysis.output_size_in_bytes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(TERMS.keys() - UNCOMPILED))
+def test_bytes_are_those_of_the_compiler(name):
+    metric = sources()[name]
+    for samples, codes in ((10_000, 2500), (2000, 6000)):
+        size = Size.of(samples, codes, SIZES)
+        assert bytes_of(metric.source, size) / compiled_bytes(metric, samples, codes) == pytest.approx(1, abs=0.3)
+
+
+def test_every_metric_and_relation_has_both_formulas():
+    assert sources().keys() == TERMS.keys()  # a new one: add it, and run python -m benchmarks.measure_seconds NAME
+    assert not [name for name, metric in sources().items() if seconds_of(metric.source) is None]
+
+
+def test_formulas_as_numbers_and_words():
+    size = Size.of(300, 10, (4, None), held_out=60)
+    assert size == Size(300, 60, 10, 2, 24)
+    assert Terms(nd=2.0, ddk=3.0, millions=0.0).bytes(size) == 4 * (2 * 360 * 10 + 3 * 100 * 2)
+    assert str(Terms(nd=2.0, ddk=3.0)) == "4 (2 n d + 3 d² k + 1 million) bytes"
+    assert Seconds(3.0, 1.0, 2.0, 0.0).of(Size(20_000, 0, 2000, 2, 24)) == pytest.approx(3 * 2 * 4)
+    assert str(Seconds(3.0, 1.0, 2.0, 0.0)) == "3 s × (n / 10,000)^1 (d / 1,000)^2"

@@ -1,0 +1,132 @@
+"""Wide codes are read in blocks, in memory or on disk, with the scores of all codes at once."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from jaxdis import Factors, evaluate
+from jaxdis.evaluation import _sparse, _wide
+
+SIZES = (3, 4)
+METRICS = ("mig", "modularity", "sap_r2", "mcc")
+
+
+def samples(members=1, n=200, d=40):
+    rng = np.random.default_rng(0)
+    values = rng.integers(0, SIZES, (n, 2))
+    codes = rng.normal(size=(members, n, d)) + 2 * values[:, rng.integers(0, 2, d)]
+    return codes.astype(np.float32), Factors.of(values, SIZES)
+
+
+def in_blocks(monkeypatch, codes, factors, metrics, block=15, **arguments):
+    monkeypatch.setattr(_wide, "WIDE", 1)
+    monkeypatch.setattr(_wide, "BLOCK_NUMBERS", block * codes.size // codes.shape[-1])
+    return evaluate(codes, factors, metrics, **arguments)
+
+
+def assert_same(found, whole):
+    assert list(found) == list(whole)
+    assert found.parts.keys() == whole.parts.keys()
+    for name, part in (*whole.items(), *whole.parts.items()):
+        np.testing.assert_allclose({**found, **found.parts}[name], part, atol=2e-6, err_msg=name)
+
+
+def test_metrics_of_relations(monkeypatch):
+    codes, factors = samples(members=2)
+    active = np.arange(40) % 7 != 0
+    whole = evaluate(codes, factors, METRICS, active=active)
+    assert_same(in_blocks(monkeypatch, codes, factors, METRICS, active=active), whole)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("held_out", [False, True])
+def test_metrics_with_held_out_samples(monkeypatch, held_out):
+    codes, factors = samples()
+    test = (codes[0] + 0.1, factors) if held_out else None
+    metrics = ("sap", "snc", "mig_ksg", "rmig", "jemmig")
+    whole = evaluate(codes[0], factors, metrics, test=test)
+    assert_same(in_blocks(monkeypatch, codes[0], factors, metrics, test=test), whole)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["train", "test"])
+def test_a_code_that_is_not_finite_makes_single_neuron_classification_nan(monkeypatch, place):
+    codes, factors = samples()
+    held_out = codes[0].copy()
+    (codes[0] if place == "train" else held_out)[5, 39] = np.nan
+    with pytest.warns(RuntimeWarning, match="in codes 39; "):
+        scores = in_blocks(monkeypatch, codes[0], factors, "snc", test=(held_out, factors))
+    assert np.isnan(scores["snc"])
+
+
+def test_codes_on_disk(monkeypatch, tmp_path):
+    codes, factors = samples()
+    np.save(tmp_path / "codes.npy", codes[0])
+    stored = np.load(tmp_path / "codes.npy", mmap_mode="r")
+    assert_same(in_blocks(monkeypatch, stored, factors, "mig"), evaluate(codes[0], factors, "mig"))
+
+
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize("form", ["csr_matrix", "csc_array", "coo_array"])
+def test_sparse_codes(monkeypatch, form, stored):
+    codes, factors = samples()
+    codes = np.where(np.abs(codes[0]) < 1, 0, codes[0])
+    sparse = getattr(scipy.sparse, form)(codes)
+    monkeypatch.setattr(_sparse, "IN_MEMORY", 0 if stored else 1 << 28)
+    monkeypatch.setattr(_sparse, "AT_ONCE", 4 * 40 * 7)
+    assert_same(evaluate(sparse, factors, "mig"), evaluate(codes, factors, "mig"))
+
+
+def test_sparse_codes_with_explicit_zeros():
+    codes, factors = samples()
+    sparse = scipy.sparse.csr_array(codes[0])
+    sparse.data[::3] = 0
+    assert_same(evaluate(sparse, factors, "mig"), evaluate(sparse.toarray(), factors, "mig"))
+    with pytest.raises(ValueError, match="codes: needs real numbers, got dtype complex64"):
+        evaluate(sparse.astype(np.complex64), factors, "mig")
+    with pytest.raises(ValueError, match="codes: needs at least one member and one code"):
+        evaluate(sparse[:, :0], factors, "mig")
+
+
+@pytest.mark.slow
+def test_more_codes_than_can_be_listed():
+    values = np.arange(16)[:, None] % 2
+    codes = np.zeros((16, (1 << 20) + 1), np.float32)
+    assert np.isclose(evaluate(codes, values, "mig")["mig"], 0)  # all constant
+    codes[:, -1] = values[:, 0]
+    assert np.isclose(evaluate(codes, values, "mig")["mig"], 1)
+
+
+LIMITED = """
+import resource, sys, numpy as np
+from jaxdis import evaluate
+n, d = 10_000, 65_536
+codes = np.load(sys.argv[1], mmap_mode="r")
+values = np.random.default_rng(0).integers(0, 4, (n, 2))
+resource.setrlimit(resource.RLIMIT_DATA, (5 << 30, 5 << 30))
+scores = evaluate(codes, values, ("mig", "modularity", "mcc", "sap_r2", "snc"))
+print(*(f"{scores[name]:.3f}" for name in scores))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.slow
+def test_codes_on_disk_of_which_memory_holds_a_part(tmp_path):
+    """2.6 GB of codes, of which each of two tells its factor; mapped pages that are clean count as resident."""
+    n, d = 10_000, 65_536
+    codes = np.lib.format.open_memmap(tmp_path / "codes.npy", "w+", np.float32, (n, d))
+    rng = np.random.default_rng(1)
+    for start in range(0, n, 1000):
+        codes[start : start + 1000] = rng.normal(size=(1000, d))
+    values = np.random.default_rng(0).integers(0, 4, (n, 2))
+    codes[:, [5, d - 1]] = values
+    del codes
+    run = [sys.executable, "-c", LIMITED, str(tmp_path / "codes.npy")]
+    done = subprocess.run(run, capture_output=True, text=True, timeout=1500)
+    assert done.returncode == 0, done.stderr
+    scores = [float(word) for word in done.stdout.split("\n")[0].split()]
+    assert min(scores[:4]) > 0.95
+    assert scores[4] == pytest.approx(1)
