@@ -29,7 +29,7 @@ class Compare:
     across: str | None = None
     """A column, such as the data set: sets are also ranked at each of its values."""
     meta: Path | None = None
-    """CSV file of what is known of the models: a column file or member, and seed, hyperparameters, …"""
+    """CSV file of what is known of the models: a column file or member, and seed, hyperparameters and so on."""
     factors: Path | None = None
     """Factors, if folders hold codes alone."""
     metrics: tuple[str, ...] = ()

@@ -40,8 +40,8 @@ class Reproduce:
     metrics: tuple[str, ...] = ()
     """Metrics to add, or to compute with other options: mig:bins=30, nk:preset=converged."""
     study: tuple[Path, ...] = ()
-    """Folders of studies, or of papers, that were run elsewhere, as a whole or in parts: what they hold of the studies
-    of this paper and size is taken over before the rest is computed."""
+    """Folders of studies, or of papers, that were run elsewhere, as a whole or in parts.
+    What they hold of the studies of this paper and size is taken over before the rest is computed."""
     source: Sources = ()
     executor: Executor = None
     plan: bool = False

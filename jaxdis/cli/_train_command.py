@@ -59,8 +59,8 @@ class Train:
     """Numbers of updates, multiples of 100, after which the models are kept as well, such as 0 1000 3000.
     Each is a member of the zoo with its own scores."""
     correlate: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
-    """FACTOR:FACTOR:SPREAD: discrete factors whose values go together in training, for example x:y:0.2. May be
-    repeated. The smaller the spread, the stronger the correlation."""
+    """FACTOR:FACTOR:SPREAD: discrete factors whose values go together in training, for example x:y:0.2.
+    May be repeated. The smaller the spread, the stronger the correlation."""
     hold_out: tuple[str, ...] = ()
     """A combination of values of factors that is never trained on, such as x=3 y=5."""
     plan: bool = False

@@ -17,7 +17,11 @@ GAPS = RNG.random((N, 4)) < 0.3
 GAPS[:, 1] = GAPS[:, 0]  # shape and size lack the same values
 KINDS = {"x": "continuous"}
 # What needs all factors of a sample: an alignment of codes and factors, pairs of factors, or factors that are held.
-WHOLE = {"snc", "nk", "linear_probe", "mlp_probe", "downstream_trees", "factor_vae", "beta_vae", "irs"}
+WHOLE = {
+    *("snc", "nk", "linear_probe", "mlp_probe", "downstream_trees", "factor_vae", "beta_vae", "irs", "z_max"),
+    *("mcc_test", "mcc_linear", "r2_linear", "r2_kernel", "dmig", "xmig", "dlig", "monotonicity", "smoothness"),
+    "unibound",
+}
 # Whose parts say something of each factor alone, whatever other factors there are.
 BY_FACTOR = {"mig", "sap", "sap_r2", "rmig", "jemmig", "mig_ksg", "explicitness", "infoe"}
 CHEAP = {"mig", "mcc"}

@@ -182,7 +182,7 @@ def test_what_stands_beside_a_score_is_said():
     assert "± is the standard deviation over members" in repr(zoo)
     assert "± is the standard deviation over members" in zoo._repr_html_()
     assert f"{np.mean(zoo['mig']):.4f} ± {np.std(zoo['mig']):.4f}" in repr(zoo)
-    assert "12 more rows are not shown" in zoo._repr_html_()  # of 30, after the mean and the spread
+    assert "2 more rows are not shown" in zoo._repr_html_()  # of 30, after the mean and the spread
     values = np.asarray(FACTORS.values)
     drawn = evaluate(values, FACTORS, "mig", bootstrap=3)
     low, high = drawn.interval("mig")
