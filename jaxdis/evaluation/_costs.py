@@ -16,6 +16,8 @@ from jaxdis.relations._blocks import width_of
 
 # Classes into which a continuous factor counts as cut.
 CONTINUOUS = 20
+# Bins that count where there are as many as classes.
+BINS = 32
 
 
 class Size(NamedTuple):
@@ -46,9 +48,11 @@ class Terms:
     Attributes:
       nd, ndk, ndv: of samples × codes, held-out ones included, and these × factors or × classes.
       block, blockk: of training samples × the codes of a block (:mod:`jaxdis.relations._blocks`), and × factors.
-      dd, ddk: of codes², and × factors.
-      dv: of codes × classes.
+      tables: of the codes of a block × their bins × classes.
+      d, dd, ddk, dv: of codes, of codes², and these × factors, and of codes × classes.
+      nn: of samples².
       millions: of any size.
+      least: of samples × codes, if all else is less.
     """
 
     nd: float = 0.0
@@ -56,20 +60,27 @@ class Terms:
     ndv: float = 0.0
     block: float = 0.0
     blockk: float = 0.0
+    tables: float = 0.0
+    d: float = 0.0
     dd: float = 0.0
     ddk: float = 0.0
     dv: float = 0.0
+    nn: float = 0.0
     millions: float = 1.0
+    least: float = 0.0
 
-    def bytes(self, size: Size) -> float:
+    def bytes(self, size: Size, bins: int = BINS) -> float:
         n, d, k, v = size.train, size.codes, size.factors, size.classes
-        numbers = (self.nd + self.ndk * k + self.ndv * v) * (n + size.held_out) * d
-        numbers += (self.block + self.blockk * k) * n * width_of(n, d)
-        return 4 * (numbers + (self.dd + self.ddk * k) * d * d + self.dv * d * v + 1e6 * self.millions)
+        codes, width = (n + size.held_out) * d, width_of(n, d)
+        numbers = (self.nd + self.ndk * k + self.ndv * v) * codes + 1e6 * self.millions
+        numbers += ((self.block + self.blockk * k) * n + self.tables * bins * v) * width
+        numbers += (self.d + (self.dd + self.ddk * k) * d + self.dv * v) * d + self.nn * n * n
+        return 4 * max(numbers, self.least * codes)
 
     def __str__(self) -> str:
         terms = [f"{getattr(self, name):g} {unit}" for name, unit in _UNITS.items() if getattr(self, name)]
-        return f"4 ({' + '.join(terms)}) bytes"
+        words = f"4 ({' + '.join(terms)}) bytes"
+        return f"{words}, at least 4 ({self.least:g} n d) bytes" if self.least else words
 
 
 _UNITS = {
@@ -78,9 +89,12 @@ _UNITS = {
     "ndv": "n d v",
     "block": "min(n d, 8e6)",
     "blockk": "min(n d, 8e6) k",
+    "tables": "min(d, 8e6 / n) bins v",
+    "d": "d",
     "dd": "d²",
     "ddk": "d² k",
     "dv": "d v",
+    "nn": "n²",
     "millions": "million",
 }
 
@@ -108,7 +122,9 @@ def terms_of(spec: Spec) -> Terms:
 
 
 def bytes_of(spec: Spec, size: Size) -> float:
-    return terms_of(spec).bytes(size if spec.reads.test else size.whole())
+    size, bins = size if spec.reads.test else size.whole(), spec.all_options.get("bins") or BINS
+    terms = _OF_FEW_SAMPLES.get(spec.name) if size.codes > size.train else None
+    return (terms or terms_of(spec)).bytes(size, bins)
 
 
 def seconds_of(spec: Spec) -> Seconds | None:
@@ -123,19 +139,19 @@ def _measured() -> dict[str, list[float]]:
 
 
 TERMS: dict[str, Terms] = {
-    "mutual_information": Terms(nd=1.03, block=1.0),
-    "mutual_information_equal_count": Terms(nd=1.03, block=2.2),
-    "mutual_information_sampled": Terms(nd=1.03, block=1.0),
-    "mutual_information_neighbors": Terms(nd=1.03, block=1.0),
+    "mutual_information": Terms(tables=5.0, least=1.03),
+    "mutual_information_equal_count": Terms(block=6.9, tables=1.3, least=1.03),
+    "mutual_information_sampled": Terms(tables=4.4, least=1.03),
+    "mutual_information_neighbors": Terms(nd=1.03),
     "mutual_information_neural": Terms(ndk=2.0),
     "impact_intensity": Terms(nd=3.0),
-    "correlation": Terms(nd=1.03, block=1.0),
-    "r2": Terms(nd=1.03, block=1.0),
+    "correlation": Terms(nd=1.03),
+    "r2": Terms(nd=1.03),
     "svm_accuracy": Terms(nd=1.0, block=18.0),
     "lasso_importance": Terms(nd=1.0, dd=2.2, ddk=2.0),
     "logistic_accuracy": Terms(nd=2.1),
     "logistic_importance": Terms(nd=1.5, ddk=2.0),
-    "threshold_accuracy": Terms(nd=1.03, block=2.2),
+    "threshold_accuracy": Terms(block=6.9, tables=1.3, least=1.03),
     "boosted_trees": Terms(nd=6.0, ndv=0.244, dv=759.0),
     "random_forest": Terms(nd=6.2),
     "explicitness": Terms(nd=2.2, ddk=2.0),
@@ -143,11 +159,13 @@ TERMS: dict[str, Terms] = {
     "snc": Terms(nd=1.7, blockk=1.72),
     "nk": Terms(nd=1.8, blockk=1.45),
     "linear_probe": Terms(nd=1.2, ddk=4.0),
-    "mlp_probe": Terms(nd=3.4),
-    "factor_vae": Terms(nd=2.25),
-    "beta_vae": Terms(nd=11.3, dd=1.5),
+    "mlp_probe": Terms(nd=2.3, d=6800.0),
+    "factor_vae": Terms(nd=2.7),
+    "beta_vae": Terms(d=45_000.0, dd=1.5),
     "irs": Terms(nd=3.2, ndk=1.5),
     "total_correlation": Terms(nd=1.25, dd=12.5),
-    "code_information": Terms(nd=0.8, dd=2.1, millions=22.0),
+    "code_information": Terms(nd=0.8, dd=2.9, millions=22.0),
     "infoe": Terms(nd=2.2, ndk=1.5, ddk=1.2),
 }
+# More codes than samples.
+_OF_FEW_SAMPLES = {"total_correlation": Terms(nd=2.0, nn=1.0)}
