@@ -166,6 +166,15 @@ TERMS: dict[str, Terms] = {
     "total_correlation": Terms(nd=1.25, dd=12.5),
     "code_information": Terms(nd=0.8, dd=2.9, millions=22.0),
     "infoe": Terms(nd=2.2, ndk=1.5, ddk=1.2),
+    "mcc_test": Terms(nd=2.15),
+    "linear_prediction": Terms(nd=2.5, dd=1.54),
+    "kernel_prediction": Terms(nd=0.82, block=1.9),
+    "dependent_information": Terms(nd=0.08, dv=24.0, millions=17.0),
+    "separation": Terms(nd=41.5),
+    "unibound": Terms(nd=42.5),
+    "factor_paths": Terms(nd=2.02),
+    "neighbor_alignment": Terms(nd=2.3),
+    "z_max": Terms(nd=3.5),
 }
 # More codes than samples.
 _OF_FEW_SAMPLES = {"total_correlation": Terms(nd=2.0, nn=1.0)}
