@@ -17,7 +17,7 @@ _ON_A_LINE = {
         "random_forest",
     )
 }
-_ON_A_LINE |= {METRICS[name].source.function for name in ("r2_linear", "r2_kernel", "monotonicity")}
+_ON_A_LINE |= {METRICS[name].source.function for name in ("r2_linear", "r2_kernel", "monotonicity", "dci_es")}
 
 
 def on_a_line(sources: Mapping[str, Spec]) -> list[str]:

@@ -14,7 +14,9 @@ from jaxdis.relations import RELATIONS
 
 # Functions that take class numbers as values: the distances between them matter, and how many there are does not.
 _OF_VALUES = {RELATIONS[name].function for name in ("correlation", "r2", "lasso_importance", "random_forest")}
-_OF_VALUES |= {METRICS[name].source.function for name in ("r2_linear", "r2_kernel", "mcc_test", "monotonicity")}
+_OF_VALUES |= {
+    METRICS[name].source.function for name in ("r2_linear", "r2_kernel", "mcc_test", "monotonicity", "dci_es")
+}
 # Functions that only ask which samples have the same class. What others make of class numbers is not known.
 _OF_CLASSES = {spec.function for spec in (*RELATIONS.values(), *(metric.source for metric in METRICS.values()))}
 _OF_CLASSES -= _OF_VALUES

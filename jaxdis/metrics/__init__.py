@@ -3,6 +3,7 @@
 from jaxdis._core.spec import Spec, Traits, metric
 from jaxdis.metrics import interventions
 from jaxdis.metrics._downstream import downstream_logistic, downstream_trees, explicitness, infoe
+from jaxdis.metrics._extended_dci import dci_es
 from jaxdis.metrics._generalization import compositional_generalization, novel_combination, zero_shot
 from jaxdis.metrics._identifiability import mcc_test
 from jaxdis.metrics._knockout import knockout_curve, knockout_table, nk
@@ -25,6 +26,7 @@ __all__ = [
     "beta_vae",
     "code_information",
     "compositional_generalization",
+    "dci_es",
     "downstream_logistic",
     "downstream_trees",
     "explicitness",

@@ -2,6 +2,7 @@
 
 from jaxdis._core.spec import Spec
 from jaxdis.metrics._dependent_gaps import dependent_information, dlig, dmig, xmig
+from jaxdis.metrics._extended_dci import dci_es
 from jaxdis.metrics._identifiability import (
     explained_variance,
     kernel_prediction,
@@ -15,6 +16,7 @@ from jaxdis.metrics._separation import indin, separation, sepin, windin, wsepin
 from jaxdis.metrics._unique import unibound
 from jaxdis.metrics.interventions import z_max
 
+_FIELDS = ("disentanglement", "completeness", "informativeness")
 _MODULAR, _COMPACT, _ = ({"score": (aspect,)} for aspect in ASPECTS)
 
 NEWER: dict[str, Metric] = {
@@ -185,6 +187,21 @@ NEWER: dict[str, Metric] = {
             "Does each factor change without jumps along its own code?",
             ("watcharasupat2021thesis",),
             chance={"score": (0, 1)},
+        ),
+    ),
+    "dci_es": Direct(
+        Spec(dci_es),
+        about=About(
+            "DCI with explicitness and size (DCI-ES)",
+            "As dci_forest, and how small a learner can read the factors, from how few codes?",
+            ("eastwood2023", "eastwood2018"),
+            claims={field: (aspect,) for field, aspect in zip(_FIELDS, ASPECTS, strict=True)},
+            chance={
+                **dict.fromkeys(("disentanglement", "completeness"), (0, 1)),
+                "informativeness": (-0.05, 0.05),
+                "explicitness": (0.9, 1),
+            },
+            measured_seconds=1.4,
         ),
     ),
 }

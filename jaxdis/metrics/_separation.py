@@ -116,7 +116,7 @@ def posteriors(key, codes: Codes, variances, active, samples: int, noise: float)
     else:
         wide = jnp.sqrt(variances) / jnp.where(varies, scale, 1.0)[None, :]
         deviations = jnp.maximum(jnp.where(varies[None, :], wide, 1.0), NARROWEST)
-    standard = _noise(draw, means, len(rows))
+    standard = noise_of_codes(draw, means, len(rows))
     return Posteriors(
         means, deviations, means[rows] + deviations[rows] * standard, rows, standard, varies, finite.all()
     )
@@ -130,7 +130,7 @@ def log_densities(model: Posteriors, drawn: Float[Array, " d"]) -> Float[Array, 
     return jnp.concatenate([each, together - each, together], axis=1)
 
 
-def _noise(key, means: Float[Array, "n d"], count: int) -> Float[Array, "s d"]:
+def noise_of_codes(key, means: Float[Array, "n d"], count: int) -> Float[Array, "s d"]:
     """Standard normal noise that goes with each code, whatever its place and sign, by its fourth and third moments."""
     place = jnp.argsort(jnp.argsort((means**4).mean(axis=0)))
     sign = jnp.where((means**3).mean(axis=0) < 0, -1.0, 1.0)

@@ -52,6 +52,7 @@ SIGN_MATTERS = {
     "dci": "of cuts of equal gain, trees take the lowest",
     "downstream_trees": "of cuts of equal gain, trees take the lowest",
     "dci_forest": "random choices among cuts fall otherwise",
+    "dci_es": "random choices among cuts fall otherwise",
     "structured": "random choices among cuts fall otherwise",
     "rmig": "0 lies at an edge of its fixed bins, and belongs to the upper one",
     "jemmig": "0 lies at an edge of its fixed bins, and belongs to the upper one",
@@ -216,7 +217,7 @@ def relate_jitted(spec, codes, factors, weights=None, active=None):
 
 
 # Metrics whose programs take a minute to compile; run them with -m slow.
-WIDE = ("downstream_trees", "mlp_probe")
+WIDE = ("downstream_trees", "mlp_probe", "dci_es")
 
 
 def of_rows(slow):

@@ -18,6 +18,9 @@ RANGES = {
     "total_correlation.wasserstein_normalized": (0, 2),
     # Errors and losses in units of those of a constant; probes lose or win by chance on few samples.
     "dci_forest.informativeness": (-np.inf, 1),
+    "dci_es.informativeness": (-np.inf, 1),
+    "dci_es.explicitness": (-1, 1 + 1e-5),
+    "dci_es.size": (0, np.inf),
     "dci_lasso.informativeness": (-np.inf, 1),
     "dci.informativeness": (-np.inf, 1),
     "nk": (-1, 1),
