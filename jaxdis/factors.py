@@ -224,7 +224,7 @@ class Factors:
         Factors with two classes, and continuous ones, stay as they are. Metrics of one code per factor then ask for one
         code per class, such as a type of cells.
 
-        >>> Factors.from_table({"type": ["B", "T", "NK"]}).one_hot().names
+        >>> Factors.from_table({"type": ["B", "T", "NK", "B", "T", "B"]}).one_hot().names
         ('type=B', 'type=NK', 'type=T')
         """
         values, columns, names, kept = np.asarray(self.values), [], [], []
