@@ -175,6 +175,7 @@ TERMS: dict[str, Terms] = {
     "factor_paths": Terms(nd=2.02),
     "neighbor_alignment": Terms(nd=2.3),
     "z_max": Terms(nd=3.5),
+    "dci_es": Terms(nd=8.1),
 }
 # More codes than samples.
 _OF_FEW_SAMPLES = {"total_correlation": Terms(nd=2.0, nn=1.0)}
