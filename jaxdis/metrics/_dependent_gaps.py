@@ -20,6 +20,8 @@ from jaxdis.scores._reading import Reading, mean_over_factors, only_valid, read
 Dimensions = Annotated[tuple[Natural, ...], Entries(1)]
 # Fewer nats than this share of a factor's entropy are rounding: another factor determines it.
 DETERMINED = 1e-5
+# Shares of entropy that differ by less are equal: which code or factor comes first must not depend on rounding.
+EQUAL = 2.0**-16
 
 
 class Dependent(NamedTuple):
@@ -86,7 +88,7 @@ def dmig(information: Dependent, *, reg_dim: Dimensions | None = None) -> Factor
     own = _own_codes(reading, reg_dim)
     numbers = jnp.arange(reading.strength.shape[0], dtype=jnp.int32)
     others = jnp.where(numbers[:, None] == own[None, :], -jnp.inf, reading.strength)
-    next_code = jnp.argmax(others, axis=0).astype(jnp.int32)
+    next_code = _first_of_largest(others, reading.ceiling[None, :], axis=0)
     owned = own[None, :] == next_code[:, None]  # [k, l]: the next code of k is that of l
     left = jnp.where(owned, jnp.where(reading.valid[None, :], information.given, jnp.inf), jnp.inf).min(axis=1)
     possible = jnp.where(jnp.isfinite(left), left, reading.ceiling)
@@ -138,7 +140,7 @@ def dlig(information: Dependent, *, reg_dim: Dimensions | None = None) -> Factor
     of_own = reading.strength[jnp.maximum(own, 0)]  # [j, l]: what the code of j says of l
     k = of_own.shape[0]
     rivals = jnp.where(np.eye(k, dtype=bool) | ~reading.valid[None, :], -jnp.inf, of_own)
-    following = jnp.argmax(rivals, axis=1)
+    following = _first_of_largest(rivals, reading.ceiling[None, :], axis=1)
     several = reading.num_factors > 1
     conditional = jnp.take_along_axis(information.given, following[:, None], axis=1)[:, 0]
     gap = _gap(reading, own, rivals.T)
@@ -150,10 +152,17 @@ def _own_codes(reading: Reading, reg_dim: tuple[int, ...] | None) -> Int[Array, 
     d, k = reading.strength.shape
     if reg_dim is None:
         allowed = reading.active[:, None] & reading.valid[None, :]
-        return assign(jnp.where(allowed, reading.strength / reading.ceiling[None, :], jnp.nan), maximize=True).row
+        share = jnp.round(reading.strength / reading.ceiling[None, :] / EQUAL) * EQUAL
+        return assign(jnp.where(allowed, share, jnp.nan), maximize=True).row
     if len(reg_dim) != k or max(reg_dim) >= d:
         raise ValueError(f"reg_dim: must be {k} numbers of codes from 0 to {d - 1}, one per factor, got {reg_dim}")
     return jnp.asarray(reg_dim, jnp.int32)
+
+
+def _first_of_largest(values, scale, axis: int) -> Int[Array, " k"]:
+    """The first of the largest values along an axis, of those that are equal but for rounding."""
+    near = values >= values.max(axis=axis, keepdims=True) - EQUAL * jnp.where(jnp.isfinite(scale), scale, 1.0)
+    return jnp.argmax(near, axis=axis).astype(jnp.int32)
 
 
 def _gap(reading: Reading, own, others: Float[Array, "r k"]) -> Float[Array, " k"]:

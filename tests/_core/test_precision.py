@@ -8,12 +8,12 @@ import pytest
 import jaxdis.data
 from jaxdis import METRICS, Factors, evaluate, models
 from jaxdis.study._run_study import run
-from tests.metrics.test_contracts import EVERY_METRIC, assert_same, family, of_metric, scores_of, shortened_plan, zoo
+from tests.metrics.test_contracts import assert_same, every_metric, family, of_metric, scores_of, shortened_plan, zoo
 from tests.models.conftest import same
 from tests.study.tiny import tiny
 
 
-@pytest.mark.parametrize("name", EVERY_METRIC, scope="module")
+@every_metric
 def test_every_metric_has_the_same_bits(name):
     codes, factors = zoo()
     with jax.enable_x64(True):
