@@ -10,7 +10,7 @@ import jaxdis
 from jaxdis.models import Config, Members, Vae, Zoo
 from jaxdis.study import Study, Training
 
-LABELS = tuple({"model": "<b>beta", "beta": 4.0, "seed": seed} for seed in range(30))
+LABELS = tuple({"model": "<b>beta", "beta": 4.0, "seed": seed} for seed in range(40))
 
 
 class Losses(NamedTuple):
@@ -23,14 +23,14 @@ def cells_of(found: str) -> list[list[str]]:
 
 
 def test_a_zoo_is_a_table_of_its_labels_and_last_losses():
-    losses = Losses(np.arange(60.0).reshape(30, 2))
-    zoo = Zoo(Config("hearts", method=Vae(("beta",))), {}, None, losses, np.full(30, -1), LABELS)
+    losses = Losses(np.arange(80.0).reshape(40, 2))
+    zoo = Zoo(Config("hearts", method=Vae(("beta",))), {}, None, losses, np.full(40, -1), LABELS)
     head, first, *rows = cells_of(zoo._repr_html_())
     assert head == ["model", "beta", "seed", "final loss"]
     assert first == ["&lt;b&gt;beta", "4.000", "0", "1.000"]
-    assert len(rows) == 19
+    assert len(rows) == 29
     assert "10 more rows are not shown" in zoo._repr_html_()
-    assert "Vae on hearts: 30 members" in zoo._repr_html_()
+    assert "Vae on hearts: 40 members" in zoo._repr_html_()
     assert len(repr(zoo)) < 200
     (axes,) = zoo.plot().axes
     np.testing.assert_allclose(axes.lines[0].get_ydata(), losses.loss.mean(axis=0))
