@@ -28,6 +28,8 @@ class Report:
     """Factors, if files hold codes alone."""
     metrics: tuple[str, ...] = ("standard",)
     """Names of `jaxdis list metrics`, all, or standard. Options are written as mig:bins=30."""
+    images: Path | None = None
+    """.npy of the images [samples, height, width, channels] of the same samples, to show what codes encode."""
     title: str = "Which representation is disentangled?"
     """Title of the page."""
     seed: int = 0
@@ -52,14 +54,26 @@ class Report:
         if self.meta is not None:
             members = with_metadata(members, self.meta)
         terminal.first_sign("scoring")
+        images = self._images(codes.shape[1])
         standard = self.metrics == ("standard",)
         metrics = "standard" if standard else plan
         scores = evaluate(codes, factors, metrics, self.seed, members=members, progress=True)
         scored = {name: metric for name, metric in plan.items() if any(_of(column, name) for column in scores)}
         self.out.mkdir(parents=True, exist_ok=True)
-        path = write_codes_report(self.out, scores, scored, codes, factors, self.title)
+        path = write_codes_report(self.out, scores, scored, codes, factors, self.title, images)
         terminal.console().print(f"table:  {self.out / 'results.csv'}", markup=False)
         terminal.console().print(f"report: {path.resolve().as_uri()}", markup=False)
+
+    def _images(self, samples: int):
+        """The images, after checking that there is one per sample."""
+        from jaxdis.evaluation._arrays_file import read_images
+
+        if self.images is None:
+            return None
+        images, _ = read_images(self.images)
+        if images.ndim != 4 or len(images) != samples:
+            raise ValueError(f"--images: must be [{samples}, height, width, channels], got {images.shape}")
+        return images
 
 
 def _of(column: str, name: str) -> bool:

@@ -31,12 +31,15 @@ def runs(tmp_path_factory):
 
 
 def test_the_page_names_the_best_setting(runs, tmp_path):
+    np.save(tmp_path / "images.npy", np.zeros((300, 4, 4, 1), np.uint8))
     arguments = ["--meta", str(runs / "runs.csv"), "--metrics", "mig", "modularity", "--out", str(tmp_path / "out")]
+    arguments += ["--images", str(tmp_path / "images.npy")]
     assert main(["report", str(runs / "*.npz"), *arguments]) == 0
     page = (tmp_path / "out" / "report.html").read_text()
     assert "<strong>mine &amp; yours, strength = 0.5</strong> has the best average rank of 2 settings" in page
     assert "more than the noise of seeds" in page
     assert "<b>" not in page
+    assert "Images from the lowest to the highest value" in page
     rows = list(csv.DictReader((tmp_path / "out" / "results.csv").read_text().splitlines()))
     assert [float(row["strength"]) for row in rows] == [0.5] * 3 + [4.0] * 3
     assert all(float(row["mig"]) > 0.3 for row in rows[:3])
@@ -47,3 +50,6 @@ def test_what_has_no_row_is_refused(runs, tmp_path, capsys):
     arguments = ["--meta", str(tmp_path / "some.csv"), "--out", str(tmp_path / "out")]
     assert main(["report", str(runs / "*.npz"), *arguments]) == 2
     assert "meta: must have a row for every member, got none for 'run1.npz'" in capsys.readouterr().err
+    np.save(tmp_path / "few.npy", np.zeros((3, 4, 4, 1)))
+    assert main(["report", str(runs / "*.npz"), "--images", str(tmp_path / "few.npy"), "--out", str(tmp_path)]) == 2
+    assert "--images: must be [300, height, width, channels]" in capsys.readouterr().err

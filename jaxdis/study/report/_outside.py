@@ -27,10 +27,18 @@ from jaxdis.study.report._subject import Outside, SomeSamples, Subject, setting_
 
 # Columns of metadata that tables of results have under these names; others are settings.
 _NAMED = ("data", "model", "seed")
+# Images in a row.
+PICTURES = 9
 
 
 def write_codes_report(
-    out: Path, scores: Scores, plan: Mapping[str, Metric], codes: np.ndarray, factors: Factors, title: str
+    out: Path,
+    scores: Scores,
+    plan: Mapping[str, Metric],
+    codes: np.ndarray,
+    factors: Factors,
+    title: str,
+    images: np.ndarray | None = None,
 ) -> Path:
     """Write ``report.html`` and ``results.csv`` into a folder; return the path of the former.
 
@@ -40,6 +48,7 @@ def write_codes_report(
       plan: the metrics by their names.
       codes, factors: ``[m, n, d]``, and what was scored.
       title: of the page.
+      images: ``[n, h, w, c]`` of the same samples, real in [0, 1] or uint8; None leaves out pictures.
     """
     subject = _subject(scores, plan, factors)
     several = len(np.unique(subject.table["data"])) > 1
@@ -48,6 +57,7 @@ def write_codes_report(
         ("Scores", each(sections.scores)),
         ("How metrics agree", each(sections.agreement)),
         ("Which factors are encoded where?", "" if several else _where(subject, codes, factors)),
+        ("What do the codes of the best member show?", _shown(subject, codes, factors, images)),
         ("What explains a score", each(sections.explained)),
         ("Do good settings carry over?", sections.carried(subject)),
         ("What each metric asks", glossary(subject)),
@@ -123,6 +133,21 @@ def _where(subject: Subject, codes: np.ndarray, factors: Factors) -> str:
     return text + image(
         plots.relation_panels(panels, factors.names, len(panels)), f"relation of codes and factors: {words}"
     )
+
+
+def _shown(subject: Subject, codes: np.ndarray, factors: Factors, images: np.ndarray | None) -> str:
+    """Images in the order of the code that says most about each factor."""
+    chosen = list(subject.headlines().values())
+    if images is None or not chosen:
+        return ""
+    row = best_member(subject, ranking(subject, chosen))
+    best = np.nan_to_num(np.asarray(relate(codes[row], factors, RELATION).strength)).argmax(axis=0)
+    places = np.linspace(0, len(images) - 1, PICTURES).round().astype(int)
+    sheet = np.stack([images[np.argsort(codes[row][:, code], kind="stable")[places]] for code in best])
+    names = [f"{name}: code {code}" for name, code in zip(factors.names, best, strict=True)]
+    words = "Images from the lowest to the highest value of the code that says most about each factor, of the member "
+    words += f"{subject.table['id'][row]}."
+    return f"<p>{html.escape(words)}</p>" + image(plots.image_grid(sheet, names), words)
 
 
 def _all_members(subject: Subject) -> str:
