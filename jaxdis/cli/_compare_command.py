@@ -82,23 +82,27 @@ class Compare:
 
 def _holds_codes(folder: Path) -> bool:
     """Whether a folder is a zoo, or holds files of codes instead of scores."""
-    from jaxdis._core.zoo_files import is_zoo
+    from jaxdis._core.zoo_files import ZOO_FILE
 
     def has_codes(path: Path) -> bool:
         return path.suffix == ".npy" or (zipfile.is_zipfile(path) and "codes.npy" in zipfile.ZipFile(path).namelist())
 
-    return is_zoo(folder) or any(has_codes(path) for path in folder.glob("*.np[yz]"))
+    return (folder / ZOO_FILE).exists() or any(has_codes(path) for path in folder.glob("*.np[yz]"))
 
 
 def _scored(text: str, factors: Path | None, metrics: tuple[str, ...]):
     """The scores of the codes in a folder, under the names of their files."""
-    from jaxdis._core.zoo_files import is_zoo
+    from jaxdis._core.zoo_files import ZOO_FILE
     from jaxdis.cli._metric_texts import plan_of_texts
     from jaxdis.encoders import load
     from jaxdis.evaluation import evaluate
 
     path = Path(text)
-    files = path if is_zoo(path) else sorted(file for file in path.iterdir() if file.suffix in (".npz", ".npy"))
+    files = (
+        path
+        if (path / ZOO_FILE).exists()
+        else sorted(file for file in path.iterdir() if file.suffix in (".npz", ".npy"))
+    )
     codes, read, names = load(files, factors)
     codes = codes if codes.ndim == 3 else codes[None]
     terminal.write(f"{text}: scoring {len(codes)} models")

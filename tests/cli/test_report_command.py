@@ -53,3 +53,17 @@ def test_what_has_no_row_is_refused(runs, tmp_path, capsys):
     np.save(tmp_path / "few.npy", np.zeros((3, 4, 4, 1)))
     assert main(["report", str(runs / "*.npz"), "--images", str(tmp_path / "few.npy"), "--out", str(tmp_path)]) == 2
     assert "--images: must be [300, height, width, channels]" in capsys.readouterr().err
+
+
+def test_folders_of_codes_are_scored_and_compared(runs, tmp_path, capsys):
+    sets = []
+    for name, numbers in (("weak", range(3)), ("strong", range(3, 6))):
+        sets.append(tmp_path / name)
+        sets[-1].mkdir()
+        for number in numbers:
+            (sets[-1] / f"run{number}.npz").write_bytes((runs / f"run{number}.npz").read_bytes())
+    arguments = ["--paired", "seed", "--meta", str(runs / "runs.csv"), "--metrics", "mig"]
+    assert main(["compare", *map(str, sets), *arguments]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "strong minus weak, 3 pairs of the same seed" in printed
+    assert "mig: lower by" in printed
