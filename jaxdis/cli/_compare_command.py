@@ -9,7 +9,7 @@ import tyro
 
 from jaxdis.cli import _terminal as terminal
 from jaxdis.cli._options import Cache
-from jaxdis.cli._outputs import check_not_input, make_room
+from jaxdis.cli._outputs import check_outputs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,10 +46,7 @@ class Compare:
         from jaxdis._core.files import write_text
         from jaxdis.evaluation import compare
 
-        for option, path in (("--csv", self.csv), ("--out", self.out)):
-            if path is not None:
-                check_not_input(option, path, [*map(Path, self.sets), self.meta])
-            make_room(option, path)
+        check_outputs({"--csv": self.csv, "--out": self.out}, [*map(Path, self.sets), self.meta])
         sets, scored = self._sets()
         metrics = None if scored or not self.metrics else self.metrics
         how = {"paired": self.paired, "by": self.by, "across": self.across, "meta": self.meta}

@@ -308,7 +308,7 @@ def cited_by(name: str) -> tuple[str, ...]:
     raise ValueError(f"names: needs names of {', '.join(_TABLES)}, got {name!r}")
 
 
-# The library itself, as CITATION.cff has it.
+# The library itself, as .github/CITATION.cff has it.
 OWN = f"""@software{{jaxdis,
   title = {{jaxdis: disentanglement metrics and model zoos on {{JAX}}}},
   author = {{{{The jaxdis authors}}}},

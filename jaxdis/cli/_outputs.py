@@ -2,7 +2,7 @@
 
 import importlib.util
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from jaxdis._core.interrupts import STOPPED
@@ -20,6 +20,15 @@ def check_not_input(option: str, out: Path, inputs: Iterable[Path | None]) -> No
         files = [given] if folder is None else [given, folder / ZOO_FILE, folder / "run.json"]
         if any(out.resolve() == file.resolve() for file in files):
             raise ValueError(f"{option}: needs another file than the input, got {out}")
+
+
+def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path | None]) -> None:
+    """Check that files to write, by their options, are no inputs, and make room for them."""
+    inputs = list(inputs)
+    for option, path in outputs.items():
+        if path is not None:
+            check_not_input(option, path, inputs)
+        make_room(option, path)
 
 
 def check_pictures() -> None:

@@ -8,7 +8,7 @@ import tyro
 
 from jaxdis.cli import _terminal as terminal
 from jaxdis.cli._options import Cache
-from jaxdis.cli._outputs import check_not_input, check_pictures, make_room
+from jaxdis.cli._outputs import check_outputs, check_pictures
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,10 +44,7 @@ class Sensitivity:
         from jaxdis.encoders import load
         from jaxdis.evaluation import sensitivity
 
-        for option, path in (("--csv", self.csv), ("--out", self.out)):
-            if path is not None:
-                check_not_input(option, path, [Path(file) for file in self.files])
-            make_room(option, path)
+        check_outputs({"--csv": self.csv, "--out": self.out}, map(Path, self.files))
         if self.out is not None:
             check_pictures()
         terminal.start(self.cache)

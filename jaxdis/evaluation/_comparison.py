@@ -24,6 +24,8 @@ SURE, POWER = 0.05, 0.8
 MOST_MEMBERS = 1000
 # Draws of a permutation test; with few members all orders are tried.
 SHUFFLES = 2000
+# Numbers that are shuffled at once, for thousands of members.
+AT_ONCE = 2_000_000
 
 
 class Row(NamedTuple):
@@ -254,6 +256,7 @@ def _compared(first: ScoreSet, second: ScoreSet, column: str, paired: bool, leve
     shuffled = stats.permutation_test(
         (x, y), lambda x, y, axis: y.mean(axis) - x.mean(axis), vectorized=True, rng=0,
         permutation_type="samples" if paired else "independent", n_resamples=SHUFFLES,
+        batch=max(1, AT_ONCE // (len(x) + len(y))),
     ).pvalue  # fmt: skip
     effect = (means[1] - means[0]) / float(spread) if error > 0 else 0.0
     row = _row(column, (first.name, second.name), means, float(error), float(freedom), effect, float(shuffled), level)

@@ -14,7 +14,7 @@ from scipy import stats
 
 from jaxdis._core.files import csv_text, write_text
 from jaxdis._core.html_table import html_table
-from jaxdis._core.options import Seed, checked_key, checked_value, shown
+from jaxdis._core.options import Count, Seed, checked_key, checked_value, shown
 from jaxdis._core.precision import single_precision
 from jaxdis._core.progress import Progress, reported
 from jaxdis.evaluation._evaluate import check_arguments, evaluate
@@ -175,8 +175,10 @@ def sensitivity(
     n = codes.shape[1]
     sizes = (n,) if samples is None else check_sizes("samples", samples, n)
     sizes = tuple(sorted(set(map(int, sizes)), reverse=True))
-    seeds = range(seeds) if isinstance(seeds, int) else values_to_try("seeds", seeds)
-    seeds = tuple(checked_value("seeds", Seed, seed) for seed in seeds)
+    seeds = range(checked_value("seeds", Count, seeds)) if isinstance(seeds, int) else values_to_try("seeds", seeds)
+    seeds = tuple(dict.fromkeys(checked_value("seeds", Seed, seed) for seed in seeds))
+    if not seeds:
+        raise ValueError("seeds: must be at least one, got none")
     options = {name: values_to_try(name, values) for name, values in (options or {}).items()}
     choices = {name: _choices(metric, options) for name, metric in plan}
     for option in options:

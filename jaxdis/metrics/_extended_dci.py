@@ -71,8 +71,9 @@ def dci_es(
       none reads anything: read it beside ``informativeness``. About 0 if the loss falls evenly with the logarithm of
       the capacity from that of the mean to none, and below if only the largest probe succeeds.
     - ``size`` is 1 for as many active codes as factors, and above 1 for fewer; constant codes count.
-    - Loss of a discrete factor is the squared error of its classes as 0 and 1. Stochastic, but not dependent on the
-      order and the signs of codes in ``explicitness``; otherwise as ``dci_forest``, whose forests it shares.
+    - Loss of a discrete factor is the squared error of its classes as 0 and 1. Stochastic; ``explicitness`` does not
+      depend on the signs of codes, nor on their order unless their fourth moments are equal, as those of balanced bits
+      are (four bits in another order, 256 samples: .76 and .88). Otherwise as ``dci_forest``, whose forests it shares.
     - One-valued factors are left out and NaN in their part. Any non-finite code gives NaN.
 
     Reference: Eastwood et al. 2023, §4 and §5 (there the baseline is the loss of the smallest probe or of the mean).

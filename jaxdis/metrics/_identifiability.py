@@ -28,7 +28,7 @@ class Predicted(NamedTuple):
     finite: Bool[Array, ""]
 
 
-class TestMatching(NamedTuple):
+class HeldOutMatching(NamedTuple):
     """``score []``; ``per_factor [k]``, held-out correlations; ``train []``; ``code [k]``, the code of each factor."""
 
     score: Float[Array, ""]
@@ -139,7 +139,7 @@ def mcc_test(
     test: Sample,
     kind: Literal["pearson", "spearman"] = "pearson",
     active: Bool[Array, " d"] | None = None,
-) -> TestMatching:
+) -> HeldOutMatching:
     """Mean correlation coefficient of codes matched to factors on training samples, judged on held-out ones.
 
     Codes are assigned to factors one to one so that the sum of absolute correlations on the training samples is
@@ -172,4 +172,4 @@ def mcc_test(
 
     fitted, per_factor = of_matched(train.strength), of_matched(held_out)
     means = (mean_over_factors(values, train) for values in (per_factor, fitted))
-    return TestMatching(*means, only_valid(per_factor, train), code)
+    return HeldOutMatching(*means, only_valid(per_factor, train), code)

@@ -62,8 +62,8 @@ def separation(
     - ``sepin`` and ``indin`` are means over active codes, in which a constant code counts 0; ``wsepin`` and ``windin``
       weight each code by its share of ``informative``, so that it does not count. Non-negative but for the noise of
       estimates.
-    - Invariant under affine maps of a code with its variance, and of each code without variances. Stochastic, but not
-      dependent on the order and the signs of codes.
+    - Invariant under affine maps of a code with its variance, and of each code without variances. Stochastic; random
+      numbers go with a code by its moments, so that the order of codes matters only where these are equal.
     - Any non-finite code gives NaN.
 
     Reference: Do & Tran 2020, §4.1 and §4.2 (with the estimate of densities by a mixture). Their code cuts densities at

@@ -68,6 +68,8 @@ def test_other_seeds_take_other_samples():
         ({}, "nothing to choose from"),
         ({"seeds": 2, "arguments": {"weights": np.ones(400)}}, "must have no `weights`"),
         ({"seeds": (-1, 2)}, "seeds: needs a whole number"),
+        ({"seeds": 0}, "seeds: needs a whole number of at least 1"),
+        ({"seeds": ()}, "seeds: must be at least one"),
     ],
 )
 def test_what_cannot_be_tried_is_refused(change, message):
