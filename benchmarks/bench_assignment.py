@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
 
-from jaxdis._learners.assignment import assign
+from jaxdis._core.kernels.assignment import assign
 
 MEMBERS = 64
 SIDES = (5, 10, 16, 24, 32, 40)

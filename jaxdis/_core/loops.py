@@ -1,6 +1,6 @@
 """Loops in traced programs: over independent inputs, and until the data say that it is enough.
 
-:func:`each` takes the form that suits the platform. The others give a loop whose end depends on the data a name, by
+:data:`each` takes the form that suits the platform. The others give a loop whose end depends on the data a name, by
 which the loop is recognized in a compiled program, and let :func:`counting` observe how often it turns.
 """
 
@@ -13,22 +13,26 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxdis._core.platforms import on_cpu
+from jaxdis._core.kernels.kernel import Kernel
 
 # What precedes the name of a loop in the scopes of a program.
 MARK = "turns:"
 _observed: dict[str, list[np.ndarray]] | None = None
 
 
-def each(function: Callable, inputs: Any, *, together: int | None = None) -> Any:
-    """``function(input)`` for each entry along the leading axis of ``inputs``.
-
-    On CPU one after another, so that the tables of one stay in cache. On accelerators all together, or ``together`` at
-    a time where the tables of all would be too large: a kernel costs as much to start for one entry as for hundreds.
-    """
-    if on_cpu():
-        return jax.lax.map(function, inputs)
+def _all_together(function: Callable, inputs: Any, *, together: int | None = None) -> Any:
     return jax.vmap(function)(inputs) if together is None else jax.lax.map(function, inputs, batch_size=together)
+
+
+# ``each(function, inputs, together=None)``: ``function(input)`` for each entry along the leading axis of ``inputs``. On
+# CPU one after another, so that the tables of one stay in cache. On accelerators all together, or ``together`` at a
+# time where the tables of all would be too large: a kernel costs as much to start for one entry as for hundreds.
+each = Kernel(
+    lambda function, inputs, together=None: np.stack([function(entry) for entry in inputs]),
+    {"one by one": lambda function, inputs, together=None: jax.lax.map(function, inputs), "together": _all_together},
+    cpu="one by one",
+    accelerator="together",
+)
 
 
 def repeat(name: str, going: Callable[[Any], jax.Array], step: Callable[[Any], Any], state: Any) -> Any:

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from jaxdis._core.platforms import on_cpu
+from jaxdis._core.kernels.sums import spread_over_classes, sums_over_classes
 
 
 class Groups(NamedTuple):
@@ -26,16 +26,12 @@ class Groups(NamedTuple):
         return [slice(start, start + size) for start, size in zip(self.offsets, self.sizes, strict=True)]
 
     def over_classes(self, values: Float[Array, "s n"]) -> Float[Array, "k n"]:
-        """Sums over the classes of each factor; on accelerators without a product, whose operands would be stored."""
-        if on_cpu():
-            return self.member.T @ values
-        return jnp.stack([values[part].sum(axis=0) for part in self.slices()])
+        """Sums over the classes of each factor."""
+        return sums_over_classes(values, self.sizes)
 
     def to_classes(self, values: Float[Array, "k n"]) -> Float[Array, "s n"]:
         """The row of each factor for all of its classes."""
-        if on_cpu():
-            return self.member @ values
-        return jnp.repeat(values, np.array(self.sizes), axis=0, total_repeat_length=len(self.member))
+        return spread_over_classes(values, self.sizes)
 
 
 def one_hot_of(classes: Int[Array, "n k"], sizes: tuple[int, ...]) -> Float[Array, "n s"]:

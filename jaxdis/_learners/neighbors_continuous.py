@@ -7,27 +7,20 @@ from typing import Literal
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from jaxdis._core.arrays import from_keys, ordered_keys, power_of_two_below, settled, stable_order
-from jaxdis._core.loops import each, repeat
-from jaxdis._core.platforms import on_cpu
+from jaxdis._core.kernels.nearest import radii
+from jaxdis._core.loops import each
 from jaxdis._learners.ordered import (
     count_nearer,
     digamma_table,
     expected_digamma,
-    insert,
     many_ties,
-    smallest,
     tied_range,
 )
 
 Method = Literal["sorted", "brute"]
-
-# Share of samples left to brute force when the walk along the sorted code stops.
-LEFT_SHARE = 1 / 32
-# Steps of that walk between two checks of which samples have found all neighbors.
-STRIDE = 8
 
 
 def continuous_information(
@@ -51,7 +44,6 @@ def continuous_information(
 
     Reference: Kraskov et al. 2004, first estimator; scikit-learn's ``mutual_info_regression``.
     """
-    method = method or ("sorted" if on_cpu() else "brute")
     codes, values = over_deviation(codes), over_deviation(values)
     table = digamma_table(codes.shape[0])
     ordered_values = from_keys(jax.lax.sort(ordered_keys(values.T), dimension=1, is_stable=True))
@@ -63,7 +55,7 @@ def continuous_information(
         def one_factor(factor):
             value, ordered_value = factor
             value = value[order]
-            radius, inside = _radii(ordered, value, neighbors, method)
+            radius, inside = radii(ordered, value, neighbors, form=method)
             return _continuous_pair(ordered, value, ordered_value, radius, inside, neighbors, table)
 
         return each(one_factor, (values.T, ordered_values))
@@ -148,69 +140,3 @@ def _terms_of_equals(code, value, ordered_value, table):
     in_code = count_nearer(code, code, zero, closed=True)
     in_value = count_nearer(ordered_value, value, zero, closed=True)
     return table[together] - table[in_code] - table[in_value]
-
-
-def _radii(ordered, value, neighbors: int, method: Method) -> tuple[Float[Array, " n"], Int[Array, " n"]]:
-    """Distance of each sample to its k-th nearest, the larger of those in code and value, and how many lie nearer."""
-    n = ordered.shape[0]
-    if method == "brute":
-        return chunked_radii(ordered, value, jnp.arange(n, dtype=jnp.int32), neighbors)
-    radius, inside, settled = _walk(ordered, value, neighbors)
-    left = max(1, int(n * LEFT_SHARE))
-    rows = jnp.nonzero(~settled, size=left, fill_value=n)[0].astype(jnp.int32)
-    brute = chunked_radii(ordered, value, jnp.minimum(rows, n - 1), neighbors)
-    return tuple(walked.at[rows].set(exact, mode="drop") for walked, exact in zip((radius, inside), brute, strict=True))
-
-
-def _walk(ordered, value, neighbors: int):
-    """Compare each sample with those 1, 2, … places away in the sorted code until few can still meet a nearer one."""
-    n = ordered.shape[0]
-    ends = jnp.full(n + STRIDE, jnp.inf, ordered.dtype)
-    padded = jnp.concatenate([-ends, ordered, ends])
-    padded_value = jnp.pad(value, (n + STRIDE, n + STRIDE))
-    origin = n + STRIDE
-
-    def at(array, shift):
-        return jax.lax.dynamic_slice(array, (origin + shift,), (n,))
-
-    def step(carry):
-        shift, kept, _ = carry
-        for further in range(1, STRIDE + 1):
-            for place in (shift + further, -shift - further):
-                distance = jnp.maximum(jnp.abs(at(padded, place) - ordered), jnp.abs(at(padded_value, place) - value))
-                kept = insert(kept, distance)
-        shift = shift + STRIDE
-        nearest_unseen = jnp.minimum(at(padded, shift) - ordered, ordered - at(padded, -shift))
-        return shift, kept, kept[-1] <= nearest_unseen
-
-    def unsettled(carry):
-        shift, _, settled = carry
-        return (shift < n) & ((~settled).sum() > max(1, int(n * LEFT_SHARE)))
-
-    start = jnp.int32(0), (jnp.full(n, jnp.inf, ordered.dtype),) * neighbors, jnp.zeros(n, bool)
-    _, kept, settled = repeat("places", unsettled, step, start)
-    inside = sum((distance < kept[-1]).astype(jnp.int32) for distance in kept)
-    return kept[-1], inside, settled
-
-
-def chunked_radii(code, value, rows: Int[Array, " r"], neighbors: int) -> tuple[Float[Array, " r"], Int[Array, " r"]]:
-    """As :func:`_radii`, for some rows against all samples, in chunks."""
-    n = code.shape[0]
-    size = chunk_rows(n)
-    chunks = -(-rows.shape[0] // size)
-    padded = jnp.pad(rows, (0, chunks * size - rows.shape[0])).reshape(chunks, size)
-
-    def one_chunk(chunk):
-        distances = jnp.abs(code[None, :] - code[chunk][:, None])
-        distances = jnp.maximum(distances, jnp.abs(value[None, :] - value[chunk][:, None]))
-        nearest = smallest(distances, neighbors + 1)[:, 1:]  # the sample itself is the first
-        return nearest[:, -1], (nearest < nearest[:, -1:]).sum(axis=1, dtype=jnp.int32)
-
-    radii_and_counts = jax.lax.map(one_chunk, padded)
-    return tuple(part.reshape(-1)[: rows.shape[0]] for part in radii_and_counts)
-
-
-def chunk_rows(n: int) -> int:
-    """Rows of a distance table computed at once: 1 MB on CPU, where it stays in cache, 4 MB on accelerators."""
-    numbers = 1 << 18 if on_cpu() else 1 << 20
-    return max(8, min(256, numbers // n))

@@ -8,9 +8,10 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from jaxdis._core.arrays import class_counts, ordered_keys
+from jaxdis._core.kernels.nearest import chunk_rows, smallest
 from jaxdis._core.loops import each, times
-from jaxdis._learners.neighbors_continuous import chunk_rows, over_deviation
-from jaxdis._learners.ordered import count, digamma_table, expected_digamma, smallest
+from jaxdis._learners.neighbors_continuous import over_deviation
+from jaxdis._learners.ordered import count, digamma_table, expected_digamma
 
 Norm = Literal["chebyshev", "euclidean"]
 

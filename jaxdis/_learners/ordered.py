@@ -1,6 +1,5 @@
 """Searches that nearest-neighbor estimates use: counts around points of a sorted column, and the k smallest values."""
 
-import jax
 import jax.numpy as jnp
 from jax.scipy.special import digamma
 from jaxtyping import Array, Bool, Float, Int
@@ -57,20 +56,6 @@ def many_ties(ordered: Float[Array, " n"]) -> Bool[Array, ""]:
     equal = (gaps == 0).astype(jnp.float32).mean()
     even = (gaps[1:] == gaps[:-1]).astype(jnp.float32).mean()
     return (equal > TIED_SHARE) | (even > EVEN_SHARE)
-
-
-def insert(kept: tuple, value) -> tuple:
-    """The ``k`` smallest values so far, in order, after one more value; elementwise."""
-    updated = []
-    for held in kept:
-        updated.append(jnp.minimum(held, value))
-        value = jnp.maximum(held, value)
-    return tuple(updated)
-
-
-def smallest(rows: Float[Array, "r n"], k: int) -> Float[Array, "r k"]:
-    """The ``k`` smallest values of each row, which has no fewer, in order and with ties."""
-    return -jax.lax.top_k(-rows, k)[0]
 
 
 def count(where: Bool[Array, "r n"]) -> Int[Array, " r"]:

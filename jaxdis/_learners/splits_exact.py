@@ -15,9 +15,10 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from jaxdis._core.arrays import ordered_keys, stable_order
+from jaxdis._core.kernels.sums import even_bins, running_sums, sums_in_bins
 from jaxdis._core.loops import each, repeat
 from jaxdis._core.platforms import on_cpu
-from jaxdis._learners.splits_histogram import cumulated, even_bins, row_histogram, siblings, weights_of_nodes
+from jaxdis._learners.splits_histogram import siblings, weights_of_nodes
 from jaxdis._learners.trees import LANES, NEVER, RESOLUTION, TIE, Splits, Totals, gain_of, pick
 
 # With this many samples or fewer, runs are single samples, and no run is searched.
@@ -62,7 +63,7 @@ class Exact(NamedTuple):
         sums = jax.lax.optimization_barrier(self._sums(state, gradient, node))  # read many times, computed once
         # From one code: rounding errors of differences of sums must not look like a side with samples.
         totals = Totals(sums[0][0].sum(axis=0), sums[1][0].sum(axis=0))
-        ends = jax.lax.optimization_barrier(Totals(cumulated(sums[0]), cumulated(sums[1])))
+        ends = jax.lax.optimization_barrier(Totals(running_sums(sums[0]), running_sums(sums[1])))
         steps = self.order.shape[2]
 
         def between(parts):
@@ -98,12 +99,12 @@ class Exact(NamedTuple):
         number = self.order.shape[1]
         columns = gradient.shape[1]
         if state is None:
-            mass = row_histogram(self.runs, self.weights[:, None], number)
-            sums = row_histogram(self.runs, gradient, number), jnp.broadcast_to(mass, (*mass.shape[:2], columns))
+            mass = sums_in_bins(self.runs, self.weights[:, None], number)
+            sums = sums_in_bins(self.runs, gradient, number), jnp.broadcast_to(mass, (*mass.shape[:2], columns))
             return tuple(part[:, :, None] for part in sums)
         left = range(0, 2 * state[0].shape[2], 2)
         halves = (
-            [row_histogram(self.runs, jnp.where(node == q, gradient, 0.0), number) for q in left],
+            [sums_in_bins(self.runs, jnp.where(node == q, gradient, 0.0), number) for q in left],
             weights_of_nodes(self.runs, self.weights, node, left, number, alike=self.alike, most=self.order.shape[2]),
         )
         sums = tuple(siblings(jnp.stack(half, axis=2), parent) for half, parent in zip(halves, state, strict=True))

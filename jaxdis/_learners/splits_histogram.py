@@ -1,16 +1,14 @@
 """Splits at the edges of quantile bins, from histograms of gradients."""
 
-import math
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Num, UInt
+from jaxtyping import Array, Float, Int, UInt
 
 from jaxdis._core.arrays import ordered_keys, sort_columns, stable_order
-from jaxdis._core.loops import each
-from jaxdis._core.platforms import on_cpu
+from jaxdis._core.kernels.sums import running_sums, sums_in_bins
 from jaxdis._learners.trees import NEVER, TIE, Totals, gain_of, pick
 
 
@@ -36,11 +34,11 @@ class Histogram(NamedTuple):
         """
         num_bins, columns = self.left_weight.shape[1], gradient.shape[1]
         if state is None:
-            sums = cumulated(row_histogram(self.bins, gradient, num_bins))[:, :, None]
+            sums = running_sums(sums_in_bins(self.bins, gradient, num_bins))[:, :, None]
             counts = jnp.broadcast_to(self.left_weight[:, :, None, None], (*self.left_weight.shape, 1, 1))
         else:
             left = range(0, 2 * state[0].shape[2], 2)
-            sums = [row_histogram(self.bins, jnp.where(node == q, gradient, 0.0), num_bins) for q in left]
+            sums = [sums_in_bins(self.bins, jnp.where(node == q, gradient, 0.0), num_bins) for q in left]
             halves = (
                 sums,
                 weights_of_nodes(
@@ -48,7 +46,8 @@ class Histogram(NamedTuple):
                 ),
             )
             sums, counts = (
-                siblings(cumulated(jnp.stack(half, axis=2)), parent) for half, parent in zip(halves, state, strict=True)
+                siblings(running_sums(jnp.stack(half, axis=2)), parent)
+                for half, parent in zip(halves, state, strict=True)
             )
         gain = gain_of(sums, counts, Totals(*(part[None, None] for part in totals)), self.least)
         best = gain.max(axis=1)
@@ -70,7 +69,7 @@ def quantile_histogram(
     """A finder over quantile bins, and training and held-out samples as bin numbers."""
     alike = weights is None
     bins, held_out_bins, weights, least = quantile_bins(codes, weights, held_out, max_bins)
-    mass = cumulated(row_histogram(bins, weights[:, None], max_bins))[:, :, 0]
+    mass = running_sums(sums_in_bins(bins, weights[:, None], max_bins))[:, :, 0]
     return Histogram(bins, weights, mass, least, alike), bins.astype(jnp.float32), held_out_bins.astype(jnp.float32)
 
 
@@ -117,12 +116,6 @@ def _number(codes, edges) -> Int[Array, "d n"]:
     return jax.lax.scan(count, jnp.zeros(codes.T.shape, jnp.int32), edges)[0]
 
 
-def row_histogram(bins: Int[Array, "d n"], rows: Num[Array, "n c"], num_bins: int) -> Num[Array, "d b c"]:
-    """Sum of rows in each bin of each code, one code at a time, so that the table of a code stays in cache."""
-    zero = jnp.zeros((num_bins, rows.shape[1]), rows.dtype)
-    return each(lambda number: zero.at[number].add(rows, mode="promise_in_bounds"), bins)
-
-
 def weights_of_nodes(
     bins: Int[Array, "d n"],
     weights: Float[Array, " n"],
@@ -139,45 +132,13 @@ def weights_of_nodes(
     """
     kind, bits = (jnp.uint16, 8) if most < 1 << 8 else (jnp.int32, 15)
     if not alike or most >= 1 << bits:
-        return [row_histogram(bins, jnp.where(node == q, weights[:, None], 0.0), num_bins) for q in nodes]
+        return [sums_in_bins(bins, jnp.where(node == q, weights[:, None], 0.0), num_bins) for q in nodes]
     counts = []
     for q in nodes[::2]:
         both = jnp.where(node == q, kind(1), jnp.where(node == q + 2, kind(1 << bits), kind(0)))
-        both = row_histogram(bins, both, num_bins)
+        both = sums_in_bins(bins, both, num_bins)
         counts += [both & kind((1 << bits) - 1), both >> bits]
     return [count.astype(jnp.float32) for count in counts[: len(nodes)]]
-
-
-def cumulated(histogram: Float[Array, "d b ..."]) -> Float[Array, "d b ..."]:
-    """Sums over the bins up to each one: within rows of bins, then over rows, so that rounding stays that of few sums.
-
-    In loops on CPU, which compile several times as fast as a tree of sums.
-    """
-    bins = histogram.shape[1]
-    width = math.ceil(math.sqrt(bins))
-    rows = even_bins(bins) // width
-    padded = jnp.pad(histogram, ((0, 0), (0, rows * width - bins), *((0, 0),) * (histogram.ndim - 2)))
-    at, put = jax.lax.dynamic_index_in_dim, jax.lax.dynamic_update_index_in_dim
-
-    def within(j, table):
-        return put(table, at(table, j - 1, 2) + at(table, j, 2), j, 2)
-
-    def across(row, table):
-        return put(table, at(table, row - 1, 1)[:, :, -1:] + at(table, row, 1), row, 1)
-
-    table = padded.reshape(len(padded), rows, width, *padded.shape[2:])
-    if not on_cpu():
-        table = jnp.cumsum(table, axis=2)
-        before = jnp.cumsum(table[:, :, -1], axis=1) - table[:, :, -1]
-        return (table + before[:, :, None]).reshape(padded.shape)[:, :bins]
-    table = jax.lax.fori_loop(1, rows, across, jax.lax.fori_loop(1, width, within, table))
-    return table.reshape(padded.shape)[:, :bins]
-
-
-def even_bins(least: int) -> int:
-    """So many bins, or the next number that :func:`cumulated` need not fill up."""
-    width = math.ceil(math.sqrt(least))
-    return width * -(-least // width)
 
 
 def siblings(left, parent):

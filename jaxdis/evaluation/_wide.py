@@ -113,7 +113,7 @@ def _finish(score: Spec, relation: Relation, _shared) -> Any:
 def _single_neuron(metrics: Plan, strength, finite, members: MemberCodes, shared: Shared, how: dict) -> dict:
     """Single-neuron classification by the codes that can be aligned: of each factor, as many best ones as factors.
 
-    :func:`jaxdis._learners.assignment.assign` shows that these suffice.
+    :func:`jaxdis._core.kernels.assignment.assign` shows that these suffice.
     """
     k, found = strength.shape[2], []
     shared = shared_by(metrics, shared)

@@ -6,12 +6,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from jaxdis._core.kernels.assignment import assign
+from jaxdis._core.kernels.tables import joint_tables
 from jaxdis._core.options import Bins, Count, Entries, Natural
 from jaxdis._core.spec import metric
-from jaxdis._learners.assignment import assign
 from jaxdis.factors import Codes, Factors
 from jaxdis.relations._binless import mutual_information_neighbors
-from jaxdis.relations._binning import factor_classes, joint_tables
+from jaxdis.relations._binning import factor_classes
 from jaxdis.relations._information import information_of_tables, mutual_information
 from jaxdis.relations._relation import Relation
 from jaxdis.scores._gaps import FactorScore

@@ -6,8 +6,8 @@ from typing import Literal, NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from jaxdis._core.kernels.assignment import assign
 from jaxdis._core.options import Count, Positive
-from jaxdis._learners.assignment import assign
 from jaxdis._learners.linear import standardized
 from jaxdis._learners.ridge import correlated, explained, kernel_ridge, linear_ridge
 from jaxdis.factors import Codes, Factors, Sample

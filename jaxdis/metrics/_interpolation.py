@@ -7,8 +7,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from jaxdis._core.arrays import finite_codes, ordered_keys, running_sums, safe_divide, stable_order
+from jaxdis._core.kernels.assignment import assign
 from jaxdis._core.options import NonNegative, Range
-from jaxdis._learners.assignment import assign
 from jaxdis._learners.linear import standardized
 from jaxdis.factors import Codes, Factors
 from jaxdis.metrics._dependent_gaps import Dimensions

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from jaxdis._core.arrays import safe_divide
+from jaxdis._core.kernels.assignment import Solver
 from jaxdis._core.loops import each
 from jaxdis._core.options import Count, Units
 from jaxdis._core.spec import metric
@@ -45,6 +46,7 @@ def nk(
     width: Units = WIDTH,
     epochs: Count | None = None,
     align: Alignment = "mutual_information",
+    assignment: Solver = "auto",
     active: Bool[Array, " d"] | None = None,
     base: Probed | None = None,
 ) -> Knockout:
@@ -66,7 +68,7 @@ def nk(
         10,000 samples); see :data:`jaxdis._learners.probes.PRESETS`.
       epochs: replaces that of the preset.
       width: number of hidden units.
-      align: as in :func:`jaxdis.metrics._single_neuron.snc`.
+      align, assignment: as in :func:`jaxdis.metrics._single_neuron.snc`.
 
     Contract:
 
@@ -80,7 +82,7 @@ def nk(
     Reference: Mahon et al. 2024, §4.3 and §5. Their tables print the raw difference, not adjusted for chance.
     """
     samples = read(codes, factors, test, active)
-    orders = _orders(samples, factors, knocked, mode, align)
+    orders = _orders(samples, factors, knocked, mode, align, assignment)
     gone = jax.nn.one_hot(orders, codes.shape[1], dtype=bool).any(axis=1).T  # [d, k]
     full = jnp.broadcast_to(samples.shown[:, None], gone.shape)
     masks = jnp.stack([full, full & ~gone])[0 if base is None else 1 :]
@@ -160,10 +162,16 @@ def knockout_table(
 
 
 def _orders(
-    samples: Samples, factors: Factors, count: int, mode: str, align: Alignment = "mutual_information"
+    samples: Samples,
+    factors: Factors,
+    count: int,
+    mode: str,
+    align: Alignment = "mutual_information",
+    assignment: Solver = "auto",
 ) -> Int[Array, "k c"]:
+    information = alignment(samples, factors, align, mode)
     return knockout_order(
-        alignment(samples, factors, align, mode), samples.shown, samples.usable, count, reuse=mode == "code"
+        information, samples.shown, samples.usable, count, reuse=mode == "code", assignment=assignment
     )
 
 
@@ -174,16 +182,17 @@ def knockout_order(
     count: int,
     *,
     reuse: bool = False,
+    assignment: Solver = "auto",
 ) -> Int[Array, "k c"]:
     """The codes to knock out for each factor, in order: the aligned one, then those aligned without it; −1 for none.
 
     After the first, a factor that the alignment leaves without a code takes the most informative remaining one.
     """
-    first = align_codes(information, shown, usable, reuse=reuse)
+    first = align_codes(information, shown, usable, reuse=reuse, assignment=assignment)
 
     def one_factor(factor):
         def further(left, number):
-            aligned = align_codes(information, left, usable, reuse=reuse)[factor]
+            aligned = align_codes(information, left, usable, reuse=reuse, assignment=assignment)[factor]
             best = jnp.argmax(jnp.where(left, information[:, factor], -jnp.inf)).astype(jnp.int32)
             aligned = jnp.where(aligned >= 0, aligned, jnp.where(left.any(), best, -1))
             chosen = jnp.where(number == 0, first[factor], aligned).astype(jnp.int32)

@@ -10,9 +10,9 @@ from jaxtyping import Array, Bool, Float, Int
 from scipy.stats import chi2
 
 from jaxdis._core.arrays import class_counts, sort_columns
+from jaxdis._core.kernels.assignment import Solver, assign, assign_each
 from jaxdis._core.loops import each, repeat
 from jaxdis._core.spec import metric
-from jaxdis._learners.assignment import assign, assign_each
 from jaxdis.factors import Codes, Factors, Sample
 from jaxdis.relations._binning import Dividers, count_dividers, divided, dividers_at
 from jaxdis.relations._blocks import width_of
@@ -51,6 +51,7 @@ def snc(
     mode: Literal["paper", "code"] = "paper",
     chance: Chance = "squared",
     align: Alignment = "mutual_information",
+    assignment: Solver = "auto",
     active: Bool[Array, " d"] | None = None,
 ) -> SingleNeuron:
     """Single-neuron classification: chance-adjusted accuracy of the one code aligned with each factor, cut into bins.
@@ -73,6 +74,8 @@ def snc(
         as they occur. ``"majority"``: the held-out accuracy of always naming the most frequent training class.
       align: relation by which codes are aligned with factors: ``"mutual_information"`` of bins, ``"correlation"`` or
         ``"r2"``, which take class numbers for values.
+      assignment: how codes and bins are assigned: ``"optax"`` inside the program, ``"scipy"`` on the host, or
+        ``"auto"``. Equally good assignments may differ.
 
     Contract:
 
@@ -97,7 +100,7 @@ def snc(
     samples = read(codes, factors, test, active)
     dividers = "code" if mode == "code" else "between"
     strength = alignment(samples, factors, align, mode)
-    aligned = align_codes(strength, samples.shown, samples.usable, reuse=mode == "code")
+    aligned = align_codes(strength, samples.shown, samples.usable, reuse=mode == "code", assignment=assignment)
     # A code is a row. The alignment of few codes has sorted them all; of many, it sorted a block at a time.
     trained, held_out = (table.T[jnp.maximum(aligned, 0)] for table in (samples.train, samples.held_out))
     few = width_of(*samples.train.shape) == samples.train.shape[1]
@@ -107,7 +110,7 @@ def snc(
     most, classes = max(samples.sizes), samples.classes.T
     counts = class_counts(samples.classes, samples.sizes)
     aligned_codes = ordered, trained, held_out
-    predicted = _as_many_bins_as_classes(*aligned_codes, classes, counts > 0, dividers)
+    predicted = _as_many_bins_as_classes(*aligned_codes, classes, counts > 0, dividers, assignment)
     if mode == "paper":
 
         def one_factor(factor):
@@ -115,7 +118,7 @@ def snc(
             return jax.lax.cond(
                 _balanced(counts.astype(jnp.float32)),
                 lambda: predicted,
-                lambda: _bins_of_common_size(*aligned_codes, classes, most),
+                lambda: _bins_of_common_size(*aligned_codes, classes, most, assignment),
             )
 
         predicted = each(one_factor, (predicted, classes, counts, *aligned_codes))
@@ -139,12 +142,12 @@ def alignment(samples: Samples, factors: Factors, align: Alignment, mode: str) -
     return {"correlation": correlation, "r2": r2}[align](samples.train, factors, active=samples.shown).strength
 
 
-def align_codes(information, active, usable, *, reuse: bool) -> Int[Array, " k"]:
+def align_codes(information, active, usable, *, reuse: bool, assignment: Solver) -> Int[Array, " k"]:
     """The code of each factor, one to one; with ``reuse`` a code may serve as many factors as necessary."""
     d, k = information.shape
     allowed = jnp.where(active[:, None] & usable[None, :], information, jnp.nan)
     copies = -(-k // d) if reuse else 1
-    row = assign(jnp.tile(allowed, (copies, 1)), maximize=True).row
+    row = assign(jnp.tile(allowed, (copies, 1)), maximize=True, method=assignment).row
     return jnp.where(row >= 0, row % d, -1)
 
 
@@ -158,7 +161,7 @@ def _balanced(counts: Float[Array, " v"]) -> Bool[Array, ""]:
 
 
 def _as_many_bins_as_classes(
-    ordered, trained, held_out, classes, occurs: Bool[Array, "k v"], mode: Dividers
+    ordered, trained, held_out, classes, occurs: Bool[Array, "k v"], mode: Dividers, assignment: Solver
 ) -> Int[Array, "k m"]:
     """Equal-count bins of each factor's code, as many as classes occur, matched one to one. A factor is a row."""
     most, used = occurs.shape[1], occurs.sum(axis=1, dtype=jnp.int32)[:, None]
@@ -173,11 +176,11 @@ def _as_many_bins_as_classes(
 
     agree = each(table, cell)
     worth = jnp.where((np.arange(most)[None, :] < used)[:, :, None] & occurs[:, None, :], agree, jnp.nan)
-    class_of_bin = assign_each(worth, maximize=True).column
+    class_of_bin = assign_each(worth, maximize=True, method=assignment).column
     return jnp.take_along_axis(class_of_bin, count_dividers(held_out, dividers), axis=1)
 
 
-def _bins_of_common_size(ordered, column, held_out, classes, most: int) -> Int[Array, " m"]:
+def _bins_of_common_size(ordered, column, held_out, classes, most: int, assignment: Solver) -> Int[Array, " m"]:
     """Bins of the common size of the class counts; a class gets as many bins as its count needs."""
     n, bins = ordered.shape[0], int(round(1 / SMALLEST_BIN))
     counts = jnp.zeros(most, jnp.int32).at[classes].add(1)
@@ -190,7 +193,7 @@ def _bins_of_common_size(ordered, column, held_out, classes, most: int) -> Int[A
     slots = jnp.cumsum(-(-counts // width))
     class_of_slot = jnp.searchsorted(slots, jnp.arange(bins + most), side="right").astype(jnp.int32)
     worth = jnp.where((class_of_slot < most)[None, :], agree[:, jnp.minimum(class_of_slot, most - 1)], 0.0)
-    class_of_bin = class_of_slot[assign(worth, maximize=True).column]
+    class_of_bin = class_of_slot[assign(worth, maximize=True, method=assignment).column]
     # A bin beyond the last, which is empty, may have a slot of no class.
     class_of_bin = jnp.where(class_of_bin < most, class_of_bin, jnp.argmax(agree, axis=1).astype(jnp.int32))
     return class_of_bin[count_dividers(held_out, dividers)]

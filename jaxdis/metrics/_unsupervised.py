@@ -10,13 +10,13 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from jaxdis._core import random
 from jaxdis._core.arrays import finite_codes, power_of_two_below, product_over_samples, rounding_of, safe_divide
+from jaxdis._core.kernels.tables import pair_tables
 from jaxdis._core.loops import repeat
 from jaxdis._core.options import Bins, Positive
-from jaxdis._core.platforms import on_cpu
 from jaxdis._core.spec import metric
 from jaxdis._learners.linear import lasso, standardized
 from jaxdis.factors import Codes, Factors
-from jaxdis.relations._binning import equal_width_bins, joint_tables
+from jaxdis.relations._binning import equal_width_bins
 from jaxdis.relations._correlation import mid_ranks
 from jaxdis.relations._information import information_of_tables
 
@@ -288,15 +288,8 @@ def _information_of_pairs(number: Int[Array, "n d"], bins: int) -> Float[Array, 
     def of_blocks(pair):
         rows, others = columns[pair[0]], columns[pair[1]]
 
-        def counts(row, other):
-            return jnp.zeros(bins * bins, jnp.int32).at[row * bins + other].add(1, mode="promise_in_bounds")
-
-        if on_cpu():
-            tables = jax.lax.map(lambda row: jax.lax.map(lambda other: counts(row, other), others), rows)
-            tables = jnp.moveaxis(tables.reshape(width, width, bins, bins), 1, 2).astype(jnp.float32)
-        else:
-            tables = joint_tables(rows.T, bins, others.T, (bins,) * width)
-        return information_of_tables(tables.reshape(width, bins, width * bins), (bins,) * width)[0]
+        tables = pair_tables(rows.T, others.T, bins)
+        return information_of_tables(tables, (bins,) * width)[0]
 
     left, right = (side.astype(np.int32) for side in np.triu_indices(blocks))
     found = jax.lax.map(of_blocks, jnp.stack([left, right], axis=1))

@@ -1,6 +1,5 @@
-"""Samples into bins, bins into joint tables: the part of every histogram estimate that reads all samples."""
+"""Samples into bins, between dividers of equal width or equal count."""
 
-import math
 from typing import Literal
 
 import jax
@@ -9,7 +8,6 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from jaxdis._core.arrays import rounding_of
-from jaxdis._core.platforms import on_cpu
 from jaxdis.factors import Factors
 
 Dividers = Literal["between", "code"]
@@ -18,9 +16,6 @@ Dividers = Literal["between", "code"]
 HALFWAY = 1e-3
 # Of a bin: angles that lie on an edge but for rounding belong to the bin above.
 ON_AN_EDGE = np.float32(1e-3)
-# A joint table of several factors at once saves one scatter a factor; past this many columns a code's table leaves the
-# first-level cache and each update costs more than is saved.
-MAX_GROUP_COLUMNS = 300
 
 
 def equal_width_bins(codes: Float[Array, "n d"], bins: int, *, weights=None) -> Int[Array, "n d"]:
@@ -148,85 +143,6 @@ def factor_classes(factors: Factors, bins: int, *, weights=None) -> tuple[Int[Ar
                 binned = binned.at[:, j].set(jnp.floor(place).astype(jnp.int32) % bins)
         classes = jnp.where(jnp.asarray(continuous)[None, :], binned, classes)
     return classes, tuple(bins if size is None else size for size in factors.sizes)
-
-
-def joint_tables(
-    number: Int[Array, "n d"],
-    bins: int,
-    classes: Int[Array, "n k"],
-    sizes: tuple[int, ...],
-    *,
-    weights=None,
-    method=None,
-) -> Float[Array, "d b s"]:
-    """Joint counts (or weights) of each code's bins and all factors' values; ``s`` runs over the values of all factors.
-
-    Args:
-      method: ``"scatter"`` (default on CPU) or ``"matmul"`` (one-hot product, default on accelerators).
-    """
-    method = method or ("scatter" if on_cpu() else "matmul")
-    if method == "matmul":
-        return _joint_by_matmul(number, bins, classes, sizes, weights)
-    return _joint_by_scatter(number, bins, classes, sizes, weights)
-
-
-def _joint_by_scatter(number, bins, classes, sizes, weights):
-    """One scalar update per sample, code and group of factors; one code at a time, whose tables stay in cache."""
-    groups = group_factors(sizes)
-    widths = [math.prod(sizes[j] for j in group) for group in groups]
-    columns = [_mixed_radix(classes, sizes, group) for group in groups]
-    values = jnp.int32(1) if weights is None else weights
-
-    def one_code(bin_of_sample):
-        tables = (jnp.zeros(bins * width, values.dtype) for width in widths)
-        rows = (bin_of_sample * width + column for width, column in zip(widths, columns, strict=True))
-        return [table.at[row].add(values, mode="promise_in_bounds") for table, row in zip(tables, rows, strict=True)]
-
-    marginals = {}
-    for group, table in zip(groups, jax.lax.map(one_code, number.T), strict=True):
-        cells = table.reshape(-1, bins, *(sizes[j] for j in group))
-        for axis, j in enumerate(group):
-            marginals[j] = cells.sum(axis=tuple(2 + other for other in range(len(group)) if other != axis))
-    return jnp.concatenate([marginals[j] for j in range(len(sizes))], axis=2).astype(jnp.float32)
-
-
-def _mixed_radix(classes, sizes, group) -> Int[Array, " n"]:
-    """The values of several factors as one number."""
-    number = jnp.zeros(classes.shape[0], jnp.int32)
-    for j in group:
-        number = number * sizes[j] + classes[:, j]
-    return number
-
-
-def _joint_by_matmul(number, bins, classes, sizes, weights):
-    """One product of one-hot matrices; exact in bfloat16 with float32 sums as long as there are no weights."""
-    dtype = jnp.bfloat16 if weights is None else jnp.float32
-    hot_bins = jax.nn.one_hot(number, bins, dtype=dtype)
-    hot_values = jnp.concatenate(
-        [jax.nn.one_hot(classes[:, j], size, dtype=dtype) for j, size in enumerate(sizes)], axis=1
-    )
-    if weights is not None:
-        hot_values = hot_values * weights[:, None]
-    return jnp.einsum(
-        "ndb,ns->dbs",
-        hot_bins,
-        hot_values,
-        precision=jax.lax.Precision.HIGHEST,
-        preferred_element_type=jnp.float32,
-    )
-
-
-def group_factors(sizes: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """Factors that share a table: greedily, largest first, while the product of sizes stays small."""
-    groups: list[list[int]] = []
-    for j in sorted(range(len(sizes)), key=lambda j: -sizes[j]):
-        for group in groups:
-            if math.prod(sizes[i] for i in [j, *group]) <= MAX_GROUP_COLUMNS:
-                group.append(j)
-                break
-        else:
-            groups.append([j])
-    return [tuple(group) for group in groups]
 
 
 def _range(codes, weights):

@@ -9,11 +9,12 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from jaxdis._core.arrays import class_counts, finite_codes, ordered_keys, safe_divide, sort_columns, stable_order
+from jaxdis._core.kernels.tables import joint_tables
 from jaxdis._core.loops import each
 from jaxdis._core.options import Bins, Positive
 from jaxdis._learners.groups import Groups, one_hot_of
 from jaxdis.factors import Codes, Factors, Weights
-from jaxdis.relations._binning import Dividers, equal_count_bins, equal_width_bins, factor_classes, joint_tables
+from jaxdis.relations._binning import Dividers, equal_count_bins, equal_width_bins, factor_classes
 from jaxdis.relations._blocks import by_code
 from jaxdis.relations._relation import Relation
 
@@ -62,7 +63,7 @@ def mutual_information(
     """
     classes, sizes = factor_classes(factors, bins, weights=weights)
     number = equal_width_bins(codes, bins, weights=weights)
-    table = joint_tables(number, bins, classes, sizes, weights=weights, method=method)
+    table = joint_tables(number, bins, classes, sizes, weights=weights, form=method)
     strength, ceiling, code_ceiling = information_of_tables(table, sizes, correction)
     return Relation.of(
         strength,
@@ -122,7 +123,7 @@ def mutual_information_equal_count(
         count = bins or group_sizes[0]
         used = None if bins else jnp.maximum((seen[group[0]] > 0).sum(dtype=jnp.int32), 1)
         number = equal_count_bins(ordered, codes, count, weights=ordered_weights, used=used, mode=mode)
-        table = joint_tables(number, count, classes[:, np.array(group)], group_sizes, weights=weights, method=method)
+        table = joint_tables(number, count, classes[:, np.array(group)], group_sizes, weights=weights, form=method)
         estimates = information_of_tables(table, group_sizes, correction)
         for position, j in enumerate(group):
             columns[j] = (estimates[0][:, position], estimates[1][position], estimates[2])

@@ -1,14 +1,14 @@
 """Scores of how close a relation is to a one-to-one correspondence of codes and factors."""
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from jaxdis._core.arrays import safe_divide
+from jaxdis._core.kernels.assignment import Solver, assign
 from jaxdis._core.spec import metric
-from jaxdis._learners.assignment import assign
 from jaxdis.relations._relation import Relation
 from jaxdis.scores._reading import mean_over_factors, only_valid, read
 
@@ -55,27 +55,28 @@ class IndependentGroups(NamedTuple):
     merge_size: Int[Array, " t"]
 
 
-def matching(relation: Relation, *, method: Literal["auto", "optax", "scipy"] = "auto") -> Matching:
+def matching(relation: Relation, *, assignment: Solver = "auto") -> Matching:
     """Mean share of its ceiling that each factor reaches with the one code assigned to it.
 
     Codes are assigned to factors one to one so that the total is largest. On absolute correlation this is the mean
     correlation coefficient, MCC.
 
     Options:
-      method: how the assignment problem is solved; the score is the same.
+      assignment: how codes are assigned: ``"optax"`` inside the program, ``"scipy"`` on the host, or ``"auto"``; the
+        score is the same.
 
     Contract:
 
     - In [0, 1]. A factor left without a code (fewer codes than factors) counts 0.
     - Inactive codes and one-valued factors take no part. Any non-finite code gives NaN.
-    - Among equally good assignments the score is the same, but ``code`` may depend on ``method``.
+    - Among equally good assignments the score is the same, but ``code`` may depend on ``assignment``.
 
     Reference: Hyvärinen & Morioka 2016, §5 (MCC); Mahon et al. 2024, §4.1 (the assignment).
     """
     reading = read(relation)
     shares = reading.strength / reading.ceiling[None, :]
     allowed = reading.active[:, None] & reading.valid[None, :]
-    code = assign(jnp.where(allowed, shares, jnp.nan), maximize=True, method=method).row
+    code = assign(jnp.where(allowed, shares, jnp.nan), maximize=True, method=assignment).row
     assigned = jnp.take_along_axis(shares, jnp.maximum(code, 0)[None, :], axis=0)[0]
     per_factor = jnp.where(code >= 0, assigned, 0.0)
     per_factor = jnp.where(jnp.isnan(shares).any(), jnp.nan, per_factor)

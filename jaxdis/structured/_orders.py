@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from jaxdis._core.kernels.assignment import assign
 from jaxdis._core.options import checked
-from jaxdis._learners.assignment import assign
 
 # All orders are tried for up to this many slots; a table of 8! = 40,320 orders would not pay off.
 MOST_EXACT = 7

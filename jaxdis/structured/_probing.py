@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxdis._core.arrays import rounding_of
+from jaxdis._core.kernels.assignment import assign
 from jaxdis._core.options import Natural, Positive, checked, listed, shown
-from jaxdis._learners.assignment import assign
 from jaxdis.factors import Factors
 from jaxdis.structured._orders import best_orders, take_slots
 from jaxdis.structured._targets import Encoding, Layout, basis, layout_of, mixing

@@ -14,8 +14,8 @@ import pytest
 import jaxdis
 from jaxdis import METRICS, RELATIONS, SCORES, Blend, Direct, Factors, Spec, evaluate
 from jaxdis._core import files, programs
+from jaxdis._core.kernels.assignment import Assignment, assign
 from jaxdis._core.options import Range
-from jaxdis._learners.assignment import Assignment, assign
 from jaxdis.evaluation import _member as member
 from jaxdis.evaluation._inputs import bind
 from jaxdis.evaluation._member import score_member_often

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
 
+from jaxdis._core.kernels.assignment import assign
 from jaxdis._core.platforms import on_cpu
-from jaxdis._learners.assignment import assign
 
 METHODS = ("optax", "scipy", "auto")
 
@@ -79,23 +79,24 @@ jax.config.update("jax_num_cpu_devices", 2)
 import jax.numpy as jnp, numpy as np
 from scipy.optimize import linear_sum_assignment
 from jaxdis._core import executor
-from jaxdis._learners.assignment import assign
+from jaxdis._core.kernels.assignment import assign
 
 def solve(method, member, shared):
     return assign(member, method=method).column
 
-costs = np.random.default_rng(0).random((1000, 40, 40)).astype(np.float32)
-columns = executor.map_members(solve, "scipy", costs, jnp.zeros(()))
-for member in range(0, 1000, 97):
-    rows, expected = linear_sum_assignment(costs[member])
-    assert (columns[member] == expected).all()
+for count, side in ((1000, 40), (20, 400)):
+    costs = np.random.default_rng(0).random((count, side, side)).astype(np.float32)
+    columns = executor.map_members(solve, "scipy", costs, jnp.zeros(()))
+    for member in range(0, count, 19):
+        rows, expected = linear_sum_assignment(costs[member])
+        assert (columns[member] == expected).all()
 print("done", len(jax.devices()))
 """
 
 
 @pytest.mark.slow
 def test_a_thousand_callbacks_on_two_devices_come_back():
-    """A callback with a batch of these matrices deadlocks on several CPU devices; one matrix at a time does not."""
+    """Callbacks with all of these matrices, or with a whole large one, deadlock on several CPU devices."""
     result = subprocess.run(
         [sys.executable, "-c", TWO_DEVICES], capture_output=True, text=True, timeout=240, check=False
     )

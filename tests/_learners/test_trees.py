@@ -16,10 +16,8 @@ from sklearn.ensemble import (
 from sklearn.tree import DecisionTreeRegressor
 
 from jaxdis import RELATIONS, SCORES, Factors, Relation, Sample
-from jaxdis._learners import splits_exact
 from jaxdis._learners.boosting import accuracy, fit_boosting
-from jaxdis._learners.splits_exact import _numbered, exact_order
-from jaxdis._learners.splits_histogram import cumulated, weights_of_nodes
+from jaxdis._learners.splits_exact import exact_order
 from jaxdis._learners.trees import Totals, grow
 from jaxdis.data import synthetic
 from jaxdis.data._teapot import Gap
@@ -497,64 +495,3 @@ def noisy(rng, n):
     values = rng.integers(0, 3, n).astype(np.int32)
     codes = np.stack([values + 0.8 * rng.normal(size=n), *rng.normal(size=(5, n))], axis=1)
     return codes.astype(np.float32), values
-
-
-@pytest.mark.parametrize("bins", [1, 2, 9, 10, 127])
-def test_sums_over_bins_are_those_of_numpy(bins):
-    table = np.random.default_rng(0).normal(size=(3, bins, 2, 4)).astype(np.float32)
-    # Up to 22 terms are added one after another, of about 30 in size.
-    np.testing.assert_allclose(cumulated(jnp.asarray(table)), np.cumsum(table.astype(np.float64), axis=1), atol=2e-5)
-    np.testing.assert_allclose(cumulated(jnp.asarray(table[..., 0, 0])), np.cumsum(table[..., 0, 0], axis=1), atol=2e-5)
-
-
-@pytest.mark.parametrize("length", [1, 31, 32, 33, 1024, 1025, 40_000])
-@pytest.mark.parametrize("share", [0.0, 0.02, 1.0])
-def test_places_of_entries_are_found_without_a_list(length, share):
-    mask = np.random.default_rng(0).random(length) < share
-    count, place = _numbered(jnp.asarray(mask, jnp.float32))
-    expected = np.flatnonzero(mask)
-    assert count == len(expected)
-    found = place(jnp.arange(len(expected) + 3, dtype=jnp.int32))
-    np.testing.assert_array_equal(found[: len(expected)], expected)
-    np.testing.assert_array_equal(found[len(expected) :], length)  # beyond the last one
-
-
-@pytest.mark.parametrize("most", [255, 256, 300])
-@pytest.mark.parametrize("nodes", [range(0, 2, 2), range(0, 4, 2), range(0, 8, 2)])
-def test_counts_that_share_an_integer_do_not_mix(most, nodes):
-    """All samples in one bin and one node, and samples in all nodes."""
-    rng = np.random.default_rng(0)
-    bins = np.stack([np.zeros(most), rng.integers(0, 3, most)]).astype(np.int32)
-    node = np.stack([np.full(most, nodes[-1]), np.zeros(most), rng.integers(0, 8, most)], axis=1).astype(np.uint8)
-    found = weights_of_nodes(jnp.asarray(bins), jnp.ones(most), jnp.asarray(node), nodes, 3, alike=True, most=most)
-    for counts, q in zip(found, nodes, strict=True):
-        expected = [[((node == q) & (row == b)[:, None]).sum(axis=0) for b in range(3)] for row in bins]
-        np.testing.assert_array_equal(counts, expected)
-
-
-def test_trying_every_cut_finds_the_splits_of_the_search(monkeypatch):
-    """With continuous and discrete factors, and codes that hold ties."""
-    rng = np.random.default_rng(0)
-    values = np.stack([rng.integers(0, 3, 100), rng.integers(0, 5, 100), rng.normal(size=100)], 1).astype(np.float32)
-    codes = (values @ rng.normal(size=(3, 4)) + rng.normal(size=(100, 4))).astype(np.float32)
-    codes[:, 1] = np.round(codes[:, 1])
-
-    def fitted():
-        fit = jax.jit(lambda c, v: fit_boosting.__wrapped__(c, v, (3, 5, None), c[:20], stages=5))
-        return fit(jnp.asarray(codes), jnp.asarray(values))
-
-    every = fitted()
-    monkeypatch.setattr(splits_exact, "FEW", 0)
-    for one, other in zip(every, fitted(), strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-4)  # sums in another order
-
-
-@pytest.mark.parametrize("splitter", ["exact", "histogram"])
-def test_held_out_samples_take_the_paths_of_equal_training_samples(splitter):
-    """The latter pass in blocks, the last of which is filled up here (1,001 samples are two blocks of 501)."""
-    rng = np.random.default_rng(3)
-    codes = jnp.asarray(rng.normal(size=(1001, 3)), jnp.float32)
-    values = jnp.asarray(rng.integers(0, 4, (1001, 1)), jnp.int32)
-    fit = fit_boosting(codes, values, (4,), codes, splitter=splitter, stages=3)
-    np.testing.assert_allclose(fit.test, fit.train, atol=1e-6)
-    assert np.ptp(np.asarray(fit.train), axis=0).min() > 0.01

@@ -177,3 +177,17 @@ def test_codes_are_aligned_by_another_relation(name):
         plan = {"m": METRICS[name].with_options(align=align, **options)}
         aligned[align] = int(evaluate(codes, factor[:, None], plan).part("m.code")[0])
     assert aligned == {"mutual_information": 0, "correlation": 1, "r2": 1}
+
+
+@pytest.mark.slow_cases("snc", "nk")
+@pytest.mark.parametrize("name", ["snc", "mcc", "nk"])
+def test_scipy_assigns_codes_as_well_as_the_program(name):
+    """Of two members with unbalanced classes, whose bins are matched with 200 slots and more; continuous codes."""
+    rng = np.random.default_rng(0)
+    classes = np.stack([rng.choice(3, 300, p=[0.6, 0.3, 0.1]), rng.integers(0, 4, 300)], axis=1)
+    codes = (classes[None] + rng.normal(size=(2, 300, 2))).astype(np.float32)
+    scores = [
+        evaluate(codes, classes, {name: METRICS[name].with_options(assignment=solver)}, test=(codes, classes))[name]
+        for solver in ("optax", "scipy")
+    ]
+    np.testing.assert_allclose(*scores, rtol=1e-6)

@@ -99,6 +99,9 @@ def test_slots_are_matched_to_the_objects_they_cover():
     noisy = np.where(rng.random(true.shape) < 0.2, rng.integers(0, 5, true.shape), predicted)
     found = match_slots(jnp.asarray(true), jnp.asarray(noisy), true_segments=5, predicted_segments=5)
     np.testing.assert_array_equal(found, orders)
+    sizes = {"true_segments": 5, "predicted_segments": 5}
+    on_host = match_slots(jnp.asarray(true), jnp.asarray(noisy), **sizes, assignment="scipy")
+    np.testing.assert_array_equal(on_host, found)
     fewer = match_slots(jnp.asarray(true), jnp.asarray(noisy), true_segments=5, predicted_segments=3)
     assert ((np.asarray(fewer) == -1).sum(axis=1) == 2).all()
 

@@ -2,24 +2,16 @@
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from jaxdis._core.arrays import finite_codes
+from jaxdis._core.kernels.batches import distances_in_batches, variances_in_batches
 from jaxdis._core.options import Batches, BatchSize, Bins, NonNegative
 from jaxdis._core.spec import metric
 from jaxdis._learners.logistic import fit_logistic, predict
 from jaxdis.factors import Codes, Factors
 from jaxdis.metrics.interventions._fixed_draws import Draws, draw_batches, draw_pairs
-
-# Batches at one time, whose sums stay in the cache: 1,000 rows of 16 numbers are 64 KB.
-CHUNK = 1_000
-# A multiple of so many numbers is a row of a table: a line of the cache, read by whole registers.
-LINE = 16
-# Samples of each batch that one kernel adds. With fewer, the sums are read and written too often.
-TOGETHER = 8
 
 
 class Intervened(NamedTuple):
@@ -97,14 +89,7 @@ def batch_variances(
     spread = jnp.var(safe, axis=0, ddof=1)
     competes = jnp.sqrt(spread) >= prune
     competes = competes if active is None else competes & active
-    table = _in_lines(safe)
-
-    def within(rows):
-        mean = _summed(lambda row: _at(table, row), rows) / len(rows)
-        squares = _summed(lambda row: (_at(table, row) - mean) ** 2, rows)
-        return squares[:, : codes.shape[1]] / (len(rows) - 1)
-
-    return _in_chunks(within, rows), spread, competes
+    return variances_in_batches(safe, rows), spread, competes
 
 
 def least_moved(
@@ -177,13 +162,7 @@ def beta_vae(
     finite = finite_codes(codes).all()
     safe = jnp.nan_to_num(codes)
     safe = safe if active is None else jnp.where(active[None, :], safe, 0.0)
-    table = _in_lines(safe)
-
-    def distance_of(pairs):
-        total = _summed(lambda pair: jnp.abs(_at(table, pair[0]) - _at(table, pair[1])), pairs)
-        return total[:, : codes.shape[1]] / len(pairs[0])
-
-    features = _in_chunks(distance_of, (draws.rows, draws.partners))
+    features = distances_in_batches(safe, draws.rows, draws.partners)
     varying = draws.varying if rescale else None
     usable = finite & (draws.varying > 1)
     return judge_features(features, draws.factor, usable, factors.num_factors, num_train, varying)
@@ -192,35 +171,6 @@ def beta_vae(
 def mean_distance(left: Float[Array, "c b d"], right: Float[Array, "c b d"]) -> Float[Array, "c d"]:
     """Mean absolute difference of each code over the pairs of each batch."""
     return jnp.abs(left - right).mean(axis=1)
-
-
-def _in_lines(codes: Float[Array, "n d"]) -> Float[Array, "n w"]:
-    """Codes, followed by zeros up to a whole number of lines of the cache."""
-    return jnp.pad(codes, ((0, 0), (0, -codes.shape[1] % LINE)))
-
-
-def _at(table: Float[Array, "n w"], rows: Int[Array, " c"]) -> Float[Array, "c w"]:
-    return table.at[rows].get(mode="promise_in_bounds", wrap_negative_indices=False)
-
-
-def _summed(term, batches):
-    """``Σ term(one)`` over the samples ``one`` ``[c]`` of batches ``[b, c]``, without an array of all terms.
-
-    A kernel adds the terms of several samples. On CPU this takes half as long as terms that are gathered, stored and
-    then added, and a quarter for 32 codes.
-    """
-    count = jax.tree.leaves(batches)[0].shape[0]
-    grouped = count // TOGETHER * TOGETHER
-
-    def add(total, group):
-        for place in range(jax.tree.leaves(group)[0].shape[0]):
-            total = total + term(jax.tree.map(lambda rows, place=place: rows[place], group))
-        return total
-
-    groups = jax.tree.map(lambda rows: rows[:grouped].reshape(-1, TOGETHER, rows.shape[1]), batches)
-    shape = jax.eval_shape(term, jax.tree.map(lambda rows: rows[0], batches))
-    total, _ = jax.lax.scan(lambda total, group: (add(total, group), None), jnp.zeros(shape.shape), groups)
-    return add(total, jax.tree.map(lambda rows: rows[grouped:], batches))
 
 
 def judge_features(
@@ -236,21 +186,3 @@ def judge_features(
         chance = 1 / jnp.maximum(varying, 2).astype(jnp.float32)
         train, held_out = (train - chance) / (1 - chance), (held_out - chance) / (1 - chance)
     return Intervened(held_out, train)
-
-
-def _in_chunks(function, batches):
-    """A function of batches ``[b, t]``, chunk by chunk, so that its sums stay in the cache.
-
-    The last chunk repeats some of the batches before it if chunks do not divide their number.
-    """
-    count = jax.tree.leaves(batches)[0].shape[1]
-    chunk = min(count, CHUNK)
-    starts = np.minimum(np.arange(0, count, chunk), count - chunk).astype(np.int32)
-
-    def one(start):
-        return function(jax.tree.map(lambda rows: jax.lax.dynamic_slice_in_dim(rows, start, chunk, axis=1), batches))
-
-    done = jax.lax.map(one, jnp.asarray(starts))
-    done = done.reshape(-1, *done.shape[2:])
-    rest = count % chunk
-    return jnp.concatenate([done[: count - rest], done[count - rest + chunk - rest :]]) if rest else done

@@ -62,7 +62,7 @@ class Convolutional(Network):
       image_shape, initialization: as in :class:`Mlp`.
       interleaved: the outputs of the encoder's last layer are (mean₀, log-variance₀, mean₁, …) instead of all means,
         then all log-variances; this matters only for importing weights.
-      compute: ``matmul`` (:mod:`jaxdis.models.networks._convolution`, at about the rate of a matrix product) or
+      compute: ``matmul`` (:mod:`jaxdis._core.kernels.convolution`, at about the rate of a matrix product) or
         ``conv`` (as ``flax.linen.Conv``), with the same parameters and with values that differ by rounding.
     """
 

@@ -6,7 +6,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jaxdis.models.networks._convolution import convolution
+from jaxdis._core.kernels.convolution import convolution
 from jaxdis.models.networks._layers import Conv, Dense
 
 

@@ -16,8 +16,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from jaxdis._core.kernels import convolution
 from jaxdis._core.options import check_fields
-from jaxdis.models.networks import _convolution as convolution
 
 Dense = nn.Dense
 Lstm = nn.OptimizedLSTMCell

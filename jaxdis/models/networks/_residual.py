@@ -24,7 +24,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxdis._core import random
-from jaxdis.models.networks._convolution import enlarged
+from jaxdis._core.kernels.convolution import enlarged
 from jaxdis.models.networks._initialization import blank, fill
 from jaxdis.models.networks._layers import (
     BatchNorm,

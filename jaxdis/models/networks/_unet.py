@@ -6,7 +6,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jaxdis.models.networks._convolution import enlarged
+from jaxdis._core.kernels.convolution import enlarged
 from jaxdis.models.networks._layers import Conv, Dense, InstanceNorm
 
 

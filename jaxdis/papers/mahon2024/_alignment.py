@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdis._core.files import write_csv
-from jaxdis._learners.assignment import assign
+from jaxdis._core.kernels.assignment import assign
 from jaxdis.evaluation._evaluate import relate
 from jaxdis.factors import Factors
 from jaxdis.study._definition import Study, cells

@@ -154,18 +154,6 @@ def test_chunks_need_not_divide_the_batches(method, representation, monkeypatch)
             np.testing.assert_array_equal(ours, first)
 
 
-@pytest.mark.parametrize("d", [5, 16, 20])
-@pytest.mark.parametrize("batch", [2, 8, 19])
-def test_batches_of_any_size_are_summed(batch, d):
-    rng = np.random.default_rng(0)
-    codes = rng.normal(size=(300, d)).astype(np.float32)
-    rows = rng.integers(0, 300, size=(batch, 7)).astype(np.int32)
-    table = votes._in_lines(jnp.asarray(codes))
-    found = votes._summed(lambda one: votes._at(table, one), jnp.asarray(rows))
-    np.testing.assert_allclose(found[:, :d], codes[rows].sum(axis=0), rtol=1e-5, atol=1e-5)
-    np.testing.assert_array_equal(found[:, d:], 0)
-
-
 def reference_factor_vae(codes, values, seed, num_train=3000, num_eval=1500):
     """The released algorithm with its loops: prune, vote, majority."""
     rng = np.random.default_rng(seed)

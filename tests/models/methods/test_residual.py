@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from jaxdis import models
+from jaxdis._core.kernels.convolution import convolution
 from jaxdis.models._traversal import traversals
 from jaxdis.models.methods import _infogan as infogan
 from jaxdis.models.methods import _resnet_vae as resnet_vae
-from jaxdis.models.networks._convolution import convolution
 from jaxdis.models.networks._layers import shapes_of
 from jaxdis.models.training._image_source import as_source
 from tests.models import residual_reference as reference

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from flax import linen as nn
 
+from jaxdis._core.kernels import convolution
 from jaxdis.models.networks import _architectures as architectures
-from jaxdis.models.networks import _convolution as convolution
 from jaxdis.models.networks import _initialization as initialization
 from jaxdis.models.networks import _layers as layers
 from jaxdis.models.networks._functions import functions_of

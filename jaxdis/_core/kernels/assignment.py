@@ -8,17 +8,20 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int
 
+from jaxdis._core.kernels.kernel import Kernel
 from jaxdis._core.platforms import on_cpu
 
-Method = Literal["auto", "optax", "scipy"]
+Solver = Literal["auto", "optax", "scipy"]
 
 # Measured on one CPU core (benchmarks/bench_assignment.py): optax's solver, which runs inside the program, is faster
 # for small matrices; a callback to scipy costs 20–90 µs and is faster from 24 on. But JAX keeps no program with a
 # callback in its compilation cache, and compiling all metrics again costs more than ten thousand assignments.
 CALLBACK_FROM_SIDE = 64
-# A host callback on several CPU devices at once deadlocks when its payload exceeds about 100 KB; larger matrices are
-# solved inside the program.
-CALLBACK_MAX_BYTES = 64 * 1024
+# More numbers than these are assigned inside the program, so that those of SNC, of 200 bins, can be kept.
+CALLBACK_MAX_SIZE = 16384
+# Callbacks from several CPU devices wait for one another forever once an argument exceeds about 100 KB. Matrices are
+# passed in pieces of so many numbers.
+PIECE = 8192
 # Of more rows than this, and than the columns squared, only the best ones of each column are assigned.
 MANY_ROWS = 64
 
@@ -30,7 +33,7 @@ class Assignment(NamedTuple):
     row: Int[Array, " c"]
 
 
-def assign(cost: Float[Array, "r c"], *, maximize: bool = False, method: Method = "auto") -> Assignment:
+def assign(cost: Float[Array, "r c"], *, maximize: bool = False, method: Solver = "auto") -> Assignment:
     """The one-to-one assignment of ``min(r, c)`` pairs with the least total cost (the largest with ``maximize``).
 
     Args:
@@ -38,8 +41,7 @@ def assign(cost: Float[Array, "r c"], *, maximize: bool = False, method: Method 
         is left, and is then reported as −1.
       maximize: whether to maximize the total instead.
       method: ``"optax"`` (inside the program), ``"scipy"`` (a host callback with one matrix at a time, also under
-        ``vmap``) or ``"auto"``: scipy for larger matrices on CPU, unless their size could make callbacks from several
-        devices deadlock.
+        ``vmap``) or ``"auto"``: scipy for matrices of medium size on CPU.
 
     Deterministic. The methods may choose differently among equally good assignments; the total is the same.
 
@@ -48,7 +50,7 @@ def assign(cost: Float[Array, "r c"], *, maximize: bool = False, method: Method 
     return jax.tree.map(lambda leaf: leaf[0], assign_each(cost[None], maximize=maximize, method=method))
 
 
-def assign_each(costs: Float[Array, "t r c"], *, maximize: bool = False, method: Method = "auto") -> Assignment:
+def assign_each(costs: Float[Array, "t r c"], *, maximize: bool = False, method: Solver = "auto") -> Assignment:
     """As :func:`assign`, for each of ``t`` matrices with a single host callback: ``[t, r]`` and ``[t, c]``."""
     t, r, c = costs.shape
     if 0 in costs.shape:
@@ -61,8 +63,7 @@ def assign_each(costs: Float[Array, "t r c"], *, maximize: bool = False, method:
     # Costs more than any detour: more than the largest total of allowed pairs can exceed the smallest.
     highest, lowest = finite.max(axis=(1, 2)), finite.min(axis=(1, 2))
     forbidden = highest + (highest - lowest + 1.0) * min(r, c)
-    solve = _solve_with_scipy if _resolve(method, costs) == "scipy" else _solve_with_optax
-    rows, columns = solve(jnp.where(allowed, finite, forbidden[:, None, None]))
+    rows, columns = pairs_of(jnp.where(allowed, finite, forbidden[:, None, None]), form=_resolve(method, costs))
 
     def placed(allowed, rows, columns):
         taken = allowed[rows, columns]
@@ -73,7 +74,7 @@ def assign_each(costs: Float[Array, "t r c"], *, maximize: bool = False, method:
     return jax.vmap(placed)(allowed, rows, columns)
 
 
-def _assign_best_rows(costs: Float[Array, "t r c"], method: Method) -> Assignment:
+def _assign_best_rows(costs: Float[Array, "t r c"], method: Solver) -> Assignment:
     """As :func:`assign_each`, in ``O(r c)`` and an assignment of ``c²`` rows: the ``c`` best ones of each column.
 
     They suffice. Take a best assignment in which a column has a row that is not among its ``c`` best. The other columns
@@ -97,26 +98,37 @@ def _assign_best_rows(costs: Float[Array, "t r c"], method: Method) -> Assignmen
     return jax.vmap(placed)(best, found)
 
 
-def _resolve(method: Method, costs: jax.Array) -> str:
+def _resolve(method: Solver, costs: jax.Array) -> str:
     if method != "auto":
         return method
     large = max(costs.shape[1:]) >= CALLBACK_FROM_SIDE
-    safe = costs.size * costs.dtype.itemsize <= CALLBACK_MAX_BYTES
-    return "scipy" if large and safe and on_cpu() else "optax"
+    return "scipy" if large and costs.size <= CALLBACK_MAX_SIZE and on_cpu() else "optax"
 
 
-def _solve_with_optax(costs):
-    rows, columns = jax.vmap(optax.assignment.hungarian_algorithm)(costs)
-    return rows.astype(jnp.int32), columns.astype(jnp.int32)
-
-
-def _solve_with_scipy(costs):
-    pair = jax.ShapeDtypeStruct((costs.shape[0], min(costs.shape[1:])), jnp.int32)
-    return jax.pure_callback(_host_solve, (pair, pair), costs, vmap_method="sequential")
-
-
-def _host_solve(costs):
+def _pairs_reference(costs):
     from scipy.optimize import linear_sum_assignment
 
     pairs = np.array([linear_sum_assignment(cost) for cost in np.asarray(costs)], np.int32)
     return pairs[:, 0], pairs[:, 1]
+
+
+def _pairs_by_optax(costs):
+    rows, columns = jax.vmap(optax.assignment.hungarian_algorithm)(costs)
+    return rows.astype(jnp.int32), columns.astype(jnp.int32)
+
+
+def _pairs_by_scipy(costs):
+    pair = jax.ShapeDtypeStruct((costs.shape[0], min(costs.shape[1:])), jnp.int32)
+    flat, shape = costs.reshape(-1), costs.shape
+    pieces = [flat[start : start + PIECE] for start in range(0, flat.size, PIECE)]
+
+    def solve(*pieces):
+        return _pairs_reference(np.concatenate([np.asarray(piece) for piece in pieces]).reshape(shape))
+
+    return jax.pure_callback(solve, (pair, pair), *pieces, vmap_method="sequential")
+
+
+# ``pairs_of(costs [t, r, c]) -> [t, p], [t, p]``: rows and columns of the ``min(r, c)`` pairs of least total cost.
+pairs_of = Kernel(
+    _pairs_reference, {"optax": _pairs_by_optax, "scipy": _pairs_by_scipy}, cpu="optax", accelerator="optax"
+)

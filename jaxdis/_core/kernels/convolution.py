@@ -2,7 +2,7 @@
 
 On an accelerator, a convolution vmapped over its *weights* (a zoo) becomes a grouped convolution, which is slow.
 Written as a product of patches with a flattened kernel, it becomes a batched matrix product. On CPU the copies into
-patches cost as much as the products, and :mod:`~jaxdis.models.networks._convolution_direct` needs none. Kernels have
+patches cost as much as the products, and :mod:`~jaxdis._core.kernels.convolution_direct` needs none. Kernels have
 the ordinary layout ``[size, size, in, out]``, so that all forms have the same parameters. Each is a function that
 ``flax.linen.Conv`` takes in place of its own, as ``conv_general_dilated``; see
 :mod:`~jaxdis.models.networks._layers`.
@@ -12,24 +12,37 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
-from jaxdis._core.platforms import on_cpu
-from jaxdis.models.networks._convolution_direct import Window, enlarge, shrink
+from jaxdis._core.kernels.convolution_direct import Window, enlarge, shrink
+from jaxdis._core.kernels.kernel import Kernel
+
+_LAYOUT = ("NHWC", "HWIO", "NHWC")
 
 
-def convolution(
-    images: Float[Array, "n h w c"], kernel: Float[Array, "s s c o"], strides, padding, **_
-) -> Float[Array, "n y x o"]:
-    """``lax.conv_general_dilated`` as ``flax.linen.Conv`` calls it, for square kernels, equal strides and no dilation.
+def _convolution_reference(images, kernel, strides, padding, **_):
+    return lax.conv_general_dilated(images, kernel, strides, padding, dimension_numbers=_LAYOUT)
 
-    Returns:
-      ``[n, y, x, o]``; positions that a stride leaves over at the end are not read.
-    """
-    size, stride, inputs, outputs = kernel.shape[0], strides[0], *kernel.shape[2:]
-    sides = images.shape[1:3]
+
+def _window(images, kernel, strides, padding) -> tuple[Window, list]:
+    size, stride, sides = kernel.shape[0], strides[0], images.shape[1:3]
     pads = lax.padtype_to_pads(sides, (size, size), strides, padding) if isinstance(padding, str) else padding
     small = tuple((side + sum(pad) - size) // stride + 1 for side, pad in zip(sides, pads, strict=True))
-    if _direct() and size > 1 and pads[0][0] == pads[1][0]:
-        return shrink(images, kernel, Window(size, stride, pads[0][0], sides, small))
+    return Window(size, stride, pads[0][0], sides, small), pads
+
+
+def _convolution_direct(
+    images: Float[Array, "n h w c"], kernel: Float[Array, "s s c o"], strides, padding, **_
+) -> Float[Array, "n y x o"]:
+    window, pads = _window(images, kernel, strides, padding)
+    if window.size > 1 and pads[0][0] == pads[1][0]:
+        return shrink(images, kernel, window)
+    return _convolution_by_patches(images, kernel, strides, padding)
+
+
+def _convolution_by_patches(
+    images: Float[Array, "n h w c"], kernel: Float[Array, "s s c o"], strides, padding, **_
+) -> Float[Array, "n y x o"]:
+    window, pads = _window(images, kernel, strides, padding)
+    size, stride, small, (inputs, outputs) = window.size, window.stride, window.small, kernel.shape[2:]
     images = jnp.pad(images, ((0, 0), *pads, (0, 0)))
     if stride == 2 and size in (2, 4) and not any(side % 2 for side in images.shape[1:3]):
         blocks = space_to_depth(images)
@@ -41,24 +54,45 @@ def convolution(
     return _product(patches, kernel.transpose(3, 1, 0, 2).reshape(outputs, size * size * inputs))
 
 
-def transposed_convolution(
+# ``convolution(images [n, h, w, c], kernel [s, s, c, o], strides, padding) -> [n, y, x, o]``:
+# ``lax.conv_general_dilated`` as ``flax.linen.Conv`` calls it, for square kernels, equal strides and no dilation;
+# positions that a stride leaves over at the end are not read.
+convolution = Kernel(
+    _convolution_reference,
+    {"direct": _convolution_direct, "patches": _convolution_by_patches},
+    cpu="direct",
+    accelerator="patches",
+)
+
+
+def _check_size(kernel, size: int) -> None:
+    if kernel.shape[0] != size:
+        raise ValueError(f"kernel: must have size {size}, got {kernel.shape[0]}")
+
+
+def _transposed_reference(images, kernel, *_, **__):
+    return lax.conv_transpose(images, kernel, (2, 2), "SAME", dimension_numbers=_LAYOUT)
+
+
+def _transposed_direct(
     images: Float[Array, "n h w c"], kernel: Float[Array, "s s c o"], *_, **__
 ) -> Float[Array, "n y x o"]:
-    """Transposed convolution of stride 2, kernel size 4 and SAME padding: twice the height and width.
+    _check_size(kernel, 4)
+    _, h, w, _ = images.shape
+    return enlarge(images, kernel[::-1, ::-1].transpose(0, 1, 3, 2), Window(4, 2, 1, (2 * h, 2 * w), (h, w)))
 
-    As patches: output block ``i`` (rows ``2i−1`` and ``2i``) depends on input rows ``i−1`` and ``i`` alone. The result
-    is therefore a product of 2 × 2 windows with a kernel ``[4·c, 4·o]``, then depth-to-space, then a crop of one pixel
-    per side.
 
-    Returns:
-      ``[n, 2h, 2w, o]``; equals ``flax.linen.ConvTranspose(o, (4, 4), strides=(2, 2))`` without bias.
+def _transposed_by_patches(
+    images: Float[Array, "n h w c"], kernel: Float[Array, "s s c o"], *_, **__
+) -> Float[Array, "n y x o"]:
+    """Output block ``i`` (rows ``2i−1`` and ``2i``) depends on input rows ``i−1`` and ``i`` alone.
+
+    The result is therefore a product of 2 × 2 windows with a kernel ``[4·c, 4·o]``, then depth-to-space, then a crop of
+    one pixel per side.
     """
-    if kernel.shape[0] != 4:
-        raise ValueError(f"kernel: needs size 4 for a transposed convolution by patches, got {kernel.shape[0]}")
+    _check_size(kernel, 4)
     n, h, w, c = images.shape
     o = kernel.shape[-1]
-    if _direct():
-        return enlarge(images, kernel[::-1, ::-1].transpose(0, 1, 3, 2), Window(4, 2, 1, (2 * h, 2 * w), (h, w)))
     windows = _windows(jnp.pad(images, ((0, 0), (1, 1), (1, 1), (0, 0))))
     # Output row 2i−1+δ reads input row i−1+Y through kernel row 2Y+1−δ: split the rows into (Y, 1−δ), then reverse
     # the latter.
@@ -69,27 +103,51 @@ def transposed_convolution(
     return grid[:, 1:-1, 1:-1]
 
 
-def transposed_convolution_five(
+# ``transposed_convolution(images [n, h, w, c], kernel [4, 4, c, o]) -> [n, 2h, 2w, o]``: of stride 2 and SAME padding;
+# equals ``flax.linen.ConvTranspose(o, (4, 4), strides=(2, 2))`` without bias.
+transposed_convolution = Kernel(
+    _transposed_reference,
+    {"direct": _transposed_direct, "patches": _transposed_by_patches},
+    cpu="direct",
+    accelerator="patches",
+)
+
+
+def _five_reference(images, kernel, *_, **__):
+    return lax.conv_general_dilated(
+        images, kernel[::-1, ::-1], (1, 1), [(2, 3)] * 2, lhs_dilation=(2, 2), dimension_numbers=_LAYOUT
+    )
+
+
+def _five_direct(images: Float[Array, "n h w c"], kernel: Float[Array, "s s c o"], *_, **__) -> Float[Array, "n y x o"]:
+    _check_size(kernel, 5)
+    _, h, w, _ = images.shape
+    return enlarge(images, kernel.transpose(0, 1, 3, 2), Window(5, 2, 2, (2 * h, 2 * w), (h, w)))
+
+
+def _five_by_patches(
     images: Float[Array, "n h w c"], kernel: Float[Array, "s s c o"], *_, **__
 ) -> Float[Array, "n y x o"]:
-    """Transposed convolution of stride 2 and kernel size 5: ``y[p] = Σ_{2i + k = p + 2} x[i] w[k]`` in each direction.
+    """Output rows ``2r`` and ``2r + 1`` depend on input rows ``r−1``, ``r`` and ``r+1`` alone.
 
-    As patches: output rows ``2r`` and ``2r + 1`` depend on input rows ``r−1``, ``r`` and ``r+1`` alone. The result is a
-    product of 3 × 3 windows with a kernel ``[9·c, 4·o]``, in which 11 of 36 blocks are 0, then depth-to-space.
-
-    Returns:
-      ``[n, 2h, 2w, o]``; equals ``torch.nn.ConvTranspose2d(c, o, 5, 2, padding=2, output_padding=1)`` without bias.
+    The result is a product of 3 × 3 windows with a kernel ``[9·c, 4·o]``, in which 11 of 36 blocks are 0, then
+    depth-to-space.
     """
-    if kernel.shape[0] != 5:
-        raise ValueError(f"kernel: needs size 5, got {kernel.shape[0]}")
+    _check_size(kernel, 5)
     n, h, w, c = images.shape
     o = kernel.shape[-1]
-    if _direct():
-        return enlarge(images, kernel.transpose(0, 1, 3, 2), Window(5, 2, 2, (2 * h, 2 * w), (h, w)))
     # Row 2r + a reads input row r + 1 − u through kernel row 2u + a.
     parts = jnp.pad(kernel, ((0, 1), (0, 1), (0, 0), (0, 0))).reshape(3, 2, 3, 2, c, o)[::-1, :, ::-1]
-    phases = convolution(images, parts.transpose(0, 2, 4, 1, 3, 5).reshape(3, 3, c, 4 * o), (1, 1), "SAME")
+    parts = parts.transpose(0, 2, 4, 1, 3, 5).reshape(3, 3, c, 4 * o)
+    phases = _convolution_by_patches(images, parts, (1, 1), "SAME")
     return phases.reshape(n, h, w, 2, 2, o).transpose(0, 1, 3, 2, 4, 5).reshape(n, 2 * h, 2 * w, o)
+
+
+# ``transposed_convolution_five(images [n, h, w, c], kernel [5, 5, c, o]) -> [n, 2h, 2w, o]``: ``y[p] = Σ_{2i + k = p +
+# 2} x[i] w[k]`` in each direction; equals ``torch.nn.ConvTranspose2d(c, o, 5, 2, padding=2, output_padding=1)``.
+transposed_convolution_five = Kernel(
+    _five_reference, {"direct": _five_direct, "patches": _five_by_patches}, cpu="direct", accelerator="patches"
+)
 
 
 def enlarged(images: Float[Array, "n h w c"]) -> Float[Array, "n y x c"]:
@@ -104,10 +162,6 @@ def space_to_depth(images: Float[Array, "n h w c"]) -> Float[Array, "n y x e"]:
     n, h, w, c = images.shape
     blocks = images.reshape(n, h // 2, 2, w // 2, 2, c).transpose(0, 1, 3, 2, 4, 5)
     return blocks.reshape(n, h // 2, w // 2, 4 * c)
-
-
-def _direct() -> bool:
-    return on_cpu()
 
 
 def _windows(images: Float[Array, "n h w c"]) -> Float[Array, "n y x e"]:

@@ -1,0 +1,27 @@
+"""A primitive with a definition, a form for CPUs and a form for accelerators."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from jaxdis._core.platforms import on_cpu
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Kernel:
+    """A function that takes the form of the platform on which it will run.
+
+    Attributes:
+      reference: the definition on the host, as plain as it can be written. Tests call it; programs do not.
+      forms: functions that jit and vmap accept, by name.
+      cpu: name of the form for CPUs.
+      accelerator: name of the form for GPUs and TPUs.
+    """
+
+    reference: Callable
+    forms: Mapping[str, Callable]
+    cpu: str
+    accelerator: str
+
+    def __call__(self, *arguments, form: str | None = None, **options) -> Any:
+        return self.forms[form or (self.cpu if on_cpu() else self.accelerator)](*arguments, **options)

@@ -1,0 +1,109 @@
+"""Sums: running ones over bins, those over the classes of a factor, and rows of a table in its bins."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Num
+
+from jaxdis._core.kernels.kernel import Kernel
+from jaxdis._core.loops import each
+
+
+def even_bins(least: int) -> int:
+    """So many bins, or the next number that :data:`running_sums` need not fill up."""
+    width = math.ceil(math.sqrt(least))
+    return width * -(-least // width)
+
+
+def _in_rows(histogram: Float[Array, "d b ..."]) -> Float[Array, "d r w ..."]:
+    """The bins in rows, so that rounding stays that of few sums."""
+    bins = histogram.shape[1]
+    width = math.ceil(math.sqrt(bins))
+    rows = even_bins(bins) // width
+    padded = jnp.pad(histogram, ((0, 0), (0, rows * width - bins), *((0, 0),) * (histogram.ndim - 2)))
+    return padded.reshape(len(padded), rows, width, *padded.shape[2:])
+
+
+def _running_by_loops(histogram):
+    """Within rows of bins, then over rows, in loops that compile several times as fast as a tree of sums."""
+    at, put = jax.lax.dynamic_index_in_dim, jax.lax.dynamic_update_index_in_dim
+
+    def within(j, table):
+        return put(table, at(table, j - 1, 2) + at(table, j, 2), j, 2)
+
+    def across(row, table):
+        return put(table, at(table, row - 1, 1)[:, :, -1:] + at(table, row, 1), row, 1)
+
+    table = _in_rows(histogram)
+    _, rows, width = table.shape[:3]
+    table = jax.lax.fori_loop(1, rows, across, jax.lax.fori_loop(1, width, within, table))
+    return table.reshape(len(table), rows * width, *table.shape[3:])[:, : histogram.shape[1]]
+
+
+def _running_by_cumsum(histogram):
+    table = jnp.cumsum(_in_rows(histogram), axis=2)
+    before = jnp.cumsum(table[:, :, -1], axis=1) - table[:, :, -1]
+    table = table + before[:, :, None]
+    return table.reshape(len(table), -1, *table.shape[3:])[:, : histogram.shape[1]]
+
+
+# ``running_sums(histogram [d, b, ...]) -> [d, b, ...]``: sums over the bins up to each one.
+running_sums = Kernel(
+    lambda histogram: np.cumsum(histogram.astype(np.float64), axis=1),
+    {"loops": _running_by_loops, "cumsum": _running_by_cumsum},
+    cpu="loops",
+    accelerator="cumsum",
+)
+
+
+def _binned_reference(bins, rows, num_bins):
+    table = np.zeros((len(bins), num_bins, rows.shape[1]), rows.dtype)
+    for code, sample in np.ndindex(bins.shape):
+        table[code, bins[code, sample]] += rows[sample]
+    return table
+
+
+def _binned_by_scatter(bins: Int[Array, "d n"], rows: Num[Array, "n c"], num_bins: int) -> Num[Array, "d b c"]:
+    """One code at a time on CPU, so that its table stays in cache."""
+    zero = jnp.zeros((num_bins, rows.shape[1]), rows.dtype)
+    return each(lambda number: zero.at[number].add(rows, mode="promise_in_bounds"), bins)
+
+
+# ``sums_in_bins(bins [d, n], rows [n, c], num_bins) -> [d, num_bins, c]``: sums of the rows in each bin of each code.
+sums_in_bins = Kernel(_binned_reference, {"scatter": _binned_by_scatter}, cpu="scatter", accelerator="scatter")
+
+
+def _members(sizes) -> Float[np.ndarray, "s k"]:
+    """Which of all values belong to which factor."""
+    return np.repeat(np.eye(len(sizes), dtype=np.float32), sizes, axis=0)
+
+
+def _parts(values, sizes):
+    ends = np.cumsum(sizes)
+    return [values[end - size : end] for end, size in zip(ends, sizes, strict=True)]
+
+
+# ``sums_over_classes(values [s, n], sizes) -> [k, n]``: sums over the classes of each factor. On accelerators without a
+# product, whose operands would be stored.
+sums_over_classes = Kernel(
+    lambda values, sizes: np.stack([part.astype(np.float64).sum(axis=0) for part in _parts(values, sizes)]),
+    {
+        "product": lambda values, sizes: _members(sizes).T @ values,
+        "slices": lambda values, sizes: jnp.stack([part.sum(axis=0) for part in _parts(values, sizes)]),
+    },
+    cpu="product",
+    accelerator="slices",
+)
+
+# ``spread_over_classes(values [k, n], sizes) -> [s, n]``: the row of each factor for all of its classes.
+spread_over_classes = Kernel(
+    lambda values, sizes: np.repeat(values, sizes, axis=0),
+    {
+        "product": lambda values, sizes: _members(sizes) @ values,
+        "copies": lambda values, sizes: jnp.repeat(values, np.array(sizes), axis=0, total_repeat_length=sum(sizes)),
+    },
+    cpu="product",
+    accelerator="copies",
+)

@@ -1,0 +1,158 @@
+"""Tables that count how often values occur together.
+
+On CPU, samples are added to cells one by one, table by table, which stay in cache. On accelerators, where such updates
+wait for one another, a table is a product of one-hot matrices.
+"""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from jaxdis._core.kernels.kernel import Kernel
+
+# A joint table of several factors at once saves one scatter a factor; past this many columns a code's table leaves the
+# first-level cache and each update costs more than is saved.
+MAX_GROUP_COLUMNS = 300
+
+
+def _joint_reference(number, bins, classes, sizes, weights=None):
+    tables = np.zeros((number.shape[1], bins, sum(sizes)), np.float32)
+    offsets = np.cumsum([0, *sizes[:-1]])
+    for code, factor, sample in np.ndindex(number.shape[1], len(sizes), len(number)):
+        value = offsets[factor] + classes[sample, factor]
+        tables[code, number[sample, code], value] += 1 if weights is None else weights[sample]
+    return tables
+
+
+def _joint_by_scatter(
+    number: Int[Array, "n d"], bins: int, classes: Int[Array, "n k"], sizes: tuple[int, ...], weights=None
+) -> Float[Array, "d b s"]:
+    """One scalar update per sample, code and group of factors; one code at a time."""
+    groups = group_factors(sizes)
+    widths = [math.prod(sizes[j] for j in group) for group in groups]
+    columns = [_mixed_radix(classes, sizes, group) for group in groups]
+    values = jnp.int32(1) if weights is None else weights
+
+    def one_code(bin_of_sample):
+        tables = (jnp.zeros(bins * width, values.dtype) for width in widths)
+        rows = (bin_of_sample * width + column for width, column in zip(widths, columns, strict=True))
+        return [table.at[row].add(values, mode="promise_in_bounds") for table, row in zip(tables, rows, strict=True)]
+
+    marginals = {}
+    for group, table in zip(groups, jax.lax.map(one_code, number.T), strict=True):
+        cells = table.reshape(-1, bins, *(sizes[j] for j in group))
+        for axis, j in enumerate(group):
+            marginals[j] = cells.sum(axis=tuple(2 + other for other in range(len(group)) if other != axis))
+    return jnp.concatenate([marginals[j] for j in range(len(sizes))], axis=2).astype(jnp.float32)
+
+
+def _mixed_radix(classes, sizes, group) -> Int[Array, " n"]:
+    """The values of several factors as one number."""
+    number = jnp.zeros(classes.shape[0], jnp.int32)
+    for j in group:
+        number = number * sizes[j] + classes[:, j]
+    return number
+
+
+def group_factors(sizes: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Factors that share a table: greedily, largest first, while the product of sizes stays small."""
+    groups: list[list[int]] = []
+    for j in sorted(range(len(sizes)), key=lambda j: -sizes[j]):
+        for group in groups:
+            if math.prod(sizes[i] for i in [j, *group]) <= MAX_GROUP_COLUMNS:
+                group.append(j)
+                break
+        else:
+            groups.append([j])
+    return [tuple(group) for group in groups]
+
+
+def _joint_by_product(number, bins, classes, sizes, weights=None) -> Float[Array, "d b s"]:
+    """Exact in bfloat16 with float32 sums as long as there are no weights."""
+    dtype = jnp.bfloat16 if weights is None else jnp.float32
+    hot_bins = jax.nn.one_hot(number, bins, dtype=dtype)
+    hot_values = jnp.concatenate(
+        [jax.nn.one_hot(classes[:, j], size, dtype=dtype) for j, size in enumerate(sizes)], axis=1
+    )
+    if weights is not None:
+        hot_values = hot_values * weights[:, None]
+    return jnp.einsum(
+        "ndb,ns->dbs",
+        hot_bins,
+        hot_values,
+        precision=jax.lax.Precision.HIGHEST,
+        preferred_element_type=jnp.float32,
+    )
+
+
+# ``joint_tables(number [n, d], bins, classes [n, k], sizes, weights=None) -> [d, bins, s]``: how many samples (or how
+# much weight) each bin of a code shares with each value of all factors, one factor after another along ``s``.
+joint_tables = Kernel(
+    _joint_reference, {"scatter": _joint_by_scatter, "matmul": _joint_by_product}, cpu="scatter", accelerator="matmul"
+)
+
+
+def _pairs_reference(left, right, bins):
+    tables = np.zeros((left.shape[1], right.shape[1], bins, bins), np.float32)
+    for i, j, sample in np.ndindex(left.shape[1], right.shape[1], len(left)):
+        tables[i, j, left[sample, i], right[sample, j]] += 1
+    return np.moveaxis(tables, 1, 2).reshape(left.shape[1], bins, -1)
+
+
+def _pairs_by_scatter(left: Int[Array, "n d"], right: Int[Array, "n e"], bins: int) -> Float[Array, "d b s"]:
+    def counts(row, other):
+        return jnp.zeros(bins * bins, jnp.int32).at[row * bins + other].add(1, mode="promise_in_bounds")
+
+    tables = jax.lax.map(lambda row: jax.lax.map(lambda other: counts(row, other), right.T), left.T)
+    tables = tables.reshape(left.shape[1], right.shape[1], bins, bins)
+    return jnp.moveaxis(tables, 1, 2).astype(jnp.float32).reshape(left.shape[1], bins, -1)
+
+
+def _pairs_by_product(left, right, bins):
+    return _joint_by_product(left, bins, right, (bins,) * right.shape[1])
+
+
+# ``pair_tables(left [n, d], right [n, e], bins) -> [d, bins, e * bins]``: the joint tables of two sets of codes, all
+# cut into as many bins.
+pair_tables = Kernel(
+    _pairs_reference, {"scatter": _pairs_by_scatter, "matmul": _pairs_by_product}, cpu="scatter", accelerator="matmul"
+)
+
+
+def _segments_reference(true, predicted, true_segments, predicted_segments):
+    tables = np.zeros((len(true), true_segments, predicted_segments), np.float32)
+    for image, pixel in np.ndindex(true.shape):
+        i, j = true[image, pixel], predicted[image, pixel]
+        if 0 <= i < true_segments and 0 <= j < predicted_segments:
+            tables[image, i, j] += 1
+    return tables
+
+
+def _segments_by_scatter(
+    true: Int[Array, "i p"], predicted: Int[Array, "i p"], true_segments: int, predicted_segments: int
+) -> Float[Array, "i t q"]:
+    size = true_segments * predicted_segments
+    inside = (true >= 0) & (true < true_segments) & (predicted >= 0) & (predicted < predicted_segments)
+    place = jnp.where(inside, true * predicted_segments + predicted, size)
+    place = place + jnp.arange(true.shape[0], dtype=jnp.int32)[:, None] * (size + 1)
+    counts = jnp.zeros(true.shape[0] * (size + 1), jnp.int32).at[place.ravel()].add(1, mode="promise_in_bounds")
+    return counts.reshape(-1, size + 1)[:, :size].astype(jnp.float32).reshape(-1, true_segments, predicted_segments)
+
+
+def _segments_by_product(true, predicted, true_segments, predicted_segments):
+    left, right = jax.nn.one_hot(true, true_segments), jax.nn.one_hot(predicted, predicted_segments)
+    return jnp.einsum("ipt,ipq->itq", left, right, precision=jax.lax.Precision.HIGHEST)
+
+
+# ``segment_tables(true [i, p], predicted [i, p], true_segments, predicted_segments) -> [i, t, q]``: how many pixels of
+# each image are in each true and each predicted segment; numbers beyond the last segment are left out. On CPU, the
+# scatter was measured to be 23 times as fast as the product.
+segment_tables = Kernel(
+    _segments_reference,
+    {"scatter": _segments_by_scatter, "one_hot": _segments_by_product},
+    cpu="scatter",
+    accelerator="one_hot",
+)

@@ -1,0 +1,175 @@
+"""Every form of every kernel computes what its reference says: alone, jitted and batched."""
+
+import importlib
+import pkgutil
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxdis._core import kernels, loops
+from jaxdis._core.kernels.kernel import Kernel
+from jaxdis._core.platforms import tracing_for
+
+MODULES = [
+    importlib.import_module(f"{kernels.__name__}.{found.name}") for found in pkgutil.iter_modules(kernels.__path__)
+]
+KERNELS = {
+    name: value for module in (*MODULES, loops) for name, value in vars(module).items() if isinstance(value, Kernel)
+}
+# Inputs: samples, and how many of their values are equal.
+SIZES = {"random": (60, 0), "tied": (60, 4), "one sample": (1, 0), "two samples": (2, 1), "many": (2100, 0)}
+
+
+def classes_of(rng, n, sizes):
+    """Class numbers of which the last of each factor never occurs."""
+    return np.stack([rng.integers(0, max(size - 1, 1), n) for size in sizes], axis=1).astype(np.int32)
+
+
+def normal(rng, *shape, tied=0):
+    values = rng.normal(size=shape).astype(np.float32)
+    return np.round(values * tied) / np.float32(tied) if tied else values
+
+
+def counted(rng, n, _):
+    number = rng.integers(0, 6, (n, 3)).astype(np.int32)
+    return (number, 7, classes_of(rng, n, (3, 1, 5)), (3, 1, 5)), {}
+
+
+def weighted(rng, n, tied):
+    arguments, _ = counted(rng, n, tied)
+    return arguments, {"weights": rng.integers(0, 3, n).astype(np.float32)}
+
+
+def images(rng, channels, *size):
+    return rng.normal(size=(2, *size, channels)).astype(np.float32)
+
+
+# By kernel: named inputs, each a function of a generator, a number of samples and how coarse values are.
+CASES = {
+    "joint_tables": {"counts": counted, "weights": weighted},
+    "pair_tables": {
+        "bins": lambda rng, n, _: ((*(rng.integers(0, 4, (n, d)).astype(np.int32) for d in (2, 3)), 5), {})
+    },
+    "segment_tables": {
+        "pixels": lambda rng, n, _: ((*(rng.integers(0, 7, (2, n)).astype(np.int32) for _ in range(2)), 5, 6), {})
+    },
+    "running_sums": {
+        f"{bins} bins": lambda rng, n, _, bins=bins: ((normal(rng, 3, bins, 2, 4),), {}) for bins in (1, 2, 9, 10, 127)
+    },
+    "sums_in_bins": {
+        "floats": lambda rng, n, _: ((rng.integers(0, 5, (3, n)).astype(np.int32), normal(rng, n, 2), 6), {}),
+        "integers": lambda rng, n, _: (
+            (rng.integers(0, 5, (3, n)).astype(np.int32), rng.integers(0, 9, (n, 2)).astype(np.int32), 6), {}
+        ),
+    },
+    "sums_over_classes": {"rows": lambda rng, n, _: ((normal(rng, 9, n), (3, 1, 5)), {})},
+    "spread_over_classes": {"rows": lambda rng, n, _: ((normal(rng, 3, n), (3, 1, 5)), {})},
+    "radii": {
+        f"{k} neighbors": lambda rng, n, tied, k=k: (
+            (np.sort(normal(rng, n, tied=tied)), normal(rng, n, tied=tied), min(k, n - 1)), {}
+        )
+        for k in (1, 3)
+    },
+    "pairs_of": {
+        "wide": lambda rng, n, _: ((normal(rng, 2, 3, 5),), {}),
+        "tall": lambda rng, n, _: ((normal(rng, 1, 6, 2),), {}),
+    },
+    "each": {"rows": lambda rng, n, _: ((jnp.sin, normal(rng, 5, n)), {})},
+    "variances_in_batches": {
+        f"{d} codes, {b} rows": lambda rng, n, tied, d=d, b=b: (
+            (normal(rng, n, d, tied=tied), rng.integers(0, n, (b, 7)).astype(np.int32)), {}
+        )
+        for d, b in ((5, 2), (16, 8), (20, 19))
+    },
+    "distances_in_batches": {
+        f"{t} batches": lambda rng, n, tied, t=t: (
+            (normal(rng, n, 5, tied=tied), *(rng.integers(0, n, (9, t)).astype(np.int32) for _ in range(2))), {}
+        )
+        for t in (1, 1001)
+    },
+    "convolution": {
+        f"size {size}, stride {stride}, {padding}": lambda rng, n, _, size=size, stride=stride, padding=padding: (
+            (images(rng, 3, 8, 7), normal(rng, size, size, 3, 2)), {"strides": (stride,) * 2, "padding": padding}
+        )
+        for size, stride, padding in ((1, 1, "SAME"), (3, 1, "SAME"), (4, 2, "SAME"), (5, 2, [(2, 2)] * 2))
+    },
+    "transposed_convolution": {"size 4": lambda rng, n, _: ((images(rng, 3, 5, 4), normal(rng, 4, 4, 3, 2)), {})},
+    "transposed_convolution_five": {"size 5": lambda rng, n, _: ((images(rng, 3, 5, 4), normal(rng, 5, 5, 3, 2)), {})},
+}  # fmt: skip
+# Kernels of images, matrices and tables, whose inputs have no number of samples.
+ONE_SIZE = {"running_sums", "pairs_of", "convolution", "transposed_convolution", "transposed_convolution_five"}
+# Sizes that are tried every time, besides the first.
+QUICK = {("radii", "tied"), ("joint_tables", "one sample")}
+# Sums of up to 2,100 terms of about 1, or of 100 products; all else is counted exactly or rounded once.
+TOLERANCES = {"running_sums": 2e-5, "sums_in_bins": 2e-4, "convolution": 2e-5, "transposed_convolution": 2e-5,
+              "transposed_convolution_five": 2e-5}  # fmt: skip
+
+
+def forms():
+    for name, kernel in KERNELS.items():
+        for case in CASES[name]:
+            for size in ("random",) if name in ONE_SIZE else SIZES:
+                # A sample has no other, and a variance needs two rows of a table that differ.
+                if name == "radii" and size == "one sample":
+                    continue
+                for form in kernel.forms:
+                    quick = size == "random" or (name, size) in QUICK
+                    marks = [] if quick else [pytest.mark.slow]
+                    yield pytest.param(name, case, size, form, id=f"{name}-{case}-{size}-{form}", marks=marks)
+
+
+def ordered(name, result):
+    """The result; pairs of an assignment, which forms may list in any order, by their rows."""
+    if name != "pairs_of":
+        return result
+    rows, columns = map(jnp.asarray, result)
+    return jnp.take_along_axis(jnp.stack([rows, columns], axis=-1), rows.argsort(axis=-1)[..., None], axis=-2)
+
+
+def test_every_kernel_has_cases():
+    assert set(CASES) == set(KERNELS)
+    for kernel in KERNELS.values():
+        assert {kernel.cpu, kernel.accelerator} <= set(kernel.forms)
+
+
+@pytest.mark.parametrize(("name", "case", "size", "form"), list(forms()))
+def test_each_form_is_its_reference(name, case, size, form):
+    kernel, make = KERNELS[name], CASES[name][case]
+    inputs = [make(np.random.default_rng(seed), *SIZES[size]) for seed in range(2)]
+    expected = [ordered(name, kernel.reference(*arguments, **options)) for arguments, options in inputs]
+    (arguments, options), _ = inputs
+    moving = [isinstance(argument, np.ndarray) for argument in arguments]
+    weights = [options.get("weights") for _, options in inputs]
+    fixed = {name: value for name, value in options.items() if name != "weights"}
+
+    def call(arrays, weights):
+        arrays = iter(arrays)
+        full = (next(arrays) if moves else argument for moves, argument in zip(moving, arguments, strict=True))
+        more = fixed if weights is None else {**fixed, "weights": weights}
+        return ordered(name, kernel(*full, form=form, **more))
+
+    arrays = [[jnp.asarray(a) for a in arguments if isinstance(a, np.ndarray)] for arguments, _ in inputs]
+    jitted = jax.jit(call)(arrays[0], weights[0])
+    stacked = [jnp.stack(pair) for pair in zip(*arrays, strict=True)]
+    together = jax.jit(jax.vmap(call))(stacked, None if weights[0] is None else jnp.stack(weights))
+    tolerance = TOLERANCES.get(name, 1e-5)
+    for found, wanted in (
+        (call(arrays[0], weights[0]), expected[0]),
+        (jitted, expected[0]),
+        (together, _stacked(expected)),
+    ):
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=tolerance), found, wanted)
+
+
+def _stacked(results):
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *results)
+
+
+def test_the_platform_chooses_the_form():
+    kernel = Kernel(lambda: "reference", {"a": lambda: "for CPUs", "b": lambda: "for others"}, cpu="a", accelerator="b")
+    for platform, form in {"cpu": "for CPUs", "gpu": "for others", "tpu": "for others"}.items():
+        with tracing_for(platform):
+            assert kernel() == form
+    assert kernel(form="b") == "for others"
