@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from jaxdis._core.arrays import BLOCK, power_of_two_below, safe_divide, sort_columns
+from jaxdis._core.kernels.sums import sums_in_classes
 from jaxdis._core.loops import repeat
 
 NEWTON_STEPS = 10
@@ -112,7 +113,7 @@ def fit_margins(
         margin = slope[classes] * codes + intercept[classes]
         as_negative, as_positive = (margin > -1).astype(jnp.float32), (margin < 1).astype(jnp.float32)
         parts = [side * power for side in (as_negative, as_positive) for power in powers]
-        own = jnp.zeros((size, 6 * d)).at[classes].add(jnp.concatenate(parts, axis=1), mode="promise_in_bounds")
+        own = sums_in_classes(classes, jnp.concatenate(parts, axis=1), size)
         own = jnp.moveaxis(own.reshape(size, 6, d), 1, 0)
         without_loss = of_class(counts[:, None] - own[3]) - of_others(n - counts[:, None] - (lost[0] - own[0]))
         n0, n1, n2 = (of_others(sums) for sums in lost - own[:3])

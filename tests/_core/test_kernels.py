@@ -64,6 +64,9 @@ CASES = {
             (rng.integers(0, 5, (3, n)).astype(np.int32), rng.integers(0, 9, (n, 2)).astype(np.int32), 6), {}
         ),
     },
+    "sums_in_classes": {
+        "rows": lambda rng, n, _: ((rng.integers(0, 5, n).astype(np.int32), normal(rng, n, 3), 6), {})
+    },
     "sums_over_classes": {"rows": lambda rng, n, _: ((normal(rng, 9, n), (3, 1, 5)), {})},
     "spread_over_classes": {"rows": lambda rng, n, _: ((normal(rng, 3, n), (3, 1, 5)), {})},
     "radii": {
@@ -103,8 +106,14 @@ ONE_SIZE = {"running_sums", "pairs_of", "convolution", "transposed_convolution",
 # Sizes that are tried every time, besides the first.
 QUICK = {("radii", "tied"), ("joint_tables", "one sample")}
 # Sums of up to 2,100 terms of about 1, or of 100 products; all else is counted exactly or rounded once.
-TOLERANCES = {"running_sums": 2e-5, "sums_in_bins": 2e-4, "convolution": 2e-5, "transposed_convolution": 2e-5,
-              "transposed_convolution_five": 2e-5}  # fmt: skip
+TOLERANCES = {
+    "running_sums": 2e-5,
+    "sums_in_bins": 2e-4,
+    "sums_in_classes": 2e-4,
+    "convolution": 2e-5,
+    "transposed_convolution": 2e-5,
+    "transposed_convolution_five": 2e-5,
+}
 
 
 def forms():

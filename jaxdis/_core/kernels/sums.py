@@ -75,6 +75,30 @@ def _binned_by_scatter(bins: Int[Array, "d n"], rows: Num[Array, "n c"], num_bin
 sums_in_bins = Kernel(_binned_reference, {"scatter": _binned_by_scatter}, cpu="scatter", accelerator="scatter")
 
 
+def _classes_reference(classes, rows, size):
+    table = np.zeros((size, rows.shape[1]))
+    np.add.at(table, classes, rows.astype(np.float64))
+    return table
+
+
+def _classes_by_scatter(classes: Int[Array, " n"], rows: Float[Array, "n c"], size: int) -> Float[Array, "s c"]:
+    return jnp.zeros((size, rows.shape[1])).at[classes].add(rows, mode="promise_in_bounds")
+
+
+def _classes_by_product(classes, rows, size):
+    return jnp.dot(jax.nn.one_hot(classes, size, axis=0), rows, precision=jax.lax.Precision.HIGHEST)
+
+
+# ``sums_in_classes(classes [n], rows [n, c], size) -> [size, c]``: the sum of the rows of each class. On an H200, rows
+# that were added one by one took 24 times as long as their bytes.
+sums_in_classes = Kernel(
+    _classes_reference,
+    {"scatter": _classes_by_scatter, "product": _classes_by_product},
+    cpu="scatter",
+    accelerator="product",
+)
+
+
 def _members(sizes) -> Float[np.ndarray, "s k"]:
     """Which of all values belong to which factor."""
     return np.repeat(np.eye(len(sizes), dtype=np.float32), sizes, axis=0)
