@@ -7,6 +7,7 @@ import pytest
 from flax import linen as nn
 
 from jaxdis._core.kernels import convolution
+from jaxdis._core.platforms import tracing_for
 from jaxdis.models.networks import _architectures as architectures
 from jaxdis.models.networks import _initialization as initialization
 from jaxdis.models.networks import _layers as layers
@@ -22,10 +23,11 @@ SMALL = {
 }
 
 
-@pytest.fixture(params=["patches", "direct"])
-def form(request, monkeypatch):
+@pytest.fixture(params={"patches": "gpu", "direct": "cpu"}.items(), ids=lambda pair: pair[0])
+def form(request):
     """Both forms of a convolution, whichever this backend takes."""
-    monkeypatch.setattr(convolution, "_direct", lambda: request.param == "direct")
+    with tracing_for(request.param[1]):
+        yield
 
 
 def down(images, kernel):
