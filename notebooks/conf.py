@@ -1,0 +1,39 @@
+"""Build the documentation: ``pip install ".[docs]" && sphinx-build -W notebooks build/site``, then open index.html.
+
+Pages of metrics, relations, scores, methods, data sets, papers and packages are written from the library itself by
+``pages.py``, into ``notebooks/reference``, which is not kept. Notebooks are shown with the outputs that they hold.
+"""
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+
+import pages  # noqa: E402
+
+import jaxdis  # noqa: E402
+
+project, author, version = "jaxdis", "the jaxdis authors", jaxdis.__version__
+project_copyright = author
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+html_theme = "furo"
+html_title = f"jaxdis {version}"
+html_show_sourcelink = False
+exclude_patterns = ["**.ipynb_checkpoints"]
+nb_execution_mode = "off"
+# Nothing is loaded from elsewhere: widgets would be.
+nb_ipywidgets_js = {}
+myst_heading_anchors = 3
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+napoleon_custom_sections = list(pages.SECTIONS)
+napoleon_use_ivar = True
+napoleon_use_rtype = False
+# Roles name private modules too, which have no page; a link of the README may lead to a file of the repository.
+suppress_warnings = ["myst.header", "myst.xref_missing", "ref.python", "mystnb.unknown_mime_type"]
+
+
+def setup(app):
+    pages.write(HERE / "reference")
+    app.connect("autodoc-process-docstring", pages.escape)
