@@ -9,7 +9,7 @@ import numpy as np
 from jaxdis._core.files import DamagedFile, read_arrays, write_arrays
 
 _FORMAT = 1
-_ARRAYS = ("columns", "parts", "replicates")
+_ARRAYS = ("columns", "parts", "replicates", "nulls")
 
 
 def save(path: str | Path, fields: dict[str, Any]) -> None:
@@ -40,6 +40,7 @@ def load(path: str | Path) -> dict[str, Any]:
             "axes": {name: tuple(letters) for name, letters in header["axes"].items()},
             "notes": tuple((metric, note) for metric, note in header["notes"]),
             "evaluation": dict(header["evaluation"]),
+            "errors": tuple(map(str, header.get("errors", ()))),
         }
         counts = {np.shape(column)[:1] for column in fields["columns"].values()}
         if counts not in ({()}, {(len(fields["members"]),)}):
