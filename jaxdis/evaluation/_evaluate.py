@@ -28,6 +28,7 @@ from jaxdis.evaluation._notes import known, notes_of
 from jaxdis.evaluation._null import check_null, judged_by_chance, permuted
 from jaxdis.evaluation._results import Scores
 from jaxdis.evaluation._stages import shared_by, stages_of
+from jaxdis.evaluation._strengths import MOST_KEPT, kept, with_relations
 from jaxdis.evaluation._warnings import warn_of_constant, warn_of_non_finite, warn_of_range
 from jaxdis.evaluation._wide import block_of, score_by_blocks, takes_blocks
 from jaxdis.factors import Factors
@@ -163,6 +164,8 @@ def evaluate(
     judged_by_chance(plan, null)  # refuses before anything is computed
     run = Run.of(size, _bytes(member_codes) // len(rows), len(rows), bootstrap=bootstrap, null=null, block=block, **how)
     asked, (plan, missing) = plan, affordable(plan, run, on_memory)
+    few = member_codes.codes.shape[2] * shared.factors.num_factors * len(rows) * max(1, bootstrap) <= MOST_KEPT
+    listed, names = with_relations(plan) if few else plan, dict(plan)
 
     def computed(plan, shared, bootstrap, tell, number):
         stages, parts = stages_of(plan), []
@@ -180,36 +183,41 @@ def evaluate(
             **{**how, "progress": _in_turn(how["progress"], number, 1 + null)},
         )
 
-    def table(plan, parts):
-        results, replicates = ({name: result for part in parts for name, result in part[i].items()} for i in (0, 2))
-        return _table(plan, results, replicates, single, shared.factors.names)
+    def merged(parts, place):
+        return {name: result for part in parts for name, result in part[place].items()}
 
-    judged = judged_by_chance(plan, null)
+    def table(plan, parts):
+        plan = tuple(each for each in plan if each[0] in names)
+        return _table(plan, merged(parts, 0), merged(parts, 2), single, shared.factors.names)
+
+    judged = judged_by_chance(listed, 0)
     with reported(True if progress is True else None, "scoring", "metrics × members") as show:
-        done, total = 0, (len(plan) + null * len(judged)) * len(rows)
+        done, total = 0, (len(listed) + null * len(judged)) * len(rows)
 
         def came(stage_and_count, part, told=arrived):
             nonlocal done
             stage, _ = stage_and_count
             done += len(stage) * len(part[1])
-            show(done, total, ", ".join(name for name, _ in stage))
+            show(done, total, ", ".join(name for name, _ in stage if name in names))
             if told is not None:
                 told(table(stage, [part]))
 
         watched = progress is True
-        parts = computed(plan, shared, bootstrap, came if watched or arrived is not None else None, 0)
-        nulls = []
-        for number in range(1, null + 1):
-            tell = functools.partial(came, told=None) if watched else None
-            nulls.append(table(judged, computed(judged, permuted(shared, number), 0, tell, number)).columns)
+        parts = computed(listed, shared, bootstrap, came if watched or arrived is not None else None, 0)
+        tell = functools.partial(came, told=None) if watched else None
+        by_chance = [
+            computed(judged, permuted(shared, number), 0, tell, number) for number in range(1, null + 1) if judged
+        ]
     roles = {"codes": member_codes.codes, "test codes": member_codes.test_codes}
     roles["validation codes"] = member_codes.validation_codes
     suspects = np.flatnonzero(~np.all([sound for _, sound, _ in parts], axis=0)) if parts else ()
     warn_of_non_finite({**roles, "variances": member_codes.variances}, suspects)
     warn_of_range(roles, suspects)
+    nulls = [table(judged, each).columns for each in by_chance]
     nulls = {name: np.stack([columns[name] for columns in nulls], axis=-1) for name in (nulls[0] if nulls else ())}
-    errors = tuple(name for name in nulls if is_error(name, dict(judged)))
-    scores = dataclasses.replace(table(plan, parts), members=rows, nulls=nulls, errors=errors)
+    errors = tuple(name for name in nulls if is_error(name, names))
+    relations = kept(merged(parts, 0), merged(parts, 2), [merged(each, 0) for each in by_chance], single)
+    scores = dataclasses.replace(table(plan, parts), members=rows, nulls=nulls, errors=errors, relations=relations)
     evaluation = described(asked, member_codes.codes.shape, shared.factors, shared.key, held_out, bootstrap, null)
     notes = notes_of(plan, scores, known(shared.factors), shared.factors.num_samples)
     scores = dataclasses.replace(scores, evaluation=evaluation, notes=(*notes, *left_out.items()))
