@@ -70,7 +70,7 @@ def evaluate(
 
     Args:
       codes: ``[n, d]``, or ``[m, n, d]`` for a zoo of ``m`` members on the same samples; usually posterior means. NumPy
-        (also memory-mapped), JAX, DLPack (torch), or sparse matrices of SciPy ``[n, d]``, which are made dense. Of
+        (also memory-mapped), JAX, DLPack (torch), or sparse ``[n, d]`` (SciPy, BCOO), which are made dense. Of
         more than 67 million numbers, metrics that take codes one by one read blocks (``numpy.load(path,
         mmap_mode="r")`` then leaves the codes on disk).
       factors: :class:`Factors`, or an array ``[n, k]`` of class numbers. Of codes with as many samples as the table of
