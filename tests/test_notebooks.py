@@ -13,6 +13,7 @@ NOTEBOOKS = sorted((Path(__file__).parent.parent / "notebooks").glob("*.ipynb"))
 @pytest.mark.slow_cases(
     "add_your_own",
     "how_sensitive",
+    "score_a_sparse_autoencoder",
     "train_a_zoo",
     "which_metric_should_i_trust",
     "which_slot_holds_which_object",

@@ -21,6 +21,7 @@ ONE_PANEL = {
     "curves": ([0.0, 1.0], {"mig": np.ones((2, 1))}, "x"),
     "member_lines": (np.ones((2, 3)), ("bins=5", "bins=10")),
     "score_points": ({"mig": TABLE["mig"]}, ("a", "a", "b")),
+    "top_codes": ([{"rank": 1, "code": 3, "value": 0.5, "share": 0.7, "low": 0.4, "high": 0.6}],),
     "loss_curves": ({"a": [np.ones(3)]}, 5, "loss"),
     "groups_curve": (np.array([1.0, 0.5]), np.array([2, 1]), np.array([2, 2])),
     "dendrogram": (np.array([[0, 1]]), np.array([0.5]), AB),

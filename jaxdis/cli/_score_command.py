@@ -50,6 +50,9 @@ class Score:
     """Print the options of the metrics, and compute nothing."""
     bootstrap: int = 0
     """Number of bootstrap replicates for standard errors and 95 % intervals; each costs one evaluation."""
+    null: int = 0
+    """Number of permutations of the factors, which say what each score is by chance and how often chance is as good;
+    each costs one evaluation. For files of codes; 20 is enough for a first look."""
     samples: int = 10_000
     """For zoos: number of images on which metrics are computed; half as many are held out.
     Interventions draw at most as many batches of images."""
@@ -199,6 +202,7 @@ class Score:
         stages = [tuple(dict(stage)) for stage in stages_of(tuple(plan.items()))]
         with terminal.latest_scores(stages, in_brief) as (arrived, bar):
             how |= {"arrived": self._kept_too(arrived, name, factors), "progress": bar("members")}
+            how["null"] = self.null
             scores = evaluate(codes, first.factors, self._metrics(plan), key, test=test, variances=variances, **how)
         if not others:
             return {name: scores}
@@ -213,7 +217,7 @@ class Score:
         own = own_pictures(self.data, self.factors) if self.data else None
         if self.data and own is None:
             raise ValueError(f"--data: must be folder:PATH, or left out for a zoo of a data set, got {self.data}")
-        for name in ("test", "columns", *(() if own else ("factors",))):
+        for name in ("test", "columns", "null", *(() if own else ("factors",))):
             if getattr(self, name):
                 raise ValueError(f"--{name}: goes with files of codes; a zoo encodes images of its own data set")
         zoo = load(zoo_file(path))

@@ -105,7 +105,8 @@ def _mark(scores, column: str) -> str:
 
 
 def in_brief(scores, column: str) -> str:
-    """``0.412 ± 0.013``: mean and spread over members; ``0.412 [0.387, 0.437]``: a score and its bootstrap interval."""
+    """``0.412 ± 0.013``: mean and spread over members; ``0.412 [0.387, 0.437]``: a score and its bootstrap interval;
+    ``0.412 (p .048)``: and how often permuted factors are as good."""
     import numpy as np
 
     values = np.atleast_1d(scores[column]) if column in scores else np.empty(0)
@@ -114,19 +115,21 @@ def in_brief(scores, column: str) -> str:
         return ""
     if values.size > 1:
         return f"{values.mean():.3f} ± {values.std():.3f}"
+    chance = f" (p {np.ravel(scores.p_value(column))[0]:.3f})" if column in scores.nulls else ""
     if column not in scores.replicates:
-        return f"{values[0]:.3f}"
+        return f"{values[0]:.3f}{chance}"
     low, high = np.ravel(scores.interval(column))
-    return f"{values[0]:.3f} [{low:.3f}, {high:.3f}]{_mark(scores, column)}"
+    return f"{values[0]:.3f} [{low:.3f}, {high:.3f}]{_mark(scores, column)}{chance}"
 
 
 def _heading(file_scores: Mapping) -> str:
     """The number of files, and what stands beside the scores."""
-    from jaxdis.evaluation._score_table import INTERVAL, SPREAD
+    from jaxdis.evaluation._score_table import CHANCE, INTERVAL, SPREAD
 
     tables = file_scores.values()
     beside = [SPREAD] * any(not scores.single for scores in tables)
     beside += [INTERVAL] * any(scores.single and scores.replicates for scores in tables)
+    beside += [CHANCE] * any(scores.nulls for scores in tables)
     return "; ".join([f"{len(tables)} files", *beside])
 
 
@@ -218,21 +221,30 @@ def _print_summary(file_scores: Mapping, plan: Mapping) -> None:
 def _print_one(scores, title: str) -> None:
     import numpy as np
 
+    from jaxdis.evaluation._score_table import chance, mean
+
     zoo = any(np.ndim(column) for column in scores.values())
     members = max(np.size(column) for column in scores.values())
     errors = ["error", "bias"] if scores.replicates else []
     heads = ["mean", "spread", "lowest", "highest", "undefined"] if zoo else ["score", *errors]
-    table = _table(f"{title}: {members} members" if zoo else title, ["metric", *heads])
+    by_chance = (["null", "largest p"] if zoo else ["null", "above null", "p"]) if scores.nulls else []
+    table = _table(f"{title}: {members} members" if zoo else title, ["metric", *heads, *by_chance])
     for name, column in scores.items():
         values = np.atleast_1d(column)
         defined = values[~np.isnan(values)]
         if not zoo:
             drawn = name in scores.replicates
             error = [f"{scores.error(name):.4f}", f"{scores.bias(name):+.4f}{_mark(scores, name)}"] if drawn else []
-            table.add_row(folded(name), f"{values[0]:.4f}", *error)
+            cells = [f"{values[0]:.4f}", *(error or [""] * len(errors))]
         elif defined.size:
             numbers = defined.mean(), defined.std(), defined.min(), defined.max()
-            table.add_row(folded(name), *(f"{number:.4f}" for number in numbers), str(len(values) - len(defined) or ""))
+            cells = [*(f"{number:.4f}" for number in numbers), str(len(values) - len(defined) or "")]
         else:
-            table.add_row(folded(name), "", "", "", "", str(len(values)))
+            cells = ["", "", "", "", str(len(values))]
+        if name in scores.nulls and zoo:
+            cells += [f"{mean(scores.null(name)):.4f}", f"{np.max(scores.p_value(name)):.3f}"]
+        elif name in scores.nulls:
+            null, above, p = chance(scores, name).values()
+            cells += [f"{null:.4f}", f"{above:+.4f}", f"{p:.3f}"]
+        table.add_row(folded(name), *cells)
     terminal.console().print(table)

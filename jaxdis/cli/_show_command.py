@@ -47,7 +47,7 @@ class Show:
         import numpy as np
 
         from jaxdis.evaluation._arrays_file import in_words, load_arrays
-        from jaxdis.evaluation._evaluate import relate
+        from jaxdis.evaluation._relate import relate
 
         arrays = load_arrays(self.file, self.factors, self.columns, self.missing)
         terminal.write(f"factors: {in_words(arrays.factors)}")

@@ -311,6 +311,7 @@ def _in_order(plan: Mapping[str, Metric], tables: Sequence[Scores], rows: tuple[
         for scores in tables:
             for field, into in joined.items():
                 into |= {column: v for column, v in getattr(scores, field).items() if _owner(column, plan) == name}
+    joined["relations"] = {name: array for scores in tables for name, array in scores.relations.items()}
     return Scores(factor_names=tuple(evaluation["sizes"]), members=rows, evaluation=evaluation, **joined)
 
 

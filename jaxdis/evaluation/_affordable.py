@@ -25,7 +25,7 @@ log = logging.getLogger("jaxdis")
 
 
 class Run(NamedTuple):
-    """How members run: bytes of the arrays of one, how many run at once on a device, and evaluations of each."""
+    """How members run: bytes of the arrays of one, how many run at once on a device, and how often again."""
 
     size: Size
     member_bytes: int
@@ -34,14 +34,15 @@ class Run(NamedTuple):
     replicates: int = 0
     devices: tuple[jax.Device, ...] = ()
     block: int | None = None
+    nulls: int = 0
 
     @classmethod
     def of(
-        cls, size: Size, member_bytes: int, members: int, *, batch_size, devices, bootstrap: int, block=None, **_
+        cls, size: Size, member_bytes: int, members: int, *, batch_size, devices, bootstrap, block=None, null=0, **_
     ) -> "Run":
         """``block``: codes of which metrics read a block at a time, if they can."""
         devices = tuple(jax.devices()[:members] if devices is None else devices)
-        return cls(size, member_bytes, members, min(batch_size or 1, members), bootstrap, devices, block)
+        return cls(size, member_bytes, members, min(batch_size or 1, members), bootstrap, devices, block, null)
 
     @property
     def on_cpu(self) -> bool:
@@ -131,7 +132,7 @@ def _say_seconds(plan: Plan, run: Run) -> None:
     for spec in sources_of(metric for _, metric in plan):
         name = next(name for name, metric in plan if metric.source == spec)
         seconds = seconds_of(spec)
-        spent[name] = 0.0 if seconds is None else seconds.of(run.size) * run.members * (1 + run.replicates)
+        spent[name] = 0.0 if seconds is None else seconds.of(run.size) * run.members * (1 + run.replicates + run.nulls)
     total = sum(spent.values())
     if total > MANY_SECONDS:
         longest = sorted(spent, key=spent.get, reverse=True)[:3]

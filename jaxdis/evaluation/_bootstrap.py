@@ -50,12 +50,12 @@ def replicate(key: PRNGKeyArray, sample: Sample) -> Again:
 
 
 def centered(replicates: jax.Array, score: jax.Array) -> jax.Array:
-    """Shift scores of halves of the samples so that their mean is the score of all samples.
+    """Shift scores ``[count, …]`` of halves of the samples so that their mean is the score of all samples.
 
     With fewer samples, such estimates are systematically smaller or larger. That difference does not estimate the bias
     at ``n``, which need not fall as ``1 / n``.
     """
-    return replicates - replicates.mean() + score
+    return replicates - replicates.mean(axis=0) + score
 
 
 def _taken(sample: Sample, rows) -> Sample:

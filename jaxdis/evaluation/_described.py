@@ -11,7 +11,9 @@ from jaxdis.metrics._metric import Metric
 from jaxdis.metrics._plan import Plan
 
 
-def described(plan: Plan, shape: tuple[int, ...], factors: Factors, key, held_out: int | None, bootstrap: int) -> dict:
+def described(
+    plan: Plan, shape: tuple[int, ...], factors: Factors, key, held_out: int | None, bootstrap: int, null: int = 0
+) -> dict:
     """Versions, numbers of samples and codes, sizes of factors, the key, replicates, and metrics with all options.
 
     ``shape`` is that of codes, ``[…, n, d]``. ``options`` are those that are not left at the defaults of the version.
@@ -24,6 +26,7 @@ def described(plan: Plan, shape: tuple[int, ...], factors: Factors, key, held_ou
         "sizes": dict(zip(factors.names, factors.sizes, strict=True)),
         "key": jax.random.key_data(key).tolist(),
         "bootstrap": bootstrap,
+        **({"null": null} if null else {}),
         "options": {name: options for name, metric in plan if (options := _changed(metric))},
         "metrics": {name: metric.describe() for name, metric in plan},
     }

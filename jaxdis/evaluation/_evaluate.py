@@ -1,42 +1,42 @@
 """Many members × many metrics: score every member, and name the columns."""
 
 import dataclasses
+import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from jaxdis._core import executor
-from jaxdis._core.lookup import look_up, names_of
+from jaxdis._core.lookup import names_of
 from jaxdis._core.options import Count, checked_devices, checked_key, checked_value, shown
 from jaxdis._core.precision import single_precision
 from jaxdis._core.progress import Progress, reported
-from jaxdis._core.spec import Spec
 from jaxdis.codes import stack
 from jaxdis.evaluation._affordable import OnMemory, Run, affordable, with_missing
 from jaxdis.evaluation._circular import check_circular
 from jaxdis.evaluation._costs import Size
 from jaxdis.evaluation._described import described
-from jaxdis.evaluation._each import check_each, evaluate_each, joined_relations, lack_values, parts_of
+from jaxdis.evaluation._each import check_each, evaluate_each, lack_values, parts_of
 from jaxdis.evaluation._inputs import bind, is_pair
 from jaxdis.evaluation._left_out import left_out_of
-from jaxdis.evaluation._member import MemberCodes, Plan, Shared, score_member_often, train_and_test, validation_of
+from jaxdis.evaluation._member import MemberCodes, Plan, Shared, score_member_often
 from jaxdis.evaluation._member_rows import check_names, member_rows
 from jaxdis.evaluation._notes import known, notes_of
-from jaxdis.evaluation._numbering import numbered
+from jaxdis.evaluation._null import check_null, judged_by_chance, permuted
 from jaxdis.evaluation._results import Scores
 from jaxdis.evaluation._stages import shared_by, stages_of
+from jaxdis.evaluation._strengths import MOST_KEPT, kept, with_relations
 from jaxdis.evaluation._warnings import warn_of_constant, warn_of_non_finite, warn_of_range
 from jaxdis.evaluation._wide import block_of, score_by_blocks, takes_blocks
-from jaxdis.factors import Factors, Sample
+from jaxdis.factors import Factors
 from jaxdis.metrics import Blend
-from jaxdis.metrics._metric import apply, axes_of
-from jaxdis.metrics._plan import check_neighbors, check_reads, check_samples, plan_of
+from jaxdis.metrics._metric import axes_of, is_error
+from jaxdis.metrics._plan import check_reads, check_samples, plan_of
 from jaxdis.metrics._presets import preset_metrics
-from jaxdis.relations import RELATIONS, Relation
+from jaxdis.relations import RELATIONS
 from jaxdis.scores import SCORES
 
 MOST_REPLICATES = 10**6
@@ -58,6 +58,7 @@ def evaluate(
     devices: Sequence[jax.Device] | None = None,
     numbers: Sequence[int] | None = None,
     bootstrap: int = 0,
+    null: int = 0,
     progress: Progress = False,
     arrived: Callable[[Scores], None] | None = None,
     members=None,
@@ -69,7 +70,7 @@ def evaluate(
 
     Args:
       codes: ``[n, d]``, or ``[m, n, d]`` for a zoo of ``m`` members on the same samples; usually posterior means. NumPy
-        (also memory-mapped), JAX, DLPack (torch), or sparse matrices of SciPy ``[n, d]``, which are made dense. Of
+        (also memory-mapped), JAX, DLPack (torch), or sparse ``[n, d]`` (SciPy, BCOO), which are made dense. Of
         more than 67 million numbers, metrics that take codes one by one read blocks (``numpy.load(path,
         mmap_mode="r")`` then leaves the codes on disk).
       factors: :class:`Factors`, or an array ``[n, k]`` of class numbers. Of codes with as many samples as the table of
@@ -96,8 +97,14 @@ def evaluate(
       bootstrap: number of replicates for :meth:`Scores.error` and :meth:`Scores.interval`, each of which costs an
         evaluation. All members share the draws of samples, so that differences between members are more certain than
         each score. Stochastic metrics draw new random numbers in every replicate: their own noise is part of the error.
+      null: number of permutations for :meth:`Scores.null`, :meth:`Scores.above_null` and :meth:`Scores.p_value`, each
+        of which costs an evaluation: what the same codes score if samples get the factors of other samples, the same
+        permutation for all factors and members. The largest of 65,536 codes of noise is far from 0; this says how far.
+        Nulls are scored in the same batches and blocks as the scores, without replicates: ``bootstrap`` says how sure
+        a score is, ``null`` what it would be by chance. Metrics of codes alone have none; weights and factors that lack
+        values are refused.
       progress: True draws a bar over metrics and members on a terminal or in a notebook; a function is called with the
-        number of finished members and of all members after every chunk.
+        number of finished members and of all members after every chunk; ``null`` counts them again and again.
       arrived: called with the scores of some metrics for the members of a chunk as soon as they are computed. Metrics
         that share what they compute are compiled together, apart from the others, quick ones first.
       members: what is known of the members, for :attr:`Scores.members`: names, a dict for each (such as the labels of a
@@ -126,7 +133,7 @@ def evaluate(
     """
     metrics = preset_metrics(preset, metrics)
     plan, how = plan_of(metrics), _check_run(batch_size, devices, progress)
-    bootstrap = _check_bootstrap(bootstrap)
+    bootstrap, null = _check_bootstrap(bootstrap), check_null(null, weights=weights)
     checked_value("on_memory", OnMemory, on_memory)
     checked_value("arrived", Callable | None, arrived)
     arrays = {"test": test, "validation": validation, "weights": weights, "variances": variances, "active": active}
@@ -137,6 +144,8 @@ def evaluate(
     if isinstance(factors, Factors) and not standard:
         check_circular({name: metric.source for name, metric in plan}, factors)
     if lack_values(factors, test, validation):
+        if null:
+            raise ValueError("null: must have factors without missing values; read them with missing='drop'")
         return _evaluate_gaps(
             plan, codes, factors, key, arrays, numbers, members, standard, bootstrap, arrived, on_memory, how
         )
@@ -152,46 +161,64 @@ def evaluate(
     held_out = _held_out(member_codes, shared)
     size = Size.of(*member_codes.codes.shape[1:], shared.factors.sizes, held_out=_given_apart(member_codes))
     block = block_of(member_codes, bootstrap)
-    run = Run.of(size, _bytes(member_codes) // len(rows), len(rows), bootstrap=bootstrap, block=block, **how)
+    judged_by_chance(plan, null)  # refuses before anything is computed
+    run = Run.of(size, _bytes(member_codes) // len(rows), len(rows), bootstrap=bootstrap, null=null, block=block, **how)
     asked, (plan, missing) = plan, affordable(plan, run, on_memory)
-    stages = stages_of(plan)
-    in_blocks = [stage for stage in stages if block is not None and takes_blocks(stage[0][1].source)]
+    few = member_codes.codes.shape[2] * shared.factors.num_factors * len(rows) * max(1, bootstrap) <= MOST_KEPT
+    listed, names = with_relations(plan) if few else plan, dict(plan)
 
-    def table(plan, parts):
-        results, replicates = ({name: result for part in parts for name, result in part[i].items()} for i in (0, 2))
-        return _table(plan, results, replicates, single, shared.factors.names)
-
-    with reported(True if progress is True else None, "scoring", "metrics × members") as show:
-        done = 0
-
-        def came(stage_and_count, part):
-            nonlocal done
-            stage, _ = stage_and_count
-            done += len(stage) * len(part[1])
-            show(done, len(plan) * len(rows), ", ".join(name for name, _ in stage))
-            if arrived is not None:
-                arrived(table(stage, [part]))
-
-        parts, tell = [], None if arrived is None and progress is not True else came
+    def computed(plan, shared, bootstrap, tell, number):
+        stages, parts = stages_of(plan), []
+        in_blocks = [stage for stage in stages if block is not None and takes_blocks(stage[0][1].source)]
         for stage in in_blocks:
             parts.append(score_by_blocks(stage, member_codes, shared, {**how, "progress": None}))
             if tell is not None:
                 tell((stage, bootstrap), parts[-1])
-        parts += executor.map_stages(
+        return parts + executor.map_stages(
             score_member_often,
             [(stage, bootstrap) for stage in stages if stage not in in_blocks],
             member_codes,
             lambda stage_and_count: shared_by(stage_and_count[0], shared),
             arrived=tell,
-            **how,
+            **{**how, "progress": _in_turn(how["progress"], number, 1 + null)},
         )
+
+    def merged(parts, place):
+        return {name: result for part in parts for name, result in part[place].items()}
+
+    def table(plan, parts):
+        plan = tuple(each for each in plan if each[0] in names)
+        return _table(plan, merged(parts, 0), merged(parts, 2), single, shared.factors.names)
+
+    judged = judged_by_chance(listed, 0)
+    with reported(True if progress is True else None, "scoring", "metrics × members") as show:
+        done, total = 0, (len(listed) + null * len(judged)) * len(rows)
+
+        def came(stage_and_count, part, told=arrived):
+            nonlocal done
+            stage, _ = stage_and_count
+            done += len(stage) * len(part[1])
+            show(done, total, ", ".join(name for name, _ in stage if name in names))
+            if told is not None:
+                told(table(stage, [part]))
+
+        watched = progress is True
+        parts = computed(listed, shared, bootstrap, came if watched or arrived is not None else None, 0)
+        tell = functools.partial(came, told=None) if watched else None
+        by_chance = [
+            computed(judged, permuted(shared, number), 0, tell, number) for number in range(1, null + 1) if judged
+        ]
     roles = {"codes": member_codes.codes, "test codes": member_codes.test_codes}
     roles["validation codes"] = member_codes.validation_codes
     suspects = np.flatnonzero(~np.all([sound for _, sound, _ in parts], axis=0)) if parts else ()
     warn_of_non_finite({**roles, "variances": member_codes.variances}, suspects)
     warn_of_range(roles, suspects)
-    scores = dataclasses.replace(table(plan, parts), members=rows)
-    evaluation = described(asked, member_codes.codes.shape, shared.factors, shared.key, held_out, bootstrap)
+    nulls = [table(judged, each).columns for each in by_chance]
+    nulls = {name: np.stack([columns[name] for columns in nulls], axis=-1) for name in (nulls[0] if nulls else ())}
+    errors = tuple(name for name in nulls if is_error(name, names))
+    relations = kept(merged(parts, 0), merged(parts, 2), [merged(each, 0) for each in by_chance], single)
+    scores = dataclasses.replace(table(plan, parts), members=rows, nulls=nulls, errors=errors, relations=relations)
+    evaluation = described(asked, member_codes.codes.shape, shared.factors, shared.key, held_out, bootstrap, null)
     notes = notes_of(plan, scores, known(shared.factors), shared.factors.num_samples)
     scores = dataclasses.replace(scores, evaluation=evaluation, notes=(*notes, *left_out.items()))
     return with_missing(scores, asked, missing, single)
@@ -240,45 +267,6 @@ def _held_out(members: MemberCodes, shared: Shared) -> int | None:
     if members.test_codes is not None:
         return _given_apart(members)
     return None if shared.test_rows is None else len(shared.test_rows)
-
-
-@single_precision
-def relate(
-    codes,
-    factors,
-    relation: str | Spec,
-    key: PRNGKeyArray | int | None = None,
-    *,
-    test=None,
-    validation=None,
-    weights=None,
-    variances=None,
-    active=None,
-) -> Relation:
-    """One relation of one representation, by name (``RELATIONS`` lists them) or as a spec with options.
-
-    Arguments and errors are those of :func:`evaluate`, with codes and variances ``[n, d]`` and ``active [d]``. An
-    argument that the relation does not read is refused. The field ``chosen`` of the result holds the values of an
-    option that were chosen on validation samples. ``mutual_information_sampled`` samples only if it is given
-    ``variances``: otherwise it takes each code as it is, which for posterior means is the information in the mean
-    instead of the sampled code.
-    """
-    spec = relation if isinstance(relation, Spec) else look_up(relation, RELATIONS, "relation")
-    arrays = {"test": test, "validation": validation, "weights": weights, "variances": variances, "active": active}
-    for name, value in arrays.items():
-        if value is not None and not getattr(spec.reads, name):
-            raise ValueError(f"{name}: needs a relation that reads it, got {spec}")
-    if isinstance(factors, Factors):
-        check_circular({spec.name: spec}, factors)
-    if lack_values(factors, test, validation):
-        parts, _ = parts_of(codes, factors, **arrays)
-        relations = [relate(part.codes, part.factors, spec, key, **part.arguments) for part in parts]
-        return joined_relations(relations, parts)
-    members, shared, single = bind(codes, factors, key, **arrays, split=spec.reads.test)
-    if not single:
-        raise ValueError(f"codes: needs shape [n, d] (one member), got {members.codes.shape}")
-    check_neighbors(spec.all_options, spec.name, shared.factors.num_samples)
-    return _relate(spec, jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), members), numbered((spec,), shared))
 
 
 @single_precision
@@ -347,22 +335,16 @@ def _check_run(batch_size, devices, progress) -> dict:
     return {"batch_size": batch_size, "devices": checked_devices(devices), "progress": progress}
 
 
+def _in_turn(progress: Callable | None, number: int, passes: int) -> Callable | None:
+    """Count the members of all passes."""
+    return None if progress is None else lambda done, count: progress(number * count + done, passes * count)
+
+
 def _check_bootstrap(count) -> int:
     count = checked_value("bootstrap", int, count)
     if count == 1 or not 0 <= count <= MOST_REPLICATES:
         raise ValueError(f"bootstrap: needs a whole number of replicates, at least 2, got {count}")
     return count
-
-
-def _relate(spec: Spec, member: MemberCodes, shared: Shared) -> Relation:
-    key = jax.random.fold_in(shared.key, 0)
-    all_samples = Sample(member.codes, shared.factors, shared.weights, member.variances)
-    train, held_out = train_and_test(all_samples, member, shared)
-    sample = train if spec.reads.test else all_samples
-    return _apply_jitted(spec, key, sample, held_out, member.active, validation=validation_of(member, shared))
-
-
-_apply_jitted = jax.jit(apply, static_argnums=0)
 
 
 def _table(plan: Plan, results: dict, replicates: dict, single: bool, factor_names) -> Scores:

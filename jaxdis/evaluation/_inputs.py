@@ -127,7 +127,7 @@ def check_codes(codes, name: str):
 
 
 def converted(codes, name: str):
-    """A JAX array of at most 32 bits as it is, anything else as a NumPy array, sparse codes of SciPy as dense ones."""
+    """A JAX array of at most 32 bits as it is, anything else as a NumPy array, sparse codes as dense ones."""
     if is_sparse(codes):
         return dense(codes, name)
     concrete = isinstance(codes, jax.Array) and not isinstance(codes, jax.core.Tracer) and not codes.is_deleted()

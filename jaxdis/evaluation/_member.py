@@ -9,6 +9,7 @@ from jaxtyping import PRNGKeyArray
 
 from jaxdis._core.arrays import finite_codes, ordinary_codes
 from jaxdis.evaluation._bootstrap import SEED, centered, replicate
+from jaxdis.evaluation._strengths import Strengths
 from jaxdis.factors import Factors, Sample
 from jaxdis.metrics._metric import apply, prepared_for, sources_of
 from jaxdis.metrics._plan import Plan
@@ -59,7 +60,8 @@ def score_member(plan: Plan, member: MemberCodes, shared: Shared):
 
 
 def score_member_often(plan_and_count: tuple[Plan, int], member: MemberCodes, shared: Shared):
-    """As :func:`score_member`, with every column of each replicate, ``{name: {field: [count]}}``. Traced, pure."""
+    """As :func:`score_member`, with every column of each replicate, ``{name: {field: [count]}}``, and the errors of
+    relations, ``{name: {"error": [d, k]}}``. Traced, pure."""
     plan, count = plan_and_count
     if not count:
         return *score_member(plan, member, shared), {}
@@ -83,15 +85,18 @@ def score_member_often(plan_and_count: tuple[Plan, int], member: MemberCodes, sh
         prepared = [prepared_for((spec,), draw, samples_for(spec)[0].factors)[0] for spec in sources]
         key = jax.random.fold_in(draw, member.number)
         results = _measure(plan, key, samples_for, validations, member.active, prepared)
-        return {name: scalars(result) for name, result in results.items()}
+        return {name: _drawn(result) for name, result in results.items()}
 
     # One after another: memory is that of one replicate.
     replicates = jax.lax.map(again, jnp.arange(count, dtype=jnp.uint32))
     results, finite = score_member(plan, member, shared)
     for name, metric in plan:
         if metric.source.distinct_samples:
-            scores = scalars(results[name])
+            scores = _drawn(results[name])
             replicates[name] = {field: centered(values, scores[field]) for field, values in replicates[name].items()}
+    for name, result in results.items():
+        if isinstance(result, Strengths):
+            replicates[name] = {"error": replicates[name]["strength"].std(axis=0, ddof=1)}
     return results, finite, replicates
 
 
@@ -110,6 +115,11 @@ def _measure(plan: Plan, key, samples_for: Callable, validation, active, prepare
 def scalars(result: tuple) -> dict[str, jax.Array]:
     """The fields of a metric's result that are columns."""
     return {field: value for field, value in result._asdict().items() if value is not None and value.ndim == 0}
+
+
+def _drawn(result: tuple) -> dict[str, jax.Array]:
+    """The fields of a result that vary between replicates."""
+    return {"strength": result.strength} if isinstance(result, Strengths) else scalars(result)
 
 
 def _codes(sample: Sample | None):

@@ -8,11 +8,13 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from jaxdis._core.files import csv_text, write_text
-from jaxdis._core.options import Level, checked, shown
+from jaxdis._core.options import Count, Level, checked, shown
 from jaxdis.evaluation import _score_file as score_file
 from jaxdis.evaluation import _score_table as score_table
 from jaxdis.evaluation._bootstrap import interval
 from jaxdis.evaluation._member_rows import NAME, member_rows
+from jaxdis.evaluation._null import p_value
+from jaxdis.evaluation._top import best_codes
 
 Column = np.ndarray | np.generic
 
@@ -23,7 +25,9 @@ class Scores(dict[str, Column]):
 
     A metric with one headline number has a column with its own name; one with several has a column ``metric.field`` for
     each. Arrays per code or per factor are not columns: :meth:`part` returns them. After a bootstrap, ``replicates``
-    holds each column ``[…, count]``; :meth:`error`, :meth:`bias` and :meth:`interval` read it.
+    holds each column ``[…, count]``; :meth:`error`, :meth:`bias` and :meth:`interval` read it. With permutations,
+    ``nulls`` holds what the columns are by chance, ``[…, count]``; :meth:`null`, :meth:`above_null` and :meth:`p_value`
+    read it.
 
     ``scores["mig"]`` is a column, ``scores[["mig", "dci"]]`` a table of the columns of some metrics, and ``scores[3]``
     or ``scores["seed0"]`` the table of one member, by its place or name.
@@ -36,6 +40,9 @@ class Scores(dict[str, Column]):
       members: one dict per member: its name under ``member``, then its metadata, such as settings and seed.
       axes: the letters of the axes of parts, such as ``("k",)`` for one number per factor.
       notes: pairs of a metric and what keeps its score from meaning what it seems to mean.
+      nulls: scores of the columns for permuted factors.
+      errors: the columns that have nulls and are best when they are low.
+      relations: the matrices that the metrics score, which :meth:`top` reads.
       evaluation: how the scores were computed: versions, metrics with their options, numbers of samples, key.
 
     Example:
@@ -55,6 +62,9 @@ class Scores(dict[str, Column]):
     axes: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     notes: tuple[tuple[str, str], ...] = ()
     evaluation: dict[str, Any] = dataclasses.field(default_factory=dict)
+    nulls: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    errors: tuple[str, ...] = ()
+    relations: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self):
         # Table tools only read dicts: of any other mapping, pandas makes a table of its keys.
@@ -101,12 +111,15 @@ class Scores(dict[str, Column]):
             self,
             columns=kept,
             parts={name: part for name, part in self.parts.items() if name.rpartition(".")[0] in owners},
-            replicates={name: drawn for name, drawn in self.replicates.items() if name in kept},
+            **{
+                field: {name: drawn for name, drawn in getattr(self, field).items() if name in kept}
+                for field in ("replicates", "nulls")
+            },
             notes=tuple(note for note in self.notes if note[0] in owners),
         )
 
     def _of_member(self, row: int) -> "Scores":
-        tables = {field: getattr(self, field) for field in ("columns", "parts", "replicates")}
+        tables = {field: getattr(self, field) for field in score_file.ARRAYS}
         if not self.single:
             tables = {field: {name: each[row] for name, each in table.items()} for field, table in tables.items()}
         return dataclasses.replace(self, members=(self.members[row],), **tables)
@@ -172,9 +185,63 @@ class Scores(dict[str, Column]):
             raise ValueError(f"bootstrap: needs a metric of samples, got {name}, which intervened in a simulator")
         return self.replicates[name]
 
+    def null(self, name: str) -> Column:
+        """Return the mean of a column over permutations of the factors, ``[]`` or ``[m]``: its value by chance."""
+        return self._nulls(name).mean(axis=-1)
+
+    def above_null(self, name: str) -> Column:
+        """Return a column minus :meth:`null`, ``[]`` or ``[m]``; of an error, which is best when it is low, below 0."""
+        return self[name] - self.null(name)
+
+    def p_value(self, name: str) -> Column:
+        """Return how often permuted factors score at least as well as the given ones, ``[]`` or ``[m]``.
+
+        That is ``(1 + number at least as good) / (1 + number)`` of permutations, 1 / 21 or more with ``null=20``.
+
+        Reference: Phipson & Smyth 2010.
+        """
+        return p_value(self[name], self._nulls(name), error=name in self.errors)
+
+    @checked
+    def top(self, factor: str | int, count: Count = 10, relation: str | None = None) -> list[dict[str, Any]]:
+        """List the codes of one representation that tell most of a factor, best first.
+
+        Args:
+          factor: its name or number.
+          count: number of codes.
+          relation: one that a metric scored, such as ``"mutual_information"`` of MIG; the first when None.
+
+        Returns:
+          Rows that ``pandas.DataFrame`` takes and :func:`jaxdis.plots.top_codes` draws: ``rank``, ``code``, ``value``
+          in the unit of the relation, and ``share`` of the value of a perfect code. After a bootstrap, ``low`` and
+          ``high`` are a 95 % interval of the value of this code; that of the best of many is too high. With
+          permutations, ``p`` is how often the best of all codes is as good by chance. Constant codes have the value 0;
+          codes that are not finite are left out.
+
+        Raises:
+          ValueError: for an unknown factor or relation, for a zoo, of which ``scores[0].top(…)`` takes a member, and if
+            the scores keep no relation: no metric scores one, factors lack values, or codes × factors × members (×
+            replicates) are more than 16 million.
+
+        Example:
+          >>> values = np.random.default_rng(0).integers(0, 3, (200, 2))
+          >>> codes = np.stack([values[:, 1], values[:, 0]], axis=1)
+          >>> [row["code"] for row in jaxdis.evaluate(codes, values, "mig").top("factor_0", 1)]
+          [1]
+        """
+        return best_codes(self, factor, count, relation)
+
+    def _nulls(self, name: str) -> np.ndarray:
+        self._column(name)  # an unknown one is refused as such
+        if not self.nulls:
+            raise ValueError("null: needs permutations; ask for them by evaluate(..., null=20)")
+        if name not in self.nulls:
+            raise ValueError(f"null: needs a metric that read factors, got {name}")
+        return self.nulls[name]
+
     def to_dict(self, prefix: str | None = None) -> dict[str, Any]:
         """Columns as plain numbers, or lists of them for a zoo; after a bootstrap also ``name.error``, ``.bias``,
-        ``.low`` and ``.high``.
+        ``.low`` and ``.high``, with permutations ``name.null``, ``.above_null`` and ``.p``.
 
         Args:
           prefix: written before each name, as in ``"val/mig"``. With a prefix, all values are numbers, as loggers of
@@ -286,7 +353,8 @@ class Scores(dict[str, Column]):
             rows = [{name: value for name, value in row.items() if name != NAME} for row in rows]
         same = {name: value for name, value in first.evaluation.items() if all(_has(t, name, value) for t in tables)}
         return cls(
-            **{field: _stacked(tables, field) for field in ("columns", "parts", "replicates")},
+            **{field: _stacked(tables, field) for field in score_file.ARRAYS},
+            errors=first.errors,
             factor_names=first.factor_names,
             members=member_rows(rows, len(rows)),
             axes=first.axes,

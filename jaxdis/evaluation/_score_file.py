@@ -9,13 +9,13 @@ import numpy as np
 from jaxdis._core.files import DamagedFile, read_arrays, write_arrays
 
 _FORMAT = 1
-_ARRAYS = ("columns", "parts", "replicates")
+ARRAYS = ("columns", "parts", "replicates", "nulls", "relations")
 
 
 def save(path: str | Path, fields: dict[str, Any]) -> None:
     """Write the fields of :class:`~jaxdis.evaluation.Scores`."""
-    arrays = {f"{kind}/{name}": np.asarray(array) for kind in _ARRAYS for name, array in fields[kind].items()}
-    others = {name: value for name, value in fields.items() if name not in _ARRAYS}
+    arrays = {f"{kind}/{name}": np.asarray(array) for kind in ARRAYS for name, array in fields[kind].items()}
+    others = {name: value for name, value in fields.items() if name not in ARRAYS}
     # As text, since a header is written with sorted keys, and columns of metadata have an order.
     write_arrays(path, {"scores": _FORMAT, "fields": json.dumps({"order": list(arrays), **others})}, arrays)
 
@@ -30,7 +30,7 @@ def load(path: str | Path) -> dict[str, Any]:
     if header.get("scores") != _FORMAT:
         raise DamagedFile(f"{path}: must be a file written by Scores.save, got another file of jaxdis")
     try:
-        fields, header = {kind: {} for kind in _ARRAYS}, json.loads(header["fields"])
+        fields, header = {kind: {} for kind in ARRAYS}, json.loads(header["fields"])
         for key in header["order"]:
             kind, _, name = key.partition("/")
             fields[kind][name] = arrays[key] if arrays[key].ndim else arrays[key][()]
@@ -40,6 +40,7 @@ def load(path: str | Path) -> dict[str, Any]:
             "axes": {name: tuple(letters) for name, letters in header["axes"].items()},
             "notes": tuple((metric, note) for metric, note in header["notes"]),
             "evaluation": dict(header["evaluation"]),
+            "errors": tuple(map(str, header.get("errors", ()))),
         }
         counts = {np.shape(column)[:1] for column in fields["columns"].values()}
         if counts not in ({()}, {(len(fields["members"]),)}):

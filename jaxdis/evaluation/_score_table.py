@@ -13,11 +13,12 @@ if TYPE_CHECKING:
 
 SPREAD = "± is the standard deviation over members"
 INTERVAL = "[low, high] is the 95 % interval by bootstrap"
+CHANCE = "null is the mean over permuted factors, p how often they are as good"
 
 
 def wide(scores: "Scores", *, per_factor: bool = False) -> dict[str, Sequence]:
     """Columns of a table with one row per member: name, metadata, scores; after a bootstrap ``.error``, ``.bias``,
-    ``.low`` and ``.high``; on request ``metric.part[factor]``."""
+    ``.low`` and ``.high``, with permutations ``.null``, ``.above_null``, ``.p``; on request ``metric.part[factor]``."""
     columns = metadata(scores.members) | {name: np.atleast_1d(column) for name, column in numbers(scores).items()}
     if per_factor:
         for name, part in scores.parts.items():
@@ -31,16 +32,24 @@ def wide(scores: "Scores", *, per_factor: bool = False) -> dict[str, Sequence]:
 
 
 def numbers(scores: "Scores") -> dict[str, np.ndarray | np.generic]:
-    """Columns, each followed by its error, bias and 95 % interval if it has replicates."""
+    """Columns, each followed by its error, bias and 95 % interval if it has replicates, and by what chance gives."""
     found = {}
     for name, column in scores.items():
         found[name] = column
+        found |= {f"{name}.{field}": values for field, values in chance(scores, name).items()}
         if name in scores.replicates:
             bounds = scores.interval(name)
             fields = {"error": scores.error(name), "bias": scores.bias(name)}
             fields |= {"low": bounds[..., 0], "high": bounds[..., 1]}
             found |= {f"{name}.{field}": values for field, values in fields.items()}
     return found
+
+
+def chance(scores: "Scores", name: str) -> dict[str, np.ndarray | np.generic]:
+    """What permutations of the factors say of a column; nothing if it has none."""
+    if name not in scores.nulls:
+        return {}
+    return {"null": scores.null(name), "above_null": scores.above_null(name), "p": scores.p_value(name)}
 
 
 def metadata(members: Sequence[dict]) -> dict[str, list]:
@@ -94,25 +103,29 @@ def as_html(scores: "Scores") -> str:
     """A row per score of a single member, with its factors beside it; a row per member of a zoo."""
     notes = together(scores.notes)
     if not scores.single:
-        known, columns = metadata(scores.members), list(scores)
+        known, columns = metadata(scores.members), {}
+        for name, values in scores.items():
+            columns |= {name: values} | {f"{name}.{field}": each for field, each in chance(scores, name).items()}
         head = [*known, *columns]
         ends = [
-            [label, *[None] * (len(known) - 1), *(reduce(scores[name]) for name in columns)]
+            [label, *[None] * (len(known) - 1), *map(reduce, columns.values())]
             for label, reduce in (("mean", mean), ("±", spread))
         ]
-        rows = zip(*known.values(), *(scores[name].tolist() for name in columns), strict=True)
-        title = f"Scores of {len(scores.members):,} members; {SPREAD}"
+        rows = zip(*known.values(), *(column.tolist() for column in columns.values()), strict=True)
+        title = f"Scores of {len(scores.members):,} members; {'; '.join([SPREAD, *[CHANCE] * bool(scores.nulls)])}"
         return html_table(title, head, [*ends, *rows], notes)
     factors = {name: part for name, part in scores.parts.items() if scores.axes.get(name) == ("k",)}
     shown = scores.factor_names if any(f"{name}.per_factor" in factors for name in scores) else ()
     drawn = ("low", "high") if scores.replicates else ()
+    judged = ("null", "above_null", "p") if scores.nulls else ()
     rows = []
     for name, value in scores.items():
         bounds = [*scores.interval(name).tolist()] if name in scores.replicates else [None] * len(drawn)
         part = factors.get(f"{name}.per_factor")
+        bounds += [chance(scores, name).get(field) for field in judged]
         rows.append([name, value, *bounds, *([None] * len(shown) if part is None else part.tolist())])
-    title = f"Scores of one representation{'; ' + INTERVAL if drawn else ''}"
-    return html_table(title, ["metric", "score", *drawn, *shown], rows, notes)
+    title = "; ".join(["Scores of one representation", *[INTERVAL] * bool(drawn), *[CHANCE] * bool(judged)])
+    return html_table(title, ["metric", "score", *drawn, *judged, *shown], rows, notes)
 
 
 def mean(values: np.ndarray) -> float:
@@ -131,8 +144,8 @@ def as_text(scores: "Scores") -> str:
     """One line per score, under a head that says what stands beside it."""
     width = max(map(len, scores), default=0)
     heads = {True: "one representation", False: f"{len(scores.members):,} members"}
-    beside = (INTERVAL if scores.replicates else "") if scores.single else SPREAD
-    lines = [f"Scores of {heads[scores.single]}{beside and '; ' + beside}"]
+    beside = [INTERVAL] * bool(scores.replicates) if scores.single else [SPREAD]
+    lines = ["; ".join([f"Scores of {heads[scores.single]}", *beside, *[CHANCE] * bool(scores.nulls)])]
     for name, values in scores.items():
         if not scores.single:
             text = f"{mean(values):.4f} ± {spread(values):.4f}"
@@ -140,6 +153,9 @@ def as_text(scores: "Scores") -> str:
             text = "{:.4f} [{:.4f}, {:.4f}]".format(values, *scores.interval(name))
         else:
             text = f"{values:.4f}"
+        if name in scores.nulls:
+            text += f"; null {mean(np.atleast_1d(scores.null(name))):.4f}"
+            text += f", p = {scores.p_value(name):.3f}" if scores.single else ""
         lines.append(f"  {name:<{width}}  {text}")
     return "\n".join(lines + together(scores.notes))
 

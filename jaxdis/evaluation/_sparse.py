@@ -1,4 +1,4 @@
-"""Sparse codes of SciPy as dense ones: in memory if they are few, else in a temporary file that is read in blocks."""
+"""Sparse codes as dense ones: in memory if they are few, else in a temporary file that is read in blocks."""
 
 import tempfile
 
@@ -10,18 +10,23 @@ AT_ONCE = 64 << 20
 
 
 def is_sparse(codes) -> bool:
-    """Whether codes are a matrix or an array of ``scipy.sparse``."""
-    return type(codes).__module__.startswith("scipy.sparse") and hasattr(codes, "tocsr")
+    """Whether codes are a matrix or an array of ``scipy.sparse``, or a BCOO array of JAX."""
+    return _is_bcoo(codes) or (type(codes).__module__.startswith("scipy.sparse") and hasattr(codes, "tocsr"))
+
+
+def _is_bcoo(codes) -> bool:
+    return type(codes).__module__.startswith("jax.experimental.sparse") and type(codes).__name__ == "BCOO"
 
 
 def dense(codes, name: str) -> np.ndarray:
     """The codes as float32; what is not stored is 0.
 
     Raises:
-      ValueError: for numbers that are not real.
+      ValueError: for numbers that are not real, and for BCOO arrays of another form than ``[n, d]`` without batches.
     """
     if np.dtype(codes.dtype).kind not in "fiub":
         raise ValueError(f"{name}: needs real numbers, got dtype {codes.dtype}")
+    codes = _of_bcoo(codes, name) if _is_bcoo(codes) else codes
     n, d = codes.shape
     if 4 * n * d <= IN_MEMORY:
         return codes.astype(np.float32).toarray()
@@ -31,3 +36,15 @@ def dense(codes, name: str) -> np.ndarray:
     for start in range(0, n, step):
         array[start : start + step] = rows[start : start + step].astype(np.float32).toarray()
     return array
+
+
+def _of_bcoo(codes, name: str):
+    """A BCOO array of JAX as a matrix of SciPy; entries that are stored twice are added."""
+    import scipy.sparse
+
+    if codes.ndim != 2 or codes.n_batch or codes.n_dense:
+        form = f"{codes.n_batch} batch and {codes.n_dense} dense axes"
+        raise ValueError(f"{name}: must be BCOO [n, d] with sparse axes alone, got {codes.shape} with {form}")
+    places = np.asarray(codes.indices)
+    stored = (places < np.array(codes.shape)).all(axis=1)  # what lies outside is padding
+    return scipy.sparse.coo_array((np.asarray(codes.data)[stored], places[stored].T), shape=codes.shape)

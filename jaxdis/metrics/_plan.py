@@ -68,12 +68,12 @@ def _check_columns(plan: Plan) -> None:
 
 
 def _fields(metric: Metric) -> set[str]:
-    """The fields that a metric's result may have, by its annotation, and what a bootstrap adds."""
+    """The fields that a metric's result may have, by its annotation, and what a bootstrap and permutations add."""
     function = (metric.score if isinstance(metric, Blend) else metric.function).function
     result = inspect.signature(function).return_annotation
     kinds = typing.get_args(result) or (result,)
     own = {field for kind in kinds for field in getattr(kind, "_fields", ())}
-    return own | {"error", "bias", "low", "high"}
+    return own | {"error", "bias", "low", "high", "null", "above_null", "p"}
 
 
 def refuse_ignored(argument: str, plan: Plan) -> None:

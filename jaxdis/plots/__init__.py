@@ -22,6 +22,7 @@ from jaxdis.plots._score_plots import (
     scatter_matrix,
     score_points,
     scores_by_regularization,
+    top_codes,
     violins,
     violins_by_regularization,
 )
@@ -48,6 +49,7 @@ __all__ = [
     "score_points",
     "scores_by_regularization",
     "throughput",
+    "top_codes",
     "violins",
     "violins_by_regularization",
 ]

@@ -62,6 +62,26 @@ def score_points(
     return axes.figure
 
 
+def top_codes(rows: Sequence[Mapping], *, ax=None) -> Figure:
+    """The rows of :meth:`jaxdis.Scores.top` as bars, the best code on top, with intervals if there are any.
+
+    Raises:
+      ValueError: for no rows.
+    """
+    if not rows:
+        raise ValueError("rows: must be those of Scores.top, got none; the factor may have a single value")
+    table = columns_of({name: [row[name] for row in rows] for name in rows[0]}, ["code", "value"])
+    axes = axes_in(ax, 4.0, 0.6 + 0.24 * len(rows))
+    places = np.arange(len(rows))
+    axes.barh(places, table["value"], color="C0")
+    if "low" in rows[0]:
+        axes.hlines(places, *([row[end] for row in rows] for end in ("low", "high")), color="#234", lw=1.5)
+    axes.set_yticks(places, [f"code {int(code)}" for code in table["code"]])
+    axes.invert_yaxis()
+    axes.set(xlabel="value of the relation")
+    return axes.figure
+
+
 def rank_map(matrix: Numbers, names: Sequence[str], others: Sequence[str] | None = None, *, ax=None) -> Figure:
     """Rank correlations of metrics (with ``others``) as numbers on a color scale, in hundredths as the papers print
     them; only colors for more than 20 metrics."""

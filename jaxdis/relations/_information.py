@@ -6,7 +6,7 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from jaxdis._core.arrays import class_counts, finite_codes, ordered_keys, safe_divide, sort_columns, stable_order
 from jaxdis._core.kernels.tables import joint_tables
@@ -19,6 +19,7 @@ from jaxdis.relations._blocks import by_code
 from jaxdis.relations._relation import Relation
 
 Correction = Literal["none", "miller_madow"]
+Zero = Literal["value", "bin"]
 
 # Below this many nats lies rounding, not information: an exact population of independent variables must relate to
 # nothing. The plug-in bias is a million times larger at 10,000 samples.
@@ -31,6 +32,7 @@ def mutual_information(
     factors: Factors,
     *,
     bins: Bins = 20,
+    zero: Zero = "value",
     correction: Correction = "none",
     method: Literal["scatter", "matmul"] | None = None,
     weights: Weights | None = None,
@@ -46,6 +48,9 @@ def mutual_information(
 
     Options:
       bins: number of bins per code, and per continuous factor. Discrete factors are never binned.
+      zero: ``"bin"`` takes the value 0 out of its bin and makes it a further one, for codes that are 0 in most samples,
+        as those of sparse autoencoders: a code that is faint where a factor is present, and large elsewhere in a few
+        samples, otherwise has both in its first bin. Invariant, then, under positive multiples of a code.
       correction: ``"miller_madow"`` subtracts the first-order bias of the occupied cells; ``"none"`` subtracts nothing.
       method: how joint tables are counted, ``"scatter"`` (default on CPU) or ``"matmul"`` (default on accelerators);
         the numbers are the same.
@@ -62,7 +67,7 @@ def mutual_information(
     function. Julka et al. 2024 use 30 bins; Carbonneau et al. 2022 use 10.
     """
     classes, sizes = factor_classes(factors, bins, weights=weights)
-    number = equal_width_bins(codes, bins, weights=weights)
+    number, bins = _apart(zero, codes, equal_width_bins(codes, bins, weights=weights), bins)
     table = joint_tables(number, bins, classes, sizes, weights=weights, form=method)
     strength, ceiling, code_ceiling = information_of_tables(table, sizes, correction)
     return Relation.of(
@@ -82,6 +87,7 @@ def mutual_information_equal_count(
     *,
     bins: Bins | None = None,
     mode: Dividers = "between",
+    zero: Zero = "value",
     correction: Correction = "none",
     method: Literal["scatter", "matmul"] | None = None,
     weights: Weights | None = None,
@@ -101,7 +107,7 @@ def mutual_information_equal_count(
       mode: ``"between"`` as above. ``"code"``, as released, takes the values at place ``floor(m n / bins)`` for
         dividers, which belong to the bin above: a code that is 0 for most samples and positive for the others then has
         a single bin, and its negative has two.
-      correction, method: as in :func:`mutual_information`.
+      zero, correction, method: as in :func:`mutual_information`.
 
     Contract:
 
@@ -123,6 +129,7 @@ def mutual_information_equal_count(
         count = bins or group_sizes[0]
         used = None if bins else jnp.maximum((seen[group[0]] > 0).sum(dtype=jnp.int32), 1)
         number = equal_count_bins(ordered, codes, count, weights=ordered_weights, used=used, mode=mode)
+        number, count = _apart(zero, codes, number, count)
         table = joint_tables(number, count, classes[:, np.array(group)], group_sizes, weights=weights, form=method)
         estimates = information_of_tables(table, group_sizes, correction)
         for position, j in enumerate(group):
@@ -133,7 +140,7 @@ def mutual_information_equal_count(
         code_ceiling=columns[0][2],
         active=active,
         finite=finite_codes(codes),
-        capacity=math.log(bins or sizes[0]),
+        capacity=math.log((bins or sizes[0]) + (zero == "bin")),
     )
 
 
@@ -188,6 +195,11 @@ def mutual_information_sampled(
         finite=finite_codes(codes) if variances is None else finite_codes(codes) & finite_codes(variances),
         capacity=math.log(bins),
     )
+
+
+def _apart(zero: Zero, codes: Codes, number: Int[Array, "n d"], bins: int) -> tuple[Int[Array, "n d"], int]:
+    """The bins of codes and how many there are, with one more for 0 on request."""
+    return (jnp.where(codes == 0, bins, number), bins + 1) if zero == "bin" else (number, bins)
 
 
 def _soft_tables(codes, variances, nearest, bins, limit, classes, sizes, weights) -> Float[Array, "d b s"]:

@@ -348,7 +348,7 @@ WORKING = {
     ),
     "plan": (("study", "run", "quickstart", "--plan", "--out", "{out}"), "jaxdis.study._study_plan.plan"),
     "benchmark": (("benchmark", "--metrics", "mig"), "jaxdis.cli._throughput.measure"),
-    "show": (("show", "{codes}"), "jaxdis.evaluation._evaluate.relate"),
+    "show": (("show", "{codes}"), "jaxdis.evaluation._relate.relate"),
 }
 
 

@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 import scipy.sparse
+from jax.experimental.sparse import BCOO
 
 from jaxdis import Factors, evaluate
 from jaxdis.evaluation import _sparse, _wide
@@ -129,3 +130,18 @@ def test_codes_on_disk_of_which_memory_holds_a_part(tmp_path):
     scores = [float(word) for word in done.stdout.split("\n")[0].split()]
     assert scores[0] > 0.95
     assert scores[1] > 0.95
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_bcoo_codes(monkeypatch, stored):
+    codes, factors = samples()
+    codes = np.where(np.abs(codes[0]) < 1, 0, codes[0])
+    monkeypatch.setattr(_sparse, "IN_MEMORY", 0 if stored else 1 << 28)
+    places = np.argwhere(codes)
+    padding = np.tile(codes.shape, (5, 1))
+    data = np.concatenate([codes[codes != 0], np.ones(5, np.float32)])
+    padded = BCOO((data, np.concatenate([places, padding])), shape=codes.shape)
+    assert_same(evaluate(padded, factors, "mig"), evaluate(codes, factors, "mig"))
+    batched = BCOO((np.ones((200, 1)), np.zeros((200, 1, 1), np.int32)), shape=codes.shape)
+    with pytest.raises(ValueError, match=r"codes: must be BCOO \[n, d\] with sparse axes alone, got \(200, 40\) with"):
+        evaluate(batched, factors, "mig")

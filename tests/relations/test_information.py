@@ -323,3 +323,25 @@ def test_vmap_over_members_equals_one_by_one():
     factors = Factors.of(np.random.default_rng(6).integers(0, 3, (200, 2)))
     batched = jax.vmap(lambda one: mutual_information(one, factors).strength)(codes)
     np.testing.assert_array_equal(batched[1], mutual_information(codes[1], factors).strength)
+
+
+@pytest.mark.parametrize("name", ["mutual_information", "mutual_information_equal_count"])
+def test_zero_is_a_bin_of_its_own_on_request(name):
+    """Of a code that is faint where the factor is present, and large once, equal bins see nothing."""
+    rng = np.random.default_rng(0)
+    values = rng.integers(0, 2, (300, 1))
+    faint = values * rng.uniform(1e-4, 1e-3, (300, 1))
+    codes = np.concatenate([faint, np.ones((300, 1)), rng.normal(size=(300, 1)), np.zeros((300, 1))], axis=1)
+    codes[values[:, 0].argmax(), 0] = 10
+    codes[::3, 1] = 0
+    relations = {zero: relate(codes, values, RELATIONS[name].with_options(zero=zero)) for zero in ("value", "bin")}
+    strength = {zero: np.asarray(relation.strength)[:, 0] for zero, relation in relations.items()}
+    present = values.mean()
+    entropy = -present * np.log(present) - (1 - present) * np.log(1 - present)
+    assert strength["bin"][0] == pytest.approx(entropy, rel=1e-5)
+    assert strength["bin"][1] == pytest.approx(mutual_info_score(codes[:, 1], values[:, 0]), abs=1e-6)
+    assert strength["bin"][2] == strength["value"][2]
+    assert strength["bin"][3] == 0
+    if name == "mutual_information":
+        assert strength["value"][0] < 0.01
+        assert relations["bin"].capacity == pytest.approx(np.log(21))

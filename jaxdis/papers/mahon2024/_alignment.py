@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxdis._core.files import write_csv
 from jaxdis._core.kernels.assignment import assign
-from jaxdis.evaluation._evaluate import relate
+from jaxdis.evaluation._relate import relate
 from jaxdis.factors import Factors
 from jaxdis.study._definition import Study, cells
 from jaxdis.study._make import samples_of

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxdis.data import DataSource, synthetic
-from jaxdis.evaluation._evaluate import evaluate, relate
+from jaxdis.evaluation._evaluate import evaluate
+from jaxdis.evaluation._relate import relate
 from jaxdis.metrics import METRICS
 from jaxdis.papers.harness._paper import Finished, Piece, Size, Sources
 from jaxdis.papers.mahon2024._study import METRICS as NAMES

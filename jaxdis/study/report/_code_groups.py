@@ -7,7 +7,7 @@ import numpy as np
 
 from jaxdis import plots
 from jaxdis._core.spec import Spec
-from jaxdis.evaluation._evaluate import relate
+from jaxdis.evaluation._relate import relate
 from jaxdis.metrics import Blend
 from jaxdis.relations import RELATIONS
 from jaxdis.scores import independent_groups

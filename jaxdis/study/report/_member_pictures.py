@@ -7,7 +7,7 @@ import numpy as np
 from jaxdis import plots
 from jaxdis.data import DATASETS
 from jaxdis.data._contact_sheet import traversals as factor_traversals
-from jaxdis.evaluation._evaluate import relate
+from jaxdis.evaluation._relate import relate
 from jaxdis.models._encoding import decodes
 from jaxdis.models._images import Images
 from jaxdis.models._traversal import reconstructions, traversals

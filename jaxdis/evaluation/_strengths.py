@@ -1,0 +1,50 @@
+"""The relations behind scores, kept for :meth:`Scores.top`: which codes tell most of a factor."""
+
+from typing import Any, NamedTuple, get_type_hints
+
+import numpy as np
+from jaxtyping import Array, Float
+
+from jaxdis._core.spec import Spec
+from jaxdis.metrics import Blend
+from jaxdis.metrics._plan import Plan
+from jaxdis.relations import Relation
+
+# Numbers of a relation, of all members and replicates together, that are kept: 64 MB.
+MOST_KEPT = 1 << 24
+_PREFIX = "relation "
+
+
+class Strengths(NamedTuple):
+    """What is kept of a relation."""
+
+    strength: Float[Array, "d k"]
+    ceiling: Float[Array, " k"]
+
+
+def strengths_of(relation: Relation) -> Strengths:
+    """Return the relation itself, in place of a score."""
+    return Strengths(relation.strength, relation.ceiling)
+
+
+def with_relations(plan: Plan) -> Plan:
+    """The metrics, and the relations that they score under names of their own."""
+    specs = dict.fromkeys(metric.relation for _, metric in plan if isinstance(metric, Blend))
+    specs = [spec for spec in specs if get_type_hints(spec.function).get("return") is Relation]
+    return plan + tuple((f"{_PREFIX}{spec!r}", Blend(spec, Spec(strengths_of))) for spec in specs)
+
+
+def kept(results: dict[str, Any], replicates: dict[str, Any], nulls: list[dict], single: bool) -> dict[str, np.ndarray]:
+    """The relations among the results of a plan, each as ``name.strength``, ``name.ceiling``, after a bootstrap also
+    ``name.error``, and with permutations ``name.null``, the largest strength of any code ``[…, k, count]``."""
+    found = {}
+    for name in (name for name in results if name.startswith(_PREFIX)):
+        fields = results[name]._asdict()
+        if name in replicates:
+            fields["error"] = replicates[name]["error"]
+        if nulls:
+            largest = [np.fmax.reduce(null[name].strength, axis=1) for null in nulls]
+            fields["null"] = np.stack(largest, axis=-1)
+        label = name.removeprefix(_PREFIX)
+        found |= {f"{label}.{field}": np.asarray(array[0] if single else array) for field, array in fields.items()}
+    return found
