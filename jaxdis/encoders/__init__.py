@@ -5,6 +5,7 @@ from jaxdis.encoders._evaluate_slots import evaluate_slots
 from jaxdis.encoders._load import load
 from jaxdis.encoders._simulated import beta_vae, factor_vae, irs
 from jaxdis.encoders._simulated_changes import consistency, restrictiveness
+from jaxdis.encoders._traversals import factored_components, flatness
 
 __all__ = [
     "beta_vae",
@@ -12,6 +13,8 @@ __all__ = [
     "evaluate_encoder",
     "evaluate_slots",
     "factor_vae",
+    "factored_components",
+    "flatness",
     "irs",
     "load",
     "restrictiveness",

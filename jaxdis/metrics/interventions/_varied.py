@@ -118,7 +118,7 @@ def z_max(
     - Within a bin other factors still vary a little, so that a perfect code need not score 1.
     - Invariant under scaling a code, unless it is pruned. Any non-finite code gives NaN.
 
-    Reference: Kim et al. 2019, §5 (RF-VAE); Carbonneau et al. 2022, §3 (three bins; batches, and votes rescaled).
+    Reference: Kim et al. 2019 (RF-VAE); Carbonneau et al. 2022 and its code (three bins; batches, and votes rescaled).
     """
     draws = prepared
     if draws is None:
