@@ -28,6 +28,7 @@ _EXTRAS = {
     "PIL": "data",
     "h5py": "data",
     "tensorflow_datasets": "data",
+    "anndata": "omics",
 }
 
 

@@ -22,6 +22,8 @@ FUNCTIONS = (
     "jaxdis.structured.ari",
     "jaxdis.structured.mean_segmentation_covering",
     "jaxdis.metrics.udr",
+    "jaxdis.metrics.linear_cka",
+    "jaxdis.metrics.svcca",
     "jaxdis.metrics.novel_combination",
     "jaxdis.metrics.compositional_generalization",
     "jaxdis.metrics.zero_shot",

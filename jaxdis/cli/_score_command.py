@@ -30,14 +30,15 @@ class Score:
 
     files: tyro.conf.Positional[tuple[str, ...]] = ()
     """.npz files, .npy, .csv, .tsv, .txt or .parquet files of codes alone together with --factors, or folders of zoos.
+    Of cells, cells.h5ad:X_pca is a representation (obsm), and --columns names annotations (obs) as factors.
     Patterns such as 'runs/*.npz' are allowed. Several are reported in one table, under the names of their files."""
     data: str | None = None
     """For zoos: folder:PATH, pictures of your own, with the table of their factors as --factors."""
     factors: Path | None = None
     """Factors, if files hold codes alone: a .csv, .tsv, .txt, .parquet, .json, .npy or .npz file."""
     columns: tuple[str, ...] = ()
-    """Columns of such a file; all by default. Whole numbers and text are classes; other numbers are continuous.
-    For another kind, write it after the name: angle:continuous or scale:classes."""
+    """Columns of such a file, or of an .h5ad; all by default. Whole numbers and text are classes, other numbers are
+    continuous. For another kind, write it after the name: angle:continuous or scale:classes."""
     missing: Literal["error", "drop", "each"] = "error"
     """What becomes of rows in which a value is missing: drop leaves them out, and the same rows of the codes.
     With each, every factor is taken on the rows that have it."""

@@ -4,5 +4,18 @@ from jaxdis.encoders._evaluate_encoder import evaluate_encoder
 from jaxdis.encoders._evaluate_slots import evaluate_slots
 from jaxdis.encoders._load import load
 from jaxdis.encoders._simulated import beta_vae, factor_vae, irs
+from jaxdis.encoders._simulated_changes import consistency, restrictiveness
+from jaxdis.encoders._traversals import factored_components, flatness
 
-__all__ = ["beta_vae", "evaluate_encoder", "evaluate_slots", "factor_vae", "irs", "load"]
+__all__ = [
+    "beta_vae",
+    "consistency",
+    "evaluate_encoder",
+    "evaluate_slots",
+    "factor_vae",
+    "factored_components",
+    "flatness",
+    "irs",
+    "load",
+    "restrictiveness",
+]

@@ -8,14 +8,14 @@ import jax
 import numpy as np
 
 from jaxdis.data import FactorSpace
-from jaxdis.encoders import _simulated as simulated
+from jaxdis.encoders import _simulated, _simulated_changes
 from jaxdis.evaluation._results import Scores
 from jaxdis.metrics import METRICS, Metric
 from jaxdis.metrics._metric import axes_of, metric_seed
 
 # Metrics that change a factor and encode again, by the function of their row in METRICS.
 INTERVENTIONS = {
-    metric.source.function: getattr(simulated, metric.source.name)
+    metric.source.function: (vars(_simulated) | vars(_simulated_changes))[metric.source.name]
     for metric in METRICS.values()
     if metric.about is not None and metric.about.intervenes
 }
@@ -57,6 +57,8 @@ def options_of(name: str, metric: Metric, limits: Mapping[str, int]) -> dict:
 
 def images_of(options: Mapping, space: FactorSpace) -> int:
     """How many images a metric draws by interventions."""
+    if "num_pairs" in options:  # consistency, restrictiveness
+        return options["num_pairs"] * (1 + 2 * space.num_factors)
     if "num_samples" in options:  # IRS
         fixed = {position for position, _ in space.fixed}
         sizes = [size or options["factor_bins"] for j, size in enumerate(space.sizes) if size != 1 and j not in fixed]

@@ -59,11 +59,11 @@ def factor_vae(
     Reference: Kim & Mnih 2018, §4; Locatello et al. 2020, §4.2.2.
     """
     base_key, factor_key, batch_key = jax.random.split(key, 3)
-    look = _Looking(encode, render, space)
+    look = Looking(encode, render, space)
     base = look.at_many(space.sample(base_key, num_variance), noise_key(base_key))
     centered = base - base[:, :1]
     spread = jnp.var(centered, axis=1, ddof=1)
-    competes = _masked(jnp.sqrt(spread) >= prune, active)
+    competes = masked(jnp.sqrt(spread) >= prune, active)
     factor = _held(factor_key, space, num_train + num_eval)
 
     def votes(chunk):
@@ -72,7 +72,7 @@ def factor_vae(
         return jax.vmap(least_moved)(codes, spread, competes), jnp.isfinite(codes).all(axis=(1, 2, 3))
 
     vote, finite = look.by_chunks(votes, (jax.random.split(batch_key, len(factor)), factor), batch)
-    usable = finite.all(axis=1) & jnp.isfinite(base).all(axis=(1, 2)) & (len(_free(space)) > 1)
+    usable = finite.all(axis=1) & jnp.isfinite(base).all(axis=(1, 2)) & (len(free_factors(space)) > 1)
     judge = jax.vmap(
         lambda vote, competes, finite: judge_votes(vote, factor, competes, finite, len(space.sizes), num_train)
     )
@@ -99,7 +99,7 @@ def beta_vae(
     Reference: Higgins et al. 2017, §3; Locatello et al. 2020, §4.2.1.
     """
     factor_key, batch_key = jax.random.split(key)
-    look = _Looking(encode, render, space)
+    look = Looking(encode, render, space)
     factor = _held(factor_key, space, num_train + num_eval)
 
     def features(chunk):
@@ -109,11 +109,9 @@ def beta_vae(
         return distance, jnp.isfinite(distance).all(axis=(1, 2))
 
     feature, finite = look.by_chunks(features, (jax.random.split(batch_key, len(factor)), factor), 2 * batch)
-    usable = finite.all(axis=1) & (len(_free(space)) > 1)
-    feature = jnp.nan_to_num(feature) * _masked(jnp.ones(feature[:, 0].shape, bool), active)[:, None].astype(
-        jnp.float32
-    )
-    varying = jnp.int32(len(_free(space))) if rescale else None
+    usable = finite.all(axis=1) & (len(free_factors(space)) > 1)
+    feature = jnp.nan_to_num(feature) * masked(jnp.ones(feature[:, 0].shape, bool), active)[:, None].astype(jnp.float32)
+    varying = jnp.int32(len(free_factors(space))) if rescale else None
     judge = jax.vmap(
         lambda feature, finite: judge_features(feature, factor, finite, len(space.sizes), num_train, varying)
     )
@@ -142,15 +140,15 @@ def irs(
     Reference: Suter et al. 2019, §4; Locatello et al. 2020, §4.2.7.
     """
     base_key, given_key = jax.random.split(key)
-    look = _Looking(encode, render, space)
+    look = Looking(encode, render, space)
     base = look.at_many(space.sample(base_key, num_samples), noise_key(base_key))
-    shown = _masked(jnp.ones(base[:, 0].shape, bool), active)
+    shown = masked(jnp.ones(base[:, 0].shape, bool), active)
     finite = jnp.isfinite(base).all(axis=1)
     shift = jnp.nan_to_num(base[:, :1])
     deviation = jax.vmap(largest_deviation)(jnp.where(shown[:, None], jnp.nan_to_num(base), 0.0))
     columns = []
     for j, size in enumerate(space.sizes):
-        if j not in _free(space):
+        if j not in free_factors(space):
             columns.append(jnp.zeros(deviation.shape))
             continue
 
@@ -167,12 +165,12 @@ def irs(
         moved, sound = look.map(given, (keys, values))
         columns.append(moved.mean(axis=0))
         finite = finite & sound.all(axis=0)
-    varies = jnp.asarray(np.isin(np.arange(len(space.sizes)), _free(space)))
+    varies = jnp.asarray(np.isin(np.arange(len(space.sizes)), free_factors(space)))
     judge = jax.vmap(lambda moved, deviation, finite: judge_robustness(moved, deviation, varies, finite))
     return look.as_given(judge(jnp.stack(columns, axis=2), deviation, finite))
 
 
-class _Looking:
+class Looking:
     """An encoder applied to rendered images: factors ``[…, k]`` to codes ``[m, …, d]``, one member or many."""
 
     def __init__(self, encode: Callable, render: Callable, space: FactorSpace):
@@ -248,11 +246,11 @@ drawn = jax.jit(lambda images, rows, key: images(rows, key))
 
 def _held(key, space: FactorSpace, count: int) -> Int[Array, " t"]:
     """A random factor for each batch among those that vary."""
-    free = _free(space)
+    free = free_factors(space)
     return jnp.asarray(free)[random.randint(key, (count,), 0, len(free))]
 
 
-def _free(space: FactorSpace) -> np.ndarray:
+def free_factors(space: FactorSpace) -> np.ndarray:
     fixed = {position for position, _ in space.fixed}
     free = [j for j, size in enumerate(space.sizes) if size != 1 and j not in fixed]
     if not free:
@@ -260,5 +258,5 @@ def _free(space: FactorSpace) -> np.ndarray:
     return np.array(free, np.int32)
 
 
-def _masked(mask: Bool[Array, "m d"], active) -> Bool[Array, "m d"]:
+def masked(mask: Bool[Array, "m d"], active) -> Bool[Array, "m d"]:
     return mask if active is None else mask & jnp.broadcast_to(jnp.asarray(active), mask.shape)

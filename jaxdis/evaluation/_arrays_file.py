@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxdis._core.options import shown
+from jaxdis._core.tables.cell_files import is_cells, read_cells
 from jaxdis._core.tables.column_files import SUFFIXES, check_file, differ, printable, read_columns
 from jaxdis._core.tables.columns import FACTOR_SUFFIXES, names_of, sizes_of
 from jaxdis._core.tables.factor_columns import FEW_CLASSES, Missing, columns_and_kinds
@@ -46,10 +47,11 @@ def load_arrays(
     Args:
       path: ``.npz`` with arrays ``codes`` and, without ``factors_path``, ``factors``, and optionally ``names`` (of
         factors), ``sizes`` (numbers of values, 0 for a continuous factor) and ``variances``; or the codes alone, as
-        ``.npy`` (memory-mapped) or as a table whose columns are codes (``.csv``, ``.tsv``, ``.txt`` or ``.parquet``).
+        ``.npy`` (memory-mapped) or as a table whose columns are codes (``.csv``, ``.tsv``, ``.txt`` or ``.parquet``);
+        or ``cells.h5ad:KEY``, a representation of cells, whose annotations are the factors.
       factors_path: the factors, or a file of them that :meth:`jaxdis.Factors.from_table` reads.
-      columns: columns of this file, each alone or with what it holds, as ``angle:continuous`` or ``shape:classes``; all
-        if empty.
+      columns: columns of this file, or of the annotations, each alone or with what it holds, as ``angle:continuous``
+        or ``shape:classes``; all if empty.
       missing: as in :meth:`jaxdis.Factors.from_table`; ``"drop"`` leaves the same samples of codes and variances out.
 
     Raises:
@@ -58,6 +60,11 @@ def load_arrays(
     """
     path, given = Path(path), factors_path if isinstance(factors_path, Factors) else None
     factors_path = None if factors_path is None or given is not None else Path(factors_path)
+    if is_cells(path) and factors_path is None and given is None:
+        codes, annotations = read_cells(path)
+        names, kinds = columns_and_kinds(columns)
+        given = Factors.from_table(annotations, names or None, kinds, missing)
+        return Arrays(_kept(codes, given, path), given, None)
     if (columns or missing != "error") and factors_path is None:
         option = "--columns" if columns else "--missing"
         raise ValueError(f"{option}: goes with --factors FILE ({', '.join(FACTOR_SUFFIXES)}), got no such file")
@@ -119,6 +126,8 @@ def _read_once(path: Path, columns: tuple[str, ...], missing: Missing, _time: in
 
 
 def _codes_of(path: Path) -> dict[str, np.ndarray]:
+    if is_cells(path):
+        return {"codes": read_cells(path)[0]}
     if path.suffix not in SUFFIXES:
         return _read(path, "codes")
     columns = read_columns(path)

@@ -2,6 +2,7 @@
 
 from jaxdis._core.spec import Spec, Traits, metric
 from jaxdis.metrics import interventions
+from jaxdis.metrics._between_members import linear_cka, svcca, udr
 from jaxdis.metrics._downstream import downstream_logistic, downstream_trees, explicitness, infoe
 from jaxdis.metrics._extended_dci import dci_es
 from jaxdis.metrics._generalization import compositional_generalization, novel_combination, zero_shot
@@ -12,8 +13,8 @@ from jaxdis.metrics._metric_table import METRICS
 from jaxdis.metrics._probe_accuracy import linear_probe, mlp_probe
 from jaxdis.metrics._single_neuron import snc
 from jaxdis.metrics._unique import unibound
-from jaxdis.metrics._unsupervised import code_information, total_correlation, udr
-from jaxdis.metrics.interventions import beta_vae, factor_vae, irs, z_max
+from jaxdis.metrics._unsupervised import code_information, total_correlation
+from jaxdis.metrics.interventions import beta_vae, consistency, factor_vae, irs, restrictiveness, z_max
 
 __all__ = [
     "METRICS",
@@ -26,6 +27,7 @@ __all__ = [
     "beta_vae",
     "code_information",
     "compositional_generalization",
+    "consistency",
     "dci_es",
     "downstream_logistic",
     "downstream_trees",
@@ -36,13 +38,16 @@ __all__ = [
     "irs",
     "knockout_curve",
     "knockout_table",
+    "linear_cka",
     "linear_probe",
     "mcc_test",
     "metric",
     "mlp_probe",
     "nk",
     "novel_combination",
+    "restrictiveness",
     "snc",
+    "svcca",
     "total_correlation",
     "udr",
     "unibound",

@@ -65,8 +65,8 @@ def linear_prediction(
     - A code that mixes all factors linearly is as good as one code per factor: neither metric measures
       disentanglement. Dependent factors raise both, since each then predicts the others.
 
-    Reference: Khemakhem et al. 2020, §5 (a correlation after a linear map of the codes); Zimmermann et al. 2021, §5
-    (the share of variance that a linear map explains).
+    Reference: Khemakhem et al. 2020 (a correlation after a linear map of the codes); Zimmermann et al. 2021 (the share
+    of variance that a linear map explains).
     """
     return _predicted(codes, factors, test, active, lambda *given: linear_ridge(*given, penalty))
 

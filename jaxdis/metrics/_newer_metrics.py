@@ -14,7 +14,7 @@ from jaxdis.metrics._interpolation import factor_paths, monotonicity, smoothness
 from jaxdis.metrics._metric import ASPECTS, About, Blend, Direct, Metric
 from jaxdis.metrics._separation import indin, separation, sepin, windin, wsepin
 from jaxdis.metrics._unique import unibound
-from jaxdis.metrics.interventions import z_max
+from jaxdis.metrics.interventions import consistency, restrictiveness, z_max
 
 _FIELDS = ("disentanglement", "completeness", "informativeness")
 _MODULAR, _COMPACT, _ = ({"score": (aspect,)} for aspect in ASPECTS)
@@ -156,6 +156,27 @@ NEWER: dict[str, Metric] = {
             ("kim2019", "carbonneau2022"),
             claims=_MODULAR,
             chance={"score": (0, 0.45), "train": (0, 0.5)},
+        ),
+    ),
+    "consistency": Direct(
+        Spec(consistency),
+        about=About(
+            "Consistency",
+            "How little does the code of each factor change while this factor is held?",
+            ("shu2020",),
+            chance={"score": (-0.02, 0.02)},
+            intervenes=True,
+        ),
+    ),
+    "restrictiveness": Direct(
+        Spec(restrictiveness),
+        about=About(
+            "Restrictiveness",
+            "How little do all other codes change while one factor alone changes?",
+            ("shu2020",),
+            claims=_MODULAR,
+            chance={"score": (-0.05, 1)},
+            intervenes=True,
         ),
     ),
     "unibound": Direct(

@@ -22,6 +22,8 @@ RESERVED = "member"
 # Metrics that are not of the codes of one member: what they read, and where they are.
 ELSEWHERE = {
     "udr": "compares the seeds of a setting: name it in a study, or call jaxdis.metrics.udr",
+    "linear_cka": "compares members with each other: call jaxdis.metrics.linear_cka",
+    "svcca": "compares members with each other: call jaxdis.metrics.svcca",
     "structured_slots": "reads slots: score a zoo of slots without --metrics, or call jaxdis.evaluate_slots",
     "segmentation": "reads masks of slots: score a zoo of slots without --metrics, or call jaxdis.evaluate_slots",
 }

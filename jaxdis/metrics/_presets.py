@@ -47,6 +47,7 @@ PRESETS: dict[str, dict[str, Metric]] = {
     "disent": _of(("mig", "sap", "sap_r2", "total_correlation", "code_information")),
     "carbonneau": {
         "mig": Blend(_INFORMATION, Spec(gap_of_codes)),
+        "mig_sup": METRICS["mig_sup"].with_options(normalize="code", **_BINS),
         **_of(("dcimig", "modularity"), **_BINS),
         "jemmig": Blend(_INFORMATION, "joint_gap", about=METRICS["jemmig"].about),
         "irs": METRICS["irs"].with_options(factor_bins=10, quantile=1.0),

@@ -10,8 +10,8 @@ from jaxtyping import Array, Bool, Float
 
 from jaxdis._core.options import Positive, check_fields
 from jaxdis._core.precision import single_precision
+from jaxdis.metrics._between_members import udr
 from jaxdis.metrics._metric import About
-from jaxdis.metrics._unsupervised import udr
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Udr:
     """Unsupervised disentanglement ranking of each member among the seeds of its setting.
 
     Attributes:
-      kind, penalty: as in :func:`jaxdis.metrics._unsupervised.udr`.
+      kind, penalty: as in :func:`jaxdis.metrics.udr`.
       least_kl: a code is informative if its mean KL divergence from the prior exceeds this many nats; for a method
         without a posterior, whose codes have variance 0, all codes that vary are informative.
     """

@@ -1,4 +1,4 @@
-"""Scores that need no factors: dependence among codes, by a Gaussian or by histograms; agreement between members."""
+"""Scores that need no factors: dependence among codes, by a Gaussian or by histograms."""
 
 import functools
 from typing import Literal, NamedTuple
@@ -9,15 +9,13 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from jaxdis._core import random
-from jaxdis._core.arrays import finite_codes, power_of_two_below, product_over_samples, rounding_of, safe_divide
+from jaxdis._core.arrays import finite_codes, power_of_two_below, rounding_of, safe_divide
 from jaxdis._core.kernels.tables import pair_tables
 from jaxdis._core.loops import repeat
-from jaxdis._core.options import Bins, Positive
+from jaxdis._core.options import Bins
 from jaxdis._core.spec import metric
-from jaxdis._learners.linear import lasso, standardized
 from jaxdis.factors import Codes, Factors
 from jaxdis.relations._binning import equal_width_bins
-from jaxdis.relations._correlation import mid_ranks
 from jaxdis.relations._information import information_of_tables
 
 # Two codes closer to one another than this share of a standard deviation are duplicates to float32.
@@ -51,13 +49,6 @@ class CodeInformation(NamedTuple):
 
     score: Float[Array, ""]
     matrix: Float[Array, "d d"]
-
-
-class Agreement(NamedTuple):
-    """``score [m]``: each member's median agreement with the others; ``pairs [m, m]``."""
-
-    score: Float[Array, " m"]
-    pairs: Float[Array, "m m"]
 
 
 @metric(errors=("score", "wasserstein", "wasserstein_normalized"))
@@ -296,62 +287,3 @@ def _information_of_pairs(number: Int[Array, "n d"], bins: int) -> Float[Array, 
     matrix = jnp.zeros((blocks, blocks, width, width))
     matrix = matrix.at[right, left].set(jnp.swapaxes(found, 1, 2)).at[left, right].set(found)
     return jnp.swapaxes(matrix, 1, 2).reshape(blocks * width, blocks * width)[:d, :d]
-
-
-def udr(codes, active=None, *, kind: Literal["lasso", "spearman"] = "lasso", penalty: Positive = 0.1) -> Agreement:
-    """Unsupervised disentanglement ranking: how well each member's codes map one to one onto those of other members.
-
-    For members ``i`` and ``j`` on the same samples, ``R`` holds the absolute lasso coefficients from the codes of ``i``
-    to each code of ``j`` (or absolute Spearman correlations), standardized. A row or column scores ``max² / sum``; the
-    agreement is the mean over columns averaged with the mean over rows, over active codes. A member's score is the
-    median over the others.
-
-    Args:
-      codes: ``[m, n, d]``, one model trained with ``m`` seeds.
-      active: ``[m, d]``, the informative codes (KL to the prior above 0.01 in the paper); all that vary when None.
-      kind: ``"lasso"`` or ``"spearman"``.
-      penalty: weight of the L1 norm.
-
-    Raises:
-      ValueError: for codes of another shape.
-
-    Contract:
-
-    - About 1 for members that are permutations of one another and whose codes are uncorrelated (slightly less with
-      ``"lasso"``, because of the penalty). Correlations among a member's own codes lower ``"spearman"`` much more.
-    - 0 for members without active codes; NaN for a single member. A member with a non-finite code is NaN and left out
-      of the others' medians.
-    - Codes are read as float32, which keeps little of codes that lie far from 0: center these beforehand.
-
-    Reference: Duan et al. 2020, §4; the released code of disentanglement_lib.
-    """
-    if jnp.ndim(codes) != 3:
-        raise ValueError(f"codes: needs shape [m, n, d] (members, samples, codes), got {jnp.shape(codes)}")
-    codes = jnp.asarray(codes, jnp.float32)
-    m, finite = codes.shape[0], jnp.isfinite(codes).all(axis=(1, 2))
-    codes = jnp.where(finite[:, None, None], codes, 0.0)
-    columns = jax.vmap(standardized)(jax.vmap(mid_ranks)(codes) if kind == "spearman" else codes)
-    varies = jnp.abs(columns).max(axis=1) > 0
-    shown = varies if active is None else jnp.asarray(active, bool) & varies
-    columns = jnp.where(shown[:, None, :], columns, 0.0)
-
-    def agree(left, right, mask_left, mask_right):
-        if kind == "lasso":
-            relation = jnp.abs(lasso(left, right, penalty))
-        else:
-            relation = jnp.abs(product_over_samples(left, right)) / left.shape[0]
-        by_column = _mean_where(safe_divide(relation.max(axis=0) ** 2, relation.sum(axis=0)), mask_right)
-        by_row = _mean_where(safe_divide(relation.max(axis=1) ** 2, relation.sum(axis=1)), mask_left)
-        return (by_column + by_row) / 2
-
-    pairs = jax.lax.map(
-        lambda left: jax.lax.map(lambda right: agree(left[0], right[0], left[1], right[1]), (columns, shown)),
-        (columns, shown),
-    )
-    pairs = jnp.where(finite[:, None] & finite[None, :], pairs, jnp.nan)
-    off_diagonal = jnp.where(np.eye(m, dtype=bool), jnp.nan, pairs)
-    return Agreement(jnp.nanmedian(off_diagonal, axis=0) if m > 1 else jnp.full(m, jnp.nan), pairs)
-
-
-def _mean_where(values, mask):
-    return safe_divide(jnp.where(mask, values, 0.0).sum(), mask.sum().astype(jnp.float32))

@@ -14,6 +14,7 @@ from jaxdis.scores._projection import (
 from jaxdis.scores._structure import Structure
 from jaxdis.scores._theorems import lower_bound, two_levels, upper_bound
 from jaxdis.structured._evaluate_structured import evaluate_structured
+from jaxdis.structured._identifiability import Identified, block_identifiability, slot_identifiability
 from jaxdis.structured._orders import best_orders, take_slots
 from jaxdis.structured._probing import Probe, probe
 from jaxdis.structured._segmentation import (
@@ -28,12 +29,14 @@ from jaxdis.structured._segmentation import (
 
 __all__ = [
     "Covering",
+    "Identified",
     "OrderAgreement",
     "Probe",
     "Structure",
     "StructuredScore",
     "ari",
     "background",
+    "block_identifiability",
     "best_orders",
     "completeness",
     "contingency",
@@ -48,6 +51,7 @@ __all__ = [
     "probe",
     "project",
     "score_of",
+    "slot_identifiability",
     "structured_score",
     "take_slots",
     "two_levels",

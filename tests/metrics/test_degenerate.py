@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from jaxdis import METRICS, codes, evaluate
+from jaxdis.metrics._between_members import udr
 from jaxdis.metrics._newer_metrics import NEWER
-from jaxdis.metrics._unsupervised import udr
 
 SCORES = ("factor_vae", "beta_vae", "irs", "total_correlation", "code_information")
 QUICK = {"num_train": 1000, "num_eval": 500}

@@ -5,10 +5,9 @@ import re
 
 import pytest
 
-from jaxdis import METRICS
+from jaxdis import METRICS, encoders
 from jaxdis._core.references import REFERENCES, cited_in
 from jaxdis.cli import main
-from jaxdis.encoders import _simulated as simulated
 from jaxdis.encoders._evaluate_encoder import INTERVENTIONS
 from jaxdis.encoders._slot_metrics import SLOT_METRICS
 from jaxdis.metrics._metric import ASPECTS
@@ -80,7 +79,8 @@ def test_a_row_says_what_the_metric_needs(name, facts, capsys, monkeypatch):
 
 
 def test_every_metric_that_intervenes_does_so_in_a_simulator():
-    assert {simulated.factor_vae, simulated.beta_vae, simulated.irs} == set(INTERVENTIONS.values())
+    names = ("factor_vae", "beta_vae", "irs", "consistency", "restrictiveness")
+    assert {getattr(encoders, name) for name in names} == set(INTERVENTIONS.values())
 
 
 @pytest.mark.parametrize("name", {**SEED_METRICS, **SLOT_METRICS})

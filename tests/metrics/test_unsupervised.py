@@ -1,16 +1,12 @@
 """Scores without factors, against NumPy in float64 and known truths."""
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.linalg
-from sklearn.linear_model import Lasso
 from sklearn.metrics import mutual_info_score
 
 from jaxdis import METRICS, evaluate
 from jaxdis.metrics import _unsupervised
-from jaxdis.metrics._unsupervised import udr
 
 VALUES = np.arange(3000)[:, None] % 3
 
@@ -86,71 +82,6 @@ def test_information_of_sampled_codes_is_that_of_codes_with_noise(codes):
     assert 0 < drowned < 19**2 / 6000 < exact
     with pytest.raises(ValueError, match="variances: the sampled representation needs"):
         evaluate(codes, VALUES, {"i": metric})
-
-
-def members(kind: str):
-    rng = np.random.default_rng(1)
-    base = rng.normal(size=(500, 4))
-    if kind == "permuted":
-        return np.stack([base[:, rng.permutation(4)] * rng.choice([-1, 1], 4) for _ in range(3)]).astype(np.float32)
-    return np.stack([base @ np.linalg.qr(rng.normal(size=(4, 4)))[0] for _ in range(3)]).astype(np.float32)
-
-
-def reference_udr(zoo, penalty):
-    """The released algorithm: lasso of each pair, relative strengths of rows and columns, medians."""
-    zoo = (zoo - zoo.mean(axis=1, keepdims=True)) / zoo.std(axis=1, keepdims=True)
-    m = len(zoo)
-    pairs = np.zeros((m, m))
-    for i in range(m):
-        for j in range(m):
-            fit = Lasso(alpha=penalty, tol=1e-10, max_iter=10_000).fit(zoo[i], zoo[j])
-            strength = np.abs(fit.coef_.T)
-            with np.errstate(invalid="ignore"):
-                x = np.nan_to_num(strength.max(axis=0) ** 2 / strength.sum(axis=0)).mean()
-                y = np.nan_to_num(strength.max(axis=1) ** 2 / strength.sum(axis=1)).mean()
-            pairs[i, j] = (x + y) / 2
-    others = np.where(np.eye(m, dtype=bool), np.nan, pairs)
-    return np.nanmedian(others, axis=0), pairs
-
-
-@pytest.mark.parametrize("kind", ["permuted", "rotated"])
-def test_udr_equals_the_reference(kind):
-    zoo = members(kind)
-    expected, pairs = reference_udr(zoo.astype(float), 0.1)
-    result = jax.jit(udr)(jnp.asarray(zoo))
-    np.testing.assert_allclose(result.pairs, pairs, atol=1e-4)
-    np.testing.assert_allclose(result.score, expected, atol=1e-4)
-
-
-@pytest.mark.parametrize("kind", ["lasso", "spearman"])
-def test_udr_tells_permutations_from_rotations(kind):
-    score = jax.jit(lambda zoo: udr(zoo, kind=kind).score)
-    assert np.min(score(jnp.asarray(members("permuted")))) > 0.75
-    assert np.max(score(jnp.asarray(members("rotated")))) < 0.6
-
-
-def test_udr_of_collapsed_members():
-    zoo = members("permuted")
-    zoo[1] = 0
-    zoo[0, :, 2:] = 1.0
-    result = jax.jit(udr)(jnp.asarray(zoo))
-    assert np.isfinite(result.score).all()
-    assert (np.asarray(result.pairs)[1] == 0).all()
-    assert np.isnan(udr(jnp.asarray(zoo[:1])).score).all()
-
-
-def test_udr_leaves_members_with_nan_out():
-    zoo = members("permuted")
-    with_nan = np.concatenate([zoo, zoo[:1]])
-    with_nan[-1, 5, 2] = np.nan
-    score = jax.jit(udr)(jnp.asarray(with_nan)).score
-    assert np.isnan(score[-1])
-    np.testing.assert_allclose(score[:-1], udr(jnp.asarray(zoo)).score, rtol=1e-5)
-
-
-def test_udr_names_the_shape_it_needs():
-    with pytest.raises(ValueError, match=r"codes: needs shape \[m, n, d\] .* got \(500, 4\)"):
-        udr(np.zeros((500, 4)))
 
 
 def wasserstein(codes):

@@ -1,25 +1,30 @@
-"""Scores of how codes move when one factor is held fixed, FactorVAE, BetaVAE and IRS, or varies alone, Z-max.
+"""Scores of how codes move when a factor is held, FactorVAE, BetaVAE, IRS and consistency, or varies alone, Z-max and
+restrictiveness.
 
 Here they read a table of codes and factors; :mod:`jaxdis.encoders._simulated` intervenes in a simulator.
 """
 
+from jaxdis.metrics.interventions._changes import Changes, consistency, restrictiveness
 from jaxdis.metrics.interventions._fixed_draws import Draws, draw_batches, draw_pairs
 from jaxdis.metrics.interventions._robustness import Group, Robustness, group_by_value, irs
 from jaxdis.metrics.interventions._varied import draw_varied, z_max
 from jaxdis.metrics.interventions._votes import Intervened, Votes, beta_vae, factor_vae
 
 __all__ = [
+    "Changes",
     "Draws",
     "Group",
     "Intervened",
     "Robustness",
     "Votes",
     "beta_vae",
+    "consistency",
     "draw_batches",
     "draw_pairs",
     "draw_varied",
     "factor_vae",
     "group_by_value",
     "irs",
+    "restrictiveness",
     "z_max",
 ]

@@ -41,7 +41,7 @@ def draw_varied(
         """Samples by their half and the values of all other factors: their order, and each one's run in it."""
         number = held_out
         for j in range(k):
-            number = jnp.where(j == left_out, number, _numbered(number, columns[:, j]))
+            number = jnp.where(j == left_out, number, numbered(number, columns[:, j]))
         order = stable_order(number)
         start = jnp.searchsorted(number[order], number, side="left").astype(jnp.int32)
         end = jnp.searchsorted(number[order], number, side="right").astype(jnp.int32)
@@ -64,7 +64,7 @@ def draw_varied(
     return Draws(factor, order[factor[None, :], start[factor, anchor][None, :] + step], None, varies.sum())
 
 
-def _numbered(number: Int[Array, " n"], values: Int[Array, " n"]) -> Int[Array, " n"]:
+def numbered(number: Int[Array, " n"], values: Int[Array, " n"]) -> Int[Array, " n"]:
     """Numbers below ``n`` of the different pairs of two columns."""
     by_values = stable_order(values)
     order = by_values[stable_order(number[by_values])]
@@ -118,7 +118,7 @@ def z_max(
     - Within a bin other factors still vary a little, so that a perfect code need not score 1.
     - Invariant under scaling a code, unless it is pruned. Any non-finite code gives NaN.
 
-    Reference: Kim et al. 2019, §5 (RF-VAE); Carbonneau et al. 2022, §3 (three bins; batches, and votes rescaled).
+    Reference: Kim et al. 2019 (RF-VAE); Carbonneau et al. 2022 and its code (three bins; batches, and votes rescaled).
     """
     draws = prepared
     if draws is None:

@@ -1,0 +1,183 @@
+"""Agreement between members of a zoo, which needs no factors: UDR, linear CKA and SVCCA."""
+
+from typing import Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from jaxdis._core.arrays import power_of_two_below, product_over_samples, rounding_of, safe_divide
+from jaxdis._core.options import Positive, Share
+from jaxdis._learners.linear import lasso, standardized
+from jaxdis.relations._correlation import mid_ranks
+
+# An eigenvalue of a smaller share of the largest is rounding in float32.
+LEAST_SHARE = 1e-6
+
+
+class Agreement(NamedTuple):
+    """``score [m]``: each member's median agreement with the others; ``pairs [m, m]``."""
+
+    score: Float[Array, " m"]
+    pairs: Float[Array, "m m"]
+
+
+def udr(codes, active=None, *, kind: Literal["lasso", "spearman"] = "lasso", penalty: Positive = 0.1) -> Agreement:
+    """Unsupervised disentanglement ranking: how well each member's codes map one to one onto those of other members.
+
+    For members ``i`` and ``j`` on the same samples, ``R`` holds the absolute lasso coefficients from the codes of ``i``
+    to each code of ``j`` (or absolute Spearman correlations), standardized. A row or column scores ``max² / sum``; the
+    agreement is the mean over columns averaged with the mean over rows, over active codes. A member's score is the
+    median over the others.
+
+    Args:
+      codes: ``[m, n, d]``, one model trained with ``m`` seeds.
+      active: ``[m, d]``, the informative codes (KL to the prior above 0.01 in the paper); all that vary when None.
+      kind: ``"lasso"`` or ``"spearman"``.
+      penalty: weight of the L1 norm.
+
+    Raises:
+      ValueError: for codes of another shape.
+
+    Contract:
+
+    - About 1 for members that are permutations of one another and whose codes are uncorrelated (slightly less with
+      ``"lasso"``, because of the penalty). Correlations among a member's own codes lower ``"spearman"`` much more.
+    - 0 for members without active codes; NaN for a single member. A member with a non-finite code is NaN and left out
+      of the others' medians.
+    - Codes are read as float32, which keeps little of codes that lie far from 0: center these beforehand.
+
+    Reference: Duan et al. 2020, §4; the released code of disentanglement_lib.
+    """
+    codes, finite = _readable(codes)
+    columns = jax.vmap(standardized)(jax.vmap(mid_ranks)(codes) if kind == "spearman" else codes)
+    varies = jnp.abs(columns).max(axis=1) > 0
+    shown = varies if active is None else jnp.asarray(active, bool) & varies
+    columns = jnp.where(shown[:, None, :], columns, 0.0)
+
+    def agree(left, right, mask_left, mask_right):
+        if kind == "lasso":
+            relation = jnp.abs(lasso(left, right, penalty))
+        else:
+            relation = jnp.abs(product_over_samples(left, right)) / left.shape[0]
+        by_column = _mean_where(safe_divide(relation.max(axis=0) ** 2, relation.sum(axis=0)), mask_right)
+        by_row = _mean_where(safe_divide(relation.max(axis=1) ** 2, relation.sum(axis=1)), mask_left)
+        return (by_column + by_row) / 2
+
+    return _agreement(lambda left, right: agree(left[0], right[0], left[1], right[1]), (columns, shown), finite)
+
+
+def _mean_where(values, mask):
+    return safe_divide(jnp.where(mask, values, 0.0).sum(), mask.sum().astype(jnp.float32))
+
+
+def linear_cka(codes) -> Agreement:
+    """Linear centered kernel alignment: do members place the same samples alike, up to a rotation and a scale?
+
+    ``‖YᵀX‖² / (‖XᵀX‖ ‖YᵀY‖)`` with Frobenius norms and centered codes ``X`` and ``Y`` of two members on the same
+    samples. A member's score is the median over the others.
+
+    >>> codes, _, _ = jaxdis.data.example()
+    >>> jaxdis.metrics.linear_cka(codes[:4]).pairs.shape
+    (4, 4)
+
+    Args:
+      codes: ``[m, n, d]``; members of fewer codes are padded with constant ones (:func:`jaxdis.stack`).
+
+    Raises:
+      ValueError: for codes of another shape.
+
+    Contract:
+
+    - In [0, 1] and symmetric; 1 for rotations, permutations and multiples of one another. A code of large variance
+      counts most: members are not standardized. Independent codes score about ``d / n``.
+    - Entangled and disentangled members may agree fully: this does not measure disentanglement.
+    - 0 for a member whose codes are constant; NaN for a single member. A member with a non-finite code is NaN and left
+      out of the others' medians.
+
+    Reference: Kornblith et al. 2019, §3.
+    """
+    codes, finite = _readable(codes)
+    rows = _centered(codes)
+
+    def size(left, right):
+        return (product_over_samples(left, right) ** 2).sum()
+
+    own = jax.lax.map(lambda member: jnp.sqrt(size(member, member)), rows)
+
+    def agree(left, right):
+        return safe_divide(size(left[0], right[0]), left[1] * right[1])
+
+    return _agreement(agree, (rows, own), finite)
+
+
+def svcca(codes, *, kept: Share = 0.99) -> Agreement:
+    """Singular vector canonical correlation: how far do members span the same directions, whatever their scales?
+
+    Each member's centered codes are reduced to the principal directions that hold a share ``kept`` of their variance.
+    The agreement of two members is the mean of the canonical correlations of what remains, over the smaller number of
+    directions. A member's score is the median over the others.
+
+    Args:
+      codes: ``[m, n, d]``; members of fewer codes are padded with constant ones (:func:`jaxdis.stack`).
+      kept: share of the variance that is kept.
+
+    Raises:
+      ValueError: for codes of another shape.
+
+    Contract:
+
+    - In [0, 1] and symmetric; 1 for members that are invertible linear maps of one another, if these keep the same
+      directions. Independent codes score about ``√(d / n)``: there must be many more samples than codes.
+    - Entangled and disentangled members may agree fully: this does not measure disentanglement.
+    - 0 for a member whose codes are constant; NaN for a single member. A member with a non-finite code is NaN and left
+      out of the others' medians.
+
+    Reference: Raghu et al. 2017, §2.
+    """
+    codes, finite = _readable(codes)
+
+    def directions(rows):
+        """Orthonormal columns ``[n, d]``, 0 for the directions that are left out, and how many remain."""
+        variances, vectors = jnp.linalg.eigh(product_over_samples(rows, rows))
+        variances, vectors = jnp.maximum(variances[::-1], 0.0), vectors[:, ::-1]
+        before = jnp.cumsum(variances) - variances
+        counted = (before < kept * variances.sum()) & (variances > LEAST_SHARE * variances[0])
+        scale = jnp.where(counted, 1 / jnp.sqrt(jnp.where(counted, variances, 1.0)), 0.0)
+        turned = jnp.matmul(rows, vectors * scale[None, :], precision=jax.lax.Precision.HIGHEST)
+        return turned, counted.sum().astype(jnp.float32)
+
+    def agree(left, right):
+        correlations = jnp.linalg.svd(product_over_samples(left[0], right[0]), compute_uv=False)
+        return safe_divide(jnp.minimum(correlations, 1.0).sum(), jnp.minimum(left[1], right[1]))
+
+    return _agreement(agree, jax.lax.map(directions, _centered(codes)), finite)
+
+
+def _readable(codes) -> tuple[Float[Array, "m n d"], Bool[Array, " m"]]:
+    """Codes in float32, those of a member that has a non-finite one set to 0, and which members have none."""
+    if jnp.ndim(codes) != 3:
+        raise ValueError(f"codes: needs shape [m, n, d] (members, samples, codes), got {jnp.shape(codes)}")
+    codes = jnp.asarray(codes, jnp.float32)
+    finite = jnp.isfinite(codes).all(axis=(1, 2))
+    return jnp.where(finite[:, None, None], codes, 0.0), finite
+
+
+def _centered(codes: Float[Array, "m n d"]) -> Float[Array, "m n d"]:
+    """Codes less their means, constant ones 0, in units in which squares stay within float32."""
+    moved = codes - codes[:, :1]
+    reach = jnp.abs(moved).max(axis=1, keepdims=True)
+    varies = reach > rounding_of(jnp.abs(codes).max(axis=1, keepdims=True))
+    unit = power_of_two_below(reach.max(axis=2, keepdims=True))
+    rows = jnp.where(varies, moved, 0.0) / unit
+    return rows - rows.mean(axis=1, keepdims=True)
+
+
+def _agreement(agree, members, finite: Bool[Array, " m"]) -> Agreement:
+    """``agree`` of every two members, and the medians."""
+    m = len(finite)
+    pairs = jax.lax.map(lambda left: jax.lax.map(lambda right: agree(left, right), members), members)
+    pairs = jnp.where(finite[:, None] & finite[None, :], pairs, jnp.nan)
+    off_diagonal = jnp.where(np.eye(m, dtype=bool), jnp.nan, pairs)
+    return Agreement(jnp.nanmedian(off_diagonal, axis=0) if m > 1 else jnp.full(m, jnp.nan), pairs)

@@ -1,0 +1,141 @@
+"""Agreement between members, against NumPy in float64 and known truths."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from sklearn.linear_model import Lasso
+
+from jaxdis import evaluate
+from jaxdis.metrics import linear_cka, svcca, udr
+
+
+def members(kind: str):
+    rng = np.random.default_rng(1)
+    base = rng.normal(size=(500, 4))
+    if kind == "permuted":
+        return np.stack([base[:, rng.permutation(4)] * rng.choice([-1, 1], 4) for _ in range(3)]).astype(np.float32)
+    return np.stack([base @ np.linalg.qr(rng.normal(size=(4, 4)))[0] for _ in range(3)]).astype(np.float32)
+
+
+def reference_udr(zoo, penalty):
+    """The released algorithm: lasso of each pair, relative strengths of rows and columns, medians."""
+    zoo = (zoo - zoo.mean(axis=1, keepdims=True)) / zoo.std(axis=1, keepdims=True)
+    m = len(zoo)
+    pairs = np.zeros((m, m))
+    for i in range(m):
+        for j in range(m):
+            fit = Lasso(alpha=penalty, tol=1e-10, max_iter=10_000).fit(zoo[i], zoo[j])
+            strength = np.abs(fit.coef_.T)
+            with np.errstate(invalid="ignore"):
+                x = np.nan_to_num(strength.max(axis=0) ** 2 / strength.sum(axis=0)).mean()
+                y = np.nan_to_num(strength.max(axis=1) ** 2 / strength.sum(axis=1)).mean()
+            pairs[i, j] = (x + y) / 2
+    others = np.where(np.eye(m, dtype=bool), np.nan, pairs)
+    return np.nanmedian(others, axis=0), pairs
+
+
+@pytest.mark.parametrize("kind", ["permuted", "rotated"])
+def test_udr_equals_the_reference(kind):
+    zoo = members(kind)
+    expected, pairs = reference_udr(zoo.astype(float), 0.1)
+    result = jax.jit(udr)(jnp.asarray(zoo))
+    np.testing.assert_allclose(result.pairs, pairs, atol=1e-4)
+    np.testing.assert_allclose(result.score, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["lasso", "spearman"])
+def test_udr_tells_permutations_from_rotations(kind):
+    score = jax.jit(lambda zoo: udr(zoo, kind=kind).score)
+    assert np.min(score(jnp.asarray(members("permuted")))) > 0.75
+    assert np.max(score(jnp.asarray(members("rotated")))) < 0.6
+
+
+def test_udr_of_collapsed_members():
+    zoo = members("permuted")
+    zoo[1] = 0
+    zoo[0, :, 2:] = 1.0
+    result = jax.jit(udr)(jnp.asarray(zoo))
+    assert np.isfinite(result.score).all()
+    assert (np.asarray(result.pairs)[1] == 0).all()
+    assert np.isnan(udr(jnp.asarray(zoo[:1])).score).all()
+
+
+def test_udr_leaves_members_with_nan_out():
+    zoo = members("permuted")
+    with_nan = np.concatenate([zoo, zoo[:1]])
+    with_nan[-1, 5, 2] = np.nan
+    score = jax.jit(udr)(jnp.asarray(with_nan)).score
+    assert np.isnan(score[-1])
+    np.testing.assert_allclose(score[:-1], udr(jnp.asarray(zoo)).score, rtol=1e-5)
+
+
+@pytest.mark.parametrize("agreement", [udr, linear_cka, svcca])
+def test_agreement_names_the_shape_it_needs(agreement):
+    with pytest.raises(ValueError, match=r"codes: needs shape \[m, n, d\] .* got \(500, 4\)"):
+        agreement(np.zeros((500, 4)))
+
+
+def unlike():
+    """Three members that share two of four directions, at different scales and far from 0."""
+    rng = np.random.default_rng(2)
+    shared = rng.normal(size=(400, 2))
+    return np.stack(
+        [np.c_[shared, rng.normal(size=(400, 2))] @ rng.normal(size=(4, 4)) * scale + 3 for scale in (1, 100, 0.01)]
+    )
+
+
+def by_gram_matrices(x, y):
+    """CKA by its definition: the centered Gram matrices as vectors, and the cosine of their angle."""
+    center = np.eye(len(x)) - 1 / len(x)
+    grams = [(center @ codes @ codes.T @ center).ravel() for codes in (x, y)]
+    return grams[0] @ grams[1] / np.linalg.norm(grams[0]) / np.linalg.norm(grams[1])
+
+
+def by_principal_angles(x, y, kept=0.99):
+    """SVCCA in float64, by singular value decompositions of the codes themselves."""
+    bases = []
+    for codes in (x, y):
+        left, values, _ = np.linalg.svd(codes - codes.mean(axis=0), full_matrices=False)
+        share = np.cumsum(values**2) / (values**2).sum()
+        bases.append(left[:, : np.searchsorted(share, kept) + 1])
+    return np.linalg.svd(bases[0].T @ bases[1], compute_uv=False).mean()
+
+
+@pytest.mark.parametrize(("agreement", "reference"), [(linear_cka, by_gram_matrices), (svcca, by_principal_angles)])
+def test_agreement_equals_the_definition(agreement, reference):
+    zoo = unlike()
+    expected = np.array([[reference(x, y) for y in zoo] for x in zoo])
+    result = jax.jit(agreement)(zoo.astype(np.float32))
+    np.testing.assert_allclose(result.pairs, expected, atol=1e-5)
+    others = [np.median([expected[i, j] for j in range(3) if j != i]) for i in range(3)]
+    np.testing.assert_allclose(result.score, others, atol=1e-5)
+
+
+def test_rotations_agree_and_linear_maps_agree_by_svcca_alone():
+    rng = np.random.default_rng(3)
+    base = rng.normal(size=(500, 4))
+    stretched = base * [1, 1, 1, 3] @ np.linalg.qr(rng.normal(size=(4, 4)))[0]
+    zoo = np.stack([base, 7 * base @ np.linalg.qr(rng.normal(size=(4, 4)))[0], stretched]).astype(np.float32)
+    aligned, spanned = jax.jit(linear_cka)(zoo).pairs, jax.jit(svcca)(zoo).pairs
+    assert aligned[0, 1] == pytest.approx(1, abs=1e-5)
+    assert aligned[0, 2] < 0.8
+    np.testing.assert_allclose(spanned, 1, atol=1e-5)
+
+
+@pytest.mark.parametrize("agreement", [linear_cka, svcca])
+def test_agreement_of_constant_and_undefined_members(agreement):
+    zoo = np.concatenate([unlike(), np.full((1, 400, 4), 5.0), unlike()[:1], unlike()[:1]]).astype(np.float32)
+    zoo[5, 3, 2] = np.inf
+    result = jax.jit(agreement)(zoo)
+    np.testing.assert_allclose(result.pairs[:3, 4], result.pairs[:3, 0], atol=1e-6)
+    np.testing.assert_array_equal(result.pairs[3, :5], 0)
+    assert result.score[3] == 0
+    assert np.isfinite(result.score[:5]).all()
+    assert np.isnan(result.pairs[5]).all()
+    assert np.isnan(result.score[5])
+
+
+def test_evaluate_says_where_agreement_is():
+    with pytest.raises(ValueError, match=r"compares members with each other: call jaxdis\.metrics\.svcca"):
+        evaluate(np.zeros((10, 2), np.float32), np.arange(10)[:, None] % 2, "svcca")
