@@ -35,7 +35,7 @@ def of(posterior: Posterior, kind: Literal["mean", "sample"] = "mean", key: PRNG
       ValueError: for another kind, or for samples without a key.
     """
     if not isinstance(posterior, Posterior):
-        raise ValueError(f"posterior: needs a Posterior (means and variances), got {type(posterior).__name__}")
+        raise ValueError(f"posterior: must be a Posterior (means and variances), got {type(posterior).__name__}")
     if kind == "mean":
         return np.asarray(posterior.mean)
     if key is None:
@@ -51,7 +51,7 @@ def sample(key, mean: Float[Array, "... d"], variance: Float[Array, "... d"]) ->
 def divergence(posterior: Posterior) -> np.ndarray:
     """KL(q(z_d|x) ‖ N(0, 1)) of each code, the mean over samples, in nats: ``[m, d]`` (or ``[d]``)."""
     if not isinstance(posterior, Posterior):
-        raise ValueError(f"posterior: needs a Posterior (means and variances), got {type(posterior).__name__}")
+        raise ValueError(f"posterior: must be a Posterior (means and variances), got {type(posterior).__name__}")
     mean, variance = np.asarray(posterior.mean), np.asarray(posterior.variance)
     # The divergence of a variance that underflowed to 0 is infinite; the smallest float keeps it finite.
     floor = np.maximum(variance, np.finfo(np.float32).tiny)
@@ -89,7 +89,7 @@ def active(
         mean = as_numpy(posterior.mean if has_variance else posterior, "posterior")
         if mean.ndim not in (2, 3) or 0 in mean.shape or mean.dtype.kind not in "fiub":
             raise ValueError(
-                f"posterior: needs numbers [n, d] or [m, n, d], got shape {mean.shape}, dtype {mean.dtype}"
+                f"posterior: must be numbers [n, d] or [m, n, d], got shape {mean.shape}, dtype {mean.dtype}"
             )
         low, high = np.quantile(mean, [0.25, 0.75], axis=-2) if by == "interquartile" else (0, mean.std(-2))
         measure = high - low

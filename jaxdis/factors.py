@@ -162,14 +162,14 @@ class Factors:
         array = as_numpy(values, "factors", f"{text}; {READ_TABLE if hasattr(values, 'columns') else NUMBER_CLASSES}")
         array = array[:, None] if array.ndim == 1 else array
         if array.ndim != 2:
-            raise ValueError(f"factors: needs shape [n, k] (samples, factors), got {array.shape}")
+            raise ValueError(f"factors: must have shape [n, k] (samples, factors), got {array.shape}")
         if array.shape[0] < 2:
-            raise ValueError(f"factors: needs at least 2 samples, got {array.shape[0]}")
+            raise ValueError(f"factors: must have at least 2 samples, got {array.shape[0]}")
         if array.shape[1] < 1:
-            raise ValueError(f"factors: needs at least 1 factor (column), got shape {array.shape}")
+            raise ValueError(f"factors: must have at least 1 factor (column), got shape {array.shape}")
         if array.dtype.kind not in "iubf":
             advice = f"; {NUMBER_CLASSES}" if array.dtype.kind in "SU" else ""
-            raise ValueError(f"factors: needs whole or real numbers, got dtype {array.dtype}{advice}")
+            raise ValueError(f"factors: must be whole or real numbers, got dtype {array.dtype}{advice}")
         k = array.shape[1]
         names = _checked_names(_columns(values) if names is None else names, k)
         declared = _entries(sizes, "sizes", k)
@@ -294,7 +294,7 @@ def _entries(values, name: str, k: int) -> list | None:
     entries = None if isinstance(values, Set) else listed(values)
     if entries is None or len(entries) != k:
         given = shown(values) if entries is None else len(entries)
-        raise ValueError(f"{name}: needs {k} entries, one per factor (column of factors), got {given}")
+        raise ValueError(f"{name}: must have {k} entries, one per factor (column of factors), got {given}")
     return entries
 
 
@@ -316,10 +316,10 @@ def _checked_names(names, k: int) -> tuple[str, ...]:
     names = _entries(names, "names", k)
     for name in names:
         if not isinstance(name, str) or not name:
-            raise ValueError(f"names: needs text that is not empty, got {name}")
+            raise ValueError(f"names: must be text that is not empty, got {name}")
     names = tuple(map(str, names))
     if len(set(names)) != k:
-        raise ValueError(f"names: needs distinct names, got {names}")
+        raise ValueError(f"names: must be distinct names, got {names}")
     return names
 
 
@@ -327,14 +327,14 @@ def _checked_size(column: np.ndarray, name: str, size, *, inferred: bool) -> int
     """The size of one factor, after checking its values."""
     name = shown(name)
     if not np.isfinite(column).all():
-        raise ValueError(f"factors: needs finite values, got {int((~np.isfinite(column)).sum())} others in {name}")
+        raise ValueError(f"factors: must be finite values, got {int((~np.isfinite(column)).sum())} others in {name}")
     if size is None and not inferred:
         if np.abs(column).max() > np.finfo(np.float32).max:
-            raise ValueError(f"factors: needs values that float32 can hold, got larger ones in {name}")
+            raise ValueError(f"factors: must be values that float32 can hold, got larger ones in {name}")
         levels = np.unique(column.astype(np.float32)).size
         if levels < LEVELS_KEPT * np.unique(column).size:
             raise ValueError(
-                f"factors: needs values that float32 tells apart, got {name} between {column.min():g} and "
+                f"factors: must be values that float32 tells apart, got {name} between {column.min():g} and "
                 f"{column.max():g}; subtract an offset, such as its smallest value"
             )
         return None
@@ -347,14 +347,14 @@ def _checked_size(column: np.ndarray, name: str, size, *, inferred: bool) -> int
         )
     low, high = int(column.min()), int(column.max())
     if low < 0:
-        raise ValueError(f"factors: needs class numbers from 0 upwards, got {low} in factor {name}; {NUMBER_CLASSES}")
+        raise ValueError(f"factors: must be class numbers from 0 upwards, got {low} in factor {name}; {NUMBER_CLASSES}")
     if not inferred and (not isinstance(size, numbers.Real) or isinstance(size, bool) or size % 1 or size < 1):
-        raise ValueError(f"sizes: needs whole numbers of at least 1 or None, got {shown(size)} for factor {name}")
+        raise ValueError(f"sizes: must be whole numbers of at least 1 or None, got {shown(size)} for factor {name}")
     size = high + 1 if inferred else int(size)
     if size > max(MOST_CLASSES, len(column)):
         most = max(MOST_CLASSES, len(column))
         raise ValueError(
-            f"{'factors' if inferred else 'sizes'}: needs at most {most:,} classes, got "
+            f"{'factors' if inferred else 'sizes'}: must have at most {most:,} classes, got "
             f"{size:,} in factor {name}; {NUMBER_CLASSES}, "
             "or mark a continuous factor by None in sizes (0 in a file)"
         )

@@ -36,9 +36,9 @@ def test_the_kind_of_code_is_checked(zoo, images):
     posterior = zoo.encode(images)
     with pytest.raises(ValueError, match="key: sampling codes needs a typed key"):
         codes.of(posterior, "sample")
-    with pytest.raises(ValueError, match="kind: needs 'mean' or 'sample'"):
+    with pytest.raises(ValueError, match="kind: must be 'mean' or 'sample'"):
         codes.of(posterior, "mode")
-    with pytest.raises(ValueError, match="by: needs"):
+    with pytest.raises(ValueError, match="by: must"):
         codes.active(posterior, by="size")
 
 

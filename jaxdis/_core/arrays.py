@@ -247,13 +247,13 @@ def as_numpy(array, name: str, advice: str = "") -> np.ndarray:
       ValueError: for anything else, traced, masked, deleted and sparse arrays included, naming the argument.
     """
     if isinstance(array, jax.core.Tracer):
-        raise ValueError(f"{name}: needs concrete numbers, got a traced array; call this outside jit and vmap")
+        raise ValueError(f"{name}: must be concrete numbers, got a traced array; call this outside jit and vmap")
     if isinstance(array, jax.Array) and array.is_deleted():
         raise ValueError(f"{name}: must be an array that holds numbers, got a deleted one; keep a copy of it")
     if np.ma.isMaskedArray(array) and np.ma.is_masked(array):
-        raise ValueError(f"{name}: needs an array without a mask, got one with masked entries; drop those samples")
+        raise ValueError(f"{name}: must be an array without a mask, got one with masked entries; drop those samples")
     if isinstance(array, str | bytes) or array is None:
-        raise ValueError(f"{name}: needs an array of numbers, got {shown(array)}")
+        raise ValueError(f"{name}: must be an array of numbers, got {shown(array)}")
     kind = type(array).__name__
     if dense := _to_dense(array):
         raise ValueError(f"{name}: must be a dense array, got {kind}, which is sparse; convert it by {dense}")
@@ -263,9 +263,9 @@ def as_numpy(array, name: str, advice: str = "") -> np.ndarray:
         if isinstance(array, tuple | list) and "inhomogeneous" in str(error):
             raise ValueError(f"{name}: must be an array, got a {kind} of entries of different lengths") from None
         reason = " ".join(str(error).split())[:200]
-        raise ValueError(f"{name}: needs an array of numbers, got {kind} ({reason})") from None
+        raise ValueError(f"{name}: must be an array of numbers, got {kind} ({reason})") from None
     if converted.dtype == object:
-        raise ValueError(f"{name}: needs an array of numbers, got {kind} of Python objects{advice}")
+        raise ValueError(f"{name}: must be an array of numbers, got {kind} of Python objects{advice}")
     return converted
 
 

@@ -290,7 +290,7 @@ def read_arrays(path: str | Path) -> tuple[dict, dict[str, np.ndarray]]:
         raise
     except Exception as error:  # NumPy, zipfile and zlib have many words for damage
         raise DamagedFile(
-            f"{path}: needs a whole npz file written by jaxdis, got {type(error).__name__}: {error}"
+            f"{path}: must be a whole npz file written by jaxdis, got {type(error).__name__}: {error}"
         ) from None
     if not intact:
         raise DamagedFile(f"{path}: the checksum does not agree with the contents")

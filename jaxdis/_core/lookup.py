@@ -12,9 +12,9 @@ def names_of(names, table: Mapping, kind: str, elsewhere: Mapping[str, str] | No
         names = list(table) if names == "all" else [names]
     given, names = names, listed(names)
     if names is None:
-        raise ValueError(f"{kind}s: needs names, got {shown(given)}")
+        raise ValueError(f"{kind}s: must be names, got {shown(given)}")
     if not names:
-        raise ValueError(f"{kind}s: needs at least one {kind}, got none; the {kind}s are {', '.join(table)}")
+        raise ValueError(f"{kind}s: must have at least one {kind}, got none; the {kind}s are {', '.join(table)}")
     for name in names:
         look_up(name, table, kind, elsewhere=elsewhere)
     return list(dict.fromkeys(names))
@@ -33,10 +33,10 @@ def look_up(name, table: Mapping, kind: str, kinds: str | None = None, elsewhere
     kinds = kinds or f"{kind}s"
     if not isinstance(name, str):
         raise ValueError(
-            f"{kinds}: needs names, got {shown(name)}; give {kinds} of your own as a mapping name → {kind}"
+            f"{kinds}: must be names, got {shown(name)}; give {kinds} of your own as a mapping name → {kind}"
         )
     if name in (elsewhere or ()):
-        raise ValueError(f"{kinds}: needs {kinds} of the codes of one member, got {name!r}, which {elsewhere[name]}")
+        raise ValueError(f"{kinds}: must be {kinds} of the codes of one member, got {name!r}, which {elsewhere[name]}")
     if name not in table:
         stem, _, options = name.partition(":")
         near = difflib.get_close_matches(name.lower(), table, n=1, cutoff=0.3)

@@ -136,7 +136,7 @@ def from_texts(kind: type, texts: collections.abc.Mapping[str, str], **fields):
     }
     for name, text in texts.items():
         if name not in types:
-            raise ValueError(f"{kind.__name__}: needs options among {', '.join(types)}, got {shown(name)}")
+            raise ValueError(f"{kind.__name__}: must have options among {', '.join(types)}, got {shown(name)}")
         try:
             value = ast.literal_eval(text)
         except (ValueError, SyntaxError, MemoryError, RecursionError):
@@ -155,7 +155,7 @@ def checked_value(name: str, annotation: Any, value: Any) -> Any:
         return _accept(annotation, value)
     except Refused:
         advice = getattr(annotation, "advice", "")  # a class may tell the way out
-        raise ValueError(f"{name}: needs {_said(annotation)}, got {shown(value)}{advice and f'; {advice}'}") from None
+        raise ValueError(f"{name}: must be {_said(annotation)}, got {shown(value)}{advice and f'; {advice}'}") from None
 
 
 def shown(value: Any) -> str:
@@ -202,7 +202,7 @@ def checked_key(key: Any) -> jax.Array:
     if isinstance(key, np.ndarray | jax.Array) and key.dtype == np.uint32 and key.shape == (2,):
         return jax.random.wrap_key_data(key, impl="threefry2x32")
     if not is_key(key):
-        raise ValueError(f"key: needs a typed key such as jax.random.key(0), got {shown(key)}")
+        raise ValueError(f"key: must be a typed key such as jax.random.key(0), got {shown(key)}")
     return key
 
 
@@ -216,9 +216,9 @@ def checked_devices(devices: Any) -> tuple[jax.Device, ...] | None:
         return None
     given = listed(devices)
     if not given or not all(isinstance(device, jax.Device) for device in given):
-        raise ValueError(f"devices: needs at least one device of jax.devices(), got {shown(devices)}")
+        raise ValueError(f"devices: must have at least one device of jax.devices(), got {shown(devices)}")
     if len(set(given)) != len(given):
-        raise ValueError(f"devices: needs distinct devices, got {shown(given)}")
+        raise ValueError(f"devices: must be distinct devices, got {shown(given)}")
     return tuple(given)
 
 

@@ -36,7 +36,7 @@ def default_cache_directory() -> Path:
     try:
         return Path.home() / ".cache" / "jaxdis"
     except RuntimeError:
-        reason = f"{CACHE_VARIABLE}: needs a folder for caches where there is no home directory, got none"
+        reason = f"{CACHE_VARIABLE}: must be a folder for caches where there is no home directory, got none"
         raise OSError(reason) from None
 
 
@@ -67,7 +67,7 @@ def use_compilation_cache(directory: str | Path | bool | None = None) -> Path | 
     except OSError as error:
         if requested:
             raise OSError(
-                error.errno, f"cache: needs a folder that can be written, got {directory} ({error})"
+                error.errno, f"cache: must be a folder that can be written, got {directory} ({error})"
             ) from None
         advice = f"choose a folder by {CACHE_VARIABLE} (or --cache of a command)"
         warnings.warn(f"compiled programs are not kept: {error}; {advice}", stacklevel=2)

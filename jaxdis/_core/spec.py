@@ -33,7 +33,7 @@ class Spec:
 
     def __post_init__(self):
         if not callable(self.function):
-            raise ValueError(f"function: needs a function of codes and factors, got {shown(self.function)}")
+            raise ValueError(f"function: must be a function of codes and factors, got {shown(self.function)}")
         object.__setattr__(self, "options", _checked_options(self.function, self.options))
 
     def __repr__(self) -> str:
@@ -256,14 +256,14 @@ def _checked_options(function: Callable, options) -> tuple[tuple[str, Hashable],
     except (TypeError, ValueError):
         options = None
     if options is None:
-        raise ValueError("options: needs pairs (name, value), got something else")
+        raise ValueError("options: must be pairs (name, value), got something else")
     kept = {}
     for option, value in options.items():
         if option not in defaults:
             raise ValueError(f"{name}: has no option {shown(option)}; its options are {sorted(defaults)}")
         value = checked_value(option, _parameters(function)[option].annotation, value)
         if not _is_hashable(value):
-            raise ValueError(f"{option}: needs a value that can be hashed, got {shown(value)}")
+            raise ValueError(f"{option}: must be a value that can be hashed, got {shown(value)}")
         if type(value) is not type(defaults[option]) or value != defaults[option]:
             kept[option] = value
     return tuple(sorted(kept.items()))

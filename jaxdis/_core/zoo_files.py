@@ -27,5 +27,5 @@ def zoo_file(path: Path) -> Path:
     """
     file = path / ZOO_FILE if path.is_dir() else path
     if not file.is_file():
-        raise ValueError(f"{path}: needs a folder that `jaxdis train` completed, with {ZOO_FILE}, got none there")
+        raise ValueError(f"{path}: must be a folder that `jaxdis train` completed, with {ZOO_FILE}, got none there")
     return file

@@ -58,7 +58,7 @@ class Encode:
         terminal.first_sign("encoding")
         representation, arrays = self._of_file(zoo) if self.images is not None else self._of_data(zoo)
         if not hasattr(representation, "mean"):
-            raise ValueError(f"zoo: needs a model with one code vector per image, got {self.zoo}, which has slots")
+            raise ValueError(f"zoo: must be a model with one code vector per image, got {self.zoo}, which has slots")
         arrays = {"codes": representation.mean, "variances": representation.variance, **arrays}
         write_whole(self.out.resolve(), lambda file: np.savez(file, **arrays))
         members, samples, codes = representation.mean.shape

@@ -307,7 +307,7 @@ def cited_by(name: str) -> tuple[str, ...]:
     for what in reversed(_TABLES):
         if name in (rows := rows_of(what)):
             return rows[name].references
-    raise ValueError(f"names: needs names of {', '.join(_TABLES)}, got {name!r}")
+    raise ValueError(f"names: must be names of {', '.join(_TABLES)}, got {name!r}")
 
 
 # The library itself, as .github/CITATION.cff has it.

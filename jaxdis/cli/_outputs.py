@@ -19,7 +19,7 @@ def check_not_input(option: str, out: Path, inputs: Iterable[Path | None]) -> No
         folder = given if given.is_dir() else given.parent if given.name == ZOO_FILE else None
         files = [given] if folder is None else [given, folder / ZOO_FILE, folder / "run.json"]
         if any(out.resolve() == file.resolve() for file in files):
-            raise ValueError(f"{option}: needs another file than the input, got {out}")
+            raise ValueError(f"{option}: must be another file than the input, got {out}")
 
 
 def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path | None]) -> None:

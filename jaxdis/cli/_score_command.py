@@ -270,13 +270,13 @@ class Score:
                 continue
             check_not_input(option, path, inputs)
             if path.is_dir():
-                raise ValueError(f"{option}: needs a file, got the folder {path}")
+                raise ValueError(f"{option}: must be a file, got the folder {path}")
         if self.append is not None:
             check_not_input("--append", self.append, inputs)
             if self.append.suffix not in (".csv", ".parquet"):
                 raise ValueError(f"--append: must be a .csv or .parquet file, got {self.append}")
         if self.csv is not None and self.json is not None and self.csv.resolve() == self.json.resolve():
-            raise ValueError(f"--json: needs another file than --csv, got {self.json}")
+            raise ValueError(f"--json: must be another file than --csv, got {self.json}")
 
 
 def _refusal(refused: Mapping[str, str], count: int) -> str:

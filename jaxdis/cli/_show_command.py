@@ -54,7 +54,7 @@ class Show:
         codes = np.asarray(arrays.codes)
         codes = codes if codes.ndim == 3 else codes[None]
         if not 0 <= self.member < len(codes):
-            raise ValueError(f"--member: needs a number from 0 to {len(codes) - 1}, got {self.member}")
+            raise ValueError(f"--member: must be a number from 0 to {len(codes) - 1}, got {self.member}")
         codes = codes[self.member]
         relation = relate(codes, arrays.factors, self.relation)
         with np.errstate(invalid="ignore", divide="ignore"):

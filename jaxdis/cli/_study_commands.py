@@ -101,12 +101,12 @@ class Study:
         from jaxdis.study import STUDIES, Store, StoreError, work_of
 
         if self.name not in STUDIES:
-            raise ValueError(f"study: needs one of {', '.join(STUDIES)}, got {self.name!r}")
+            raise ValueError(f"study: must be one of {', '.join(STUDIES)}, got {self.name!r}")
         for name in ("plan", "extend", "executor"):
             if self.action != "run" and getattr(self, name) not in (None, False):
                 raise ValueError(f"{name}: needs `study run`, got `study {self.action}`")
         if self.action != "run" and not Store(self.out).begun:
-            raise StoreError(f"out: needs the folder of a study, got {self.out}, which holds none")
+            raise StoreError(f"out: must be the folder of a study, got {self.out}, which holds none")
         if self.action == "verify":
             _verify(self.out)
         else:
@@ -133,7 +133,7 @@ class Study:
             progress = status(work, self.out)
             if not progress.complete:
                 done, total = sum(progress.done.values()), sum(progress.total.values())
-                raise ValueError(f"out: needs all {total} cells of the study, got {done} in {self.out}; run it first")
+                raise ValueError(f"out: must be all {total} cells of the study, got {done} in {self.out}; run it first")
             terminal.console().print(f"report: {work.report(Store(self.out))}", markup=False)
         else:
             progress = status(work, self.out)

@@ -191,7 +191,7 @@ def read_record(path: str | Path) -> Record:
         left_out = tuple((str(name), int(size)) for name, size in record.pop("left_out"))
         return Record(**record, rows=rows, left_out=left_out)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path}: needs a record of jaxdis benchmark ({type(error).__name__}: {error})") from None
+        raise ValueError(f"{path}: must be a record of jaxdis benchmark ({type(error).__name__}: {error})") from None
 
 
 def ratios(one: Record, other: Record) -> Iterator[tuple[str, int, float, float, float]]:
@@ -201,7 +201,9 @@ def ratios(one: Record, other: Record) -> Iterator[tuple[str, int, float, float,
       ValueError: if they measured nothing in common, or different numbers of samples.
     """
     if one.samples != other.samples:
-        raise ValueError(f"samples: needs records of equally many samples, got {one.samples:,} and {other.samples:,}")
+        raise ValueError(
+            f"samples: must have records of equally many samples, got {one.samples:,} and {other.samples:,}"
+        )
     theirs = {(row.name, row.zoo_size): row.per_second for row in other.rows}
     common = [row for row in one.rows if (row.name, row.zoo_size) in theirs]
     if not common:

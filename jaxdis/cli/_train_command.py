@@ -120,7 +120,7 @@ class Train:
         from jaxdis._core.options import from_texts
 
         if self.model not in models.METHODS:
-            raise ValueError(f"model: needs one of {', '.join(models.METHODS)}, got {self.model!r}")
+            raise ValueError(f"model: must be one of {', '.join(models.METHODS)}, got {self.model!r}")
         options = dict(option.partition("=")[::2] for option in self.model_option)
         if self.model != "vae":
             for name in OF_VAE:
@@ -141,9 +141,9 @@ class Train:
             if values and name not in used:
                 raise ValueError(f"{name}: needs an objective that has it, got {', '.join(objectives)}")
             if not all(0 <= value < float("inf") for value in values):
-                raise ValueError(f"{name}: needs numbers of at least 0, got {', '.join(map(str, values))}")
+                raise ValueError(f"{name}: must be numbers of at least 0, got {', '.join(map(str, values))}")
         if self.learning_rate is not None and not 0 < self.learning_rate < float("inf"):
-            raise ValueError(f"learning_rate: needs a number above 0, got {self.learning_rate}")
+            raise ValueError(f"learning_rate: must be a number above 0, got {self.learning_rate}")
 
     def _settings(self, objective: str) -> dict:
         """The settings of the command line that this objective has."""
@@ -152,7 +152,7 @@ class Train:
         from jaxdis.models import OBJECTIVES
 
         if objective not in OBJECTIVES:
-            raise ValueError(f"objective: needs one of {', '.join(OBJECTIVES)}, got {objective!r}")
+            raise ValueError(f"objective: must be one of {', '.join(OBJECTIVES)}, got {objective!r}")
         parameters = inspect.signature(OBJECTIVES[objective].settings).parameters
         settings = {name: getattr(self, name) for name in SWEPT if getattr(self, name) and name in parameters}
         return settings if self.learning_rate is None else {**settings, "learning_rate": self.learning_rate}

@@ -71,7 +71,9 @@ def listed(lattice: Lattice) -> Listed:
         return Listed(positions, np.zeros((0, len(positions)), np.int32), np.zeros(0, np.int32))
     axes = [range(lattice.sizes[j]) if j not in fixed else (fixed[j],) for j in positions]
     if np.prod([float(len(axis)) for axis in axes]) > _LISTED:
-        raise ValueError(f"combination: needs factors with at most {_LISTED} joint cells, got positions {positions}")
+        raise ValueError(
+            f"combination: must have factors with at most {_LISTED} joint cells, got positions {positions}"
+        )
     cells = np.array(list(itertools.product(*axes)), np.int32).reshape(-1 if axes else 1, len(positions))
     slot = {j: number for number, j in enumerate(positions)}
     for combination in lattice.excluded:

@@ -79,7 +79,7 @@ def columns(max_objects: int, min_objects: int, jitter: bool) -> dict:
     """
     if not 1 <= min_objects <= max_objects <= MOST_OBJECTS:
         raise ValueError(
-            f"max_objects: needs 1 ≤ min_objects ≤ max_objects ≤ {MOST_OBJECTS}, got {min_objects} and {max_objects}"
+            f"max_objects: must be 1 ≤ min_objects ≤ max_objects ≤ {MOST_OBJECTS}, got {min_objects} and {max_objects}"
         )
     classes = {"num_objects": tuple(range(min_objects, max_objects + 1))} | (JITTERED if jitter else {})
     for number in range(1, max_objects + 1):

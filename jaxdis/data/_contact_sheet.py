@@ -86,7 +86,7 @@ def save_sheet(name: str, path: str | Path, source: str | Path | None = None, se
       FileNotFoundError: if ``source`` does not exist.
     """
     if name not in DATASETS:
-        raise ValueError(f"name: needs one of {', '.join(DATASETS)}, got {name!r}")
+        raise ValueError(f"name: must be one of {', '.join(DATASETS)}, got {name!r}")
     chosen = DATASETS[name]
     space, render = chosen.open(name, None if source is None else DataSource(str(source)))
     write_png(contact_sheet(space, render, jax.random.key(seed)), path, zoom)

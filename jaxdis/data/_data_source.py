@@ -48,7 +48,7 @@ class DataSource:
         """
         path = Path(path)
         if not path.exists():
-            raise FileNotFoundError(f"source: needs a file or a folder, got {path}, where there is none")
+            raise FileNotFoundError(f"source: must be a file or a folder, got {path}, where there is none")
         return cls(str(path.resolve()), tuple(sorted(options.items())), checksum(path))
 
     def description(self) -> dict:
@@ -100,7 +100,7 @@ def check_used(sources: Mapping[str, DataSource], data: Iterable[str]) -> None:
     """
     for name in sources:
         if name not in data:
-            raise ValueError(f"source: needs a data set that is used ({', '.join(data)}), got {name}")
+            raise ValueError(f"source: must be a data set that is used ({', '.join(data)}), got {name}")
 
 
 def sources_of(arguments: tuple[str, ...], options: tuple[str, ...], datasets: Mapping) -> dict[str, DataSource]:
@@ -119,11 +119,11 @@ def sources_of(arguments: tuple[str, ...], options: tuple[str, ...], datasets: M
         name, dot, option = place.partition(".")
         if not dot or name not in settings:
             needed = "NAME.OPTION=VALUE for a data set with a source"
-            raise ValueError(f"data-option: needs {needed}, got {shown(argument)}")
+            raise ValueError(f"data-option: must be {needed}, got {shown(argument)}")
         settings[name][option] = value
     for name in paths:
         if name not in datasets:
-            raise ValueError(f"source: needs one of {', '.join(datasets)}, got {shown(name)}")
+            raise ValueError(f"source: must be one of {', '.join(datasets)}, got {shown(name)}")
         if not datasets[name].reads:
             raise ValueError(f"source: {name} is drawn and reads no file, got {shown(paths[name])}")
     return {name: DataSource.of(path, **settings[name]) for name, path in paths.items()}
@@ -132,5 +132,5 @@ def sources_of(arguments: tuple[str, ...], options: tuple[str, ...], datasets: M
 def _pair(argument: str, name: str, form: str) -> tuple[str, str]:
     key, equals, value = argument.partition("=")
     if not (key and equals and value):
-        raise ValueError(f"{name}: needs {form}, got {shown(argument)}")
+        raise ValueError(f"{name}: must be {form}, got {shown(argument)}")
     return key, value

@@ -62,7 +62,7 @@ class FactorSpace:
           ValueError: for a factor without values.
         """
         if not factors:
-            raise ValueError("factors: needs at least one factor, got none")
+            raise ValueError("factors: must have at least one factor, got none")
         values = {name: _values(name, given) for name, given in factors.items()}
         sizes = (None if isinstance(row, Interval) else len(row) for row in values.values())
         return cls(tuple(values), tuple(sizes), tuple(values.values()))
@@ -96,11 +96,11 @@ class FactorSpace:
         """The column of a factor, given by name or number."""
         if isinstance(factor, str):
             if factor not in self.names:
-                raise ValueError(f"factor: needs one of {', '.join(self.names)}, got {shown(factor)}")
+                raise ValueError(f"factor: must be one of {', '.join(self.names)}, got {shown(factor)}")
             return self.names.index(factor)
         factor = checked_value("factor", int | str, factor)
         if not 0 <= factor < self.num_factors:
-            raise ValueError(f"factor: needs a number from 0 to {self.num_factors - 1}, got {factor}")
+            raise ValueError(f"factor: must be a number from 0 to {self.num_factors - 1}, got {factor}")
         return factor
 
     @checked
@@ -122,11 +122,11 @@ class FactorSpace:
     def _check_lattice(self, what: str) -> None:
         if self.continuous:
             names = ", ".join(self.names[j] for j in self.continuous)
-            raise ValueError(f"{what}: needs a space of discrete factors, got one with continuous factors {names}")
+            raise ValueError(f"{what}: must have a space of discrete factors, got one with continuous factors {names}")
 
     def _check_last_axis(self, factors) -> None:
         if factors.shape[-1] != self.num_factors:
-            raise ValueError(f"factors: needs shape [..., {self.num_factors}], got {factors.shape}")
+            raise ValueError(f"factors: must have shape [..., {self.num_factors}], got {factors.shape}")
 
     def _strides(self) -> np.ndarray:
         if self.num_lattice >= 2**31:
@@ -223,13 +223,13 @@ class FactorSpace:
           ValueError: for a region that returns something else, or that contains all of 10,000 random samples.
         """
         if not callable(region):
-            raise ValueError(f"region: needs a function of factors [n, k], got {shown(region)}")
+            raise ValueError(f"region: must be a function of factors [n, k], got {shown(region)}")
         drawn = self.sample(jax.random.key(0), 10_000)
         inside = region(drawn)
         if getattr(inside, "shape", None) != (10_000,) or inside.dtype != bool:
-            raise ValueError(f"region: needs truth values of shape [n], got {shown(inside)}")
+            raise ValueError(f"region: must be truth values of shape [n], got {shown(inside)}")
         if inside.all():
-            raise ValueError("region: needs to leave a part of the space, got 10,000 of 10,000 random samples inside")
+            raise ValueError("region: must leave a part of the space, got 10,000 of 10,000 random samples inside")
         return dataclasses.replace(self, regions=(*self.regions, region))
 
     def inside(self, region) -> "FactorSpace":
@@ -243,13 +243,13 @@ class FactorSpace:
             (columns[name], checked_value("combination", kinds[name], value)) for name, value in combination.items()
         )
         if not pairs:
-            raise ValueError("combination: needs at least one factor, got none")
+            raise ValueError("combination: must have at least one factor, got none")
         for position, value in pairs:
             if self.sizes[position] is None:
                 name, span = self.names[position], self.values[position]
                 if not continuous:
                     raise ValueError(
-                        f"combination: needs discrete factors, got {name!r}; use outside to leave out a region"
+                        f"combination: must be discrete factors, got {name!r}; use outside to leave out a region"
                     )
                 if not span.low <= value <= span.high:
                     raise ValueError(
@@ -263,7 +263,7 @@ class FactorSpace:
     def _narrowed(self, **changes) -> "FactorSpace":
         narrowed = dataclasses.replace(self, **changes)
         if not len(draws.listed(narrowed._lattice()).cells):
-            raise ValueError("combination: needs to leave at least one cell of the lattice, got none left")
+            raise ValueError("combination: must leave at least one cell of the lattice, got none left")
         return narrowed
 
     @checked
@@ -338,7 +338,7 @@ class FactorSpace:
     def _neighborhood(self, radius: Mapping, circular: tuple[str, ...]) -> tuple[dict, frozenset[int]]:
         """The radius of each column that is not free, and the columns that wrap around."""
         if self.excluded or self.regions or self.correlations:
-            raise ValueError("local_group: needs a space without held-out or correlated factors")
+            raise ValueError("local_group: must be a space without held-out or correlated factors")
         kinds = {name: float if self.sizes[self.position(name)] is None else Natural for name in radius}
         columns = {self.position(n): checked_value("radius", kinds[n] | None, steps) for n, steps in radius.items()}
         near = {j: steps for j, steps in columns.items() if steps is not None}
@@ -396,5 +396,5 @@ def _values(name: str, given) -> tuple[float, ...] | Interval:
         return tuple(map(float, range(checked_value(name, Annotated[int, Range(1, MOST_VALUES)], given))))
     values = listed(given)
     if not values:
-        raise ValueError(f"{name}: needs at least 1 value or the number of values, got {shown(given)}")
+        raise ValueError(f"{name}: must have at least 1 value or the number of values, got {shown(given)}")
     return tuple(checked_value(name, float, value) for value in values)

@@ -28,7 +28,7 @@ class Interval:
         for name, kind in (("low", float), ("high", float), ("circular", bool)):
             object.__setattr__(self, name, checked_value(name, kind, getattr(self, name)))
         if not (math.isfinite(self.low) and math.isfinite(self.high) and np.float32(self.low) < np.float32(self.high)):
-            raise ValueError(f"low: needs finite numbers low < high, got {self.low:g} and {self.high:g}")
+            raise ValueError(f"low: must be finite numbers low < high, got {self.low:g} and {self.high:g}")
 
 
 def uniform(key: PRNGKeyArray, position: int, span: Interval, n: int) -> Float[Array, " n"]:

@@ -50,7 +50,7 @@ def space(max_objects: int = 4, min_objects: int = 1) -> FactorSpace:
     """
     if not 1 <= min_objects <= max_objects <= MOST_OBJECTS:
         raise ValueError(
-            f"max_objects: needs 1 ≤ min_objects ≤ max_objects ≤ {MOST_OBJECTS}, got {min_objects} and {max_objects}"
+            f"max_objects: must be 1 ≤ min_objects ≤ max_objects ≤ {MOST_OBJECTS}, got {min_objects} and {max_objects}"
         )
     columns = {"num_objects": tuple(range(min_objects, max_objects + 1))}
     columns |= {f"background_{channel}": COLORS for channel in OBJECT_FACTORS[:3]}

@@ -52,13 +52,13 @@ class Render:
     def __call__(self, factors: Num[Array | np.ndarray, "... k"], key: PRNGKeyArray | None = None) -> Images:
         factors = factors if isinstance(factors, jax.Array) else as_numpy(factors, "factors")
         if factors.ndim < 1 or factors.shape[-1] != len(self.sizes):
-            raise ValueError(f"factors: needs shape [..., {len(self.sizes)}], got {factors.shape}")
+            raise ValueError(f"factors: must have shape [..., {len(self.sizes)}], got {factors.shape}")
         continuous = np.array([size is None for size in self.sizes])
         if not (jnp.issubdtype(factors.dtype, jnp.integer) or (continuous.any() and factors.dtype.kind == "f")):
-            raise ValueError(f"factors: needs class numbers of a whole type, got dtype {factors.dtype}")
+            raise ValueError(f"factors: must be class numbers of a whole type, got dtype {factors.dtype}")
         factors = jnp.asarray(factors)
         if key is not None and not is_key(key):
-            raise ValueError(f"key: needs a typed key such as jax.random.key(0), got {shown(key)}")
+            raise ValueError(f"key: must be a typed key such as jax.random.key(0), got {shown(key)}")
         if self.draws_noise and key is None:
             raise ValueError("key: this data set draws noise for every image and needs a key, got None")
         dtype = np.float32 if continuous.any() else np.int32
@@ -75,7 +75,7 @@ class Render:
         """
         height, width, channels = self.shape
         if not isinstance(count, int) or count < 1 or height % count or width % count:
-            raise ValueError(f"pool: needs a divisor of the sides {height} and {width}, got {shown(count)}")
+            raise ValueError(f"pool: must be a divisor of the sides {height} and {width}, got {shown(count)}")
         shape = (height // count, width // count, channels)
         return dataclasses.replace(self, draw=Pooled(self.draw, count), shape=shape)
 
@@ -101,7 +101,7 @@ def checked_dtype(dtype) -> str:
     except Exception:  # an object may raise anything when asked for its dtype
         name = None
     if name not in DTYPES:
-        raise ValueError(f"dtype: needs one of {', '.join(DTYPES)}, got {shown(dtype)}")
+        raise ValueError(f"dtype: must be one of {', '.join(DTYPES)}, got {shown(dtype)}")
     return name
 
 

@@ -91,7 +91,7 @@ def pooled_masks(masks: np.ndarray, height: int, width: int) -> np.ndarray:
     """
     n, *sides = masks.shape
     if sides[0] % height or sides[1] % width:
-        raise ValueError(f"masks: needs sides that are multiples of {height} and {width}, got {tuple(sides)}")
+        raise ValueError(f"masks: must have sides that are multiples of {height} and {width}, got {tuple(sides)}")
     if sides == [height, width]:
         return masks
     blocks = masks.reshape(n, height, sides[0] // height, width, sides[1] // width)

@@ -83,14 +83,14 @@ def load_painting(path: str | Path | None) -> np.ndarray:
             with Image.open(path, formats=_PAINTING_FORMATS) as picture:
                 if picture.width * picture.height > MOST_PIXELS:
                     raise ValueError(
-                        f"painting: needs a picture of at most {MOST_PIXELS:,} pixels, got {picture.width:,} × "
+                        f"painting: must be a picture of at most {MOST_PIXELS:,} pixels, got {picture.width:,} × "
                         f"{picture.height:,} in {path}"
                     )
                 picture = picture.convert("RGB")
                 picture.thumbnail(_PAINTING_BOX, Image.Resampling.LANCZOS)
     except (UnidentifiedImageError, Image.DecompressionBombError, OSError, SyntaxError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise ValueError(f"painting: needs a whole JPEG, PNG or WebP picture, got {path} ({reason})") from None
+        raise ValueError(f"painting: must be a whole JPEG, PNG or WebP picture, got {path} ({reason})") from None
     return checked_painting(np.asarray(picture, np.float32) / 255)
 
 
@@ -100,7 +100,9 @@ def checked_painting(painting: np.ndarray) -> np.ndarray:
         raise ValueError(f"painting: must be numbers in [0, 1], got {shown(painting)}")
     painting = np.asarray(painting, np.float32)
     if painting.ndim != 3 or painting.shape[2] != 3 or min(painting.shape[:2]) <= 64:
-        raise ValueError(f"painting: needs [height, width, 3] with more than 64 pixels each way, got {painting.shape}")
+        raise ValueError(
+            f"painting: must be [height, width, 3] with more than 64 pixels each way, got {painting.shape}"
+        )
     if not (painting.min() >= 0 and painting.max() <= 1):
-        raise ValueError(f"painting: needs values in [0, 1], got {painting.min():g} to {painting.max():g}")
+        raise ValueError(f"painting: must be values in [0, 1], got {painting.min():g} to {painting.max():g}")
     return painting

@@ -45,7 +45,7 @@ def calibration(case: str, key: PRNGKeyArray, num_samples: Count = 50_000, *, co
       codes ``[n, d]`` float32 and Factors of size 9.
     """
     if case not in CASES:
-        raise ValueError(f"case: needs one of {', '.join(CASES)}, got {options.shown(case)}")
+        raise ValueError(f"case: must be one of {', '.join(CASES)}, got {options.shown(case)}")
     parts = [_case(case, part, num_samples) for part in jax.random.split(key, copies)]
     codes = jnp.concatenate([codes for codes, _ in parts], axis=1)
     values = jnp.concatenate([values for _, values in parts], axis=1)
@@ -128,7 +128,7 @@ def toy_model(name: str) -> Representation:
     ``"M2"`` it agrees with the first factor in 70 %.
     """
     if name not in ("M1", "M2"):
-        raise ValueError(f"name: needs 'M1' or 'M2', got {options.shown(name)}")
+        raise ValueError(f"name: must be 'M1' or 'M2', got {options.shown(name)}")
     agreeing = {"M1": 5, "M2": 7}[name]
     rows = []
     for a, b in np.ndindex(2, 2):
@@ -193,7 +193,7 @@ def entangled(
     - The inverse is the map itself, since ``A`` is its own inverse.
     """
     if num_factors < 2:
-        raise ValueError(f"num_factors: needs at least 2, got {num_factors}")
+        raise ValueError(f"num_factors: must be at least 2, got {num_factors}")
     values = random.uniform(key, (num_samples, num_factors))
     return householder_map(alpha, values), _continuous(values)
 

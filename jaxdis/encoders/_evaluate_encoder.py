@@ -208,7 +208,7 @@ def _opened(data, source) -> tuple[FactorSpace, Callable]:
     if source is not None:
         raise ValueError("source: goes with the name of a data set, got it beside a pair (space, render)")
     if not isinstance(data, tuple | list) or len(data) != 2 or not isinstance(data[0], FactorSpace):
-        raise ValueError(f"data: needs the name of a data set or a pair (space, render), got {shown(data)}")
+        raise ValueError(f"data: must be the name of a data set or a pair (space, render), got {shown(data)}")
     return tuple(data)
 
 
@@ -221,7 +221,7 @@ def _encoders(encode, layout: Layout | None) -> tuple[list[Callable], bool]:
     several = isinstance(encode, Sequence) and not is_model(encode)
     encoders = [each if is_model(each) or callable(each) else None for each in (encode if several else [encode])]
     if not encoders or None in encoders:
-        raise ValueError(f"encode: needs a function of images, several of them, or a zoo, got {shown(encode)}")
+        raise ValueError(f"encode: must be a function of images, several of them, or a zoo, got {shown(encode)}")
     return [as_function(each, layout) for each in encoders], not several
 
 
@@ -276,7 +276,7 @@ def _jointly(encoders: Sequence[Callable], images: Images, space: FactorSpace, t
         codes_by_encoder = [_checked(encode(seen), drawn, traced, isinstance(encode, Encoder)) for encode in encoders]
         if len({codes.shape[-1] for codes in codes_by_encoder}) > 1:
             counts = ", ".join(str(codes.shape[-1]) for codes in codes_by_encoder)
-            raise ValueError(f"encode: needs members with equally many codes, got {counts}")
+            raise ValueError(f"encode: must have members with equally many codes, got {counts}")
         widths.append(codes_by_encoder[0].shape[-1])
         if widths[-1] != widths[0]:
             counts = f"{widths[0]} and then {widths[-1]}"
@@ -290,16 +290,16 @@ def _checked(codes, drawn, traced: bool, many: bool):
     """Codes ``[m, n, d]``; ``many``: of an encoder of many members, which are in this shape already."""
     if isinstance(codes, tuple):
         raise ValueError(
-            f"encode: needs one array of codes, got a tuple of {len(codes)}; of means and variances, return the means"
+            f"encode: must be one array of codes, got a tuple of {len(codes)}; of means and variances, return the means"
         )
     codes = codes if traced else as_numpy(codes, "codes")
     if getattr(codes, "ndim", 0) != 2 + many or codes.shape[-2] != drawn.shape[0]:
         got = getattr(codes, "shape", shown(codes))
         raise ValueError(
-            f"encode: needs codes [{drawn.shape[0]}, d] of images of shape {tuple(drawn.shape)}, got {got}"
+            f"encode: must have codes [{drawn.shape[0]}, d] of images of shape {tuple(drawn.shape)}, got {got}"
         )
     if not (jnp.issubdtype(codes.dtype, jnp.floating) or codes.dtype.kind in "iub"):
-        raise ValueError(f"encode: needs codes of real numbers, got dtype {codes.dtype}")
+        raise ValueError(f"encode: must be codes of real numbers, got dtype {codes.dtype}")
     codes = codes if many else codes[None]
     return codes.astype(np.float32) if traced else codes
 

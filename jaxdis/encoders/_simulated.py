@@ -254,7 +254,7 @@ def free_factors(space: FactorSpace) -> np.ndarray:
     fixed = {position for position, _ in space.fixed}
     free = [j for j, size in enumerate(space.sizes) if size != 1 and j not in fixed]
     if not free:
-        raise ValueError("space: needs at least one factor with a choice of values, got none")
+        raise ValueError("space: must have at least one factor with a choice of values, got none")
     return np.array(free, np.int32)
 
 

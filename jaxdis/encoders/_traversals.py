@@ -119,5 +119,5 @@ def _traversed(key, look: Looking, space: FactorSpace, repeats: int, of_factor: 
         codes = look.at_many(cells, noise_key(own))
         found.append(of_factor(codes.reshape(len(codes), repeats, size, -1)))
     if not found:
-        raise ValueError("space: needs a discrete factor with several values, got none")
+        raise ValueError("space: must be a discrete factor with several values, got none")
     return jnp.stack(found, axis=1)

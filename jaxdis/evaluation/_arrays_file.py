@@ -75,7 +75,7 @@ def load_arrays(
     if factors_path is None and given is None:
         if "factors" not in arrays:
             raise ValueError(
-                f"{printable(path)}: needs an array 'factors', got {shown(sorted(arrays))}; give them by "
+                f"{printable(path)}: must have an array 'factors', got {shown(sorted(arrays))}; give them by "
                 f"--factors factors.npy, or make one with {MAKE_ONE}"
             )
         return Arrays(codes, _factors_of(arrays, path), variances)
@@ -151,7 +151,9 @@ def _read(path: Path, wanted: str) -> dict[str, np.ndarray]:
         return {wanted: read_npy(path)}
     arrays = read_npz(path, NAMES)
     if wanted not in arrays:
-        raise ValueError(f"{name}: needs an array {wanted!r}, got {shown(sorted(arrays))}; make one with {MAKE_ONE}")
+        raise ValueError(
+            f"{name}: must have an array {wanted!r}, got {shown(sorted(arrays))}; make one with {MAKE_ONE}"
+        )
     return arrays
 
 
@@ -201,11 +203,11 @@ def read_images(path: str | Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     else:
         arrays = read_npz(path, ("images", "factors", "names", "sizes"))
     if arrays.get("images") is None:
-        raise ValueError(f"{printable(path)}: needs an array 'images', got {shown(sorted(arrays))}")
+        raise ValueError(f"{printable(path)}: must have an array 'images', got {shown(sorted(arrays))}")
     images = arrays.pop("images")
     if not images.ndim or not len(images):
-        raise ValueError(f"{printable(path)}: needs at least one image, got shape {images.shape}")
+        raise ValueError(f"{printable(path)}: must have at least one image, got shape {images.shape}")
     if "factors" in arrays and arrays["factors"].shape[:1] != images.shape[:1]:
         shapes = f"factors {arrays['factors'].shape} of images {images.shape}"
-        raise ValueError(f"{printable(path)}: needs one row of factors per image, got {shapes}")
+        raise ValueError(f"{printable(path)}: must have one row of factors per image, got {shapes}")
     return images, arrays

@@ -70,9 +70,9 @@ def interval(score: np.ndarray | np.generic, replicates: np.ndarray, level: floa
       ValueError: if the level is outside (0, 1), or the kind is unknown.
     """
     if not 0 < level < 1:
-        raise ValueError(f"level: needs a number between 0 and 1, got {level}")
+        raise ValueError(f"level: must be a number between 0 and 1, got {level}")
     if kind not in ("normal", "basic", "percentile"):
-        raise ValueError(f"kind: needs 'normal', 'basic' or 'percentile', got {kind!r}")
+        raise ValueError(f"kind: must be 'normal', 'basic' or 'percentile', got {kind!r}")
     tail = (1 - level) / 2
     deviations = replicates - replicates.mean(axis=-1, keepdims=True)
     if kind == "normal":

@@ -77,7 +77,7 @@ def parts_of(codes, factors, *, test=None, validation=None, weights=None, varian
     """Split factors by the samples that have them, and cut all arrays to these samples."""
     codes, factors = converted(codes, "codes"), Factors.checked(factors, gaps=True)
     if codes.ndim not in (2, 3) or codes.shape[-2] != factors.num_samples:
-        raise ValueError(f"codes: needs as many samples as factors, {factors.num_samples}, got shape {codes.shape}")
+        raise ValueError(f"codes: must have as many samples as factors, {factors.num_samples}, got shape {codes.shape}")
     pairs = {"test": test, "validation": validation}
     pairs = {role: as_pair(role, pair, factors) for role, pair in pairs.items() if pair is not None}
     masks = [_present(factors), *(_present(given) for _, given in pairs.values())]

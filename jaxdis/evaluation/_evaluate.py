@@ -307,12 +307,12 @@ def check_arguments(arguments) -> dict:
     if arguments is None:
         return {}
     if not isinstance(arguments, Mapping):
-        raise ValueError(f"arguments: needs a mapping of arguments of evaluate, got {shown(arguments)}")
+        raise ValueError(f"arguments: must be a mapping of arguments of evaluate, got {shown(arguments)}")
     parameters = inspect.signature(evaluate).parameters.values()
     names = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
     for name in arguments:
         if name not in names:
-            raise ValueError(f"arguments: needs names among {', '.join(names)}, got {shown(name)}")
+            raise ValueError(f"arguments: must have names among {', '.join(names)}, got {shown(name)}")
     return dict(arguments)
 
 
@@ -343,7 +343,7 @@ def _in_turn(progress: Callable | None, number: int, passes: int) -> Callable | 
 def _check_bootstrap(count) -> int:
     count = checked_value("bootstrap", int, count)
     if count == 1 or not 0 <= count <= MOST_REPLICATES:
-        raise ValueError(f"bootstrap: needs a whole number of replicates, at least 2, got {count}")
+        raise ValueError(f"bootstrap: must be a whole number of replicates, at least 2, got {count}")
     return count
 
 

@@ -137,13 +137,13 @@ def converted(codes, name: str):
 def _single(array, name: str):
     """Codes in single precision, of which there are enough."""
     if array.ndim not in (2, 3):
-        raise ValueError(f"{name}: needs shape [n, d] or [m, n, d] (members, samples, codes), got {array.shape}")
+        raise ValueError(f"{name}: must have shape [n, d] or [m, n, d] (members, samples, codes), got {array.shape}")
     if array.dtype.kind not in "fiub" and array.dtype != jnp.bfloat16:
-        raise ValueError(f"{name}: needs real numbers, got dtype {array.dtype}")
+        raise ValueError(f"{name}: must be real numbers, got dtype {array.dtype}")
     if array.shape[-2] < 2:
-        raise ValueError(f"{name}: needs at least 2 samples, got {array.shape[-2]} in shape {array.shape}")
+        raise ValueError(f"{name}: must have at least 2 samples, got {array.shape[-2]} in shape {array.shape}")
     if 0 in array.shape:
-        raise ValueError(f"{name}: needs at least one member and one code, got shape {array.shape}")
+        raise ValueError(f"{name}: must have at least one member and one code, got shape {array.shape}")
     if array.dtype.kind == "f" and array.dtype.itemsize > 4:
         largest = np.max(np.abs(array), where=np.isfinite(array), initial=0)
         if largest > np.finfo(np.float32).max:
@@ -157,7 +157,7 @@ def _single(array, name: str):
 def check_same_samples(name: str, codes, factors: Factors) -> None:
     if codes.shape[1] != factors.num_samples:
         raise ValueError(
-            f"{name}: needs as many samples as factors, got {codes.shape[1]} (axis 1 of [m, n, d] or 0 of [n, d]) "
+            f"{name}: must have as many samples as factors, got {codes.shape[1]} (axis 1 of [m, n, d] or 0 of [n, d]) "
             f"against {factors.num_samples}"
         )
 
@@ -169,7 +169,7 @@ def as_pair(role: str, pair, factors: Factors) -> tuple:
       ValueError: if they are no pair, or the factors have other names or classes.
     """
     if not is_pair(pair):
-        raise ValueError(f"{role}: needs a pair (codes, factors), got {type(pair).__name__}")
+        raise ValueError(f"{role}: must be a pair (codes, factors), got {type(pair).__name__}")
     codes, values = converted(pair[0], f"{role} codes"), pair[1]
     values = values if isinstance(values, Factors) else Factors.of(values, factors.sizes, factors.names)
     return at_rows(codes, values), as_numbered(role, values, factors)
@@ -180,7 +180,7 @@ def _check_others(role: str, pair, codes, factors: Factors):
     if pair is None:
         return None, None
     if not is_pair(pair):
-        raise ValueError(f"{role}: needs a pair (codes, factors), got {type(pair).__name__}")
+        raise ValueError(f"{role}: must be a pair (codes, factors), got {type(pair).__name__}")
     role_codes, values = pair
     if isinstance(values, Factors):
         role_codes, values = at_rows(role_codes, values), as_numbered(role, values, factors)
@@ -188,19 +188,19 @@ def _check_others(role: str, pair, codes, factors: Factors):
     role_codes = role_codes[None] if role_codes.ndim == 2 else role_codes
     if (role_codes.shape[0], role_codes.shape[2]) != (codes.shape[0], codes.shape[2]):
         raise ValueError(
-            f"{role}: needs as many members and codes as the training codes, {codes.shape}, got {role_codes.shape}"
+            f"{role}: must have as many members and codes as the training codes, {codes.shape}, got {role_codes.shape}"
         )
     try:
         if not isinstance(values, Factors):
             values = as_numpy(values, "factors")
             if values.ndim == 2 and values.shape[1] != factors.num_factors:
-                raise ValueError(f"factors: needs {factors.num_factors} columns, got {values.shape[1]}")
+                raise ValueError(f"factors: must have {factors.num_factors} columns, got {values.shape[1]}")
             values = Factors.of(values, factors.sizes, factors.names)
         values = Factors.checked(values)
     except ValueError as error:
         raise ValueError(f"{role} {error}{_enough_sizes(values, factors)}") from None
     if values.sizes != factors.sizes:
-        raise ValueError(f"{role}: needs factors of sizes {factors.sizes}, got {values.sizes}")
+        raise ValueError(f"{role}: must have factors of sizes {factors.sizes}, got {values.sizes}")
     check_same_samples(f"{role} codes", role_codes, values)
     known = dict.fromkeys(("classes", "rows", "num_rows"))
     return role_codes, dataclasses.replace(values, names=factors.names, periods=factors.periods, **known)
@@ -223,10 +223,10 @@ def check_weights(weights, n: int):
         return None
     array = _numbers(weights, "weights")
     if array.shape != (n,):
-        raise ValueError(f"weights: needs shape [{n}] (samples), got {array.shape}")
+        raise ValueError(f"weights: must have shape [{n}] (samples), got {array.shape}")
     array = array.astype(np.float64)
     if not np.isfinite(array).all() or (array < 0).any() or not array.max() > 0:
-        raise ValueError("weights: needs finite numbers of at least 0 that are not all 0")
+        raise ValueError("weights: must be finite numbers of at least 0 that are not all 0")
     counts = (array == np.round(array)).all() and array.sum() <= MOST_COUNTED
     return jnp.asarray(array if counts else effective(array), jnp.float32)
 
@@ -242,10 +242,10 @@ def check_variances(variances, shape: tuple[int, int, int]):
     """Posterior variances in the shape of codes, ``[m, n, d]``."""
     variances = variances[None] if variances.ndim == 2 else variances
     if variances.shape != shape:
-        raise ValueError(f"variances: needs the shape of codes, {shape}, got {variances.shape}")
+        raise ValueError(f"variances: must have the shape of codes, {shape}, got {variances.shape}")
     if (variances < 0).any():
         raise ValueError(
-            f"variances: needs numbers of at least 0, got {float(variances.min()):g}; of log-variances, give numpy.exp"
+            f"variances: must be numbers of at least 0, got {float(variances.min()):g}; give numpy.exp of log-variances"
         )
     return variances
 
@@ -254,9 +254,9 @@ def check_active(active, m: int, d: int) -> np.ndarray:
     """Truth values ``[m, d]``."""
     array = _numbers(active, "active")
     if array.shape not in ((d,), (m, d)):
-        raise ValueError(f"active: needs shape [{d}] or [{m}, {d}] (members, codes), got {array.shape}")
+        raise ValueError(f"active: must have shape [{d}] or [{m}, {d}] (members, codes), got {array.shape}")
     if array.dtype != bool and not np.isin(array, (0, 1)).all():
-        raise ValueError("active: needs truth values (or 0 and 1), got other numbers")
+        raise ValueError("active: must be truth values (or 0 and 1), got other numbers")
     return np.broadcast_to(array.astype(bool), (m, d))
 
 
@@ -266,14 +266,14 @@ def check_numbers(numbers, m: int) -> np.ndarray:
         return np.arange(m, dtype=np.uint32)
     array = _numbers(numbers, "numbers")
     if array.shape != (m,):
-        raise ValueError(f"numbers: needs {m} entries, one per member, got shape {array.shape}")
+        raise ValueError(f"numbers: must have {m} entries, one per member, got shape {array.shape}")
     if array.dtype.kind not in "iu" or array.min() < 0 or array.max() >= 2**32:
-        raise ValueError(f"numbers: needs whole numbers from 0 to 2^32 - 1, got {shown(array.tolist())}")
+        raise ValueError(f"numbers: must be whole numbers from 0 to 2^32 - 1, got {shown(array.tolist())}")
     return array.astype(np.uint32)
 
 
 def _numbers(values, name: str) -> np.ndarray:
     array = as_numpy(values, name)
     if array.dtype.kind not in "fiub":
-        raise ValueError(f"{name}: needs real numbers, got dtype {array.dtype}")
+        raise ValueError(f"{name}: must be real numbers, got dtype {array.dtype}")
     return array

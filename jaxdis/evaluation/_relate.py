@@ -52,7 +52,7 @@ def relate(
         return joined_relations(relations, parts)
     members, shared, single = bind(codes, factors, key, **arrays, split=spec.reads.test)
     if not single:
-        raise ValueError(f"codes: needs shape [n, d] (one member), got {members.codes.shape}")
+        raise ValueError(f"codes: must have shape [n, d] (one member), got {members.codes.shape}")
     check_neighbors(spec.all_options, spec.name, shared.factors.num_samples)
     return _relate(spec, jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), members), numbered((spec,), shared))
 

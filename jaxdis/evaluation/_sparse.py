@@ -25,7 +25,7 @@ def dense(codes, name: str) -> np.ndarray:
       ValueError: for numbers that are not real, and for BCOO arrays of another form than ``[n, d]`` without batches.
     """
     if np.dtype(codes.dtype).kind not in "fiub":
-        raise ValueError(f"{name}: needs real numbers, got dtype {codes.dtype}")
+        raise ValueError(f"{name}: must be real numbers, got dtype {codes.dtype}")
     codes = _of_bcoo(codes, name) if _is_bcoo(codes) else codes
     n, d = codes.shape
     if 4 * n * d <= IN_MEMORY:

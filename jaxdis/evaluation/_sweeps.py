@@ -109,7 +109,7 @@ def sweep(
     options = {name: values_to_try(name, values) for name, values in options.items()}
     if not options or not all(options.values()):
         names = sorted(metric.all_options)
-        raise ValueError(f"options: needs at least one with values to try; the options are {names}")
+        raise ValueError(f"options: must have at least one with values to try; the options are {names}")
     settings = tuple(dict(zip(options, values, strict=True)) for values in itertools.product(*options.values()))
     plan = {str(row): metric.with_options(**setting) for row, setting in enumerate(settings)}
     scores = evaluate(as_zoo(codes), factors, plan, key, **{"progress": progress, **arguments})
@@ -201,7 +201,7 @@ def values_to_try(name: str, values) -> tuple:
     """Values to try."""
     values = values.tolist() if isinstance(values, np.ndarray) and values.ndim == 1 else values
     if isinstance(values, str | bytes) or not isinstance(values, Sequence | range):
-        raise ValueError(f"{name}: needs a sequence of values to try, got {shown(values)}")
+        raise ValueError(f"{name}: must be a sequence of values to try, got {shown(values)}")
     return tuple(values)
 
 
@@ -209,7 +209,7 @@ def check_sizes(name: str, sizes, n: int) -> tuple[int, ...]:
     """Numbers of samples from 2 to n."""
     sizes = values_to_try(name, sizes)
     if not sizes or not all(isinstance(size, numbers.Integral) and 2 <= size <= n for size in sizes):
-        raise ValueError(f"{name}: needs numbers of samples from 2 to {n}, got {shown(sizes)}")
+        raise ValueError(f"{name}: must have numbers of samples from 2 to {n}, got {shown(sizes)}")
     return sizes
 
 
@@ -234,5 +234,5 @@ def _column(name: str, field: str) -> str:
 
 def _headline(column: str | None, fields: list[str]) -> str:
     if column is not None and (not isinstance(column, str) or column not in fields):
-        raise ValueError(f"column: needs one of {', '.join(fields)}, got {shown(column)}")
+        raise ValueError(f"column: must be one of {', '.join(fields)}, got {shown(column)}")
     return fields[0] if column is None else column

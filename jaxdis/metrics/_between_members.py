@@ -158,7 +158,7 @@ def svcca(codes, *, kept: Share = 0.99) -> Agreement:
 def _readable(codes) -> tuple[Float[Array, "m n d"], Bool[Array, " m"]]:
     """Codes in float32, those of a member that has a non-finite one set to 0, and which members have none."""
     if jnp.ndim(codes) != 3:
-        raise ValueError(f"codes: needs shape [m, n, d] (members, samples, codes), got {jnp.shape(codes)}")
+        raise ValueError(f"codes: must have shape [m, n, d] (members, samples, codes), got {jnp.shape(codes)}")
     codes = jnp.asarray(codes, jnp.float32)
     finite = jnp.isfinite(codes).all(axis=(1, 2))
     return jnp.where(finite[:, None, None], codes, 0.0), finite

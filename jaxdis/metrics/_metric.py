@@ -129,7 +129,7 @@ class Direct:
 
     def __post_init__(self):
         if not isinstance(self.function, Spec):
-            raise ValueError(f"function: needs a Spec, such as Spec(my_metric), got {shown(self.function)}")
+            raise ValueError(f"function: must be a Spec, such as Spec(my_metric), got {shown(self.function)}")
 
     def __repr__(self) -> str:
         return f"Direct({self.function!r})"
@@ -161,7 +161,7 @@ class Direct:
     def finish(self, result) -> tuple:
         """The metric, given what its source returned."""
         if not hasattr(result, "_asdict"):
-            raise ValueError(f"{self.function.name}: needs to return a NamedTuple of arrays, got {shown(result)}")
+            raise ValueError(f"{self.function.name}: must return a NamedTuple of arrays, got {shown(result)}")
         return result
 
 
@@ -259,5 +259,5 @@ def _resolve(value, table: dict[str, Spec], kind: str) -> Spec:
             raise ValueError(f"{kind}: unknown name {shown(value)}; the {kind}s are {sorted(table)}")
         return table[value]
     if not isinstance(value, Spec):
-        raise ValueError(f"{kind}: needs a name or a Spec, got {shown(value)}")
+        raise ValueError(f"{kind}: must be a name or a Spec, got {shown(value)}")
     return value

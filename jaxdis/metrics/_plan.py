@@ -44,18 +44,18 @@ def plan_of(metrics) -> Plan:
         names = names_of(names, METRICS, "metric", ELSEWHERE)
         plan = tuple((name, METRICS[name]) for name in names)
     if not plan:
-        raise ValueError(f"metrics: needs at least one metric, got none; the metrics are {', '.join(METRICS)}")
+        raise ValueError(f"metrics: must have at least one metric, got none; the metrics are {', '.join(METRICS)}")
     _check_columns(plan)
     return plan
 
 
 def _metric(name, metric) -> Metric:
     if not isinstance(name, str) or not name or name == RESERVED:
-        raise ValueError(f"metrics: needs column names that are text other than {RESERVED!r}, got {shown(name)}")
+        raise ValueError(f"metrics: must have column names that are text other than {RESERVED!r}, got {shown(name)}")
     if isinstance(metric, str):
         return look_up(metric, METRICS, "metric", elsewhere=ELSEWHERE)
     if not isinstance(metric, Blend | Direct):
-        raise ValueError(f"metrics: needs a Blend, a Direct or a name for {shown(name)}, got {shown(metric)}")
+        raise ValueError(f"metrics: must be a Blend, a Direct or a name for {shown(name)}, got {shown(metric)}")
     return metric
 
 
@@ -66,7 +66,7 @@ def _check_columns(plan: Plan) -> None:
         for place, letter in enumerate(name):
             stem, field = name[:place], name[place + 1 :]
             if letter == "." and stem in metrics and field in _fields(metrics[stem]):
-                raise ValueError(f"metrics: needs names whose columns differ, got {name!r}, a column of {stem!r}")
+                raise ValueError(f"metrics: must have names whose columns differ, got {name!r}, a column of {stem!r}")
 
 
 def _fields(metric: Metric) -> set[str]:
@@ -106,7 +106,7 @@ def check_classes(plan: Plan, factors: Factors) -> None:
     """
     if needing := of_classes(plan, factors.sizes):
         raise ValueError(
-            f"factors: needs at least one discrete factor for {', '.join(needing)}, got continuous ones alone; "
+            f"factors: must have at least one discrete factor for {', '.join(needing)}, got continuous ones alone; "
             "cut them into classes by Factors.binned, or leave these metrics out"
         )
 
@@ -130,11 +130,11 @@ def check_neighbors(options: Mapping, name: str, n: int, *, halved: bool = False
     """
     if halved and options.get("neighbors", 0) >= n // 2:
         raise ValueError(
-            f"bootstrap: needs more than {2 * options['neighbors'] + 1} samples for {name}, whose replicates are "
+            f"bootstrap: must have more than {2 * options['neighbors'] + 1} samples for {name}, whose replicates are "
             f"halves of them, got {n}"
         )
     if options.get("neighbors", 0) >= n:
-        raise ValueError(f"neighbors: needs fewer than the {n} samples, got {options['neighbors']} for {name}")
+        raise ValueError(f"neighbors: must have fewer than the {n} samples, got {options['neighbors']} for {name}")
 
 
 def check_reads(plan: Plan, *, weights: bool, active: bool, validation: bool) -> None:

@@ -49,7 +49,7 @@ def describe(value) -> Any:
     if callable(value) or hasattr(value, "encode"):
         named = value if hasattr(value, "__qualname__") else type(value)
         return {"type": "own", "name": f"{named.__module__}.{named.__qualname__}"}
-    raise ValueError(f"config: needs dataclasses of plain values, got {type(value).__name__}")
+    raise ValueError(f"config: must be dataclasses of plain values, got {type(value).__name__}")
 
 
 def types_of_configs() -> dict[str, type]:
@@ -77,7 +77,7 @@ def restored(description) -> Any:
     fields = {name: restored(entry) for name, entry in description.items() if name != "type"}
     types = types_of_configs()
     if description.get("type") not in types:
-        raise UnknownType(f"config: needs a type among {', '.join(types)}, got {description.get('type')!r}")
+        raise UnknownType(f"config: must have a type among {', '.join(types)}, got {description.get('type')!r}")
     try:
         value = types[description["type"]](**fields)
     except TypeError as error:

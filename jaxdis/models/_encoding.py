@@ -90,13 +90,13 @@ def decode(
     check_one_array(codes, "codes")
     codes = as_numpy(codes, "codes")
     if codes.dtype.kind not in "fiub":
-        raise ValueError(f"codes: needs real numbers, got dtype {codes.dtype}")
+        raise ValueError(f"codes: must be real numbers, got dtype {codes.dtype}")
     codes = codes.astype(np.float32)
     m, shape = _num_members(params), code_shape(method, params)
     codes = np.broadcast_to(codes, (m, *codes.shape)) if codes.ndim == 1 + len(shape) else codes
     if codes.ndim != 2 + len(shape) or codes.shape[0] != m or codes.shape[2:] != shape or not codes.size:
         needed = ", ".join(map(str, shape))
-        raise ValueError(f"codes: needs shape [n, {needed}] or [{m}, n, {needed}], got {codes.shape}")
+        raise ValueError(f"codes: must have shape [n, {needed}] or [{m}, n, {needed}], got {codes.shape}")
     layout = _layout(params, devices)
     placed = layout.place(params)
 
@@ -166,7 +166,7 @@ def _in_chunks(
     """``program(chunk, start)`` over chunks of rows; its leaves ``[members, rows, …]`` without padded rows."""
     n, num_devices = len(rows), len(layout.devices)
     if not n:
-        raise ValueError("images: needs at least one, got none")
+        raise ValueError("images: must have at least one, got none")
     size = min(checked_value("batch_size", Count | None, batch_size) or _CHUNK, n)
     size = -(-size // num_devices) * num_devices
     running = (program(executor.take(rows, places), np.uint32(places[0])) for places in executor.chunks(n, size))
@@ -194,8 +194,8 @@ def _layout(params, devices) -> Layout:
 def _checked_factors(factors, render) -> np.ndarray:
     """Factors ``[n, k]`` for a renderer: class numbers, or real with a continuous one."""
     if not callable(render):
-        raise ValueError(f"render: needs a function of factors, got {shown(render)}")
+        raise ValueError(f"render: must be a function of factors, got {shown(render)}")
     rows = as_numpy(factors, "factors")
     if rows.ndim != 2 or rows.dtype.kind not in "iuf" or not len(rows):
-        raise ValueError(f"factors: needs numbers [n, k], got shape {rows.shape} and dtype {rows.dtype}")
+        raise ValueError(f"factors: must be numbers [n, k], got shape {rows.shape} and dtype {rows.dtype}")
     return rows.astype(np.float32 if rows.dtype.kind == "f" else np.int32)

@@ -61,7 +61,7 @@ def evidence(zoo: Zoo, images, key: PRNGKeyArray, *, batch_size: Count = 256) ->
     """
     method = zoo.config.method
     if not isinstance(method, Vae):
-        raise ValueError(f"zoo: needs variational autoencoders, got {type(method).__name__}")
+        raise ValueError(f"zoo: must be variational autoencoders, got {type(method).__name__}")
     rows = checked_images(images, "images", method.image_shape)
     n, m = len(rows), len(zoo)
     layout = Layout.over(None, m)

@@ -43,7 +43,7 @@ class Images:
         if isinstance(render, cls):
             return render
         if not callable(render):
-            raise ValueError(f"render: needs a function of factors [n, k], got {type(render).__name__}")
+            raise ValueError(f"render: must be a function of factors [n, k], got {type(render).__name__}")
         is_pytree = all(hasattr(leaf, "dtype") for leaf in jax.tree.leaves(render))
         takes_key = _takes_key(render)
         draws_noise = takes_key and bool(getattr(render, "draws_noise", True))
@@ -73,7 +73,7 @@ def noise_key(key: Array) -> Array:
 def unit_images(images: Array) -> Array:
     """float32 in [0, 1] from float, boolean or uint8 (0…255) images."""
     if images.dtype != jnp.uint8 and jnp.issubdtype(images.dtype, jnp.integer):
-        raise ValueError(f"images: needs uint8 (0…255), bool or real numbers in [0, 1], got dtype {images.dtype}")
+        raise ValueError(f"images: must be uint8 (0…255), bool or real numbers in [0, 1], got dtype {images.dtype}")
     flat = images.reshape(images.shape[0], -1)  # a last axis of length 1 is not vectorized on CPU
     scale = np.float32(1 / 255 if images.dtype == jnp.uint8 else 1)
     return (flat.astype(jnp.float32) * scale).reshape(images.shape)
@@ -88,12 +88,12 @@ def checked_images(images, name: str, image_shape: tuple[int, int, int] | None =
     array = as_numpy(images, name)
     array = array[..., None] if array.ndim == 3 else array
     if array.ndim != 4 or 0 in array.shape:
-        raise ValueError(f"{name}: needs images of shape [n, height, width, channels], got {array.shape}")
+        raise ValueError(f"{name}: must have images of shape [n, height, width, channels], got {array.shape}")
     check_image_shape(array.shape, name, image_shape)
     if array.dtype == np.uint8:
         return array
     if array.dtype.kind not in "bf":
-        raise ValueError(f"{name}: needs uint8 (0…255), bool or real numbers in [0, 1], got dtype {array.dtype}")
+        raise ValueError(f"{name}: must be uint8 (0…255), bool or real numbers in [0, 1], got dtype {array.dtype}")
     check_unit_values(array, name)
     return array.astype(np.float32)
 
@@ -107,13 +107,13 @@ def check_unit_values(images, name: str) -> None:
     low, high = float(images.min()), float(images.max())
     # NaN compares false and is therefore caught here too.
     if images.dtype != np.uint8 and not (low >= 0 and high <= 1):
-        raise ValueError(f"{name}: needs values in [0, 1] (or uint8 in 0…255), got {low:g} to {high:g}")
+        raise ValueError(f"{name}: must be values in [0, 1] (or uint8 in 0…255), got {low:g} to {high:g}")
 
 
 def check_image_shape(shape: tuple[int, ...], name: str, image_shape: tuple[int, int, int] | None) -> None:
     """Compare a shape ``(n, h, w, c)`` with the image shape that a method was made for, if it is known."""
     if image_shape is not None and tuple(shape[1:]) != tuple(image_shape):
-        raise ValueError(f"{name}: needs images of shape {tuple(image_shape)}, got {tuple(shape[1:])}")
+        raise ValueError(f"{name}: must have images of shape {tuple(image_shape)}, got {tuple(shape[1:])}")
 
 
 def _takes_key(render: Callable) -> bool:

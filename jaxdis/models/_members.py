@@ -70,7 +70,7 @@ def members(
         rows.append(variants[name].settings(**setting))
         labels.append({"model": name, **setting, "seed": seed})
     if len({type(row) for row in rows}) > 1:
-        raise ValueError(f"sweep: needs variants with the same hyperparameters, got {', '.join(sweep)}")
+        raise ValueError(f"sweep: must have variants with the same hyperparameters, got {', '.join(sweep)}")
     stacked = type(rows[0])(*(np.array(column, np.float32) for column in zip(*rows, strict=True)))
     keys = jax.vmap(jax.random.key)(np.array([label["seed"] for label in labels]))
     return Members(keys, stacked, tuple(labels))
@@ -86,14 +86,14 @@ def checked_sweep(
     """
     seeds = _seeds(seeds)
     if not isinstance(sweep, Mapping):
-        raise ValueError(f"sweep: needs a mapping variant → settings, got {shown(sweep)}")
+        raise ValueError(f"sweep: must be a mapping variant → settings, got {shown(sweep)}")
     variants = variants_of(method)
     cells = [(name, setting) for name, settings in sweep.items() for setting in _combinations(variants, name, settings)]
     if len(cells) * len(seeds) > MOST_MEMBERS:
-        raise ValueError(f"seeds: needs at most {MOST_MEMBERS:,} members in all, got {len(cells)} × {len(seeds):,}")
+        raise ValueError(f"seeds: must have at most {MOST_MEMBERS:,} members in all, got {len(cells)} × {len(seeds):,}")
     if not cells or not seeds:
         raise ValueError(
-            f"members: needs at least one variant and one seed, got {len(cells)} cells, {len(seeds)} seeds"
+            f"members: must have at least one variant and one seed, got {len(cells)} cells, {len(seeds)} seeds"
         )
     return seeds, cells
 
@@ -114,10 +114,10 @@ def checked_members(method: Method, keys, hyperparameters, labels):
     """
     keys = jnp.stack(keys) if isinstance(keys, list | tuple) and keys and all(map(is_key, keys)) else keys
     if not is_keys(keys):
-        raise ValueError(f"keys: needs typed keys such as jax.random.split(jax.random.key(0)), got {shown(keys)}")
+        raise ValueError(f"keys: must be typed keys such as jax.random.split(jax.random.key(0)), got {shown(keys)}")
     keys = keys.reshape(1) if keys.ndim == 0 else keys
     if keys.ndim != 1 or not len(keys):
-        raise ValueError(f"keys: needs shape [m], one key per member, got {keys.shape}")
+        raise ValueError(f"keys: must have shape [m], one key per member, got {keys.shape}")
     if not hasattr(hyperparameters, "_fields"):
         raise ValueError(
             "hyperparameters: needs what the settings of a variant return, a NamedTuple of numbers, got "
@@ -125,7 +125,7 @@ def checked_members(method: Method, keys, hyperparameters, labels):
         )
     if hyperparameters._fields != method.settings()._fields:
         needed = ", ".join(method.settings()._fields) or "none"
-        raise ValueError(f"hyperparameters: needs those of {type(method).__name__} ({needed}), got others")
+        raise ValueError(f"hyperparameters: must be those of {type(method).__name__} ({needed}), got others")
     m = len(keys)
     columns = {
         name: _column(name, value, m) for name, value in zip(hyperparameters._fields, hyperparameters, strict=True)
@@ -136,7 +136,7 @@ def checked_members(method: Method, keys, hyperparameters, labels):
         name = "+".join(method.trained)
         labels = [{"model": name, **{n: float(c[i]) for n, c in columns.items()}} for i in range(m)]
     if not isinstance(labels, Sequence) or len(labels) != m or not all(isinstance(label, Mapping) for label in labels):
-        raise ValueError(f"labels: needs {m} entries, one dict per member, got {shown(labels)}")
+        raise ValueError(f"labels: must have {m} entries, one dict per member, got {shown(labels)}")
     return keys, hyperparameters, tuple(dict(label) for label in labels)
 
 
@@ -157,7 +157,7 @@ def _seeds(seeds) -> tuple[int, ...]:
     if isinstance(seeds, int | np.integer):
         return tuple(range(checked_value("seeds", Annotated[int, Range(0, MOST_SEEDS)], seeds)))
     if isinstance(seeds, range) and len(seeds) > MOST_SEEDS:
-        raise ValueError(f"seeds: needs at most {MOST_SEEDS:,} seeds, got {seeds}")
+        raise ValueError(f"seeds: must have at most {MOST_SEEDS:,} seeds, got {seeds}")
     return checked_value("seeds", tuple[Seed, ...], list(seeds) if isinstance(seeds, range) else seeds)
 
 
@@ -172,19 +172,19 @@ def _setting_values(name: str, values, signed: bool) -> tuple[float, ...]:
         and not signed
     ):
         needed = "a finite number" if signed else "a finite number of at least 0"
-        raise ValueError(f"{name}: needs {needed} or a sequence of them, got {shown(values.tolist())}")
+        raise ValueError(f"{name}: must be {needed} or a sequence of them, got {shown(values.tolist())}")
     return tuple(map(float, np.atleast_1d(values)))
 
 
 def _combinations(variants: Mapping[str, Variant], name: str, settings: Mapping):
     if not isinstance(name, str) or name not in variants:
-        raise ValueError(f"sweep: needs names among {', '.join(variants)}, got {shown(name)}")
+        raise ValueError(f"sweep: must have names among {', '.join(variants)}, got {shown(name)}")
     if not isinstance(settings, Mapping):
-        raise ValueError(f"{name}: needs a mapping setting → values, got {shown(settings)}")
+        raise ValueError(f"{name}: must be a mapping setting → values, got {shown(settings)}")
     allowed = inspect.signature(variants[name].settings).parameters
     unknown = [setting for setting in settings if setting not in allowed]
     if unknown:
-        raise ValueError(f"{name}: needs settings among {', '.join(allowed) or 'none'}, got {', '.join(unknown)}")
+        raise ValueError(f"{name}: must have settings among {', '.join(allowed) or 'none'}, got {', '.join(unknown)}")
     signed = variants[name].signed
     values = [_setting_values(f"{name}, {setting}", value, setting in signed) for setting, value in settings.items()]
     return [dict(zip(settings, chosen, strict=True)) for chosen in itertools.product(*values)]

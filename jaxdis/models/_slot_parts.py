@@ -23,5 +23,5 @@ def slot_parts(zoo: Zoo, images, *, batch_size: int | None = None, devices=None)
     """
     method = zoo.config.method
     if not isinstance(method, SlotMethod):
-        raise ValueError(f"zoo: needs a method with slots, got {type(method).__name__}")
+        raise ValueError(f"zoo: must be a method with slots, got {type(method).__name__}")
     return encode(method, zoo.params, images, batch_size=batch_size, devices=devices, what="parts")

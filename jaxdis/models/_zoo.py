@@ -69,7 +69,7 @@ class Zoo:
         rows = np.atleast_1d(rows)
         if not rows.size:
             raise IndexError(
-                f"zoo: needs an index that selects at least one of {len(self)} members, got {shown(which)}"
+                f"zoo: must be an index that selects at least one of {len(self)} members, got {shown(which)}"
             )
         take = lambda tree: jax.tree.map(lambda leaf: np.asarray(leaf)[rows], tree)  # noqa: E731
         return dataclasses.replace(
@@ -90,7 +90,7 @@ class Zoo:
         for name in wanted:
             if not any(name in label for label in self.labels):
                 names = sorted({key for label in self.labels for key in label})
-                raise ValueError(f"select: needs a label among {', '.join(names)}, got {name!r}")
+                raise ValueError(f"select: must have a label among {', '.join(names)}, got {name!r}")
         rows = [
             i for i, label in enumerate(self.labels) if all(_is(label.get(n), value) for n, value in wanted.items())
         ]
@@ -137,7 +137,7 @@ class Zoo:
         Kernels have flax's layout: a member trained with ``compute="matmul"`` is also valid with ``"conv"``.
         """
         if not isinstance(self.config.method, Vae):
-            raise ValueError(f"method: needs an autoencoder, got {type(self.config.method).__name__}")
+            raise ValueError(f"method: must be an autoencoder, got {type(self.config.method).__name__}")
         member = checked_value("member", Annotated[int, Range(0, len(self) - 1)], member)
         return {"params": jax.tree.map(lambda leaf: np.asarray(leaf)[member], self.params)}
 
@@ -198,12 +198,12 @@ def load(path: str | Path, method: Method | None = None) -> Zoo:
     """
     header, arrays = read_arrays(path)
     if header.get("format") != _FORMAT:
-        raise DamagedFile(f"{path}: needs a zoo of format {_FORMAT}, got {header.get('format')!r}")
+        raise DamagedFile(f"{path}: must be a zoo of format {_FORMAT}, got {header.get('format')!r}")
     try:
         return _unpacked(header, arrays, method, str(path))
     except (KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
         words = f"{type(error).__name__}: {error}"
-        raise DamagedFile(f"{path}: needs the header and arrays of a zoo, got {words}") from None
+        raise DamagedFile(f"{path}: must have the header and arrays of a zoo, got {words}") from None
     except DamagedFile:
         raise
     except ValueError as error:  # a value that a type of the header does not allow
@@ -240,7 +240,7 @@ def concatenate(zoos: Sequence[Zoo]) -> Zoo:
     """
     zoos = list(zoos)
     if not zoos or not all(isinstance(zoo, Zoo) for zoo in zoos):
-        raise ValueError(f"zoos: needs at least one zoo, got {[type(zoo).__name__ for zoo in zoos]}")
+        raise ValueError(f"zoos: must have at least one zoo, got {[type(zoo).__name__ for zoo in zoos]}")
     first = zoos[0]
     for zoo in zoos[1:]:
         own, others = _shared(zoo, first), _shared(first, first)
@@ -279,7 +279,7 @@ def _config(description: dict, method: Method | None) -> Config:
     # Members of other variants represent images alike: what names the variant may differ.
     differing = sorted(name for name in passed if passed[name] == other[name] and stored.get(name) != passed[name])
     if differing:
-        raise ValueError(f"method: needs that of the zoo, got one with another {', '.join(differing)}")
+        raise ValueError(f"method: must be that of the zoo, got one with another {', '.join(differing)}")
     try:
         return restored(description)
     except UnknownType:

@@ -199,4 +199,4 @@ def _kept(strength, codes, factors):
 
 def _check(strength, structure: Structure) -> None:
     if strength.shape != (len(structure.codes), len(structure.factors)):
-        raise ValueError(f"strength: needs the shape of the structure ({structure.summary}), got {strength.shape}")
+        raise ValueError(f"strength: must have the shape of the structure ({structure.summary}), got {strength.shape}")

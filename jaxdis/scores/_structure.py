@@ -63,7 +63,7 @@ class Structure:
         """
         levels = _words("levels", levels)
         if not levels or len(set(levels)) != len(levels):
-            raise ValueError(f"levels: needs at least one name, all distinct, got {levels}")
+            raise ValueError(f"levels: must have at least one name, all distinct, got {levels}")
         sides = {"codes": _labels("codes", codes, levels), "factors": _labels("factors", factors, levels)}
         return cls(levels, **sides)
 
@@ -97,7 +97,7 @@ class Structure:
         properties, background = _words("properties", properties), _words("background", background)
         slots = checked_value("slots", Units, slots)
         if kinds is not None and not isinstance(kinds, Mapping):
-            raise ValueError(f"kinds: needs a mapping property → kind, got {shown(kinds)}")
+            raise ValueError(f"kinds: must be a mapping property → kind, got {shown(kinds)}")
         factors = [("background", p) for p in background] + [(o, p) for o in names for p in properties]
         if isinstance(dims, int | np.integer) != (kinds is None):
             needed = "the kind of each property and of each dim of a slot, or of neither"
@@ -128,10 +128,10 @@ class Structure:
         """
         names = self.levels if levels is None else (levels,) if isinstance(levels, str) else _words("levels", levels)
         if not names:
-            raise ValueError(f"levels: needs names among {self.levels}, got none")
+            raise ValueError(f"levels: must have names among {self.levels}, got none")
         for name in names:
             if name not in self.levels:
-                raise ValueError(f"levels: needs names among {self.levels}, got {shown(name)}")
+                raise ValueError(f"levels: must have names among {self.levels}, got {shown(name)}")
         return tuple(level for level in self.levels if level in names)
 
     def groups(self, side: Side, levels: Levels = None) -> Groups:
@@ -162,7 +162,7 @@ def _words(name: str, words) -> tuple[str, ...]:
     """A sequence of text, not text itself."""
     entries = listed(words)
     if entries is None:
-        raise ValueError(f"{name}: needs a sequence of names, got {shown(words)}")
+        raise ValueError(f"{name}: must be a sequence of names, got {shown(words)}")
     return tuple(checked_value(name, str, word) for word in entries)
 
 
@@ -176,17 +176,17 @@ def _numbered(name: str, kind: str, given) -> list[str]:
 def _labels(side: str, rows, levels) -> tuple[tuple[str, ...], ...]:
     entries = listed(rows)
     if entries is None:
-        raise ValueError(f"{side}: needs tuples of labels, got {shown(rows)}")
+        raise ValueError(f"{side}: must be tuples of labels, got {shown(rows)}")
     rows = [_words(side, (row,) if isinstance(row, str) else row) for row in entries]
     if not rows:
-        raise ValueError(f"{side}: needs at least one tuple of labels, got none")
+        raise ValueError(f"{side}: must have at least one tuple of labels, got none")
     for row in rows:
         if not 1 <= len(row) <= len(levels):
-            raise ValueError(f"{side}: needs 1 to {len(levels)} labels, one per level, got {row}")
+            raise ValueError(f"{side}: must have 1 to {len(levels)} labels, one per level, got {row}")
     rows = tuple(row + ("",) * (len(levels) - len(row)) for row in rows)
     if len(set(rows)) != len(rows):
         twice = next(row for i, row in enumerate(rows) if row in rows[:i])
-        raise ValueError(f"{side}: needs distinct tuples, got {twice} twice")
+        raise ValueError(f"{side}: must be distinct tuples, got {twice} twice")
     return rows
 
 

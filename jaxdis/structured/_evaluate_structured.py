@@ -168,10 +168,10 @@ def evaluate_structured(
     factors = Factors.checked(factors)
     n, slots, dims = codes.shape[1:]
     if factors.num_samples != n:
-        raise ValueError(f"codes: needs as many samples as factors, got {n} against {factors.num_samples}")
+        raise ValueError(f"codes: must have as many samples as factors, got {n} against {factors.num_samples}")
     if (len(structure.codes), len(structure.factors)) != (slots * dims, factors.num_factors):
         raise ValueError(
-            f"structure: needs {slots} × {dims} codes and {factors.num_factors} factors, got {structure.summary}"
+            f"structure: must have {slots} × {dims} codes and {factors.num_factors} factors, got {structure.summary}"
         )
     settings = Settings(
         structure,
@@ -196,7 +196,7 @@ def evaluate_structured(
     rows = _rows(groups, n, key)
     if validation_share and round(rows.shape[1] * validation_share) < 2:
         raise ValueError(
-            f"validation_share: needs at least 2 samples per group of {rows.shape[1]}, got {validation_share}"
+            f"validation_share: must have at least 2 samples per group of {rows.shape[1]}, got {validation_share}"
         )
     members = SlotCodes(check_numbers(numbers, len(codes)), codes)
     shared = Shared(key, factors, jnp.asarray(rows))
@@ -221,7 +221,7 @@ def check_choice(final: Spec, validation_share: float) -> None:
       ValueError: for a share of 0.
     """
     if final.needs_validation and not validation_share:
-        raise ValueError(f"validation_share: needs a share on which {final.name} can choose an option, got 0")
+        raise ValueError(f"validation_share: must be a share on which {final.name} can choose an option, got 0")
 
 
 def _in_order(settings: Settings, names) -> list[str]:
@@ -347,17 +347,17 @@ def _objects(structure: Structure, background: str | None) -> tuple[tuple[int, .
 def _columns(factors: Factors, names) -> tuple[int, ...]:
     entries = listed(names)
     if entries is None:
-        raise ValueError(f"categorical: needs a sequence of names or columns of factors, got {shown(names)}")
+        raise ValueError(f"categorical: must be a sequence of names or columns of factors, got {shown(names)}")
     return tuple(_column(factors, checked_value("categorical", str | int, name)) for name in entries)
 
 
 def _column(factors: Factors, name: str | int) -> int:
     if isinstance(name, str):
         if name not in factors.names:
-            raise ValueError(f"categorical: needs names among {factors.names}, got {name!r}")
+            raise ValueError(f"categorical: must have names among {factors.names}, got {name!r}")
         return factors.names.index(name)
     if not 0 <= name < factors.num_factors:
-        raise ValueError(f"categorical: needs columns from 0 to {factors.num_factors - 1}, got {name}")
+        raise ValueError(f"categorical: must have columns from 0 to {factors.num_factors - 1}, got {name}")
     return int(name)
 
 
@@ -366,19 +366,19 @@ def _rows(groups, n: int, key) -> np.ndarray:
     if isinstance(groups, bool | str) or groups is None or np.ndim(groups) == 0:
         groups = checked_value("groups", Count, groups)
         if n % groups:
-            raise ValueError(f"groups: needs a number of groups that divides the {n} samples, got {groups}")
+            raise ValueError(f"groups: must be a number of groups that divides the {n} samples, got {groups}")
         numbers = np.repeat(np.arange(groups), n // groups)
     else:
         numbers = as_numpy(groups, "groups")
         if numbers.shape != (n,):
-            raise ValueError(f"groups: needs shape [{n}] (samples), got {numbers.shape}")
+            raise ValueError(f"groups: must have shape [{n}] (samples), got {numbers.shape}")
         if numbers.dtype.kind not in "fiu" or (numbers % 1 != 0).any():
-            raise ValueError(f"groups: needs whole numbers, got {shown(numbers)}")
+            raise ValueError(f"groups: must be whole numbers, got {shown(numbers)}")
     counts = np.unique(numbers, return_counts=True)[1]
     if len(set(counts)) > 1:
-        raise ValueError(f"groups: needs groups of equal length, got {counts.tolist()}")
+        raise ValueError(f"groups: must have groups of equal length, got {counts.tolist()}")
     if counts[0] < 5:
-        raise ValueError(f"groups: needs at least 5 samples in a group, got {counts[0]}")
+        raise ValueError(f"groups: must have at least 5 samples in a group, got {counts[0]}")
     shuffled = np.asarray(jax.random.permutation(jax.random.fold_in(key, SPLIT_SEED), n))
     return shuffled[np.argsort(numbers[shuffled], kind="stable")].reshape(len(counts), -1).astype(np.int32)
 
@@ -389,7 +389,7 @@ def _check_slots(codes):
     on_device = isinstance(codes, jax.Array) and not isinstance(codes, jax.core.Tracer)
     array = codes if on_device else as_numpy(codes, "codes")
     if array.ndim not in (3, 4) or 0 in array.shape:
-        raise ValueError(f"codes: needs shape [n, s, p] or [m, n, s, p] (slots of codes), got {array.shape}")
+        raise ValueError(f"codes: must have shape [n, s, p] or [m, n, s, p] (slots of codes), got {array.shape}")
     check_codes(array.reshape(*array.shape[:-2], -1), "codes")
     # A code has one offset in all slots, which are exchangeable.
     flat, *_ = read_codes(array.reshape(*array.shape[:-3], -1, array.shape[-1]))

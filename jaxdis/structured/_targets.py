@@ -47,7 +47,7 @@ def layout_of(sizes: tuple[int | None, ...], categorical: tuple[int, ...], encod
     """
     for j in categorical:
         if sizes[j] is None:
-            raise ValueError(f"categorical: needs discrete factors, got the continuous factor {j}")
+            raise ValueError(f"categorical: must be discrete factors, got the continuous factor {j}")
         if encoding == "ordered" and sizes[j] > MOST_ORDERED:
             raise ValueError(
                 f"categorical: factor {j} has {sizes[j]} classes; all their orders are tried up to {MOST_ORDERED}, "

@@ -69,7 +69,7 @@ class Training:
         if self.held_out and self.region is not None:
             raise ValueError(f"region: needs a training without held_out, got both {self.region} and {self.held_out}")
         if not 0 <= self.held_out_share < 1:
-            raise ValueError(f"held_out_share: needs a share from 0 to less than 1, got {self.held_out_share}")
+            raise ValueError(f"held_out_share: must be a share from 0 to less than 1, got {self.held_out_share}")
 
     @classmethod
     @checked
@@ -86,14 +86,14 @@ class Training:
         correlated: Sequence[tuple[str, str, float]] = (),
     ) -> "Training":
         if isinstance(seeds, int) and not 0 < seeds <= MOST_MEMBERS:
-            raise ValueError(f"seeds: needs 1 to {MOST_MEMBERS:,}, got {seeds:,}")
+            raise ValueError(f"seeds: must be 1 to {MOST_MEMBERS:,}, got {seeds:,}")
         seeds, _ = checked_sweep(sweep, seeds, config.method)
         rows = tuple(
             (name, tuple((setting, tuple(map(float, np.atleast_1d(values)))) for setting, values in settings.items()))
             for name, settings in sweep.items()
         )
         if len(set(seeds)) < len(seeds):
-            raise ValueError(f"seeds: needs distinct seeds, got {seeds}")
+            raise ValueError(f"seeds: must be distinct seeds, got {seeds}")
         held, texts = (tuple((given or {}).items()) for given in (held_out, labels))
         pairs = tuple(map(tuple, correlated))
         return cls(config, rows, seeds, pool, held, float(held_out_share), region, texts, pairs)
@@ -137,9 +137,11 @@ class Sampling:
             size, or_none = getattr(self, role), role == "validation"
             if not FEWEST_SAMPLES <= size <= MOST_SAMPLES and not (or_none and size == 0):
                 needed = f"{'0 or ' * or_none}{FEWEST_SAMPLES} to {MOST_SAMPLES:,}"
-                raise ValueError(f"{role}_samples: needs {needed}, got {size:,}")
+                raise ValueError(f"{role}_samples: must be {needed}, got {size:,}")
         if self.train % self.groups:
-            raise ValueError(f"groups: needs a number of groups that divides {self.train:,} samples, got {self.groups}")
+            raise ValueError(
+                f"groups: must be a number of groups that divides {self.train:,} samples, got {self.groups}"
+            )
 
     def in_words(self) -> str:
         """``10,000 samples (learners are evaluated on 5,000 others)``."""
@@ -176,12 +178,12 @@ class Study:
             if name in COLUMNS | settings or name.startswith(("final_", "sample_")):
                 taken = ", ".join(sorted(COLUMNS | settings))
                 raise ValueError(
-                    f"metrics: needs names other than those of columns ({taken}, final_…, sample_…), got {name!r}"
+                    f"metrics: must have names other than those of columns ({taken}, final_…, sample_…), got {name!r}"
                 )
         for training in self.trainings:
             data = training.config.data
             if data not in DATASETS:
-                raise ValueError(f"data: needs one of {', '.join(DATASETS)}, got {data!r}")
+                raise ValueError(f"data: must be one of {', '.join(DATASETS)}, got {data!r}")
             space = DATASETS[data].space_of(data, training.config.source)  # raises if its file is missing
             if training.held_out:
                 space.without(dict(training.held_out))  # raises if there is no such combination
@@ -199,7 +201,7 @@ class Study:
     def _check_kind(self) -> None:
         """Check that all methods represent images by codes, or all by slots, and that the metrics suit them."""
         if not self.trainings:
-            raise ValueError("trainings: needs at least one, got none")
+            raise ValueError("trainings: must have at least one, got none")
         if same := [training.config.data for training in self.trainings if self.trainings.count(training) > 1]:
             raise ValueError(f"trainings: need to differ, got the same one on {same[0]} {len(same)} times")
         kinds = {training.config.method.represents for training in self.trainings}
@@ -220,7 +222,7 @@ class Study:
                     raise ValueError("held_out: slots are scored on all scenes, got combinations that are held out")
             if self.sampling.train // self.sampling.groups < FEWEST_SAMPLES:
                 needed = f"groups of at least {FEWEST_SAMPLES} of {self.sampling.train} samples"
-                raise ValueError(f"groups: needs {needed}, got {self.sampling.groups}")
+                raise ValueError(f"groups: must be {needed}, got {self.sampling.groups}")
         elif of_slots:
             raise ValueError(f"metrics: {', '.join(sorted(of_slots))} need a method that represents images by slots")
         elif self.sampling.groups > 1:

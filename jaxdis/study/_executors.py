@@ -67,7 +67,7 @@ def check_name(name: str) -> None:
     if kind == "dask" and argument.startswith("//") and host and _number(port, MOST_PORT):
         return
     raise ValueError(
-        f"executor: needs processes:COUNT or dask://HOST:PORT, with a COUNT of 1 to {MOST_PROCESSES} and a PORT of 1 to"
+        f"executor: must be processes:COUNT or dask://HOST:PORT, a COUNT of 1 to {MOST_PROCESSES} and a PORT of 1 to"
         f" {MOST_PORT}, got {name!r}"
     )
 

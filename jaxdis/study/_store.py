@@ -83,7 +83,7 @@ class Store:
         foreign = sorted(path.name for ending in ("csv", "html") for path in self.root.glob(f"*.{ending}"))
         if foreign and not self.begun:
             raise StoreError(
-                f"{self.root}: needs a directory of its own for the study, got one with {foreign[0]}, which is of none"
+                f"{self.root}: must be a directory of the study alone, got one with {foreign[0]}, which is of none"
             )
         path = self.root / "study.json"
         text = json.dumps(_plain(description), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
@@ -162,7 +162,7 @@ class Store:
 
     def path(self, kind: str, name: str, suffix: str = ".json") -> Path:
         if kind not in KINDS or not (isinstance(name, str) and _ID.fullmatch(name)):
-            raise StoreError(f"cell: needs one of {KINDS} and 16 hexadecimal digits, got {kind!r}, {name!r}")
+            raise StoreError(f"cell: must be one of {KINDS} and 16 hexadecimal digits, got {kind!r}, {name!r}")
         return self.root / kind / name[:2] / f"{name}{suffix}"
 
     def ids(self, kind: str) -> set[str]:

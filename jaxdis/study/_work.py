@@ -95,4 +95,4 @@ def work_of(study) -> Work:
         if kind in WORKS:
             return WORKS[kind](study)
     kinds = ", ".join(kind.__name__ for kind in WORKS)
-    raise TypeError(f"study: needs one of {kinds}, got {type(study).__name__}")
+    raise TypeError(f"study: must be one of {kinds}, got {type(study).__name__}")

@@ -12,21 +12,21 @@ from jaxdis._core.options import Range, checked
 @pytest.mark.parametrize(
     ("name", "option", "value", "message"),
     [
-        ("dci", "splitter", "nonsense", "splitter: needs 'exact' or 'histogram', got 'nonsense'"),
-        ("infom", "over", "nonsense", "over: needs 'codes' or 'factors', got 'nonsense'"),
-        ("mig", "method", "nonsense", "method: needs 'scatter' or 'matmul' or None, got 'nonsense'"),
-        ("mig", "bins", 0, "bins: needs a whole number from 1 to 65,536, got 0"),
-        ("mig", "bins", 10.0, "bins: needs a whole number from 1 to 65,536, got 10.0"),
-        ("mig", "bins", True, "bins: needs a whole number .* got True"),
-        ("mig_ksg", "neighbors", 0, "neighbors: needs a whole number of at least 1, got 0"),
-        ("dci_forest", "trees", 0, "trees: needs a whole number of at least 1, got 0"),
-        ("infoe", "steps", 1.5, "steps: needs a whole number of at least 1, got 1.5"),
-        ("irs", "quantile", 1.5, "quantile: needs a number from 0 to 1, got 1.5"),
-        ("sap", "inverse_penalty", float("nan"), "inverse_penalty: needs a number above 0, got nan"),
-        ("jemmig", "normalize", "no", "normalize: needs True or False, got 'no'"),
-        ("downstream_trees", "sizes", [], "sizes: needs a tuple of .* with at least 1 entry"),
-        ("downstream_trees", "sizes", "123", "sizes: needs a tuple of a whole number"),
-        ("structured", "structure", {}, "structure: needs a Structure or None"),
+        ("dci", "splitter", "nonsense", "splitter: must be 'exact' or 'histogram', got 'nonsense'"),
+        ("infom", "over", "nonsense", "over: must be 'codes' or 'factors', got 'nonsense'"),
+        ("mig", "method", "nonsense", "method: must be 'scatter' or 'matmul' or None, got 'nonsense'"),
+        ("mig", "bins", 0, "bins: must be a whole number from 1 to 65,536, got 0"),
+        ("mig", "bins", 10.0, "bins: must be a whole number from 1 to 65,536, got 10.0"),
+        ("mig", "bins", True, "bins: must be a whole number .* got True"),
+        ("mig_ksg", "neighbors", 0, "neighbors: must be a whole number of at least 1, got 0"),
+        ("dci_forest", "trees", 0, "trees: must be a whole number of at least 1, got 0"),
+        ("infoe", "steps", 1.5, "steps: must be a whole number of at least 1, got 1.5"),
+        ("irs", "quantile", 1.5, "quantile: must be a number from 0 to 1, got 1.5"),
+        ("sap", "inverse_penalty", float("nan"), "inverse_penalty: must be a number above 0, got nan"),
+        ("jemmig", "normalize", "no", "normalize: must be True or False, got 'no'"),
+        ("downstream_trees", "sizes", [], "sizes: must be a tuple of .* with at least 1 entry"),
+        ("downstream_trees", "sizes", "123", "sizes: must be a tuple of a whole number"),
+        ("structured", "structure", {}, "structure: must be a Structure or None"),
     ],
 )
 def test_options_that_cannot_be_are_refused_when_the_spec_is_made(name, option, value, message):
@@ -36,11 +36,11 @@ def test_options_that_cannot_be_are_refused_when_the_spec_is_made(name, option, 
 
 def test_options_are_refused_in_the_constructor_as_well():
     function = RELATIONS["mutual_information"].function
-    with pytest.raises(ValueError, match="bins: needs a whole number"):
+    with pytest.raises(ValueError, match="bins: must be a whole number"):
         Spec(function, (("bins", 0),))
     with pytest.raises(ValueError, match="mutual_information: has no option 'bin'"):
         Spec(function, (("bin", 3),))
-    with pytest.raises(ValueError, match="splitter: needs 'exact' or 'histogram'"):
+    with pytest.raises(ValueError, match="splitter: must be 'exact' or 'histogram'"):
         Blend(RELATIONS["boosted_trees"].with_options(splitter="x"), "gap")
 
 
@@ -65,9 +65,9 @@ def test_arguments_are_checked_by_their_annotations():
         return count, kind, share
 
     assert function(np.int64(3), share=1) == (3, "a", 1.0)
-    with pytest.raises(ValueError, match="count: needs a whole number of at least 1, got 0"):
+    with pytest.raises(ValueError, match="count: must be a whole number of at least 1, got 0"):
         function(0)
-    with pytest.raises(ValueError, match="kind: needs 'a' or 'b', got 'c'"):
+    with pytest.raises(ValueError, match="kind: must be 'a' or 'b', got 'c'"):
         function(1, kind="c")
-    with pytest.raises(ValueError, match="share: needs a finite number or None, got 'x'"):
+    with pytest.raises(ValueError, match="share: must be a finite number or None, got 'x'"):
         function(1, share="x")

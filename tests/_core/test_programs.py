@@ -335,7 +335,7 @@ def test_a_program_that_calls_back_is_not_kept(folder, monkeypatch):
 
 
 def refusing(static, x):
-    raise ValueError("x: needs more, got less")
+    raise ValueError("x: must be more, got less")
 
 
 def listing(static, x):
@@ -344,7 +344,7 @@ def listing(static, x):
 
 def test_functions_that_cannot_be_kept_do_what_they_do(folder, monkeypatch):
     monkeypatch.setattr(programs, "_identity", str)
-    with pytest.raises(ValueError, match="needs more, got less"):
+    with pytest.raises(ValueError, match="must be more, got less"):
         jax.jit(programs.kept(refusing, 0))(jnp.ones(2))
     np.testing.assert_array_equal(jax.jit(programs.kept(listing, 0))(jnp.ones(2)), [[1, 1], [2, 2]])
     assert not kept_files(folder)

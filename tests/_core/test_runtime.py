@@ -136,9 +136,9 @@ def without_home(monkeypatch):
 
 
 def test_without_a_home_programs_are_not_kept_and_a_warning_names_the_variable(without_home):
-    with pytest.warns(UserWarning, match="compiled programs are not kept: JAXDIS_CACHE: needs a folder"):
+    with pytest.warns(UserWarning, match="compiled programs are not kept: JAXDIS_CACHE: must be a folder"):
         assert runtime.use_compilation_cache() is None
-    with pytest.raises(OSError, match="JAXDIS_CACHE: needs a folder for caches"):
+    with pytest.raises(OSError, match="JAXDIS_CACHE: must be a folder for caches"):
         runtime.default_cache_directory()
 
 
@@ -147,7 +147,7 @@ def test_a_home_that_cannot_be_written_is_as_good_as_none(monkeypatch, tmp_path)
     monkeypatch.setenv("JAXDIS_CACHE", str(tmp_path / "file" / "below"))
     with pytest.warns(UserWarning, match="compiled programs are not kept.*choose a folder by JAXDIS_CACHE"):
         assert runtime.use_compilation_cache() is None
-    with pytest.raises(OSError, match="cache: needs a folder that can be written"):
+    with pytest.raises(OSError, match="cache: must be a folder that can be written"):
         runtime.use_compilation_cache(tmp_path / "file" / "below")
 
 
@@ -168,4 +168,4 @@ def test_a_command_in_a_container_without_home(tmp_path):
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     assert "JAXDIS_CACHE" in done.stderr
-    assert done.stderr.strip().splitlines()[-1].startswith("jaxdis: out: needs the folder of a study")
+    assert done.stderr.strip().splitlines()[-1].startswith("jaxdis: out: must be the folder of a study")

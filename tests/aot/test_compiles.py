@@ -28,7 +28,7 @@ def available(target: str) -> bool:
 @pytest.fixture(params=["h100", "v5e"])
 def target(request):
     if not available(request.param):
-        pytest.skip(f"needs the compiler of {request.param}: pip install '.[aot]'")
+        pytest.skip(f"must have the compiler of {request.param}: pip install '.[aot]'")
     return request.param
 
 

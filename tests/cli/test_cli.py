@@ -142,8 +142,8 @@ def bad_files():
     yield pickled, "pickled Python objects, which are never loaded"
     yield truncated, "cut short"
     yield damaged, "is damaged"
-    yield without_factors, "needs an array 'factors', got ['codes']"
-    yield text, "needs a .npz file, got another file"
+    yield without_factors, "must be an array 'factors', got ['codes']"
+    yield text, "must be a .npz file, got another file"
     yield npy_alone, "--factors factors.npy"
     yield wrong_factors, "not whole numbers"
 
@@ -395,8 +395,8 @@ def test_ctrl_c_is_one_line_and_130(command, capsys):
 @pytest.mark.parametrize(
     ("error", "message"),
     [
-        (MemoryError("Unable to allocate 60 GiB"), "memory: needs more than there is (Unable to allocate 60 GiB)"),
-        (MemoryError(), "memory: needs more than there is (an array does not fit)"),
+        (MemoryError("Unable to allocate 60 GiB"), "memory: must have more than there is (Unable to allocate 60 GiB)"),
+        (MemoryError(), "memory: must have more than there is (an array does not fit)"),
         (RuntimeError("can't start new thread"), "can't start new thread"),
         (jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: out of\nmemory"), "RESOURCE_EXHAUSTED: out of memory"),
         (ZeroDivisionError("division by zero"), "ZeroDivisionError: division by zero"),
@@ -499,13 +499,13 @@ def test_a_narrow_terminal_shows_numbers(codes_file, capsys, monkeypatch):
     [
         (("--gamma", "5"), "gamma: needs an objective that has it, got beta"),
         (("--objective", "dip_i", "dip_ii", "--beta", "4"), "beta: needs an objective that has it, got dip_i, dip_ii"),
-        (("--beta", "-4"), "beta: needs numbers of at least 0, got -4.0"),
-        (("--beta", "nan"), "beta: needs numbers of at least 0, got nan"),
-        (("--learning-rate", "-1"), "learning_rate: needs a number above 0, got -1.0"),
-        (("--objective", "nonsense"), "objective: needs one of"),
-        (("--seeds", "0"), "members: needs at least one variant and one seed"),
-        (("--steps", "0"), "steps: needs a whole number of at least 1, got 0"),
-        (("--data", "nonsense"), "data: needs one of"),
+        (("--beta", "-4"), "beta: must be numbers of at least 0, got -4.0"),
+        (("--beta", "nan"), "beta: must be numbers of at least 0, got nan"),
+        (("--learning-rate", "-1"), "learning_rate: must be a number above 0, got -1.0"),
+        (("--objective", "nonsense"), "objective: must be one of"),
+        (("--seeds", "0"), "members: must have at least one variant and one seed"),
+        (("--steps", "0"), "steps: must be a whole number of at least 1, got 0"),
+        (("--data", "nonsense"), "data: must be one of"),
     ],
 )
 def test_settings_that_would_be_ignored_or_cannot_be_are_refused(options, message, tmp_path, capsys):

@@ -77,14 +77,14 @@ def test_a_file_that_is_refused_is_named_and_keeps_no_other_from_being_scored(se
     assert float(rows[0]["mig"]) >= 0
     said = capsys.readouterr().err
     assert "warning: seed2.npz: codes: 1 non-finite values" in " ".join(said.split())
-    assert "1 of 3 files were not scored: seed1.npz: needs a .npz file" in said
+    assert "1 of 3 files were not scored: seed1.npz: must be a .npz file" in said
 
 
 def test_what_is_wrong_with_every_file_is_said_once(seeds, capsys):
     names = [str(seeds / f"seed{seed}.npz") for seed in range(3)]
     assert main(["score", *names, "--metrics", "mig_ksg:neighbors=500"]) == 2
     said = capsys.readouterr().err
-    assert said == "jaxdis: neighbors: needs fewer than the 300 samples, got 500 for mig_ksg:neighbors=500\n"
+    assert said == "jaxdis: neighbors: must have fewer than the 300 samples, got 500 for mig_ksg:neighbors=500\n"
 
 
 def test_held_out_samples_come_from_a_file(seeds, capsys):
@@ -176,7 +176,7 @@ def test_commands_do_not_overwrite_what_they_read(zoo, tmp_path, capsys):
     ):
         before = path.read_bytes()
         assert main([*arguments, option, str(path)]) == 2
-        assert f"{option}: needs another file than the input" in capsys.readouterr().err
+        assert f"{option}: must be another file than the input" in capsys.readouterr().err
         assert path.read_bytes() == before
 
 
@@ -193,7 +193,7 @@ def test_encoded_files_can_be_scored_and_shown(zoo, tmp_path, capsys):
     assert "scale" in printed
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert main(["show", str(codes), "--member", "2"]) == 2
-    assert "--member: needs a number from 0 to 1, got 2" in capsys.readouterr().err
+    assert "--member: must be a number from 0 to 1, got 2" in capsys.readouterr().err
 
 
 def test_images_of_ones_own_are_encoded_as_those_of_the_data_set(zoo, tmp_path, capsys):
@@ -213,12 +213,15 @@ def test_images_of_ones_own_are_encoded_as_those_of_the_data_set(zoo, tmp_path, 
 @pytest.mark.parametrize(
     ("arrays", "words"),
     [
-        ({"images": np.zeros((0, 32, 32, 1), np.float32)}, "images.npz: needs at least one image, got shape (0, 32"),
+        (
+            {"images": np.zeros((0, 32, 32, 1), np.float32)},
+            "images.npz: must have at least one image, got shape (0, 32",
+        ),
         (
             {"images": np.zeros((4, 32, 32, 1), np.float32), "factors": np.zeros((3, 1), int)},
-            "images.npz: needs one row of factors per image, got factors (3, 1) of images (4, 32, 32, 1)",
+            "images.npz: must have one row of factors per image, got factors (3, 1) of images (4, 32, 32, 1)",
         ),
-        ({"images": np.zeros((4, 8, 8, 1), np.float32)}, "needs images of shape (32, 32, 1), got (8, 8, 1)"),
+        ({"images": np.zeros((4, 8, 8, 1), np.float32)}, "must have images of shape (32, 32, 1), got (8, 8, 1)"),
     ],
 )
 def test_images_that_cannot_be_encoded_are_refused(arrays, words, zoo, tmp_path, capsys):
@@ -230,7 +233,7 @@ def test_images_that_cannot_be_encoded_are_refused(arrays, words, zoo, tmp_path,
 
 def test_a_data_set_of_another_image_shape_is_refused(zoo, tmp_path, capsys):
     assert main(["encode", str(zoo), "--data", "dsprites", "--out", str(tmp_path / "x.npz")]) == 2
-    assert "render: needs images of shape (32, 32, 1), got (64, 64, 1)" in capsys.readouterr().err
+    assert "render: must have images of shape (32, 32, 1), got (64, 64, 1)" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -280,7 +283,7 @@ def test_the_plan_of_a_training_trains_nothing(tmp_path, capsys):
     assert said.startswith("6 members × 50 updates of 9.8e+07 FLOPs and 300,308 parameters: about ")
     assert said.endswith("nothing was trained\n")
     assert main([*arguments, "--model", "labelled_partition"]) == 2
-    assert "data: needs at least 5 factors, got 3" in capsys.readouterr().err
+    assert "data: must have at least 5 factors, got 3" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
 
 
@@ -300,7 +303,7 @@ def test_options_are_listed_without_files(capsys):
     assert main(["score", "--list-options", "--metrics", "mig"]) == 0
     assert "bins" in capsys.readouterr().out
     assert main(["score"]) == 2
-    assert "files: needs at least one file, got none" in capsys.readouterr().err
+    assert "files: must have at least one file, got none" in capsys.readouterr().err
 
 
 def test_options_are_listed(capsys):
@@ -337,7 +340,7 @@ def test_a_benchmark_keeps_to_its_time_and_can_be_compared(tmp_path, capsys, mon
     assert "slower than 0.8 times" in capsys.readouterr().err
     twice.write_text("{}")
     assert main(["benchmark", "--compare", str(out), str(twice)]) == 2
-    assert "needs a record of jaxdis benchmark" in capsys.readouterr().err
+    assert "must be a record of jaxdis benchmark" in capsys.readouterr().err
 
 
 def test_a_zoo_is_trained_on_correlated_factors_without_a_combination(tmp_path, capsys, monkeypatch):

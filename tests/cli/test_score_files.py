@@ -110,8 +110,8 @@ def test_a_file_that_is_refused_stops_no_other_of_its_group(folder, capsys):
     rows = list(csv.DictReader(out.read_text().splitlines()))
     assert [row["file"] for row in rows] == ["run0.npz", "run2.npz", "run3.npz"]
     said = " ".join(capsys.readouterr().err.split())
-    assert "4 of 7 files were not scored: run1.npz: codes: needs real numbers" in said
-    assert "run4.npz: variances: needs numbers of at least 0" in said
+    assert "4 of 7 files were not scored: run1.npz: codes: must be real numbers" in said
+    assert "run4.npz: variances: must be numbers of at least 0" in said
     assert "run5.npz: codes: must be numbers that float32 can hold" in said
     assert "warning: run2.npz: codes: must lie within 1e-30" in said
 

@@ -424,11 +424,11 @@ def test_the_data_set_draws_as_it_says():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: jaxdis.data.clevr6(7), "max_objects: needs 1 ≤ min_objects ≤ max_objects ≤ 6, got 3 and 7"),
+        (lambda: jaxdis.data.clevr6(7), "max_objects: must be 1 ≤ min_objects ≤ max_objects ≤ 6, got 3 and 7"),
         (lambda: jaxdis.data.clevr6(2), "got 3 and 2"),
-        (lambda: jaxdis.data.clevr6(rotation="radians"), "rotation: needs"),
-        (lambda: jaxdis.data.clevr6(side=0), "side: needs"),
-        (lambda: jaxdis.data.clevr6(colors="all"), "colors: needs"),
+        (lambda: jaxdis.data.clevr6(rotation="radians"), "rotation: must"),
+        (lambda: jaxdis.data.clevr6(side=0), "side: must"),
+        (lambda: jaxdis.data.clevr6(colors="all"), "colors: must"),
     ],
 )
 def test_what_is_refused(call, message):

@@ -179,7 +179,7 @@ def test_fixed_values_regions_and_combinations():
     shape, size = (np.asarray(without.sample(KEY, 200))[:, FEW.position(f"object_1_{n}")] for n in ("shape", "size"))
     assert not ((shape == 0) & (size == 1)).any()
     assert len(np.unique(2 * shape + size)) == 5
-    with pytest.raises(ValueError, match="local_group: needs a space without"):
+    with pytest.raises(ValueError, match="local_group: must be a space without"):
         half.local_group(KEY, 3, {})
 
 

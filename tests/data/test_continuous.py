@@ -128,18 +128,18 @@ def test_interventions_hold_continuous_factors():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: Interval(1, 1), "low: needs finite numbers low < high, got 1 and 1"),
-        (lambda: Interval(2, 1), "low: needs finite numbers low < high"),
-        (lambda: Interval(0, np.inf), "high: needs|low: needs finite"),
-        (lambda: Interval(np.nan, 1), "low: needs"),
-        (lambda: SPACE.num_cells, "num_cells: needs a space of discrete factors.* azimuth, x"),
-        (lambda: SPACE.cells(), "cells: needs a space of discrete factors"),
-        (lambda: SPACE.index(np.zeros((1, 4), np.int32)), "index: needs a space of discrete factors"),
-        (lambda: SPACE.without({"x": 0}), "combination: needs"),
+        (lambda: Interval(1, 1), "low: must be finite numbers low < high, got 1 and 1"),
+        (lambda: Interval(2, 1), "low: must be finite numbers low < high"),
+        (lambda: Interval(0, np.inf), "high: must|low: must be finite"),
+        (lambda: Interval(np.nan, 1), "low: must"),
+        (lambda: SPACE.num_cells, "num_cells: must have a space of discrete factors.* azimuth, x"),
+        (lambda: SPACE.cells(), "cells: must have a space of discrete factors"),
+        (lambda: SPACE.index(np.zeros((1, 4), np.int32)), "index: must have a space of discrete factors"),
+        (lambda: SPACE.without({"x": 0}), "combination: must"),
         (lambda: SPACE.only({"x": 3.0}), r"factor 'x' needs a value in \[-1, 1\], got 3"),
-        (lambda: SPACE.outside(3), "region: needs a function"),
-        (lambda: SPACE.outside(lambda factors: factors[:, 0]), r"region: needs truth values of shape \[n\]"),
-        (lambda: SPACE.outside(lambda factors: factors[:, 0] >= 0), "region: needs to leave a part"),
+        (lambda: SPACE.outside(3), "region: must be a function"),
+        (lambda: SPACE.outside(lambda factors: factors[:, 0]), r"region: must be truth values of shape \[n\]"),
+        (lambda: SPACE.outside(lambda factors: factors[:, 0] >= 0), "region: must leave a part"),
     ],
 )
 def test_what_is_refused(call, message):
@@ -153,7 +153,9 @@ def test_metrics_of_classes_refuse_continuous_factors_alone_and_take_bins():
     factors = space.wrap(space.sample(KEY, 400))
     codes = np.asarray(factors.values) + np.float32(0)
     for name in ("snc", "explicitness", "irs"):
-        with pytest.raises(ValueError, match=f"factors: needs at least one discrete factor for {name}, got continuous"):
+        with pytest.raises(
+            ValueError, match=f"factors: must have at least one discrete factor for {name}, got continuous"
+        ):
             jaxdis.evaluate(codes, factors, name)
     binned = factors.binned(5)
     assert binned.sizes == (5, 5)

@@ -192,8 +192,8 @@ def test_the_key_decides():
 @pytest.mark.parametrize(
     ("attempt", "message"),
     [
-        (lambda: FactorSpace.of(a=()), "a: needs at least 1 value"),
-        (lambda: SMALL.without({"hue": 0}), "needs one of shape, scale, x, got 'hue'"),
+        (lambda: FactorSpace.of(a=()), "a: must have at least 1 value"),
+        (lambda: SMALL.without({"hue": 0}), "must be one of shape, scale, x, got 'hue'"),
         (lambda: SMALL.only({"shape": 3}), "class number from 0 to 2, got 3"),
         (lambda: SMALL.without({}), "at least one factor"),
         (lambda: SMALL.only({"shape": 1}).only({"shape": 2}), "got none left"),
@@ -237,8 +237,8 @@ def test_correlated_factors_go_with_what_is_held_out():
     [
         (("a", "a", 0.2), "another factor"),
         (("a", "x", 0.2), "must be discrete factors, got x"),
-        (("a", "z", 0.2), "needs one of a, b, x"),
-        (("a", "b", 0.0), "spread: needs a number above 0"),
+        (("a", "z", 0.2), "must be one of a, b, x"),
+        (("a", "b", 0.0), "spread: must be a number above 0"),
     ],
 )
 def test_what_cannot_be_correlated_is_refused(arguments, message):

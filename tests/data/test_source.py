@@ -203,7 +203,7 @@ def test_a_study_from_the_shell_takes_a_file_and_its_plan_refuses_what_cannot_ru
         0 if name == "scream_dsprites" else 2
     )
     error = capsys.readouterr().err
-    assert ("needs a data set that is used" in error) == (name != "scream_dsprites")
+    assert ("must be a data set that is used" in error) == (name != "scream_dsprites")
     if name != "scream_dsprites":  # its painting may also lie in the cache folder
         assert main(study) == 2
         assert f"source: {name} cannot be drawn and needs its file" in capsys.readouterr().err
@@ -249,11 +249,11 @@ def test_what_the_shell_passes(tmp_path, capsys):
     found = sources_of((f"mpi3d={tmp_path}/a=b.npz",), ("mpi3d.variant=real",), DATASETS)
     assert found["mpi3d"].options == (("variant", "real"),)
     for arguments, message in (
-        (["--source", "mpi3d"], "source: needs NAME=PATH, got 'mpi3d'"),
-        (["--source", "dsprite=x"], "source: needs one of dsprites,"),
+        (["--source", "mpi3d"], "source: must be NAME=PATH, got 'mpi3d'"),
+        (["--source", "dsprite=x"], "source: must be one of dsprites,"),
         (["--source", "standin_arm=x"], "source: standin_arm is drawn and reads no file, got 'x'"),
-        (["--source", f"mpi3d={tmp_path}/none.npz"], "source: needs a file or a folder, got"),
-        (["--data-option", "mpi3d.variant=real"], "data-option: needs NAME.OPTION=VALUE for a data set with a source"),
+        (["--source", f"mpi3d={tmp_path}/none.npz"], "source: must be a file or a folder, got"),
+        (["--data-option", "mpi3d.variant=real"], "data-option: must be NAME.OPTION=VALUE for a data set"),
         (["--data", "mpi3d"], "source: mpi3d cannot be drawn and needs its file (official npz; Gondal et al. 2019"),
     ):
         assert main(["train", "--out", str(tmp_path / "out"), *arguments]) == 2
@@ -273,5 +273,5 @@ def test_pooled_images_are_means_of_blocks():
         blocks = np.asarray(whole(factors, key)).reshape(5, 32, 2, 32, 2, -1).mean(axis=(2, 4))
         assert render.shape == (32, 32, whole.shape[2])
         np.testing.assert_allclose(render(factors, key), blocks, atol=1e-6)
-    with pytest.raises(ValueError, match="pool: needs a divisor of the sides 64 and 64, got 3"):
+    with pytest.raises(ValueError, match="pool: must be a divisor of the sides 64 and 64, got 3"):
         DATASETS["dsprites"].open("dsprites", DataSource(options=(("pool", 3),)))

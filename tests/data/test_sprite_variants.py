@@ -193,7 +193,7 @@ def test_a_picture_that_is_larger_than_it_looks_is_refused_before_it_is_decoded(
         struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in blocks
     ]
     path.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(chunks))
-    with pytest.raises(ValueError, match="painting: needs"):
+    with pytest.raises(ValueError, match="painting: must"):
         sprite_variants.load_painting(path)
     small = path.read_bytes().replace(struct.pack(">II", 30_000, 30_000), struct.pack(">II", 12_000, 12_000))
     start = small.index(b"IHDR")
@@ -207,5 +207,5 @@ def test_a_picture_that_is_larger_than_it_looks_is_refused_before_it_is_decoded(
 def test_a_damaged_painting_is_refused(tmp_path, content):
     path = tmp_path / "painting.png"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match="painting: needs a whole JPEG, PNG or WebP"):
+    with pytest.raises(ValueError, match="painting: must be a whole JPEG, PNG or WebP"):
         sprite_variants.load_painting(path)

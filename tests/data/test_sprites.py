@@ -165,9 +165,9 @@ def test_jit_eager_and_vmap_agree_and_equal_renders_share_a_trace():
 
 def test_bad_input_is_refused(tmp_path):
     _, render = jaxdis.data.dsprites()
-    with pytest.raises(ValueError, match=r"factors: needs shape \[..., 5\], got \(3, 6\)"):
+    with pytest.raises(ValueError, match=r"factors: must have shape \[..., 5\], got \(3, 6\)"):
         render(jnp.zeros((3, 6), jnp.int32))
-    with pytest.raises(ValueError, match="dtype: needs one of float32, uint8, got 'float16'"):
+    with pytest.raises(ValueError, match="dtype: must be one of float32, uint8, got 'float16'"):
         jaxdis.data.dsprites(dtype="float16")
     with pytest.raises(FileNotFoundError, match="b331c4447a651c44bf5e8ae09022e230"):
         jaxdis.data.dsprites(source=tmp_path / "absent.npz")

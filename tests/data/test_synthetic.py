@@ -121,8 +121,8 @@ def test_distributed_draws_from_the_population():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: synthetic.calibration("2", jax.random.key(0)), "case: needs one of 000"),
-        (lambda: synthetic.toy_model("M3"), "name: needs 'M1' or 'M2'"),
+        (lambda: synthetic.calibration("2", jax.random.key(0)), "case: must be one of 000"),
+        (lambda: synthetic.toy_model("M3"), "name: must be 'M1' or 'M2'"),
         (lambda: synthetic.distributed(8, 3), "the exact population has 3\\^16 samples"),
         (lambda: synthetic.distributed(8, 3, jax.random.key(0)), "give both"),
     ],
@@ -170,5 +170,5 @@ def test_metrics_collapse_on_entangled_codes_and_total_correlation_stays():
 
 
 def test_a_single_factor_cannot_be_entangled():
-    with pytest.raises(ValueError, match="num_factors: needs at least 2, got 1"):
+    with pytest.raises(ValueError, match="num_factors: must be at least 2, got 1"):
         synthetic.entangled(0.2, jax.random.key(0), 10, num_factors=1)

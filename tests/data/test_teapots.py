@@ -113,7 +113,7 @@ def test_triangles_and_points_agree(draw, draw_triangles):
     # A hole in the triangles would show the far side or the background.
     assert np.abs(points - triangles)[smooth].mean() < 0.01
     assert (np.abs(points - triangles)[smooth] > 0.1).mean() < 0.01
-    with pytest.raises(ValueError, match="form: needs one of|form: needs"):
+    with pytest.raises(ValueError, match="form: must be one of|form: must"):
         jaxdis.data.teapots(form="lines")
 
 

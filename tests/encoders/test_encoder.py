@@ -174,17 +174,20 @@ def test_progress_counts_every_sample():
 @pytest.mark.parametrize(
     ("encode", "words"),
     [
-        (lambda images: np.zeros((3, 2)), r"encode: needs codes \[128, d\] of images .*\(128, 8, 8, 1\), got \(3, 2\)"),
-        (lambda images: np.zeros(128), r"encode: needs codes \[128, d\] of images .* got \(128,\)"),
-        (lambda images: true_factors(images)[None], r"encode: needs codes \[128, d\] .* got \(1, 128, 3\)"),
-        (lambda images: (true_factors(images),) * 2, "encode: needs one array of codes, got a tuple of 2"),
-        (lambda images: true_factors(images) + 1j, "encode: needs codes of real numbers, got dtype complex64"),
+        (
+            lambda images: np.zeros((3, 2)),
+            r"encode: must have codes \[128, d\] of images .*\(128, 8, 8, 1\), got \(3, 2\)",
+        ),
+        (lambda images: np.zeros(128), r"encode: must have codes \[128, d\] of images .* got \(128,\)"),
+        (lambda images: true_factors(images)[None], r"encode: must have codes \[128, d\] .* got \(1, 128, 3\)"),
+        (lambda images: (true_factors(images),) * 2, "encode: must be one array of codes, got a tuple of 2"),
+        (lambda images: true_factors(images) + 1j, "encode: must be codes of real numbers, got dtype complex64"),
         (
             [true_factors, lambda images: true_factors(images)[:, :2]],
-            "encode: needs members .* equally many codes, got 3, 2",
+            "encode: must have members .* equally many codes, got 3, 2",
         ),
-        ("model", "encode: needs a function of images, several of them, or a zoo, got 'model'"),
-        ([], "encode: needs a function"),
+        ("model", "encode: must be a function of images, several of them, or a zoo, got 'model'"),
+        ([], "encode: must be a function"),
     ],
 )
 def test_what_is_no_encoder_is_refused_by_name(encode, words):
@@ -205,19 +208,19 @@ def test_members_whose_training_stopped_are_named():
 
 
 def test_a_renderer_of_bytes_as_floats_is_refused():
-    with pytest.raises(ValueError, match=r"data: needs values in \[0, 1\] .*, got .* to 255"):
+    with pytest.raises(ValueError, match=r"data: must be values in \[0, 1\] .*, got .* to 255"):
         jaxdis.evaluate_encoder(true_factors, (SPACE, lambda factors: 0 * render(factors) + 255), "mig", **HOW)
 
 
 def test_a_zoo_needs_images_of_its_own_shape():
-    with pytest.raises(ValueError, match=r"images: needs images of shape \(8, 8, 3\), got \(8, 8, 1\)"):
+    with pytest.raises(ValueError, match=r"images: must have images of shape \(8, 8, 3\), got \(8, 8, 1\)"):
         Encoder({}, jaxdis.models.Vae().resolved((8, 8, 3)))(jnp.zeros((2, 8, 8, 1)))
 
 
 def test_data_is_a_name_or_a_pair():
     with pytest.raises(ValueError, match="did you mean 'dsprites'"):
         jaxdis.evaluate_encoder(true_factors, "dsprite")
-    with pytest.raises(ValueError, match=r"data: needs the name of a data set or a pair"):
+    with pytest.raises(ValueError, match=r"data: must be the name of a data set or a pair"):
         jaxdis.evaluate_encoder(true_factors, SPACE)
     with pytest.raises(ValueError, match="source: goes with the name"):
         jaxdis.evaluate_encoder(true_factors, (SPACE, render), source="x.npz")

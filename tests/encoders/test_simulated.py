@@ -123,7 +123,7 @@ def test_factors_without_a_choice_are_never_held():
     assert np.isfinite(matrix[:, [0, 2]]).all()
     chance = run("beta_vae", lambda images: jnp.ones((len(images), 2)), space=space, rescale=True, **NUMBERS)
     assert chance.score == pytest.approx(0, abs=0.1)
-    with pytest.raises(ValueError, match="space: needs at least one factor with a choice of values"):
+    with pytest.raises(ValueError, match="space: must have at least one factor with a choice of values"):
         run("irs", perfect, space=FactorSpace.of(a=1))
 
 

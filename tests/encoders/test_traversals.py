@@ -63,5 +63,5 @@ def test_members_are_scored_together_and_constant_codes_score_zero():
 
 
 def test_a_space_without_values_to_go_through_is_refused():
-    with pytest.raises(ValueError, match="needs a discrete factor with several values"):
+    with pytest.raises(ValueError, match="must be a discrete factor with several values"):
         flatness(jax.random.key(0), along_axes, FactorSpace.of(a=Interval(0, 1)), render)

@@ -207,16 +207,16 @@ def test_errors_are_columns_of_the_tables(zoo):
 
 def test_what_a_bootstrap_refuses(zoo):
     codes, values = zoo
-    with pytest.raises(ValueError, match="bootstrap: needs a whole number of replicates, at least 2, got 1"):
+    with pytest.raises(ValueError, match="bootstrap: must be a whole number of replicates, at least 2, got 1"):
         evaluate(codes, values, "mig", bootstrap=1)
     with pytest.raises(ValueError, match="bootstrap: needs replicates"):
         evaluate(codes, values, "mig").error("mig")
     scores = evaluate(codes, values, "mig", bootstrap=3)
     with pytest.raises(KeyError, match="no column 'mgi'"):
         scores.interval("mgi")
-    with pytest.raises(ValueError, match="level: needs a number between 0 and 1, got 95"):
+    with pytest.raises(ValueError, match="level: must be a number between 0 and 1, got 95"):
         scores.interval("mig", 95.0)
-    with pytest.raises(ValueError, match="kind: needs 'normal', 'basic' or 'percentile', got 'student'"):
+    with pytest.raises(ValueError, match="kind: must be 'normal', 'basic' or 'percentile', got 'student'"):
         scores.interval("mig", kind="student")
 
 
@@ -263,6 +263,6 @@ def test_weights_of_any_scale_are_worth_the_same_number_of_samples():
 def test_halves_of_the_samples_must_hold_the_neighbors():
     rng = np.random.default_rng(3)
     codes, factors = rng.normal(size=(20, 3)), Factors.of(rng.integers(0, 2, (20, 2)))
-    with pytest.raises(ValueError, match="bootstrap: needs more than 21 samples for infoc.*got 20"):
+    with pytest.raises(ValueError, match="bootstrap: must have more than 21 samples for infoc.*got 20"):
         evaluate(codes, factors, "infoc", bootstrap=5)
     assert np.isfinite(evaluate(codes, factors, "infoc")["infoc"])

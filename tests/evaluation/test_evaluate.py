@@ -130,22 +130,22 @@ def test_continuous_factors_are_marked_by_none(arrays):
 
 def bad_inputs():
     codes, values = np.zeros((10, 2), np.float32), np.arange(10)[:, None] % 3
-    yield "codes of wrong rank", (np.zeros(10), values), r"codes: needs shape \[n, d\] or \[m, n, d\].*got \(10,\)"
-    yield "codes of rank 4", (np.zeros((2, 2, 10, 2)), values), r"codes: needs shape"
+    yield "codes of wrong rank", (np.zeros(10), values), r"codes: must have shape \[n, d\] or \[m, n, d\].*got \(10,\)"
+    yield "codes of rank 4", (np.zeros((2, 2, 10, 2)), values), r"codes: must have shape"
     yield (
         "factors of wrong rank",
         (codes, np.zeros((10, 1, 1), int)),
-        r"factors: needs shape \[n, k\].*got \(10, 1, 1\)",
+        r"factors: must have shape \[n, k\].*got \(10, 1, 1\)",
     )
-    yield "mismatched n", (codes, values[:9]), r"codes: needs as many samples as factors, got 10 .* against 9"
-    yield "negative factor", (codes, values - 1), r"factors: needs class numbers from 0 upwards, got -1"
+    yield "mismatched n", (codes, values[:9]), r"codes: must have as many samples as factors, got 10 .* against 9"
+    yield "negative factor", (codes, values - 1), r"factors: must be class numbers from 0 upwards, got -1"
     yield "fractional factor", (codes, values + 0.5), r"factors: .*not whole numbers \(such as 0.5\)"
-    yield "non-finite factor", (codes, np.where(values == 1, np.nan, values)), r"factors: needs finite values, got 3"
-    yield "one sample", (codes[:1], values[:1]), r"needs at least 2 samples, got 1"
-    yield "strings", (codes, np.full((10, 1), "red")), r"factors: needs whole or real numbers, got dtype <U3"
-    yield "complex codes", (codes * 1j, values), r"codes: needs real numbers, got dtype complex"
-    yield "objects", ([[1, "x"], [2, None]], values), r"codes: needs an array of numbers"
-    yield "no codes", (np.zeros((10, 0)), values), r"codes: needs at least one member and one code"
+    yield "non-finite factor", (codes, np.where(values == 1, np.nan, values)), r"factors: must be finite values, got 3"
+    yield "one sample", (codes[:1], values[:1]), r"must have at least 2 samples, got 1"
+    yield "strings", (codes, np.full((10, 1), "red")), r"factors: must be whole or real numbers, got dtype <U3"
+    yield "complex codes", (codes * 1j, values), r"codes: must be real numbers, got dtype complex"
+    yield "objects", ([[1, "x"], [2, None]], values), r"codes: must be an array of numbers"
+    yield "no codes", (np.zeros((10, 0)), values), r"codes: must have at least one member and one code"
 
 
 @pytest.mark.parametrize(("given", "message"), [case[1:] for case in bad_inputs()], ids=[c[0] for c in bad_inputs()])
@@ -158,23 +158,23 @@ def test_bad_sizes_and_names_are_refused():
     values = np.arange(10)[:, None] % 3
     for options, message in [
         ({"sizes": (2,)}, r"factor 'factor_0' of size 2 needs values from 0 to 1, got 2"),
-        ({"sizes": (3, 3)}, r"sizes: needs 1 entries"),
-        ({"sizes": (0,)}, r"sizes: needs whole numbers of at least 1 or None, got 0"),
-        ({"names": ("a", "b")}, r"names: needs 1 entries"),
+        ({"sizes": (3, 3)}, r"sizes: must have 1 entries"),
+        ({"sizes": (0,)}, r"sizes: must be whole numbers of at least 1 or None, got 0"),
+        ({"names": ("a", "b")}, r"names: must have 1 entries"),
     ]:
         with pytest.raises(ValueError, match=message):
             Factors.of(values, **options)
-    with pytest.raises(ValueError, match="names: needs distinct names"):
+    with pytest.raises(ValueError, match="names: must be distinct names"):
         Factors.of(np.c_[values, values], names=("a", "a"))
 
 
 @pytest.mark.parametrize(
     ("metrics", "message"),
     [
-        ([], r"metrics: needs at least one metric, got none"),
-        ({}, r"metrics: needs at least one metric, got none"),
+        ([], r"metrics: must have at least one metric, got none"),
+        ({}, r"metrics: must have at least one metric, got none"),
         ("mgi", r"unknown metric 'mgi'; did you mean 'mig'\?"),
-        (["mig", 3], r"metrics: needs names, got 3"),
+        (["mig", 3], r"metrics: must be names, got 3"),
     ],
 )
 def test_bad_metrics_are_refused(arrays, metrics, message):
@@ -185,14 +185,14 @@ def test_bad_metrics_are_refused(arrays, metrics, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"key": jnp.zeros(4, jnp.uint32)}, r"key: needs a typed key"),
-        ({"weights": np.ones(3)}, r"weights: needs shape \[200\]"),
-        ({"weights": -np.ones(200)}, r"weights: needs finite numbers of at least 0"),
+        ({"key": jnp.zeros(4, jnp.uint32)}, r"key: must be a typed key"),
+        ({"weights": np.ones(3)}, r"weights: must have shape \[200\]"),
+        ({"weights": -np.ones(200)}, r"weights: must be finite numbers of at least 0"),
         ({"weights": np.zeros(200)}, r"weights: .* not all 0"),
-        ({"variances": np.ones((200, 3))}, r"variances: needs the shape of codes"),
-        ({"test": 3}, r"test: needs a pair"),
-        ({"test": (np.zeros((50, 3)), np.zeros((50, 2), int))}, r"test: needs as many members and codes"),
-        ({"test": (np.zeros((50, 4)), np.zeros((40, 2), int))}, r"test codes: needs as many samples"),
+        ({"variances": np.ones((200, 3))}, r"variances: must have the shape of codes"),
+        ({"test": 3}, r"test: must be a pair"),
+        ({"test": (np.zeros((50, 3)), np.zeros((50, 2), int))}, r"test: must have as many members and codes"),
+        ({"test": (np.zeros((50, 4)), np.zeros((40, 2), int))}, r"test codes: must have as many samples"),
     ],
 )
 def test_bad_options_are_refused(arrays, options, message):
@@ -265,7 +265,7 @@ def test_a_metric_of_ones_own_that_returns_arrays(arrays):
     np.testing.assert_allclose(scores.part("mine.score"), np.mean(arrays[0], 0), atol=1e-5)
     with pytest.raises(KeyError, match=r"it is an array: part\('mine.score'\)"):
         scores["mine"]
-    with pytest.raises(ValueError, match="needs to return a NamedTuple of arrays, got"):
+    with pytest.raises(ValueError, match="must return a NamedTuple of arrays, got"):
         evaluate(*arrays, {"mine": Direct(Spec(lambda codes, factors: codes.mean()))})
 
 

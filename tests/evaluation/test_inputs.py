@@ -50,9 +50,7 @@ def test_lists_of_numbers_and_of_samples_are_arrays():
 
 
 def test_log_variances_are_recognized_by_their_sign():
-    with pytest.raises(
-        ValueError, match="variances: needs numbers of at least 0, got -1; of log-variances, give numpy.e"
-    ):
+    with pytest.raises(ValueError, match="variances: must be numbers of at least 0, got -1; give numpy.e"):
         evaluate(CODES, VALUES, "mig", variances=np.full((60, 2), -1.0))
 
 
@@ -60,10 +58,6 @@ def test_sparse_arrays_name_the_method_that_makes_them_dense():
     sparse = pytest.importorskip("scipy.sparse")
     with pytest.raises(ValueError, match=r"factors: must be a dense array, got csr_matrix.*by \.toarray\(\)"):
         evaluate(CODES, sparse.csr_matrix(VALUES), "mig")
-    from jax.experimental.sparse import BCOO
-
-    with pytest.raises(ValueError, match=r"codes: must be a dense array, got BCOO.*by \.todense\(\)"):
-        evaluate(BCOO.fromdense(jnp.asarray(CODES)), VALUES, "mig")
 
     class Tensor:
         layout = "torch.sparse_csr"
@@ -112,7 +106,7 @@ def test_held_out_classes_that_training_lacks_are_declared():
 
 @pytest.mark.parametrize("array", [CODES + 0j, CODES.astype(object), np.array([["a", "b"]] * 60)])
 def test_arrays_of_other_things_than_real_numbers_are_refused_by_name(array):
-    with pytest.raises(ValueError, match="codes: needs (real numbers|an array of numbers), got"):
+    with pytest.raises(ValueError, match="codes: must be (real numbers|an array of numbers), got"):
         evaluate(array, VALUES, "mig")
 
 
@@ -167,7 +161,7 @@ def test_values_beyond_float32_are_not_called_infinite():
         ValueError, match=r"codes: must be numbers that float32 can hold, up to 3\.4e38, got 4\.\d+e\+300"
     ):
         evaluate((1 + CODES) * np.float64(1e300), VALUES, "mig")
-    with pytest.raises(ValueError, match="factors: needs values that float32 can hold"):
+    with pytest.raises(ValueError, match="factors: must be values that float32 can hold"):
         Factors.of(VALUES * 1e300, (None, None))
 
 

@@ -48,7 +48,9 @@ def test_codes_that_do_not_fit_are_refused():
     monitor.update(CODES)
     assert monitor.compute() is not None  # the incomplete epoch is forgotten
     for wrong in ({"metrics": "gim"}, {"every": 0}, {"smaples": 3}):
-        with pytest.raises(ValueError, match="metrics: unknown metric 'gim'|every: needs|arguments: needs names among"):
+        with pytest.raises(
+            ValueError, match="metrics: unknown metric 'gim'|every: must|arguments: must have names among"
+        ):
             Monitor(VALUES, **wrong)
 
 

@@ -63,13 +63,13 @@ def test_other_seeds_take_other_samples():
     ("change", "message"),
     [
         ({"options": {"depth": (1, 2)}}, "options: must be among bins"),
-        ({"options": {"bins": 3}}, "bins: needs a sequence"),
-        ({"samples": (1, 100)}, "samples: needs numbers of samples from 2 to 400"),
+        ({"options": {"bins": 3}}, "bins: must be a sequence"),
+        ({"samples": (1, 100)}, "samples: must have numbers of samples from 2 to 400"),
         ({}, "nothing to choose from"),
         ({"seeds": 2, "arguments": {"weights": np.ones(400)}}, "must have no `weights`"),
-        ({"seeds": (-1, 2)}, "seeds: needs a whole number"),
-        ({"seeds": 0}, "seeds: needs a whole number of at least 1"),
-        ({"seeds": ()}, "seeds: must be at least one"),
+        ({"seeds": (-1, 2)}, "seeds: must be a whole number"),
+        ({"seeds": 0}, "seeds: must be a whole number of at least 1"),
+        ({"seeds": ()}, "seeds: must have at least one"),
     ],
 )
 def test_what_cannot_be_tried_is_refused(change, message):

@@ -36,7 +36,7 @@ def test_of_continuous_factors_those_without_classes_are_computed(monkeypatch):
     assert list(scores) == list(QUICK)
     words = "it needs classes and was left out; Factors.binned makes some"
     assert [note for note in scores.notes if note[1] == words] == [(name, words) for name in left_out]
-    with pytest.raises(ValueError, match="needs at least one discrete factor"):
+    with pytest.raises(ValueError, match="must have at least one discrete factor"):
         evaluate(CODES, continuous, left_out)
 
 

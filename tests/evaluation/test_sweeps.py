@@ -97,13 +97,13 @@ def test_rank_correlation_equals_scipy():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda zoo: sweep(*zoo, "mig"), "options: needs at least one with values to try; the options are"),
-        (lambda zoo: sweep(*zoo, "mig", bins=[]), "options: needs at least one with values"),
+        (lambda zoo: sweep(*zoo, "mig"), "options: must have at least one with values to try; the options are"),
+        (lambda zoo: sweep(*zoo, "mig", bins=[]), "options: must have at least one with values"),
         (lambda zoo: sweep(*zoo, "mig", bin=[3]), "has no option 'bin'"),
         (lambda zoo: sweep(*zoo, "mgi", bins=[3]), "did you mean 'mig'"),
-        (lambda zoo: sweep(*zoo, "mig", column="train", bins=[3]), "column: needs one of score, got 'train'"),
-        (lambda zoo: sample_curve(*zoo, "mig", sizes=(1,)), r"sizes: needs numbers of samples from 2 to 2400"),
-        (lambda zoo: sample_curve(*zoo, "mig", sizes=(10_000,)), r"sizes: needs numbers of samples from 2 to 2400"),
+        (lambda zoo: sweep(*zoo, "mig", column="train", bins=[3]), "column: must be one of score, got 'train'"),
+        (lambda zoo: sample_curve(*zoo, "mig", sizes=(1,)), r"sizes: must have numbers of samples from 2 to 2400"),
+        (lambda zoo: sample_curve(*zoo, "mig", sizes=(10_000,)), r"sizes: must have numbers of samples from 2 to 2400"),
         (lambda zoo: sample_curve(*zoo, "mig", arguments={"weights": np.ones(2400)}), "arguments: `weights` cannot"),
     ],
 )

@@ -73,8 +73,8 @@ def test_refusals(monkeypatch):
     for arguments, words in (
         (("shape",), "factor: must be one of factor_0, factor_1, or its number from 0, got 'shape'"),
         ((2,), "factor: must be one of factor_0, factor_1, or its number"),
-        ((1, 0), "count: needs"),
-        ((1, 10, "r2"), "relation: needs"),
+        ((1, 0), "count: must"),
+        ((1, 10, "r2"), "relation: must"),
     ):
         with pytest.raises(ValueError, match=words):
             scores.top(*arguments)

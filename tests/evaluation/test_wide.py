@@ -86,9 +86,9 @@ def test_sparse_codes_with_explicit_zeros():
     sparse = scipy.sparse.csr_array(codes[0])
     sparse.data[::3] = 0
     assert_same(evaluate(sparse, factors, "mig"), evaluate(sparse.toarray(), factors, "mig"))
-    with pytest.raises(ValueError, match="codes: needs real numbers, got dtype complex64"):
+    with pytest.raises(ValueError, match="codes: must be real numbers, got dtype complex64"):
         evaluate(sparse.astype(np.complex64), factors, "mig")
-    with pytest.raises(ValueError, match="codes: needs at least one member and one code"):
+    with pytest.raises(ValueError, match="codes: must have at least one member and one code"):
         evaluate(sparse[:, :0], factors, "mig")
 
 

@@ -72,7 +72,7 @@ def test_udr_leaves_members_with_nan_out():
 
 @pytest.mark.parametrize("agreement", [udr, linear_cka, svcca])
 def test_agreement_names_the_shape_it_needs(agreement):
-    with pytest.raises(ValueError, match=r"codes: needs shape \[m, n, d\] .* got \(500, 4\)"):
+    with pytest.raises(ValueError, match=r"codes: must have shape \[m, n, d\] .* got \(500, 4\)"):
         agreement(np.zeros((500, 4)))
 
 

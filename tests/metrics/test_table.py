@@ -51,7 +51,7 @@ def test_a_whole_row_and_its_bibtex_are_listed(capsys):
     assert "{chen2018," in entries
     assert "{matthey2017," in entries
     assert main(["list", "references", "--bibtex", "nothing"]) == 2
-    assert "names: needs names of metrics" in capsys.readouterr().err
+    assert "names: must be names of metrics" in capsys.readouterr().err
     assert main(["list", "metrics", "mog"]) == 2
     assert "did you mean 'mig'" in capsys.readouterr().err
     for what, error in (("studies", "studies: unknown study 'x'"), ("data", "data sets: unknown data set 'x'")):
@@ -85,7 +85,7 @@ def test_every_metric_that_intervenes_does_so_in_a_simulator():
 
 @pytest.mark.parametrize("name", {**SEED_METRICS, **SLOT_METRICS})
 def test_metrics_that_are_elsewhere_are_pointed_to(name):
-    with pytest.raises(ValueError, match=f"needs metrics of the codes of one member, got '{name}', which .*jaxdis"):
+    with pytest.raises(ValueError, match=f"must be metrics of the codes of one member, got '{name}', which .*jaxdis"):
         plan_of([name])
     path = re.findall(r"jaxdis[.\w]+", ELSEWHERE[name])[-1]
     assert callable(pydoc.locate(path))

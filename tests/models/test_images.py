@@ -47,7 +47,7 @@ def test_a_renderer_is_called_as_it_asks_to_be(render, arrays, takes_key):
 
 
 def test_something_else_is_refused():
-    with pytest.raises(ValueError, match="render: needs a function of factors"):
+    with pytest.raises(ValueError, match="render: must be a function of factors"):
         Images.of("dsprites")
 
 

@@ -31,5 +31,5 @@ def test_parts_of_a_zoo_are_those_of_its_members(images):
 
 @pytest.mark.slow
 def test_a_method_without_slots_is_refused(images):
-    with pytest.raises(ValueError, match="^zoo: needs a method with slots, got Vae"):
+    with pytest.raises(ValueError, match="^zoo: must be a method with slots, got Vae"):
         models.slot_parts(zoo_of(SMALLEST["vae"], images), images)

@@ -108,7 +108,7 @@ def test_members_are_picked_by_index_slice_and_label(zoo, images):
     np.testing.assert_array_equal(zoo[-1].encode(images).mean[0], zoo.encode(images).mean[5])
     assert zoo.select(model="dip_i", seed=range(2)).labels == zoo.select(model="dip_i", seed=np.arange(2)).labels
     assert same(models.concatenate([zoo[:2], zoo[2:]]), zoo)
-    with pytest.raises(ValueError, match="needs a label among"):
+    with pytest.raises(ValueError, match="must have a label among"):
         zoo.select(gamma=1)
     with pytest.raises(ValueError, match="no member has"):
         zoo.select(beta=3.0)
@@ -141,7 +141,7 @@ def test_images_that_do_not_suit_are_refused(wrong, message, zoo):
 
 
 def test_codes_that_do_not_suit_are_refused(zoo):
-    with pytest.raises(ValueError, match="codes: needs shape"):
+    with pytest.raises(ValueError, match="codes: must have shape"):
         zoo.decode(np.zeros((2, 5, 3)))
 
 
@@ -230,7 +230,7 @@ def test_a_header_that_a_method_refuses_is_named_with_its_file(zoo, tmp_path):
     header, arrays = read_arrays(tmp_path / "zoo.npz")
     header["config"]["method"]["network"]["hidden"] = [10**9]
     write_arrays(tmp_path / "zoo.npz", {name: value for name, value in header.items() if name != "checksum"}, arrays)
-    with pytest.raises(ValueError, match=r"zoo.npz: hidden: needs"):
+    with pytest.raises(ValueError, match=r"zoo.npz: hidden: must"):
         models.load(tmp_path / "zoo.npz")
 
 
@@ -266,7 +266,7 @@ def test_a_forged_header_is_damage(zoo, tmp_path, change):
     header, arrays = read_arrays(tmp_path / "zoo.npz")
     header = {name: value for name, value in (header | change).items() if value is not ...}
     write_arrays(tmp_path / "zoo.npz", header, arrays)
-    with pytest.raises(ValueError, match="zoo.npz: needs|config: |method: needs"):
+    with pytest.raises(ValueError, match="zoo.npz: must|config: |method: must"):
         models.load(tmp_path / "zoo.npz")
 
 

@@ -94,7 +94,7 @@ def test_the_papers_study_has_its_sizes():
     # By the released rule a tenth of all teapots is left out: 142,927 of 160,000 remain.
     share = np.asarray(Gap()(SPACE.sample(jax.random.key(0), 50_000))).mean()
     assert abs(160_000 * (1 - share) - 142_927) < 1500
-    with pytest.raises(ValueError, match=r"^models: needs some of pca, resnet_vae, infogan, got 'vae'$"):
+    with pytest.raises(ValueError, match=r"^models: must be some of pca, resnet_vae, infogan, got 'vae'$"):
         module.eastwood2018(models=("vae",))
 
 

@@ -136,7 +136,7 @@ def test_data_sets_mark_their_angles_on_request():
     assert plain.wrap(rows).kinds == ("classes",) * 5
     teapots, _ = jaxdis.data.teapots(circular=True)
     assert teapots.wrap(np.zeros((2, 5), np.float32)).kinds[:2] == ("circular", "continuous")
-    with pytest.raises(ValueError, match="factor: needs one of shape, scale"):
+    with pytest.raises(ValueError, match="factor: must be one of shape, scale"):
         space.circling({"angle": 40})
 
 

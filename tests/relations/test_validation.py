@@ -225,13 +225,13 @@ CODES, VALUES = VALIDATION
     ("given", "message"),
     [
         (None, "validation: needs samples on which lasso, forest can choose an option, got none"),
-        (CODES, r"validation: needs a pair \(codes, factors\), got ndarray"),
-        ((CODES, None), "validation factors: needs"),
-        ((CODES[:, :, :2], VALUES), "validation: needs as many members and codes as the training codes"),
-        ((CODES[:2], VALUES), "validation: needs as many members and codes as the training codes"),
-        ((CODES, VALUES[:9]), "validation codes: needs as many samples as factors, got 80"),
-        ((CODES[:, :1], VALUES[:1]), "validation codes: needs at least 2 samples, got 1"),
-        ((CODES, np.where(VALUES == 2, np.nan, VALUES)), "validation factors: needs finite values"),
+        (CODES, r"validation: must be a pair \(codes, factors\), got ndarray"),
+        ((CODES, None), "validation factors: must"),
+        ((CODES[:, :, :2], VALUES), "validation: must have as many members and codes as the training codes"),
+        ((CODES[:2], VALUES), "validation: must have as many members and codes as the training codes"),
+        ((CODES, VALUES[:9]), "validation codes: must have as many samples as factors, got 80"),
+        ((CODES[:, :1], VALUES[:1]), "validation codes: must have at least 2 samples, got 1"),
+        ((CODES, np.where(VALUES == 2, np.nan, VALUES)), "validation factors: must be finite values"),
         ((CODES, VALUES + 9), "validation factors: factor 'factor_0' of size 3 needs values from 0 to 2"),
     ],
 )
@@ -246,7 +246,7 @@ def test_several_values_without_validation_samples_are_refused_everywhere():
         with pytest.raises(ValueError, match="^validation: needs samples on which to choose (penalty|depth) among"):
             related(spec, validation=None)
     structure = Structure.slots(2, 2, objects=1, properties=("a", "b", "c"))
-    with pytest.raises(ValueError, match="^validation_share: needs a share on which random_forest can choose"):
+    with pytest.raises(ValueError, match="^validation_share: must be a share on which random_forest can choose"):
         evaluate_structured(TRAIN[0][0].reshape(-1, 2, 2), TRAIN[1], structure, final=TREE)
     with pytest.raises(ValueError, match="^validation: needs a relation that reads it, got mutual_information"):
         relate(*first(TRAIN), "mutual_information", validation=first(VALIDATION))
@@ -255,10 +255,10 @@ def test_several_values_without_validation_samples_are_refused_everywhere():
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("dci_lasso", {"penalty": ()}, "penalty: needs a number of at least 0 or a tuple"),
-        ("dci_lasso", {"penalty": (0.1, -1.0)}, "penalty: needs a number of at least 0 or a tuple"),
-        ("dci_forest", {"depth": (3, 0)}, "depth: needs a whole number from 1 to 24 or a tuple"),
-        ("dci_forest", {"depth": (3, 2.5)}, "depth: needs a whole number from 1 to 24 or a tuple"),
+        ("dci_lasso", {"penalty": ()}, "penalty: must be a number of at least 0 or a tuple"),
+        ("dci_lasso", {"penalty": (0.1, -1.0)}, "penalty: must be a number of at least 0 or a tuple"),
+        ("dci_forest", {"depth": (3, 0)}, "depth: must be a whole number from 1 to 24 or a tuple"),
+        ("dci_forest", {"depth": (3, 2.5)}, "depth: must be a whole number from 1 to 24 or a tuple"),
     ],
 )
 def test_bad_values_are_refused(name, options, message):

@@ -252,14 +252,14 @@ def test_degenerate_matrices_are_defined():
     ("wrong", "message"),
     [
         (lambda: Structure.of((), [("a",)], [("b",)]), "at least one name"),
-        (lambda: Structure.of(("l",), [], [("b",)]), "codes: needs at least one"),
+        (lambda: Structure.of(("l",), [], [("b",)]), "codes: must have at least one"),
         (lambda: Structure.of(("l",), [("a", "b")], [("b",)]), "1 to 1 labels"),
         (lambda: Structure.of(("l",), ["a", "a"], ["b"]), "distinct tuples"),
-        (lambda: Structure.slots(2, ["a"], 2, ("x",)), "kinds: needs"),
+        (lambda: Structure.slots(2, ["a"], 2, ("x",)), "kinds: must"),
         (lambda: Structure.slots(2, ["a"], 2, ("x",), kinds={"y": "a"}), "needs a kind for every property"),
-        (lambda: Structure.flat(2, 2).groups("codes", "object"), "levels: needs names among"),
+        (lambda: Structure.flat(2, 2).groups("codes", "object"), "levels: must have names among"),
         (lambda: Structure.flat(2, 2).where("codes", "dimension", "z"), "no codes are 'z'"),
-        (lambda: project(jnp.ones((3, 2)), Structure.flat(2, 2)), "needs the shape of the structure"),
+        (lambda: project(jnp.ones((3, 2)), Structure.flat(2, 2)), "must have the shape of the structure"),
         (lambda: lower_bound(jnp.ones((2, 2)), Structure.flat(2, 2), ("dimension",) * 2), "without a level in common"),
     ],
 )

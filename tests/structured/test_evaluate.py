@@ -218,14 +218,14 @@ def test_wrong_arguments_are_named():
     codes, values = np.zeros((20, 2, 3), np.float32), np.tile(np.arange(4)[:, None], (5, 2))
     structure = Structure.slots(2, 3, 2, ("x",))
     for arguments, options, message in (
-        ((codes[:, 0], values, structure), {}, r"codes: needs shape \[n, s, p\]"),
+        ((codes[:, 0], values, structure), {}, r"codes: must have shape \[n, s, p\]"),
         ((codes[:10], values, structure), {}, "as many samples as factors"),
-        ((codes, values, Structure.slots(2, 2, 2, ("x",))), {}, "structure: needs 2 × 3 codes and 2 factors"),
+        ((codes, values, Structure.slots(2, 2, 2, ("x",))), {}, "structure: must have 2 × 3 codes and 2 factors"),
         ((codes, values, structure), {"groups": 3}, "divides the 20 samples"),
         ((codes, values, structure), {"groups": np.r_[0, np.ones(19)]}, "equal length"),
         ((codes, values, structure), {"groups": 10}, "at least 5 samples"),
-        ((codes, values, structure), {"categorical": ("shape",)}, "categorical: needs names among"),
-        ((codes, values, structure), {"projections": ("slot",)}, "levels: needs names among"),
+        ((codes, values, structure), {"categorical": ("shape",)}, "categorical: must have names among"),
+        ((codes, values, structure), {"projections": ("slot",)}, "levels: must have names among"),
         ((codes, values, structure), {"background": "sky"}, "no factors are 'sky'"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -263,9 +263,13 @@ def test_the_depth_of_the_final_forest_is_chosen_on_a_share_of_its_own():
     )
     assert chosen["informativeness"] < deep["informativeness"] + 0.02
     assert deep["informativeness"] < shallow["informativeness"] - 0.05
-    with pytest.raises(ValueError, match="validation_share: needs a share on which random_forest can choose an option"):
+    with pytest.raises(
+        ValueError, match="validation_share: must be a share on which random_forest can choose an option"
+    ):
         scores(codes, planted, groups, final=FOREST.with_options(depth=(1, 6)))
-    with pytest.raises(ValueError, match="validation_share: needs a share on which random_forest can choose an option"):
+    with pytest.raises(
+        ValueError, match="validation_share: must be a share on which random_forest can choose an option"
+    ):
         Structured(final=FOREST.with_options(depth=(1, 6)))
-    with pytest.raises(ValueError, match="validation_share: needs"):
+    with pytest.raises(ValueError, match="validation_share: must"):
         scores(codes, planted, groups, validation_share=0.3)

@@ -36,33 +36,36 @@ def study(action: str, options, out, *more) -> list[str]:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("quickstart", "--train-samples", "0"), "train_samples: needs 10 to"),
-        (("quickstart", "--train-samples", "-5"), "train_samples: needs 10 to"),
-        (("quickstart", "--train-samples", "1", "--executor", "processes:1"), "train_samples: needs 10 to"),
-        (("quickstart", "--seeds", "0"), "seeds: needs 1 to 100,000, got 0"),
-        (("quickstart", "--seeds", "1000000000", "--plan"), "seeds: needs 1 to 100,000, got 1,000,000,000"),
-        (("quickstart", "--steps", "0"), "steps: needs a whole number of at least 1, got 0"),
+        (("quickstart", "--train-samples", "0"), "train_samples: must be 10 to"),
+        (("quickstart", "--train-samples", "-5"), "train_samples: must be 10 to"),
+        (("quickstart", "--train-samples", "1", "--executor", "processes:1"), "train_samples: must be 10 to"),
+        (("quickstart", "--seeds", "0"), "seeds: must have 1 to 100,000, got 0"),
+        (("quickstart", "--seeds", "1000000000", "--plan"), "seeds: must have 1 to 100,000, got 1,000,000,000"),
+        (("quickstart", "--steps", "0"), "steps: must be a whole number of at least 1, got 0"),
         (("quickstart", "--network", "mlp"), "network: the study quickstart takes"),
-        (("quickstart", "--executor", "processes:²"), "executor: needs processes:COUNT"),
-        (("quickstart", "--executor", "processes:100000"), "executor: needs processes:COUNT"),
-        (("quickstart", "--executor", "dask://h:²"), "executor: needs processes:COUNT"),
-        (("quickstart", "--executor", "nonsense", "--plan"), "executor: needs processes:COUNT"),
+        (("quickstart", "--executor", "processes:²"), "executor: must be processes:COUNT"),
+        (("quickstart", "--executor", "processes:100000"), "executor: must be processes:COUNT"),
+        (("quickstart", "--executor", "dask://h:²"), "executor: must be processes:COUNT"),
+        (("quickstart", "--executor", "nonsense", "--plan"), "executor: must be processes:COUNT"),
         (("locatello2020", "--data", "mpi3d", "--plan"), "mpi3d cannot be drawn and needs its file (official npz"),
         (("locatello2020", "--data", "cars3d"), "cars3d cannot be drawn and needs its file (official tar.gz"),
         (("locatello2020", "--data", "smallnorb"), "smallnorb cannot be drawn and needs its file (folder of the six"),
         (("locatello2020", "--data", "scream_dsprites"), "scream_dsprites needs a photograph"),
         (
             ("nonsense",),
-            "study: needs one of quickstart, mahon2024, locatello2020, eastwood2018, julka2024, calibration,"
+            "study: must be one of quickstart, mahon2024, locatello2020, eastwood2018, julka2024, calibration,"
             " dangnhu2022, got 'nonsense'",
         ),
         (("calibration", "--data", "dsprites"), "data: the study calibration takes seeds, train_samples, parts"),
         (("calibration", "--network", "mlp"), "network: the study calibration takes"),
-        (("calibration", "--executor", "nonsense"), "executor: needs processes:COUNT"),
+        (("calibration", "--executor", "nonsense"), "executor: must be processes:COUNT"),
         (("calibration", "--steps", "5"), "steps: the study calibration takes"),
-        (("calibration", "--seeds", "0"), "seeds: needs 1 to 10,000, got 0"),
-        (("calibration", "--train-samples", "-5"), "train_samples: needs a whole number of at least 1 or None, got -5"),
-        (("calibration", "--train-samples", "1"), "samples: needs 10 to 100,000,000 samples, got 1"),
+        (("calibration", "--seeds", "0"), "seeds: must have 1 to 10,000, got 0"),
+        (
+            ("calibration", "--train-samples", "-5"),
+            "train_samples: must be a whole number of at least 1 or None, got -5",
+        ),
+        (("calibration", "--train-samples", "1"), "samples: must have 10 to 100,000,000 samples, got 1"),
     ],
 )
 def test_what_cannot_run_is_refused_before_anything_is_written(options, message, tmp_path, capsys, monkeypatch):
@@ -79,7 +82,7 @@ def test_training_on_a_set_of_files_names_the_file(data, tmp_path, capsys):
 
 def test_more_members_than_any_zoo_has_are_refused(tmp_path, capsys):
     error = refused(capsys, "train", "--seeds", "200000", "--out", tmp_path / "out")
-    assert "seeds: needs at most 100,000 members in all" in error
+    assert "seeds: must have at most 100,000 members in all" in error
 
 
 def test_a_run_without_a_terminal_is_logged_now_and_then(tmp_path, capsys, monkeypatch):
@@ -99,7 +102,7 @@ def test_a_run_without_a_terminal_is_logged_now_and_then(tmp_path, capsys, monke
 @pytest.mark.parametrize("options", [QUICK, SMALL], ids=["study", "calibration"])
 def test_a_folder_without_a_study_is_refused(action, options, tmp_path, capsys):
     for out in (tmp_path, tmp_path / "none", "/dev/null"):
-        assert "needs the folder of a study" in refused(capsys, *study(action, options, out))
+        assert "must be the folder of a study" in refused(capsys, *study(action, options, out))
     assert not list(tmp_path.iterdir())
 
 
@@ -160,7 +163,7 @@ def test_a_spoilt_table_is_no_report(finished, spoil, capsys):
     spoilt = {"cut": "".join(lines[:-3]), "shuffled": "".join([lines[0], *lines[:0:-1]])}.get(spoil, spoil)
     path.write_text(spoilt)
     try:
-        assert "results.csv: needs a row for each of 6 members" in refused(
+        assert "results.csv: must have a row for each of 6 members" in refused(
             capsys, *study("report", QUICK, finished, "--seeds", "2")
         )
     finally:
@@ -198,7 +201,7 @@ def test_a_calibration_is_planned_looked_at_verified_and_reported(tmp_path, caps
     store.path("score", min(store.ids("score"))).write_text("{}")
     assert main(study("verify", SMALL, out)) == 0
     assert "1 damaged records" in capsys.readouterr().out
-    assert "needs all 16 cells of the study, got 15" in refused(capsys, *study("report", SMALL, out))
+    assert "must be all 16 cells of the study, got 15" in refused(capsys, *study("report", SMALL, out))
     assert "holds a study that differs" in refused(capsys, *study("status", SMALL, out, "--seeds", "3"))
 
 

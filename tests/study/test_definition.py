@@ -67,7 +67,7 @@ def test_a_random_share_of_the_combinations_is_held_out_of_training_and_is_what_
     assert next(cells(dataclasses.replace(study, trainings=(training,)))).train != next(cells(study)).train
     both = dataclasses.replace(training, held_out=tuple(PAIR.items()))
     assert not has_pair(np.asarray(make.samples_of(both, Sampling(400, 400)).test.values)).any()
-    with pytest.raises(ValueError, match="held_out_share: needs a share from 0 to less than 1, got 1"):
+    with pytest.raises(ValueError, match="held_out_share: must be a share from 0 to less than 1, got 1"):
         dataclasses.replace(training, held_out_share=1.0)
 
 
@@ -127,7 +127,7 @@ def test_measured_times_are_of_metrics_that_exist():
 @pytest.mark.parametrize("name", ["seed", "id", "model", "beta", "final_loss", "validation_samples"])
 def test_a_metric_is_not_called_like_a_column(name):
     training = Training.of(Config(), {"beta": {"beta": [1.0]}}, 1)
-    with pytest.raises(ValueError, match=f"metrics: needs names other than those of columns.*got '{name}'"):
+    with pytest.raises(ValueError, match=f"metrics: must have names other than those of columns.*got '{name}'"):
         Study.of("x", [training], {name: METRICS["mig"]})
 
 

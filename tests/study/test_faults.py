@@ -32,7 +32,7 @@ def small_disk(tmp_path):
         how = f"size={kilobytes}k" + (",remount" if mounted else "")
         done = subprocess.run(["mount", "-t", "tmpfs", "-o", how, "tmpfs", str(folder)], capture_output=True, text=True)
         if done.returncode:
-            pytest.skip(f"needs the right to mount: {done.stderr}")
+            pytest.skip(f"must have the right to mount: {done.stderr}")
         mounted.append(folder)
         return folder
 
@@ -117,7 +117,7 @@ def test_metric_and_study_names_stay_in_their_directory_and_are_escaped(tmp_path
 def test_a_data_name_is_looked_up_in_the_table_alone(name):
     training = tiny().trainings[0]
     bad = dataclasses.replace(training, config=dataclasses.replace(training.config, data=name))
-    with pytest.raises(ValueError, match="data: needs one of"):
+    with pytest.raises(ValueError, match="data: must be one of"):
         dataclasses.replace(tiny(), trainings=(bad,))
 
 
@@ -206,7 +206,7 @@ def test_a_full_disk_under_workers_is_the_same_error(tmp_path):
 
 
 def test_bad_input_under_workers_is_the_same_error(tmp_path):
-    with pytest.raises(ValueError, match="factors: needs"):
+    with pytest.raises(ValueError, match="factors: must"):
         run(tiny(), tmp_path, executor=Failing(ValueError("factors: needs two classes, got one"), 99))
 
 

@@ -92,13 +92,13 @@ def test_every_study_can_be_described(name):
 
 
 def test_unknown_data_and_networks_are_refused():
-    with pytest.raises(ValueError, match="data: needs some of dsprites"):
+    with pytest.raises(ValueError, match="data: must be some of dsprites"):
         mahon2024(data=("cars3d",))
-    with pytest.raises(ValueError, match="model: needs one of beta, .*, got 'mtd'"):
+    with pytest.raises(ValueError, match="model: must be one of beta, .*, got 'mtd'"):
         mahon2024(models=("mtd",))
-    with pytest.raises(ValueError, match="network: needs 'paper' or 'mlp', got 'cnn'"):
+    with pytest.raises(ValueError, match="network: must be 'paper' or 'mlp', got 'cnn'"):
         mahon2024(network="cnn")
-    with pytest.raises(ValueError, match="network: needs 'paper' or 'mlp', got 'cnn'"):
+    with pytest.raises(ValueError, match="network: must be 'paper' or 'mlp', got 'cnn'"):
         locatello2020(network="cnn")
 
 
@@ -119,5 +119,5 @@ def test_every_study_has_its_work():
     study = STUDIES["quickstart"]()
     mine = Mine(**{field.name: getattr(study, field.name) for field in dataclasses.fields(study)})
     assert type(work_of(mine)) is TrainedWork
-    with pytest.raises(TypeError, match="study: needs one of Study, Calibration, Teapots, Combinations, got dict"):
+    with pytest.raises(TypeError, match="study: must be one of Study, Calibration, Teapots, Combinations, got dict"):
         work_of({})

@@ -105,15 +105,15 @@ def test_components_from_the_shell(tmp_path, capsys):
     [
         (
             ["--model", "gan"],
-            "model: needs one of vae, pca, parted_vae, weak_de, labelled_partition, resnet_vae, infogan, "
+            "model: must be one of vae, pca, parted_vae, weak_de, labelled_partition, resnet_vae, infogan, "
             "monet, genesis, iodine, got 'gan'",
         ),
         (["--model", "pca", "--beta", "4"], "beta: needs the model vae, got pca"),
-        (["--model", "pca", "--model-option", "codes=3"], "Pca: needs options among num_codes, passes"),
-        (["--model", "pca", "--model-option", "num_codes=many"], "num_codes: needs a whole number"),
-        (["--model", "pca", "--model-option", "num_codes"], "num_codes: needs a whole number"),
-        (["--model", "pca", "--steps", "40"], "steps: needs from 2 to 9"),
-        (["--model-option", "batch_size=0"], "batch_size: needs a whole number of at least 1, got 0"),
+        (["--model", "pca", "--model-option", "codes=3"], "Pca: must have options among num_codes, passes"),
+        (["--model", "pca", "--model-option", "num_codes=many"], "num_codes: must be a whole number"),
+        (["--model", "pca", "--model-option", "num_codes"], "num_codes: must be a whole number"),
+        (["--model", "pca", "--steps", "40"], "steps: must be from 2 to 9"),
+        (["--model-option", "batch_size=0"], "batch_size: must be a whole number of at least 1, got 0"),
     ],
 )
 def test_what_a_model_does_not_take_is_refused_in_one_line(arguments, message, tmp_path, capsys):
@@ -151,10 +151,10 @@ def test_a_study_is_extended_by_an_objective(tmp_path):
 
 def test_settings_of_another_model_are_refused():
     config = Config(method=Vae("beta", Mlp((8,), num_codes=3)), steps=2)
-    with pytest.raises(ValueError, match="sweep: needs names among beta, got 'dip_ii'"):
+    with pytest.raises(ValueError, match="sweep: must have names among beta, got 'dip_ii'"):
         Training.of(config, {"dip_ii": {}}, 1).members()
     components = Config("x", method=Pca(num_codes=2, passes=1))
-    with pytest.raises(ValueError, match=r"hyperparameters: needs those of Pca \(none\), got others"):
+    with pytest.raises(ValueError, match=r"hyperparameters: must be those of Pca \(none\), got others"):
         train(components, *members({"beta": {}}), data=np.zeros((4, 8, 8, 1)))
 
 

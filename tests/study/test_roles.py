@@ -55,7 +55,7 @@ def test_a_metric_that_chooses_is_refused_without_validation_samples():
 
 @pytest.mark.parametrize("size", [-1, 1, 9, 10**9])
 def test_bad_numbers_of_validation_samples_are_refused(size):
-    with pytest.raises(ValueError, match="^validation_samples: needs 0 or 10 to 100,000,000, got"):
+    with pytest.raises(ValueError, match="^validation_samples: must be 0 or 10 to 100,000,000, got"):
         Sampling(128, 64, size)
 
 

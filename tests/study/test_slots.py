@@ -140,7 +140,7 @@ def test_true_masks_have_the_size_of_pooled_images():
     for segments, ari in ((small, 1), (small[::-1], 0)):
         [(_, scores)] = slots.scored(plan, np.zeros((1, 20, 5, 2)), segments[None], drawn, sampling, [0])
         np.testing.assert_allclose(scores["segmentation.ari"], ari, atol=0.1)
-    with pytest.raises(ValueError, match="masks: needs sides that are multiples of 24 and 32"):
+    with pytest.raises(ValueError, match="masks: must have sides that are multiples of 24 and 32"):
         pooled_masks(masks, 24, 32)
 
 
@@ -170,7 +170,7 @@ SMALL = Config("dsprites", method=Vae(network=Mlp((4,), 2)), steps=2)
 @pytest.mark.parametrize(
     ("make_study", "message"),
     [
-        (lambda: planted(groups=3), "groups: needs a number of groups that divides 400 samples, got 3"),
+        (lambda: planted(groups=3), "groups: must be a number of groups that divides 400 samples, got 3"),
         (
             lambda: Study.of("x", [Training.of(SMALL, {"beta": {}}, 1)], {"structured_slots": Structured()}),
             "metrics: structured_slots need a method that represents images by slots",
@@ -185,7 +185,7 @@ SMALL = Config("dsprites", method=Vae(network=Mlp((4,), 2)), steps=2)
         ),
         (
             lambda: planted(groups=50),
-            "groups: needs groups of at least 10 of 400 samples, got 50",
+            "groups: must have groups of at least 10 of 400 samples, got 50",
         ),
         (
             lambda: Study.of("x", [Training.of(SMALL, {"beta": {}}, 1)], sampling=Sampling(100, 50, groups=2)),
@@ -195,12 +195,12 @@ SMALL = Config("dsprites", method=Vae(network=Mlp((4,), 2)), steps=2)
             lambda: Study.of("x", [dataclasses.replace(planted().trainings[0], held_out_share=0.1)]),
             "held_out: slots are scored on all scenes",
         ),
-        (lambda: Study.of("x", []), "trainings: needs at least one, got none"),
+        (lambda: Study.of("x", []), "trainings: must have at least one, got none"),
         (
             lambda: Study.of("x", [*planted().trainings] * 2),
             "trainings: need to differ, got the same one on planted 2 times",
         ),
-        (lambda: Training.of(SMALL, {"beta": {}}, [3, 3]), "seeds: needs distinct seeds"),
+        (lambda: Training.of(SMALL, {"beta": {}}, [3, 3]), "seeds: must be distinct seeds"),
         (
             lambda: Study.of("x", planted().trainings, ["mig"], sampling=Sampling(40, 10)),
             "metrics: unknown metric 'mig'; the metrics are structured_slots, segmentation",

@@ -142,7 +142,7 @@ def test_names_cannot_leave_the_directory(tmp_path, name):
 @pytest.mark.parametrize("name", ["results.csv", "report.html"])
 def test_a_directory_with_tables_of_something_else_is_refused(name, tmp_path):
     (tmp_path / name).write_text("mine")
-    with pytest.raises(StoreError, match=f"needs a directory of its own for the study, got one with {name}"):
+    with pytest.raises(StoreError, match=f"must be a directory of the study alone, got one with {name}"):
         Store(tmp_path).open({"name": "a"})
     assert [path.name for path in tmp_path.iterdir()] == [name]
     study = tmp_path / "study"

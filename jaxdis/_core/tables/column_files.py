@@ -89,7 +89,7 @@ def matching(texts: Sequence[str | Path]) -> list[Path]:
     """
     paths = [path for text in map(str, texts) for path in (sorted(glob.glob(text)) or [text])]
     if not paths:
-        raise ValueError("files: needs at least one file, got none")
+        raise ValueError("files: must have at least one file, got none")
     return list(dict.fromkeys(map(Path, paths)))
 
 
@@ -147,7 +147,7 @@ def _text(path: Path, wanted: list[str]) -> dict[str, list]:
             lines = _lines(file.read().decode("utf-8-sig"), SEPARATORS[path.suffix])
     except (csv.Error, UnicodeDecodeError) as error:
         raise ValueError(
-            f"{path.name}: needs text in columns with a head, got bytes or quotes that are none ({error})"
+            f"{path.name}: must have text in columns with a head, got bytes or quotes that are none ({error})"
         ) from None
     for end in (-1, 0):
         while lines and len(lines[end]) < 2 and not "".join(lines[end]).strip():
@@ -172,9 +172,9 @@ def _under_names(path: Path, lines: list[list[str]]) -> dict[str, list]:
         if claimed != len(lines) - 1:
             raise ValueError(f"{path.name}: must have {claimed:,} rows, as its first line says, got {len(lines) - 1:,}")
     if not lines:
-        raise ValueError(f"{path.name}: needs {_WORDS[separator]}-separated text with a head, got an empty file")
+        raise ValueError(f"{path.name}: must have {_WORDS[separator]}-separated text with a head, got an empty file")
     if other := _other_separator(lines, separator):
-        raise ValueError(f"{path.name}: needs {_WORDS[separator]}s between columns, got {shown(other)}")
+        raise ValueError(f"{path.name}: must have {_WORDS[separator]}s between columns, got {shown(other)}")
     if _is_row(lines[0]) and not _numbers_columns(path, lines):
         head, first = [f"factor_{column}" for column in range(len(lines[0]))], 1
     else:
@@ -188,7 +188,7 @@ def _under_names(path: Path, lines: list[list[str]]) -> dict[str, list]:
         where = (
             f"line {odd} has {len(lines[odd - first])}" if odd else f"{len(lines)} rows of columns {', '.join(head)}"
         )
-        raise ValueError(f"{path.name}: needs rows of {len(head)} distinct columns, got {where}")
+        raise ValueError(f"{path.name}: must have rows of {len(head)} distinct columns, got {where}")
     return {name: list(column) for name, column in zip(head, zip(*lines, strict=True), strict=True)}
 
 

@@ -66,7 +66,7 @@ def _columns_of_file(path: Path, wanted: Sequence[str]) -> dict[str, Column]:
     factors = arrays["factors"]
     factors = factors[:, None] if factors.ndim == 1 else factors
     if factors.ndim != 2:
-        raise ValueError(f"factors: needs shape [n, k] (samples, factors), got {factors.shape}")
+        raise ValueError(f"factors: must have shape [n, k] (samples, factors), got {factors.shape}")
     names, sizes = names_of(arrays.get("names")), sizes_of(arrays.get("sizes"))
     names = names or [f"factor_{j}" for j in range(factors.shape[1])]
     k = factors.shape[1]
@@ -153,10 +153,10 @@ def sizes_of(sizes: np.ndarray | None) -> tuple[int | None, ...] | None:
     if sizes is None:
         return None
     if sizes.ndim > 1 or sizes.dtype.kind not in "fiu":
-        raise ValueError(f"sizes: needs one number per factor (0 for a continuous one), got {shown(sizes)}")
+        raise ValueError(f"sizes: must have one number per factor (0 for a continuous one), got {shown(sizes)}")
     sizes = np.atleast_1d(sizes)
     if not np.isfinite(sizes).all() or (sizes % 1 != 0).any() or (sizes < 0).any():
-        raise ValueError(f"sizes: needs whole numbers of at least 0, got {shown(sizes.tolist())}")
+        raise ValueError(f"sizes: must be whole numbers of at least 0, got {shown(sizes.tolist())}")
     return tuple(int(size) or None for size in sizes)
 
 
@@ -169,5 +169,5 @@ def names_of(names: np.ndarray | None) -> list[str] | None:
     if names is None:
         return None
     if names.ndim > 1 or names.dtype.kind not in "US":
-        raise ValueError(f"names: needs one text per factor, got {shown(names)}")
+        raise ValueError(f"names: must have one text per factor, got {shown(names)}")
     return np.atleast_1d(np.char.decode(names, "utf-8", "replace") if names.dtype.kind == "S" else names).tolist()

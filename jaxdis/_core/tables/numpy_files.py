@@ -23,7 +23,8 @@ def read_npz(path: Path, known: Sequence[str]) -> dict[str, np.ndarray | None]:
     """
     if not zipfile.is_zipfile(path):
         raise ValueError(
-            f"{printable(path)}: needs a .npz file, got another file or one that is cut short; make one with {MAKE_ONE}"
+            f"{printable(path)}: must be a .npz file, got another file or one that is cut short; make one "
+            f"with {MAKE_ONE}"
         )
     try:
         with zipfile.ZipFile(path) as archive:

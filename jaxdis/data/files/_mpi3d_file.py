@@ -28,7 +28,7 @@ COMPLEX_SPACE = FactorSpace.of(object_color=4, object_shape=4, **_ARM)
 
 def space_of(variant: str) -> FactorSpace:
     if variant not in MD5:
-        raise ValueError(f"variant: needs one of {', '.join(MD5)}, got {variant!r}")
+        raise ValueError(f"variant: must be one of {', '.join(MD5)}, got {variant!r}")
     return SPACE if variant in ("toy", "realistic", "real") else COMPLEX_SPACE
 
 

@@ -106,7 +106,7 @@ def prepare(name: str, folder: str | Path) -> Path:
     from tensorflow_datasets.core import registered
 
     if name not in (sets := (*SETS, "clevr")):
-        raise ValueError(f"name: needs one of {', '.join(sets)}, got {name!r}")
+        raise ValueError(f"name: must be one of {', '.join(sets)}, got {name!r}")
     stock = tfds.builder_cls(name)
     with registered.skip_registration():
         own = {"smallnorb": _pictures(_smallnorb_examples), "clevr": _clevr_examples}
@@ -224,5 +224,5 @@ def _decode(path: Path, name: str, space: FactorSpace, out: np.ndarray) -> None:
 
 def _known(name: str) -> Set:
     if name not in SETS:
-        raise ValueError(f"name: needs one of {', '.join(SETS)}, got {name!r}")
+        raise ValueError(f"name: must be one of {', '.join(SETS)}, got {name!r}")
     return SETS[name]

@@ -220,7 +220,7 @@ class LabelledPartition(Method):
     def check(self, hyperparameters, source, steps: int) -> None:
         check_labels(source, dict(enumerate(self.sizes)))
         if source.num_factors != len(self.sizes):
-            raise ValueError(f"sizes: needs {source.num_factors} entries, one per factor, got {len(self.sizes)}")
+            raise ValueError(f"sizes: must have {source.num_factors} entries, one per factor, got {len(self.sizes)}")
 
 
 LabelledPartition.variants = {"labelled_partition": Variant(Settings, "swap_weight", about=LabelledPartition.about)}

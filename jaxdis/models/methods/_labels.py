@@ -18,7 +18,7 @@ def check_labels(source, sizes: dict[int, int]) -> None:
       ValueError: for a factor that is not there, or that has other values than these classes.
     """
     if source.num_factors <= max(sizes):
-        raise ValueError(f"data: needs at least {max(sizes) + 1} factors, got {source.num_factors}")
+        raise ValueError(f"data: must have at least {max(sizes) + 1} factors, got {source.num_factors}")
     if source.is_finite_list:
         seen = np.asarray(source.arrays[1])
     else:

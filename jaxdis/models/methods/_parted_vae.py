@@ -139,12 +139,12 @@ class PartedVae(Method):
         super().__post_init__()
         if self.optimizer.has_own_rate:
             raise ValueError(
-                "optimizer: needs a function learning rate → transformation, such as optax.adamw, since the plateau "
+                "optimizer: must be a function learning rate → transformation, such as optax.adamw, since the plateau "
                 "moves the learning rate"
             )
         if self.labelled and len(self.label_factors) != len(self.priors):
             raise ValueError(
-                f"label_factors: needs one factor for each of {len(self.priors)} categorical variables, got "
+                f"label_factors: must have one factor for each of {len(self.priors)} categorical variables, got "
                 f"{len(self.label_factors)}"
             )
 
@@ -295,7 +295,7 @@ class PartedVae(Method):
 
     def check(self, hyperparameters, source, steps: int) -> None:
         if self.epoch_steps is None and source.num_data is None:
-            raise ValueError("epoch_steps: needs a number for data without end, got None")
+            raise ValueError("epoch_steps: must be a number for data without end, got None")
         if self.labelled:
             check_labels(source, dict(zip(self.label_factors, self.classes, strict=True)))
 

@@ -190,19 +190,19 @@ class Pca(Method):
     def check(self, hyperparameters, source, steps: int) -> None:
         if not 2 <= steps <= self.default_steps:
             needed = f"from 2 to {self.default_steps} (one pass for the mean, and {self.passes})"
-            raise ValueError(f"steps: needs {needed}, got {steps}")
+            raise ValueError(f"steps: must be {needed}, got {steps}")
         pixels = int(np.prod(self.image_shape))
         if self.num_codes > pixels:
-            raise ValueError(f"num_codes: needs at most the {pixels} pixels of an image, got {self.num_codes}")
+            raise ValueError(f"num_codes: must have at most the {pixels} pixels of an image, got {self.num_codes}")
         if self.passes * self._width > pixels:
             raise ValueError(
-                f"passes: needs at most {pixels // self._width} for images of {pixels} pixels and {self.num_codes} "
+                f"passes: must be at most {pixels // self._width} for images of {pixels} pixels and {self.num_codes} "
                 f"codes, got {self.passes}"
             )
         if source.is_finite_list and (self.num_images or 0) > source.num_data:
-            raise ValueError(f"num_images: needs at most the {source.num_data} images, got {self.num_images}")
+            raise ValueError(f"num_images: must be at most the {source.num_data} images, got {self.num_images}")
         if self._count(source) < 2:
-            raise ValueError(f"num_images: needs at least 2, got {self._count(source)}")
+            raise ValueError(f"num_images: must be at least 2, got {self._count(source)}")
 
     def _count(self, source) -> int:
         """How many images the passes read."""

@@ -97,7 +97,7 @@ class Vae(Method):
         check_hashable(self.network)
         if self.micro_batch is not None and self.batch_size % self.micro_batch:
             raise ValueError(
-                f"micro_batch: needs a divisor of the batch size {self.batch_size}, got {self.micro_batch}"
+                f"micro_batch: must be a divisor of the batch size {self.batch_size}, got {self.micro_batch}"
             )
 
     def begin(self, key) -> State:
@@ -273,10 +273,10 @@ def objective_of(method: Vae) -> Objective:
     if isinstance(method.objective, Objective):
         return method.objective
     if not method.trained:
-        raise ValueError("objective: needs at least one name, got ()")
+        raise ValueError("objective: must have at least one name, got ()")
     for name in method.trained:
         if name not in OBJECTIVES:
-            raise ValueError(f"objective: needs one of {', '.join(OBJECTIVES)}, got {name!r}; {OWN_OBJECTIVE}")
+            raise ValueError(f"objective: must be one of {', '.join(OBJECTIVES)}, got {name!r}; {OWN_OBJECTIVE}")
     rows = [OBJECTIVES[name] for name in method.trained]
     if len({row.loss for row in rows}) > 1:
         raise ValueError(

@@ -138,9 +138,9 @@ class WeakDe(Method):
     def __post_init__(self):
         super().__post_init__()
         if not self.classes or min(map(min, (group_of for _, group_of in self.classes))) < -1:
-            raise ValueError(f"classes: needs groups of at least one factor, got {self.classes}")
+            raise ValueError(f"classes: must have groups of at least one factor, got {self.classes}")
         if any(not 0 <= which < len(self.classes) for which, _, _ in self.relations):
-            raise ValueError(f"relations: needs factors of classes from 0 to {len(self.classes) - 1}")
+            raise ValueError(f"relations: must be factors of classes from 0 to {len(self.classes) - 1}")
 
     @property
     def num_classes(self) -> int:

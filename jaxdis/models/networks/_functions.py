@@ -119,7 +119,7 @@ def functions_of(network) -> Functions:
         return _of_linen(network if len(parts) == 1 else LinenPair(*parts))
     if any(isinstance(part, nnx.Module) for part in parts):
         raise ValueError(
-            "network: needs a class of nnx modules or a function rngs → module, since every member draws parameters of "
+            "network: must be a class of nnx modules or a function rngs → module, as every member draws parameters of "
             f"its own, got an instance, {_named(network)}"
         )
     linen_class = any(isinstance(part, type) and issubclass(part, nn.Module) for part in parts)
@@ -136,7 +136,7 @@ def check_hashable(network) -> None:
         hash(network)
     except TypeError:
         raise ValueError(
-            f"network: needs a hashable value, such as a frozen dataclass, got {_named(network)}"
+            f"network: must be a hashable value, such as a frozen dataclass, got {_named(network)}"
         ) from None
     functions_of(network)
 
@@ -198,7 +198,7 @@ def _of_linen(module: nn.Module) -> Functions:
             return draw(key, jax.eval_shape(begin, key, images)["params"], module.initialization)
         variables = begin(key, images)
         if odd := sorted(variables.keys() - {"params"}):
-            raise ValueError(f"network: needs modules with parameters alone, got one with {odd[0]}")
+            raise ValueError(f"network: must have modules with parameters alone, got one with {odd[0]}")
         return variables.get("params", {})
 
     def run(method, params, inputs):
@@ -217,7 +217,7 @@ def _of_nnx(make: Callable, name: str) -> Functions:
         raise ValueError(f"network: must be a network, got {name}; {_WAY_OUT}")
     _check_methods(module, name)
     if odd := sorted({type(leaf).__name__ for _, leaf in nnx.to_flat_state(nnx.state(module, nnx.Not(nnx.Param)))}):
-        raise ValueError(f"network: needs modules with parameters alone, got one with {odd[0]}")
+        raise ValueError(f"network: must have modules with parameters alone, got one with {odd[0]}")
     graph = nnx.split(module)[0]
 
     def init(key, _):

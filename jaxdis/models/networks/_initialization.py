@@ -36,7 +36,7 @@ def draw(key, shapes, scheme: str):
       The tree, float32.
     """
     if scheme not in ("glorot", "kaiming", "torch"):
-        raise ValueError(f"initialization: needs 'glorot', 'kaiming' or 'torch', got {scheme!r}")
+        raise ValueError(f"initialization: must be 'glorot', 'kaiming' or 'torch', got {scheme!r}")
     number = itertools.count()
 
     def layer(path: tuple[str, ...], shapes: dict) -> dict[str, Array]:

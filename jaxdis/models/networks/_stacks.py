@@ -56,7 +56,7 @@ class Stacks:
                 f"{len(self.channels)} and {len(self.decoder_channels)}"
             )
         if not self.hidden:
-            raise ValueError("hidden: needs at least one layer, got none")
+            raise ValueError("hidden: must have at least one layer, got none")
 
     def init(self, key, image_shape: tuple[int, int, int], num_codes: int) -> tuple[dict, dict]:
         """Parameters, and running moments of batches, of ``encoder`` and ``decoder``; no moments without any."""

@@ -102,5 +102,5 @@ def _log_weights(n: int, num_data: int, estimator: Estimator) -> np.ndarray:
         weights[:, 1] = stratum
         weights[rest - 1, 0] = stratum
     else:
-        raise ValueError(f"estimator: needs one of {', '.join(ESTIMATORS)}, got {estimator!r}")
+        raise ValueError(f"estimator: must be one of {', '.join(ESTIMATORS)}, got {estimator!r}")
     return np.log(weights).astype(np.float32)

@@ -52,7 +52,7 @@ class Checkpoints:
             remove_leftovers(folder)
         record = directory / "run.json"
         if (directory / "study.json").exists():
-            raise ValueError(f"directory: needs a directory of its own, got {directory}, which holds a study")
+            raise ValueError(f"directory: must be a directory of its own, got {directory}, which holds a study")
         if not record.exists():
             write_json(record, identity)
         try:
@@ -113,12 +113,12 @@ class Checkpoints:
             raise DamagedFile(f"{path}: belongs to another run")
         done = header.get("done")
         if done != _updates(path) or type(done) is not int:
-            raise DamagedFile(f"{path}: needs the number of updates in its name, got {done!r}")
+            raise DamagedFile(f"{path}: must have the number of updates in its name, got {done!r}")
         state = {name.removeprefix("state/"): a for name, a in arrays.items() if name.startswith("state/")}
         members, blocks = self._identity["members"], -(-done // self._identity["log_every"])
         curves = [arrays.get(f"losses/{name}") for name in kind._fields]
         if any(curve is None or curve.shape != (blocks, members) for curve in curves):
-            raise DamagedFile(f"{path}: needs losses of shape {(blocks, members)}")
+            raise DamagedFile(f"{path}: must have losses of shape {(blocks, members)}")
         losses = [kind(*block) for block in zip(*curves, strict=True)]
         return with_leaves(shapes, state, str(path)), losses, done
 

@@ -129,14 +129,14 @@ def _rendered(space, render) -> Source:
     continuous = bool(getattr(space, "continuous", ()))
     if not callable(getattr(space, "sample", None)) or not (continuous or hasattr(space, "num_cells")):
         raise ValueError(
-            f"data: needs a space with sample and num_cells beside the renderer, got {type(space).__name__}"
+            f"data: must be a space with sample and num_cells beside the renderer, got {type(space).__name__}"
         )
     num_data = None if continuous else int(space.num_cells)
     draw, arrays = _FromLattice(space), Images.of(render)
     images, factors = jax.eval_shape(lambda arrays, key: draw(arrays, key, 2), arrays, jax.random.key(0))
     if images.ndim != 4:
         raise ValueError(
-            f"data: needs a renderer that returns [n, height, width, channels], got shape {images.shape} for n = 2"
+            f"data: must be a renderer that returns [n, height, width, channels], got shape {images.shape} for n = 2"
         )
     if not type(arrays.renderer).__module__.startswith("jaxdis."):
         check_unit_values(arrays(space.sample(jax.random.key(0), 1), jax.random.key(1)), "data")
@@ -147,9 +147,9 @@ def _stored(array: np.ndarray, factors: np.ndarray | None = None) -> Source:
     images = checked_images(array, "data")
     n = len(images)
     if factors is not None and (factors.ndim != 2 or len(factors) != n or factors.dtype.kind not in "iuf"):
-        raise ValueError(f"factors: needs numbers [{n}, k], one row per image, got {factors.shape} {factors.dtype}")
+        raise ValueError(f"factors: must be numbers [{n}, k], one row per image, got {factors.shape} {factors.dtype}")
     if factors is not None and not (factors.size and np.isfinite(factors).all()):
-        raise ValueError(f"factors: needs at least one factor and finite numbers, got shape {factors.shape}")
+        raise ValueError(f"factors: must have at least one factor and finite numbers, got shape {factors.shape}")
     arrays = jax.device_put((images, factors))  # unlike jnp.asarray, never holds two copies on the way
     return Source(arrays, _FromArray(n), n, images.shape[1:], None if factors is None else factors.shape[1])
 

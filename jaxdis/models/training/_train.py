@@ -181,7 +181,7 @@ def resolved_source(config: Config, data=None) -> Source:
     from jaxdis.data import DATASETS  # imported here because training on one's own images does not need it
 
     if config.data not in DATASETS:
-        raise ValueError(f"data: needs one of {', '.join(DATASETS)}, or data passed to train, got {config.data!r}")
+        raise ValueError(f"data: must be one of {', '.join(DATASETS)}, or data passed to train, got {config.data!r}")
     return as_source(DATASETS[config.data].open(config.data, config.source))
 
 

@@ -110,7 +110,7 @@ def dangnhu2022(
       ValueError: for data other than Multi-dSprites and CLEVR6.
     """
     if unknown := [name for name in data if name not in POOLS]:
-        raise ValueError(f"data: needs some of {', '.join(POOLS)}, got {unknown[0]!r}")
+        raise ValueError(f"data: must be some of {', '.join(POOLS)}, got {unknown[0]!r}")
     trainings = [
         _training(run, seeds, regularized, (sources or {}).get(name))
         for name in data

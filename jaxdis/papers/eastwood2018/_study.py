@@ -67,7 +67,7 @@ def eastwood2018(
     }
     unknown = [name for name in models if name not in configs]
     if unknown:
-        raise ValueError(f"models: needs some of {', '.join(MODELS)}, got {unknown[0]!r}")
+        raise ValueError(f"models: must be some of {', '.join(MODELS)}, got {unknown[0]!r}")
     trainings = [
         Training.of(Config("teapots", source, method, count), {name: sweep}, seeds, pool=train_samples, region=Gap(gap))
         for name, (method, count, sweep) in configs.items()

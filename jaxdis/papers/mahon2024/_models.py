@@ -47,9 +47,9 @@ def method(model: str, data: str, *, as_released: bool = True) -> Method:
       ValueError: for another model or data set.
     """
     if model not in MODELS:
-        raise ValueError(f"model: needs one of {', '.join(MODELS)}, got {model!r}")
+        raise ValueError(f"model: must be one of {', '.join(MODELS)}, got {model!r}")
     if data not in DATA:
-        raise ValueError(f"data: needs some of {', '.join(DATA)}, got {data!r}")
+        raise ValueError(f"data: must be some of {', '.join(DATA)}, got {data!r}")
     if model in ("beta", "beta_tc", "factor"):
         training = DiscriminatorTraining(
             order="split_batch",

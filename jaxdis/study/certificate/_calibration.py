@@ -69,15 +69,15 @@ class Calibration:
         check_fields(self)
         for name in ("seeds", "size_seeds"):
             if not 0 < getattr(self, name) <= MOST_SEEDS:
-                raise ValueError(f"{name}: needs 1 to {MOST_SEEDS:,}, got {getattr(self, name):,}")
+                raise ValueError(f"{name}: must be 1 to {MOST_SEEDS:,}, got {getattr(self, name):,}")
         samples = {"case_samples": self.case_samples, "sweep_samples": self.sweep_samples, "full_size": self.full_size}
         for name, n in [*samples.items(), *(("sizes", size) for size in self.sizes)]:
             if not FEWEST_SAMPLES <= n <= MOST_SAMPLES and not (name == "case_samples" and n == 0):
-                raise ValueError(f"{name}: needs {FEWEST_SAMPLES} to {MOST_SAMPLES:,} samples, got {n:,}")
+                raise ValueError(f"{name}: must have {FEWEST_SAMPLES} to {MOST_SAMPLES:,} samples, got {n:,}")
         if not self.parts():
             raise ValueError("parts: needs cases, sweeps or sizes, got none")
         if self.sizes and max(self.sizes) > self.full_size:
-            raise ValueError(f"sizes: needs at most the full size, {self.full_size:,}, got {max(self.sizes):,}")
+            raise ValueError(f"sizes: must be at most the full size, {self.full_size:,}, got {max(self.sizes):,}")
 
     @classmethod
     def of(cls, metrics="all", **sizes) -> "Calibration":

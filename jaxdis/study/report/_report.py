@@ -122,11 +122,11 @@ def _results(study: Study, store: Store, members: Sequence[Member]) -> dict[str,
         raise StoreError(f"{path}: is damaged ({error}); {advice}") from None
     ids = list(map(str, table.get("id", ())))
     if ids != [member.train for member in members]:
-        raise StoreError(f"{path}: needs a row for each of {len(members)} members, got {len(ids)} rows; {advice}")
+        raise StoreError(f"{path}: must have a row for each of {len(members)} members, got {len(ids)} rows; {advice}")
     scored = {metric_of(study, name) for name, column in table.items() if column.dtype.kind == "f"}
     missing = [name for name, _ in study.metrics if name not in scored]
     if missing:
-        raise StoreError(f"{path}: needs columns of numbers of {', '.join(missing[:3])}; {advice}")
+        raise StoreError(f"{path}: must have columns of numbers of {', '.join(missing[:3])}; {advice}")
     return table
 
 

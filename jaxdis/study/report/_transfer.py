@@ -73,7 +73,9 @@ def agreement(table: Table, other: Table, metrics: Sequence[str]) -> dict[str, f
     second = {key: row for row, key in enumerate(_labels(other))}
     common = [key for key in first if key in second]
     if not common:
-        raise ValueError("agreement: needs runs with members in common, got none with equal settings, data and seed")
+        raise ValueError(
+            "agreement: must have runs with members in common, got none with equal settings, data and seed"
+        )
     a, b = [first[key] for key in common], [second[key] for key in common]
     return {name: spearman(table[name][a], other[name][b]) for name in metrics}
 

@@ -293,7 +293,7 @@ def test_votes_are_undefined_where_fewer_than_two_factors_can_be_held(name, fact
         factors = Factors.of(np.stack([rng.integers(0, 4, 300), np.zeros(300, int)], axis=1), (4, 3))
     metric = METRICS[name].with_options(num_train=200, num_eval=100)
     if not any(factors.sizes):
-        with pytest.raises(ValueError, match="factors: needs at least one discrete factor for it"):
+        with pytest.raises(ValueError, match="factors: must have at least one discrete factor for it"):
             evaluate(codes, factors, {"it": metric})
         return
     assert np.isnan(evaluate(codes, factors, {"it": metric})["it"])

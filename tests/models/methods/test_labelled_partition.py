@@ -96,5 +96,5 @@ def test_its_name_says_what_it_is_not():
 def test_every_factor_needs_its_number_of_values():
     config = models.Config("x", method=models.LabelledPartition((3,), models.Mlp((4,))))
     data = np.zeros((12, 4, 4, 1), np.float32), np.zeros((12, 2), int)
-    with pytest.raises(ValueError, match="sizes: needs 2 entries, one per factor, got 1"):
+    with pytest.raises(ValueError, match="sizes: must have 2 entries, one per factor, got 1"):
         models.train(config, *models.members({"labelled_partition": {}}), data=data)

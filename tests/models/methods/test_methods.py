@@ -243,13 +243,15 @@ def test_a_zoo_is_saved_read_and_represents_images_one_by_one(method, data, tmp_
 def test_labels_are_asked_for_in_one_line(data):
     with pytest.raises(ValueError, match=r"^data: ToyGan needs labels, as \(images, factors\), got images alone$"):
         trained(ToyGan(), data[0])
-    with pytest.raises(ValueError, match=r"^factors: needs numbers \[40, k\], one row per image, got \(39, 2\) int64$"):
+    with pytest.raises(
+        ValueError, match=r"^factors: must be numbers \[40, k\], one row per image, got \(39, 2\) int64$"
+    ):
         trained(ToyGan(), (data[0], data[1][:-1]))
 
 
 def test_another_method_cannot_stand_in_for_that_of_a_zoo(data, tmp_path):
     trained(ToyGan(), data).save(tmp_path / "zoo.npz")
-    with pytest.raises(ValueError, match="method: needs that of the zoo, got one with another num_codes"):
+    with pytest.raises(ValueError, match="method: must be that of the zoo, got one with another num_codes"):
         models.load(tmp_path / "zoo.npz", ToyGan(num_codes=3))
 
 

@@ -99,7 +99,7 @@ def test_rates_that_nothing_would_read_are_refused(pixels):
     members = models.members({"factor": {"discriminator_learning_rate": 0.5}})
     with pytest.raises(ValueError, match="discriminator_learning_rate: the optimizer has its own"):
         models.train(config(models.Adam(), objective="factor", discriminator=factor), *members, data=pixels)
-    with pytest.raises(ValueError, match="optimizer: needs a function learning rate → transformation"):
+    with pytest.raises(ValueError, match="optimizer: must be a function learning rate → transformation"):
         models.PartedVae(optimizer=OWN_STEPS)
 
 

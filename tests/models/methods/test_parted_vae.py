@@ -266,7 +266,10 @@ def test_a_single_label_that_does_not_suit_is_refused():
 
 @pytest.mark.parametrize(
     ("factor", "values", "message"),
-    [(1, 4, "factor 1 needs class numbers from 0 to 2, got 0 to 3"), (2, 3, "data: needs at least 3 factors, got 2")],
+    [
+        (1, 4, "factor 1 needs class numbers from 0 to 2, got 0 to 3"),
+        (2, 3, "data: must have at least 3 factors, got 2"),
+    ],
 )
 def test_labels_that_do_not_suit_are_refused(factor, values, message):
     method = models.PartedVae(labelled=True, label_factors=(factor,))

@@ -155,12 +155,15 @@ def test_networks_whose_arrays_would_broadcast_are_refused(changes, words, image
         (Pair, "network: must be a network, got Pair; pass a flax.linen module"),
         ((Encoder(), Decoder), "network: must be a network, got a tuple of Encoder, Decoder; pass"),
         ((plain_encode, plain_decode), r"network: a tuple of plain_encode, plain_decode\(rngs=…\) fails"),
-        (Autoencoder(nnx.Rngs(0)), "network: needs a class of nnx modules .*, since every member draws .* Autoencoder"),
+        (
+            Autoencoder(nnx.Rngs(0)),
+            "network: must be a class of nnx modules .*, as every member draws .* Autoencoder",
+        ),
         (Flat, r"network: Flat\(rngs=…\) fails .* lambda rngs"),
         (there, "network: there lacks encode and decode"),
         (3, "network: must be a network, got int; pass"),
         ((), "network: must be a network, got a tuple of nothing"),
-        ([Encoder(), Decoder()], "network: needs a hashable value, such as a frozen dataclass, got list"),
+        ([Encoder(), Decoder()], "network: must be a hashable value, such as a frozen dataclass, got list"),
     ],
 )
 def test_what_is_no_network_is_refused_when_it_is_given(network, message):
@@ -174,5 +177,5 @@ def test_modules_that_hold_more_than_parameters_are_refused():
         def __call__(self, images):
             return jnp.split(nn.BatchNorm(True)(nn.Dense(6)(images.reshape(-1, 64))), 2, axis=1)
 
-    with pytest.raises(ValueError, match="network: needs modules with parameters alone, got one with batch_stats"):
+    with pytest.raises(ValueError, match="network: must have modules with parameters alone, got one with batch_stats"):
         models.Vae(network=(Moments(), Decoder())).resolved((8, 8, 1))

@@ -108,5 +108,5 @@ def test_objectives_are_told_apart_by_their_functions():
     assert first == models.Vae(objective=pulled)
     assert describe(first) != describe(second)
     assert describe(first)["objective"]["loss"].endswith("test_table.pulled")
-    with pytest.raises(ValueError, match="sweep: needs names among pulled, got 'beta'"):
+    with pytest.raises(ValueError, match="sweep: must have names among pulled, got 'beta'"):
         models.members({"beta": {}}, method=first)

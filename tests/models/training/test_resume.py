@@ -166,13 +166,13 @@ def test_renderers_of_one_name_are_told_apart():
 
 def test_a_renderer_of_whole_numbers_is_refused():
     space = data.FactorSpace.of(shade=4, row=2)
-    with pytest.raises(ValueError, match=r"images: needs uint8 .*, got dtype int32"):
+    with pytest.raises(ValueError, match=r"images: must be uint8 .*, got dtype int32"):
         as_source((space, lambda factors: jnp.full((len(factors), 8, 8, 1), 200, jnp.int32)))
 
 
 def test_a_renderer_of_bytes_as_floats_is_refused():
     space = data.FactorSpace.of(shade=4, row=2)
-    with pytest.raises(ValueError, match=r"data: needs values in \[0, 1\] .*, got 200 to 200"):
+    with pytest.raises(ValueError, match=r"data: must be values in \[0, 1\] .*, got 200 to 200"):
         as_source((space, lambda factors: jnp.full((len(factors), 8, 8, 1), 200.0)))
 
 

@@ -89,9 +89,9 @@ class SlotMethod(Method):
     def __post_init__(self):
         super().__post_init__()
         if self.num_slots < 2:
-            raise ValueError(f"num_slots: needs at least 2, got {self.num_slots}")
+            raise ValueError(f"num_slots: must be at least 2, got {self.num_slots}")
         if self.batch_size % (self.micro_batch or 1):
-            raise ValueError(f"micro_batch: needs a divisor of batch_size {self.batch_size}, got {self.micro_batch}")
+            raise ValueError(f"micro_batch: must be a divisor of batch_size {self.batch_size}, got {self.micro_batch}")
         if self.image_shape is not None:
             _ = self.networks  # which check the shape
 

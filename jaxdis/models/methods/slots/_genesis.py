@@ -119,11 +119,11 @@ class Genesis(SlotMethod):
     def __post_init__(self):
         super().__post_init__()
         if self.micro_batch not in (None, self.batch_size):
-            raise ValueError("micro_batch: needs None, since the batch is normalized as a whole")
+            raise ValueError("micro_batch: must be None, since the batch is normalized as a whole")
         lengths = len(self.mask_encoder), len(self.mask_strides), len(self.mask_decoder) - 1
         if len(set(lengths)) > 1 or not set(self.mask_strides) <= {1, 2}:
             raise ValueError(
-                "mask_strides: needs 1 or 2 for each of mask_encoder and of mask_decoder but its first, got "
+                "mask_strides: must be 1 or 2 for each of mask_encoder and of mask_decoder but its first, got "
                 f"{self.mask_strides}"
             )
 

@@ -212,5 +212,5 @@ def test_unsuitable_strides_are_refused():
         ValueError, match=r"^strides: needs images with sides divisible by 4, got images of shape \(30, 30"
     ):
         models.Genesis().resolved((30, 30, 3)).begin(jax.random.key(0))
-    with pytest.raises(ValueError, match="^mask_strides: needs 1 or 2 for each of mask_encoder"):
+    with pytest.raises(ValueError, match="^mask_strides: must be 1 or 2 for each of mask_encoder"):
         models.Genesis(mask_strides=(1, 2, 1, 2))

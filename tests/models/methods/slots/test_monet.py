@@ -194,9 +194,9 @@ def test_goals_may_be_negative_and_nothing_else():
     found = models.members({"monet": {"goal": [-1.0, -2.0]}}, 1, models.Monet())
     assert found.hyperparameters.goal.tolist() == [-1, -2]
     assert [label["goal"] for label in found.labels] == [-1, -2]
-    with pytest.raises(ValueError, match="^monet, gamma: needs a finite number of at least 0 or a sequence of them"):
+    with pytest.raises(ValueError, match="^monet, gamma: must be a finite number of at least 0 or a sequence of them"):
         models.members({"monet": {"gamma": -1.0}}, 1, models.Monet())
-    with pytest.raises(ValueError, match="^monet, goal: needs a finite number or a sequence of them"):
+    with pytest.raises(ValueError, match="^monet, goal: must be a finite number or a sequence of them"):
         models.members({"monet": {"goal": np.nan}}, 1, models.Monet())
 
 
@@ -205,9 +205,9 @@ def test_unsuitable_fields_are_refused():
         ValueError, match=r"^attention: needs for 5 blocks images with sides divisible by 16, got images"
     ):
         models.Monet().resolved((24, 32, 3))
-    with pytest.raises(ValueError, match="^micro_batch: needs a divisor of batch_size 32, got 5"):
+    with pytest.raises(ValueError, match="^micro_batch: must be a divisor of batch_size 32, got 5"):
         models.Monet(micro_batch=5)
-    with pytest.raises(ValueError, match="^micro_batch: needs None"):
+    with pytest.raises(ValueError, match="^micro_batch: must be None"):
         models.Genesis(micro_batch=4)
-    with pytest.raises(ValueError, match="^num_slots: needs at least 2, got 1"):
+    with pytest.raises(ValueError, match="^num_slots: must be at least 2, got 1"):
         models.Monet(num_slots=1)
