@@ -429,7 +429,7 @@ def damaged_files(folder):
     yield archive("bomb", codes=npy(np.zeros((9000, 1000))), factors=values), "is damaged"
     for name, sizes in (("inf", [np.inf, 3]), ("axes", [[3, 4]]), ("half", [2.7, 4]), ("less", [-3, 4])):
         yield archive(f"sizes_{name}", codes=npy(CODES), factors=values, sizes=npy(np.array(sizes))), "sizes: must"
-    yield archive("names", codes=npy(CODES), factors=values, names=npy(np.array([1, 2]))), "names: must be one text"
+    yield archive("names", codes=npy(CODES), factors=values, names=npy(np.array([1, 2]))), "names: must have one text"
     big = folder / "big.npy"
     big.write_bytes(header("(1000000000000, 3)"))
     yield big, "claims the shape"

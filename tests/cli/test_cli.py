@@ -142,7 +142,7 @@ def bad_files():
     yield pickled, "pickled Python objects, which are never loaded"
     yield truncated, "cut short"
     yield damaged, "is damaged"
-    yield without_factors, "must be an array 'factors', got ['codes']"
+    yield without_factors, "must have an array 'factors', got ['codes']"
     yield text, "must be a .npz file, got another file"
     yield npy_alone, "--factors factors.npy"
     yield wrong_factors, "not whole numbers"
@@ -395,8 +395,8 @@ def test_ctrl_c_is_one_line_and_130(command, capsys):
 @pytest.mark.parametrize(
     ("error", "message"),
     [
-        (MemoryError("Unable to allocate 60 GiB"), "memory: must have more than there is (Unable to allocate 60 GiB)"),
-        (MemoryError(), "memory: must have more than there is (an array does not fit)"),
+        (MemoryError("Unable to allocate 60 GiB"), "memory: needs more than there is (Unable to allocate 60 GiB)"),
+        (MemoryError(), "memory: needs more than there is (an array does not fit)"),
         (RuntimeError("can't start new thread"), "can't start new thread"),
         (jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: out of\nmemory"), "RESOURCE_EXHAUSTED: out of memory"),
         (ZeroDivisionError("division by zero"), "ZeroDivisionError: division by zero"),

@@ -100,6 +100,7 @@ def test_members_are_scored_together_and_as_alone():
         np.testing.assert_allclose(both[name][0], alone[name], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_scores_arrive_one_by_one():
     arrived = []
     scores = jaxdis.evaluate_encoder(true_factors, (SPACE, render), METRICS_USED, arrived=arrived.append, **HOW)
@@ -115,7 +116,7 @@ def test_an_encoder_whose_codes_change_in_number_is_refused():
         jaxdis.evaluate_encoder(lambda images: true_factors(images)[:, : next(widths)], (SPACE, render), "mig", **HOW)
 
 
-@pytest.mark.slow_cases("traced")
+@pytest.mark.slow_cases("traced", "host")
 @pytest.mark.parametrize("encode", [true_factors, traced_factors], ids=["host", "traced"])
 def test_progress_counts_the_images_of_interventions(encode):
     """By hand: (64 + 32) batches of 16 and 512 for the spread; as many pairs; 512 and 256 for each of 20 values."""
@@ -195,6 +196,7 @@ def test_what_is_no_encoder_is_refused_by_name(encode, words):
         jaxdis.evaluate_encoder(encode, (SPACE, render), "mig", **HOW)
 
 
+@pytest.mark.slow
 def test_members_whose_training_stopped_are_named():
     images = np.asarray(render(SPACE.sample(jax.random.key(0), 16)))
     method = jaxdis.models.Vae(network=jaxdis.models.Mlp((8,), 3), batch_size=8)

@@ -107,6 +107,7 @@ def one_of_each_kind() -> list[str]:
     return [min(names, key=lambda name: METRICS[name].about.seconds) for names in kinds.values()]
 
 
+@pytest.mark.slow
 def test_every_metric_can_be_bootstrapped(zoo):
     codes, values = zoo
     plan = tuple((name, quick(name)) for name in METRICS)
@@ -121,6 +122,9 @@ def test_every_metric_can_be_bootstrapped(zoo):
 
 
 @pytest.mark.slow_cases(
+    "dci_es",
+    "monotonicity",
+    "unibound",
     "sap",
     "dci",
     "dci_forest",

@@ -72,6 +72,7 @@ def test_linear_probes_equal_the_authors_within_two_deviations(name):
     assert abs(found.mean() - np.mean(expected["mean"])) < 2 * spread
 
 
+@pytest.mark.slow_cases("M1")
 @pytest.mark.parametrize("model", ["M1", "M2"])
 def test_table_1_of_mahon_et_al(model):
     """NK is 12.5 on both toy models: 25 points for the factor that owns the informative code, 0 for the other.

@@ -44,6 +44,7 @@ def shell(folder: Path, *arguments: str) -> subprocess.CompletedProcess:
     return subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": paths})
 
 
+@pytest.mark.slow
 def test_a_paper_of_another_package_runs_from_the_shell_to_its_page(installed):
     listed = shell(installed, "list", "papers")
     assert "toy2026" in listed.stdout, listed.stderr

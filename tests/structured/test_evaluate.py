@@ -64,6 +64,7 @@ def test_boosted_trees_as_the_final_relation():
     assert 0.35 < found["informativeness"] < 0.65
 
 
+@pytest.mark.slow
 def test_columns_and_parts():
     _, found = shuffled()
     assert set(found) == {

@@ -33,6 +33,7 @@ def finished(tmp_path_factory):
     return study, Store(out), read_csv_columns(out / "results.csv")
 
 
+@pytest.mark.slow
 def test_udr_compares_the_seeds_of_a_setting(finished):
     study, store, table = finished
     found = list(cells(study))

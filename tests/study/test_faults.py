@@ -136,6 +136,7 @@ def test_factor_names_are_escaped(tmp_path, monkeypatch):
     assert "<script>alert" not in page
 
 
+@pytest.mark.slow
 def test_folders_of_killed_drivers_go_when_the_study_is_complete(tmp_path):
     out = tmp_path / "study"
     for name in ("0" * 16, "1" * 16):

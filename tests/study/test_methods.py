@@ -26,6 +26,7 @@ def finished(tmp_path_factory):
     return out, run(mixed(), out).read_bytes()
 
 
+@pytest.mark.slow
 def test_components_and_autoencoders_share_a_table(finished):
     rows = list(csv.DictReader(finished[1].decode().splitlines()))
     assert [row["model"] for row in rows] == ["beta", "dip_ii", "pca", "pca"]

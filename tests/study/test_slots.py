@@ -38,6 +38,7 @@ def finished(tmp_path_factory):
         return out, run(planted(), out).read_bytes()
 
 
+@pytest.mark.slow
 def test_planted_slots_have_the_scores_of_their_truth(finished):
     out, table = finished
     clean, _, noisy, _ = csv.DictReader(table.decode().splitlines())

@@ -51,6 +51,7 @@ def vae():
     return model, jax.jit(jax.value_and_grad(loss, has_aux=True))(model.params, jax.random.key(3))
 
 
+@pytest.mark.slow
 def test_the_loss_of_the_vae_and_its_gradient_are_those_of_float64(vae):
     model, ((loss, (losses, statistics)), gradient) = vae
     params, noise = reference.double(model.params), np.asarray(jax.random.normal(jax.random.key(3), (5, 2)), np.float64)

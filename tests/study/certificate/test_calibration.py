@@ -39,6 +39,7 @@ def made(tmp_path_factory):
     return plan, out, calibrate(plan, out)
 
 
+@pytest.mark.slow
 def test_scores_have_the_shapes_that_are_promised(made):
     _, _, found = made
     assert found.cases["mig"].shape == (8, 3)

@@ -24,6 +24,7 @@ def page(tmp_path_factory):
     return write_report(dataclasses.replace(tiny(), title=NASTY, name=NASTY), out).read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_it_holds_its_pictures_and_fetches_nothing(page):
     assert page.count("data:image/png;base64,") >= 8
     assert not re.search(r'(src|href)="(?!data:|#|results\.csv)', page)
