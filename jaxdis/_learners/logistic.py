@@ -54,7 +54,8 @@ def fit_logistic(
     which is halved until the objective falls. They are preconditioned by the blocks of the Hessian that belong
     to single classes, plus its restriction to the contrast along which the means of a factor's classes differ most;
     near the optimum, by those of an earlier step. Each factor has its own step sizes and stops by itself, after
-    ``steps`` at the latest. Of many samples, a fifth gives the point from which descent on all of them starts.
+    ``steps`` at the latest. Of many samples, a fifth gives the point from which descent on all of them starts. With
+    more codes than samples, descent is among their ``n`` coordinates in the span of the samples, where the optimum is.
 
     Contract:
 
@@ -72,6 +73,13 @@ def fit_logistic(
     Reference: Nocedal & Wright 2006, algorithm 7.1; Hager & Zhang 2005, §2 (when a step is accepted); Böhning 1992 (the
     preconditioner for many codes).
     """
+    if codes.shape[1] > codes.shape[0]:
+        # An orthonormal basis of the span changes neither products nor lengths. Coordinates come from a decomposition
+        # of the codes, not of their Gram matrix, in which large codes would drown small ones.
+        basis, coordinates = jnp.linalg.qr(codes.T)
+        arguments = {"inverse_penalty": inverse_penalty, "weights": weights, "steps": steps}
+        model = fit_logistic(coordinates.T, classes, sizes, **arguments)
+        return model._replace(coefficients=basis @ model.coefficients)
     problem = problem_of(codes, classes, sizes, inverse_penalty, weights)
     blocks = len(problem.inputs)
     few = max(1, round(FEW * blocks))

@@ -28,7 +28,7 @@ from jaxdis.evaluation._notes import known, notes_of
 from jaxdis.evaluation._null import check_null, judged_by_chance, permuted
 from jaxdis.evaluation._results import Scores
 from jaxdis.evaluation._stages import shared_by, stages_of
-from jaxdis.evaluation._strengths import MOST_KEPT, kept, with_relations
+from jaxdis.evaluation._strengths import MOST_KEPT, kept, largest, with_relations
 from jaxdis.evaluation._warnings import warn_of_constant, warn_of_non_finite, warn_of_range
 from jaxdis.evaluation._wide import block_of, score_by_blocks, takes_blocks
 from jaxdis.factors import Factors
@@ -205,18 +205,19 @@ def evaluate(
         watched = progress is True
         parts = computed(listed, shared, bootstrap, came if watched or arrived is not None else None, 0)
         tell = functools.partial(came, told=None) if watched else None
-        by_chance = [
-            computed(judged, permuted(shared, number), 0, tell, number) for number in range(1, null + 1) if judged
-        ]
+        nulls, strongest = [], []
+        for number in range(1, null + 1) if judged else ():
+            again = computed(judged, permuted(shared, number), 0, tell, number)
+            nulls.append(table(judged, again).columns)
+            strongest.append(largest(merged(again, 0)))
     roles = {"codes": member_codes.codes, "test codes": member_codes.test_codes}
     roles["validation codes"] = member_codes.validation_codes
     suspects = np.flatnonzero(~np.all([sound for _, sound, _ in parts], axis=0)) if parts else ()
     warn_of_non_finite({**roles, "variances": member_codes.variances}, suspects)
     warn_of_range(roles, suspects)
-    nulls = [table(judged, each).columns for each in by_chance]
     nulls = {name: np.stack([columns[name] for columns in nulls], axis=-1) for name in (nulls[0] if nulls else ())}
     errors = tuple(name for name in nulls if is_error(name, names))
-    relations = kept(merged(parts, 0), merged(parts, 2), [merged(each, 0) for each in by_chance], single)
+    relations = kept(merged(parts, 0), merged(parts, 2), strongest, single)
     scores = dataclasses.replace(table(plan, parts), members=rows, nulls=nulls, errors=errors, relations=relations)
     evaluation = described(asked, member_codes.codes.shape, shared.factors, shared.key, held_out, bootstrap, null)
     notes = notes_of(plan, scores, known(shared.factors), shared.factors.num_samples)

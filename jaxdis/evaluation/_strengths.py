@@ -34,17 +34,22 @@ def with_relations(plan: Plan) -> Plan:
     return plan + tuple((f"{_PREFIX}{spec!r}", Blend(spec, Spec(strengths_of))) for spec in specs)
 
 
+def largest(results: dict[str, Any]) -> dict[str, np.ndarray]:
+    """The largest strength of any code for each factor ``[…, k]``, of the relations among the results of a plan."""
+    relations = {name: result for name, result in results.items() if name.startswith(_PREFIX)}
+    return {name: np.fmax.reduce(relation.strength, axis=1) for name, relation in relations.items()}
+
+
 def kept(results: dict[str, Any], replicates: dict[str, Any], nulls: list[dict], single: bool) -> dict[str, np.ndarray]:
     """The relations among the results of a plan, each as ``name.strength``, ``name.ceiling``, after a bootstrap also
-    ``name.error``, and with permutations ``name.null``, the largest strength of any code ``[…, k, count]``."""
+    ``name.error``, and with permutations ``name.null``, what was :func:`largest` in each, ``[…, k, count]``."""
     found = {}
     for name in (name for name in results if name.startswith(_PREFIX)):
         fields = results[name]._asdict()
         if name in replicates:
             fields["error"] = replicates[name]["error"]
         if nulls:
-            largest = [np.fmax.reduce(null[name].strength, axis=1) for null in nulls]
-            fields["null"] = np.stack(largest, axis=-1)
+            fields["null"] = np.stack([null[name] for null in nulls], axis=-1)
         label = name.removeprefix(_PREFIX)
         found |= {f"{label}.{field}": np.asarray(array[0] if single else array) for field, array in fields.items()}
     return found

@@ -87,15 +87,15 @@ def _correlations(codes, factors: Factors, weights, kind):
     values = factors.values.astype(jnp.float32)
     if kind == "spearman":
         codes, values = mid_ranks(codes, weights), mid_ranks(values, weights)
-    weights = jnp.ones(codes.shape[0]) if weights is None else weights
     codes, code_deviation = _unit(codes, weights)
     around = [j for j, period in enumerate(factors.periods or ()) if period is not None]
     units, factor_deviation = _unit(values, weights)
-    strength = jnp.abs(_products(codes, units, weights))
+    even = jnp.ones(codes.shape[0]) if weights is None else weights
+    strength = jnp.abs(_products(codes, units, even))
     for j in around:
         angle = jnp.mod(factors.values[:, j], factors.periods[j]) * np.float32(2 * np.pi / factors.periods[j])
         waves, deviations = _unit(jnp.stack([jnp.sin(angle), jnp.cos(angle)], axis=1), weights)
-        strength = strength.at[:, j].set(_multiple(_products(codes, waves, weights), _products(waves, waves, weights)))
+        strength = strength.at[:, j].set(_multiple(_products(codes, waves, even), _products(waves, waves, even)))
         factor_deviation = factor_deviation.at[j].set(deviations.max())
     return jnp.minimum(strength, 1.0), code_deviation, factor_deviation
 
@@ -117,12 +117,14 @@ def _multiple(strength: Float[Array, "d 2"], among: Float[Array, "2 2"]) -> Floa
 
 
 def _unit(columns, weights):
-    """Columns centered and divided by their standard deviation (0 for a constant one), and that deviation."""
+    """Columns centered and divided by their standard deviation (0 for a constant one), and that deviation.
+
+    No weights stay None: XLA searches constant ones for the first above 0 when it compiles, 3 s for a million samples.
+    """
     mean, deviation = moments(columns, weights)
     unit = jnp.where(deviation > 0, deviation, 1.0)
-    columns = jnp.where(
-        (deviation > 0)[None, :] & (weights > 0)[:, None], (columns - mean[None, :]) / unit[None, :], 0.0
-    )
+    counted = (deviation > 0)[None, :] if weights is None else (deviation > 0)[None, :] & (weights > 0)[:, None]
+    columns = jnp.where(counted, (columns - mean[None, :]) / unit[None, :], 0.0)
     return columns, deviation
 
 

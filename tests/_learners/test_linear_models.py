@@ -42,6 +42,28 @@ def test_logistic_regression_reaches_the_optimum(samples, inverse_penalty):
         assert (chosen[:, j] == truth[:, j]).mean() == pytest.approx(oracle.score(held_out, truth[:, j]), abs=2e-3)
 
 
+@pytest.mark.parametrize("inverse_penalty", [0.01, 1.0, 100.0])
+def test_with_more_codes_than_samples_the_optimum_is_reached(inverse_penalty):
+    """Few samples, rare classes, and codes 30 times as large as the others."""
+    rng = np.random.default_rng(0)
+    classes = rng.choice(4, (60, 1), p=(0.7, 0.2, 0.07, 0.03))
+    classes[:4, 0] = range(4)
+    codes = (rng.normal(size=(60, 300)) + 0.3 * classes).astype(np.float32)
+    codes[:, :2] *= 30
+
+    def objective(coefficients, intercepts):
+        logits = codes.astype(float) @ np.asarray(coefficients, float) + np.asarray(intercepts, float)
+        losses = logsumexp(logits, axis=1) - logits[np.arange(60), classes[:, 0]]
+        return inverse_penalty * losses.sum() + (np.asarray(coefficients, float) ** 2).sum() / 2
+
+    fit = jax.jit(lambda c, v: logistic.fit_logistic(c, v, (4,), inverse_penalty=inverse_penalty))
+    model = fit(codes, jnp.asarray(classes, jnp.int32))
+    oracle = LogisticRegression(C=inverse_penalty, tol=1e-10, max_iter=20_000).fit(codes.astype(float), classes[:, 0])
+    assert objective(*model) <= (1 + 1e-6) * objective(oracle.coef_.T, oracle.intercept_)
+    found = np.exp(logistic.log_probabilities(model, jnp.asarray(codes), (4,)))
+    np.testing.assert_allclose(found, oracle.predict_proba(codes), atol=1e-3)
+
+
 def test_logistic_weights_are_repetitions(samples):
     codes, values, _, _ = samples
     codes, values = codes[:500], values[:500]

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from pathlib import Path
 from typing import NamedTuple
 
 import jax
@@ -13,6 +14,7 @@ import pytest
 from jaxdis import METRICS, Blend, Direct, Factors, Scores, evaluate
 from jaxdis._core.spec import Spec
 from jaxdis.cli import main
+from jaxdis.cli._score_command import Score
 from jaxdis.evaluation import _wide
 from jaxdis.evaluation._inputs import bind
 from jaxdis.evaluation._null import p_value, permuted
@@ -116,6 +118,12 @@ def test_refusals():
             evaluate(codes[0], **{"factors": values, "metrics": "mcc", **arguments})
     with pytest.raises(ValueError, match=r"null: needs permutations; ask for them by evaluate\(..., null=20\)"):
         evaluate(codes[0], values, "mcc").null("mcc")
+
+
+@pytest.mark.slow
+def test_zoos_have_no_null():
+    with pytest.raises(ValueError, match="--null: goes with files of codes; a zoo encodes"):
+        Score(null=2)._score_zoo(Path("zoo"), {}, None, {})
 
 
 def test_tables_and_files(tmp_path):
