@@ -37,8 +37,8 @@ class Score:
     factors: Path | None = None
     """Factors, if files hold codes alone: a .csv, .tsv, .txt, .parquet, .json, .npy or .npz file."""
     columns: tuple[str, ...] = ()
-    """Columns of such a file, or of an .h5ad; all by default. Whole numbers and text are classes, other numbers are
-    continuous. For another kind, write it after the name: angle:continuous or scale:classes."""
+    """Columns of such a file, or of an .h5ad; all by default. Whole numbers and text are classes.
+    Other numbers are continuous. For another kind, write it after the name: angle:continuous or scale:classes."""
     missing: Literal["error", "drop", "each"] = "error"
     """What becomes of rows in which a value is missing: drop leaves them out, and the same rows of the codes.
     With each, every factor is taken on the rows that have it."""
