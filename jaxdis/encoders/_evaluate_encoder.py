@@ -122,7 +122,8 @@ def evaluate_encoder(
     intervening = standard and not isinstance(space, PictureSpace)
     key, plan = checked_key(key), dict(plan_of(STANDARD_OF_ENCODERS if intervening else metrics))
     still, moved = _apart(plan)
-    limits = {"num_train": samples, "num_variance": samples, "num_samples": samples, "num_eval": test_samples}
+    limits = dict.fromkeys(("num_train", "num_variance", "num_samples", "num_pairs"), samples)
+    limits["num_eval"] = test_samples
     options = {name: options_of(name, metric, limits) for name, metric in moved.items()}  # before anything is drawn
     if moved and isinstance(space, PictureSpace):
         raise ValueError(

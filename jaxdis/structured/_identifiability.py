@@ -42,13 +42,12 @@ def block_identifiability(
     explains, R², or 0 if it is negative. Blocks are matched one to one so that the sum is largest. The score is the
     mean over blocks of factors of the matched R² less the largest of any other block.
 
-    >>> values = np.random.default_rng(0).normal(size=(300, 3))
-    >>> factors = jaxdis.Factors.of(values.astype(np.float32), (None, None, None))
-    >>> codes = values.astype(np.float32)[:, [2, 0, 1]]
-    >>> halves = slice(0, 200), slice(200, 300)
+    >>> values = np.random.default_rng(0).normal(size=(300, 2)).astype(np.float32)
+    >>> factors, codes = jaxdis.Factors.of(values, (None, None)), values[:, ::-1]
+    >>> train, test = np.arange(200), np.arange(200, 300)
     >>> found = jaxdis.structured.block_identifiability(
-    ...     codes[halves[0]], factors.take(np.arange(200)), test=(codes[halves[1]], factors.take(np.arange(200, 300))),
-    ...     blocks=((0,), (1, 2)), factor_blocks=((0, 1), (2,)), regression="linear",
+    ...     codes[train], factors.take(train), test=(codes[test], factors.take(test)),
+    ...     blocks=((0,), (1,)), factor_blocks=((0,), (1,)), regression="linear",
     ... )  # fmt: skip
     >>> found.block.tolist(), round(float(found.matched), 2)
     ([1, 0], 1.0)

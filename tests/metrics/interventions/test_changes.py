@@ -97,14 +97,15 @@ def test_noise_scores_zero():
 
 
 @pytest.mark.slow
-def test_a_simulator_equals_its_table():
+@pytest.mark.parametrize("where", ["device", "host"])
+def test_a_simulator_equals_its_table(where):
     space = FactorSpace.of(a=3, b=4, c=5)
 
     def render(factors):
         return factors.astype(jnp.float32)[:, None, None, :] / 8
 
     def encode(images):
-        return images.reshape(len(images), -1) @ MIXING
+        return (images if where == "device" else np.asarray(images)).reshape(len(images), -1) @ MIXING
 
     found = evaluate_encoder(encode, (space, render), metrics=NAMES, key=jax.random.key(0))
     expected = evaluate(np.asarray(encode(render(jnp.asarray(grid(40))))), grid(40), NAMES)

@@ -1,0 +1,60 @@
+"""The table of properties: its cases are what they say, and the page has them all."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from jaxdis import evaluate
+
+ROOT = Path(__file__).parent.parent
+spec = importlib.util.spec_from_file_location("properties", ROOT / "benchmarks" / "properties.py")
+properties = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(properties)
+drawn = properties.drawn
+
+
+def test_the_page_has_every_case_and_metric():
+    text = properties.PAGE.read_text(encoding="utf-8")
+    head = next(line for line in text.splitlines() if line.startswith("| metric"))
+    assert all(f"[{case}](#cases)" in head and f"- **{case}**: " in text for case in properties.CASES)
+    rows = {line.split("`")[1] for line in text.splitlines() if line.startswith("| `")}
+    assert all(name in rows or f"{name}.explicitness" in rows for name in properties.METRICS)
+
+
+def test_cells_are_means_and_halves_of_intervals():
+    assert properties.interval(np.array([0.5, 0.5, 0.5])) == ".50"
+    assert properties.interval(np.array([-0.001, -0.001, -0.001])) == ".00"
+    assert properties.interval(np.array([-0.12, -0.12, -0.12])) == "-.12"
+    assert properties.interval(np.array([0.9, 1.0, 1.1])) == "1.00 ± .25"  # 4.303 · 0.1 / √3
+
+
+@pytest.mark.parametrize("case", properties.CASES)
+def test_codes_of_a_case_determine_its_factors(case):
+    codes, factors = drawn(case, 0)
+    values, own = np.asarray(factors.values), codes[:, :4]
+    if case == "twice":
+        own = codes[:, ::2]
+    if case == "synergy":
+        own = np.round(codes[:, :4] - codes.min(axis=0)[:4]) + np.round(codes[:, 4:] - codes.min(axis=0)[4:])
+        np.testing.assert_array_equal(own % 5, values)
+    elif not case.endswith("°"):
+        for code, value in zip(own.T, values.T, strict=True):
+            means = [code[value == v].mean() for v in np.unique(value)]
+            assert max(code[value == v].std() for v in np.unique(value)) < 0.05
+            assert np.diff(np.sort(means)).min() > 0.5
+
+
+@pytest.mark.slow
+def test_where_the_score_is_known():
+    names = ["mig", "modularity", "r2_linear", "mcc"]
+    found = {case: evaluate(*drawn(case, 0), names) for case in ("one each", "twice", "synergy", "shuffled", "45°")}
+    assert all(found["one each"][name] > 0.98 for name in names)
+    assert found["twice"]["mig"] < 0.01
+    assert found["twice"]["modularity"] > 0.98
+    assert abs(found["synergy"]["mig"]) < 0.02
+    assert found["synergy"]["r2_linear"] < 0.05
+    assert found["shuffled"]["mig"] > 0.98
+    assert found["shuffled"]["mcc"] == pytest.approx(0.5, abs=0.05)  # the correlation of 0…4 with 2, 0, 3, 1, 4
+    assert found["45°"]["mcc"] == pytest.approx(np.sqrt(0.5), abs=0.03)
