@@ -139,9 +139,7 @@ class Sampling:
                 needed = f"{'0 or ' * or_none}{FEWEST_SAMPLES} to {MOST_SAMPLES:,}"
                 raise ValueError(f"{role}_samples: must be {needed}, got {size:,}")
         if self.train % self.groups:
-            raise ValueError(
-                f"groups: must be a number of groups that divides {self.train:,} samples, got {self.groups}"
-            )
+            raise ValueError(f"groups: must divide the {self.train:,} samples, got {self.groups}")
 
     def in_words(self) -> str:
         """``10,000 samples (learners are evaluated on 5,000 others)``."""

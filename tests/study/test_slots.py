@@ -171,7 +171,7 @@ SMALL = Config("dsprites", method=Vae(network=Mlp((4,), 2)), steps=2)
 @pytest.mark.parametrize(
     ("make_study", "message"),
     [
-        (lambda: planted(groups=3), "groups: must be a number of groups that divides 400 samples, got 3"),
+        (lambda: planted(groups=3), "groups: must divide the 400 samples, got 3"),
         (
             lambda: Study.of("x", [Training.of(SMALL, {"beta": {}}, 1)], {"structured_slots": Structured()}),
             "metrics: structured_slots need a method that represents images by slots",
