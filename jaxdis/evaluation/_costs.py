@@ -175,6 +175,8 @@ TERMS: dict[str, Terms] = {
     "factor_paths": Terms(nd=2.02),
     "neighbor_alignment": Terms(nd=2.3),
     "z_max": Terms(nd=3.5),
+    "consistency": Terms(nd=3.0),
+    "restrictiveness": Terms(nd=4.0),
     "dci_es": Terms(nd=8.1),
 }
 # More codes than samples.
