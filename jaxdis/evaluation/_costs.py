@@ -50,7 +50,7 @@ class Terms:
       block, blockk: of training samples × the codes of a block (:mod:`jaxdis.relations._blocks`), and × factors.
       tables: of the codes of a block × their bins × classes.
       d, dd, ddk, dv: of codes, of codes², and these × factors, and of codes × classes.
-      nn, nnk: of training samples², and these × factors.
+      nn: of samples².
       millions: of any size.
       least: of samples × codes, if all else is less.
     """
@@ -66,7 +66,6 @@ class Terms:
     ddk: float = 0.0
     dv: float = 0.0
     nn: float = 0.0
-    nnk: float = 0.0
     millions: float = 1.0
     least: float = 0.0
 
@@ -75,7 +74,7 @@ class Terms:
         codes, width = (n + size.held_out) * d, width_of(n, d)
         numbers = (self.nd + self.ndk * k + self.ndv * v) * codes + 1e6 * self.millions
         numbers += ((self.block + self.blockk * k) * n + self.tables * bins * v) * width
-        numbers += (self.d + (self.dd + self.ddk * k) * d + self.dv * v) * d + (self.nn + self.nnk * k) * n * n
+        numbers += (self.d + (self.dd + self.ddk * k) * d + self.dv * v) * d + self.nn * n * n
         return 4 * max(numbers, self.least * codes)
 
     def __str__(self) -> str:
@@ -96,7 +95,6 @@ _UNITS = {
     "ddk": "d² k",
     "dv": "d v",
     "nn": "n²",
-    "nnk": "n² k",
     "millions": "million",
 }
 
@@ -177,14 +175,9 @@ TERMS: dict[str, Terms] = {
     "factor_paths": Terms(nd=2.02),
     "neighbor_alignment": Terms(nd=2.3),
     "z_max": Terms(nd=3.5),
-    "consistency": Terms(nd=3.04),
+    "consistency": Terms(nd=3.0),
     "restrictiveness": Terms(nd=4.0),
     "dci_es": Terms(nd=8.1),
 }
 # More codes than samples.
-_OF_FEW_SAMPLES = {
-    "total_correlation": Terms(nd=2.0, nn=1.0),
-    "explicitness": Terms(nd=1.7, nnk=2.4),
-    "logistic_importance": Terms(nd=1.05, nnk=2.4),
-    "infoe": Terms(nd=3.0, nnk=2.2),
-}
+_OF_FEW_SAMPLES = {"total_correlation": Terms(nd=2.0, nn=1.0)}

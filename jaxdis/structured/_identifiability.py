@@ -45,10 +45,10 @@ def block_identifiability(
     >>> values = np.random.default_rng(0).normal(size=(300, 2)).astype(np.float32)
     >>> factors, codes = jaxdis.Factors.of(values, (None, None)), values[:, ::-1]
     >>> train, test = np.arange(200), np.arange(200, 300)
-    >>> found = jaxdis.structured.block_identifiability(
-    ...     codes[train], factors.take(train), test=(codes[test], factors.take(test)),
-    ...     blocks=((0,), (1,)), factor_blocks=((0,), (1,)), regression="linear",
-    ... )  # fmt: skip
+    >>> how = {"blocks": ((0,), (1,)), "factor_blocks": ((0,), (1,)), "regression": "linear"}
+    >>> found = jax.jit(lambda codes, other: jaxdis.structured.block_identifiability(
+    ...     codes, factors.take(train), test=(other, factors.take(test)), **how,
+    ... ))(codes[train], codes[test])  # fmt: skip
     >>> found.block.tolist(), round(float(found.matched), 2)
     ([1, 0], 1.0)
 

@@ -186,7 +186,7 @@ SMALL = Config("dsprites", method=Vae(network=Mlp((4,), 2)), steps=2)
         ),
         (
             lambda: planted(groups=50),
-            "groups: must have groups of at least 10 of 400 samples, got 50",
+            "groups: must be groups of at least 10 of 400 samples, got 50",
         ),
         (
             lambda: Study.of("x", [Training.of(SMALL, {"beta": {}}, 1)], sampling=Sampling(100, 50, groups=2)),
