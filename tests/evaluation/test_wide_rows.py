@@ -1,0 +1,48 @@
+"""Every function that reads samples, with 2,000 codes, in a process whose memory is limited."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from benchmarks.measure_seconds import sources
+from jaxdis.evaluation._costs import Size, seconds_of
+
+N, D, SIZES = 300, 2000, (3, 4)
+GIGABYTES = 3
+ROW = """
+import json, resource, sys
+import numpy as np
+from benchmarks.measure_seconds import sources
+from jaxdis import Factors, evaluate
+n, d, sizes, gigabytes, name = json.loads(sys.argv[1])
+metric, rng = sources()[name], np.random.default_rng(0)
+values = rng.integers(0, sizes, (n, len(sizes)))
+codes = rng.normal(size=(n, d)).astype(np.float32)
+codes[:, [5, d - 1]] += 5 * values
+codes[:, 7] = 1
+factors = Factors.of(values, sizes)
+resource.setrlimit(resource.RLIMIT_DATA, (gigabytes << 30,) * 2)
+both = [evaluate(each, factors, {"row": metric}).to_dict() for each in (codes, codes[:, ::-1])]
+print(json.dumps([metric.source.reads.key, *both]))
+"""
+# Takes minutes with as many codes: networks for each pair, or thousands of programs.
+SLOWER = {name for name, row in sources().items() if seconds_of(row.source).of(Size.of(N, D, SIZES)) > 120}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(sources().keys() - SLOWER))
+def test_two_thousand_codes_fit_and_their_order_does_not_matter(name):
+    run = [sys.executable, "-c", ROW, json.dumps([N, D, SIZES, GIGABYTES, name])]
+    done = subprocess.run(
+        run, capture_output=True, text=True, timeout=900, env={**os.environ, "PYTHONPATH": os.getcwd()}
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    stochastic, found, reversed_codes = json.loads(done.stdout)
+    numbers = np.array([*found.values()], float)
+    assert np.isfinite(numbers).any(), found
+    if not stochastic:
+        np.testing.assert_allclose([*reversed_codes.values()], numbers, atol=2e-3, err_msg=str(found))
