@@ -53,8 +53,8 @@ class Score:
     bootstrap: int = 0
     """Number of bootstrap replicates for standard errors and 95 % intervals; each costs one evaluation."""
     null: int = 0
-    """Number of permutations of the factors, which say what each score is by chance and how often chance is as good;
-    each costs one evaluation. For files of codes; 20 is enough for a first look."""
+    """Number of permutations of the factors: what each score is by chance, and how often chance is as good.
+    Each costs one evaluation of a file of codes; 20 is enough for a first look."""
     samples: int = 10_000
     """For zoos: number of images on which metrics are computed; half as many are held out.
     Interventions draw at most as many batches of images."""

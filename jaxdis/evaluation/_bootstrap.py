@@ -55,7 +55,7 @@ def centered(replicates: jax.Array, score: jax.Array) -> jax.Array:
     With fewer samples, such estimates are systematically smaller or larger. That difference does not estimate the bias
     at ``n``, which need not fall as ``1 / n``.
     """
-    return replicates - replicates.mean(axis=0) + score
+    return replicates - replicates.mean(axis=0)[None] + score[None]
 
 
 def _taken(sample: Sample, rows) -> Sample:

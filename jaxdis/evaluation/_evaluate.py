@@ -192,13 +192,15 @@ def evaluate(
 
     judged = judged_by_chance(listed, 0)
     with reported(True if progress is True else None, "scoring", "metrics × members") as show:
-        done, total = 0, (len(listed) + null * len(judged)) * len(rows)
+        counted = len(plan) + null * sum(name in names for name, _ in judged)
+        done, total = 0, counted * len(rows)
 
         def came(stage_and_count, part, told=arrived):
             nonlocal done
             stage, _ = stage_and_count
-            done += len(stage) * len(part[1])
-            show(done, total, ", ".join(name for name, _ in stage if name in names))
+            asked_for = [name for name, _ in stage if name in names]
+            done += len(asked_for) * len(part[1])
+            show(done, total, ", ".join(asked_for))
             if told is not None:
                 told(table(stage, [part]))
 

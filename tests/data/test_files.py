@@ -41,7 +41,7 @@ SPOILED_SPRITES = {
     "another value": (lambda a: a["latents_values"].__setitem__((5, 2), 0.6), "row 5 holds factor values"),
     "a value that is not a number": (lambda a: a["latents_values"].__setitem__((5, 2), np.nan), "row 5 holds factor"),
     "a full turn that differs": (lambda a: a["imgs"].__setitem__(0, a["imgs"][1]), "1 images differ between orient"),
-    "no images": (lambda a: a.pop("imgs"), "must be an array 'imgs'"),
+    "no images": (lambda a: a.pop("imgs"), "needs an array 'imgs'"),
     "no labels": (lambda a: a.pop("latents_classes"), "latents.classes"),
 }  # fmt: skip
 
@@ -127,7 +127,7 @@ SPOILED_ROOMS = {
     "two rows of labels swapped": (lambda a: swap(a["labels"], 0, 40), "not in lattice order: row 0"),
     "scales from 0 to 1": (lambda a: a["labels"].__setitem__((slice(None), 3), 0), "not in lattice order"),
     "another sky": (lambda a: a["images"].__setitem__((31, 0, 0, 2), 240), "first pixel 9 away from the sky"),
-    "no labels": (lambda a: a.pop("labels"), "must be an array 'labels'"),
+    "no labels": (lambda a: a.pop("labels"), "needs an array 'labels'"),
 }
 
 

@@ -57,7 +57,7 @@ SPOILED_CARS = {
     "a car listed twice": (lambda f: f.update({"cars/list.txt": b"car_007_mesh\n" * 4}), "names 1 cars; needs 4"),
     "another size": (
         lambda f: f.update({"cars/car_020_mesh.mat": other_matrix(im=np.zeros((64, 64, 3, 3, 2), np.uint8))}),
-        r"must be an array 'im', uint8 \(128, 128, 3, 3, 2\); got uint8 \(64",
+        r"needs an array 'im', uint8 \(128, 128, 3, 3, 2\); got uint8 \(64",
     ),
     "another dtype": (
         lambda f: f.update({"cars/car_020_mesh.mat": other_matrix(im=np.zeros((128, 128, 3, 3, 2)))}), "got float64"

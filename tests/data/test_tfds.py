@@ -155,7 +155,7 @@ def test_what_is_not_prepared_is_named(tmp_path, prepare):
     with pytest.raises(ValueError, match="name: must be one of dsprites, shapes3d, smallnorb, got 'mnist'"):
         tfds.images("mnist", tmp_path)
     folder = prepare("dsprites", write_hdf5(tmp_path / "source.hdf5", sprite_arrays()))
-    with pytest.raises(ValueError, match="holds the set 'dsprites'; must be 'shapes3d'"):
+    with pytest.raises(ValueError, match="holds the set 'dsprites'; needs 'shapes3d'"):
         tfds.images("shapes3d", folder / "dsprites" / "2.0.0", ROOMS)
     information = folder / "dsprites" / "2.0.0" / "dataset_info.json"
     assert json.loads(information.read_text())["fileFormat"] == "array_record"

@@ -20,7 +20,7 @@ KINDS = {"x": "continuous"}
 WHOLE = {
     *("snc", "nk", "linear_probe", "mlp_probe", "downstream_trees", "factor_vae", "beta_vae", "irs", "z_max"),
     *("mcc_test", "mcc_linear", "r2_linear", "r2_kernel", "dmig", "xmig", "dlig", "monotonicity", "smoothness"),
-    *("unibound", "dci_es"),
+    *("unibound", "dci_es", "consistency", "restrictiveness"),
 }
 # Whose parts say something of each factor alone, whatever other factors there are.
 BY_FACTOR = {"mig", "sap", "sap_r2", "rmig", "jemmig", "mig_ksg", "explicitness", "infoe"}

@@ -69,7 +69,7 @@ def test_other_seeds_take_other_samples():
         ({"seeds": 2, "arguments": {"weights": np.ones(400)}}, "must have no `weights`"),
         ({"seeds": (-1, 2)}, "seeds: must be a whole number"),
         ({"seeds": 0}, "seeds: must be a whole number of at least 1"),
-        ({"seeds": ()}, "seeds: must have at least one"),
+        ({"seeds": ()}, "seeds: must be at least one"),
     ],
 )
 def test_what_cannot_be_tried_is_refused(change, message):

@@ -194,28 +194,6 @@ def test_sort_columns_orders_signs_zeros_and_infinities():
 
 
 @pytest.mark.slow_cases("sizes1")
-@pytest.mark.parametrize("sizes", [(2,), (3, 6, 40, 32, 32), (400, 2)])
-def test_scatter_and_matmul_count_the_same(sizes):
-    rng = np.random.default_rng(0)
-    number = jnp.asarray(rng.integers(0, 7, (500, 4)), jnp.int32)
-    classes = jnp.asarray(np.stack([rng.integers(0, size, 500) for size in sizes], axis=1), jnp.int32)
-    scatter = binning.joint_tables(number, 7, classes, sizes, method="scatter")
-    matmul = binning.joint_tables(number, 7, classes, sizes, method="matmul")
-    np.testing.assert_array_equal(scatter, matmul)
-    weights = jnp.asarray(rng.integers(0, 4, 500), jnp.float32)
-    weighted = binning.joint_tables(number, 7, classes, sizes, weights=weights, method="scatter")
-    np.testing.assert_array_equal(
-        weighted, binning.joint_tables(number, 7, classes, sizes, weights=weights, method="matmul")
-    )
-    start = 0
-    for j, size in enumerate(sizes):
-        by_hand = np.zeros((4, 7, size))
-        for i in range(4):
-            np.add.at(by_hand[i], (np.asarray(number)[:, i], np.asarray(classes)[:, j]), 1)
-        np.testing.assert_array_equal(scatter[:, :, start : start + size], by_hand)
-        start += size
-
-
 def test_information_of_tables_equals_sklearn_in_float64():
     rng = np.random.default_rng(1)
     y = rng.integers(0, 40, 10_000)

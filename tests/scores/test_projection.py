@@ -255,7 +255,7 @@ def test_degenerate_matrices_are_defined():
         (lambda: Structure.of(("l",), [], [("b",)]), "codes: must have at least one"),
         (lambda: Structure.of(("l",), [("a", "b")], [("b",)]), "1 to 1 labels"),
         (lambda: Structure.of(("l",), ["a", "a"], ["b"]), "distinct tuples"),
-        (lambda: Structure.slots(2, ["a"], 2, ("x",)), "kinds: must"),
+        (lambda: Structure.slots(2, ["a"], 2, ("x",)), "kinds: needs"),
         (lambda: Structure.slots(2, ["a"], 2, ("x",), kinds={"y": "a"}), "needs a kind for every property"),
         (lambda: Structure.flat(2, 2).groups("codes", "object"), "levels: must have names among"),
         (lambda: Structure.flat(2, 2).where("codes", "dimension", "z"), "no codes are 'z'"),

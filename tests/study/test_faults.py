@@ -207,7 +207,7 @@ def test_a_full_disk_under_workers_is_the_same_error(tmp_path):
 
 
 def test_bad_input_under_workers_is_the_same_error(tmp_path):
-    with pytest.raises(ValueError, match="factors: must"):
+    with pytest.raises(ValueError, match="factors: needs"):
         run(tiny(), tmp_path, executor=Failing(ValueError("factors: needs two classes, got one"), 99))
 
 

@@ -121,8 +121,8 @@ def test_a_renderers_images_are_the_first_of_its_sequence():
         (models.Pca(), 1, r"steps: must be from 2 to 9 \(one pass for the mean, and 8\), got 1"),
         (models.Pca(), 10, "steps: must be from 2 to 9"),
         (models.Pca(num_codes=200, passes=1), None, "num_codes: must have at most the 144 pixels of an image, got 200"),
-        (models.Pca(num_images=501), None, "num_images: must have at most the 500 images, got 501"),
-        (models.Pca(num_codes=20), None, "passes: must have at most 5 for images of 144 pixels and 20 codes, got 8"),
+        (models.Pca(num_images=501), None, "num_images: must be at most the 500 images, got 501"),
+        (models.Pca(num_codes=20), None, "passes: must be at most 5 for images of 144 pixels and 20 codes, got 8"),
     ],
 )
 def test_what_does_not_suit_is_refused(method, steps, message, photographs):
