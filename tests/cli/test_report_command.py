@@ -40,6 +40,7 @@ def test_the_page_names_the_best_setting(runs, tmp_path):
     assert "more than the noise of seeds" in page
     assert "<b>" not in page
     assert "Images from the lowest to the highest value" in page
+    assert "Codes of the member run" in page
     rows = list(csv.DictReader((tmp_path / "out" / "results.csv").read_text().splitlines()))
     assert [float(row["strength"]) for row in rows] == [0.5] * 3 + [4.0] * 3
     assert all(float(row["mig"]) > 0.3 for row in rows[:3])

@@ -193,7 +193,6 @@ def test_sort_columns_orders_signs_zeros_and_infinities():
     np.testing.assert_array_equal(sort_columns(jnp.asarray(values)[:, None])[:, 0], np.sort(values))
 
 
-@pytest.mark.slow_cases("sizes1")
 def test_information_of_tables_equals_sklearn_in_float64():
     rng = np.random.default_rng(1)
     y = rng.integers(0, 40, 10_000)

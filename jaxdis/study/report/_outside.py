@@ -29,6 +29,8 @@ from jaxdis.study.report._subject import Outside, SomeSamples, Subject, setting_
 _NAMED = ("data", "model", "seed")
 # Images in a row.
 PICTURES = 9
+# More are not drawn over the factors.
+MOST_CODES = 12
 
 
 def write_codes_report(
@@ -136,18 +138,27 @@ def _where(subject: Subject, codes: np.ndarray, factors: Factors) -> str:
 
 
 def _shown(subject: Subject, codes: np.ndarray, factors: Factors, images: np.ndarray | None) -> str:
-    """Images in the order of the code that says most about each factor."""
+    """Each code of the best member over each factor, whose classes are named; images in the order of codes."""
     chosen = list(subject.headlines().values())
-    if images is None or not chosen:
+    if not chosen:
         return ""
     row = best_member(subject, ranking(subject, chosen))
-    best = np.nan_to_num(np.asarray(relate(codes[row], factors, RELATION).strength)).argmax(axis=0)
-    places = np.linspace(0, len(images) - 1, PICTURES).round().astype(int)
-    sheet = np.stack([images[np.argsort(codes[row][:, code], kind="stable")[places]] for code in best])
-    names = [f"{name}: code {code}" for name, code in zip(factors.names, best, strict=True)]
-    words = "Images from the lowest to the highest value of the code that says most about each factor, of the member "
-    words += f"{subject.table['id'][row]}."
-    return f"<p>{html.escape(words)}</p>" + image(plots.image_grid(sheet, names), words)
+    strength = np.nan_to_num(np.asarray(relate(codes[row], factors, RELATION).strength))
+    name, parts = subject.table["id"][row], []
+    if strength.shape[0] <= MOST_CODES:
+        words = f"Codes of the member {name} over the factors; the squares on the left are {RELATION.title.lower()}."
+        values = np.asarray(factors.values)
+        parts.append((plots.codes_and_factors(strength, codes[row], values, factors.names, factors.classes), words))
+    if images is not None:
+        best = strength.argmax(axis=0)
+        places = np.linspace(0, len(images) - 1, PICTURES).round().astype(int)
+        sheet = np.stack([images[np.argsort(codes[row][:, code], kind="stable")[places]] for code in best])
+        names = [f"{factor}: code {code}" for factor, code in zip(factors.names, best, strict=True)]
+        words = (
+            "Images from the lowest to the highest value of the code that says most about each factor, of the member "
+        )
+        parts.append((plots.image_grid(sheet, names), f"{words}{name}."))
+    return "".join(f"<p>{html.escape(words)}</p>" + image(figure, words) for figure, words in parts)
 
 
 def _all_members(subject: Subject) -> str:
