@@ -161,8 +161,8 @@ def sensitivity(
     Example:
       >>> codes, factors, _ = jaxdis.data.example()
       >>> jaxdis.sensitivity(codes, factors, ["mig", "sap_r2"], options={"bins": (10, 40)}, samples=(500, 2000))
-      mig: bins matters most, with 0.8% of the variance between members; it reverses up to 2% of pairs (τ = 0.96)
-      sap_r2: samples matters most, with 0.4% of the variance between members; it reverses up to 3% of pairs (τ = 0.93)
+      mig: bins matters most, with 1.2% of the variance between members; it reverses up to 6% of pairs (τ = 0.89)
+      sap_r2: samples matters most, with 0.4% of the variance between members; it reverses up to 3% of pairs (τ = 0.94)
     """
     plan, codes, factors = plan_of(metrics), as_zoo(codes), Factors.checked(factors)
     arguments = check_arguments(arguments)
