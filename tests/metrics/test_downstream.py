@@ -300,3 +300,19 @@ def test_a_class_that_training_lacks_counts_one_half():
     probability = model.predict_proba((codes[600:] - center) / scale)
     areas = [roc_auc_score(values[600:, 0] == value, probability[:, value]) for value in range(3)]
     assert scores["explicitness"] == pytest.approx(np.mean([*areas, 0.5]), abs=1e-4)
+
+
+@pytest.mark.slow_cases("60-200")
+@pytest.mark.parametrize(("n", "d"), [(400, 10), (60, 200)])
+def test_codes_far_from_zero_are_learned_as_well(n, d):
+    """Of multiples of 2⁻⁶, which float32 shifts by 10,000 exactly."""
+    rng = np.random.default_rng(0)
+    (codes, factors), test = (
+        (np.round(64 * (rng.normal(size=(m, d)) + 0.6 * classes)) / 64, Factors.of(classes, (3,)))
+        for m, classes in ((m, rng.choice(3, (m, 1), p=(0.6, 0.3, 0.1))) for m in (n, 300))
+    )
+    score = jax.jit(
+        lambda codes, held_out: downstream_logistic(codes, factors, test=Sample(held_out, test[1]), sizes=(n,))
+    )
+    near, far = (score(*(jnp.asarray(each + shift, jnp.float32) for each in (codes, test[0]))) for shift in (0, 10_000))
+    np.testing.assert_allclose(far.score, near.score, atol=0.011)  # rounding may choose a neighboring penalty
