@@ -305,7 +305,7 @@ def test_a_class_that_training_lacks_counts_one_half():
 @pytest.mark.slow_cases("60-200")
 @pytest.mark.parametrize(("n", "d"), [(400, 10), (60, 200)])
 def test_codes_far_from_zero_are_learned_as_well(n, d):
-    """Of multiples of 2⁻⁶, which float32 shifts by 10,000 exactly."""
+    """Of multiples of 2⁻⁶, which float32 shifts by 100,000 exactly."""
     rng = np.random.default_rng(0)
     (codes, factors), test = (
         (np.round(64 * (rng.normal(size=(m, d)) + 0.6 * classes)) / 64, Factors.of(classes, (3,)))
@@ -314,5 +314,5 @@ def test_codes_far_from_zero_are_learned_as_well(n, d):
     score = jax.jit(
         lambda codes, held_out: downstream_logistic(codes, factors, test=Sample(held_out, test[1]), sizes=(n,))
     )
-    near, far = (score(*(jnp.asarray(each + shift, jnp.float32) for each in (codes, test[0]))) for shift in (0, 10_000))
+    near, far = (score(*(jnp.asarray(part + by, jnp.float32) for part in (codes, test[0]))) for by in (0, 100_000))
     np.testing.assert_allclose(far.score, near.score, atol=0.011)  # rounding may choose a neighboring penalty
