@@ -224,20 +224,3 @@ def bench_products(measure, benchmark):
     square = jnp.asarray(np.random.default_rng(0).normal(size=(1024, 1024)), jnp.float32)
     product = jax.jit(lambda a: a @ a)
     measure(lambda: product(square), rounds=10, gigaflop=2 * 1024**3 / 1e9)
-
-
-def bench_memory_of_a_member(measure, benchmark):
-    """Temporary memory of one member's NK does not grow with members: they run one after the other on CPU."""
-    from jaxdis._core.executor import member_bytes
-    from jaxdis.evaluation._inputs import inputs_of
-    from jaxdis.evaluation._member import score_member
-    from jaxdis.evaluation._stages import shared_by
-    from jaxdis.metrics._plan import plan_of
-
-    benchmark.group = "NK: memory of a member"
-    codes, values, held_out, truth = zoo()
-    test = (held_out[:2], Factors.of(truth, DSPRITES))
-    plan = plan_of({"nk": METRICS["nk"].with_options(epochs=1)})
-    members, shared = inputs_of(plan, codes[:2], Factors.of(values, DSPRITES), None, test, None, None, None)
-    megabytes = member_bytes(score_member, plan, members, shared_by(plan, shared)) / 1e6
-    measure(lambda: None, rounds=1, megabytes=round(megabytes, 1))

@@ -108,6 +108,30 @@ def test_imports_point_down(path):
             assert level_of(parts[1]) <= here, f"{path} imports {name}"
 
 
+def defined(path: Path) -> set[str]:
+    """The names that a module assigns, defines or imports."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            found |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+    return found
+
+
+def test_what_tests_and_benchmarks_import_exists():
+    """Also inside functions that run rarely."""
+    names_by_module = {name_of(path): defined(path) for path in modules()}
+    for path in (path for folder in ("tests", "benchmarks") for path in (ROOT.parent / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module in names_by_module and "._" in node.module:
+                for name in (alias.name for alias in node.names):
+                    exists = name in names_by_module[node.module] or f"{node.module}.{name}" in names_by_module
+                    assert exists, f"{path}:{node.lineno} imports {node.module}.{name}"
+
+
 def test_no_imports_run_in_circles():
     """Imports inside functions count: where one is needed to avoid a circle, two modules are one.
 

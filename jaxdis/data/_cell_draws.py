@@ -21,7 +21,7 @@ from jaxdis._core import random
 _DIGIT = 2**16
 # Sum of the weights of correlated cells; a cell that is drawn less often than once in so many draws never is.
 _WEIGHT = 2**30
-# The cells of tied factors are a constant of the program; more than this many raise an error.
+# The cells of tied factors are listed in a table; more than this many raise an error.
 _LISTED = 2**20
 
 
@@ -92,12 +92,11 @@ def _weights(lattice: Lattice, columns: Mapping[int, np.ndarray], count: int) ->
     return np.round(share / share.sum() * _WEIGHT).astype(np.int32)
 
 
-def cells(lattice: Lattice, key: PRNGKeyArray, n: int) -> Int[Array, "n k"]:
-    """n independent cells."""
-    tied = listed(lattice)
+def cells(sizes: tuple[int, ...], tied: Listed, key: PRNGKeyArray, n: int) -> Int[Array, "n k"]:
+    """n independent cells of a lattice with these tied factors."""
     tied_key, free_key = jax.random.split(key)
     rows = _pick(tied_key, jnp.asarray(tied.weights), (n,))
-    return _completed(lattice, free_key, jnp.asarray(tied.cells)[rows])
+    return _completed(sizes, tied.positions, free_key, jnp.asarray(tied.cells)[rows])
 
 
 def cells_given(
@@ -117,7 +116,7 @@ def cells_given(
         match = jnp.where((slot < 0) | (column[None] == value[:, None]), jnp.asarray(tied.weights)[None], 0)
         pick = jax.vmap(lambda key, row: _pick(key, row, ()))
         rows = pick(jax.random.split(tied_key, value.shape[0]), match)
-    drawn = _completed(lattice, free_key, jnp.asarray(tied.cells)[rows])
+    drawn = _completed(lattice.sizes, tied.positions, free_key, jnp.asarray(tied.cells)[rows])
     return jnp.where(jnp.arange(len(lattice.sizes))[None] == factor, value[:, None], drawn)
 
 
@@ -155,16 +154,17 @@ def _pick(key: PRNGKeyArray, match: Int[Array, " c"], shape: tuple[int, ...]) ->
     return jnp.searchsorted(total, draw, side="right").astype(jnp.int32)
 
 
-def _completed(lattice: Lattice, key: PRNGKeyArray, tied: Int[Array, "n r"]) -> Int[Array, "n k"]:
+def _completed(
+    sizes: tuple[int, ...], positions: tuple[int, ...], key: PRNGKeyArray, tied: Int[Array, "n r"]
+) -> Int[Array, "n k"]:
     """The tied factors together with the free factors, which are drawn uniformly."""
-    positions = listed(lattice).positions
     columns = {j: tied[:, slot] for slot, j in enumerate(positions)}
-    for number, digit in enumerate(_digits(lattice.sizes, positions)):
-        span = int(np.prod([lattice.sizes[j] for j in digit]))
+    for number, digit in enumerate(_digits(sizes, positions)):
+        span = int(np.prod([sizes[j] for j in digit]))
         rest = random.randint(jax.random.fold_in(key, number), tied.shape[:1], 0, span)
         for j in reversed(digit):
-            rest, columns[j] = jnp.divmod(rest, lattice.sizes[j])
-    return jnp.stack([columns[j] for j in range(len(lattice.sizes))], -1)
+            rest, columns[j] = jnp.divmod(rest, sizes[j])
+    return jnp.stack([columns[j] for j in range(len(sizes))], -1)
 
 
 @functools.lru_cache(maxsize=256)

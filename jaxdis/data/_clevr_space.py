@@ -149,7 +149,8 @@ class SceneSpace(FactorSpace):
         row = jnp.where(discrete > 0, jnp.minimum(jnp.floor(row), high), row)
         row = jnp.where(wraps, start + (row - start) % width, row)
         if self.excluded:
-            row = jnp.where(discrete > 0, draws.cells(self._lattice(), key, 1)[0].astype(jnp.float32), row)
+            cell = draws.cells(self._class_sizes, draws.listed(self._lattice()), key, 1)[0]
+            row = jnp.where(discrete > 0, cell.astype(jnp.float32), row)
         return self._colored(jax.random.fold_in(key, _COLORS), row, near)
 
     def _extents(self) -> np.ndarray:

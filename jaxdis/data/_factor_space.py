@@ -2,22 +2,18 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Annotated
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, Num, PRNGKeyArray
 
-from jaxdis._core.options import Count, Natural, Positive, Range, checked, checked_value, listed, shown
+from jaxdis._core.options import Count, Natural, Positive, checked, checked_value, shown
 from jaxdis.data import _cell_draws as draws
 from jaxdis.data import _intervals as intervals
 from jaxdis.data._intervals import Interval
 from jaxdis.data._regions import Complement
 from jaxdis.factors import Factors
-
-# The values of a factor are stored individually.
-MOST_VALUES = 2**20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,7 +59,7 @@ class FactorSpace:
         """
         if not factors:
             raise ValueError("factors: must have at least one factor, got none")
-        values = {name: _values(name, given) for name, given in factors.items()}
+        values = {name: intervals.values_of(name, given) for name, given in factors.items()}
         sizes = (None if isinstance(row, Interval) else len(row) for row in values.values())
         return cls(tuple(values), tuple(sizes), tuple(values.values()))
 
@@ -269,7 +265,16 @@ class FactorSpace:
     @checked
     def sample(self, key: PRNGKeyArray, n: Natural) -> Num[Array, "n k"]:
         """n independent samples, exactly uniform over the allowed ones but for correlated factors."""
-        return self._outside_regions(lambda key: self._anywhere(key, draws.cells(self._lattice(), key, n)), key)
+        return self.drawn(key, n, draws.listed(self._lattice()))
+
+    def drawn(self, key: PRNGKeyArray, n: int, tied: draws.Listed) -> Num[Array, "n k"]:
+        """Samples with the tied factors of another space, whose table may be traced; see :meth:`apart`."""
+        return self._outside_regions(lambda key: self._anywhere(key, draws.cells(self._class_sizes, tied, key, n)), key)
+
+    def apart(self) -> tuple["FactorSpace", draws.Listed]:
+        """The space without restrictions of its cells, and these: spaces which differ in them alone share programs."""
+        fixed = tuple((j, value) for j, value in self.fixed if self.sizes[j] is None)
+        return dataclasses.replace(self, excluded=(), fixed=fixed, correlations=()), draws.listed(self._lattice())
 
     @checked
     def fix(self, key: PRNGKeyArray, factor: str | int | Int[Array, ""], n: Natural) -> Num[Array, "n k"]:
@@ -386,15 +391,3 @@ class FactorSpace:
 
     def _outside_regions(self, draw: Callable, key) -> Num[Array, "n k"]:
         return draws.redrawn(draw, self.allowed, key) if self.regions else draw(key)
-
-
-def _values(name: str, given) -> tuple[float, ...] | Interval:
-    """The values of a factor from their number, from a sequence, or from an interval."""
-    if isinstance(given, Interval):
-        return given
-    if isinstance(given, int | np.integer):
-        return tuple(map(float, range(checked_value(name, Annotated[int, Range(1, MOST_VALUES)], given))))
-    values = listed(given)
-    if not values:
-        raise ValueError(f"{name}: must have at least 1 value or the number of values, got {shown(given)}")
-    return tuple(checked_value(name, float, value) for value in values)

@@ -1,8 +1,9 @@
-"""Continuous factors: their intervals, and how values are drawn in addition to the cells of a lattice."""
+"""Values of factors, intervals of continuous ones, and how these are drawn in addition to the cells of a lattice."""
 
 import dataclasses
 import math
 from collections.abc import Callable, Mapping
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
@@ -10,8 +11,10 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Num, PRNGKeyArray
 
 from jaxdis._core import random
-from jaxdis._core.options import checked_value
+from jaxdis._core.options import Range, checked_value, listed, shown
 
+# The values of a factor are stored individually.
+MOST_VALUES = 2**20
 # Folded into a key, so that continuous and discrete factors are drawn from different keys.
 _APART = 2**31
 
@@ -75,3 +78,15 @@ def _key_of(key, position: int):
 def middles(span: Interval, count: int) -> Float[Array, " b"]:
     """The centers of equal-width bins of an interval."""
     return span.low + (span.high - span.low) * (jnp.arange(count, dtype=jnp.float32) + 0.5) / count
+
+
+def values_of(name: str, given) -> tuple[float, ...] | Interval:
+    """The values of a factor from their number, from a sequence, or from an interval."""
+    if isinstance(given, Interval):
+        return given
+    if isinstance(given, int | np.integer):
+        return tuple(map(float, range(checked_value(name, Annotated[int, Range(1, MOST_VALUES)], given))))
+    values = listed(given)
+    if not values:
+        raise ValueError(f"{name}: must have at least 1 value or the number of values, got {shown(given)}")
+    return tuple(checked_value(name, float, value) for value in values)

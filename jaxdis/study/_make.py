@@ -165,13 +165,17 @@ def _encode(store: Store, study: Study, chosen: Sequence[Member]) -> None:
 def sample_losses(zoo: models.Zoo, training: Training, sampling: Sampling) -> dict[str, np.ndarray]:
     """What the models make of the study's samples, means in nats, each ``[m]``: the fields of ``Evidence``."""
     samples, key = samples_of(training, sampling), jax.random.key(sampling.seed)
-    draw = jax.jit(lambda images, rows, key: images(rows, key))
     total, renderer, n = 0.0, Images.of(samples.render), sampling.train
     for start in range(0, n, RENDER_BATCH):
         noise = jax.random.fold_in(key, start)
-        images = draw(renderer, samples.train.values[start : start + RENDER_BATCH], noise)
+        images = _drawn(renderer, samples.train.values[start : start + RENDER_BATCH], noise)
         total = total + np.array(evidence(zoo, images, noise)) * len(images)
     return {f"sample_{name}": column / n for name, column in zip(Evidence._fields, total, strict=True)}
+
+
+@jax.jit
+def _drawn(renderer: Images, rows, key):
+    return renderer(rows, key)
 
 
 def _slots(study: Study, training: Training, zoo: models.Zoo) -> tuple[dict, dict]:
@@ -273,7 +277,6 @@ def training_data(training: Training):
     space, render = _seen(training, dtype="uint8")
     factor_key, image_key = jax.random.split(jax.random.key(training.pool))
     rows = space.sample(factor_key, training.pool)
-    draw = jax.jit(lambda images, rows, key: images(rows, key))
     parts = [
         np.asarray(draw(Images.of(render), rows[start : start + RENDER_BATCH], jax.random.fold_in(image_key, start)))
         for start in range(0, training.pool, RENDER_BATCH)

@@ -12,6 +12,8 @@ from jaxtyping import Array, Float, Int, Num
 
 from jaxdis._core import random
 from jaxdis._core.arrays import as_numpy
+from jaxdis.data._cell_draws import Listed
+from jaxdis.data._factor_space import FactorSpace
 from jaxdis.models._images import Images, check_unit_values, checked_images, noise_key, unit_images
 
 
@@ -91,22 +93,38 @@ def fingerprint(source: Source) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class _FromLattice:
-    """Factors are drawn and rendered; the arrays of the source are an :class:`Images`."""
+    """Factors are drawn and rendered; the arrays of the source are an :class:`Images` and the tables of a draw."""
 
     space: Any
+    tied: tuple[int, ...] | None  # positions of the factors whose cells and weights are in the arrays
 
-    def __call__(self, arrays: Images, key, n: int) -> tuple[Array, Array]:
+    @classmethod
+    def split(cls, space) -> tuple["_FromLattice", tuple[Array, Array]]:
+        """How a space is drawn, and the tables of what it leaves out."""
+        if type(space) is not FactorSpace:
+            return cls(space, None), ()
+        space, listed = space.apart()
+        return cls(space, listed.positions), jax.device_put(listed[1:])
+
+    def __call__(self, arrays: tuple[Images, tuple], key, n: int) -> tuple[Array, Array]:
+        images, tables = arrays
         factor_key, render_key = jax.random.split(key)
-        factors = self.space.sample(factor_key, n)
-        return unit_images(arrays(factors, render_key)), factors
+        factors = self._sample(tables, factor_key, n)
+        return unit_images(images(factors, render_key)), factors
 
-    def at(self, arrays: Images, places) -> tuple[Array, Array]:
+    def at(self, arrays: tuple[Images, tuple], places) -> tuple[Array, Array]:
+        images, tables = arrays
         keys = jax.vmap(jax.random.fold_in, (None, 0))(jax.random.key(0), places)
-        factors = jax.vmap(lambda key: self.space.sample(key, 1)[0])(keys)
-        return unit_images(arrays.apart(factors, jax.vmap(noise_key)(keys))), factors
+        factors = jax.vmap(lambda key: self._sample(tables, key, 1)[0])(keys)
+        return unit_images(images.apart(factors, jax.vmap(noise_key)(keys))), factors
 
     def identity(self, arrays) -> str:
-        return f"{self.space!r} {_named(Images.of(arrays).renderer)}"
+        return f"{self.space!r} {self.tied} {_named(arrays[0].renderer)}"
+
+    def _sample(self, tables, key, n: int) -> Array:
+        if self.tied is None:
+            return self.space.sample(key, n)
+        return self.space.drawn(key, n, Listed(self.tied, *tables))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,14 +150,15 @@ def _rendered(space, render) -> Source:
             f"data: must be a space with sample and num_cells beside the renderer, got {type(space).__name__}"
         )
     num_data = None if continuous else int(space.num_cells)
-    draw, arrays = _FromLattice(space), Images.of(render)
+    draw, tables = _FromLattice.split(space)
+    arrays = (Images.of(render), tables)
     images, factors = jax.eval_shape(lambda arrays, key: draw(arrays, key, 2), arrays, jax.random.key(0))
     if images.ndim != 4:
         raise ValueError(
             f"data: must be a renderer that returns [n, height, width, channels], got shape {images.shape} for n = 2"
         )
-    if not type(arrays.renderer).__module__.startswith("jaxdis."):
-        check_unit_values(arrays(space.sample(jax.random.key(0), 1), jax.random.key(1)), "data")
+    if not type(arrays[0].renderer).__module__.startswith("jaxdis."):
+        check_unit_values(arrays[0](space.sample(jax.random.key(0), 1), jax.random.key(1)), "data")
     return Source(arrays, draw, num_data, images.shape[1:], factors.shape[1])
 
 

@@ -226,7 +226,8 @@ def test_a_run_knows_its_renderer_in_every_process():
     assert fingerprint(as_source(data.dsprites(dtype="uint8"))) != first
     space, render = data.dsprites()
     assert fingerprint(as_source((space.without({"shape": 0, "scale": 1}), render))) != first
-    assert "0x" not in as_source(data.dsprites()).draw.identity(render)
+    source = as_source(data.dsprites())
+    assert "0x" not in source.draw.identity(source.arrays)
 
 
 def test_progress_says_what_happens():

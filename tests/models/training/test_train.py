@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxdis import models
+from jaxdis import data, models
 from jaxdis.models.methods import _discriminator as discriminator
 from jaxdis.models.networks._functions import functions_of
 from jaxdis.models.networks._layers import apply
@@ -261,6 +261,23 @@ LATTICE = Lattice()
 def stripes(factors):
     lit = factors[:, 0][:, None] == jnp.arange(8, dtype=jnp.int32)[None]
     return jnp.broadcast_to(lit[:, :, None, None], (factors.shape[0], 8, 8, 1)).astype(jnp.float32)
+
+
+def test_spaces_that_hold_out_other_combinations_share_a_program():
+    space = data.FactorSpace.of(shape=3, size=4, x=8)
+    first, second = (as_source((space.without({"shape": 0, "size": size}), _blank)) for size in (1, 2))
+    assert jax.tree.structure(first) == jax.tree.structure(second)
+    draw = jax.jit(lambda source, key: source.examples(key, 3000)[1])
+    for size, source in ((1, first), (2, second)):
+        factors = np.asarray(draw(source, jax.random.key(0)))
+        held_out = (factors[:, 0] == 0) & (factors[:, 1] == size)
+        np.testing.assert_array_equal(factors[:, :2].max(0), (2, 3))
+        assert not held_out.any()
+    assert draw._cache_size() == 1
+
+
+def _blank(factors):
+    return jnp.zeros((len(factors), 8, 8, 1))
 
 
 def test_images_are_rendered_inside_the_program(config, members):
