@@ -14,11 +14,11 @@ import pytest
 from bench_training import advance, product_rate
 
 from jaxdis import models
+from jaxdis._core.operations import operations
 from jaxdis.models.training._image_source import as_source
 from jaxdis.models.training._runner import Runner
 from jaxdis.models.training._step import begin, update
 from jaxdis.models.training._train import resolved_config
-from jaxdis.study._operations import operations
 
 ON_CPU = jax.default_backend() == "cpu"
 NARROW = {"num_slots": 4, "num_codes": 8, "batch_size": 8}

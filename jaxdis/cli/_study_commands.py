@@ -194,16 +194,20 @@ def print_plan(work, out: Path, *, extend: bool) -> None:
 
     from jaxdis.study._study_plan import plan
 
-    table = Table("cells", "total", "missing", "FLOPs", "time here (approx.)", "disk", title=f"study {work.study.name}")
+    heads = ("cells", "total", "missing", "FLOPs", "time, about", "memory", "disk")
+    table = Table(*heads, title=f"study {work.study.name}")
     costs = plan(work, out, extend=extend)
     for kind, cost in costs.items():
         flops = f"{cost.flops:.2g}" if cost.flops else ""
-        disk = f"{cost.disk_bytes / 1e6:,.0f} MB"
-        table.add_row(kind, f"{cost.cells:,}", f"{cost.missing:,}", flops, terminal.duration(cost.seconds), disk)
+        memory, disk = (f"{size / 1e6:,.0f} MB" for size in (cost.memory_bytes, cost.disk_bytes))
+        duration = terminal.duration(cost.seconds)
+        table.add_row(kind, f"{cost.cells:,}", f"{cost.missing:,}", flops, duration, memory, disk)
     terminal.console().print(table)
     seconds, disk = sum(cost.seconds for cost in costs.values()), sum(cost.disk_bytes for cost in costs.values()) / 1e6
     terminal.console().print(
-        f"total: about {terminal.duration(seconds)} and {disk:,.0f} MB; nothing was run", markup=False
+        f"total: about {terminal.duration(seconds)} and {disk:,.0f} MB on disk; memory is that of one model at a time; "
+        "nothing was run",
+        markup=False,
     )
 
 

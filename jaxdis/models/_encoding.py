@@ -12,6 +12,7 @@ import numpy as np
 from jaxdis._core import executor
 from jaxdis._core.arrays import as_numpy, check_one_array
 from jaxdis._core.executor import Layout
+from jaxdis._core.operations import live_bytes
 from jaxdis._core.options import Count, checked_devices, checked_value, shown
 from jaxdis._core.platforms import Program, on_cpu
 from jaxdis._core.precision import single_precision
@@ -19,8 +20,11 @@ from jaxdis._core.progress import Progress, reported
 from jaxdis.models._images import Images, check_image_shape, checked_images, noise_key, unit_images
 from jaxdis.models.methods._method import Method
 
-# Images at a time: one program then serves any number of images.
+# Images at a time at most: one program then serves any number of images.
 _CHUNK = 256
+# Fewer where their intermediate results would take more bytes than this under one member: scenes of 128 × 128 in slots
+# take 100 MB an image.
+_BYTES = 1 << 30
 # Members that encode them together on an accelerator.
 _TOGETHER = 8
 
@@ -49,7 +53,8 @@ def encode(
         program and never held in memory together.
       key: key of the noise that a renderer draws; None: ``jax.random.key(0)``. The noise of an image depends on the key
         and on the image's place alone, not on the batch size.
-      batch_size: images at a time, rounded up to a multiple of the number of devices; None: 256.
+      batch_size: images at a time, rounded up to a multiple of the number of devices; None: 256, or fewer where these
+        would take more than about 1 GB under one member.
       devices: devices over which members are spread; None: all accelerators, or one CPU device, which uses all cores.
       summary: pure function of the representation of images under one member, applied inside the program, so that
         masks of many images need not be held; defined at module level, since it is compiled in.
@@ -69,7 +74,9 @@ def encode(
         check_image_shape(jax.eval_shape(renderer, rows[:1], key).shape, "render", method.image_shape)
     renderer, key = layout.share((renderer, key))
     program = functools.partial(_encode, method, what, summary, layout, placed, renderer, key)
-    return _in_chunks(program, rows, batch_size, _num_members(params), layout, progress)
+    at_once = checked_value("batch_size", Count | None, batch_size)
+    at_once = at_once or images_at_once(getattr(method, what), params, method.image_shape)
+    return _in_chunks(program, rows, at_once, _num_members(params), layout, progress)
 
 
 @single_precision
@@ -104,7 +111,16 @@ def decode(
         members = (placed, layout.place(np.swapaxes(part, 0, 1)))
         return _decode(method, layout, members)
 
-    return _in_chunks(program, np.swapaxes(codes, 0, 1), batch_size, m, layout)
+    at_once = checked_value("batch_size", Count | None, batch_size) or images_at_once(method.decode, params, shape)
+    return _in_chunks(program, np.swapaxes(codes, 0, 1), at_once, m, layout)
+
+
+def images_at_once(function: Callable, params, shape: tuple[int, ...]) -> int:
+    """How many images, or codes of images, of this shape a function of a member and of these takes at a time."""
+    one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), params)
+    bytes_of_one = live_bytes(function, one, jax.ShapeDtypeStruct((1, *shape), np.float32))
+    fitting = max(1, _BYTES // max(bytes_of_one, 1))
+    return min(_CHUNK, 1 << fitting.bit_length() - 1)  # a power of two
 
 
 def decodes(method: Method) -> bool:
@@ -158,7 +174,7 @@ def _decode(method: Method, layout: Layout, members):
 def _in_chunks(
     program: Callable,
     rows: np.ndarray,
-    batch_size: int | None,
+    batch_size: int,
     num_members: int,
     layout: Layout,
     progress: Progress = False,
@@ -167,7 +183,7 @@ def _in_chunks(
     n, num_devices = len(rows), len(layout.devices)
     if not n:
         raise ValueError("images: must have at least one, got none")
-    size = min(checked_value("batch_size", Count | None, batch_size) or _CHUNK, n)
+    size = min(batch_size, n)
     size = -(-size // num_devices) * num_devices
     running = (program(executor.take(rows, places), np.uint32(places[0])) for places in executor.chunks(n, size))
     parts = []

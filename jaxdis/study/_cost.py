@@ -1,5 +1,6 @@
 """The cost of the cells of a study before it runs: arithmetic, time and disk space."""
 
+import functools
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -8,17 +9,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxdis._core.operations import live_bytes, operations
 from jaxdis.data import DATASETS
 from jaxdis.encoders._slot_metrics import SlotMetric
+from jaxdis.evaluation._costs import Size, bytes_of
 from jaxdis.metrics import Metric
 from jaxdis.models._config import Config
-from jaxdis.models._encoding import code_shape
+from jaxdis.models._encoding import code_shape, images_at_once
 from jaxdis.models.networks._architectures import num_parameters
 from jaxdis.models.training._image_source import as_source
 from jaxdis.models.training._step import begin, update
 from jaxdis.models.training._train import resolved_config
 from jaxdis.study._definition import Member, Study, Training
-from jaxdis.study._operations import operations
 from jaxdis.study._store import KINDS
 from jaxdis.study._work import Totals
 
@@ -33,7 +35,7 @@ RECORD_BYTES = 4096
 def costs(study: Study, members: Sequence[Member]) -> dict[str, Totals]:
     """Costs of all cells of a study of trained models, by kind."""
     per_second = TRAINING_EFFICIENCY * product_rate()
-    flops, disk, seconds = (dict.fromkeys(KINDS, 0.0) for _ in range(3))
+    flops, disk, seconds, memory = (dict.fromkeys(KINDS, 0.0) for _ in range(4))
     cost_of_config: dict[Config, ModelCost] = {}
     for position, training in enumerate(study.trainings):
         share = sum(member.training == position for member in members)
@@ -44,22 +46,29 @@ def costs(study: Study, members: Sequence[Member]) -> dict[str, Totals]:
         flops["train"] += share * training.config.steps * model.update_flops
         flops["encode"] += share * samples * model.image_flops
         disk["train"] += share * (4 * model.parameters + 16 * training.config.steps / 100 + RECORD_BYTES)
-        factors = len(DATASETS[training.config.data].space.sizes)
-        disk["encode"] += share * (samples * (8 * model.width + factors) + RECORD_BYTES)
+        sizes = DATASETS[training.config.data].space.sizes
+        disk["encode"] += share * (samples * (8 * model.width + len(sizes)) + RECORD_BYTES)
         disk["score"] += share * len(study.metrics) * RECORD_BYTES
         seconds["score"] += share * score_seconds(study.metrics, sampling.train, model.width)
+        size = Size.of(sampling.train, model.width, sizes, held_out=sampling.test)
+        of_metrics = (bytes_of(metric.source, size) for _, metric in study.metrics if isinstance(metric, Metric))
+        needed = {"train": model.update_bytes, "encode": model.images_bytes, "score": max(of_metrics, default=0.0)}
+        memory = {kind: max(memory[kind], needed[kind]) for kind in KINDS}
     for kind in ("train", "encode"):
         seconds[kind] = flops[kind] / per_second
-    return {kind: Totals(flops[kind], seconds[kind], disk[kind]) for kind in KINDS}
+    return {kind: Totals(flops[kind], seconds[kind], disk[kind], memory[kind]) for kind in KINDS}
 
 
 class ModelCost(NamedTuple):
-    """Floating-point operations of one update and of representing one image, parameters, and numbers per image."""
+    """Floating-point operations of one update and of representing one image, parameters, numbers per image, and bytes
+    of memory of an update and of representing the images that are encoded at a time, at most."""
 
     update_flops: int
     image_flops: int
     parameters: int
     width: int
+    update_bytes: int
+    images_bytes: int
 
 
 def model_cost(training: Training) -> ModelCost:
@@ -75,13 +84,16 @@ def model_cost(training: Training) -> ModelCost:
     state = jax.eval_shape(lambda key: begin(method, key), key)
     params = jax.eval_shape(method.params, state.learner)
     image = jax.ShapeDtypeStruct((1, *method.image_shape), np.float32)
-    update_flops = operations(lambda *given: update(method, *given, source), state, key, hyperparameters)
+    given = (functools.partial(update, method, source=source), state, key, hyperparameters)
     stacked = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((1, *leaf.shape), leaf.dtype), params)
+    at_once = images_at_once(method.represent, stacked, method.image_shape)
     return ModelCost(
-        update_flops,
+        operations(*given),
         operations(method.represent, params, image),
         num_parameters(params),
         int(np.prod(code_shape(method, stacked))),
+        live_bytes(*given),
+        at_once * live_bytes(method.represent, params, image),
     )
 
 

@@ -15,18 +15,22 @@ class Cost(NamedTuple):
     flops: float
     seconds: float
     disk_bytes: float
+    memory_bytes: float
 
 
 def plan(study, out: str | Path | None = None, *, extend: bool = False) -> dict[str, Cost]:
     """The cost of each kind of cell that is missing in ``out`` (of all cells when None).
 
-    - ``flops``: for training, the products of one update (:func:`~jaxdis.study._operations.operations`, without
+    - ``flops``: for training, the products of one update (:func:`~jaxdis._core.operations.operations`, without
       rendering) times the number of updates and members. The operations of scores are not counted, since their loops
       depend on the data; ``flops`` is then 0.
     - ``seconds``: if this machine does nothing else. Training runs at :data:`~jaxdis.study._cost.TRAINING_EFFICIENCY`
       of the rate of a matrix product that is measured now; scores take the times in a table. Expect a factor of two
       either way.
     - ``disk_bytes``: of records, without checkpoints.
+    - ``memory_bytes``: of one member, for the largest model and metric, see
+      :func:`~jaxdis._core.operations.live_bytes`. A CPU device holds one member at a time, an accelerator as many as
+      fit.
 
     Raises:
       StoreError: if ``out`` holds another study; with ``extend``, other than a smaller version of this one.
@@ -36,6 +40,8 @@ def plan(study, out: str | Path | None = None, *, extend: bool = False) -> dict[
     done = dict.fromkeys(total, 0) if out is None else status(work, out, extend=extend).done
     left = {kind: 1 - done[kind] / total[kind] for kind in total}
     return {
-        kind: Cost(total[kind], total[kind] - done[kind], *(left[kind] * value for value in totals))
+        kind: Cost(
+            total[kind], total[kind] - done[kind], *(left[kind] * value for value in totals[:3]), totals.memory_bytes
+        )
         for kind, totals in work.costs().items()
     }

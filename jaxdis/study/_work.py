@@ -27,11 +27,12 @@ class Batch(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """The cost of all cells of one kind: floating-point operations, seconds and bytes."""
+    """The cost of all cells of one kind: floating-point operations, seconds, bytes, and the memory of one member."""
 
     flops: float
     seconds: float
     disk_bytes: float
+    memory_bytes: float = 0.0
 
 
 class Digest(NamedTuple):

@@ -96,7 +96,7 @@ def test_the_plan_counts_cells_bytes_and_operations(tmp_path):
     study = tiny()
     widths = [64 * 64, 8, 2 * 3], [3, 8, 64 * 64]
     products = sum(a * b for layers in widths for a, b in zip(layers, layers[1:], strict=False))
-    flops, of_image, parameters, width = model_cost(study.trainings[0])
+    flops, of_image, parameters, width, update_bytes, _ = model_cost(study.trainings[0])
     encoder = sum(a * b for a, b in zip(widths[0], widths[0][1:], strict=False))
     assert width == 3
     assert 2 * encoder <= of_image < 2.1 * encoder
@@ -106,6 +106,9 @@ def test_the_plan_counts_cells_bytes_and_operations(tmp_path):
     before = plan(study, tmp_path)
     assert [cost.missing for cost in before.values()] == [3, 3, 6]
     assert before["train"].flops == pytest.approx(3 * 3 * flops)
+    # Of 4 bytes: gradients, both moments, and the new ones of these and of the weights.
+    assert before["train"].memory_bytes == update_bytes > 3 * 4 * parameters
+    assert before["score"].memory_bytes > 4 * study.sampling.train * width
     run(study, tmp_path)
     after = plan(study, tmp_path)
     assert [cost.missing for cost in after.values()] == [0, 0, 0]

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from jaxdis.study._operations import operations
+from jaxdis._core.operations import live_bytes, operations
 
 MATRIX = jax.ShapeDtypeStruct((8, 8), jnp.float32)
 PRODUCT = 2 * 8**3
@@ -67,3 +67,21 @@ def test_unknown_turns_count_once():
         return jax.lax.while_loop(lambda x: x[0, 0] < 1, lambda x: x @ b, a)
 
     assert operations(until, MATRIX, MATRIX) == PRODUCT
+
+
+def test_what_is_alive_at_once_is_counted():
+    """A chain holds what it reads and what it writes; the sum holds the first two results and their product."""
+    matrix = 4 * 8 * 8
+
+    def chain(a):
+        return jnp.exp(jnp.exp(jnp.exp(a)))
+
+    def wide(a):
+        first = jnp.exp(a)
+        second = jnp.sin(first)
+        return first @ second + second
+
+    assert live_bytes(chain, MATRIX) == 2 * matrix
+    assert live_bytes(wide, MATRIX) == 3 * matrix
+    assert live_bytes(lambda a: jax.lax.map(chain, a), jax.ShapeDtypeStruct((5, 8, 8), jnp.float32)) == 7 * matrix
+    assert live_bytes(lambda a: (chain(a), wide(a))[0], MATRIX) == 2 * matrix

@@ -1,7 +1,7 @@
-"""Count the operations of products on a jaxpr: unlike XLA's count, with every turn of a loop."""
+"""Count on a jaxpr the operations of products, with every turn of a loop, and the bytes of what is alive at once."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import jax
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Var
@@ -24,13 +24,47 @@ def operations(function: Callable, *arguments) -> int:
     return _of_jaxpr(jax.make_jaxpr(function)(*arguments).jaxpr)
 
 
-def _of_jaxpr(jaxpr: Jaxpr) -> int:
-    total, used = 0, {atom for atom in jaxpr.outvars if isinstance(atom, Var)}
+def live_bytes(function: Callable, *arguments) -> int:
+    """Count the bytes of the intermediate results of one call that are alive at once, at most.
+
+    Compilers join operations, and never store what is between them. By XLA's analysis for a CPU, an update of a VAE
+    needs .3 to .45 of this count (.12 with convolutions and 256 images), of a residual VAE .87, of InfoGAN .77 and of
+    MONet 1.03.
+
+    Args:
+      function: a function of pytrees of arrays.
+      arguments: arrays, or ``jax.ShapeDtypeStruct`` in their place.
+    """
+    return _alive(jax.make_jaxpr(function)(*arguments).jaxpr)
+
+
+def _alive(jaxpr: Jaxpr) -> int:
+    now = most = 0
+    kept = set(jaxpr.invars) | set(jaxpr.constvars)
+    for equation, last in reversed(list(_used(jaxpr))):
+        now += _bytes(equation.outvars)
+        most = max(most, now + max(map(_alive, _inside(equation.params)), default=0))
+        now -= _bytes(last - kept)
+    return most
+
+
+def _bytes(atoms: Iterable) -> int:
+    plain = (a.aval for a in atoms if not jax.dtypes.issubdtype(a.aval.dtype, jax.dtypes.extended))
+    return sum(value.size * value.dtype.itemsize for value in plain)
+
+
+def _used(jaxpr: Jaxpr) -> Iterator[tuple[JaxprEqn, set[Var]]]:
+    """The equations that some result depends on, last to first, and the variables that nothing reads after each."""
+    used = {atom for atom in jaxpr.outvars if isinstance(atom, Var)}
     for equation in reversed(jaxpr.eqns):
         if equation.effects or not used.isdisjoint(equation.outvars):
-            used.update(atom for atom in equation.invars if isinstance(atom, Var))
-            total += _of_equation(equation)
-    return total
+            last = {atom for atom in equation.invars if isinstance(atom, Var)} - used
+            used |= last
+            yield equation, last
+
+
+def _of_jaxpr(jaxpr: Jaxpr) -> int:
+    return sum(_of_equation(equation) for equation, _ in _used(jaxpr))
 
 
 def _of_equation(equation: JaxprEqn) -> int:
