@@ -190,7 +190,7 @@ def map_stages(
         else:
             size = even_size(count, most, num_devices)
         sizes = [size] * -(-count // size)
-    starts = np.cumsum([0, *sizes[:-1]])
+    starts = np.cumsum([0, *sizes[:-1]]).tolist()
 
     @functools.cache
     def program(stage):

@@ -15,13 +15,15 @@ from jaxdis.cli._pictures import own_pictures
 class Encode:
     """Encode images with every member of a trained zoo, and write codes and factors to an .npz.
 
-    The images are drawn from a data set, by default the zoo's own, or read from a file.
+    The images are drawn from a data set, by default the zoo's own, or read from a file. With slots, scenes are drawn
+    in two groups of similar ones, in which `jaxdis score` can find the order of slots.
     """
 
     zoo: tyro.conf.Positional[Path]
     """Folder that `jaxdis train` wrote, or its zoo.npz."""
     out: Path
-    """The .npz to write: codes [members, samples, codes], variances, and factors, names and sizes if they are known."""
+    """The .npz to write: codes [members, samples, codes], variances, and factors, names and sizes if they are known.
+    Of slots, codes [members, samples, slots, codes] and segments, the slot of each pixel."""
     data: str | None = None
     """Name of a data set of `jaxdis list data`; by default the one on which the zoo was trained.
     Or folder:PATH for pictures of your own, which needs --factors; all of them are encoded, in order."""
@@ -51,18 +53,20 @@ class Encode:
 
         from jaxdis._core.files import write_whole
         from jaxdis._core.zoo_files import zoo_file
-        from jaxdis.models import load
+        from jaxdis.models import Slots, load
 
         make_room("--out", self.out)
         zoo = load(zoo_file(self.zoo))
         terminal.first_sign("encoding")
-        representation, arrays = self._of_file(zoo) if self.images is not None else self._of_data(zoo)
-        if not hasattr(representation, "mean"):
-            raise ValueError(f"zoo: must be a model with one code vector per image, got {self.zoo}, which has slots")
-        arrays = {"codes": representation.mean, "variances": representation.variance, **arrays}
+        if zoo.config.method.represents is Slots:
+            arrays = self._of_slots(zoo)
+        else:
+            representation, arrays = self._of_file(zoo) if self.images is not None else self._of_data(zoo)
+            arrays = {"codes": representation.mean, "variances": representation.variance, **arrays}
         write_whole(self.out.resolve(), lambda file: np.savez(file, **arrays))
-        members, samples, codes = representation.mean.shape
-        words = f"{members} members × {samples:,} samples × {codes} codes in {self.out}"
+        units = ("members", "samples", *(("slots",) if arrays["codes"].ndim == 4 else ()), "codes")
+        counts = (f"{count:,} {unit}" for count, unit in zip(arrays["codes"].shape, units, strict=True))
+        words = f"{' × '.join(counts)} in {self.out}"
         after = f"; score them by: jaxdis score {self.out}" if "factors" in arrays else ""
         terminal.console().print(words + after, markup=False, soft_wrap=True)
 
@@ -80,6 +84,23 @@ class Encode:
                 representation, factors = encoded_by_zoo(zoo, self.samples, self.seed, self.data, self.source, progress)
         sizes = np.array([size or 0 for size in factors.sizes])
         return representation, {"factors": factors.values, "names": np.array(factors.names), "sizes": sizes}
+
+    def _of_slots(self, zoo) -> dict:
+        """The arrays of slots: of scenes of a data set, or of images in a file."""
+        from jaxdis.cli._slot_files import arrays_of
+        from jaxdis.encoders._evaluate_slots import drawn_scenes, slots_of_zoo
+        from jaxdis.evaluation._arrays_file import read_images
+
+        with terminal.bar("encoding", "images") as progress:
+            if self.images is not None:
+                images, arrays = read_images(self.images)
+                codes, segments = slots_of_zoo(zoo, images, progress=progress)
+                return {"codes": codes, "segments": segments, **arrays}
+            source = self.source or (zoo.config.source if self.data is None else None)
+            samples = self.samples // 2 * 2
+            scenes = drawn_scenes(self.data or zoo.config.data, source, samples, groups=2, key=self.seed)
+            codes, segments = slots_of_zoo(zoo, scenes.rows, scenes.render, self.seed, progress)
+            return arrays_of(codes, segments, scenes.samples(), groups=2)
 
     def _of_file(self, zoo):
         """Representations of the images in a file, and what it knows of their factors."""

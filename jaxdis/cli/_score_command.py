@@ -60,6 +60,11 @@ class Score:
     Interventions draw at most as many batches of images."""
     preset: str | None = None
     """A library whose numbers the metrics reproduce: disentanglement_lib, disent, carbonneau, latte, do2020 or drvi."""
+    levels: tuple[str, ...] = ()
+    """Of slots, codes [samples, slots, codes] in any order: names of the two levels of their structure.
+    With --levels object property the factors have names such as cube.color."""
+    groups: int | None = None
+    """Of slots: number of groups of equal length in which samples were drawn, one after the other; 1 by default."""
     csv: Path | None = None
     """CSV file to write, with one row per member: scores, those of each factor, and how they were computed."""
     json: Path | None = None
@@ -190,6 +195,8 @@ class Score:
             return {name: self._score_zoo(first, plan, key, how)}
         if self.data is not None:
             raise ValueError(f"--data: goes with a zoo, got the codes of {terminal.one_line(name)}")
+        if self.levels or first.codes.ndim == 4:
+            return {name: self._score_slot_file(first, key)}
         codes, variances, test = first.codes, first.variances, None
         if self.test is not None:
             _check_numbering(first.factors)
@@ -242,6 +249,18 @@ class Score:
         metrics = "all" if self.metrics == ("standard",) else self.metrics
         samples = self.samples // 2 * 2  # in two groups
         return evaluate_slots(zoo, zoo.config.data, metrics, key, source=zoo.config.source, samples=samples)
+
+    def _score_slot_file(self, arrays, key):
+        """Slots in a file, at each level of their structure."""
+        from jaxdis.cli._slot_files import score_slots
+
+        for option, given in (("test", self.test), ("null", self.null), ("bootstrap", self.bootstrap)):
+            if given:
+                raise ValueError(f"--{option}: goes with codes without slots, got a file of slots")
+        if self.metrics not in (("standard",), ("structured_slots",)):
+            raise ValueError(f"--metrics: must be structured_slots for a file of slots, got {' '.join(self.metrics)}")
+        with terminal.bar("scoring", "members") as progress:
+            return score_slots(arrays, self.levels, self.groups, key, progress or False, self.batch_size)
 
     def _metrics(self, plan: Mapping) -> Mapping | str:
         """The standard metrics by that name: which these are depends on the factors and on interventions."""

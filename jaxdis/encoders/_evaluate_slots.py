@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -12,7 +13,7 @@ from jaxdis._core.lookup import look_up, names_of
 from jaxdis._core.options import BatchSize, Count, checked_key, checked_value, shown
 from jaxdis._core.precision import single_precision
 from jaxdis._core.progress import Progress, reported
-from jaxdis.data import DATASETS, DataSource
+from jaxdis.data import DATASETS, DataSource, FactorSpace, Scenes, SceneSamples
 from jaxdis.data._scenes import pooled_masks
 from jaxdis.encoders import _simulated as simulated
 from jaxdis.encoders._libraries import Layout, as_function, is_model
@@ -76,23 +77,19 @@ def evaluate_slots(
         checked_value(name, kind, value)
     if samples % groups:
         raise ValueError(f"samples: must be a multiple of {groups} groups, got {samples}")
-    row, plan, key = look_up(data, DATASETS, "data set"), _plan(metrics), checked_key(key)
-    if row.scenes is None:
-        known = ", ".join(name for name, other in DATASETS.items() if other.scenes is not None)
-        raise ValueError(f"data: must be a data set of scenes, {known}, got {data}")
-    opened = source if source is None or isinstance(source, DataSource) else DataSource.of(source)
-    space, render = row.open(data, opened)
-    rows = np.asarray(row.scenes.draw(space, key, samples, groups))
+    plan, key = _plan(metrics), checked_key(key)
+    drawn = drawn_scenes(data, source, samples, groups, key)
+    rows = drawn.rows
     several = isinstance(model, Zoo) or (isinstance(model, Sequence) and not is_model(model))
     with reported(progress, "encoding", "images") as show:
         if isinstance(model, Zoo):
-            codes, segments = _of_zoo(model, rows, render, key)
+            codes, segments = slots_of_zoo(model, rows, drawn.render, key, show)
         else:
             models = [as_function(each, layout) for each in (model if several else [model])]
-            images = Images.of(render)
+            images = Images.of(drawn.render)
             encoded = [_of_function(each, images, rows, key, batch, show) for each in models]
             codes, segments = _stacked(encoded)
-    scenes = row.scenes.samples(space, space.wrap(rows))
+    scenes = drawn.samples()
     if segments is None:
         if any(isinstance(metric, Segmentation) for metric in plan.values()) and metrics != "all":
             raise ValueError("metrics: must be without segmentation for a model that returns no masks")
@@ -123,10 +120,35 @@ def _plan(metrics) -> dict:
     return dict(metrics)
 
 
-def _of_zoo(zoo: Zoo, rows: np.ndarray, render, key) -> tuple[np.ndarray, np.ndarray]:
+class DrawnScenes(NamedTuple):
+    """Scenes of a data set: their factors ``rows [n, k]``, and how they are rendered."""
+
+    scenes: Scenes
+    space: FactorSpace
+    render: Callable
+    rows: np.ndarray
+
+    def samples(self) -> SceneSamples:
+        """What slots are scored against."""
+        return self.scenes.samples(self.space, self.space.wrap(self.rows))
+
+
+def drawn_scenes(data: str, source, samples: int, groups: int, key) -> DrawnScenes:
+    """Draw scenes in local groups; arguments and errors as for :func:`evaluate_slots`."""
+    row = look_up(data, DATASETS, "data set")
+    if row.scenes is None:
+        known = ", ".join(name for name, other in DATASETS.items() if other.scenes is not None)
+        raise ValueError(f"data: must be a data set of scenes, {known}, got {data}")
+    opened = source if source is None or isinstance(source, DataSource) else DataSource.of(source)
+    space, render = row.open(data, opened)
+    return DrawnScenes(row.scenes, space, render, np.asarray(row.scenes.draw(space, checked_key(key), samples, groups)))
+
+
+def slots_of_zoo(zoo: Zoo, rows, render=None, key=None, progress: Progress = False) -> tuple[np.ndarray, np.ndarray]:
+    """Codes ``[m, n, s, d]`` and the slot of each pixel ``[m, n, h, w]`` of images, or of factors that are rendered."""
     if zoo.config.method.represents is not Slots:
         raise ValueError(f"model: must be a zoo of a method with slots, got {type(zoo.config.method).__name__}")
-    slots = zoo.encode(rows, render=render, key=key, summary=hard_masks)
+    slots = zoo.encode(rows, render=render, key=checked_key(key), summary=hard_masks, progress=progress)
     return np.asarray(slots.codes), np.asarray(slots.masks)
 
 

@@ -1,8 +1,9 @@
 """Codes and factors from a user's files, and what the factors are in words."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +19,8 @@ from jaxdis.factors import Factors
 # Classes of a factor that are listed by their names.
 MOST_NAMED = 6
 NAMES = ("codes", "factors", "names", "sizes", "variances")
+# Of slots: names of the levels of their structure, number of groups of samples, the background, factors without order.
+OF_SLOTS = ("levels", "groups", "background", "categorical")
 # How to load what only the library that wrote it can load; some of these are pickles, which can run anything.
 CONVERT = {
     **dict.fromkeys((".pt", ".pth"), "torch.load({name!r}).numpy()"),
@@ -29,11 +32,13 @@ CONVERT = {
 
 
 class Arrays(NamedTuple):
-    """``codes [n, d]`` or ``[m, n, d]``; ``factors``; ``variances`` in the shape of codes, or None."""
+    """``codes [n, d]`` or ``[m, n, d]`` (of slots ``[n, s, d]`` or ``[m, n, s, d]``); ``factors``; ``variances`` in the
+    shape of codes, or None; and of slots what their file says besides."""
 
     codes: np.ndarray
     factors: Factors
     variances: np.ndarray | None
+    slots: Mapping[str, np.ndarray] = MappingProxyType({})
 
 
 def load_arrays(
@@ -78,7 +83,7 @@ def load_arrays(
                 f"{printable(path)}: must have an array 'factors', got {shown(sorted(arrays))}; give them by "
                 f"--factors factors.npy, or make one with {MAKE_ONE}"
             )
-        return Arrays(codes, _factors_of(arrays, path), variances)
+        return Arrays(codes, _factors_of(arrays, path), variances, {n: arrays[n] for n in OF_SLOTS if n in arrays})
     if "factors" in arrays:
         raise ValueError(f"--factors: goes with an .npy of codes; {printable(path)} holds its own")
     if given is None:
@@ -149,7 +154,7 @@ def _read(path: Path, wanted: str) -> dict[str, np.ndarray]:
     _check(path, wanted)
     if path.suffix == ".npy":
         return {wanted: read_npy(path)}
-    arrays = read_npz(path, NAMES)
+    arrays = read_npz(path, (*NAMES, *OF_SLOTS))
     if wanted not in arrays:
         raise ValueError(
             f"{name}: must have an array {wanted!r}, got {shown(sorted(arrays))}; make one with {MAKE_ONE}"

@@ -1,5 +1,8 @@
 """Models of slots from outside, on scenes whose truth is planted: three bands of an image hold three objects."""
 
+import csv
+import json
+
 import jax
 import numpy as np
 import pytest
@@ -66,6 +69,23 @@ def test_a_zoo_of_slots_is_scored_in_python_and_in_the_shell(tmp_path):
     zoo.save(tmp_path / "zoo.npz")
     assert main(["score", str(tmp_path / "zoo.npz"), "--samples", "400", "--csv", str(tmp_path / "s.csv")]) == 0
     assert "segmentation.ari" in (tmp_path / "s.csv").read_text()
+    # Encoded in one command and scored in another; then as a stranger's file, whose levels are named in the shell.
+    out, table = tmp_path / "slots.npz", tmp_path / "t.csv"
+    assert main(["encode", str(tmp_path / "zoo.npz"), "--samples", "400", "--out", str(out)]) == 0
+    assert main(["score", str(out), "--csv", str(table)]) == 0
+    arrays = dict(np.load(out))
+    assert arrays["codes"].shape == (2, 400, SLOTS, 2)
+    assert arrays["segments"].shape == (2, 400, 8, 6)
+    del arrays["levels"], arrays["groups"]
+    np.savez(tmp_path / "own.npz", **{**arrays, "codes": arrays["codes"][0]})
+    levels = ["--levels", "object", "property", "--groups", "2", "--json", str(tmp_path / "own.json")]
+    assert main(["score", str(tmp_path / "own.npz"), *levels]) == 0
+    rows = list(csv.DictReader(table.read_text().splitlines()))
+    own = json.loads((tmp_path / "own.json").read_text())
+    for name in (name for name in scores if name.startswith("structured_slots") and ".order_" not in name):
+        np.testing.assert_allclose([float(row[name]) for row in rows], scores[name], atol=1e-6)
+        np.testing.assert_allclose(own[name], scores[name][0], atol=1e-6)
+    assert main(["score", str(tmp_path / "own.npz"), "--levels", "object"]) == 2
 
 
 @pytest.mark.parametrize(
