@@ -23,7 +23,7 @@ class Posterior(NamedTuple):
 
 @checked
 def of(posterior: Posterior, kind: Literal["mean", "sample"] = "mean", key: PRNGKeyArray | None = None) -> np.ndarray:
-    """Codes ``[m, n, d]`` (or ``[n, d]``) of posteriors.
+    """Take the codes ``[m, n, d]`` (or ``[n, d]``) of posteriors.
 
     Args:
       posterior: means and variances.
@@ -44,12 +44,12 @@ def of(posterior: Posterior, kind: Literal["mean", "sample"] = "mean", key: PRNG
 
 
 def sample(key, mean: Float[Array, "... d"], variance: Float[Array, "... d"]) -> Float[Array, "... d"]:
-    """One draw from each diagonal Gaussian; pure."""
+    """Draw once from each diagonal Gaussian; pure."""
     return mean + jnp.sqrt(variance) * random.normal(key, mean.shape)
 
 
 def divergence(posterior: Posterior) -> np.ndarray:
-    """KL(q(z_d|x) ‖ N(0, 1)) of each code, the mean over samples, in nats: ``[m, d]`` (or ``[d]``)."""
+    """Compute KL(q(z_d|x) ‖ N(0, 1)) of each code, the mean over samples, in nats: ``[m, d]`` (or ``[d]``)."""
     if not isinstance(posterior, Posterior):
         raise ValueError(f"posterior: must be a Posterior (means and variances), got {type(posterior).__name__}")
     mean, variance = np.asarray(posterior.mean), np.asarray(posterior.variance)
@@ -64,7 +64,7 @@ def active(
     by: Literal["deviation", "interquartile", "divergence"] = "deviation",
     threshold: NonNegative | None = None,
 ) -> np.ndarray:
-    """Which codes are informative, bool ``[m, d]`` (or ``[d]``), for the argument ``active`` of every metric.
+    """Tell which codes are informative, bool ``[m, d]`` (or ``[d]``), for the argument ``active`` of every metric.
 
     Args:
       posterior: means and variances, or codes ``[m, n, d]`` (or ``[n, d]``), which have no divergence.

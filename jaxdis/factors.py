@@ -81,8 +81,8 @@ class Factors:
 
         Args:
           table: a data frame of pandas, polars or another library, an Arrow table, a mapping of names to columns, or
-            the path of a ``.csv``, ``.tsv``, ``.txt``, ``.parquet``, ``.json`` (rows or columns), ``.npz`` (an array
-            ``factors [n, k]`` with ``names`` and ``sizes``, or one array ``[n]`` per column) or ``.npy`` file.
+            the path of a file: ``.csv``, ``.tsv``, ``.txt``, ``.parquet``, ``.json`` (rows or columns), ``.npy``, or
+            ``.npz`` (an array ``factors [n, k]`` with ``names`` and ``sizes``, or one array ``[n]`` per column).
           columns: the columns to read, in the order wanted; all when None.
           kinds: what a column holds, by its name: ``"classes"``, ``"continuous"``, ``"circular"`` or ``("circular",
             360.0)`` with its period. Without one, the period is the range and one step of a grid.

@@ -4,9 +4,9 @@ The model: a call takes the longest of three times, ``launches`` · 3 µs + wait
 memory's bandwidth, and operations by the peak of float32; and at least as long as its inputs take to copy. How often
 loops turn that stop when the data say so was counted on two members of the workload (``python -m tests.aot.turns``).
 
-What it leaves out: caches (it is too slow where a kernel reads what the last one wrote), the three times overlap fully
-(too fast), sums that are added in place are counted as bytes alone (far too fast, as measured for SAP), sorts are
-XLA's own (a device has faster ones), and nothing is autotuned.
+What it leaves out: caches (it is too slow where a kernel reads what the last one wrote). The three times overlap fully
+(too fast). Sums that are added in place are counted as bytes alone (far too fast, as measured for SAP). Sorts are XLA's
+own (a device has faster ones), and nothing is autotuned.
 """
 
 import functools

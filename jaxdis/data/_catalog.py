@@ -32,7 +32,7 @@ Pair = tuple[FactorSpace, Render]
 def dsprites(
     source: str | Path | None = None, *, cached: bool = False, circular: bool = False, dtype="float32"
 ) -> Pair:
-    """dSprites (Matthey et al. 2017): a white square, ellipse or heart on black, [64, 64, 1].
+    """Render dSprites (Matthey et al. 2017): a white square, ellipse or heart on black, [64, 64, 1].
 
     Args:
       source: the official npz or hdf5 file, or a folder of tensorflow-datasets with a prepared ``dsprites``; None
@@ -48,7 +48,7 @@ def dsprites(
 
 @checked
 def hearts(*, dtype="float32") -> Pair:
-    """Upright hearts of dSprites at half the resolution, [32, 32, 1]: scale, x and y vary, in 3,072 images.
+    """Render upright hearts of dSprites at half the resolution, [32, 32, 1]: scale, x and y vary, in 3,072 images.
 
     ``dtype`` as for :func:`dsprites`.
     """
@@ -59,7 +59,7 @@ def hearts(*, dtype="float32") -> Pair:
 def color_dsprites(
     source: str | Path | None = None, *, cached: bool = False, circular: bool = False, dtype="float32"
 ) -> Pair:
-    """Color-dSprites (Locatello et al. 2019): the sprite in a random color, [64, 64, 3]; see :func:`dsprites`."""
+    """Render Color-dSprites (Locatello et al. 2019): a sprite in a random color, [64, 64, 3]; see :func:`dsprites`."""
     space = _turning(sprites.SPACE, circular, orientation=39)
     return _of_sprites(sprite_variants.draw_colored, space, 3, True, source, cached, dtype)
 
@@ -68,7 +68,7 @@ def color_dsprites(
 def noisy_dsprites(
     source: str | Path | None = None, *, cached: bool = False, circular: bool = False, dtype="float32"
 ) -> Pair:
-    """Noisy-dSprites (Locatello et al. 2019): the sprite on noise, [64, 64, 3]; see :func:`dsprites`."""
+    """Render Noisy-dSprites (Locatello et al. 2019): the sprite on noise, [64, 64, 3]; see :func:`dsprites`."""
     space = _turning(sprites.SPACE, circular, orientation=39)
     return _of_sprites(sprite_variants.draw_noisy, space, 3, True, source, cached, dtype)
 
@@ -77,7 +77,7 @@ def noisy_dsprites(
 def scream_dsprites(
     painting=None, source: str | Path | None = None, *, cached: bool = False, circular: bool = False, dtype="float32"
 ) -> Pair:
-    """Scream-dSprites (Locatello et al. 2019): the sprite as a negative on a patch of a painting, [64, 64, 3].
+    """Render Scream-dSprites (Locatello et al. 2019): the sprite as a negative on a patch of a painting, [64, 64, 3].
 
     Args:
       painting: a picture file of The Scream, or a float32 array [height, width, 3] in [0, 1]; None reads
@@ -103,7 +103,7 @@ def multi_dsprites(
     cached: bool = False,
     dtype="float32",
 ) -> Pair:
-    """Multi-dSprites (Dang-Nhu 2022): 1 to 5 colored, mutually occluding sprites on a colored background, [64, 64, 3].
+    """Render Multi-dSprites (Dang-Nhu 2022): 1 to 5 colored sprites that hide each other, [64, 64, 3].
 
     See :func:`jaxdis.data._multi_sprites.scene` and ``parts`` for masks and the factors of each object.
 
@@ -117,7 +117,7 @@ def multi_dsprites(
 
 @checked
 def shapes3d(source: str | Path | None = None, *, cached: bool = True, resident: bool = False, dtype="float32") -> Pair:
-    """Shapes3D (Burgess and Kim 2018): an object in a room, six factors, [64, 64, 3].
+    """Render Shapes3D (Burgess and Kim 2018): an object in a room, six factors, [64, 64, 3].
 
     Args:
       source: the official hdf5 file, or a folder of tensorflow-datasets with a prepared ``shapes3d``; None renders the
@@ -138,7 +138,7 @@ def shapes3d(source: str | Path | None = None, *, cached: bool = True, resident:
 
 @checked
 def mpi3d(source: str | Path | None = None, variant: str = "toy", *, resident: bool = False, dtype="float32") -> Pair:
-    """MPI3D (Gondal et al. 2019): a robot arm, seven factors, [64, 64, 3], read in place from the official npz.
+    """Read MPI3D (Gondal et al. 2019) in place from the official npz: a robot arm, seven factors, [64, 64, 3].
 
     Args:
       source: the official npz file.
@@ -155,7 +155,7 @@ def mpi3d(source: str | Path | None = None, variant: str = "toy", *, resident: b
 
 @checked
 def cars3d(source: str | Path | None = None, *, circular: bool = False, dtype="float32") -> Pair:
-    """Cars3D (Reed et al. 2015): 183 cars from 4 × 24 viewpoints, [64, 64, 3].
+    """Read Cars3D (Reed et al. 2015): 183 cars from 4 × 24 viewpoints, [64, 64, 3].
 
     Args:
       source: the official archive or its folder.
@@ -171,7 +171,7 @@ def cars3d(source: str | Path | None = None, *, circular: bool = False, dtype="f
 
 @checked
 def smallnorb(source: str | Path | None = None, *, circular: bool = False, dtype="float32") -> Pair:
-    """SmallNORB (LeCun et al. 2004): toys under a turning camera and lamp, four factors, [64, 64, 1].
+    """Read SmallNORB (LeCun et al. 2004): toys under a turning camera and lamp, four factors, [64, 64, 1].
 
     The instance (which of the ten toys of a category is shown) is not a factor: it is drawn for every image, from the
     key.
@@ -207,7 +207,7 @@ def teapots(
     circular: bool = False,
     dtype="float32",
 ) -> Pair:
-    """Teapots (Eastwood & Williams 2018): a teapot of any color, seen from any point of a hemisphere, [64, 64, 3].
+    """Render teapots (Eastwood & Williams 2018) in any color, seen from any point of a hemisphere, [64, 64, 3].
 
     Five continuous factors: azimuth, elevation, red, green, blue. Light and background of the published images are
     unknown; here the lamp is fixed and the background black. ``space.outside(jaxdis.data._teapot.Gap())`` leaves out
@@ -255,7 +255,7 @@ def clevr6(
     min_pixels: Natural = 200,
     dtype="float32",
 ) -> Pair:
-    """CLEVR6 (Greff et al. 2019; Dang-Nhu 2022): 3 to 6 solids of rubber or metal on a plane, [128, 128, 3].
+    """Render CLEVR6 (Greff et al. 2019; Dang-Nhu 2022): 3 to 6 solids of rubber or metal on a plane, [128, 128, 3].
 
     Scenes, camera and lamps are those of CLEVR (Johnson et al. 2017); light is computed more simply: see
     :mod:`jaxdis.data._clevr_light`. ``space.masks(factors)`` are the instance masks. Color channels, rotation, x and y
@@ -298,19 +298,19 @@ def clevr6(
 
 @checked
 def standin_turntable(*, dtype="float32") -> Pair:
-    """NOT Cars3D: 183 box cars from 4 × 24 viewpoints, [64, 64, 3], with the same factors and sizes."""
+    """Render 183 box cars from 4 × 24 viewpoints, NOT Cars3D, with its factors and sizes, [64, 64, 3]."""
     return _standin(standins.TURNTABLE_SPACE, standins.draw_turntable, 3, False, dtype)
 
 
 @checked
 def standin_gray_turntable(*, dtype="float32") -> Pair:
-    """NOT SmallNORB: gray toys made of boxes, [64, 64, 1], with the same factors, sizes and ten hidden instances."""
+    """Render gray toys made of boxes, NOT SmallNORB, with its factors, sizes and ten hidden instances, [64, 64, 1]."""
     return _standin(standins.GRAY_TURNTABLE_SPACE, standins.draw_gray_turntable, 1, True, dtype)
 
 
 @checked
 def standin_arm(*, dtype="float32") -> Pair:
-    """NOT MPI3D: an arm with one link and an object at its tip, [64, 64, 3], with the same factors and sizes."""
+    """Render an arm with one link and an object at its tip, NOT MPI3D, with its factors and sizes, [64, 64, 3]."""
     return _standin(standins.ARM_SPACE, standins.draw_arm, 3, False, dtype)
 
 

@@ -108,7 +108,7 @@ def folder(
     missing: Missing = "error",
     dtype="float32",
 ) -> tuple[PictureSpace, Render]:
-    """Pictures in a folder as a data set, with the factors of a table.
+    """Take the pictures in a folder as a data set, with the factors of a table.
 
     A column of the table that holds the names of the files, with or without their suffix, says which row belongs to
     which picture; without one, rows belong to the files in the order of their names.

@@ -20,7 +20,7 @@ Share = options.Share | Float[Array, ""]  # if traced, a sweep is a single progr
 
 @checked
 def calibration(case: str, key: PRNGKeyArray, num_samples: Count = 50_000, *, copies: Count = 1) -> Representation:
-    """One of the eight boundary cases of Julka et al. 2024, Tables II and V: modular? compact? explicit?
+    """Make one of the eight boundary cases of Julka et al. 2024, Tables II and V: modular? compact? explicit?
 
     The three binary digits of a case: whether each code encodes one factor, whether each factor is encoded by one code,
     and whether all values are encoded. Factors have 9 values, uniform and independent. First digit 0: a code encodes
@@ -73,7 +73,7 @@ def _case(case: str, key, num_samples: int):
 
 @checked
 def warp(alpha: Share, key: PRNGKeyArray, num_samples: Count = 20_000, *, num_factors: Count = 6) -> Representation:
-    """Each code is an increasing function of its own factor that steepens with ``alpha``: Julka et al. 2024, §IV-B.
+    """Bend each factor by an increasing function that steepens with ``alpha``: Julka et al. 2024, §IV-B.
 
     ``c = 1000^(1/4 − α) tan(ω (z − 1/2)) + 1/2`` with ``ω = 2 arctan(1000^(α − 1/4) / 2)`` and ``z ~ U[0, 1]``, so that
     ``c`` runs from 0 to 1 for every ``α``. (The formula is misprinted in the paper; this is the one used in its
@@ -91,7 +91,7 @@ def warp(alpha: Share, key: PRNGKeyArray, num_samples: Count = 20_000, *, num_fa
 
 @checked
 def rotation(alpha: Share, key: PRNGKeyArray, num_samples: Count = 20_000, *, num_factors: Count = 6) -> Representation:
-    """Each code mixes its own factor with its neighbor's, ``(1 − α) z_i + α z_(i−1)``: Julka et al. 2024, §IV-C.
+    """Mix each code's factor with its neighbor's, ``(1 − α) z_i + α z_(i−1)``: Julka et al. 2024, §IV-C.
 
     ``c = z R`` with ``R = (1 − α) I + α P``, ``P`` the cyclic shift; ``z ~ U[0, 1]``. Modular and compact at ``α = 0``,
     least so at ``α = 1/2``.
@@ -106,7 +106,7 @@ def rotation(alpha: Share, key: PRNGKeyArray, num_samples: Count = 20_000, *, nu
 
 @checked
 def noise(alpha: Share, key: PRNGKeyArray, num_samples: Count = 20_000, *, num_factors: Count = 6) -> Representation:
-    """Each code is its own factor with noise, ``(1 − α) z + α u`` with ``z, u ~ U[0, 1]``: Julka et al. 2024, §IV-D.
+    """Mix each factor with noise, ``(1 − α) z + α u`` with ``z, u ~ U[0, 1]``: Julka et al. 2024, §IV-D.
 
     Modular and compact for every ``α < 1``; at ``α = 1`` the codes are pure noise.
 
@@ -121,7 +121,7 @@ def noise(alpha: Share, key: PRNGKeyArray, num_samples: Count = 20_000, *, num_f
 
 @checked
 def toy_model(name: str) -> Representation:
-    """The toy models of Mahon et al. 2024, Table 1, as exact populations of 80 equally likely samples.
+    """Make the toy models of Mahon et al. 2024, Table 1, as exact populations of 80 equally likely samples.
 
     Two binary factors, two binary codes. The first code agrees with each factor in 75 % of the samples (with both when
     they are equal, with each of them half the time when they differ). The second is a coin flip in ``"M1"``; in
@@ -145,7 +145,7 @@ def toy_model(name: str) -> Representation:
 def distributed(
     num_factors: Count = 4, num_values: Count = 3, key: PRNGKeyArray | None = None, num_samples: Count | None = None
 ) -> Representation:
-    """Mahon et al. 2024, Theorem 3.1: every factor is a sum over two codes, so that no single code is informative.
+    """Make codes whose pairs sum to factors, so that no single code is informative: Mahon et al. 2024, Theorem 3.1.
 
     Code ``i`` holds two digits, ``c_i = (v a_i + b_i + 1/2) / v²``; ``z_i = a_i + b_(i+1) mod v``. Codes ``[n, k]``,
     factors of size ``v``.
@@ -175,7 +175,7 @@ def distributed(
 def entangled(
     alpha: Share, key: PRNGKeyArray, num_samples: Count = 20_000, *, num_factors: Count = 2
 ) -> Representation:
-    """Codes distributed as the factors, each a function of every factor: Locatello et al. 2020, Theorem 1 and App. A.
+    """Make codes distributed as the factors, each a function of all: Locatello et al. 2020, Theorem 1 and App. A.
 
     ``f(z) = g⁻¹(h⁻¹(A h(g(z))))``: factors ``z ~ U[0, 1]^k``, so that the map ``g`` to uniform variables is the
     identity; ``h`` the quantile function of a standard normal; ``A = I − 2 v vᵀ`` with ``v₁ = √α`` and the other

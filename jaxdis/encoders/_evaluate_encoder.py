@@ -90,8 +90,8 @@ def evaluate_encoder(
       samples, test_samples: number of samples on which metrics are computed and learners are trained, and number of
         held-out samples on which the learners are evaluated. Unless options say otherwise, metrics that intervene train
         on as many batches of images as there are samples, and are evaluated on as many as there are held-out ones
-        (FactorVAE and BetaVAE, 64 images or pairs a batch), and measure the spread of codes on as many images as there
-        are samples, rounded down to a multiple of 32; at most those of the papers, which are the defaults.
+        (FactorVAE and BetaVAE, 64 images or pairs a batch). They measure the spread of codes on as many images as there
+        are samples, rounded down to a multiple of 32. The numbers of the papers are the most, and the defaults.
       batch: images encoded at once (``batch_size`` is of members).
       layout: the order of the axes of images that the encoder reads: ``"nchw"``, the default for a module of torch, or
         ``"nhwc"``, that for all others.

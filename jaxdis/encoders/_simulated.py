@@ -50,7 +50,7 @@ def factor_vae(
     prune: float = 0.05,
     active: Bool[Array, "... d"] | None = None,
 ) -> Votes:
-    """FactorVAE score by interventions in a simulator, which renders batches of images that share a factor's value.
+    """Score FactorVAE by interventions in a simulator, which renders batches of images that share a factor's value.
 
     Options and result are those of :func:`jaxdis.metrics.interventions.factor_vae`, which has only samples; here
     batches are drawn by :meth:`FactorSpace.fix`. ``num_variance`` samples give each code's variance over all factors.
@@ -91,7 +91,7 @@ def beta_vae(
     rescale: bool = False,
     active: Bool[Array, "... d"] | None = None,
 ) -> Intervened:
-    """BetaVAE score by interventions in a simulator, which renders pairs of images that share a factor's value.
+    """Score BetaVAE by interventions in a simulator, which renders pairs of images that share a factor's value.
 
     Options and result are those of :func:`jaxdis.metrics.interventions.beta_vae`, which has only samples; here pairs
     are drawn by :meth:`FactorSpace.pairs`. NaN if fewer than two factors have several values.
@@ -130,7 +130,7 @@ def irs(
     factor_bins: int = 20,
     active: Bool[Array, "... d"] | None = None,
 ) -> Robustness:
-    """Interventional robustness score by interventions in a simulator, which renders images for each factor's values.
+    """Score interventional robustness in a simulator, which renders images for each factor's values.
 
     Options and result are those of :func:`jaxdis.metrics.interventions.irs`, which has only samples; here each value of
     each factor is held by :meth:`FactorSpace.given`. ``num_samples`` give the largest deviation of each code,

@@ -23,7 +23,7 @@ def consistency(
     num_pairs: int = 2000,
     active: Bool[Array, "... d"] | None = None,
 ) -> Changes:
-    """Consistency by interventions in a simulator, which renders pairs of images that share the value of a factor.
+    """Score consistency by interventions in a simulator, which renders pairs of images that share a factor's value.
 
     Result as :func:`jaxdis.metrics.interventions.consistency`, which has only samples. ``num_pairs`` are rendered for
     each factor.
@@ -46,7 +46,7 @@ def restrictiveness(
     num_pairs: int = 2000,
     active: Bool[Array, "... d"] | None = None,
 ) -> Changes:
-    """Restrictiveness by interventions in a simulator, which renders pairs of images that differ in one factor alone.
+    """Score restrictiveness by interventions in a simulator, which renders pairs of images that differ in one factor.
 
     Result as :func:`jaxdis.metrics.interventions.restrictiveness`, which has only samples. ``num_pairs`` are rendered
     for each factor. The value that a factor changes to is drawn without regard to the others.

@@ -34,7 +34,7 @@ class Factored(NamedTuple):
 def flatness(
     key: PRNGKeyArray, encode: Callable, space: FactorSpace, render: Callable, *, repeats: int = 128
 ) -> Flatness:
-    """Flatness: do the codes of a traversal lie in order on a line along an axis?
+    """Measure flatness: do the codes of a traversal lie in order on a line along an axis?
 
     The largest Euclidean distance of two points of a traversal, divided by the sum of the L1 distances from each value
     to the next. Of the steps, the one from the last value to the first included, the longest is left out, so that a
@@ -69,7 +69,7 @@ def flatness(
 def factored_components(
     key: PRNGKeyArray, encode: Callable, space: FactorSpace, render: Callable, *, repeats: int = 128
 ) -> Factored:
-    """Linearity and axis alignment: do the codes of a traversal vary in one direction, and is that an axis?
+    """Measure linearity and axis alignment: do the codes of a traversal vary in one direction, and is that an axis?
 
     ``axis_ratio`` is the share of a traversal's variance that its most variable code has, ``linear_ratio`` that of its
     first principal component, both mapped so that an even spread over ``d`` directions is 0; ``axis_alignment`` is

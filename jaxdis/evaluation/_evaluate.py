@@ -281,7 +281,7 @@ def blend_table(
     key: PRNGKeyArray | int | None = None,
     **arguments,
 ) -> Scores:
-    """Every relation × every score; each relation is computed once.
+    """Compute every score of every relation; each relation is computed once.
 
     Args:
       relations: names; all when None.

@@ -31,7 +31,7 @@ def relate(
     variances=None,
     active=None,
 ) -> Relation:
-    """One relation of one representation, by name (``RELATIONS`` lists them) or as a spec with options.
+    """Compute one relation, by name (``RELATIONS`` lists them) or as a spec with options.
 
     Arguments and errors are those of :func:`evaluate`, with codes and variances ``[n, d]`` and ``active [d]``. An
     argument that the relation does not read is refused. The field ``chosen`` of the result holds the values of an

@@ -85,7 +85,7 @@ def sweep(
     progress: Progress = False,
     **options: Sequence,
 ) -> Sweep:
-    """One metric under every combination of values of its options, in one program.
+    """Compute one metric under every combination of values of its options, in one program.
 
     ``sweep(codes, factors, "mig", bins=[10, 20, 50])`` shows whether the ranking of a zoo depends on the number of
     bins.
@@ -131,7 +131,7 @@ def sample_curve(
     arguments: Mapping[str, Any] | None = None,
     progress: Progress = False,
 ) -> SampleCurve:
-    """One metric against the number of samples, twice per size: how many samples a reliable ranking needs.
+    """Compute one metric against the number of samples, twice per size: how many samples does a ranking need?
 
     The two runs at a size share no samples as long as twice that many samples are available; otherwise they overlap,
     which inflates their agreement, and ``overlap`` is the share of common samples. Smaller samples are subsets of the

@@ -24,7 +24,7 @@ class Agreement(NamedTuple):
 
 
 def udr(codes, active=None, *, kind: Literal["lasso", "spearman"] = "lasso", penalty: Positive = 0.1) -> Agreement:
-    """Unsupervised disentanglement ranking: how well each member's codes map one to one onto those of other members.
+    """Rank members without labels (UDR): how well do each member's codes map one to one onto those of others?
 
     For members ``i`` and ``j`` on the same samples, ``R`` holds the absolute lasso coefficients from the codes of ``i``
     to each code of ``j`` (or absolute Spearman correlations), standardized. A row or column scores ``max² / sum``; the
@@ -73,7 +73,7 @@ def _mean_where(values, mask):
 
 
 def linear_cka(codes) -> Agreement:
-    """Linear centered kernel alignment: do members place the same samples alike, up to a rotation and a scale?
+    """Compute linear centered kernel alignment: do members place samples alike, up to a rotation and a scale?
 
     ``‖YᵀX‖² / (‖XᵀX‖ ‖YᵀY‖)`` with Frobenius norms and centered codes ``X`` and ``Y`` of two members on the same
     samples. A member's score is the median over the others.
@@ -113,7 +113,7 @@ def linear_cka(codes) -> Agreement:
 
 
 def svcca(codes, *, kept: Share = 0.99) -> Agreement:
-    """Singular vector canonical correlation: how far do members span the same directions, whatever their scales?
+    """Compute singular vector canonical correlation: do members span the same directions, whatever their scales?
 
     Each member's centered codes are reduced to the principal directions that hold a share ``kept`` of their variance.
     The agreement of two members is the mean of the canonical correlations of what remains, over the smaller number of

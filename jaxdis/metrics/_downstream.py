@@ -43,7 +43,7 @@ def explicitness(
     inverse_penalty: Positive = 1.0,
     active: Bool[Array, " d"] | None = None,
 ) -> Explicitness:
-    """Area under the ROC curve of a linear classifier of each factor on all codes: mean over classes, then factors.
+    """Compute the area under the ROC curve of a linear classifier on all codes: mean over classes, then factors.
 
     Codes are standardized by the training samples; logistic regression is fitted to its regularized optimum
     (:func:`jaxdis._learners.logistic.fit_logistic`); each class is compared with all others by its probability, and
@@ -97,7 +97,7 @@ class InfoE(NamedTuple):
 
 @metric(needs_classes=True)
 def infoe(codes: Codes, factors: Factors, *, steps: Count = 100, active: Bool[Array, " d"] | None = None) -> InfoE:
-    """InfoE: share of each factor's uncertainty that logistic regression on all codes removes, on the same samples.
+    """Measure what share of each factor's uncertainty logistic regression on all codes removes, on the same samples.
 
     ``1 − CE_j / log v_j``: the cross-entropy of an unregularized multinomial classifier, fitted with balanced class
     weights, relative to that of a classifier without codes (which predicts all ``v_j`` occurring classes equally); mean
@@ -171,7 +171,7 @@ def downstream_logistic(
     folds: Annotated[int, Range(2, 100)] = 5,
     active: Bool[Array, " d"] | None = None,
 ) -> LearningCurve:
-    """Held-out accuracy of cross-validated logistic regression on the first 10, 100, 1,000 and 10,000 samples.
+    """Fit cross-validated logistic regression to the first 10, 100, 1,000 and 10,000 samples: held-out accuracy.
 
     The penalty is chosen among ten by unshuffled folds
     (:func:`jaxdis._learners.logistic_validated.fit_logistic_validated`). Statistical efficiency is the mean accuracy
@@ -224,7 +224,7 @@ def downstream_trees(
     active: Bool[Array, " d"] | None = None,
     base: Relation | None = None,
 ) -> LearningCurve:
-    """Held-out accuracy of gradient-boosted trees on the first 10, 100, 1,000 and 10,000 samples.
+    """Fit gradient-boosted trees to the first 10, 100, 1,000 and 10,000 samples: held-out accuracy.
 
     The learner is that of ``dci`` (:func:`jaxdis._learners.boosting.fit_boosting`), fitted separately for each number
     of samples. Statistical efficiency is the mean accuracy with 100 samples divided by that with 10,000.

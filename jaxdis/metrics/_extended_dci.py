@@ -52,7 +52,7 @@ def dci_es(
     active: Bool[Array, " d"] | None = None,
     base: Relation | None = None,
 ) -> ExtendedDci:
-    """DCI by random forests, with explicitness ``E`` and size ``S`` (DCI-ES).
+    """Score DCI by random forests, with explicitness ``E`` and size ``S`` (DCI-ES).
 
     Probes of growing capacity predict each factor on held-out samples: ridge regressions on ``c`` random Fourier
     features of all codes, ``cos(w · z + b)``. With ``l(c)`` the smallest loss up to capacity ``c``, as a share of the

@@ -121,7 +121,7 @@ def novel_combination(
     width: int = WIDTH,
     epochs: int | None = None,
 ) -> NovelCombination:
-    """:func:`compositional_generalization` as one number, with its control: can the pair left out be predicted?
+    """Score :func:`compositional_generalization`, with its control: can the pair left out be predicted?
 
     The pair consists of the two factors with a single value in the test samples. Probes are trained on the first two
     thirds of the samples; the last third is the control (samples are assumed to be in random order).
@@ -202,7 +202,7 @@ def zero_shot(
     penalty: float = 0.02,
     active: Bool[Array, " d"] | None = None,
 ) -> ZeroShot:
-    """Error of a lasso fitted on one region of the factors and evaluated on another: ``RMSE_j / σ_j`` of the latter.
+    """Fit a lasso on one region of the factors and evaluate it on another: ``RMSE_j / σ_j`` of the latter.
 
     Codes and factors are standardized by the training samples for the fit. The caller chooses the regions;
     :class:`jaxdis.data._teapot.Gap` is that of the paper. A factor varies less inside a narrow region, so that an equal

@@ -140,7 +140,7 @@ def mcc_test(
     kind: Literal["pearson", "spearman"] = "pearson",
     active: Bool[Array, " d"] | None = None,
 ) -> HeldOutMatching:
-    """Mean correlation coefficient of codes matched to factors on training samples, judged on held-out ones.
+    """Correlate codes with the factors they are matched to in training, on held-out samples: mean absolute correlation.
 
     Codes are assigned to factors one to one so that the sum of absolute correlations on the training samples is
     largest; the score is their mean absolute correlation on the test samples, without the optimism of ``mcc``, which

@@ -50,7 +50,7 @@ def nk(
     active: Bool[Array, " d"] | None = None,
     base: Probed | None = None,
 ) -> Knockout:
-    """Neuron knock-out: accuracy that a perceptron loses without the code aligned with the factor.
+    """Knock out neurons: compute the accuracy that a perceptron loses without the code aligned with the factor.
 
     ``NK_j = a_j(all codes) − a_j(all but the aligned code)``, held-out accuracies of a perceptron with one hidden
     layer; the score is the mean over factors. Codes are aligned with factors one to one as in
@@ -112,7 +112,7 @@ def knockout_curve(
     epochs: Count | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Float[Array, "r k"]:
-    """Held-out accuracy of each factor with 0, 1, … codes knocked out, ``[most + 1, k]``; up to all by default.
+    """Compute each factor's held-out accuracy with 0, 1, … codes knocked out, ``[most + 1, k]``; up to all by default.
 
     Codes are removed in the order of :func:`nk`: the aligned one, then the one that is aligned after its removal, and
     so on. If alignment leaves no code to a factor, the most informative remaining one follows. With all codes removed,
@@ -144,7 +144,7 @@ def knockout_table(
     epochs: Count | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Float[Array, "k k"]:
-    """Accuracy that factor ``j`` loses when the code aligned with factor ``i`` is knocked out, ``[i, j]``.
+    """Compute the accuracy that factor ``j`` loses without the code aligned with factor ``i``, ``[i, j]``.
 
     The diagonal is NK; for disentangled codes the other entries are 0. Arguments as :func:`nk`; NaN for factors left
     out.

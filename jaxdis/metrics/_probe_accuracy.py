@@ -42,7 +42,7 @@ def linear_probe(
     chance: Chance = "squared",
     active: Bool[Array, " d"] | None = None,
 ) -> Probed:
-    """Chance-adjusted held-out accuracy of a linear softmax classifier of each factor on all codes, trained by Adam.
+    """Train a linear softmax classifier of each factor on all codes by Adam: chance-adjusted held-out accuracy.
 
     ``per_factor[j] = max(0, (a − r) / (1 − r))`` with ``r`` the ``chance`` of the training classes.
 
@@ -82,7 +82,7 @@ def mlp_probe(
     chance: Chance = "squared",
     active: Bool[Array, " d"] | None = None,
 ) -> Probed:
-    """Chance-adjusted held-out accuracy of a perceptron with one hidden layer for each factor on all codes.
+    """Train a perceptron with one hidden layer for each factor on all codes: chance-adjusted held-out accuracy.
 
     As :func:`linear_probe`, with a hidden layer of rectified units.
 

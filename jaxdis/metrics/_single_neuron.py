@@ -54,7 +54,7 @@ def snc(
     assignment: Solver = "auto",
     active: Bool[Array, " d"] | None = None,
 ) -> SingleNeuron:
-    """Single-neuron classification: chance-adjusted accuracy of the one code aligned with each factor, cut into bins.
+    """Classify each factor by the one code aligned with it, cut into bins: chance-adjusted accuracy.
 
     Codes are aligned with factors one to one by mutual information (with as many equal-count bins as classes). The
     aligned code is cut at its training quantiles, the bins are matched to classes so that most training samples agree,

@@ -29,7 +29,7 @@ def unibound(
     variances: Float[Array, "n d"] | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> FactorScore:
-    """Lower bound of the unique information of the best code about each factor, as a share of its entropy (UniBound).
+    """Bound from below the unique information of the best code about each factor, as a share of its entropy (UniBound).
 
     ``max_i max(0, I(z_i; y_j) − I(z_rest; y_j)) / H(y_j)``: what code ``i`` says of factor ``j`` exceeds what all other
     codes together say by no more than what it alone says. MIG subtracts the best of the others, and overlooks what they

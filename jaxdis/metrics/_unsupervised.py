@@ -61,7 +61,7 @@ def total_correlation(
     variances: Float[Array, "n d"] | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Dependence:
-    """Total correlation of a Gaussian with the codes' covariance, in nats, and its distance to independence.
+    """Compute total correlation of a Gaussian with the codes' covariance, in nats, and its distance to independence.
 
     ``TC = −½ log det Corr`` over the codes that vary; the distance (Wasserstein) is ``W = 2 tr Cov − 2 tr (D^½ Cov
     D^½)^½`` with ``D`` the diagonal of the covariance, and ``W / tr Cov``.
@@ -78,7 +78,7 @@ def total_correlation(
       eigenvalues of the correlation below 1e-7 count as 1e-7, about 8 nats each. The released code takes the logarithm
       of a determinant that is float64 rounding error, which gives infinity or an arbitrary number.
     - The distance is accurate to 1e-4 of itself (or 1e-12 of the largest variance, below which a code's part is left
-      out), or to 0.004 of the codes' variance where codes nearly copy others or there are more codes than samples.
+      out). Where codes nearly copy others or outnumber the samples, it is accurate to 0.004 of the codes' variance.
     - The total correlation is invariant under affine maps of a code. The distance grows with the codes' variances; as a
       share of them it is invariant under a common scale.
     - Any non-finite code gives NaN.
@@ -242,7 +242,7 @@ def code_information(
     variances: Float[Array, "n d"] | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> CodeInformation:
-    """Mean mutual information of two different codes, each cut into equal-width bins, in nats.
+    """Compute the mean mutual information of two different codes, each cut into equal-width bins, in nats.
 
     Shapes: codes ``[n, d]`` (posterior means), variances ``[n, d]``; factors are not read.
 

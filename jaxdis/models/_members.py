@@ -47,7 +47,7 @@ def in_brief(labels: Sequence[dict]) -> str:
 def members(
     sweep: Mapping[str, Mapping], seeds: int | Sequence[int] = 1, method: Method | type[Method] | None = None
 ) -> Members:
-    """Every combination of variant, settings and seed.
+    """Combine variants, settings and seeds into the members of a zoo.
 
     Args:
       sweep: variant → settings, each a number or a sequence of numbers, such as ``{"beta": {"beta": [1, 4, 16]},

@@ -6,7 +6,7 @@ from jaxdis.models.methods.slots._base import Parts, SlotMethod
 
 
 def slot_parts(zoo: Zoo, images, *, batch_size: int | None = None, devices=None) -> Parts:
-    """Reconstruction, masks and each slot's own picture of images.
+    """Show the reconstruction, the masks and each slot's own picture of images.
 
     Args:
       zoo: ``m`` members of a method with slots.

@@ -233,7 +233,7 @@ def _unpacked(header: dict, arrays: dict[str, np.ndarray], method: Method | None
 
 
 def concatenate(zoos: Sequence[Zoo]) -> Zoo:
-    """The members of several zoos as one zoo; only variants may differ, and the first config is kept.
+    """Join several zoos into one; only variants may differ, and the first config is kept.
 
     Raises:
       ValueError: if the zoos differ in data, method, number of updates or ``log_every``.

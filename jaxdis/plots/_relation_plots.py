@@ -25,7 +25,7 @@ MOST_CLASSES = 8
 
 
 def hinton(strength: Numbers, names: Sequence[str], *, ax=None) -> Figure:
-    """One square per code (row) and factor (column) of ``strength [d, k]``, with an area proportional to it."""
+    """Draw one square per code (row) and factor (column) of ``strength [d, k]``, with an area proportional to it."""
     strength = numbers("strength", strength, "codes", "factors")
     d, k = strength.shape
     names = labels("names", names, k)
@@ -53,7 +53,7 @@ def codes_and_factors(
     names: Sequence[str],
     classes: Sequence[Sequence | None] | None = None,
 ) -> Figure:
-    """A Hinton diagram of the strength ``[d, k]``, next to a panel per pair of codes ``[n, d]`` and factors ``[n, k]``.
+    """Draw a Hinton diagram of the strength ``[d, k]`` and a panel per pair of codes ``[n, d]`` and factors ``[n, k]``.
 
     At most ``MOST_POINTS`` samples are drawn. ``classes`` are those of :class:`jaxdis.Factors`: texts name the
     values of their factor, up to ``MOST_CLASSES``.
@@ -84,7 +84,7 @@ def codes_and_factors(
 def heat_map(
     matrix: Numbers, rows: Sequence[str], columns: Sequence[str], *, most: float | None = None, ax=None
 ) -> Figure:
-    """A matrix, such as a relation or p-values, as numbers on a color scale from 0, white, to ``most``."""
+    """Draw a matrix, such as a relation or p-values, as numbers on a color scale from 0, white, to ``most``."""
     matrix = numbers("matrix", matrix, "rows", "columns")
     rows, columns = labels("rows", rows, matrix.shape[0]), labels("columns", columns, matrix.shape[1])
     axes = axes_in(ax, 0.6 + 0.55 * len(columns) + inches(rows), 0.4 + 0.34 * len(rows) + inches(columns))
@@ -101,7 +101,7 @@ def heat_map(
 
 
 def relation_panels(panels: Sequence[tuple[str, Numbers]], names: Sequence[str], columns: int) -> Figure:
-    """Relations ``[d, k]`` as grays, each scaled to its largest entry; a panel for each (title, matrix)."""
+    """Draw relations ``[d, k]`` as grays, each scaled to its largest entry; a panel for each (title, matrix)."""
     panels = [(title, numbers("panels", matrix, "codes", "factors", factors=len(names))) for title, matrix in panels]
     figure, grid = grid_of(len(panels), columns, 2.4 + 0.3 * inches(names), 1.8 + inches(names))
     for axes, (title, matrix) in zip(grid, panels, strict=False):
@@ -114,7 +114,7 @@ def relation_panels(panels: Sequence[tuple[str, Numbers]], names: Sequence[str],
 
 
 def groups_curve(threshold: Numbers, groups: Numbers, discovered: Numbers, *, ax=None) -> Figure:
-    """Independent groups and discovered factors ``[e]`` against the threshold (Locatello et al. 2020, §6.1.2)."""
+    """Draw independent groups and discovered factors ``[e]`` by threshold (Locatello et al. 2020, §6.1.2)."""
     axes = axes_in(ax, 4.6, 2.6)
     _groups_curve(axes, threshold, groups, discovered)
     axes.legend(frameon=False, fontsize=7)
@@ -131,7 +131,7 @@ def _groups_curve(axes, threshold: np.ndarray, groups: np.ndarray, discovered: n
 
 
 def group_panels(panels: Sequence[tuple[str, Numbers, Numbers, Numbers]], columns: int) -> Figure:
-    """A panel as :func:`groups_curve` for each (title, threshold, groups, discovered)."""
+    """Draw a panel as :func:`groups_curve` for each (title, threshold, groups, discovered)."""
     figure, grid = grid_of(len(panels), columns, 2.8, 2.0)
     for axes, (title, *curve) in zip(grid, panels, strict=False):
         _groups_curve(axes, *curve)
@@ -141,7 +141,7 @@ def group_panels(panels: Sequence[tuple[str, Numbers, Numbers, Numbers]], column
 
 
 def dendrogram(merges: Numbers, threshold: Numbers, names: Sequence[str], *, ax=None) -> Figure:
-    """Which factors are joined by a shared code, and at which threshold.
+    """Draw which factors are joined by a shared code, and at which threshold.
 
     ``merges [k − 1, 2]`` are pairs of clusters (0 … k − 1 are the factors, higher numbers earlier merges) at
     ``threshold [k − 1]``, descending, as :func:`jaxdis.scores.independent_groups` returns them.
@@ -169,7 +169,7 @@ def _dendrogram(axes, merges: np.ndarray, threshold: np.ndarray, names: Sequence
 
 
 def dendrogram_panels(panels: Sequence[tuple[str, Numbers, Numbers]], names: Sequence[str], columns: int) -> Figure:
-    """A panel as :func:`dendrogram` for each (title, merges, threshold)."""
+    """Draw a panel as :func:`dendrogram` for each (title, merges, threshold)."""
     figure, grid = grid_of(len(panels), columns, 2.0 + inches(names), 0.9 + 0.26 * len(names))
     for axes, (title, merges, threshold) in zip(grid, panels, strict=False):
         _dendrogram(axes, merges, threshold, names)

@@ -31,7 +31,7 @@ def score_points(
     *,
     ax=None,
 ) -> Figure:
-    """A point per member over the name of each score, and its median as a line.
+    """Draw a point per member over the name of each score, and its median as a line.
 
     Args:
       columns: ``[m]`` by the names of scores.
@@ -63,7 +63,7 @@ def score_points(
 
 
 def top_codes(rows: Sequence[Mapping], *, ax=None) -> Figure:
-    """The rows of :meth:`jaxdis.Scores.top` as bars, the best code on top, with intervals if there are any.
+    """Draw the rows of :meth:`jaxdis.Scores.top` as bars, the best code on top, with intervals if there are any.
 
     Raises:
       ValueError: for no rows.
@@ -83,8 +83,10 @@ def top_codes(rows: Sequence[Mapping], *, ax=None) -> Figure:
 
 
 def rank_map(matrix: Numbers, names: Sequence[str], others: Sequence[str] | None = None, *, ax=None) -> Figure:
-    """Rank correlations of metrics (with ``others``) as numbers on a color scale, in hundredths as the papers print
-    them; only colors for more than 20 metrics."""
+    """Draw rank correlations of metrics (with ``others``) as numbers on a color scale, in hundredths.
+
+    Above 20 metrics, only colors are drawn.
+    """
     matrix, others = numbers("matrix", matrix, "names", "others"), names if others is None else others
     names, others = labels("names", names, matrix.shape[0]), labels("others", others, matrix.shape[1])
     axes = axes_in(ax, 0.6 + 0.42 * len(others) + inches(names), 0.4 + 0.42 * len(names) + inches(others))
@@ -101,7 +103,7 @@ def rank_map(matrix: Numbers, names: Sequence[str], others: Sequence[str] | None
 def scores_by_regularization(
     table: Mapping[str, Numbers], regularization: Numbers, names: Sequence[str], columns: int = 4, *, titles=None
 ) -> Figure:
-    """For each metric, every member's score against its rank of regularization strength; lines join medians.
+    """Draw every member's score against its rank of regularization, for each metric; lines join medians.
 
     ``titles`` are those of the panels; the names when None.
     """
@@ -127,7 +129,7 @@ def scores_by_regularization(
 def violins_by_regularization(
     table: Mapping[str, Numbers], regularization: Numbers, names: Sequence[str], *, titles: Sequence[str]
 ) -> Figure:
-    """For each metric, the spread of its scores over the seeds of every model and regularization strength.
+    """Draw for each metric how its scores spread over the seeds of every model and regularization strength.
 
     Reference: Locatello et al. 2020, Figure 6.
     """
@@ -157,7 +159,7 @@ def violins_by_regularization(
 
 
 def violins(table: Mapping[str, Numbers], names: Sequence[str], columns: int = 4, *, titles=None) -> Figure:
-    """For each metric, the spread of its scores over the members of each model, with medians.
+    """Draw for each metric the spread of its scores over the members of each model, with medians.
 
     ``titles`` are those of the panels; the names when None.
     """
@@ -177,7 +179,7 @@ def violins(table: Mapping[str, Numbers], names: Sequence[str], columns: int = 4
 
 
 def scatter_matrix(table: Mapping[str, Numbers], names: Sequence[str], others: Sequence[str]) -> Figure:
-    """Each of ``names`` (rows) against each of ``others`` (columns); a point is a member, a color a model."""
+    """Draw each of ``names`` (rows) against each of ``others`` (columns); a point is a member, a color a model."""
     table = columns_of(table, [*names, *others], "model")
     models = list(dict.fromkeys(table["model"]))
     figure = figure_of(1.5 * len(others) + 1, 1.4 * len(names) + 0.8)
@@ -195,7 +197,7 @@ def scatter_matrix(table: Mapping[str, Numbers], names: Sequence[str], others: S
 
 
 def point_clouds(panels: Sequence[tuple[str, str, Numbers, Numbers]]) -> Figure:
-    """One panel of points for each (name of x, name of y, x ``[n]``, y ``[n]``)."""
+    """Draw one panel of points for each (name of x, name of y, x ``[n]``, y ``[n]``)."""
     panels = [(a, b, *(numbers("panels", each, "points") for each in (x, y))) for a, b, x, y in panels]
     figure, grid = grid_of(len(panels), len(panels), 1.9, 1.9)
     for axes, (x_name, y_name, x, y) in zip(grid, panels, strict=False):

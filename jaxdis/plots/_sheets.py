@@ -8,7 +8,7 @@ from jaxdis.plots._canvas import Figure, Numbers, axes_in, inches, labels, numbe
 
 
 def image_grid(images: Numbers, row_labels: Sequence[str] = (), *, ax=None) -> Figure:
-    """Images ``[rows, columns, h, w, c]`` in [0, 1] (or uint8 in 0…255) side by side, with a label for each row."""
+    """Draw images ``[rows, columns, h, w, c]`` in [0, 1] (or uint8 in 0…255) side by side, with a label per row."""
     images = numbers("images", images, "rows", "columns", "h", "w", "c")
     row_labels = labels("row_labels", row_labels, len(images)) if len(row_labels) else ()
     images = images / 255 if images.dtype == np.uint8 else images

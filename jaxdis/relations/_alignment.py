@@ -22,7 +22,7 @@ def neighbor_alignment(
     bins: Bins = 20,
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:
-    """How much more often than by chance samples that are next to each other along a code share the factor's class.
+    """Measure how much more often than by chance samples next to each other along a code share the factor's class.
 
     With ``n_v`` samples of class ``v``, of which a share ``a_v = pairs / (n_v − 1)`` is followed by another one in the
     order of code ``i``: ``strength[i, j] = mean_v max(0, (a_v − n_v / n) / (1 − n_v / n))``. Of a factor with two

@@ -39,7 +39,7 @@ def mutual_information_neighbors(
     method: Method | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:
-    """Mutual information in nats between each code and each factor, from distances to nearest neighbors.
+    """Estimate mutual information in nats between each code and each factor from distances to nearest neighbors.
 
     Discrete factors use the estimator of Ross (2014), :func:`jaxdis._learners.neighbors_discrete.discrete_information`;
     continuous ones that of Kraskov et al. (2004), :func:`jaxdis._learners.neighbors_continuous.continuous_information`.
@@ -90,7 +90,7 @@ def mutual_information_neural(
     bins: Bins = 30,
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:
-    """Lower bound of mutual information in nats from a trained network, one network per pair of code and factor (MINE).
+    """Bound mutual information in nats from below by a network that is trained for each pair of code and factor (MINE).
 
     See :func:`jaxdis._learners.neural_information.neural_information`; class numbers are taken as values, and
     ``ceiling[j] = H(factor j)``.
@@ -140,7 +140,7 @@ def impact_intensity(
     capped: bool = True,
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:
-    """One code's share of the information that all codes carry about a factor: ``I(c_i; z_j) / I(c_1 … c_d; z_j)``.
+    """Compute one code's share of the information that all codes carry: ``I(c_i; z_j) / I(c_1 … c_d; z_j)``.
 
     ``ceiling`` is 1; ``fit[j] = min(1, I(c; z_j) / H(z_j))`` is the explicitness of EDI. The entropy of a discrete
     factor is exact; that of a continuous one depends on ``bins``, which makes its ``fit`` a convention.
@@ -169,9 +169,9 @@ def impact_intensity(
       three factors explicitness is 0.74 (3,000 samples), and 0.99 by nearest neighbors.
     - Joint neighbors compare all samples, ``n² d`` operations, except samples that equal others.
 
-    Reference: Julka et al. 2024, §III-A. The paper uses networks throughout; the released code uses neighbors for
-    pairs, neighbors for the joint part of fewer than four codes and networks above, and a network for the entropy of
-    every factor, so that a perfect code of a continuous factor is 0.75 explicit there.
+    Reference: Julka et al. 2024, §III-A. The paper uses networks throughout. The released code uses neighbors for
+    pairs and for the joint part of fewer than four codes, networks above, and a network for the entropy of every
+    factor. A perfect code of a continuous factor is thus 0.75 explicit there.
     """
     finite = finite_codes(codes)
     usable = finite if active is None else finite & active

@@ -86,7 +86,7 @@ def dividers_at(
     """Return dividers ``[c]`` between sorted values, with as nearly as possible ``place + excess`` samples below each.
 
     Of the two ends of the run of equal values at the place, the nearer one is taken where values are left on both sides
-    of it; of two equally near ones, that towards the median. A divider is the middle of the gap between two values, so
+    of it; of two equally near ones, that toward the median. A divider is the middle of the gap between two values, so
     that the negated code has the same bins in reverse. A constant code has no divider: infinity.
 
     Args:

@@ -25,7 +25,7 @@ def correlation(
     weights: Weights | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:
-    """Absolute correlation of each code with the class number or value of each factor.
+    """Correlate each code with the class number or value of each factor: the absolute correlation.
 
     ``strength[i, j] = |Cov(code i, factor j)| / (σ σ)``; ``ceiling`` is 1.
 
@@ -55,7 +55,7 @@ def r2(
     weights: Weights | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:
-    """Share of a factor's variance that a linear function of one code explains: the squared correlation.
+    """Compute the share of a factor's variance that a linear function of one code explains: the squared correlation.
 
     ``strength[i, j] = Cov² / (Var Var)``, 0 where the standard deviation of the code is at most 1e-6; ``ceiling`` is 1.
 

@@ -38,7 +38,7 @@ def mutual_information(
     weights: Weights | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:
-    """Mutual information in nats between each code, cut into equal-width bins, and each factor (plug-in estimate).
+    """Estimate mutual information in nats between each code, cut into equal-width bins, and each factor (plug-in).
 
     ``strength[i, j] = Σ p(b, v) log(p(b, v) / (p(b) p(v)))`` over the bins of code ``i`` (with the edges of
     ``numpy.histogram`` on the code's own range) and the values of factor ``j``; ``ceiling[j] = H(factor j)``;
@@ -93,7 +93,7 @@ def mutual_information_equal_count(
     weights: Weights | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:
-    """Mutual information in nats between each code, cut into equal-count bins, and each factor (plug-in estimate).
+    """Estimate mutual information in nats between each code, cut into equal-count bins, and each factor (plug-in).
 
     As :func:`mutual_information`, except that the dividers of code ``i`` leave as nearly as possible ``m n / bins`` of
     its values below them. Equal values share a bin: a divider that would fall among them moves to their nearer end.
@@ -155,7 +155,7 @@ def mutual_information_sampled(
     variances: Float[Array, "n d"] | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:
-    """Mutual information in nats between each *sampled* code and each factor, from posterior means and variances.
+    """Estimate mutual information in nats between each *sampled* code and each factor, from means and variances.
 
     Each sample is spread over ``bins`` equal bins of ``[−limit, limit]`` by ``q(b | x) ∝ density of N(mean, variance)
     at the center of bin b``; the joint table is the average of ``q(b | x)`` over the samples with each value of the

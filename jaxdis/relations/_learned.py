@@ -30,7 +30,7 @@ def svm_accuracy(
     inverse_penalty: Positive = 0.01,
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:
-    """Held-out accuracy of a linear support vector machine on one raw code; squared correlation if continuous.
+    """Fit a linear support vector machine to one raw code: held-out accuracy; squared correlation if continuous.
 
     ``strength[i, j]``: share of held-out samples whose class of factor ``j`` the one-against-rest machines on code
     ``i`` predict (see :func:`jaxdis._learners.margins.fit_margins`); ``ceiling`` is 1. For a continuous factor, the
@@ -74,7 +74,7 @@ def lasso_importance(
     informativeness: Literal["accuracy", "nrmse"] = "nrmse",
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:
-    """Absolute coefficients of a lasso from all standardized codes to each standardized factor.
+    """Fit a lasso from all standardized codes to each standardized factor: absolute coefficients.
 
     ``strength[i, j] = |w_ij|``; ``ceiling`` is 1, which coefficients of correlated codes may exceed. ``fit[j]`` is
     measured on held-out samples. Class numbers are taken as values.
@@ -126,7 +126,7 @@ def threshold_accuracy(
     bins: Bins | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:
-    """Training accuracy of the best class per equal-count interval of one code.
+    """Compute the training accuracy of the best class per equal-count interval of one code.
 
     ``strength[i, j] = Σ_b max_v n(b, v) / n``, the accuracy of a lookup by thresholds of code ``i``; ``ceiling`` is 1.
 

@@ -29,7 +29,7 @@ def logistic_accuracy(
     inverse_penalty: Positive = 1.0,
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:
-    """Held-out accuracy of logistic regression on one standardized code; squared correlation for a continuous factor.
+    """Fit logistic regression to one standardized code: held-out accuracy; squared correlation if continuous.
 
     ``strength[i, j]``: share of held-out samples for which the class of factor ``j`` is the most probable one given
     code ``i``; ``ceiling`` is 1. For a continuous factor, the squared correlation on the training samples
@@ -75,7 +75,7 @@ def logistic_importance(
     informativeness: Literal["accuracy", "nrmse"] = "accuracy",
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:
-    """Absolute coefficients of multinomial logistic regression on all standardized codes, averaged over classes.
+    """Fit multinomial logistic regression to all standardized codes: absolute coefficients, averaged over classes.
 
     ``strength[i, j] = mean_c |w_ic|`` over the classes of factor ``j`` that occur; ``ceiling`` is 1, which coefficients
     may exceed. ``fit[j]`` is measured on held-out samples.

@@ -30,7 +30,7 @@ def boosted_trees(
     weights: Weights | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:
-    """Importance of each code in gradient-boosted trees that predict each factor from all codes: shares summing to 1.
+    """Measure each code's importance in gradient-boosted trees that predict each factor: shares summing to 1.
 
     ``strength[i, j]``: reduction of squared error by the splits on code ``i`` over all trees of factor ``j``, divided
     by that of all codes; ``ceiling`` is 1; ``fit[j]`` is the accuracy on held-out samples (for a continuous factor ``1
@@ -90,7 +90,7 @@ def random_forest(
     weights: Weights | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:
-    """Importance of each code in random forests that predict each factor from all codes: shares summing to 1.
+    """Measure each code's importance in random forests that predict each factor: shares summing to 1.
 
     ``strength[i, j]``: mean over trees of the share of code ``i`` in the reduction of impurity for factor ``j``;
     ``ceiling`` is 1. See :func:`jaxdis._learners.forest.fit_forest`.

@@ -50,7 +50,7 @@ def entropy(
     completeness: Literal["weighted", "mean"] = "weighted",
     top_k: Count | None = None,
 ) -> Entropy:
-    """One minus the entropy of each row (disentanglement) and of each column (completeness): the scores of DCI.
+    """Compute one minus the entropy of each row (disentanglement) and column (completeness): the scores of DCI.
 
     With ``R`` the strengths, ``D_i = 1 − H_k(R_i· / Σ_j R_ij)`` and ``D = Σ_i ρ_i D_i``, where ``ρ_i`` is the row's
     share of ``Σ R``; ``C_j = 1 − H_d(R_·j / Σ_i R_ij)``, and ``C`` is their mean weighted by the columns' shares.
@@ -102,7 +102,7 @@ def entropy(
 
 
 def modularity(relation: Relation) -> CodeScore:
-    """Mean over active codes of one minus the squared strength for factors other than the code's strongest.
+    """Average over active codes one minus the squared strength for factors other than the code's strongest.
 
     ``1 − Σ_{j≠j*} r_ij² / (r_ij*² (k − 1))``, where ``j*`` is the strongest factor of code ``i``.
 
@@ -124,7 +124,7 @@ def modularity(relation: Relation) -> CodeScore:
 
 
 def exclusivity(relation: Relation) -> Exclusivity:
-    """How exclusively each code informs about one factor, and each factor is encoded by one code: the averages of EDI.
+    """Measure how exclusively each code informs about one factor and each factor is in one code: averages of EDI.
 
     ``Excl(a) = max a − sqrt((Σ a² − max²) / (len(a) − 1))`` of the strengths as shares of the ceiling. The exclusivity
     of each code's row is credited to its strongest factor; ``modularity = (1/k) Σ_j min(1, Σ credited to j)``;
@@ -159,7 +159,7 @@ def exclusivity(relation: Relation) -> Exclusivity:
 
 
 def concentration(relation: Relation, *, over: Literal["codes", "factors"] = "codes") -> CodeScore | FactorScore:
-    """Share of the largest entry in each row (or column), rescaled from chance: InfoM and InfoC.
+    """Compute the largest entry's share in each row (or column), rescaled from chance: InfoM and InfoC.
 
     With ``s`` the strengths as shares of the ceiling, ``x`` is the mean over active codes of ``max_j s_ij / Σ_j s_ij``,
     or the mean over factors of ``max_i s_ij / Σ_i s_ij``; with ``K`` competing entries the score is ``(x − 1/K) / (1 −

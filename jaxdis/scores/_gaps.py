@@ -36,7 +36,7 @@ class Strongest(NamedTuple):
 
 
 def gap(relation: Relation) -> FactorScore:
-    """Mean over factors of the gap between the strongest and the second strongest code, as a share of the ceiling.
+    """Average over factors the gap between the strongest and the second strongest code, as a share of the ceiling.
 
     ``(1/k) Σ_j (r_(1)j − r_(2)j) / ceiling_j``. On mutual information this is MIG (Chen et al. 2018, §4.1; Locatello et
     al. 2020, §4.2.3); on classification accuracy or squared correlation it is SAP (Kumar et al. 2018, §4).
@@ -53,7 +53,7 @@ def gap(relation: Relation) -> FactorScore:
 
 
 def axis_alignment(relation: Relation) -> FactorScore:
-    """Mean over factors of the strength of the best code less that of all others together, as a share of the best.
+    """Average over factors the best code's strength less that of all others together, as a share of the best.
 
     ``max(0, 1 − Σ_{i > 1} r_(i)j / r_(1)j)``; on mutual information, the axis alignment metric (AAM).
 
@@ -72,7 +72,7 @@ def axis_alignment(relation: Relation) -> FactorScore:
 
 
 def maximum(relation: Relation) -> FactorScore:
-    """Mean over factors of the strength of the strongest code, as a share of the ceiling.
+    """Average over factors the strength of the strongest code, as a share of the ceiling.
 
     Several factors may share a code: :func:`jaxdis.scores.matching` assigns each its own.
 
@@ -89,7 +89,7 @@ def maximum(relation: Relation) -> FactorScore:
 
 
 def factor_gap(relation: Relation, *, normalize: Literal["factor", "code"] = "factor") -> CodeScore:
-    """Mean over active codes of the gap between a code's strongest factor and the next: MIG-sup.
+    """Average over active codes the gap between a code's strongest factor and the next: MIG-sup.
 
     Options:
       normalize: ``"factor"``: the gap of ``r_ij / ceiling_j``. ``"code"``: the gap of ``r_ij``, divided by ``H(code
@@ -116,7 +116,7 @@ def factor_gap(relation: Relation, *, normalize: Literal["factor", "code"] = "fa
 def strongest(
     relation: Relation, *, average: Literal["ratio_of_sums", "mean_of_ratios"] = "ratio_of_sums"
 ) -> Strongest:
-    """Best gap credited to each factor by the codes of which it is the strongest, summed: DCIMIG, also called 3CharM.
+    """Sum the best gaps that factors get from codes of which they are the strongest: DCIMIG, also called 3CharM.
 
     ``g_i`` is the gap between the two strongest factors of code ``i``, credited to the strongest; ``D_j`` is the
     largest gap credited to factor ``j``, 0 if none; ``score = Σ_j D_j / Σ_j ceiling_j``.
@@ -146,7 +146,7 @@ def strongest(
 
 @metric(errors=("score",), unless="normalize")
 def joint_gap(relation: Relation, *, normalize: bool = True) -> FactorScore:
-    """Joint entropy of a factor with its best code, minus the gap to the second best code: JEMMIG.
+    """Compute the joint entropy of a factor with its best code, minus the gap to the second best: JEMMIG.
 
     ``JEMMIG_j = H(z_i*, y_j) − I_(1)j + I_(2)j`` with ``H(z, y) = H(z) + H(y) − I(z; y)`` and ``i*`` the strongest
     code.

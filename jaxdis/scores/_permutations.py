@@ -56,7 +56,7 @@ class IndependentGroups(NamedTuple):
 
 
 def matching(relation: Relation, *, assignment: Solver = "auto") -> Matching:
-    """Mean share of its ceiling that each factor reaches with the one code assigned to it.
+    """Average over factors the share of its ceiling that each reaches with the one code assigned to it.
 
     Codes are assigned to factors one to one so that the total is largest. On absolute correlation this is the mean
     correlation coefficient, MCC.
@@ -85,7 +85,7 @@ def matching(relation: Relation, *, assignment: Solver = "auto") -> Matching:
 
 @metric(errors=("score",))
 def amari(relation: Relation, *, normalize: bool = False) -> Amari:
-    """Distance of the strengths from a scaled permutation: an error, 0 for one entry per row and column.
+    """Measure how far the strengths are from a scaled permutation: an error, 0 for one entry per row and column.
 
     ``Σ_i (Σ_j |p_ij| / max_j |p_ij| − 1) + Σ_j (Σ_i |p_ij| / max_i |p_ij| − 1)``.
 
@@ -115,7 +115,7 @@ def amari(relation: Relation, *, normalize: bool = False) -> Amari:
 
 
 def independent_groups(relation: Relation) -> IndependentGroups:
-    """Number of independent groups of codes and factors as a threshold falls through the entries of the relation.
+    """Count independent groups of codes and factors as a threshold falls through the entries of the relation.
 
     At threshold ``t`` the graph has an edge for every non-zero entry ``≥ t``; a group is a connected component with at
     least one edge. The score is the area under the number of groups against the threshold (trapezoids). The dendrogram

@@ -34,7 +34,7 @@ class StructuredScore(NamedTuple):
 
 @checked
 def drop_small(strength: Float[Array, "d k"], share: Share = NOISE) -> Float[Array, "d k"]:
-    """Strengths with those below ``share`` of the largest in their column set to 0.
+    """Set strengths below ``share`` of the largest in their column to 0.
 
     Reference: Dang-Nhu 2022, App. C.4 (3 %).
     """
@@ -50,7 +50,7 @@ def project(
     codes: Mask | None = None,
     factors: Mask | None = None,
 ) -> Float[Array, "u v"]:
-    """The joint distribution of groups of codes and groups of factors: strengths summed within groups, over their sum.
+    """Sum strengths within groups of codes and groups of factors, and divide by their sum: a joint distribution.
 
     Args:
       strength: ``[d, k]``; those below 0 count as 0.
@@ -73,7 +73,7 @@ def project(
 
 
 def disentanglement(strength, structure: Structure, levels: Levels = None, **masks) -> Float[Array, ""]:
-    """How exclusively each group of codes encodes one group of factors: ``D(ρ) = 1 − H_V(ρ(Y) | ρ(X))``.
+    """Measure how exclusively each group of codes encodes one group of factors: ``D(ρ) = 1 − H_V(ρ(Y) | ρ(X))``.
 
     See :func:`structured_score`, of which this is one number; arguments as :func:`project`.
     """
@@ -81,7 +81,7 @@ def disentanglement(strength, structure: Structure, levels: Levels = None, **mas
 
 
 def completeness(strength, structure: Structure, levels: Levels = None, **masks) -> Float[Array, ""]:
-    """How exclusively each group of factors is encoded by one group of codes: ``C(ρ) = 1 − H_U(ρ(X) | ρ(Y))``.
+    """Measure how exclusively one group of codes encodes each group of factors: ``C(ρ) = 1 − H_U(ρ(X) | ρ(Y))``.
 
     See :func:`structured_score`, of which this is one number; arguments as :func:`project`.
     """
@@ -92,7 +92,7 @@ def completeness(strength, structure: Structure, levels: Levels = None, **masks)
 def informativeness(
     predicted: Float[Array, "n k"], values: Float[Array, "n k"], factors: Mask | None = None
 ) -> Float[Array, ""]:
-    """Mean over factors of ``‖f(z) − v‖ / ‖v − mean v‖``: 0 is perfect, 1 no better than the mean. Lower is better.
+    """Average ``‖f(z) − v‖ / ‖v − mean v‖`` over factors: 0 is perfect, 1 no better than the mean. Lower is better.
 
     A factor that does not vary is left out; NaN if none varies.
 
@@ -113,7 +113,7 @@ def informativeness(
 def background(
     strength: Float[Array, "d k"], structure: Structure, label: str = "background", level: str | None = None
 ) -> tuple[Bool[Array, " d"], Bool[Array, " k"]]:
-    """Masks ``codes [d]`` and ``factors [k]`` of everything but the background, for the arguments of the scores.
+    """Mask everything but the background, ``codes [d]`` and ``factors [k]``, for the arguments of the scores.
 
     The background's group of codes is the one with the largest strength for its factors, those with ``label`` in
     ``level`` (the first when None). If no code encodes them, the first group is left out.
@@ -136,7 +136,7 @@ def structured_score(
     levels: tuple[str, ...] | None = None,
     threshold: Share = NOISE,
 ) -> StructuredScore:
-    """Disentanglement and completeness of groups of codes and factors, at chosen levels of a structure.
+    """Score disentanglement and completeness of groups of codes and factors, at chosen levels of a structure.
 
     Strengths, divided by their sum, are the joint distribution of a code ``X`` and a factor ``Y``; a projection ``ρ``
     keeps some levels of the structure and sums over the others. With ``U`` groups of codes and ``V`` of factors, ``D(ρ)
@@ -172,7 +172,7 @@ def score_of(
     codes: Mask | None = None,
     factors: Mask | None = None,
 ) -> StructuredScore:
-    """:func:`structured_score` of a bare matrix, with no threshold; arguments as :func:`project`."""
+    """Compute :func:`structured_score` of a bare matrix, with no threshold; arguments as :func:`project`."""
     joint = project(strength, structure, levels, codes=codes, factors=factors)
     rows, columns = (
         jnp.ones(joint.shape[axis], bool) if mask is None else _any(mask, structure.groups(side, levels))

@@ -39,7 +39,7 @@ class TwoLevels(NamedTuple):
 def lower_bound(
     strength: Float[Array, "d k"], structure: Structure, parts: Sequence[Levels], *, of: Of = "completeness"
 ) -> LowerBound:
-    """Theorem 2: ``1 − k + Σ C(ρ_s) ≤ 1 − Σ (1 − C(ρ_s)) / log_{L_s} L ≤ C(∪ ρ_s)`` for disjoint projections.
+    """Compute the bounds of theorem 2: ``1 − k + Σ C(ρ_s) ≤ 1 − Σ (1 − C(ρ_s)) / log_{L_s} L ≤ C(∪ ρ_s)``.
 
     ``L_s`` and ``L`` count the groups of codes (of factors, for disentanglement) of ``ρ_s`` and of the union. A part
     with one group costs nothing.
@@ -62,7 +62,7 @@ def lower_bound(
 def upper_bound(
     strength: Float[Array, "d k"], structure: Structure, parts: Sequence[Levels], *, of: Of = "completeness"
 ) -> Float[Array, ""]:
-    """Theorem 3: ``C(∪ ρ_s) ≤ 1 − max_s ((1 − C(ρ_s)) / log_{L_s} L − A_s)``, ``A_s = I_L(X_s; Y_rest | Y_s)``.
+    """Compute the bound of theorem 3: ``C(∪ ρ_s) ≤ 1 − max_s ((1 − C(ρ_s)) / log_{L_s} L − A_s)``.
 
     Arguments as :func:`lower_bound`; for disentanglement ``X`` and ``Y`` are exchanged.
 
@@ -83,7 +83,7 @@ def upper_bound(
 def two_levels(
     strength: Float[Array, "d k"], structure: Structure, first: Levels, second: Levels, *, of: Of = "completeness"
 ) -> TwoLevels:
-    """Theorem 4: the joint score of two projections is theorem 2's bound and three conditional informations.
+    """Compute the parts of theorem 4: the joint score of two projections, its bound and three conditional informations.
 
     ``C = 1 − (1 − C₁) / log_{L₁} L − (1 − C₂) / log_{L₂} L + I_L(X₁; Y₂ | Y₁) + I_L(X₂; Y₁ | Y₂)
     + I_L(X₁; X₂ | Y₁, Y₂)``. Arguments as :func:`lower_bound`.

@@ -101,7 +101,7 @@ def evaluate_structured(
     devices: Sequence[jax.Device] | None = None,
     progress: Progress = False,
 ) -> Scores:
-    """Disentanglement and completeness of slots at each level of their structure, whatever the order of the slots.
+    """Score disentanglement and completeness of slots at each level of their structure, in any order of the slots.
 
     In every group of samples, permutation-invariant probing (:func:`jaxdis.structured.probe`) orders the slots and a
     relation gives the importance of each code for each factor. Small importances are dropped, and the matrix is scored

@@ -106,7 +106,7 @@ def slot_identifiability(
     regression: Literal["kernel", "linear"] = "kernel",
     penalty: Positive | None = None,
 ) -> Identified:
-    """Slot identifiability score: is each object explained by one slot, and by no other?
+    """Score slot identifiability: is each object explained by one slot, and by no other?
 
     :func:`block_identifiability` with the codes of a slot as a block, and the properties of an object.
 

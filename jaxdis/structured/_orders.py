@@ -35,7 +35,7 @@ def best_orders(
     *,
     exact: bool | None = None,
 ) -> Int[Array, "n s"]:
-    """For each sample the order ``π`` of slots with the least ``‖targets − Σ_p codes[π(p)] · coefficients[p]‖²``.
+    """Find for each sample the order ``π`` of slots with the least ``‖targets − Σ_p codes[π(p)] · coefficients[p]‖²``.
 
     The contribution of slot ``s`` in position ``p`` is ``a[s, p] = codes[s] · coefficients[p]``. The error of an order
     is a sum of inner products of these, which are computed once. This is not an assignment problem: every position
@@ -80,7 +80,7 @@ def best_orders(
 
 @checked
 def take_slots(codes: Float[Array, "n s p"], orders: Int[Array, "n q"]) -> Float[Array, "n q p"]:
-    """Codes with their slots (or some of them) in the given orders.
+    """Put the slots of codes (or some of them) into the given orders.
 
     Raises:
       ValueError: for other numbers of samples, or orders that name no slot; traced orders are not looked at.

@@ -32,7 +32,7 @@ class OrderAgreement(NamedTuple):
 def contingency(
     true: Masks, predicted: Masks, true_segments: Units, predicted_segments: Units, *, method: Method = "auto"
 ) -> Float[Array, "*images t q"]:
-    """How many pixels of each image are in each true and each predicted segment.
+    """Count how many pixels of each image are in each true and each predicted segment.
 
     Args:
       true, predicted: ``[..., h, w]``, numbers of segments from 0; any leading axes (images, members, …). Numbers
@@ -59,7 +59,7 @@ def ari(
     foreground: bool = False,
     method: Method = "auto",
 ) -> Float[Array, "*images"]:
-    """Adjusted Rand index of each image: agreement of two partitions of its pixels, 0 by chance, 1 if they are equal.
+    """Compare two partitions of each image's pixels by the adjusted Rand index: 0 by chance, 1 if they are equal.
 
     Args:
       true, predicted: ``[..., h, w]``, numbers of segments; 0 is the true background.
@@ -103,7 +103,7 @@ def mean_segmentation_covering(
     foreground: bool = False,
     method: Method = "auto",
 ) -> Covering:
-    """For each true segment its largest intersection over union with a predicted one, averaged over true segments.
+    """Average over true segments the largest intersection over union with a predicted one.
 
     Arguments as for :func:`ari`, but ``foreground`` leaves out the true background as a segment, and predicted segments
     keep all their pixels. Segments without pixels do not count; an image without segments gives 0.
@@ -149,7 +149,7 @@ def match_slots(
 
 @checked
 def order_agreement(orders: Int[Array, "n s"], reference: Int[Array, "n s"], *, align: bool = True) -> OrderAgreement:
-    """Agreement of the orders of slots found by probing with those found by matching masks.
+    """Compare the orders of slots found by probing with those found by matching masks.
 
     Args:
       orders: position ``p`` takes slot ``orders[:, p]``, as in :class:`~jaxdis.structured._probing.Probe`.

@@ -83,7 +83,7 @@ WORKS: MutableMapping[type, Callable[..., Work]] = {}
 
 
 def work_of(study) -> Work:
-    """A study as the driver sees it; a work is returned as it is, so that the ids of its cells are made once.
+    """Wrap a study as the driver sees it; a work is returned as it is, so that the ids of its cells are made once.
 
     A class without a row has the work of the class that it derives from.
 

@@ -34,7 +34,7 @@ def consistency(
     factor_bins: Bins | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Changes:
-    """How little the code of each factor changes while this factor is held and all others change.
+    """Measure how little the code of each factor changes while this factor is held and all others change.
 
     ``1 − E (z − z')² / E (z − z'')²``: ``z'`` is the code of another sample with the same value of the factor, ``z''``
     that of any other sample. Codes are assigned to factors one to one so that the sum of these shares is largest.
@@ -67,7 +67,7 @@ def restrictiveness(
     factor_bins: Bins | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Changes:
-    """How little all other codes change while one factor changes and the others are held.
+    """Measure how little all other codes change while one factor changes and the others are held.
 
     ``1 − E ‖z − z'‖² / E ‖z − z''‖²`` over all codes but the one that :func:`consistency` assigns to the factor:
     ``z'`` are the codes of another sample with the same values of all other factors, ``z''`` those of any other sample.

@@ -76,7 +76,7 @@ def irs(
     prepared: tuple[Group | None, ...] | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Robustness:
-    """Interventional robustness: how little a code moves while one factor is held and the others vary.
+    """Measure how little a code moves while one factor is held and the others vary (interventional robustness).
 
     ``1 − dev_ij / M_i`` with ``M_i`` the largest distance of code ``i`` from its mean, and ``dev_ij`` the mean over the
     values of factor ``j`` of the ``quantile`` of the distances from the mean given that value. A code's score is its
@@ -203,8 +203,8 @@ def cut_above(rows: Float[Array, "v s"], above: Float[Array, " v"]) -> tuple[Flo
     """:func:`around` by a search for a threshold that ``above`` numbers reach: rows are read about ten times.
 
     The threshold is interpolated between the last one that too many numbers reach and the last one that too few reach,
-    as if the logarithm of their count fell with its square, as in the tail of a Gaussian, and in the middle in every
-    ``HALVE``-th step.
+    as if the logarithm of their count fell with its square, as in the tail of a Gaussian. Every ``HALVE``-th step takes
+    the middle.
     """
 
     def reach(threshold):

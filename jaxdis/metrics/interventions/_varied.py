@@ -93,7 +93,7 @@ def z_max(
     prepared: Draws | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Votes:
-    """Accuracy of predicting which factor alone varies from the code that varies most (Z-max variance, RF-VAE's score).
+    """Predict which factor alone varies from the code that varies most (Z-max variance, RF-VAE's score): the accuracy.
 
     A batch of samples shares the values of all factors but one. Its vote is the code with the largest variance in the
     batch, as a share of its variance over all samples. Each code predicts the factor for which it got most votes in

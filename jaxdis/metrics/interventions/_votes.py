@@ -43,7 +43,7 @@ def factor_vae(
     prepared: Draws | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Votes:
-    """Accuracy of predicting which factor is held from the code that varies least (Z-min variance).
+    """Predict which factor is held from the code that varies least (Z-min variance): the accuracy.
 
     A batch of samples shares the value of one factor. Its vote is the code with the smallest variance in the batch, as
     a share of its variance over all samples. Each code predicts the factor for which it got most votes in ``num_train``
@@ -129,7 +129,7 @@ def beta_vae(
     prepared: Draws | None = None,
     active: Bool[Array, " d"] | None = None,
 ) -> Intervened:
-    """Accuracy of a linear classifier that predicts which factor two halves of a batch share, from their mean distance.
+    """Predict by a linear classifier which factor two halves of a batch share, from their mean distance: its accuracy.
 
     A batch holds pairs of samples that are equal in one factor (its value varies over pairs); its feature is the mean
     absolute difference of each code. Logistic regression (penalty 1, raw features) is trained on ``num_train`` batches;

@@ -172,7 +172,7 @@ class Method(abc.ABC):
 
 
 def accepted(loss, new: Callable[[], Any], old, losses) -> tuple[Any, Any]:
-    """The new state and its losses, or the old state and NaN if ``loss`` (any pytree) is not finite.
+    """Choose the new state and its losses, or the old state and NaN if ``loss`` (any pytree) is not finite.
 
     ``new`` is only computed if it is wanted: on CPU, a condition leaves large states in place.
     """

@@ -11,9 +11,9 @@ from jaxdis._core.options import Level, Natural, NonNegative, check_fields
 
 
 class PlateauState(NamedTuple):
-    """Scalars: the lowest mean loss of an epoch (``best``), how many epochs in a row were no better (``bad``), how many
-    epochs of cooldown are left (``rest``), the factor of the learning rate (``scale``), and the sum of the losses of
-    this epoch so far (``total``)."""
+    """Scalars: the lowest mean loss of an epoch (``best``), how many epochs in a row were no better (``bad``), and how
+    many epochs of cooldown are left (``rest``); the factor of the learning rate (``scale``); and the sum of this
+    epoch's losses so far (``total``)."""
 
     best: Array
     bad: Array

@@ -126,7 +126,7 @@ def _conv_transpose(images: Array, kernel: Array, *_, **__) -> Array:
 
 @checked
 def locatello(*, as_released: bool = True, **changes) -> Convolutional:
-    """The network of Locatello et al. (2020).
+    """Make the network of Locatello et al. (2020).
 
     Table 2 has 4 × 4 kernels throughout, whereas the released code, and thus the released models, have 2 × 2 kernels in
     the last two encoder convolutions: 764,245 or 690,517 parameters on one channel. The former is also the network of
@@ -140,7 +140,7 @@ def locatello(*, as_released: bool = True, **changes) -> Convolutional:
 
 
 def burgess(**changes) -> Convolutional:
-    """The network of Burgess et al. (2018), as Mahon et al. (2024) use it: 502,005 parameters on one channel.
+    """Make the network of Burgess et al. (2018), as Mahon et al. (2024) use it: 502,005 parameters on one channel.
 
     Their code applies a sigmoid and takes the cross-entropy of probabilities. Here the decoder returns logits, which is
     the same function with fewer overflows.

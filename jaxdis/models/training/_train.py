@@ -46,7 +46,7 @@ class Trained(NamedTuple):
 
 @checked
 def make_train(config: Config, data=None, *, log_every: Count | None = None) -> Callable:
-    """``train(key, hyperparameters) → Trained``: a pure function, which can be jitted, vmapped and sharded.
+    """Make ``train(key, hyperparameters) → Trained``: a pure function, which can be jitted, vmapped and sharded.
 
     Args:
       config: what to train.

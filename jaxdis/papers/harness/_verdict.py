@@ -71,7 +71,7 @@ class Finding(NamedTuple):
 
 
 def exact(value: float | int) -> Interval:
-    """A statistic without sampling error."""
+    """Take a statistic as free of sampling error."""
     return Interval(float(value), float(value), float(value))
 
 
