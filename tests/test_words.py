@@ -16,10 +16,10 @@ PACKAGES = [
     "codes", "data", "data.synthetic", "encoders", "evaluation", "metrics", "models", "papers", "plots", "relations",
     "scores", "structured", "study",
 ]  # fmt: skip
-VERBS = set(
-    """Add Assign Average Bend Bound Choose Classify Combine Compare Compute Correlate Count Declare Draw Estimate Explain
-    Find Fit Join Keep Knock Load Make Mask Measure Mix Predict Present Put Rank Read Render Run Score Set Show Sum Take
-    Tell Train Wrap""".split()
+VERBS = re.compile(
+    "Add|Assign|Average|Bend|Bound|Choose|Classify|Combine|Compare|Compute|Correlate|Count|Declare|Draw|Estimate|"
+    "Explain|Find|Fit|Join|Keep|Knock|Load|Make|Mask|Measure|Mix|Predict|Present|Put|Rank|Read|Render|Run|Score|Set|"
+    "Show|Sum|Take|Tell|Train|Wrap"
 )
 BRITISH = re.compile(
     r"\b(colour\w*|behaviour\w*|neighbour\w*|centre[ds]?|grey\w*|favour\w*|analysed?|modelling|travell\w*|"
@@ -79,7 +79,8 @@ def test_docstrings_of_public_functions_begin_with_a_verb():
     public = [getattr(module, name) for module in modules for name in module.__all__]
     firsts = [inspect.getdoc(function).split()[0] for function in public if inspect.isfunction(function)]
     assert len(firsts) > 150
-    assert sum(first in VERBS for first in firsts) / len(firsts) >= 0.95, sorted(set(firsts) - VERBS)
+    others = [first for first in firsts if not VERBS.fullmatch(first)]
+    assert len(others) <= 0.05 * len(firsts), others
 
 
 @pytest.mark.parametrize("name", MOST_OF)

@@ -73,6 +73,8 @@ class Study:
     For the study calibration, the number of samples per representation."""
     test_samples: int | None = None
     """Number of held-out samples on which learners are evaluated; the study's own number by default."""
+    keep: tuple[int, ...] = ()
+    """Numbers of updates after which members are kept and scored, too; the report draws scores along training."""
     metrics: tuple[str, ...] = ("all",)
     """Names of `jaxdis list metrics`, or all; options are written as mig:bins=30 or nk:preset=mahon2024_paper.
     The study calibration also accepts table2: the metrics of its paper's Table II."""
@@ -112,6 +114,11 @@ class Study:
         else:
             options = self._options(STUDIES[self.name])
             study = STUDIES[self.name](**options)
+            if self.keep:
+                if not hasattr(study, "trainings"):
+                    raise ValueError(f"keep: needs a study that trains models, got {self.name}")
+                kept = tuple(dataclasses.replace(training, keep=self.keep) for training in study.trainings)
+                study = dataclasses.replace(study, trainings=kept)
             if "sources" in options:
                 check_used(options["sources"], [training.config.data for training in study.trainings])
             self._act(work_of(study))

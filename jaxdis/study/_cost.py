@@ -20,7 +20,8 @@ from jaxdis.models.networks._architectures import num_parameters
 from jaxdis.models.training._image_source import as_source
 from jaxdis.models.training._step import begin, update
 from jaxdis.models.training._train import resolved_config
-from jaxdis.study._definition import Member, Study, Training
+from jaxdis.study._cells import Member
+from jaxdis.study._definition import Study, Training
 from jaxdis.study._store import KINDS
 from jaxdis.study._work import Totals
 
@@ -43,7 +44,7 @@ def costs(study: Study, members: Sequence[Member]) -> dict[str, Totals]:
             cost_of_config[training.config] = model_cost(training)
         model, sampling = cost_of_config[training.config], study.sampling
         samples = sampling.train + sampling.validation + sampling.test * (1 + training.has_novel)
-        flops["train"] += share * training.config.steps * model.update_flops
+        flops["train"] += share / (1 + len(training.keep)) * training.config.steps * model.update_flops
         flops["encode"] += share * samples * model.image_flops
         disk["train"] += share * (4 * model.parameters + 16 * training.config.steps / 100 + RECORD_BYTES)
         sizes = DATASETS[training.config.data].space.sizes

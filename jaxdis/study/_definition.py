@@ -1,8 +1,7 @@
 """A study as a value, and its cells: train → encode → score, each identified by what it depends on."""
 
 import dataclasses
-import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,8 @@ from jaxdis.metrics._seed_metrics import SEED_METRICS, Udr
 from jaxdis.models import Config, Members, Slots, Variant, members
 from jaxdis.models._config import describe
 from jaxdis.models._members import MOST_MEMBERS, checked_sweep
+from jaxdis.models.training._kept import checked_keep
 from jaxdis.study import _study_text as study_text
-from jaxdis.study._store import cell_id, ids_of_children
 
 # Raised whenever a number may change for the same specification: old results are then stale, not overwritten.
 NUMERICS = 14
@@ -29,7 +28,8 @@ FEWEST_SAMPLES, MOST_SAMPLES = 10, 10**8
 ROLES = ("train", "test", "validation")
 # Columns of a table of results that are no scores; settings, ``final_…`` losses of training and ``sample_…`` losses of
 # the study's samples come beside them.
-COLUMNS = frozenset({"id", "data", "model", "seed", "held_out", "stopped", *(f"{role}_samples" for role in ROLES)})
+COLUMNS = frozenset({"id", "data", "model", "updates", "seed", "held_out", "stopped"})
+COLUMNS |= {f"{role}_samples" for role in ROLES}
 
 Settings = tuple[tuple[str, tuple[float, ...]], ...]
 
@@ -50,6 +50,7 @@ class Training:
       region: a region of the factors that is never trained on, a dataclass of plain values such as
         :class:`jaxdis.data._teapot.Gap`; metrics of novel combinations are evaluated inside.
       correlated: (factor, factor, spread): arguments of :meth:`jaxdis.data.FactorSpace.correlated`.
+      keep: numbers of updates after which members are kept and scored, too, as in :func:`jaxdis.models.train`.
       labels: (column, text) pairs that tell these members from those of other trainings of the same model, for example
         ``(("masks", "decoder"),)``. Columns of the table of results; models that differ in them count as different.
     """
@@ -63,9 +64,11 @@ class Training:
     region: Callable | None = None
     labels: tuple[tuple[str, str], ...] = ()
     correlated: tuple[tuple[str, str, Positive], ...] = ()
+    keep: tuple[int, ...] = ()
 
     def __post_init__(self):
         check_fields(self)
+        object.__setattr__(self, "keep", checked_keep(self.keep, self.config.steps, self.config.method.log_every))
         if self.held_out and self.region is not None:
             raise ValueError(f"region: needs a training without held_out, got both {self.region} and {self.held_out}")
         if not 0 <= self.held_out_share < 1:
@@ -84,6 +87,7 @@ class Training:
         region: Callable | None = None,
         labels: Mapping[str, str] | None = None,
         correlated: Sequence[tuple[str, str, float]] = (),
+        keep: Sequence[int] = (),
     ) -> "Training":
         if isinstance(seeds, int) and not 0 < seeds <= MOST_MEMBERS:
             raise ValueError(f"seeds: must be 1 to {MOST_MEMBERS:,}, got {seeds:,}")
@@ -96,7 +100,7 @@ class Training:
             raise ValueError(f"seeds: must be distinct seeds, got {seeds}")
         held, texts = (tuple((given or {}).items()) for given in (held_out, labels))
         pairs = tuple(map(tuple, correlated))
-        return cls(config, rows, seeds, pool, held, float(held_out_share), region, texts, pairs)
+        return cls(config, rows, seeds, pool, held, float(held_out_share), region, texts, pairs, tuple(keep))
 
     @property
     def has_novel(self) -> bool:
@@ -278,8 +282,9 @@ class Study:
                     "pool": training.pool,
                     "held_out": training.held_out,
                     "held_out_share": training.held_out_share,
-                    **_region(training),
+                    **restrictions_of(training),
                     **({"labels": dict(training.labels)} if training.labels else {}),
+                    **({"keep": training.keep} if training.keep else {}),
                 }
                 for training in self.trainings
             ],
@@ -304,94 +309,10 @@ def study_plan(metrics) -> tuple[tuple[str, Metric | Udr], ...]:
     return tuple((name, checked.get(name, metric)) for name, metric in metrics.items())
 
 
-@dataclasses.dataclass(frozen=True)
-class Member:
-    """One row of a study: a trained model with the ids of its cells. Small, since it is sent to workers.
-
-    ``seeds`` are the ids of the codes of all seeds of its setting, its own among them.
-    """
-
-    training: int
-    row: int
-    label: dict = dataclasses.field(hash=False)
-    train: str
-    encode: str
-    scores: tuple[str, ...]
-    seeds: tuple[str, ...] = ()
-
-
-def cells(study: Study) -> Iterator[Member]:
-    """Every member in order: trainings, then variants, settings, seeds."""
-    ids = [_score_ids(study, name) for name, _ in study.metrics]
-    encode_id = ids_of_children(lambda train: encode_spec(study, train))
-    for position, training in enumerate(study.trainings):
-        _, hyperparameters, labels = training.members()
-        trained = [cell_id(train_spec(training, hyperparameters, label, row)) for row, label in enumerate(labels)]
-        encoded = [encode_id(train) for train in trained]
-        alike: dict[tuple, list[str]] = {}
-        for label, encode in zip(labels, encoded, strict=True):
-            alike.setdefault(_setting(label), []).append(encode)
-        for row, (label, train, encode) in enumerate(zip(labels, trained, encoded, strict=True)):
-            seeds = tuple(alike[_setting(label)])
-            scores = tuple(score_id(encode, seeds) for score_id in ids)
-            yield Member(position, row, label, train, encode, scores, seeds if study.metrics_of_seeds else ())
-
-
-def _score_ids(study: Study, name: str) -> Callable[[str, Sequence[str]], str]:
-    """The id of a score by the ids of the codes: of a member, and of all seeds of its setting."""
-    if name in dict(study.metrics_of_seeds):
-        return lambda encode, seeds: cell_id(score_spec(study, encode, name, seeds))
-    of_member = ids_of_children(functools.partial(score_spec, study, name=name))
-    return lambda encode, seeds: of_member(encode)
-
-
-def _setting(label: Mapping) -> tuple:
-    return tuple((key, value) for key, value in label.items() if key != "seed")
-
-
-def train_spec(training: Training, hyperparameters, label: dict, row: int) -> dict:
-    numbers = {name: float(column[row]) for name, column in zip(hyperparameters._fields, hyperparameters, strict=True)}
-    return {
-        "kind": "train",
-        "config": _config(training.config, label["model"]),
-        "hyperparameters": numbers,
-        "seed": label["seed"],
-        "pool": training.pool,
-        "held_out": training.held_out,
-        "held_out_share": training.held_out_share,
-        **_region(training),
-        "numerics": NUMERICS,
-    }
-
-
-@functools.lru_cache(maxsize=256)
-def _config(config: Config, model: str) -> dict:
-    """The description of the program that trains one variant alone."""
-    return describe(dataclasses.replace(config, method=config.method.alone(model)))
-
-
-def _region(training: Training) -> dict:
+def restrictions_of(training: Training) -> dict:
     """The region and the correlations as plain data, if there are any: cells without them keep their ids."""
     found = {"region": training.region and describe(training.region), "correlated": training.correlated}
     return {name: value for name, value in found.items() if value}
-
-
-def encode_spec(study: Study, train: str) -> dict:
-    return {"kind": "encode", "train": train, "sampling": dataclasses.asdict(study.sampling), "numerics": NUMERICS}
-
-
-def score_spec(study: Study, encode: str, name: str, seeds: Sequence[str] = ()) -> dict:
-    """The specification of a score of the codes ``encode``; a metric of seeds depends on the codes of all ``seeds``."""
-    metric = dict(study.metrics)[name]
-    cell = {"kind": "score", "encode": encode, "metric": _described(metric), "numerics": NUMERICS}
-    if isinstance(metric, Udr):
-        return {**cell, "seeds": sorted(seeds)}
-    return {**cell, "novel": name in study.novel}
-
-
-@functools.cache
-def _described(metric: Metric | Udr | SlotMetric) -> dict:
-    return metric.describe()
 
 
 def metric_of(study, column: str) -> str | None:

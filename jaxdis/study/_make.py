@@ -16,16 +16,8 @@ from jaxdis.models._evidence import Evidence, evidence
 from jaxdis.models._images import Images
 from jaxdis.models._zoo import concatenate
 from jaxdis.study import _slot_cells as slots
-from jaxdis.study._definition import (
-    Member,
-    Sampling,
-    Study,
-    Training,
-    encode_spec,
-    metric_of,
-    score_spec,
-    train_spec,
-)
+from jaxdis.study._cells import Member, encode_spec, score_spec, train_spec
+from jaxdis.study._definition import Sampling, Study, Training, metric_of
 from jaxdis.study._locks import clear, lock_of, locked
 from jaxdis.study._store import Store, cell_id
 from jaxdis.study._work import Batch, Updates
@@ -133,18 +125,21 @@ def _train(store: Store, study: Study, chosen: Sequence[Member], on_updates) -> 
 
 def _train_in(partial: Path, store: Store, training: Training, chosen: Sequence[Member], on_updates) -> None:
     keys, hyperparameters, labels = training.members()
-    rows = np.array([member.row for member in chosen])
+    rows = list(dict.fromkeys(member.row for member in chosen))
+    ends = [*training.keep, training.config.steps]
     zoo = models.train(
         training.config,
-        keys[rows],
-        jax.tree.map(lambda column: column[rows], hyperparameters),
+        keys[np.array(rows)],
+        jax.tree.map(lambda column: column[np.array(rows)], hyperparameters),
         data=training_data(training),
         labels=[labels[row] for row in rows],
         directory=partial,
+        keep=training.keep,
         progress=on_updates is not None and (lambda done, total: on_updates(len(chosen) * done / total)),
     )
-    for position, member in enumerate(chosen):
-        alone = zoo[position]
+    for member in chosen:
+        turn = ends.index(member.label.get("updates", ends[-1]))
+        alone = zoo[turn * len(rows) + rows.index(member.row)]
         spec = train_spec(training, hyperparameters, member.label, member.row)
         final = {f"final_{name}": float(np.asarray(curve)[0, -1]) for name, curve in alone.losses._asdict().items()}
         store.publish("train", spec, {**final, "stopped": int(alone.stopped[0])}, alone.packed())
@@ -278,7 +273,7 @@ def training_data(training: Training):
     factor_key, image_key = jax.random.split(jax.random.key(training.pool))
     rows = space.sample(factor_key, training.pool)
     parts = [
-        np.asarray(draw(Images.of(render), rows[start : start + RENDER_BATCH], jax.random.fold_in(image_key, start)))
+        np.asarray(_drawn(Images.of(render), rows[start : start + RENDER_BATCH], jax.random.fold_in(image_key, start)))
         for start in range(0, training.pool, RENDER_BATCH)
     ]
     images = np.concatenate(parts)

@@ -10,8 +10,9 @@ from jaxdis._core.files import read_csv_columns, write_csv
 from jaxdis.data import DATASETS
 from jaxdis.metrics._metric import per_factor_fields
 from jaxdis.study import _make as make
+from jaxdis.study._cells import Member, cells
 from jaxdis.study._cost import costs
-from jaxdis.study._definition import ROLES, Member, Study, cells
+from jaxdis.study._definition import ROLES, Study
 from jaxdis.study._store import Store, number, publish
 from jaxdis.study._work import WORKS, Batch, Digest, Totals, Updates
 from jaxdis.study.report._answer import digest
@@ -52,7 +53,8 @@ class TrainedWork:
         for member in self._members:
             of_training[member.training].append(member)
         for rows in of_training:
-            for batch in _cut(rows, TRAIN_BATCH):
+            ends = 1 + len(self.study.trainings[rows[0].training].keep) if rows else 1
+            for batch in _cut(rows, TRAIN_BATCH * ends):
                 if any(member.train not in done["train"] for member in batch):
                     yield Batch("train", batch, len(batch))
             for batch in _cut(rows, SCORE_BATCH):
@@ -87,7 +89,8 @@ class TrainedWork:
         return write_report(self.study, store.root, self._members)
 
     def digest(self, store: Store) -> Digest | None:
-        return digest(Subject.of(self.study, read_csv_columns(store.root / "results.csv")))
+        subject = Subject.of(self.study, read_csv_columns(store.root / "results.csv"))
+        return digest(subject.last(self._members))
 
     def costs(self) -> dict[str, Totals]:
         return costs(self.study, self._members)

@@ -23,7 +23,7 @@ from jaxdis.data.files import _smallnorb_file as smallnorb
 from jaxdis.models import Config, Mlp, Vae
 from jaxdis.models._config import describe, restored
 from jaxdis.study import Sampling, Study, Training
-from jaxdis.study._definition import cells
+from jaxdis.study._cells import cells
 from jaxdis.study._run_study import run
 from jaxdis.study._store import Store
 from tests.data.publishers import (
@@ -169,7 +169,7 @@ def test_a_study_on_a_file_is_killed_moved_and_resumed(source, tmp_path):
         path = shutil.move(path, tmp_path / f"moved_{i}{path.suffix}")
         running = process(name, path, tmp_path / "killed")
         try:
-            running.wait(timeout=draw.uniform(0.5, 0.95) * whole)
+            running.wait(timeout=draw.uniform(0.2, 0.9) * whole)
         except subprocess.TimeoutExpired:
             running.kill()
             running.wait()

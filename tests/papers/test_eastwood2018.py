@@ -17,7 +17,8 @@ from jaxdis.papers.eastwood2018._regression import forest_regression, lasso_regr
 from jaxdis.papers.eastwood2018._tables import Numbers
 from jaxdis.papers.harness._printed import printed_in
 from jaxdis.study import STUDIES
-from jaxdis.study._definition import Study, cells
+from jaxdis.study._cells import cells
+from jaxdis.study._definition import Study
 from jaxdis.study._make import novel_samples_of, samples_of
 from jaxdis.study._run_study import run
 from jaxdis.study._store import Store

@@ -12,7 +12,7 @@ from jaxdis.papers.harness._beside import in_spreads
 from jaxdis.papers.harness._paper import Finished
 from jaxdis.papers.harness._printed import printed_in
 from jaxdis.papers.harness._verdict import FAILS, HOLDS, OPEN, Finding
-from jaxdis.study._definition import cells
+from jaxdis.study._cells import cells
 
 PRINTED = printed_in("jaxdis.papers.dangnhu2022")
 SAMPLES = {"multi_dsprites": 50_000, "clevr6": 25_000}

@@ -13,8 +13,9 @@ from jaxdis.metrics._newer_metrics import NEWER
 from jaxdis.models import Config, Mlp, Vae
 from jaxdis.study import STUDIES, Sampling, Study, Training, status, work_of
 from jaxdis.study import _make as make
+from jaxdis.study._cells import cells, encode_spec, score_spec, train_spec
 from jaxdis.study._cost import SCORE_SECONDS, model_cost
-from jaxdis.study._definition import cells, encode_spec, metric_of, score_spec, study_plan, train_spec
+from jaxdis.study._definition import metric_of, study_plan
 from jaxdis.study._run_study import run
 from jaxdis.study._store import Store, cell_id
 from jaxdis.study._study_plan import plan

@@ -17,7 +17,7 @@ from jaxdis.models import load
 from jaxdis.models._evidence import evidence
 from jaxdis.study import Sampling
 from jaxdis.study import _make as make
-from jaxdis.study._definition import cells
+from jaxdis.study._cells import cells
 from jaxdis.study._run_study import run
 from jaxdis.study._store import Store
 from tests.study.tiny import tiny

@@ -9,7 +9,7 @@ import pytest
 from jaxdis import METRICS
 from jaxdis.study import STUDIES, Sampling
 from jaxdis.study import _make as make
-from jaxdis.study._definition import cells
+from jaxdis.study._cells import cells
 from jaxdis.study._run_study import run
 from jaxdis.study._store import Store
 from jaxdis.study._study_plan import plan

@@ -3,6 +3,7 @@
 import concurrent.futures
 import contextlib
 import csv
+import dataclasses
 import os
 import random
 import shutil
@@ -17,11 +18,16 @@ import pytest
 
 import jaxdis.study._make as make
 import jaxdis.study._run_study as module
-from jaxdis.study._definition import Sampling, cells
+from jaxdis._core.files import read_csv_columns
+from jaxdis.study._cells import cells
+from jaxdis.study._definition import Sampling, Study
 from jaxdis.study._run_study import run, status
 from jaxdis.study._store import Store, StoreError
 from jaxdis.study._study_plan import plan
+from jaxdis.study._trained import TrainedWork
 from tests.study.tiny import tiny
+
+EVERY = tiny().trainings[0].config.method.log_every
 
 
 @pytest.fixture(scope="module")
@@ -197,3 +203,33 @@ def test_a_member_alone_is_a_zoo_of_one(finished):
     factors, _, _, render = make.samples_of(study.trainings[0], study.sampling)
     np.testing.assert_array_equal(arrays["factors"], factors.values)
     np.testing.assert_allclose(zoo.encode(factors.values, render=render).mean[0], arrays["mean"], atol=1e-5)
+
+
+def along(keep: tuple[int, ...]) -> Study:
+    """Two blocks of updates, and members kept at the ends of some."""
+    study = tiny()
+    [training] = study.trainings
+    longer = dataclasses.replace(training.config, steps=2 * EVERY)
+    return dataclasses.replace(study, trainings=(dataclasses.replace(training, config=longer, keep=keep),))
+
+
+def test_members_that_are_kept_along_training_are_scored(tmp_path):
+    """The last ones are those of a study that keeps none; the first ones have never been trained."""
+    table = read_csv_columns(run(along((0, EVERY)), tmp_path / "along"))
+    alone = read_csv_columns(run(along(()), tmp_path / "alone"))
+    np.testing.assert_array_equal(table["updates"], np.tile([0, EVERY, 2 * EVERY], len(alone["id"])))
+    first, last = (table["updates"] == updates for updates in (0, 2 * EVERY))
+    for name in alone:
+        np.testing.assert_array_equal(table[name][last], alone[name])
+    assert np.isnan(table["final_loss"][first]).all()
+    assert (np.abs(table["mig"][last] - table["mig"][first]) > 1e-6).all()
+    with pytest.raises(ValueError, match="keep: must be multiples of 100"):
+        along((EVERY + 1,))
+
+
+@pytest.mark.slow
+def test_the_report_draws_scores_along_training(tmp_path):
+    run(along((0, EVERY)), tmp_path)
+    page = TrainedWork(along((0, EVERY))).report(Store(tmp_path)).read_text()
+    assert "Scores along training" in page
+    assert "MIG by updates" in page

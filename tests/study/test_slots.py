@@ -16,7 +16,7 @@ from jaxdis.models import METHODS, Config, Mlp, Slots, Vae
 from jaxdis.study import Sampling, Study, Training
 from jaxdis.study import _make as make
 from jaxdis.study import _slot_cells as slots
-from jaxdis.study._definition import cells
+from jaxdis.study._cells import cells
 from jaxdis.study._run_study import run, status
 from jaxdis.study._store import Store
 from jaxdis.study.report._report import write_report

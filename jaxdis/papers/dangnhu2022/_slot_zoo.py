@@ -15,7 +15,8 @@ from jaxdis.papers.harness._printed import Row, printed_in
 from jaxdis.papers.harness._readings import lead_of
 from jaxdis.papers.harness._verdict import Part, by_member, by_seed, exact, of_values, share
 from jaxdis.study import _slot_cells as slots
-from jaxdis.study._definition import Member, Sampling, Training
+from jaxdis.study._cells import Member
+from jaxdis.study._definition import Sampling, Training
 from jaxdis.study._make import member_zoo, scenes_of, training_data
 from jaxdis.study.report._seed_statistics import Table, spearman
 

@@ -14,7 +14,8 @@ from jaxdis.models._encoding import decodes
 from jaxdis.models._traversal import traversals
 from jaxdis.papers.eastwood2018._tables import REGRESSORS, name_of, scores_of
 from jaxdis.plots._canvas import Figure, png
-from jaxdis.study._definition import Member, Study
+from jaxdis.study._cells import Member
+from jaxdis.study._definition import Study
 from jaxdis.study._make import member_zoo
 from jaxdis.study._store import Store, publish
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxdis.data._teapot import SPACE
-from jaxdis.study._definition import Member
+from jaxdis.study._cells import Member
 from jaxdis.study._store import Store, number
 
 # Printed names of regressors → metrics of the study.

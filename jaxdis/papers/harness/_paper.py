@@ -19,7 +19,8 @@ from jaxdis.models._zoo import concatenate
 from jaxdis.papers.harness._paper_page import Content
 from jaxdis.papers.harness._presets import Preset
 from jaxdis.papers.harness._scale import Scale, check_data, scaled
-from jaxdis.study._definition import Member, Study, cells
+from jaxdis.study._cells import Member, cells
+from jaxdis.study._definition import Study
 from jaxdis.study._make import member_zoo, samples_of
 from jaxdis.study._store import Store, canonical, publish, read_object
 from jaxdis.study._trained import TRAIN_BATCH

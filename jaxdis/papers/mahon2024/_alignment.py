@@ -13,7 +13,8 @@ from jaxdis._core.files import write_csv
 from jaxdis._core.kernels.assignment import assign
 from jaxdis.evaluation._relate import relate
 from jaxdis.factors import Factors
-from jaxdis.study._definition import Study, cells
+from jaxdis.study._cells import cells
+from jaxdis.study._definition import Study
 from jaxdis.study._make import samples_of
 from jaxdis.study._store import Store, publish
 

@@ -10,7 +10,8 @@ from jaxdis._core.files import write_csv
 from jaxdis._core.finite import mean as finite_mean
 from jaxdis.data import DATASETS
 from jaxdis.papers.mahon2024._study import HELD_OUT
-from jaxdis.study._definition import Study, cells
+from jaxdis.study._cells import cells
+from jaxdis.study._definition import Study
 from jaxdis.study._store import Store, number
 
 _ARM = {

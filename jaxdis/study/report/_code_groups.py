@@ -11,7 +11,8 @@ from jaxdis.evaluation._relate import relate
 from jaxdis.metrics import Blend
 from jaxdis.relations import RELATIONS
 from jaxdis.scores import independent_groups
-from jaxdis.study._definition import Member, Study
+from jaxdis.study._cells import Member
+from jaxdis.study._definition import Study
 from jaxdis.study._make import samples_of
 from jaxdis.study._store import Store
 from jaxdis.study.report._html import Picture

@@ -57,8 +57,8 @@ def by_size(subject: Subject, task: str) -> dict[int, str]:
     return {int(end): name for name, end in ends.items() if end.isdigit()}
 
 
-def _of_thirds(subject: Subject, name: str, curve: dict[int, str]) -> bytes:
-    """Members without the score are in no group."""
+def _of_thirds(subject: Subject, name: str, curve: dict[int, str]):
+    """A figure of accuracy by number of samples, a line per third; members without the score are in no group."""
     defined = np.flatnonzero(np.isfinite(subject.table[name]))
     order = defined[np.argsort(subject.table[name][defined], kind="stable")]
     thirds = dict(zip(GROUPS, np.array_split(order, len(GROUPS)), strict=True))

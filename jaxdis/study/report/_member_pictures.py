@@ -12,7 +12,8 @@ from jaxdis.models._encoding import decodes
 from jaxdis.models._images import Images
 from jaxdis.models._traversal import reconstructions, traversals
 from jaxdis.scores import independent_groups
-from jaxdis.study._definition import Member, Study
+from jaxdis.study._cells import Member
+from jaxdis.study._definition import Study
 from jaxdis.study._make import member_zoo, samples_of
 from jaxdis.study._store import Store
 from jaxdis.study.report._html import folded, image, side_by_side

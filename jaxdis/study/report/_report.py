@@ -14,9 +14,11 @@ from jaxdis import plots
 from jaxdis._core import files
 from jaxdis._core.precision import single_precision
 from jaxdis._core.version import __version__
-from jaxdis.study._definition import Member, Study, cells, metric_of
+from jaxdis.study._cells import Member, cells
+from jaxdis.study._definition import Study, metric_of
 from jaxdis.study._store import Store, StoreError, publish
 from jaxdis.study.report import _sections as sections
+from jaxdis.study.report._along import along
 from jaxdis.study.report._answer import answer, best_member, ranking
 from jaxdis.study.report._blends import blends
 from jaxdis.study.report._code_groups import merges, structure
@@ -44,8 +46,11 @@ def write_report(study: Study, out: str | Path, members: Sequence[Member] | None
     """
     store, members = Store(out), list(cells(study)) if members is None else members
     store.check({**study.describe(), "name": store.description().get("name")})  # a report may be called otherwise
-    subject = Subject.of(study, _results(study, store, members))
-    each = lambda section: sections.by_data(section, subject)  # noqa: E731
+    everything = Subject.of(study, _results(study, store, members))
+    subject = everything.last(members)
+    members = [member for member in members if member.last]
+    each_of = sections.by_data
+    each = lambda section: each_of(section, subject)  # noqa: E731
     by_id = {member.train: member for member in members}
     opening = _opening(subject, store, by_id)
     chapters = [
@@ -60,6 +65,7 @@ def write_report(study: Study, out: str | Path, members: Sequence[Member] | None
         ("Do good settings carry over?", sections.carried(subject)),
         ("Novel combinations", sections.novel(subject)),
         ("Training", _training(study, store, members)),
+        ("Scores along training", each_of(along, everything)),
         ("What each metric asks", glossary(subject)),
         ("All members", _all_members(subject)),
         ("Configuration", _configuration(study)),

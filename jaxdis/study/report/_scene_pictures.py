@@ -9,7 +9,8 @@ import numpy as np
 from jaxdis import models, plots
 from jaxdis.models._images import Images
 from jaxdis.models.methods.slots._base import SlotMethod
-from jaxdis.study._definition import Member, Study
+from jaxdis.study._cells import Member
+from jaxdis.study._definition import Study
 from jaxdis.study._make import member_zoo, scenes_of
 from jaxdis.study._store import Store
 from jaxdis.study.report._html import image
@@ -83,7 +84,7 @@ def _ordered(slots: Mapping[str, np.ndarray], orders: np.ndarray) -> dict[str, n
     return {f"position {p + 1}": picture for p, picture in enumerate(np.moveaxis(taken, 1, 0))}
 
 
-def _sheet(rows: Mapping[str, np.ndarray]) -> bytes:
+def _sheet(rows: Mapping[str, np.ndarray]):
     """Rows of images, of one or of three channels (others as their mean), as one picture."""
     colored = [
         np.broadcast_to(

@@ -12,6 +12,7 @@ from jaxdis.evaluation._notes import Known
 from jaxdis.metrics import Metric
 from jaxdis.metrics._metric import ASPECTS, is_error
 from jaxdis.models import Variant
+from jaxdis.study._cells import Member
 from jaxdis.study._definition import Study, metric_of
 from jaxdis.study.report import _result_table as results
 from jaxdis.study.report._seed_statistics import Table
@@ -71,6 +72,11 @@ class Subject:
         data = np.asarray(self.table["data"]).astype(str)
         for name in dict.fromkeys(data):
             yield str(name), self.rows(data == name)
+
+    def last(self, members: Sequence[Member]) -> "Subject":
+        """Members after all their updates, without those that were kept along training; ``members`` are the rows."""
+        trained = self.rows(np.array([member.last for member in members]))
+        return dataclasses.replace(trained, table={n: c for n, c in trained.table.items() if n != "updates"})
 
     def rows(self, which: np.ndarray) -> "Subject":
         return dataclasses.replace(self, table={name: column[which] for name, column in self.table.items()})
