@@ -135,7 +135,7 @@ def rows_by_factor(study: Study, store: Store, member: Member) -> list[dict]:
 def _columns(rows: Sequence[dict], members: Sequence[Member], *others: str) -> list[str]:
     """Column names in order: id, data, model, its settings, seed and the rest of the label, others, losses, scores."""
     settings = dict.fromkeys(name for member in members for name in member.label)
-    after = [name for name in ("seed", "held_out") if name in settings]
+    after = [name for name in ("updates", "seed", "held_out") if name in settings]
     label = [name for name in settings if name not in after] + after
     return list(dict.fromkeys(["id", "data", *label, *others, *(name for row in rows for name in row)]))
 

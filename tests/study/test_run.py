@@ -232,4 +232,5 @@ def test_the_report_draws_scores_along_training(tmp_path):
     run(along((0, EVERY)), tmp_path)
     page = TrainedWork(along((0, EVERY))).report(Store(tmp_path)).read_text()
     assert "Scores along training" in page
+    assert "loss by updates" in page
     assert "MIG by updates" in page

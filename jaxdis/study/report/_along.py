@@ -17,7 +17,8 @@ def along(subject: Subject) -> str:
     updates = np.asarray(subject.table["updates"], float)
     kept = subject.rows(np.isfinite(updates))
     ends = np.unique(updates[np.isfinite(updates)])
-    losses = [name for name in kept.table if name.startswith("final_")][:1]
+    losses = [name for name in kept.table if name.startswith("final_") and results.varies(kept.table[name])]
+    losses = ["final_loss"] if "final_loss" in losses else losses[:1]
     titles = {**kept.titles, **{name: name.removeprefix("final_") for name in losses}}
     shown = []
     for name in (*losses, *kept.headline_columns(MOST_SCORES)):
