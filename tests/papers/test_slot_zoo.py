@@ -7,6 +7,7 @@ import pytest
 
 from jaxdis.data import DATASETS
 from jaxdis.papers.dangnhu2022 import _slot_zoo as slot_zoo
+from jaxdis.papers.dangnhu2022._figures import figures
 from jaxdis.papers.dangnhu2022._study import dangnhu2022
 from jaxdis.papers.harness._beside import in_spreads
 from jaxdis.papers.harness._paper import Finished
@@ -70,6 +71,7 @@ class Printed(Finished):
             ]
         if model == "genesis":
             parts["structured_slots.kind.joint"] = [[0.32, 0.20], [0.48, 0.0]]
+        parts["structured_slots.object.joint"] = np.eye(len(dict.fromkeys(name for name, _ in self.labels_of_factors)))
         return {"parts": parts}
 
     @property
@@ -144,3 +146,12 @@ def test_what_holds_in_print_holds(zoo, without_groups):
     high = {model: {name: [0.99] * 3 for name in columns} for model, columns in start.items()}
     parts = slot_zoo.parts_of_claims(zoo, without_groups, high)
     assert Finding(PRINTED.claims["low_at_start"], tuple(parts["low_at_start"])).verdict == FAILS
+
+
+def test_figures_are_drawn_of_every_model(zoo):
+    drawn = figures(zoo)
+    labels = [figure.label for figure in drawn]
+    # Four models of Multi-dSprites and three of CLEVR6, at the one level whose projections the members have.
+    assert labels == ["Figure 3 a", "Figure 3 b", "Figure 3 c", *["Figures 4 and 10"] * 4, *["Figure 11"] * 3]
+    assert len(drawn[0].figure.axes[0].get_xticks()) == 8
+    assert len(drawn[2].figure.axes[0].lines) == 4

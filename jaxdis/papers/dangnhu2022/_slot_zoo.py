@@ -7,6 +7,7 @@ import numpy as np
 
 from jaxdis import models
 from jaxdis._core.finite import finite, mean
+from jaxdis.data import DATASETS
 from jaxdis.encoders._slot_metrics import SLOT_METRICS, Structured
 from jaxdis.models._zoo import concatenate
 from jaxdis.papers.harness._beside import Beside, Measured
@@ -78,13 +79,17 @@ class SlotZoo:
 
     def properties(self, data: str) -> dict[str, list[int]]:
         """Factors of each property of objects, without the background."""
-        [run] = {name: run for name, run in self.finished.items() if name == data}.values()
-        drawn, _ = scenes_of(run.study.trainings[0], dataclasses.replace(run.study.sampling, train=10, groups=1))
         places: dict[str, list[int]] = {}
-        for place, (thing, name) in enumerate(drawn.scenes.labels(drawn.space).values()):
-            if thing != drawn.scenes.background:
+        for place, (thing, name) in enumerate(self.labels(data)):
+            if thing != DATASETS[data].scenes.background:
                 places.setdefault(name, []).append(place)
         return places
+
+    def labels(self, data: str) -> list[tuple[str, str]]:
+        """The object and the property of each factor."""
+        run = self.finished[data]
+        drawn, _ = scenes_of(run.study.trainings[0], dataclasses.replace(run.study.sampling, train=10, groups=1))
+        return list(drawn.scenes.labels(drawn.space).values())
 
     def by_property(self, part: str, data: str, model: str) -> dict[str, float]:
         """Mean over objects and seeds of a part with one number per factor, of regularized members."""
