@@ -32,7 +32,8 @@ def _against_segmentation(zoo: SlotZoo) -> list[Figure]:
     trained = zoo.of(data=SPRITES, regularized=True)
     table = {"model": trained["model"], "disentanglement of objects": trained[OBJECT_D], "ARI": trained[ARI]}
     both = plots.scatter_matrix(table, ["disentanglement of objects"], ["ARI"])
-    return [*drawn, Figure("Figure 3 c", "Disentanglement of objects against ARI, a color per model", both)]
+    words = f"Disentanglement of objects against ARI; colors in the order {', '.join(zoo.models(SPRITES))}"
+    return [*drawn, Figure("Figure 3 c", words, both)]
 
 
 def _points(columns: dict[str, np.ndarray]):
