@@ -102,7 +102,8 @@ def _of_trainings(pairs: Sequence[tuple[Training, Training]]) -> list[Fact]:
     if any(_network(a) != _network(b) for a, b in iterated):
         found.append(Fact("networks", "the paper's", "small ones"))
     if any(a.config.source is not None and a.config.source != b.config.source for a, b in pairs):
-        options = {text for a, _ in pairs if a.config.source for text in map(str, a.config.source.options)}
+        given = {option for a, _ in pairs if a.config.source for option in a.config.source.options}
+        options = [f"{name}={value}" for name, value in given]
         found.append(Fact("images", "as published", f"with {_words(sorted(options))}"))
     pools = [a.pool for a, b in pairs if a.pool is not None and a.pool < (b.pool or np.inf)]
     if pools:
