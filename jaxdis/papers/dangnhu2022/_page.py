@@ -68,9 +68,7 @@ FACTS = (
     Fact("Metric", "‖f(z) − v‖ / ‖v‖", "of centered properties, so that 1 is the error of the mean"),
     Fact("App. C.2", "IODINE with the parameters of its authors, who clip gradients", "no clipping, as in the code"),
     Fact("App. C.2", "MONet as its authors trained it, by RMSProp", "Adam, as in the code"),
-    Fact(
-        "Figures 5, 7–9", "scenes by slot, before and after probing", "in the reports of studies, not on the page"
-    ),
+    Fact("Figures 5, 7–9", "scenes by slot, before and after probing", "in the reports of studies, not on the page"),
 )
 
 
