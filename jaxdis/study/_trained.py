@@ -55,17 +55,17 @@ class TrainedWork:
         for rows in of_training:
             ends = 1 + len(self.study.trainings[rows[0].training].keep) if rows else 1
             for batch in _cut(rows, TRAIN_BATCH * ends):
-                if any(member.train not in done["train"] for member in batch):
-                    yield Batch("train", batch, len(batch))
+                if lacking := {member.train for member in batch} - done["train"]:
+                    yield Batch("train", batch, len(lacking))
             for batch in _cut(rows, SCORE_BATCH):
                 if not done["train"].issuperset(member.train for member in batch):
                     continue
-                if not done["encode"].issuperset(member.encode for member in batch):
-                    yield Batch("encode", batch, len(batch))
+                if lacking := {member.encode for member in batch} - done["encode"]:
+                    yield Batch("encode", batch, len(lacking))
                 elif not done["encode"].issuperset(name for member in batch for name in member.seeds):
                     continue  # other batches encode the other seeds
-                elif not all(done["score"].issuperset(member.scores) for member in batch):
-                    yield Batch("score", batch, len(batch) * len(self.study.metrics))
+                elif lacking := {score for member in batch for score in member.scores} - done["score"]:
+                    yield Batch("score", batch, len(lacking))
 
     def compute(self, store: Store, batch: Batch, on_updates: Updates | None = None) -> None:
         make.compute(store, self.study, batch, on_updates)

@@ -18,6 +18,7 @@ import pytest
 
 import jaxdis.study._make as make
 import jaxdis.study._run_study as module
+from jaxdis import METRICS
 from jaxdis._core.files import read_csv_columns
 from jaxdis.study._cells import cells
 from jaxdis.study._definition import Sampling, Study
@@ -225,6 +226,14 @@ def test_members_that_are_kept_along_training_are_scored(tmp_path):
     assert (np.abs(table["mig"][last] - table["mig"][first]) > 1e-6).all()
     with pytest.raises(ValueError, match="keep: must be multiples of 100"):
         along((EVERY + 1,))
+
+
+def test_progress_ends_at_the_number_of_cells(tmp_path):
+    """Two names of one metric share a cell."""
+    study = tiny(metrics={"mig": METRICS["mig"], "again": METRICS["mig"]})
+    seen = {}
+    run(study, tmp_path, progress=lambda kind, done: seen.update({kind: done}))
+    assert seen == status(study, tmp_path).total == {"train": 3, "encode": 3, "score": 3}
 
 
 @pytest.mark.slow
