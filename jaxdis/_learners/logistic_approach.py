@@ -11,6 +11,8 @@ from jaxdis._learners.logistic_problem import Point, Problem
 ITERATIONS = 500
 # Steps of limited memory expect some twentieth of what is there to gain.
 SEEMING = 0.01
+# The slope of intercepts at the end, per sample: with strong penalties, they decide which class is named.
+LEVEL = 1e-5
 # A step ends where the slope along it is at most the first share of that at its beginning, or has risen to at most the
 # second.
 SHORT, LONG = 0.9, 0.5
@@ -25,7 +27,7 @@ def approach(
     """Go downhill until no objective can fall by more than its share ``still`` and ``nats``, or steps seem to.
 
     The objective curves at least as much as its penalty, hence its distance from the optimum is at most ``½ Σ g² /
-    penalty`` (intercepts, which are free, are left to the steps). Also returned: what was remembered, and the factors
+    penalty``; intercepts, which are free, must have a slope of 0 to rounding. Also returned: what was remembered, and the factors
     for which this was not reached. An iteration is two products with all samples, a Newton step dozens: the logits of a
     point are those of the last one plus a multiple of those of the direction.
     """
@@ -43,7 +45,9 @@ def approach(
         # Without a penalty, nothing is known.
         of_penalized = safe_divide(gradient, jnp.sqrt(problem.penalty))
         known = (problem.penalty[:, 0] > 0).astype(jnp.float32) @ problem.groups.member > 0
-        far = ~known | ~(0.5 * problem.dot(of_penalized, of_penalized) <= enough)
+        free = problem.dot(gradient, jnp.where(problem.penalty > 0, 0.0, gradient))
+        near = (0.5 * problem.dot(of_penalized, of_penalized) <= enough) & (free <= (LEVEL * problem.weight()) ** 2)
+        far = ~(known & near)
         falling = far & (problem.dot(step, step) > 0) & (expected > SEEMING * enough)
         decrease, expected = problem.spread(falling) * decrease, jnp.where(falling, expected, 0.0)
         return number + 1, moved, logits, new_bounded, memory, decrease, expected, falling, far

@@ -395,6 +395,17 @@ def test_many_codes_reach_the_optimum_of_scikit_learn():
                 assert found - best <= share * best + 3e-8 * n, (regime, inverse_penalty)
 
 
+def test_intercepts_of_strong_penalties_are_those_of_scikit_learn():
+    """They decide which class is named where coefficients are small."""
+    rng = np.random.default_rng(0)
+    values = rng.integers(0, 3, 900)
+    codes = (values[:, None] * rng.normal(size=(1, 70)) + 4 * rng.normal(size=(900, 70))).astype(np.float32)
+    fit = jax.jit(lambda c, v: logistic.fit_logistic(c, v, (3,), inverse_penalty=1e-4))
+    model = fit(codes, values[:, None].astype(np.int32))
+    oracle = LogisticRegression(C=1e-4, solver="newton-cholesky", tol=1e-8).fit(codes.astype(float), values)
+    np.testing.assert_allclose(model.intercepts, oracle.intercept_, atol=5e-4)
+
+
 def test_logits_beyond_the_range_of_exponentials_are_fitted():
     """Nearly separable without a penalty: logits of hundreds, which a clip would stop from moving."""
     rng = np.random.default_rng(0)
