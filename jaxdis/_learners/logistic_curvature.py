@@ -7,19 +7,20 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from jaxdis._learners.logistic_memory import Memory
 from jaxdis._learners.logistic_problem import Problem
 
-# With more inputs, Böhning's bound replaces the Hessian.
+# With more inputs, steps of limited memory from Böhning's bound replace the Hessian.
 WIDE = 65
 
 
 class Curvature(NamedTuple):
     """Cholesky factors of parts of the Hessian: of its blocks that belong to single classes, and of its restriction to
-    one contrast of the classes of each factor; with many inputs, of a bound for each factor instead."""
+    one contrast of the classes of each factor; with many inputs, what steps of limited memory remember instead."""
 
     classes: Float[Array, "s e e"] | None
     contrasts: Float[Array, "k e e"] | None
-    bounds: Float[Array, "k e e"] | None
+    memory: Memory | None
 
 
 def is_wide(problem: Problem) -> bool:
@@ -27,9 +28,9 @@ def is_wide(problem: Problem) -> bool:
 
 
 def curvature_of(problem: Problem, probability: Float[Array, "b s r"]) -> Curvature:
-    """The preconditioner at class probabilities; the bound with many inputs is that of all probabilities."""
+    """The preconditioner at class probabilities; with many inputs, an empty memory."""
     if is_wide(problem):
-        return Curvature(None, None, _bounds(problem))
+        return Curvature(None, None, Memory.empty(_inverse_bound(problem), problem))
     e, (s, k) = problem.inputs.shape[1], problem.groups.member.shape
     contrasts = problem.contrast[:, None] * problem.groups.member
     powers = jnp.concatenate([contrasts, contrasts**2], axis=1).T
@@ -54,21 +55,22 @@ def curvature_of(problem: Problem, probability: Float[Array, "b s r"]) -> Curvat
 
 def solve(problem: Problem, curvature: Curvature, right: Float[Array, "s e"]) -> Float[Array, "s e"]:
     """An approximate inverse of the Hessian times ``right``, whose sum over the classes of each factor is 0."""
-    if curvature.bounds is not None:
-        parts = zip(curvature.bounds, problem.groups.slices(), strict=True)
-        return problem.centered(jnp.concatenate([_solved(bound, right[part].T).T for bound, part in parts]))
+    if curvature.memory is not None:
+        return curvature.memory.solve(problem, right, curvature.memory.bound(problem, right))
     contrasts = problem.contrast[:, None] * problem.groups.member
     by_class = jax.vmap(_solved)(curvature.classes, right)
     by_contrast = contrasts @ jax.vmap(_solved)(curvature.contrasts, contrasts.T @ right)
     return problem.centered(by_class) + by_contrast
 
 
-def _bounds(problem: Problem) -> Float[Array, "k e e"]:
-    """Böhning's bound on the Hessian of each factor, factorized."""
+def _inverse_bound(problem: Problem) -> Float[Array, "e e"]:
+    """The inverse of Böhning's bound on the Hessian, for the mean weights and the smallest penalty of all factors."""
     share = 0.5 * problem.count.astype(jnp.float32) / len(problem.inputs)
-    products = jnp.einsum("bdn,bkn,ben->kde", problem.inputs, share * problem.factor_weights, problem.inputs)
-    penalty = jnp.stack([problem.penalty[part].max(axis=0) for part in problem.groups.slices()])
-    return jax.vmap(_factorized)(jnp.broadcast_to(products, (len(penalty), *products.shape[1:])), penalty)
+    weights = share * problem.factor_weights.mean(axis=1)
+    products = jnp.einsum("bdn,bn,ben->de", problem.inputs, weights, problem.inputs)
+    lower = _factorized(products, problem.penalty.min(axis=0))
+    inverse = jax.scipy.linalg.solve_triangular(lower, jnp.eye(len(lower)), lower=True)
+    return inverse.T @ inverse
 
 
 def _factorized(gram: Float[Array, "e e"], penalty: Float[Array, " e"]) -> Float[Array, "e e"]:

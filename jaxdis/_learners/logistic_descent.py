@@ -6,6 +6,7 @@ from jaxtyping import Array, Bool, Float
 
 from jaxdis._core.arrays import safe_divide
 from jaxdis._core.loops import repeat
+from jaxdis._learners.logistic_approach import approach
 from jaxdis._learners.logistic_curvature import Curvature, curvature_of, is_wide, solve
 from jaxdis._learners.logistic_problem import Point, Problem
 
@@ -34,13 +35,15 @@ def descend(
     still: float | Float[Array, ""] = STILL,
 ) -> Point:
     """Take at most ``steps`` Newton steps from a point, each with at most so many products with the Hessian."""
-    renewed = not is_wide(problem)  # the bound that many inputs have is the same everywhere
+    nats, falling = STILL_PER_SAMPLE * problem.weight(), jnp.ones(len(problem.groups.sizes), bool)
+    renewed = not is_wide(problem)  # the memory that many inputs have is filled on the way here
     if not renewed:
         curvature = curvature_of(problem, point.probability)
+        point, memory, falling = approach(problem, point, curvature.memory, still, nats)
+        curvature = curvature._replace(memory=memory)
     else:
         shapes = jax.eval_shape(lambda: curvature_of(problem, point.probability))
         curvature = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
-    nats = STILL_PER_SAMPLE * problem.weight()
 
     def step(state):
         number, point, falling, gain, curvature = state
@@ -54,7 +57,7 @@ def descend(
         gain = jnp.where(falling, safe_divide(expected, value), 0.0).max()
         return number + 1, moved, falling, gain, curvature
 
-    begin = (jnp.int32(0), point, jnp.ones(len(problem.groups.sizes), bool), jnp.float32(jnp.inf), curvature)
+    begin = (jnp.int32(0), point, falling, jnp.float32(jnp.inf), curvature)
     return repeat("newton", lambda state: (state[0] < steps) & state[2].any(), step, begin)[1]
 
 

@@ -97,10 +97,16 @@ class Problem(NamedTuple):
         """Less its mean over the occurring classes of each factor, which moves no probability; 0 for other classes."""
         return _centered(vector, self.occurs[:, None], self.groups)
 
-    def at(self, parameters: Float[Array, "s e"]) -> Point:
+    def logits(self, parameters: Float[Array, "s e"]) -> Float[Array, "b s r"]:
+        def add(total, block, number):
+            return jax.lax.dynamic_update_index_in_dim(total, parameters @ block[0], number, 0)
+
+        return self.over_blocks(add, jnp.zeros_like(self.hot), (self.inputs,))
+
+    def at(self, parameters: Float[Array, "s e"], logits: Float[Array, "b s r"] | None = None) -> Point:
         def add(totals, block, number):
-            inputs, longest, hot, true_class, class_weights, factor_weights = block
-            logits = parameters @ inputs
+            inputs, longest, hot, true_class, class_weights, factor_weights, *known = block
+            logits = known[0] if known else parameters @ inputs
             true = jnp.take_along_axis(logits, true_class, axis=0, mode="clip")
             # Only a block that would overflow pays for the largest logit of every factor.
             shifted, shift = jax.lax.cond(
@@ -122,7 +128,7 @@ class Problem(NamedTuple):
         # No logit exceeds the longest sample times the longest vector of parameters; those of absent classes underflow.
         steepest = jnp.sqrt(jnp.where(self.occurs, (parameters**2).sum(axis=1), 0.0).max())
         samples = (self.inputs, self.longest, self.hot, self.true_class)
-        blocks = (*samples, self.class_weights, self.factor_weights)
+        blocks = (*samples, self.class_weights, self.factor_weights, *(() if logits is None else (logits,)))
         return Point(parameters, *self.over_blocks(add, (none, none, slopes, jnp.zeros_like(self.hot)), blocks))
 
     def times_hessian(self, probability: Float[Array, "b s r"], vector: Float[Array, "s e"]) -> Float[Array, "s e"]:

@@ -50,7 +50,7 @@ class Terms:
       block, blockk: of training samples × the codes of a block (:mod:`jaxdis.relations._blocks`), and × factors.
       tables: of the codes of a block × their bins × classes.
       d, dd, ddk, dv: of codes, of codes², and these × factors, and of codes × classes.
-      nn: of samples².
+      nn, nv: of samples², and of samples × classes.
       millions: of any size.
       least: of samples × codes, if all else is less.
     """
@@ -66,6 +66,7 @@ class Terms:
     ddk: float = 0.0
     dv: float = 0.0
     nn: float = 0.0
+    nv: float = 0.0
     millions: float = 1.0
     least: float = 0.0
 
@@ -74,7 +75,7 @@ class Terms:
         codes, width = (n + size.held_out) * d, width_of(n, d)
         numbers = (self.nd + self.ndk * k + self.ndv * v) * codes + 1e6 * self.millions
         numbers += ((self.block + self.blockk * k) * n + self.tables * bins * v) * width
-        numbers += (self.d + (self.dd + self.ddk * k) * d + self.dv * v) * d + self.nn * n * n
+        numbers += (self.d + (self.dd + self.ddk * k) * d + self.dv * v) * d + (self.nn * n + self.nv * v) * n
         return 4 * max(numbers, self.least * codes)
 
     def __str__(self) -> str:
@@ -95,6 +96,7 @@ _UNITS = {
     "ddk": "d² k",
     "dv": "d v",
     "nn": "n²",
+    "nv": "n v",
     "millions": "million",
 }
 
@@ -150,11 +152,11 @@ TERMS: dict[str, Terms] = {
     "svm_accuracy": Terms(nd=1.0, block=18.0),
     "lasso_importance": Terms(nd=1.0, dd=2.2, ddk=2.0),
     "logistic_accuracy": Terms(nd=2.1),
-    "logistic_importance": Terms(nd=1.5, ddk=2.0),
+    "logistic_importance": Terms(nd=1.5, dd=4.0, dv=120.0),
     "threshold_accuracy": Terms(block=6.9, tables=1.3, least=1.03),
     "boosted_trees": Terms(nd=6.0, ndv=0.244, dv=759.0),
     "random_forest": Terms(nd=6.2),
-    "explicitness": Terms(nd=2.2, ddk=2.0),
+    "explicitness": Terms(nd=2.2, dd=4.0, dv=120.0),
     "downstream_trees": Terms(nd=7.0, ndv=0.25, dv=900.0),
     "snc": Terms(nd=1.7, blockk=1.72),
     "nk": Terms(nd=1.8, blockk=1.45),
@@ -165,7 +167,7 @@ TERMS: dict[str, Terms] = {
     "irs": Terms(nd=3.2, ndk=1.5),
     "total_correlation": Terms(nd=1.25, dd=12.5),
     "code_information": Terms(nd=0.8, dd=2.9, millions=22.0),
-    "infoe": Terms(nd=2.2, ndk=1.5, ddk=1.2),
+    "infoe": Terms(nd=3.8, dd=4.0, dv=120.0),
     "mcc_test": Terms(nd=2.15),
     "linear_prediction": Terms(nd=2.5, dd=1.54),
     "kernel_prediction": Terms(nd=0.82, block=1.9),
@@ -180,4 +182,9 @@ TERMS: dict[str, Terms] = {
     "dci_es": Terms(nd=8.1),
 }
 # More codes than samples.
-_OF_FEW_SAMPLES = {"total_correlation": Terms(nd=2.0, nn=1.0)}
+_OF_FEW_SAMPLES = {
+    "total_correlation": Terms(nd=2.0, nn=1.0),
+    "logistic_importance": Terms(nd=1.5, nn=4.0, nv=120.0),
+    "explicitness": Terms(nd=2.2, nn=4.0, nv=120.0),
+    "infoe": Terms(nd=2.0, nn=4.0, nv=120.0),
+}

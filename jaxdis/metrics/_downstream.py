@@ -106,7 +106,7 @@ def infoe(codes: Codes, factors: Factors, *, steps: Count = 100, active: Bool[Ar
     Shapes: codes ``[n, d]``, factors ``[n, k]``.
 
     Options:
-      steps: upper limit of Newton steps.
+      steps: upper limit of Newton steps, after steps of limited memory with more than 64 codes.
 
     Contract:
 

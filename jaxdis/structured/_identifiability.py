@@ -1,12 +1,16 @@
 """Are blocks of factors, such as the properties of an object, identified by blocks of codes, such as a slot?"""
 
+import functools
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
 from jaxdis._core.kernels.assignment import assign
+from jaxdis._core.loops import each
 from jaxdis._core.options import Positive, checked, shown
 from jaxdis.factors import Factors, Sample
 from jaxdis.metrics._identifiability import explained_variance, kernel_prediction, linear_prediction
@@ -75,26 +79,40 @@ def block_identifiability(
     Reference: Brady et al. 2023 and its released code for latents in a fixed order (kernel ridge regression of penalty
     1, and the difference); von Kügelgen et al. 2021, §5 (R² of a block).
     """
-    codes, test_codes = (jnp.asarray(each, jnp.float32) for each in (codes, test[0]))
+    codes, test_codes = (jnp.asarray(table, jnp.float32) for table in (codes, test[0]))
     counts = {"blocks": (blocks, codes.shape[1]), "factor_blocks": (factor_blocks, factors.num_factors)}
     for name, (rows, count) in counts.items():
         if not rows or not all(len(row) and all(0 <= number < count for number in row) for row in rows):
             raise ValueError(f"{name}: must be lists of numbers from 0 to {count - 1}, got {shown(rows)}")
     predict, least = (kernel_prediction, 1.0) if regression == "kernel" else (linear_prediction, 1e-4)
-    matrix = []
-    for columns in map(jnp.array, map(tuple, blocks)):
-        held_out = Sample(test_codes[:, columns], test[1])
-        found = predict(codes[:, columns], factors, test=held_out, penalty=least if penalty is None else penalty)
-        share = explained_variance(found).per_factor
-        known, share = found.defined, jnp.where(found.defined, share, 0.0)
-        rows = [jnp.array(tuple(row)) for row in factor_blocks]
-        matrix.append(jnp.stack([share[row].sum() / known[row].sum().astype(jnp.float32) for row in rows]))
-    matrix = jnp.maximum(jnp.stack(matrix), 0.0)
+    penalty, columns = least if penalty is None else penalty, [tuple(block) for block in blocks]
+    # Blocks of one size share a program.
+    groups = [columns] if len({len(block) for block in columns}) == 1 else [[block] for block in columns]
+    found = [
+        _explained(np.array(group, np.int32), codes, factors, test_codes, test[1], predict, penalty) for group in groups
+    ]
+    share, known = (jnp.concatenate(parts) for parts in zip(*found, strict=True))
+    rows = [np.array(tuple(row), np.int32) for row in factor_blocks]
+    matrix = jnp.stack([share[:, row].sum(axis=1) / known[:, row].sum(axis=1) for row in rows], axis=1)
+    matrix = jnp.maximum(matrix, 0.0)
     block = assign(matrix, maximize=True).row
     own = jnp.arange(len(blocks))[:, None] == block[None, :]
     matched = jnp.where(own, matrix, 0.0).sum(axis=0)
     others = jnp.where(own, 0.0, matrix).max(axis=0)
     return Identified((matched - others).mean(), matched.mean(), others.mean(), matrix, block)
+
+
+@functools.partial(jax.jit, static_argnames=("predict", "penalty"))
+def _explained(columns, codes, factors: Factors, test_codes, test_factors: Factors, predict, penalty):
+    """The share of each factor that each block of codes ``[a, w]`` explains, and 1 where there is one, both else 0."""
+
+    def of_block(columns):
+        held_out = Sample(test_codes[:, columns], test_factors)
+        found = predict(codes[:, columns], factors, test=held_out, penalty=penalty)
+        known = found.defined
+        return jnp.where(known, explained_variance(found).per_factor, 0.0), known.astype(jnp.float32)
+
+    return each(of_block, columns)
 
 
 def slot_identifiability(
@@ -124,7 +142,7 @@ def slot_identifiability(
     if jnp.ndim(codes) != 3:
         raise ValueError(f"codes: must be slots [n, s, d], got shape {jnp.shape(codes)}")
     slots, width = jnp.shape(codes)[1:]
-    flat, held_out = (jnp.asarray(each).reshape(len(each), slots * width) for each in (codes, test[0]))
+    flat, held_out = (jnp.asarray(table).reshape(len(table), slots * width) for table in (codes, test[0]))
     blocks = [range(slot * width, (slot + 1) * width) for slot in range(slots)]
     how = {"regression": regression, "penalty": penalty}
     return block_identifiability(flat, factors, test=(held_out, test[1]), blocks=blocks, factor_blocks=objects, **how)

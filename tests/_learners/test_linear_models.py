@@ -354,13 +354,56 @@ def test_where_few_samples_mislead_the_optimum_is_reached(order, inverse_penalty
     oracle = LogisticRegression(C=inverse_penalty, solver="newton-cholesky", tol=1e-10, max_iter=2000)
     oracle.fit(codes.astype(float), values)
 
-    def objective(coefficients, intercepts):
-        logits = codes.astype(float) @ coefficients + intercepts
-        entropy = (logsumexp(logits, axis=1) - logits[np.arange(n), values]).sum()
-        return entropy + 0.5 * (coefficients**2).sum() / inverse_penalty
+    found = objective(codes, values, np.asarray(model.coefficients), np.asarray(model.intercepts), inverse_penalty)
+    best = objective(codes, values, oracle.coef_.T, oracle.intercept_, inverse_penalty)
+    assert found == pytest.approx(best, rel=1e-6)
 
-    found = objective(np.asarray(model.coefficients, float), np.asarray(model.intercepts, float))
-    assert found == pytest.approx(objective(oracle.coef_.T, oracle.intercept_), rel=1e-6)
+
+def objective(codes, classes, coefficients, intercepts, inverse_penalty):
+    logits = codes.astype(float) @ coefficients.astype(float) + intercepts
+    entropy = (logsumexp(logits, axis=1) - logits[np.arange(len(codes)), classes]).sum()
+    return entropy + 0.5 * (coefficients.astype(float) ** 2).sum() / inverse_penalty
+
+
+@pytest.mark.slow
+def test_many_codes_reach_the_optimum_of_scikit_learn():
+    """Rare classes and one that is missing, strong and weak penalties, and codes that make products ill-conditioned."""
+    n, d, sizes, rng = 500, 80, (3, 7), np.random.default_rng(6)
+    values = np.minimum(rng.geometric((0.9, 0.5), (n, 2)) - 1, (2, 5))
+    noisy = values @ rng.normal(size=(2, d)) + rng.normal(size=(n, d))
+    regimes = {
+        "noisy": noisy,
+        "ties": np.round(noisy),
+        "near copies": np.tile(noisy[:, : d // 2], 2) + 0.01 * rng.normal(size=(n, d)),
+        "far from 0": noisy + 100,
+        "unequal scales": noisy * np.logspace(-2, 1, d),
+        "separable": noisy + 3 * values[:, :1] * rng.normal(size=(1, d)),
+    }
+    fit = jax.jit(lambda *given: logistic.fit_logistic(*given[:2], sizes, inverse_penalty=given[2]))
+    for regime, codes in regimes.items():
+        codes = codes.astype(np.float32)
+        for inverse_penalty in (0.01, 1.0, 100.0):
+            model = fit(codes, values.astype(np.int32), np.float32(inverse_penalty))
+            for part, classes in zip(Groups.of(sizes).slices(), values.T, strict=True):
+                oracle = LogisticRegression(C=inverse_penalty, solver="newton-cholesky", tol=1e-7, max_iter=1000)
+                oracle.fit(codes.astype(float), classes)
+                fitted = np.asarray(model.coefficients[:, part]), np.asarray(model.intercepts[part])
+                found = objective(codes, classes, *fitted, inverse_penalty)
+                best = objective(codes, classes, oracle.coef_.T, oracle.intercept_, inverse_penalty)
+                # Steps end where they are expected to gain 1e-8 nats per sample; weak penalties are ill-conditioned.
+                share = 2e-6 if inverse_penalty <= 1 else 5e-4
+                assert found - best <= share * best + 3e-8 * n, (regime, inverse_penalty)
+
+
+def test_intercepts_of_strong_penalties_are_those_of_scikit_learn():
+    """They decide which class is named where coefficients are small."""
+    rng = np.random.default_rng(0)
+    values = rng.integers(0, 3, 900)
+    codes = (values[:, None] * rng.normal(size=(1, 70)) + 4 * rng.normal(size=(900, 70))).astype(np.float32)
+    fit = jax.jit(lambda c, v: logistic.fit_logistic(c, v, (3,), inverse_penalty=1e-4))
+    model = fit(codes, values[:, None].astype(np.int32))
+    oracle = LogisticRegression(C=1e-4, solver="newton-cholesky", tol=1e-8).fit(codes.astype(float), values)
+    np.testing.assert_allclose(model.intercepts, oracle.intercept_, atol=5e-4)
 
 
 def test_logits_beyond_the_range_of_exponentials_are_fitted():

@@ -7,7 +7,8 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics import r2_score
 
 from jaxdis import Factors
-from jaxdis.structured import block_identifiability, slot_identifiability
+from jaxdis.metrics._identifiability import linear_prediction
+from jaxdis.structured import _identifiability, block_identifiability, slot_identifiability
 
 RNG = np.random.default_rng(0)
 VALUES = RNG.normal(size=(500, 4)).astype(np.float32)  # two objects of two properties
@@ -67,6 +68,21 @@ def test_blocks_of_unequal_width_and_too_few_of_them():
     alone = block_identifiability(train, factors, test=test, blocks=((1, 2, 3),), **how)
     np.testing.assert_array_equal(alone.block, [0, -1])
     assert alone.matched == pytest.approx(0.5, abs=1e-4)
+
+
+def test_blocks_of_one_width_are_traced_once(monkeypatch):
+    train, factors, test = halves(VALUES)
+    traced = []
+
+    def counted(*given, **options):
+        traced.append(given)
+        return linear_prediction(*given, **options)
+
+    monkeypatch.setattr(_identifiability, "linear_prediction", counted)
+    how = {"test": test, "factor_blocks": ((0, 1), (2, 3)), "regression": "linear"}
+    found = block_identifiability(train, factors, blocks=((2, 3), (0, 1)), **how)
+    assert len(traced) == 1
+    np.testing.assert_array_equal(found.block, [1, 0])
 
 
 def test_what_is_no_block_is_refused():
