@@ -77,7 +77,7 @@ def dci_es(
       are (four bits in another order, 256 samples: .76 and .88). Otherwise as ``dci_forest``, whose forests it shares.
     - One-valued factors are left out and NaN in their part. Any non-finite code gives NaN.
 
-    Reference: Eastwood et al. 2023, §4 and §5 (there the baseline is the loss of the smallest probe or of the mean).
+    Reference: Eastwood et al. 2023 (there the baseline is the loss of the smallest probe or of the mean).
     """
     if base is None:
         base = random_forest(key, codes, factors, test=test, trees=trees, depth=depth, active=active)
