@@ -18,6 +18,7 @@ import sys
 import types
 import warnings
 from collections.abc import Callable
+from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import NamedTuple
@@ -67,10 +68,11 @@ ROWS = (
     Row("carbonneau", "MIG-sup", "carbonneau/mig_sup"),
     Row("latte", "MIG", "latte/mig", _ENTROPY),
     Row("latte", "modularity", "latte/modularity"),
-    Row("latte", "SAP", "latte/sap", "the library trains its machines without balancing classes"),
-    Row("latte", "XMIG", "xmig:estimator=neighbors:reg_dim=(0,1,2,3,4)", _ENTROPY),
-    Row("latte", "DMIG", "dmig:estimator=neighbors:reg_dim=(0,1,2,3,4)", _ENTROPY),
-    Row("latte", "DLIG", "dlig:estimator=neighbors:reg_dim=(0,1,2,3,4)", _ENTROPY),
+    Row("latte", "SAP", "latte/sap"),
+    *(
+        Row("latte", name, f"{name.lower()}:estimator=neighbors:reg_dim=(0,1,2,3,4)", _ENTROPY)
+        for name in ("XMIG", "DMIG", "DLIG")
+    ),
     *(
         Row("drvi", f"{score}-{similarity}", f"drvi/{score}-{similarity}")
         for score in ("LMS", "MSAS", "MSGS")
@@ -116,30 +118,35 @@ ROWS = (
 )
 
 
-def disent(codes, values, test_codes, test_values) -> dict[str, float]:
+Scores = dict[str, Callable[[], float]]
+
+
+def disent(codes, values, test_codes, test_values) -> Scores:
     metrics = "disent.metrics."
     mig, sap, alone = (
         part_of(metrics + name, {"disent.dataset": {"DisentDataset": object}})
         for name in ("_mig", "_sap", "_unsupervised")
     )
-    covariance, bins = np.cov(codes.T), mig.utils.histogram_discretize(codes.T, num_bins=20)
-    information = mig.utils.discrete_mutual_info(bins, bins)
-    pairs = len(bins) * (len(bins) - 1)
 
     def gap(continuous):
         return sap._compute_sap(codes.T, values.T, test_codes.T, test_values.T, continuous)["sap.score"]
 
+    def information():
+        bins = mig.utils.histogram_discretize(codes.T, num_bins=20)
+        pairs = mig.utils.discrete_mutual_info(bins, bins)
+        return (pairs.sum() - np.trace(pairs)) / (len(bins) * (len(bins) - 1))
+
     return {
-        "MIG": mig._compute_mig(codes.T, values.T)["mig.discrete_score"],
-        "SAP": gap(False),
-        "SAP (continuous)": gap(True),
-        "total correlation": alone._gaussian_total_correlation(covariance),
-        "Wasserstein distance": alone._gaussian_wasserstein_correlation(covariance),
-        "information between codes": (information.sum() - np.trace(information)) / pairs,
+        "MIG": lambda: mig._compute_mig(codes.T, values.T)["mig.discrete_score"],
+        "SAP": lambda: gap(False),
+        "SAP (continuous)": lambda: gap(True),
+        "total correlation": lambda: alone._gaussian_total_correlation(np.cov(codes.T)),
+        "Wasserstein distance": lambda: alone._gaussian_wasserstein_correlation(np.cov(codes.T)),
+        "information between codes": information,
     }
 
 
-def carbonneau(codes, values, test_codes, test_values) -> dict[str, float]:
+def carbonneau(codes, values, test_codes, test_values) -> Scores:
     for old, new in {"float": float, "int": int, "bool": bool}.items():
         setattr(np, old, new)  # names of NumPy 1, which the library reads
     sys.modules["numpy.core.numeric"] = types.SimpleNamespace(NaN=np.nan)
@@ -149,26 +156,29 @@ def carbonneau(codes, values, test_codes, test_values) -> dict[str, float]:
     names["MIG-sup"] = "mig_sup"
     return {
         # Its IRS cuts all factors into ten bins by default, and jaxdis in this preset; the others keep classes.
-        name: getattr(importlib.import_module(module), module)(values, codes, continuous_factors=name == "IRS")
+        name: partial(getattr(importlib.import_module(module), module), values, codes, continuous_factors=name == "IRS")
         for name, module in names.items()
     }
 
 
-def latte(codes, values, test_codes, test_values) -> dict[str, float]:
+def latte(codes, values, test_codes, test_values) -> Scores:
     own = list(range(values.shape[1]))
     information, modularity, sap = (
         importlib.import_module("latte.functional.disentanglement." + name)
         for name in ("mutual_info", "modularity", "sap")
     )
-    found = {name: getattr(information, name.lower()) for name in ("XMIG", "DMIG", "DLIG")}
-    return {
-        "MIG": information.mig(codes, values, discrete=True).mean(),
-        "modularity": modularity.modularity(codes, values, discrete=True).mean(),
-        "SAP": sap.sap(codes, values, discrete=True).mean(),
-    } | {name: function(codes, values, own, True).mean() for name, function in found.items()}
+    calls = {
+        "MIG": partial(information.mig, codes, values, discrete=True),
+        "modularity": partial(modularity.modularity, codes, values, discrete=True),
+        "SAP": partial(sap.sap, codes, values, discrete=True),
+        "XMIG": partial(information.xmig, codes, values, own, True),
+        "DMIG": partial(information.dmig, codes, values, own, True),
+        "DLIG": partial(information.dlig, codes, values, own, True),
+    }
+    return {name: lambda call=call: call().mean() for name, call in calls.items()}
 
 
-def drvi(codes, values, test_codes, test_values) -> dict[str, float]:
+def drvi(codes, values, test_codes, test_values) -> Scores:
     pairs, aggregate = (part_of(f"drvi.utils.metrics.{name}") for name in ("_pairwise", "_aggregation"))
     cells = np.eye(values[:, 1].max() + 1, dtype=int)[values[:, 1]]  # the classes of one factor, as types of cells
     similarity = {
@@ -181,28 +191,29 @@ def drvi(codes, values, test_codes, test_values) -> dict[str, float]:
         "MSAS": aggregate.most_similar_averaging_score,
         "MSGS": aggregate.most_similar_gap_score,
     }
-    matrices = {name: np.abs(function(codes, gt_one_hot=cells)) for name, function in similarity.items()}
-    return {f"{score}-{name}": scores[score](matrix) for score in scores for name, matrix in matrices.items()}
+
+    def score(aggregation, kind):
+        return scores[aggregation](np.abs(similarity[kind](codes, gt_one_hot=cells)))
+
+    return {f"{which}-{kind}": partial(score, which, kind) for which in scores for kind in similarity}
 
 
-def reliably(codes, values, test_codes, test_values) -> dict[str, float]:
+def reliably(codes, values, test_codes, test_values) -> Scores:
     names = {"MIG": "mig.mig", "SAP": "sap.sap", "IRS": "irs.irs", "FactorVAE": "factorvae.factorvae_metric"}
     modules = {name: path.split(".") for name, path in names.items()}
-    return {
-        name: getattr(importlib.import_module(f"reliably.repr.{module}"), function)(codes, values, ci=None).value
+    calls = {
+        name: partial(getattr(importlib.import_module(f"reliably.repr.{module}"), function), codes, values, ci=None)
         for name, (module, function) in modules.items()
     }
+    return {name: lambda call=call: call().value for name, call in calls.items()}
 
 
-def latentverse(codes, values, test_codes, test_values) -> dict[str, float]:
+def latentverse(codes, values, test_codes, test_values) -> Scores:
     module = part_of("latentverse.evaluations.disentanglement")
     module.compute_informativeness_score = lambda *arguments, **options: 0.0  # perceptrons, which no row reads
-    found = module.run_disentanglement(codes, values)["metrics"]
-    return {
-        "MIG": found["MIG"],
-        "SAP": found["SAP"],
-        "total correlation": found["TC"],
-    }
+    found = cache(lambda: module.run_disentanglement(codes, values)["metrics"])
+    names = {"MIG": "MIG", "SAP": "SAP", "total correlation": "TC"}
+    return {name: lambda key=key: found()[key] for name, key in names.items()}
 
 
 LIBRARIES: dict[str, tuple[Callable, str]] = {
@@ -253,6 +264,8 @@ def of_jaxdis(texts) -> dict[str, list[float]]:
         if preset == "drvi":
             types_of_cells = jaxdis.Factors.of(np.asarray(factors.values[:, 1:2])).one_hot()
             scores = jaxdis.evaluate(codes, types_of_cells, list(columns.values()), preset=preset)
+        elif preset == "latte":  # it judges machines by the samples of their training
+            scores = jaxdis.evaluate(codes, factors, list(columns.values()), preset=preset, test=(codes, factors))
         elif preset:
             scores = jaxdis.evaluate(codes, factors, list(columns.values()), preset=preset, test=test)
         else:
@@ -278,7 +291,7 @@ def measured(record: dict) -> dict:
                 score(mine.astype(float), values, theirs.astype(float), test_values)
                 for mine, theirs in zip(codes, test_codes, strict=True)
             ]
-        numbers = {name: [float(member[name]) for member in each] for name in each[0]}
+            numbers = {name: [float(member[name]()) for member in each] for name in each[0]}
         record[library] = {"package": package, "version": release, "values": numbers}
     record["jaxdis"] = of_jaxdis(row.jaxdis for row in ROWS if row.library in record)
     record["scikit-learn"] = version("scikit-learn")

@@ -59,14 +59,16 @@ def fit_margins(
     ordered: Sorted,
     *,
     inverse_penalty: float = 0.01,
+    balanced: bool = True,
     steps: int = NEWTON_STEPS,
 ) -> Margins:
-    """Support vector machines with squared hinge loss and balanced classes, one per code.
+    """Support vector machines with squared hinge loss, one per code.
 
     For value ``c``: minimize ``½ (w² + b²) + inverse_penalty · Σ_n a_n max(0, 1 − s_n (w x_n + b))²``, where ``a_n`` is
-    ``n / (v n_c)`` for samples of the class (``v`` values occur, ``n_c`` samples) and 1 for all others. The intercept
-    is regularized. With two values in total, both sides are weighted. This is scikit-learn's
-    ``LinearSVC(C=inverse_penalty, class_weight="balanced")``, whose class weights apply to the positive side only.
+    ``n / (v n_c)`` for samples of the class (``v`` values occur, ``n_c`` samples) and 1 for all others, or 1 for all if
+    not ``balanced``. The intercept is regularized. With two values in total, both sides are weighted. This is
+    scikit-learn's ``LinearSVC(C=inverse_penalty, class_weight="balanced")``, whose class weights apply to the positive
+    side only, or ``LinearSVC(C=inverse_penalty)``.
 
     The sums over the negative side of every class are differences of prefix sums of the sorted code, located by binary
     search; those over the positive side are one scatter of rows. Newton's method in two dimensions; deterministic.
@@ -81,14 +83,16 @@ def fit_margins(
     """
     n, d = codes.shape
     counts = jnp.zeros(size).at[classes].add(1.0, mode="promise_in_bounds")
-    occurring = (counts > 0).sum().astype(jnp.float32)
-    # With two values, the other side has a class's weight.
-    each_class = 2 * inverse_penalty * n / occurring
-    each_other = jnp.where(occurring == 2, each_class, 2 * inverse_penalty * (n - counts))
-
-    # What pulls on the intercepts where every sample has a loss: 0 for two values, exactly. The rounded sums of both
-    # sides' weights would outweigh the slopes of small codes.
-    pull = jnp.where(occurring == 2, 0.0, each_other - each_class)
+    each_other = 2 * inverse_penalty * (n - counts)
+    # What pulls on the intercepts where every sample has a loss: a difference of whole numbers, or 0 for two balanced
+    # values, exactly. The rounded sums of both sides' weights would outweigh the slopes of small codes.
+    if balanced:
+        occurring = (counts > 0).sum().astype(jnp.float32)
+        each_class = 2 * inverse_penalty * n / occurring
+        each_other = jnp.where(occurring == 2, each_class, each_other)  # of two, each has a class's weight
+        pull = jnp.where(occurring == 2, 0.0, each_other - each_class)
+    else:
+        each_class, pull = 2 * inverse_penalty * counts[:, None], 2 * inverse_penalty * (n - 2 * counts)
 
     def of_class(sums):
         return each_class * safe_divide(sums, counts[:, None])

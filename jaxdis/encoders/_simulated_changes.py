@@ -28,7 +28,7 @@ def consistency(
     Result as :func:`jaxdis.metrics.interventions.consistency`, which has only samples. ``num_pairs`` are rendered for
     each factor.
 
-    Reference: Shu et al. 2020, §3.
+    Reference: Shu et al. 2020.
     """
     look = Looking(encode, render, space)
     held, _, variance, finite = _changed(key, look, space, num_pairs, active)
@@ -51,7 +51,7 @@ def restrictiveness(
     Result as :func:`jaxdis.metrics.interventions.restrictiveness`, which has only samples. ``num_pairs`` are rendered
     for each factor. The value that a factor changes to is drawn without regard to the others.
 
-    Reference: Shu et al. 2020, §3.
+    Reference: Shu et al. 2020.
     """
     look = Looking(encode, render, space)
     held, changed, variance, finite = _changed(key, look, space, num_pairs, active)

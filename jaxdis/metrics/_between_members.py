@@ -96,7 +96,7 @@ def linear_cka(codes) -> Agreement:
     - 0 for a member whose codes are constant; NaN for a single member. A member with a non-finite code is NaN and left
       out of the others' medians.
 
-    Reference: Kornblith et al. 2019, §3.
+    Reference: Kornblith et al. 2019.
     """
     codes, finite = _readable(codes)
     rows = _centered(codes)
@@ -134,7 +134,7 @@ def svcca(codes, *, kept: Share = 0.99) -> Agreement:
     - 0 for a member whose codes are constant; NaN for a single member. A member with a non-finite code is NaN and left
       out of the others' medians.
 
-    Reference: Raghu et al. 2017, §2.
+    Reference: Raghu et al. 2017.
     """
     codes, finite = _readable(codes)
 

@@ -83,7 +83,7 @@ def dmig(information: Dependent, *, reg_dim: Dimensions | None = None) -> Factor
     - 0 for a factor that another one determines, which no code can tell apart, and for a factor without a code.
     - One-valued factors are left out and NaN in their part. Any non-finite code gives NaN.
 
-    Reference: Watcharasupat & Lerch 2021, §2 (``reg_dim`` always given there; the factor's number by default).
+    Reference: Watcharasupat & Lerch 2021 (``reg_dim`` always given there; the factor's number by default).
     """
     reading = read(information.relation)
     own = _own_codes(reading, reg_dim)

@@ -13,6 +13,7 @@ from jaxdis._core.options import Count, Counts, Depth
 from jaxdis._core.spec import metric
 from jaxdis._learners.groups import Groups, one_hot_of
 from jaxdis._learners.linear import standardized
+from jaxdis._learners.ridge import solve_positive
 from jaxdis.factors import Codes, Factors, Sample
 from jaxdis.metrics._separation import noise_of_codes
 from jaxdis.relations._relation import Relation
@@ -76,7 +77,7 @@ def dci_es(
       are (four bits in another order, 256 samples: .76 and .88). Otherwise as ``dci_forest``, whose forests it shares.
     - One-valued factors are left out and NaN in their part. Any non-finite code gives NaN.
 
-    Reference: Eastwood et al. 2023, §4 and §5 (there the baseline is the loss of the smallest probe or of the mean).
+    Reference: Eastwood et al. 2023 (there the baseline is the loss of the smallest probe or of the mean).
     """
     if base is None:
         base = random_forest(key, codes, factors, test=test, trees=trees, depth=depth, active=active)
@@ -95,7 +96,7 @@ def dci_es(
     cross = product_over_samples(features, goals - mean[None, :]) / len(features)
 
     def loss(capacity):
-        fitted = jax.scipy.linalg.solve(gram[:capacity, :capacity], cross[:capacity], assume_a="pos")
+        fitted = solve_positive(gram[:capacity, :capacity], cross[:capacity])
         wrong = truth - mean[None, :] - others[:, :capacity] @ fitted
         return (wrong**2).mean(axis=0) @ member
 

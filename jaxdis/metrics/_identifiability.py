@@ -101,7 +101,7 @@ def kernel_prediction(
     - Noise codes that grow in number hide the factors from the kernel. A constant code changes nothing.
     - Deterministic. One-valued factors are left out and NaN in their part. Any non-finite code gives NaN.
 
-    Reference: von Kügelgen et al. 2021, §5 (kernel ridge regression from codes to factors, R²).
+    Reference: von Kügelgen et al. 2021 (kernel ridge regression from codes to factors, R²).
     """
     rows = jnp.linspace(0, codes.shape[0] - 1, min(samples, codes.shape[0])).round().astype(jnp.int32)
     few, factors = codes[rows], factors.take(rows)
@@ -158,7 +158,7 @@ def mcc_test(
     - Invariant under affine maps of a code, by ``"spearman"`` under monotone ones. Deterministic.
     - One-valued factors are left out and NaN in their part. Any non-finite code gives NaN.
 
-    Reference: Hyvärinen & Morioka 2016, §5; Khemakhem et al. 2020, §5.
+    Reference: Hyvärinen & Morioka 2016; Khemakhem et al. 2020.
     """
     train = read_relation(correlation(codes, factors, kind=kind, active=active))
     held_out = correlation(test.codes, test.factors, kind=kind, active=active).strength

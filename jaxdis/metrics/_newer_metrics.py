@@ -48,7 +48,6 @@ NEWER: dict[str, Metric] = {
             "How much of each factor's held-out variance does a smooth map of all codes explain?",
             ("kugelgen2021",),
             chance={"score": (-0.5, 0.02)},
-            measured_seconds=0.5,
         ),
     ),
     "mcc_test": Direct(

@@ -56,7 +56,7 @@ PRESETS: dict[str, dict[str, Metric]] = {
     "latte": {
         "mig": METRICS["mig_ksg"],
         "modularity": METRICS["modularity_ksg"],
-        "sap": METRICS["sap"].with_options(inverse_penalty=1.0),
+        "sap": METRICS["sap"].with_options(inverse_penalty=1.0, balanced=False),
         **_of(("xmig", "dmig", "dlig"), estimator="neighbors"),
     },
     "do2020": _of(("rmig", "jemmig", "sepin", "wsepin", "indin", "windin")),

@@ -66,7 +66,7 @@ def separation(
       numbers go with a code by its moments, so that the order of codes matters only where these are equal.
     - Any non-finite code gives NaN.
 
-    Reference: Do & Tran 2020, §4.1 and §4.2 (with the estimate of densities by a mixture). Their code cuts densities at
+    Reference: Do & Tran 2020 (with the estimate of densities by a mixture). Their code cuts densities at
     1e-8, which changes entropies of many codes; here logarithms are added.
     """
     n, d = codes.shape

@@ -40,7 +40,7 @@ def neighbor_alignment(
     - Invariant under increasing maps of a code, and under its sign. A class of one sample counts 0.
     - A code need not be monotone in the factor, and a class need not be in one piece; noise within a piece is ignored.
 
-    Reference: Moinfar & Theis 2024, Methods (SPN, the alignment of nearest neighbors).
+    Reference: Moinfar & Theis 2024 (SPN, the alignment of nearest neighbors).
     """
     classes, sizes = factor_classes(factors, bins)
     presence = jnp.concatenate([_presence(classes[:, j], size) for j, size in enumerate(sizes)], axis=1)

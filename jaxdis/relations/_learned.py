@@ -28,6 +28,7 @@ def svm_accuracy(
     *,
     test: Sample,
     inverse_penalty: Positive = 0.01,
+    balanced: bool = True,
     active: Bool[Array, " d"] | None = None,
 ) -> Relation:
     """Fit a linear support vector machine to one raw code: held-out accuracy; squared correlation if continuous.
@@ -40,6 +41,8 @@ def svm_accuracy(
 
     Options:
       inverse_penalty: the ``C`` of scikit-learn; larger values regularize less.
+      balanced: whether the samples of rare classes weigh more, so that all classes weigh the same. Without it, machines
+        on most codes predict a frequent class alone, and the gap between codes says little.
 
     Contract:
 
@@ -58,7 +61,9 @@ def svm_accuracy(
         if size is None:
             columns.append(linear.strength[:, j])
             continue
-        model = fit_margins(train, samples.classes[:, j], size, ordered, inverse_penalty=inverse_penalty)
+        model = fit_margins(
+            train, samples.classes[:, j], size, ordered, inverse_penalty=inverse_penalty, balanced=balanced
+        )
         columns.append(margin_accuracy(model, held_out, samples.truth[:, j]))
     return Relation.of(jnp.stack(columns, axis=1), linear.ceiling, active=active, finite=samples.finite)
 

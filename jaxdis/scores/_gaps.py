@@ -81,7 +81,7 @@ def maximum(relation: Relation) -> FactorScore:
     - In [0, 1], as long as no strength exceeds its ceiling. A constant code changes nothing.
     - A one-valued factor is left out and NaN in its part. Any non-finite code gives NaN.
 
-    Reference: Moinfar & Theis 2024, Methods (MSAS, the average of the most similar).
+    Reference: Moinfar & Theis 2024 (MSAS, the average of the most similar).
     """
     reading = read(relation)
     per_factor = reading.strength.max(axis=0) / reading.ceiling

@@ -77,7 +77,7 @@ def block_identifiability(
       non-finite code gives NaN. Deterministic.
 
     Reference: Brady et al. 2023 and its released code for latents in a fixed order (kernel ridge regression of penalty
-    1, and the difference); von Kügelgen et al. 2021, §5 (R² of a block).
+    1, and the difference); von Kügelgen et al. 2021 (R² of a block).
     """
     codes, test_codes = (jnp.asarray(table, jnp.float32) for table in (codes, test[0]))
     counts = {"blocks": (blocks, codes.shape[1]), "factor_blocks": (factor_blocks, factors.num_factors)}

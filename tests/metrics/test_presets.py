@@ -35,7 +35,7 @@ def test_scores_are_those_of_carbonneau_et_al():
 def test_a_preset_is_all_its_metrics_or_those_named():
     assert preset_metrics(None, "all") == "all"
     assert preset_metrics("latte", "standard") == preset_metrics("latte", "all") == PRESETS["latte"]
-    assert preset_metrics("latte", ["sap"]) == {"sap": METRICS["sap"].with_options(inverse_penalty=1.0)}
+    assert preset_metrics("latte", ["sap"]) == {"sap": METRICS["sap"].with_options(inverse_penalty=1.0, balanced=False)}
     with pytest.raises(ValueError, match="unknown metric 'nk'"):
         preset_metrics("latte", ["nk"])
     with pytest.raises(ValueError, match="did you mean 'latte'"):

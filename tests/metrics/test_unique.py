@@ -28,6 +28,14 @@ def test_unique_information_in_bits_is_known(made_of, unique, gap):
 
 
 @pytest.mark.slow
+def test_codes_that_hold_each_factor_twice_have_no_unique_information_given_enough_samples():
+    rng = np.random.default_rng(0)
+    values = rng.integers(0, 5, (10_000, 4))
+    codes = np.repeat(values, 2, axis=1) + 0.02 * rng.normal(size=(len(values), 8))
+    assert evaluate(codes.astype(np.float32), values, "unibound")["unibound"] < 0.01
+
+
+@pytest.mark.slow
 def test_the_bound_is_at_most_the_gap():
     rng = np.random.default_rng(0)
     values = rng.integers(0, 3, (400, 2))

@@ -53,7 +53,7 @@ def consistency(
       non-finite code gives NaN.
     - Invariant under affine maps of a code. From given samples: what depends on the held factor changes less.
 
-    Reference: Shu et al. 2020, §3. The released code takes the code of the factor's number, and subtracts 1.
+    Reference: Shu et al. 2020. The released code takes the code of the factor's number, and subtracts 1.
     """
     held, _ = _shares(codes, factors, factor_bins)
     return judge_consistency(*held, *_sound(codes, active))
@@ -87,7 +87,7 @@ def restrictiveness(
       code gives NaN.
     - Invariant under a common scale; codes of large variance count most.
 
-    Reference: Shu et al. 2020, §3. The released code takes the code of the factor's number, and subtracts 1.
+    Reference: Shu et al. 2020. The released code takes the code of the factor's number, and subtracts 1.
     """
     held, changed = _shares(codes, factors, factor_bins)
     return judge_restrictiveness(*held, *changed, *_sound(codes, active))

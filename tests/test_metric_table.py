@@ -1,0 +1,67 @@
+"""The table of all metrics: its page is that of its record, and every row has a source, a truth and a time."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks import agreement
+from benchmarks import metric_table as table
+from jaxdis import METRICS
+from jaxdis._core.references import REFERENCES
+
+RECORD = json.loads(table.RECORD.read_text(encoding="utf-8"))
+SLOWER = {"carbonneau IRS", "drvi MSGS-SPN", "disent total correlation", "disent Wasserstein distance"}
+AGREED = json.loads(agreement.RECORD.read_text(encoding="utf-8"))
+
+
+def test_the_page_is_that_of_the_record():
+    assert table.PAGE.read_text(encoding="utf-8") == table.page(RECORD)
+
+
+def test_every_metric_agrees_with_a_library_or_has_a_test():
+    tests = Path(__file__).parent
+    for file, test in (held.split("::") for held in table.HELD.values()):
+        assert f"def {test}(" in (tests / file).read_text(encoding="utf-8"), test
+    compared = {table.name_of(row, table.metric_of(row)) for row in agreement.ROWS if row.library in AGREED}
+    assert table.ROWS.keys() <= table.HELD.keys() | compared
+
+
+def test_no_metric_is_slower_than_another_library_but_for_those_that_are_known_to_be():
+    assert {times["row"] for times in RECORD["peers"].values()} >= {"mig", "mig_ksg", "sap", "irs", "z_max", "dmig"}
+    slower = {peer for peer, times in RECORD["peers"].items() if times["theirs"] < times["ours"]}
+    assert slower <= SLOWER
+
+
+def test_no_contract_fails():
+    assert RECORD["contracts"].keys() == table.ROWS.keys()
+    assert all(passed == applying for passed, applying in RECORD["contracts"].values())
+
+
+@pytest.mark.parametrize(
+    ("name", "cited"),
+    [
+        ("mig", "Chen et al. 2018, §4.1"),
+        ("dci", "Eastwood & Williams 2018, §2"),
+        ("unibound", "Tokui & Sato 2022"),
+        ("neighbor_alignment", "Moinfar & Theis 2024"),
+    ],
+)
+def test_sources_are_those_of_docstrings(name, cited):
+    assert table.source(table.ROWS[name]) == cited
+
+
+def test_every_source_is_that_of_the_row():
+    for name, metric in METRICS.items():
+        assert table.source(metric).startswith(REFERENCES[metric.about.references[0]].cited), name
+
+
+def test_cells():
+    assert table.interval(0, 1 + 1e-5) == "[0, 1]"
+    assert table.interval(-np.inf, 1) == "(−∞, 1]"
+    assert table.by_field({"score": "0 to 1", "train": "0 to 0.5"}) == "0 to 1, train 0 to 0.5"
+    latte = agreement.Row("latte", "MIG", "latte/mig")  # by nearest neighbors
+    assert table.name_of(latte, table.metric_of(latte)) == "mig_ksg"
+    times = {"row": "mig", "theirs": 3.0, "ours": 0.5}
+    assert table.best_peer({"peers": {"slow MIG": times | {"theirs": 9.0}, "quick MIG": times}}, "mig") == "quick MIG 6"
