@@ -27,9 +27,9 @@ def approach(
     """Go downhill until no objective can fall by more than its share ``still`` and ``nats``, or steps seem to.
 
     The objective curves at least as much as its penalty, hence its distance from the optimum is at most ``½ Σ g² /
-    penalty``; intercepts, which are free, must have a slope of 0 to rounding. Also returned: what was remembered, and the factors
-    for which this was not reached. An iteration is two products with all samples, a Newton step dozens: the logits of a
-    point are those of the last one plus a multiple of those of the direction.
+    penalty``; the slope of intercepts, which are free, is compared with ``LEVEL``. Also returned: what was remembered,
+    and the factors for which this was not reached. An iteration is two products with all samples, a Newton step dozens:
+    the logits of a point are those of the last one plus a multiple of those of the direction.
     """
 
     def iteration(state):
