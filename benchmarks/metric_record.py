@@ -109,6 +109,7 @@ def peers(codes, factors, test):
                 yield row, functools.partial(found, given[1], given[0], continuous_factors=False)
 
 
+@functools.cache
 def metric_of(row: agreement.Row) -> jaxdis.metrics.Metric:
     preset, _, text = row.jaxdis.removesuffix(".wasserstein").rpartition("/")
     return preset_metrics(preset, [text])[text] if preset else plan_of_texts([text])[text]
