@@ -116,7 +116,7 @@ class Study:
             study = STUDIES[self.name](**options)
             if self.keep:
                 if not hasattr(study, "trainings"):
-                    raise ValueError(f"keep: needs a study that trains models, got {self.name}")
+                    raise ValueError(f"keep: must be left out for {self.name}, which trains no models")
                 kept = tuple(dataclasses.replace(training, keep=self.keep) for training in study.trainings)
                 study = dataclasses.replace(study, trainings=kept)
             if "sources" in options:
