@@ -23,6 +23,7 @@ from jaxdis.models._config import Config, describe
 from jaxdis.models._members import checked_members
 from jaxdis.models._zoo import Zoo, concatenate
 from jaxdis.models.training._checkpoint import Checkpoints
+from jaxdis.models.training._fitting import devices_that_fit
 from jaxdis.models.training._image_source import Source, as_source, fingerprint
 from jaxdis.models.training._kept import Kept, checked_keep
 from jaxdis.models.training._runner import Runner
@@ -117,7 +118,8 @@ def train(
       execution: how the members of one device run: ``map``: one after another (faster on CPU); ``vmap``: together
         (faster on accelerators); ``auto``: by backend.
       members_at_once: members that run together under ``vmap``; None: as many as memory is estimated to hold.
-      devices: devices over which members are spread; None: all devices of the default backend.
+      devices: devices over which members are spread; None: all devices of the default backend, or as many CPU devices
+        as memory is estimated to hold members of large models.
       progress: True draws a bar with losses; a function is called with the numbers of finished and of all updates.
 
     Returns:
@@ -134,7 +136,7 @@ def train(
     log_every = log_every or config.method.log_every
     checkpoint_every = checkpoint_every or config.method.checkpoint_every
     keep = checked_keep(keep, config.steps, log_every)
-    devices = checked_devices(devices) or tuple(jax.devices())
+    devices = checked_devices(devices) or devices_that_fit(config.method, hyperparameters, source, tuple(jax.devices()))
     checkpoints = Checkpoints.of(directory, _identity(config, source, keys, hyperparameters, log_every))
     runner = Runner(config.method, keys, hyperparameters, source, devices, execution, members_at_once)
 
