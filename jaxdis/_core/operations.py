@@ -29,7 +29,7 @@ def live_bytes(function: Callable, *arguments) -> int:
 
     Compilers join operations, and never store what is between them. By XLA's analysis for a CPU, an update of a VAE
     needs .3 to .45 of this count (.12 with convolutions and 256 images), of a residual VAE .87, of InfoGAN .77 and of
-    MONet 1.03.
+    MONet at 64 × 64 pixels 1.03. At 128 × 128, training MONet with 32 images took more than 2.6 of it.
 
     Args:
       function: a function of pytrees of arrays.

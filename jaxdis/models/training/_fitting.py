@@ -19,7 +19,8 @@ log = logging.getLogger("jaxdis")
 def devices_that_fit(method: Method, hyperparameters, source: Source, devices: tuple) -> tuple:
     """The first of these devices, as many as have room for a member each, at least one; all if they are no CPUs.
 
-    One member may not fit either; that is said, since the count of its memory is an upper one.
+    One member may not fit either; that is said and not refused, since the count of its memory is rough, see
+    :func:`~jaxdis._core.operations.live_bytes`.
     """
     if devices[0].platform != "cpu":
         return devices
