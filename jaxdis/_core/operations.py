@@ -27,9 +27,9 @@ def operations(function: Callable, *arguments) -> int:
 def live_bytes(function: Callable, *arguments) -> int:
     """Count the bytes of the intermediate results of one call that are alive at once, at most.
 
-    Compilers join operations, and never store what is between them. By XLA's analysis for a CPU, an update of a VAE
-    needs .3 to .45 of this count (.12 with convolutions and 256 images), of a residual VAE .87, of InfoGAN .77 and of
-    MONet at 64 × 64 pixels 1.03. At 128 × 128, training MONet with 32 images took more than 2.6 of it.
+    Compilers join operations, and never store what is between them. On a CPU, XLA's analysis gives for an update this
+    share of the count: 0.3 to 0.45 for a VAE (0.12 with convolutions and 256 images), 0.87 for a residual VAE, 0.77 for
+    InfoGAN, and 1.03 for MONet at 64 × 64 pixels. Training MONet at 128 × 128 took more than 2.6 times the count.
 
     Args:
       function: a function of pytrees of arrays.
