@@ -66,7 +66,7 @@ class SlotMethod(Method):
       num_codes: length of the code of what a slot shows.
       batch_size: images per update.
       micro_batch: images whose gradients are taken at once, which divides the batch: fewer take less memory, and on CPU
-        less time. None: all of them.
+        less time. None: all of them on accelerators, up to 4 on CPU.
       mixture: whether channels or pixels are mixtures; see
         :func:`~jaxdis.models.methods.slots._mixture.mixture_log_likelihood`.
       regularized: False leaves KL divergences of codes out of the loss, the ablation "(R)" of Dang-Nhu 2022.
@@ -94,6 +94,11 @@ class SlotMethod(Method):
             raise ValueError(f"micro_batch: must be a divisor of batch_size {self.batch_size}, got {self.micro_batch}")
         if self.image_shape is not None:
             _ = self.networks  # which check the shape
+
+    def tuned(self, platform: str) -> "SlotMethod":
+        if platform != "cpu" or self.micro_batch is not None:
+            return self
+        return dataclasses.replace(self, micro_batch=next(n for n in (4, 3, 2, 1) if self.batch_size % n == 0))
 
     @property
     @abc.abstractmethod
@@ -153,17 +158,21 @@ class SlotMethod(Method):
         differentiate = jax.grad(loss, has_aux=True)
         if self.micro_batch is None:
             return differentiate(params, noise, images)
-        count = self.batch_size // self.micro_batch
-        noise = jax.tree.map(lambda leaf: _split(leaf, leaf.ndim - 2, count), noise)
+        noise = jax.tree.map(lambda leaf: self._split(leaf, leaf.ndim - 2), noise)
 
         def one_more(total, part):
             return jax.tree.map(jnp.add, total, differentiate(params, *part)), None
 
-        parts = noise, _split(images, 0, count)
+        parts = noise, self._split(images, 0)
         shapes = jax.eval_shape(differentiate, params, *jax.tree.map(lambda leaf: leaf[0], parts))
         zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
         total, _ = jax.lax.scan(one_more, zero, parts)
-        return jax.tree.map(lambda leaf: leaf / jnp.float32(count), total)
+        return jax.tree.map(lambda leaf: leaf / jnp.float32(len(parts[1])), total)
+
+    def _split(self, array: Array, axis: int) -> Array:
+        """An axis of images as micro-batches, which become the first axis."""
+        shape = (*array.shape[:axis], -1, self.micro_batch, *array.shape[axis + 1 :])
+        return jnp.moveaxis(array.reshape(shape), axis, 0)
 
     def clipped(self, gradients: dict) -> dict:
         """The gradients as the optimizer receives them."""
@@ -198,12 +207,6 @@ class SlotMethod(Method):
     def decode(self, params: Model, codes: Float[Array, "n s d"]) -> Float[Array, "n h w c"]:
         """Expected images, in [0, 1]."""
         return self.decode_parts(params, codes).reconstruction
-
-
-def _split(array: Array, axis: int, count: int) -> Array:
-    """An axis as ``count`` parts, which become the first axis."""
-    shape = (*array.shape[:axis], count, -1, *array.shape[axis + 1 :])
-    return jnp.moveaxis(array.reshape(shape), axis, 0)
 
 
 def over_slots(function, *arrays: Array):

@@ -90,6 +90,8 @@ class Genesis(SlotMethod):
         64 × 64 pixels; for 128 × 128, the released code has strides (2, 2, 2, 1, 1).
       mask_decoder: channels of the coarsest map and of every map after it, whose strides are ``mask_strides`` reversed.
       features: length of h.
+      micro_batch: images that the autoencoder takes at once; the networks of masks take the batch, which is normalized
+        as a whole.
       units, prior_units: of the recurrent networks of posteriors and of priors; the latter also of the perceptron.
       encoder, encoder_hidden, decoder: as in :class:`~jaxdis.models.Monet`.
 
@@ -118,8 +120,6 @@ class Genesis(SlotMethod):
 
     def __post_init__(self):
         super().__post_init__()
-        if self.micro_batch not in (None, self.batch_size):
-            raise ValueError("micro_batch: must be None, since the batch is normalized as a whole")
         lengths = len(self.mask_encoder), len(self.mask_strides), len(self.mask_decoder) - 1
         if len(set(lengths)) > 1 or not set(self.mask_strides) <= {1, 2}:
             raise ValueError(
@@ -183,10 +183,8 @@ class Genesis(SlotMethod):
         h, (mask_noise, noise) = hyperparameters, noise
         of_masks, of_encoder = self._mask_codes(model, images, mask_noise, training=True)
         log_masks, of_decoder = self._log_masks(model, of_masks.codes, training=True)
-        of_pictures = self._picture_codes(model.params, images, log_masks, noise)
-        pictures = self._pictures(model.params, of_pictures.codes)
-        deviations = jnp.repeat(h.deviation, self.num_slots)
-        error = mixture_error(images, pictures, log_masks, deviations, self.mixture).mean()
+        of_pictures, errors = self._pictured(model.params, images, log_masks, noise, h.deviation)
+        error = errors.mean()
         mask_kl = of_masks.divergence(self._mask_prior(model.params, of_masks.codes))
         kl = of_pictures.divergence(self._picture_prior(model.params, of_masks.codes))
         statistics = {"mask_encoder": of_encoder, "mask_decoder": of_decoder}
@@ -194,6 +192,26 @@ class Genesis(SlotMethod):
             return error, (Losses(error, error, kl, mask_kl, jnp.zeros(())), statistics)
         loss = error + multiplier * (kl + mask_kl)
         return loss, (Losses(loss, error, kl, mask_kl, multiplier), statistics)
+
+    def _averaged(self, loss, params: dict, noise: Any, images: Array):
+        return jax.grad(loss, has_aux=True)(params, noise, images)
+
+    def _pictured(self, params: dict, images, log_masks, noise, deviation) -> tuple[Draw, Array]:
+        """Codes of pictures, and the error ``[n]`` of each image, by micro-batches."""
+        deviations = jnp.repeat(deviation, self.num_slots)
+
+        def of_part(images, log_masks, noise):
+            codes = self._picture_codes(params, images, log_masks, noise)
+            pictures = self._pictures(params, codes.codes)
+            return codes, mixture_error(images, pictures, log_masks, deviations, self.mixture)
+
+        if self.micro_batch is None:
+            return of_part(images, log_masks, noise)
+        parts = self._split(images, 0), self._split(log_masks, 1), self._split(noise, 1)
+        # The activations of one part are stored at a time, those of the others computed anew for the gradient.
+        codes, errors = jax.lax.map(lambda part: jax.checkpoint(of_part, prevent_cse=False)(*part), parts)
+        joined = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, 1).reshape(self.num_slots, len(images), -1), codes)
+        return joined, errors.reshape(-1)
 
     def explain(self, model: Model, images) -> tuple[Array, Array, Array]:
         silence = jnp.zeros((self.num_slots, 1, 1))

@@ -162,6 +162,11 @@ def test_loss_and_gradients(regularized):
 
 
 @pytest.mark.slow
+def test_micro_batches_have_the_update_of_the_batch():
+    out.assert_micro_batches(SMALL, begun(), SETTINGS)
+
+
+@pytest.mark.slow
 def test_an_update_moves_the_multiplier():
     state, source, key = begun(), out.source(), jax.random.key(9)
     new, losses = UPDATE(state, jnp.int32(0), key, SETTINGS, source)

@@ -171,6 +171,12 @@ def test_loss_and_gradients(name):
 
 
 @pytest.mark.slow
+def test_micro_batches_have_the_update_of_the_batch():
+    without = "decoder/last/bias"  # the bias of all logits has the sign of rounding
+    out.assert_micro_batches(SMALL, begun(SMALL), SETTINGS, without=without)
+
+
+@pytest.mark.slow
 def test_updates_are_read_from_the_cell_state():
     """The released code takes output and cell for cell and output."""
     model, images = begun(SMALL).model, jnp.float32(out.pictures(2))

@@ -1,5 +1,7 @@
 """Networks and likelihoods of slots in NumPy float64, slot by slot, and gradients of a method against differences."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -121,6 +123,24 @@ def assert_gradients(gradients, loss, params, seed=0, rtol=1e-4, without=()):
             ends = [loss(nested({**leaves, name: leaf + sign * 1e-5 * way})) for sign in (1, -1)]
             wanted = (ends[0] - ends[1]) / 2e-5
             np.testing.assert_allclose((got[name] * way).sum(), wanted, atol=rtol * size + 1e-6 * whole, err_msg=name)
+
+
+def assert_micro_batches(method, state, settings, without=None):
+    """An update by micro-batches of one image moves parameters and statistics as that of the whole batch does."""
+    key, step = jax.random.key(9), jnp.int32(0)
+    (whole, losses), (parts, others) = (
+        jax.jit(each.update)(state, step, key, settings, source())
+        for each in (method, dataclasses.replace(method, micro_batch=1))
+    )
+    np.testing.assert_allclose(others, losses, rtol=1e-5)
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), parts.model.statistics, whole.model.statistics
+    )
+    before, one, other = (flat(each.model.params) for each in (state, whole, parts))
+    moved = {name: np.abs(one[name] - before[name]).max() for name in before}
+    assert np.median(list(moved.values())) > 1e-4
+    for name in before.keys() - {without}:
+        np.testing.assert_allclose(other[name], one[name], atol=0.02 * moved[name] + 1e-6, err_msg=name)
 
 
 def jittered(params, seed=5, size=0.3):
