@@ -22,7 +22,7 @@ class Reproduce:
 
     paper: tyro.conf.Positional[str]
     """Name of a paper of `jaxdis list papers`, or all."""
-    out: Path
+    out: Path = Path("jaxdis-papers")
     """Folder; each paper has a folder of its own below, with its studies and page.html."""
     size: Literal["minutes", "hour", "day", "paper"] = "minutes"
     """minutes: small forms of the studies, under 30 minutes per paper on two cores. paper: the published protocol.

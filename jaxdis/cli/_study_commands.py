@@ -210,10 +210,13 @@ def print_plan(work, out: Path, *, extend: bool) -> None:
         duration = terminal.duration(cost.seconds)
         table.add_row(kind, f"{cost.cells:,}", f"{cost.missing:,}", flops, duration, memory, disk)
     terminal.console().print(table)
-    seconds, disk = sum(cost.seconds for cost in costs.values()), sum(cost.disk_bytes for cost in costs.values()) / 1e6
+    seconds, disk = (
+        sum((cost.seconds for cost in costs.values()), 0.0),
+        sum(cost.disk_bytes for cost in costs.values()) / 1e6,
+    )
     terminal.console().print(
-        f"total: about {terminal.duration(seconds)} and {disk:,.0f} MB on disk; memory is that of one model at a time; "
-        "nothing was run",
+        f"total: about {terminal.duration(float(seconds))} and {disk / 1e6:,.0f} MB on disk; memory is that of one "
+        "model at a time; nothing was run",
         markup=False,
     )
 

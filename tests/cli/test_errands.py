@@ -287,6 +287,16 @@ def test_the_plan_of_a_training_trains_nothing(tmp_path, capsys):
     assert not (tmp_path / "run").exists()
 
 
+def test_the_plan_of_a_paper_needs_no_folder(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("jaxdis.study._study_plan.plan", lambda *_, **__: {})
+    assert main(["reproduce", "eastwood2018", "--plan"]) == 0
+    said = capsys.readouterr().out
+    assert "nothing was run" in said
+    assert "less than published, updates: 2,000 (published: 125,000)" in said
+    assert not list(tmp_path.iterdir())
+
+
 def test_options_of_metrics_are_given_in_place():
     plan = plan_of_texts(["mig:bins=30,sap", "dci:splitter=histogram:stages=5"])
     assert list(plan) == ["mig:bins=30", "sap", "dci:splitter=histogram:stages=5"]

@@ -12,6 +12,7 @@ from jaxdis.papers.harness import _verdict as verdict
 from jaxdis.papers.harness._printed import printed_in
 from jaxdis.papers.harness._verdict import FAILS, HOLDS, OPEN
 from jaxdis.papers.locatello2020 import _claims as locatello2020_claims
+from jaxdis.papers.locatello2020 import _metric_claims as metric_claims
 from jaxdis.papers.locatello2020._claims import claims
 from jaxdis.papers.locatello2020._run import COLUMNS, MATRICES
 from jaxdis.papers.mahon2024 import _claims as mahon2024_claims
@@ -188,6 +189,18 @@ def test_one_data_set_leaves_transfer_out():
     names = {found.claim.id for found in claims(one, STABLE, IMPOSSIBLE)}
     assert not names & {"transfer_order", "transfer_color", "irs_transfers", "tc_mean_dip_ii_mixed"}
     assert "tc_sampled_falls" in names
+
+
+def test_bad_models_look_efficient_on_scream():
+    table = planted()
+    assert not metric_claims.downstream(table)["efficient_because_bad"]
+    scream = {name: column[table["data"] == "dsprites"] for name, column in table.items()}
+    scream["data"] = np.full(len(scream["model"]), "scream_dsprites")
+    accuracy = scream["downstream_logistic"]
+    for sign, verdict_of in ((-1, HOLDS), (1, FAILS)):
+        scream["downstream_logistic.efficiency"] = sign * accuracy
+        [part] = metric_claims.downstream(scream)["efficient_because_bad"]
+        assert part.verdict == verdict_of
 
 
 def test_draws_without_a_model_do_not_stop_the_claims_about_it():

@@ -169,8 +169,13 @@ def downstream(table: Table) -> dict[str, list[Part]]:
         kept = [min(finite(column), default=np.nan) for column in np.transpose(rho)]
         return float(max(finite(kept), default=np.nan))
 
-    parts: dict[str, list[Part]] = {name: [] for name in ("with", "less", "groups", "trees", "signs")}
+    parts: dict[str, list[Part]] = {name: [] for name in ("with", "less", "groups", "trees", "bad")}
     for data, rows in readings.each_data(table):
+        if data == "scream_dsprites" and "annealed" in readings.models_of(rows):
+            rho = by_member(
+                readings.of(rows, model="annealed"), lambda s: spearman(s[f"{tasks[0]}.efficiency"], s[tasks[0]])
+            )
+            parts["bad"].append(Part("ρ of efficiency with accuracy, annealed", rho, below=0))
         if data in SPRITES:
             parts["with"] += [
                 Part(
@@ -200,6 +205,7 @@ def downstream(table: Table) -> dict[str, list[Part]]:
             *parts["less"],
         ],
         "efficiency_trees_shapes3d": parts["trees"],
+        "efficient_because_bad": parts["bad"],
         "groups_by_score": parts["groups"],
         "unsupervised_downstream": [Part("share of scores with both signs", share(sum(both), len(both)), above=0.5)],
     }

@@ -67,7 +67,7 @@ FACTS = (
     Fact("Table 1", "which metrics are drawn is not stated", "the seven of Table 5"),
     Fact("§7", "10,000 test samples downstream, 5,000 in §4.2.8", "5,000"),
     Fact("Figures 1, 14", "reconstructions and traversals", "in the report of the study"),
-    Fact("two claims of 40", "reconstructions look alike; efficiency of bad representations", "not checked"),
+    Fact("a claim of 40", "which properties reconstructions keep, on every data set", "not checked"),
 )
 
 
