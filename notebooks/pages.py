@@ -4,14 +4,17 @@ import importlib
 import inspect
 import re
 import shutil
+import tomllib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from latex2mathml.converter import convert
 from sphinx.ext.napoleon import Config, GoogleDocstring
 
 import jaxdis
 from jaxdis._core.references import REFERENCES
 from jaxdis.cli._listing import rows_of
+from jaxdis.metrics import METRICS
 from jaxdis.papers import PAPERS
 from jaxdis.papers.harness import printed_in
 
@@ -27,6 +30,12 @@ TABLES = {
     "data": "Data sets",
     "studies": "Studies",
 }
+FORMULAS = tomllib.loads(Path(__file__).with_name("formulas.toml").read_text(encoding="utf-8"))
+SYMBOLS = (
+    "Codes are z₁ … z_d, factors y₁ … y_k. A relation has strengths r_ij of code i and factor j, with ceilings c_j; r̃"
+    " is r / c, and (1), (2) are places in descending order. π assigns codes to factors one to one, V_j are the values"
+    " of factor j, and A the codes that vary."
+)
 PACKAGES = ("jaxdis", *(f"jaxdis.{name}" for name in sorted(set(dir(jaxdis)) & {
     "codes", "data", "encoders", "metrics", "models", "papers", "plots", "relations", "scores", "structured", "study",
 })))  # fmt: skip
@@ -73,10 +82,26 @@ def _of_table(folder: Path, what: str, title: str) -> None:
 
 def _page_of(row) -> list[str]:
     """What ``jaxdis list TABLE NAME`` prints, as a page, and the sources."""
-    lines = [*_heading(row.name, "="), *_prose(row.detail())]
+    summary, _, rest = row.detail().partition("\n\n")
+    lines = [*_heading(row.name, "="), *_prose(summary), "", *_formulas(row.name), *_prose(rest)]
     cited = [key for key in row.references if key in REFERENCES]
     lines += ["", *(_heading("Sources", "-") if cited else [])]
     return [*lines, *(f"- {_in_full(key)}" for key in cited)]
+
+
+def _formulas(name: str) -> list[str]:
+    """The formulas of a row, which browsers draw without a script."""
+    metric = METRICS.get(name)
+    if hasattr(metric, "relation"):
+        names = [("relations", metric.relation.name), ("scores", metric.score.name)]
+    else:
+        names = [(table, name) for table in FORMULAS]
+    lines = [line for table, of in names for line in FORMULAS[table].get(of, ())]
+    if not lines:
+        return []
+    drawn = [convert(line, display="block") for line in lines]
+    spaced = (f'   <div style="margin: 1em 0; font-size: 1.1em">{formula}</div>' for formula in drawn)
+    return [".. raw:: html", "", *spaced, "", f"*{_literal_free(SYMBOLS)}*", ""]
 
 
 def _of_papers(folder: Path) -> None:

@@ -3,9 +3,14 @@
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+
+from jaxdis.metrics import METRICS
+from jaxdis.relations import RELATIONS
+from jaxdis.scores import SCORES
 
 ROOT = Path(__file__).parent.parent
 PAGES = ROOT / "notebooks"
@@ -26,6 +31,18 @@ def test_every_page_and_notebook_is_in_the_contents():
     assert written == {name for name in listed if name and not name.startswith((":", "reference/"))}
 
 
+def test_every_metric_has_formulas():
+    formulas = tomllib.loads((PAGES / "formulas.toml").read_text(encoding="utf-8"))
+    blends = [metric for metric in METRICS.values() if hasattr(metric, "relation")]
+    direct = [name for name, metric in METRICS.items() if not hasattr(metric, "relation")]
+    assert {*RELATIONS, *(metric.relation.name for metric in blends)} == formulas["relations"].keys()
+    assert {*SCORES, *(metric.score.name for metric in blends)} == formulas["scores"].keys()
+    assert set(direct) == formulas["metrics"].keys()
+    for line in (line for table in formulas.values() for lines in table.values() for line in lines):
+        assert line.count("{") == line.count("}"), line
+        assert line.count(r"\left") == line.count(r"\right"), line
+
+
 @pytest.mark.slow
 def test_it_builds_without_warnings_and_loads_nothing_from_elsewhere(tmp_path):
     pytest.importorskip("sphinx")
@@ -34,6 +51,7 @@ def test_it_builds_without_warnings_and_loads_nothing_from_elsewhere(tmp_path):
     assert result.returncode == 0, result.stderr
     page = (tmp_path / "site" / "reference" / "metrics" / "mig.html").read_text(encoding="utf-8")
     assert "Mutual information gap" in page
+    assert "<mfrac>" in page
     for html in (tmp_path / "site").rglob("*.html"):
         assert not re.search(r"<(?:script|link|img)[^>]+(?:src|href)=\"https?://", html.read_text(encoding="utf-8")), (
             html
