@@ -1,5 +1,6 @@
 """Every notebook runs, shows pictures, and ends in a sentence that answers its title."""
 
+import ast
 import os
 from pathlib import Path
 
@@ -10,25 +11,58 @@ from nbclient import NotebookClient
 NOTEBOOKS = sorted((Path(__file__).parent.parent / "notebooks").glob("*.ipynb"))
 
 
-@pytest.mark.slow_cases(
-    "add_your_own",
-    "how_sensitive",
-    "score_a_sparse_autoencoder",
-    "train_a_zoo",
-    "which_metric_should_i_trust",
-    "which_slot_holds_which_object",
-    "your_own_arrays",
-)
+# In place of the values in a notebook's cell with the tag "parameters": sizes that run in seconds.
+SMALL = {
+    "add_your_own": {"seeds": 1, "steps": 50},
+    "how_sensitive": {
+        "metrics": ["mig", "sap_r2"],
+        "samples": (200, 2000),
+        "seeds": 2,
+        "estimators": {"mig": "MIG", "sap_r2": "SAP", "dci_lasso": "DCI"},
+    },
+    "score_a_sparse_autoencoder": {"n": 1_500, "d": 256},
+    "train_a_zoo": {"steps": 30, "seeds": 1, "log_every": 10, "num_samples": 500},
+    "which_metric_should_i_trust": {
+        "metrics": ["mig", "mig_sup", "modularity", "sap", "mcc", "dcimig"],
+        "seeds": 2,
+        "case_samples": 300,
+    },
+    "which_slot_holds_which_object": {
+        "num_images": 500,
+        "num_scenes": 200,
+        "steps": 20,
+        "log_every": 2,
+        "iterations": 5,
+    },
+    "your_own_arrays": {"num_samples": 1_000},
+}
+
+
+@pytest.mark.slow
 @pytest.mark.filterwarnings("default")  # of the notebook's own machinery
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_it_runs_at_toy_size(path, tmp_path, monkeypatch):
-    monkeypatch.setenv("JAXDIS_NOTEBOOKS", "toy")
+def test_it_runs_at_a_small_size(path, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.getcwd())
     notebook = nbformat.read(path, 4)
+    [place] = [i for i, cell in enumerate(notebook.cells) if "parameters" in cell.metadata.get("tags", ())]
+    small = "\n".join(f"{name} = {value!r}" for name, value in SMALL[path.stem].items())
+    notebook.cells.insert(place + 1, nbformat.v4.new_code_cell(small))
     NotebookClient(notebook, timeout=400, resources={"metadata": {"path": str(tmp_path)}}).execute()
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     assert sum("image/png" in output.get("data", {}) for output in outputs) >= 3
     assert not [output for output in outputs if output.get("name") == "stderr"]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_its_parameters_are_assigned_in_one_cell(path):
+    cells = nbformat.read(path, 4).cells
+    [parameters] = [cell.source for cell in cells if "parameters" in cell.metadata.get("tags", ())]
+    names = {
+        node.id
+        for node in ast.walk(ast.parse(parameters))
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
+    assert names == SMALL[path.stem].keys()
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -37,6 +71,7 @@ def test_it_answers_its_title(path):
     title = cells[0].source.splitlines()[0]
     assert title.startswith("# ")
     assert cells[-1].source.startswith(f"**{title[2:]}** ")
+    assert "\n\nNext: " in cells[-1].source
 
 
 def test_there_are_notebooks():
