@@ -34,7 +34,7 @@ from jaxdis.metrics._presets import preset_metrics
 
 RECORD = Path(__file__).with_suffix(".json")
 # Of a zoo; beside other libraries, which take one after the other, so many that a call costs little.
-MEMBERS, MANY = 4, 16
+MEMBERS, MANY = 4, 64
 # With the relation that no metric reads, by one of the scores with which its authors report it.
 ROWS = jaxdis.METRICS | {"neighbor_alignment": jaxdis.metrics.Blend("neighbor_alignment", "gap")}
 # Metrics of Carbonneau et al. that draw at random, with as many draws: timed, but not compared number by number.
@@ -43,6 +43,19 @@ DRAWN = (
     agreement.Row("carbonneau", "z_min_var", "factor_vae:num_train=800:num_eval=800:batch=200"),
     agreement.Row("carbonneau", "z_diff", "beta_vae:batch=200"),
 )
+# The columns of one row of jaxdis: timed together.
+BOTH = tuple(row for row in agreement.ROWS if row.library == "disent" and "total_correlation" in row.jaxdis)
+
+
+def both_of(codes) -> Callable:
+    """disent's total correlation and Wasserstein distance of one covariance, as its own metric computes them."""
+    module, codes = sys.modules["disent.metrics._unsupervised"], codes.astype(float)
+
+    def call():
+        covariance = np.cov(codes.T)
+        return module._gaussian_total_correlation(covariance), module._gaussian_wasserstein_correlation(covariance)
+
+    return call
 
 
 def seconds(call: Callable) -> tuple[float, float]:
@@ -101,8 +114,10 @@ def peers(codes, factors, test):
         except (AttributeError, KeyError):  # not installed
             continue
         for row in agreement.ROWS:
-            if row.library == library:
+            if row.library == library and row not in BOTH:
                 yield row, calls[row.metric]
+        if library == "disent":
+            yield agreement.Row(library, " and ".join(row.metric for row in BOTH), BOTH[0].jaxdis), both_of(codes)
         if library == "carbonneau":
             for row in DRAWN:
                 found = getattr(__import__(row.metric), row.metric)

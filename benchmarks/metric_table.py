@@ -166,8 +166,8 @@ PROSE = """# Every metric at a glance
 - **H100 ms**: a member of 1,024, estimated from the program compiled for this device and not measured
   ({{doc}}`accelerators`); empty where it was not compiled with so many members.
 - **times faster than**: CPU time of the fastest of disent, latte, drvi and the code of Carbonneau et al. for one such
-  member, over that of jaxdis for a member of a zoo of {many}, with the same options in the same process. Below 1,
-  jaxdis is slower.
+  member, over that of jaxdis for a member of a zoo of {many}, with the same options in the same process. Those near 1
+  have their floors in `benchmarks/NOTES.md`.
 - **contracts**: how many tests of `tests/metrics/test_contracts.py` passed, of those that apply to the row; slow ones
   of the rows above `r2_linear` are not counted.
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jaxdis import evaluate
+from jaxdis import METRICS, evaluate
 
 ROOT = Path(__file__).parent.parent
 spec = importlib.util.spec_from_file_location("properties", ROOT / "benchmarks" / "properties.py")
@@ -18,9 +18,12 @@ drawn = properties.drawn
 def test_the_page_has_every_case_and_metric():
     text = properties.PAGE.read_text(encoding="utf-8")
     head = next(line for line in text.splitlines() if line.startswith("| metric"))
-    assert all(f"[{case}](#cases)" in head and f"- **{case}**: " in text for case in properties.CASES)
-    rows = {line.split("`")[1] for line in text.splitlines() if line.startswith("| `")}
-    assert all(name in rows or f"{name}.explicitness" in rows for name in properties.METRICS)
+    for case, (words, *_) in properties.CASES.items():
+        assert f"[{case}](#{properties.anchor(case)})" in head
+        assert f"### {case}\n\n{words}\n" in text
+    assert {
+        line.split("`")[1].partition(".")[0] for line in text.splitlines() if line.startswith("| `")
+    } >= METRICS.keys()
 
 
 def test_cells_are_means_and_halves_of_intervals():
@@ -39,6 +42,12 @@ def test_codes_of_a_case_determine_its_factors(case):
     if case == "synergy":
         own = np.round(codes[:, :4] - codes.min(axis=0)[:4]) + np.round(codes[:, 4:] - codes.min(axis=0)[4:])
         np.testing.assert_array_equal(own % 5, values)
+    elif case == "swirled":
+        points = own[:, ::2] + 1j * own[:, 1::2]
+        back = points * np.exp(-1j * np.radians(30) * np.abs(points))
+        np.testing.assert_array_equal(
+            np.round(np.stack([back.real, back.imag], axis=2)).reshape(values.shape), values - 2
+        )
     elif not case.endswith("°"):
         for code, value in zip(own.T, values.T, strict=True):
             means = [code[value == v].mean() for v in np.unique(value)]

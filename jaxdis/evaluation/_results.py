@@ -173,7 +173,9 @@ class Scores(dict[str, Column]):
         replicates, and that of IRS in 88 % (``tests/evaluation/test_coverage.py`` prints the table). With codes mixed
         otherwise, that of modularity did in 86 %. Those of linear R² and MCC, of the gaps for dependent factors, of
         monotonicity and smoothness, and of UniBound did in 88 to 100 % of 40 trials; the errors of axis alignment and
-        monotonicity are 1.3 and 1.4 times the spread of scores.
+        monotonicity are 1.3 and 1.4 times the spread of scores. In 200 trials, those of SEPIN and its kin did in 92 %,
+        of kernel R² in 98 %, and of DCI-ES by small forests in 90 to 99 %; the errors of its completeness are 0.8 times
+        the spread.
 
         Reference: Davison & Hinkley 1997, §5.2 and §5.3.
         """

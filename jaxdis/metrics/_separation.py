@@ -62,6 +62,8 @@ def separation(
     - ``sepin`` and ``indin`` are means over active codes, in which a constant code counts 0; ``wsepin`` and ``windin``
       weight each code by its share of ``informative``, so that it does not count. Non-negative but for the noise of
       estimates.
+    - Given an image, codes are drawn independently of each other, so that by the chain rule of information
+      ``I(x; z_i | z_rest) = I(x; z_i) − I(z_i; z_rest)``: ``indin`` equals ``sepin``, and ``windin`` ``wsepin``.
     - Invariant under affine maps of a code with its variance, and of each code without variances. Stochastic; random
       numbers go with a code by its moments, so that the order of codes matters only where these are equal.
     - Any non-finite code gives NaN.

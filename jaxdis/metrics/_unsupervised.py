@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from jaxdis._core import random
-from jaxdis._core.arrays import finite_codes, power_of_two_below, rounding_of, safe_divide
+from jaxdis._core.arrays import finite_codes, over_samples, power_of_two_below, rounding_of, safe_divide
 from jaxdis._core.kernels.tables import pair_tables
 from jaxdis._core.loops import repeat
 from jaxdis._core.options import Bins
@@ -86,11 +86,8 @@ def total_correlation(
 
     Reference: Locatello et al. 2020, §4.2.9 and App. G. The released code fails on a constant code.
     """
-    n, finite = codes.shape[0], finite_codes(codes)
-    shown = finite if active is None else finite & active
-    codes = jnp.where(shown[None, :], _represented(key, codes, representation, variances), 0.0)
-    wide = codes.shape[1] > n
-    gaussian = _Gaussian.of(codes, correlated=not wide)
+    n, wide = codes.shape[0], codes.shape[1] > codes.shape[0]
+    gaussian = _Gaussian.of(_represented(key, codes, representation, variances), active, correlated=not wide)
     varies, deviation = gaussian.scale > 0, gaussian.deviation
     largest = deviation.max()
     share = jnp.where(varies, deviation / jnp.where(largest > 0, largest, 1.0), 1.0)
@@ -102,7 +99,7 @@ def total_correlation(
         distance_share = _distance_to_independence(
             jnp.where(counted, share, 1.0), jnp.where(pairs, gaussian.correlation, 0.0)
         )
-    usable = jnp.where(finite.all(), 1.0, jnp.nan)
+    usable = jnp.where(gaussian.finite.all(), 1.0, jnp.nan)
     normalized = safe_divide(distance_share, jnp.where(varies, share**2, 0.0).sum())
     distance = distance_share * (n / (n - 1)) * largest * largest  # variances of this metric are over n − 1 samples
     return Dependence(usable * tc, usable * distance, usable * normalized)
@@ -119,28 +116,32 @@ def _represented(key, codes: Codes, representation: str, variances) -> Codes:
 
 class _Gaussian(NamedTuple):
     """Codes as one Gaussian: ``rows [d, n]``, centered; ``scale [d]``, which brings each to unit deviation, 0 for a
-    constant code; ``correlation [d, d]``, None where it is not asked for; ``deviation [d]``."""
+    code that is left out; ``correlation [d, d]``, None where it is not asked for; ``deviation [d]``; ``finite [d]``."""
 
     rows: Float[Array, "d n"]
     scale: Float[Array, " d"]
     correlation: Float[Array, "d d"] | None
     deviation: Float[Array, " d"]
+    finite: Bool[Array, " d"]
 
     @classmethod
-    def of(cls, codes: Codes, *, correlated: bool = True) -> "_Gaussian":
-        first = codes[0]
-        moved = (codes - first[None, :]).T  # with samples last, passes fill the registers
-        reach = jnp.abs(moved).max(axis=1)
+    def of(cls, codes: Codes, active: Bool[Array, " d"] | None, *, correlated: bool) -> "_Gaussian":
+        first, low, high = codes[0], over_samples(jnp.min, codes), over_samples(jnp.max, codes)
+        finite, reach = jnp.isfinite(low) & jnp.isfinite(high), jnp.maximum(high - first, first - low)
         unit = power_of_two_below(reach)  # division by it is exact, and squares stay within float32
-        rows = moved / unit[:, None]
-        rows = rows - rows.mean(axis=1)[:, None]
-        covariance = _multiply(rows, rows.T) / codes.shape[0] if correlated else None
+        rows = ((codes - first[None, :]) / unit[None, :]).T  # with samples last, passes fill the registers
+        rows = rows - (_multiply(rows, jnp.ones(len(codes))) / len(codes))[:, None]
+        covariance = _multiply(rows, rows.T) / len(codes) if correlated else None
         deviation = jnp.sqrt(jnp.diagonal(covariance) if correlated else (rows**2).mean(axis=1))
-        varies = deviation * unit > rounding_of(jnp.abs(first) + reach)
+        varies = finite & (deviation * unit > rounding_of(jnp.abs(first) + reach))
+        varies = varies if active is None else varies & active
         scale = jnp.where(varies, 1 / jnp.where(varies, deviation, 1.0), 0.0)
         deviation = jnp.where(varies, deviation * unit, 0.0)
-        correlation = covariance * scale[:, None] * scale[None, :] if correlated else None
-        return cls(rows, scale, correlation, deviation)
+        if not correlated:
+            return cls(rows, scale, None, deviation, finite)
+        both = varies[:, None] & varies[None, :]
+        correlation = jnp.where(both, covariance * scale[:, None] * scale[None, :], 0.0)
+        return cls(rows, scale, correlation, deviation, finite)
 
 
 def _by_products_of_samples(codes: _Gaussian, share: Float[Array, " d"]) -> tuple[Float[Array, ""], Float[Array, ""]]:

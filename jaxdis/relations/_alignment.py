@@ -4,7 +4,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxdis._core.arrays import finite_codes, ordered_keys, safe_divide, stable_order
+from jaxdis._core.arrays import finite_codes, ordered_keys, safe_divide
+from jaxdis._core.kernels.order import float_order
 from jaxdis._core.loops import each
 from jaxdis._core.options import Bins
 from jaxdis._core.spec import metric
@@ -49,13 +50,17 @@ def neighbor_alignment(
     expected, occurring = count / len(codes), jnp.where(count > 0, 1.0, 0.0)
 
     def one_code(keys):
-        order = stable_order(keys)
-        new = jnp.diff(keys[order], prepend=keys[order[0]][None]) != 0
-        run = jnp.cumsum(new).astype(jnp.int32)
-        inside = jnp.zeros_like(presence).at[run].add(presence[order], indices_are_sorted=True)
-        length = jnp.zeros(len(keys)).at[run].add(1.0, indices_are_sorted=True)[:, None]
-        share = safe_divide(inside, length)
-        pairs = (share * (inside - 1)).sum(axis=0) + (share[:-1] * share[1:]).sum(axis=0)
+        order = float_order(keys)
+        rows, new = presence[order], jnp.diff(keys[order]) != 0
+
+        def tied():
+            run = jnp.cumsum(jnp.pad(new, (1, 0))).astype(jnp.int32)
+            inside = jnp.zeros_like(rows).at[run].add(rows, indices_are_sorted=True)
+            length = jnp.zeros(len(keys)).at[run].add(1.0, indices_are_sorted=True)[:, None]
+            share = safe_divide(inside, length)
+            return (share * (inside - 1)).sum(axis=0) + (share[:-1] * share[1:]).sum(axis=0)
+
+        pairs = jax.lax.cond(new.all(), lambda: (rows[:-1] * rows[1:]).sum(axis=0), tied)
         aligned = safe_divide(pairs, count - 1) - expected
         aligned = jnp.where(count > 1, jnp.clip(safe_divide(aligned, 1 - expected), 0.0, 1.0), 0.0)
         return (aligned @ member) / jnp.maximum(occurring @ member, 1.0)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from jaxdis._core import kernels, loops
+from jaxdis._core.arrays import ordered_keys
 from jaxdis._core.kernels.kernel import Kernel
 from jaxdis._core.platforms import tracing_for
 
@@ -30,6 +31,10 @@ def classes_of(rng, n, sizes):
 def normal(rng, *shape, tied=0):
     values = rng.normal(size=shape).astype(np.float32)
     return np.round(values * tied) / np.float32(tied) if tied else values
+
+
+def keys_of(values):
+    return np.asarray(ordered_keys(jnp.asarray(values, jnp.float32)))
 
 
 def counted(rng, n, _):
@@ -74,6 +79,12 @@ CASES = {
             (np.sort(normal(rng, n, tied=tied)), normal(rng, n, tied=tied), min(k, n - 1)), {}
         )
         for k in (1, 3)
+    },
+    "float_order": {
+        "even": lambda rng, n, tied: ((keys_of(normal(rng, n, tied=tied)),), {}),
+        # Far from one value, all others share a cell; these are exchanged, or too many for that.
+        "crowded": lambda rng, n, tied: ((keys_of(np.append(normal(rng, n, tied=tied), 1e6)),), {}),
+        "huge": lambda rng, n, tied: ((keys_of(np.clip(normal(rng, n, tied=tied), -2, 2) * 1.5e38),), {}),
     },
     "pairs_of": {
         "wide": lambda rng, n, _: ((normal(rng, 2, 3, 5),), {}),

@@ -47,17 +47,21 @@ def group_by_value(factors: Factors, *, factor_bins: int | None = None) -> tuple
     There is room for the count expected for a uniform factor plus five standard deviations.
     """
     groups = []
-    for j, size in enumerate(factors.sizes):
-        values = factors.values[:, j]
-        if factor_bins is not None:
-            values, size = equal_width_bins(values.astype(jnp.float32)[:, None], factor_bins)[:, 0], factor_bins
-        groups.append(None if size is None else _group(values.astype(jnp.int32), size))
+    for values, size in zip(factors.values.T, factors.sizes, strict=True):
+        share = None if size is None else 1 / size
+        # No more values than bins are in a bin each.
+        if factor_bins is not None and (size is None or size > factor_bins):
+            values = equal_width_bins(values.astype(jnp.float32)[:, None], factor_bins)[:, 0]
+            share = 1 / factor_bins if size is None else ((size - 1) // factor_bins + 1) / size
+            size = factor_bins
+        groups.append(None if size is None else _group(values.astype(jnp.int32), size, share))
     return tuple(groups)
 
 
-def _group(values, size: int) -> Group:
+def _group(values, size: int, share: float) -> Group:
+    """``share`` is that of the most frequent value of a uniform factor."""
     n = values.shape[0]
-    room = min(n, math.ceil(n / size + 5 * math.sqrt(n / size)))
+    room = min(n, math.ceil(n * share + 5 * math.sqrt(n * share)))
     count = jnp.zeros(size, jnp.int32).at[values].add(1)
     start = jnp.cumsum(count) - count
     place = jnp.arange(room, dtype=jnp.int32)[None, :]

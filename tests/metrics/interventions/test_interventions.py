@@ -70,6 +70,20 @@ def test_irs_bins_factors_when_asked(representation):
     np.testing.assert_allclose(asked.matrix, by_hand.matrix, atol=1e-3)  # a sample on an edge
 
 
+def test_groups_of_binned_factors_have_room_for_uniform_ones():
+    """Otherwise all samples are sorted, which takes six times as long."""
+    rng = np.random.default_rng(3)
+    values = np.c_[rng.integers(0, (3, 11, 32), (5000, 3)), rng.random(5000)]
+    factors = Factors.of(values, (3, 11, 32, None))
+    groups = jax.jit(lambda f: robustness.group_by_value(f, factor_bins=10))(factors)
+    assert [bool(group.fits) for group in groups] == [True] * 4
+    assert [len(group.count) for group in groups] == [3, 10, 10, 10]
+    codes = (values + rng.normal(size=(5000, 4))).astype(np.float32)
+    expected, _ = reference_irs(codes, np.minimum(values[:, :3] // (1, 1, 3.1), 9).astype(int), 0.99)
+    found = jax.jit(lambda c, f: irs(c, f, factor_bins=10))(jnp.asarray(codes), factors)
+    np.testing.assert_allclose(found.matrix[:, :3], expected, atol=1e-5)
+
+
 def test_irs_of_many_values_sorts_by_two_keys():
     rng = np.random.default_rng(2)
     values = rng.integers(0, 300, (6000, 1))

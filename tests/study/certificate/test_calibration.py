@@ -264,3 +264,15 @@ def test_metrics_that_hold_a_factor_have_bins_in_sweeps(tmp_path):
         assert noise[0] > 0.95
         assert noise[1] == pytest.approx(1 / 4, abs=0.1)
     assert made.sweeps["rotation"]["factor_vae"].mean(axis=1)[1] < 0.8
+
+
+@pytest.mark.slow
+def test_newer_metrics_respond_to_what_they_claim(tmp_path):
+    sizes = {"case_samples": 4000, "sweep_samples": 1500, "num_factors": 4, "sizes": ()}
+    sweeps = {"warp": (0.0, 0.5), "rotation": (0.0, 0.5), "noise": (0.0, 0.4)}
+    names = ("xmig", "dmig", "dlig", "axis_alignment", "z_max", "restrictiveness")
+    found = calibrate(Calibration.of(names, seeds=3, **sizes, **sweeps), tmp_path)
+    for response in responses(found):
+        claims = set(claims_of(response.column))
+        assert claims <= set(describe_response(response).split(", ")), response
+    assert all(np.isfinite(scores).all() for columns in found.sweeps.values() for scores in columns.values())
