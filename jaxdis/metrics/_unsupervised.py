@@ -126,14 +126,16 @@ class _Gaussian(NamedTuple):
 
     @classmethod
     def of(cls, codes: Codes, active: Bool[Array, " d"] | None, *, correlated: bool) -> "_Gaussian":
+        finite = finite_codes(codes)
+        codes = jnp.where(finite[None, :], codes, 0.0)
         first, low, high = codes[0], over_samples(jnp.min, codes), over_samples(jnp.max, codes)
-        finite, reach = jnp.isfinite(low) & jnp.isfinite(high), jnp.maximum(high - first, first - low)
+        reach = jnp.maximum(high - first, first - low)
         unit = power_of_two_below(reach)  # division by it is exact, and squares stay within float32
         rows = ((codes - first[None, :]) / unit[None, :]).T  # with samples last, passes fill the registers
         rows = rows - (_multiply(rows, jnp.ones(len(codes))) / len(codes))[:, None]
         covariance = _multiply(rows, rows.T) / len(codes) if correlated else None
         deviation = jnp.sqrt(jnp.diagonal(covariance) if correlated else (rows**2).mean(axis=1))
-        varies = finite & (deviation * unit > rounding_of(jnp.abs(first) + reach))
+        varies = deviation * unit > rounding_of(jnp.abs(first) + reach)
         varies = varies if active is None else varies & active
         scale = jnp.where(varies, 1 / jnp.where(varies, deviation, 1.0), 0.0)
         deviation = jnp.where(varies, deviation * unit, 0.0)
