@@ -149,7 +149,7 @@ TERMS: dict[str, Terms] = {
     "impact_intensity": Terms(nd=3.0),
     "correlation": Terms(nd=1.03),
     "r2": Terms(nd=1.03),
-    "svm_accuracy": Terms(nd=1.0, block=18.0),
+    "svm_accuracy": Terms(nd=1.0, block=8.0),
     "lasso_importance": Terms(nd=1.0, dd=2.2, ddk=2.0),
     "logistic_accuracy": Terms(nd=2.1),
     "logistic_importance": Terms(nd=1.5, dd=4.0, dv=120.0),
