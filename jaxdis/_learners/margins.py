@@ -103,8 +103,6 @@ def fit_margins(
     totals = ordered.sums[:, :, -1]  # [d, 3]
     reach = jnp.maximum(jnp.abs(ordered.codes[:, 0]), jnp.abs(ordered.codes[:, -1]))
 
-    powers = jnp.ones_like(codes), codes, codes**2
-
     def newton(state):
         number, slope, intercept, _ = state
         rising = slope > 0
@@ -114,11 +112,13 @@ def fit_margins(
         lost = jnp.where(rising[None], totals.T[:, None, :] - below, below)  # as if all samples were negative
         level = (jnp.abs(slope) * reach[None] < FLAT)[None]  # with a flat line, all samples have a loss or none has
         lost = jnp.where(level, jnp.where(intercept > -1, 1.0, 0.0)[None] * totals.T[:, None, :], lost)
-        margin = slope[classes] * codes + intercept[classes]
-        as_negative, as_positive = (margin > -1).astype(jnp.float32), (margin < 1).astype(jnp.float32)
-        parts = [side * power for side in (as_negative, as_positive) for power in powers]
-        own = sums_in_classes(classes, jnp.concatenate(parts, axis=1), size)
-        own = jnp.moveaxis(own.reshape(size, 6, d), 1, 0)
+
+        def powers_with_loss(classes, codes):
+            margin = slope[classes] * codes + intercept[classes]
+            as_negative, as_positive = (margin > -1).astype(jnp.float32), (margin < 1).astype(jnp.float32)
+            return [side * power for side in (as_negative, as_positive) for power in (1.0, codes, codes**2)]
+
+        own = sums_in_classes(powers_with_loss, classes, codes, size)
         without_loss = of_class(counts[:, None] - own[3]) - of_others(n - counts[:, None] - (lost[0] - own[0]))
         n0, n1, n2 = (of_others(sums) for sums in lost - own[:3])
         p0, p1, p2 = (of_class(sums) for sums in own[3:])

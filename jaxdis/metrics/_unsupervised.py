@@ -194,8 +194,9 @@ def _distance_to_independence(deviation: Float[Array, " d"], correlation: Float[
 
     The difference of traces loses the variances of small codes beside those of large ones. With ``X = S − D`` it equals
     ``Σ_ij X_ij² / D_i``, all terms positive, and ``X`` solves ``D X + X D + X² = D Corr D − D²``. The ``X`` of the
-    eigenvectors of ``S²`` does so for codes of similar variances. Where it misses, the equation is solved by Newton's
-    method, whose linear systems conjugate gradients solve, scaled by their diagonal: each entry keeps its digits.
+    eigenvectors of ``S²`` does so for codes of similar variances, at least after one step of Newton's method, whose
+    linear system they solve as well. Where it misses, Newton's method starts from 0, and conjugate gradients, scaled by
+    the diagonal, solve its linear systems: each entry keeps its digits.
 
     Where the covariance is singular, Newton's method may miss the root. The difference of traces, whose float32
     eigenvalues are within 1e-7 of the largest and their roots within 1e-3, then is the result.
@@ -226,8 +227,18 @@ def _distance_to_independence(deviation: Float[Array, " d"], correlation: Float[
     eigenvalues, vectors = jnp.linalg.eigh(goal + jnp.diag(variance**2))
     roots = jnp.sqrt(jnp.maximum(eigenvalues, 0.0))
     by_vectors = _multiply(vectors * roots[None, :], vectors.T) - jnp.diag(variance)
-    close = size(missing(by_vectors) / diagonal) <= CLOSE * size(by_vectors)
-    start = jnp.int32(0), jnp.where(close, by_vectors, 0.0), ~close
+
+    def close(excess):
+        whole = size(excess)
+        return jnp.isfinite(whole) & (size(missing(excess) / diagonal) <= CLOSE * whole)
+
+    def refined():
+        rest = _multiply(_multiply(vectors.T, missing(by_vectors)), vectors)
+        step = _multiply(_multiply(vectors, rest / (roots[:, None] + roots[None, :])), vectors.T)
+        return by_vectors + (step + step.T) / 2
+
+    found = jax.lax.cond(close(by_vectors), lambda: by_vectors, refined)
+    start = jnp.int32(0), jnp.where(close(found), found, 0.0), ~close(found)
     excess = repeat("roots", lambda state: (state[0] < NEWTON_STEPS) & state[2], newton, start)[1]
     distances = ((excess / apiece) ** 2).sum()
     by_traces = jnp.maximum(2 * (variance.sum() - roots.sum()), 0.0)

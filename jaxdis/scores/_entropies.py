@@ -12,6 +12,7 @@ from jaxdis.scores._gaps import CodeScore, FactorScore
 from jaxdis.scores._reading import (
     ROUNDING,
     Reading,
+    largest,
     mean_over_codes,
     mean_over_factors,
     only_valid,
@@ -212,7 +213,7 @@ def _top_codes(strength, per_code, top_k: Count):
 
 def _exclusive(rows, length):
     rest = (_without_largest(rows) ** 2).sum(axis=1)  # summed without the largest: a difference would cancel
-    return rows.max(axis=1) - jnp.sqrt(rest / jnp.maximum(length - 1, 1.0))
+    return largest(rows, axis=1) - jnp.sqrt(rest / jnp.maximum(length - 1, 1.0))
 
 
 def _without_largest(rows):

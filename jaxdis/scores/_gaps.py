@@ -10,7 +10,15 @@ from jaxtyping import Array, Float, Int
 from jaxdis._core.arrays import safe_divide
 from jaxdis._core.spec import metric
 from jaxdis.relations._relation import Relation
-from jaxdis.scores._reading import mean_over_codes, mean_over_factors, only_valid, place_of_largest, read, top_two_gap
+from jaxdis.scores._reading import (
+    largest,
+    mean_over_codes,
+    mean_over_factors,
+    only_valid,
+    place_of_largest,
+    read,
+    top_two_gap,
+)
 
 
 class FactorScore(NamedTuple):
@@ -84,7 +92,7 @@ def maximum(relation: Relation) -> FactorScore:
     Reference: Moinfar & Theis 2024 (MSAS, the average of the most similar).
     """
     reading = read(relation)
-    per_factor = reading.strength.max(axis=0) / reading.ceiling
+    per_factor = largest(reading.strength, axis=0) / reading.ceiling
     return FactorScore(mean_over_factors(per_factor, reading), only_valid(per_factor, reading))
 
 

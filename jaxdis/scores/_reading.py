@@ -59,14 +59,19 @@ def place_of_largest(rows: Float[Array, "r c"]) -> Int[Array, " r"]:
     Programs that round strengths otherwise must not choose another one of several equal strengths, since what else is
     known of the chosen code or factor differs.
     """
-    largest = rows.max(axis=1, keepdims=True)
-    return jnp.argmax((rows >= largest - ROUNDING * jnp.abs(largest)) | jnp.isnan(rows), axis=1).astype(jnp.int32)
+    best = rows.max(axis=1, keepdims=True)
+    return jnp.argmax((rows >= best - ROUNDING * jnp.abs(best)) | jnp.isnan(rows), axis=1).astype(jnp.int32)
+
+
+def largest(matrix: Float[Array, "r c"], axis: int) -> Float[Array, " ..."]:
+    """Largest entry along an axis, NaN if any is NaN, which XLA's maximum of thousands of entries on CPU forgets."""
+    return jnp.where(jnp.isnan(matrix).any(axis=axis), jnp.nan, matrix.max(axis=axis))
 
 
 def top_two_gap(matrix: Float[Array, "r c"], axis: int) -> Float[Array, " ..."]:
     """Largest minus second largest along an axis; the second is 0 if there is only one. NaN if any entry is NaN."""
     matrix = jnp.moveaxis(matrix, axis, -1)
-    best = matrix.max(axis=-1)
+    best = largest(matrix, axis=-1)
     if matrix.shape[-1] == 1:
         return best
     first = jnp.argmax(matrix, axis=-1)

@@ -51,11 +51,19 @@ def images(rng, channels, *size):
     return rng.normal(size=(2, *size, channels)).astype(np.float32)
 
 
+def shifted_rows(classes, rows):
+    """Terms of rows that depend on their classes."""
+    return [rows, rows - classes[:, None].astype(rows.dtype)]
+
+
 # By kernel: named inputs, each a function of a generator, a number of samples and how coarse values are.
 CASES = {
     "joint_tables": {"counts": counted, "weights": weighted},
     "pair_tables": {
-        "bins": lambda rng, n, _: ((*(rng.integers(0, 4, (n, d)).astype(np.int32) for d in (2, 3)), 5), {})
+        f"{d} and {e} codes, {bins} bins": lambda rng, n, _, d=d, e=e, bins=bins: (
+            (*(rng.integers(0, 4, (n, width)).astype(np.int32) for width in (d, e)), bins), {}
+        )
+        for d, e, bins in ((2, 3, 5), (17, 18, 5), (2, 3, 33))
     },
     "segment_tables": {
         "pixels": lambda rng, n, _: ((*(rng.integers(0, 7, (2, n)).astype(np.int32) for _ in range(2)), 5, 6), {})
@@ -70,7 +78,10 @@ CASES = {
         ),
     },
     "sums_in_classes": {
-        "rows": lambda rng, n, _: ((rng.integers(0, 5, n).astype(np.int32), normal(rng, n, 3), 6), {})
+        f"{d} codes": lambda rng, n, _, d=d: (
+            (shifted_rows, rng.integers(0, 5, n).astype(np.int32), normal(rng, n, d), 6), {}
+        )
+        for d in (3, 3000)  # stored, or in chunks of which the last two overlap
     },
     "sums_over_classes": {"rows": lambda rng, n, _: ((normal(rng, 9, n), (3, 1, 5)), {})},
     "spread_over_classes": {"rows": lambda rng, n, _: ((normal(rng, 3, n), (3, 1, 5)), {})},

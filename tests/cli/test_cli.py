@@ -157,6 +157,17 @@ def test_bad_files_end_with_code_2_and_one_line(make, message, tmp_path, capsys)
     assert "Traceback" not in error
 
 
+@pytest.mark.parametrize("kept", [60, 1000], ids=["header", "numbers"])
+def test_arrays_that_are_cut_short_are_refused_by_name(kept, tmp_path, capsys):
+    np.save(tmp_path / "codes.npy", np.zeros((20, 50)))
+    np.save(tmp_path / "factors.npy", np.arange(20)[:, None] % 3)
+    whole = (tmp_path / "codes.npy").read_bytes()
+    (tmp_path / "codes.npy").write_bytes(whole[:kept])
+    assert main(["score", str(tmp_path / "codes.npy"), "--factors", str(tmp_path / "factors.npy")]) == 2
+    error = capsys.readouterr().err
+    assert "codes.npy: needs a plain .npy array, got another file or one that is cut short" in error
+
+
 def test_unknown_metric_is_answered_with_the_nearest(codes_file, capsys):
     assert main(["score", str(codes_file), "--metrics", "modulraity"]) == 2
     assert "did you mean 'modularity'?" in capsys.readouterr().err

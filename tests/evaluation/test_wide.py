@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse
 from jax.experimental.sparse import BCOO
 
-from jaxdis import Factors, evaluate
+from jaxdis import Factors, evaluate, relate
 from jaxdis.evaluation import _sparse, _wide
 
 SIZES = (3, 4)
@@ -61,6 +61,23 @@ def test_a_code_that_is_not_finite_makes_single_neuron_classification_nan(monkey
     with pytest.warns(RuntimeWarning, match="in codes 39; "):
         scores = in_blocks(monkeypatch, codes[0], factors, "snc", test=(held_out, factors))
     assert np.isnan(scores["snc"])
+
+
+@pytest.mark.slow
+def test_one_of_many_codes_that_is_not_finite_is_named_and_touches_no_other_row_or_member():
+    rng, names = np.random.default_rng(0), ("mig", "sap_r2", "mcc")
+    values = rng.integers(0, 4, (30, 1))
+    codes = rng.normal(size=(2, 30, 65_536)).astype(np.float32)
+    codes[1, :, -1] = values[:, 0]
+    alone = evaluate(codes[1], values, names)
+    codes[0, 7, 40_000] = np.nan
+    with pytest.warns(RuntimeWarning, match=r"in codes 40000; .* other members are not touched"):
+        both = evaluate(codes, values, names)
+    for name in names:
+        assert np.isnan(both[name][0])
+        assert both[name][1] == pytest.approx(alone[name], abs=1e-6)
+    strength = relate(codes[0], Factors.of(values), "r2").strength
+    assert np.flatnonzero(np.isnan(strength).any(axis=1)).tolist() == [40_000]
 
 
 def test_codes_on_disk(monkeypatch, tmp_path):

@@ -276,3 +276,15 @@ def test_axis_alignment_is_the_best_code_less_all_others():
     result = score("axis_alignment", matrix)
     np.testing.assert_allclose(result.per_factor, [0.5, 0, 0], atol=1e-6)
     assert result.score == pytest.approx(0.5 / 3, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_a_code_that_is_not_finite_is_seen_among_thousands(name):
+    """XLA's maximum of 3,000 numbers on CPU leaves NaN out: MIG and SAP were then 0."""
+    few, many = (
+        score(name, np.random.default_rng(0).random((d, 3)), fit=np.ones(3), finite=np.arange(d) != 3)
+        for d in (30, 3000)
+    )
+    for field, value in few._asdict().items():
+        if np.ndim(value) == 0:
+            assert np.isnan(value) == np.isnan(getattr(many, field)), field

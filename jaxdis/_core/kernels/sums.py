@@ -1,6 +1,7 @@
 """Sums: running ones over bins, those over the classes of a factor, and rows of a table in its bins."""
 
 import math
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -9,6 +10,13 @@ from jaxtyping import Array, Float, Int, Num
 
 from jaxdis._core.kernels.kernel import Kernel
 from jaxdis._core.loops import each
+
+# Terms of fewer numbers are stored, side by side: one sum for all takes less time, up to 16 codes of 6,667 samples.
+FEW_NUMBERS = 1 << 17
+# Of a term, numbers that are computed at a time otherwise, and rows at least.
+CHUNK, LEAST_ROWS = 8192, 8
+# Arrays ``[n, d]`` of classes ``[n]`` and rows ``[n, d]``.
+Terms = Callable[[Array, Array], Sequence[Array]]
 
 
 def even_bins(least: int) -> int:
@@ -75,26 +83,52 @@ def _binned_by_scatter(bins: Int[Array, "d n"], rows: Num[Array, "n c"], num_bin
 sums_in_bins = Kernel(_binned_reference, {"scatter": _binned_by_scatter}, cpu="scatter", accelerator="scatter")
 
 
-def _classes_reference(classes, rows, size):
-    table = np.zeros((size, rows.shape[1]))
-    np.add.at(table, classes, rows.astype(np.float64))
-    return table
+def _classes_reference(terms, classes, rows, size):
+    found = [np.asarray(term, np.float64) for term in terms(classes, rows)]
+    tables = np.zeros((len(found), size, rows.shape[1]))
+    for table, term in zip(tables, found, strict=True):
+        np.add.at(table, classes, term)
+    return tables
 
 
-def _classes_by_scatter(classes: Int[Array, " n"], rows: Float[Array, "n c"], size: int) -> Float[Array, "s c"]:
-    return jnp.zeros((size, rows.shape[1])).at[classes].add(rows, mode="promise_in_bounds")
+def _classes_in_chunks(terms: Terms, classes: Int[Array, " n"], rows: Float[Array, "n d"], size: int):
+    n, d = rows.shape
+    if rows.size <= FEW_NUMBERS:
+        found = jnp.concatenate(terms(classes, rows), axis=1)
+        sums = jnp.zeros((size, found.shape[1])).at[classes].add(found, mode="promise_in_bounds")
+        return jnp.moveaxis(sums.reshape(size, -1, d), 1, 0)
+    height = min(n, max(LEAST_ROWS, CHUNK // d))
+    start = np.minimum(np.arange(0, n, height, dtype=np.int32), n - height)
+    place = start[:, None] + np.arange(height, dtype=np.int32)
+    # Rows that the last chunk shares with the one before go to a class of their own.
+    added = jnp.where(place >= np.arange(0, n, height, dtype=np.int32)[:, None], classes[place], size)
+
+    def add(tables, chunk):
+        start, added = chunk
+        few = jax.lax.dynamic_slice_in_dim(rows, start, height)
+        found = terms(jnp.minimum(added, size - 1), few)
+        return [table.at[added].add(term, mode="promise_in_bounds") for table, term in zip(tables, found, strict=True)]
+
+    count = len(jax.eval_shape(terms, classes, rows))
+    tables = [jnp.zeros((size + 1, d), rows.dtype)] * count
+    tables, _ = jax.lax.scan(lambda tables, chunk: (add(tables, chunk), None), tables, (start, added))
+    return jnp.stack(tables)[:, :size]
 
 
-def _classes_by_product(classes, rows, size):
-    return jnp.dot(jax.nn.one_hot(classes, size, axis=0), rows, precision=jax.lax.Precision.HIGHEST)
+def _classes_by_product(terms, classes, rows, size):
+    found = jnp.concatenate(terms(classes, rows), axis=1)
+    sums = jnp.dot(jax.nn.one_hot(classes, size, axis=0), found, precision=jax.lax.Precision.HIGHEST)
+    return jnp.moveaxis(sums.reshape(size, -1, rows.shape[1]), 1, 0)
 
 
-# ``sums_in_classes(classes [n], rows [n, c], size) -> [size, c]``: the sum of the rows of each class. On an H200, rows
-# that were added one by one took 24 times as long as their bytes.
+# ``sums_in_classes(terms, classes [n], rows [n, d], size) -> [t, s, d]``: for each of the arrays ``[n, d]`` that
+# ``terms(classes, rows)`` computes, the sum of the rows of each class. On CPU, terms of few rows at a time stay in
+# cache: six terms of 1,000 codes take a tenth of the time that it takes to store them. On an H200, rows that were added
+# one by one took 24 times as long as their bytes.
 sums_in_classes = Kernel(
     _classes_reference,
-    {"scatter": _classes_by_scatter, "product": _classes_by_product},
-    cpu="scatter",
+    {"chunks": _classes_in_chunks, "product": _classes_by_product},
+    cpu="chunks",
     accelerator="product",
 )
 

@@ -1,7 +1,7 @@
 """Tables that count how often values occur together.
 
-On CPU, samples are added to cells one by one, table by table, which stay in cache. On accelerators, where such updates
-wait for one another, a table is a product of one-hot matrices.
+On CPU, samples are added to cells one by one, table by table, which stay in cache; tables of pairs of codes count bits
+that both have. On accelerators, where such updates wait for one another, a table is a product of one-hot matrices.
 """
 
 import math
@@ -9,13 +9,20 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, UInt32
 
 from jaxdis._core.kernels.kernel import Kernel
 
 # A joint table of several factors at once saves one scatter a factor; past this many columns a code's table leaves the
 # first-level cache and each update costs more than is saved.
 MAX_GROUP_COLUMNS = 300
+# With more bins, samples are added to cells in less time than bits of all pairs of bins are compared: 20 µs for 10,000
+# samples, against 7 µs with 20 bins.
+MOST_BITS = 32
+# Codes of which bits are compared together: their counts, 400 kB, stay in the second-level cache.
+TILE = 16
+# Words of bits that are added to counts at a time. XLA reads fewer by a computed index, one by one: 8 times as slow.
+WORDS = 16
 
 
 def _joint_reference(number, bins, classes, sizes, weights=None):
@@ -111,6 +118,43 @@ def _pairs_by_scatter(left: Int[Array, "n d"], right: Int[Array, "n e"], bins: i
     return jnp.moveaxis(tables, 1, 2).astype(jnp.float32).reshape(left.shape[1], bins, -1)
 
 
+def _pairs_by_bits(left: Int[Array, "n d"], right: Int[Array, "n e"], bins: int) -> Float[Array, "d b s"]:
+    """Count the samples of two bins as the bits that the sets of samples of both have in common."""
+    if bins > MOST_BITS:
+        return _pairs_by_scatter(left, right, bins)
+
+    def with_tile(rows):
+        def add(counts, words):
+            row, other = words
+            both = (row[j][:, None] & other[j][None, :] for j in range(WORDS))
+            return counts + sum(map(jax.lax.population_count, both)), None
+
+        def tables(others):
+            return jax.lax.scan(add, jnp.zeros((rows.shape[-1], others.shape[-1]), jnp.uint32), (rows, others))[0]
+
+        return jax.lax.map(tables, others)
+
+    rows, others = (_bits_of_bins(number, bins) for number in (left, right))
+    tables = jax.lax.map(with_tile, rows).swapaxes(1, 2).astype(jnp.float32)  # [tile, codes and bins, tile, ...]
+    tables = tables.reshape(-1, bins, tables.shape[2] * tables.shape[3])
+    return tables[: left.shape[1], :, : right.shape[1] * bins]
+
+
+def _bits_of_bins(number: Int[Array, "n d"], bins: int) -> UInt32[Array, "t c w s"]:
+    """For each bin of a code, a bit for each sample; by tiles of codes and groups of words, then the bins of a tile."""
+    n, d = number.shape
+    tile, groups = min(d, TILE), -(-n // (32 * WORDS))
+    words = groups * WORDS
+    sample = np.arange(n, dtype=np.int32)
+    bit = jnp.uint32(1) << (sample % 32).astype(np.uint32)
+
+    def of_code(number):
+        return jnp.zeros(bins * words, jnp.uint32).at[number * words + sample // 32].add(bit, mode="promise_in_bounds")
+
+    bits = jnp.pad(jax.lax.map(of_code, number.T), ((0, -d % tile), (0, 0)))
+    return jnp.moveaxis(bits.reshape(-1, tile * bins, groups, WORDS), 1, 3)
+
+
 def _pairs_by_product(left, right, bins):
     return _joint_by_product(left, bins, right, (bins,) * right.shape[1])
 
@@ -118,7 +162,10 @@ def _pairs_by_product(left, right, bins):
 # ``pair_tables(left [n, d], right [n, e], bins) -> [d, bins, e * bins]``: the joint tables of two sets of codes, all
 # cut into as many bins.
 pair_tables = Kernel(
-    _pairs_reference, {"scatter": _pairs_by_scatter, "matmul": _pairs_by_product}, cpu="scatter", accelerator="matmul"
+    _pairs_reference,
+    {"scatter": _pairs_by_scatter, "bits": _pairs_by_bits, "matmul": _pairs_by_product},
+    cpu="bits",
+    accelerator="matmul",
 )
 
 
