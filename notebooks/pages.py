@@ -6,6 +6,7 @@ import re
 import shutil
 import tomllib
 from collections.abc import Iterable, Sequence
+from html import escape as as_text
 from pathlib import Path
 
 from latex2mathml.converter import convert
@@ -84,6 +85,7 @@ def _page_of(row) -> list[str]:
     """What ``jaxdis list TABLE NAME`` prints, as a page, and the sources."""
     summary, _, rest = row.detail().partition("\n\n")
     lines = [*_heading(row.name, "="), *_prose(summary), "", *_formulas(row.name), *_prose(rest)]
+    lines += ["", *_planted(row.name)]
     cited = [key for key in row.references if key in REFERENCES]
     lines += ["", *(_heading("Sources", "-") if cited else [])]
     return [*lines, *(f"- {_in_full(key)}" for key in cited)]
@@ -102,6 +104,46 @@ def _formulas(name: str) -> list[str]:
     drawn = [convert(line, display="block") for line in lines]
     spaced = (f'   <div style="margin: 1em 0; font-size: 1.1em">{formula}</div>' for formula in drawn)
     return [".. raw:: html", "", *spaced, "", f"*{_literal_free(SYMBOLS)}*", ""]
+
+
+def _planted(name: str) -> list[str]:
+    """A picture of the scores of planted cases, from the page of properties, for each column of a metric."""
+    text = Path(__file__).with_name("properties.md").read_text(encoding="utf-8")
+    head, _, *rows = (line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("|"))
+    cases = [re.sub(r"\[(.*)\]\(.*\)", r"\1", cell) for cell in head[1:]]
+    pictures = [
+        f"   {_bars(column.strip('`'), cases, cells)}"
+        for column, *cells in rows
+        if name in METRICS and re.fullmatch(rf"`{re.escape(name)}(\..*)?`", column)
+    ]
+    if not pictures:
+        return []
+    words = "Scores of planted cases with 95 % intervals; :doc:`/properties` describes the cases."
+    return [*_heading("What it responds to", "-"), words, "", ".. raw:: html", "", *pictures, ""]
+
+
+def _bars(column: str, cases: Sequence[str], cells: Sequence[str]) -> str:
+    """Bars with intervals, as a picture in the color of the text."""
+    numbers = [[float(number) for number in cell.split(" ± ")] for cell in cells]
+    means, halves = [mean for mean, *_ in numbers], [half[0] if half else 0.0 for _, *half in numbers]
+    low, high = min(0.0, *means), max(1.0, *means)
+    left, width, step = 100, 340, 17
+
+    def at(value: float) -> float:
+        return left + width * (min(max(value, low), high) - low) / (high - low)
+
+    drawn = [f'<text x="{left}" y="11" font-weight="bold">{as_text(column)}</text>']
+    for place, (case, mean, half) in enumerate(zip(cases, means, halves, strict=True), 1):
+        y, ends = place * step, sorted((at(0), at(mean)))
+        drawn += [
+            f'<text x="{left - 8}" y="{y + 11}" text-anchor="end">{as_text(case)}</text>',
+            f'<rect x="{ends[0]:.1f}" y="{y + 2}" width="{ends[1] - ends[0]:.1f}" height="11" opacity=".45"/>',
+            f'<path d="M{at(mean - half):.1f} {y + 7}H{at(mean + half):.1f}" stroke="currentColor"/>',
+            f'<text x="{left + width + 8}" y="{y + 11}">{mean:.2f}</text>',
+        ]
+    size = f'viewBox="0 0 {left + width + 60} {(len(cases) + 1) * step + 4}" width="{left + width + 60}"'
+    style = 'font-size="11" font-family="inherit" fill="currentColor" style="max-width: 100%; margin: 1em 0"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" role="img" {size} {style}>{"".join(drawn)}</svg>'
 
 
 def _of_papers(folder: Path) -> None:
@@ -165,7 +207,7 @@ def _in_full(key: str) -> str:
     source = REFERENCES[key]
     authors = ", ".join(" ".join(reversed(author.split(", "))) for author in source.authors)
     words = _literal_free(f"{authors} ({source.year}). {source.title}. {source.place}.")
-    return f"{words} `{key} <{source.url}>`__"
+    return rf"\ {words} `{key} <{source.url}>`__"  # initials alone would begin a numbered list
 
 
 def _contents(names: Iterable[str]) -> list[str]:

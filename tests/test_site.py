@@ -52,6 +52,8 @@ def test_it_builds_without_warnings_and_loads_nothing_from_elsewhere(tmp_path):
     page = (tmp_path / "site" / "reference" / "metrics" / "mig.html").read_text(encoding="utf-8")
     assert "Mutual information gap" in page
     assert "<mfrac>" in page
+    assert page.count('role="img"') == 1
+    assert "shuffled</text>" in page
     for html in (tmp_path / "site").rglob("*.html"):
         assert not re.search(r"<(?:script|link|img)[^>]+(?:src|href)=\"https?://", html.read_text(encoding="utf-8")), (
             html
