@@ -139,12 +139,17 @@ def digamma_difference(table, reach, equal, equal_class):
 
 def _groups(codes) -> Int[Array, " n"]:
     """A number for each sample, shared by equal rows of codes."""
-    n, d = codes.shape
+    n = codes.shape[0]
     index = jnp.arange(n, dtype=jnp.int32)
-    *columns, order = jax.lax.sort((*ordered_keys(codes.T), index), num_keys=d)
-    new = jnp.stack([column[1:] != column[:-1] for column in columns]).any(axis=0)
-    number = jnp.cumsum(jnp.concatenate([jnp.zeros(1, bool), new]).astype(jnp.int32))
-    return jnp.zeros(n, jnp.int32).at[order].set(number)
+
+    def split(number, column):
+        # By one code after the other: a sort by thousands of keys at once takes gigabytes to compile.
+        number, column, order = jax.lax.sort((number, column, index), num_keys=2)
+        new = (number[1:] != number[:-1]) | (column[1:] != column[:-1])
+        ranks = jnp.cumsum(jnp.pad(new, (1, 0)).astype(jnp.int32))
+        return jnp.zeros(n, jnp.int32).at[order].set(ranks), None
+
+    return jax.lax.scan(split, jnp.zeros(n, jnp.int32), ordered_keys(codes.T))[0]
 
 
 def _equal_in_class(group, column, size: int) -> Int[Array, " n"]:

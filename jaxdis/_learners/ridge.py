@@ -30,11 +30,19 @@ _one_by_one = jax.custom_batching.sequential_vmap(_solve)
 def linear_ridge(
     inputs: Float[Array, "n d"], targets: Float[Array, "n k"], others: Float[Array, "m d"], penalty: float
 ) -> Float[Array, "m k"]:
-    """Predict standardized targets of other samples by the ``W`` that minimizes ``‖Y − X W‖² / n + penalty ‖W‖²``."""
+    """Predict standardized targets of other samples by the ``W`` that minimizes ``‖Y − X W‖² / n + penalty ‖W‖²``.
+
+    With more inputs than samples the Gram matrix of inputs is singular, and float32 solves with it to a few digits at
+    small penalties; that of samples gives the same ``W``.
+    """
+    n, d = inputs.shape
     columns, goals = standardized(inputs), standardized(targets)
-    gram = product_over_samples(columns, columns) / len(inputs)
-    cross = product_over_samples(columns, goals) / len(inputs)
-    weights = solve_positive(gram + penalty * jnp.eye(gram.shape[0]), cross)
+    if d > n:
+        samples = solve_positive(columns @ columns.T / n + penalty * jnp.eye(n), goals) / n
+        weights = columns.T @ samples
+    else:
+        gram = product_over_samples(columns, columns) / n
+        weights = solve_positive(gram + penalty * jnp.eye(d), product_over_samples(columns, goals) / n)
     return standardized(others, like=inputs) @ weights
 
 

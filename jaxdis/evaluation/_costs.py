@@ -183,7 +183,8 @@ TERMS: dict[str, Terms] = {
 }
 # More codes than samples.
 _OF_FEW_SAMPLES = {
-    "total_correlation": Terms(nd=2.0, nn=1.0),
+    "total_correlation": Terms(nd=1.0, nn=1.0),
+    "linear_prediction": Terms(nd=2.0, nn=1.0),
     "logistic_importance": Terms(nd=1.5, nn=4.0, nv=120.0),
     "explicitness": Terms(nd=2.2, nn=4.0, nv=120.0),
     "infoe": Terms(nd=2.0, nn=4.0, nv=120.0),

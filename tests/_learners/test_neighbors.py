@@ -13,7 +13,7 @@ from sklearn.feature_selection import mutual_info_classif, mutual_info_regressio
 from jaxdis._core.kernels.nearest import smallest
 from jaxdis._learners.neighbors_continuous import continuous_information
 from jaxdis._learners.neighbors_discrete import discrete_information
-from jaxdis._learners.neighbors_joint import joint_continuous_information, joint_discrete_information
+from jaxdis._learners.neighbors_joint import _groups, joint_continuous_information, joint_discrete_information
 from jaxdis._learners.ordered import count_nearer, expected_digamma
 from tests.golden_values import arrays, numbers
 
@@ -144,6 +144,13 @@ def test_rare_classes_are_read_with_fewer_neighbors_and_lone_samples_left_out():
     # scikit-learn leaves the lone sample out of the counts too: one in 604.
     np.testing.assert_allclose(discrete(code, classes[:, None], sizes=(4,))[:, 0], expected, atol=4e-3)
     np.testing.assert_allclose(joint_discrete(code, classes[:, None], sizes=(4,)), expected, atol=4e-3)
+
+
+def test_equal_rows_of_codes_share_their_number():
+    codes = np.random.default_rng(0).integers(-1, 2, (400, 5)).astype(np.float32)
+    codes = np.c_[codes, np.tile(codes[:, :1], 300)]  # a sort by 305 keys at once would compile for minutes
+    _, numbers = np.unique(codes, axis=0, return_inverse=True)
+    np.testing.assert_array_equal(jax.jit(_groups)(codes), numbers.ravel())
 
 
 def test_nothing_is_told_by_a_constant_or_of_one():

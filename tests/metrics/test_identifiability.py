@@ -48,6 +48,16 @@ def test_variance_explained_is_that_of_scikit_learn(name, model, options):
     assert scores[name] == pytest.approx(scikit(model, train, test).mean(), abs=2e-5)
 
 
+def test_more_codes_than_samples():
+    """The Gram matrix of codes is singular: float32 solved with it to two digits at the default penalty."""
+    (codes, factors), (held_out, truth) = sample(0, 120), sample(1, 80)
+    noise = np.random.default_rng(2).normal(size=(200, 400)).astype(np.float32)
+    train, test = (np.c_[codes, noise[:120]], factors), (np.c_[held_out, noise[120:]], truth)
+    scores = evaluate(*train, "r2_linear", test=test)
+    expected = scikit(Ridge(alpha=1e-4 * 120, solver="svd"), train, test)
+    np.testing.assert_allclose(scores.part("r2_linear.per_factor"), expected, atol=2e-5)
+
+
 def test_kernel_regression_reads_evenly_spaced_samples():
     (codes, factors), test = sample(0, 120), sample(1, 80)
     few = np.linspace(0, 119, 40).round().astype(int)
