@@ -69,13 +69,10 @@ def seconds(call: Callable) -> tuple[float, float]:
 
 
 def workload(members: int) -> tuple:
-    """Codes ``[m, n, 10]``, factors, and held-out ones."""
-
-    def drawn(n, seed):
-        codes, values = make_zoo(members, n=n, seed=seed)
-        return codes, jaxdis.Factors.of(values, DSPRITES)
-
-    return *drawn(10_000, 0), drawn(5000, 1)
+    """Codes ``[m, 10,000, 10]``, factors, and 5,000 held-out ones."""
+    codes, values = make_zoo(members, n=15_000)
+    factors, held_out = (jaxdis.Factors.of(part, DSPRITES) for part in np.split(values, [10_000]))
+    return codes[:, :10_000], factors, (codes[:, 10_000:], held_out)
 
 
 def scored(codes, factors, test, metric) -> jaxdis.Scores:

@@ -28,6 +28,10 @@ class Recipe:
     Attributes:
       rate: Adam's step size.
       epochs: largest number of passes over the training samples.
+      updates: least number of steps if no probe stops before. Few samples are therefore passed over more often, at a
+        rate that is lower in proportion; at the full one they are soon fitted too closely.
+      cosine: whether the rate falls to 0 over all epochs, as half a period of a cosine.
+      wide: number of codes above which the rate falls, by the power of 3/4; None: it never does.
       batch: samples per step; at most ``1 / smallest_epoch`` of the training samples.
       smallest_epoch: least number of steps per epoch, so that small samples still get enough steps.
       standardize: whether each code is first scaled to mean 0 and variance 1.
@@ -43,6 +47,9 @@ class Recipe:
 
     rate: float = 1e-3
     epochs: int = 75
+    updates: int = 0
+    cosine: bool = False
+    wide: int | None = None
     batch: int = 1024
     smallest_epoch: int = 1
     standardize: bool = True
@@ -53,7 +60,24 @@ class Recipe:
     decay: float = 1.0
 
     def with_epochs(self, epochs: int | None) -> "Recipe":
-        return self if epochs is None else dataclasses.replace(self, epochs=epochs)
+        return self if epochs is None else dataclasses.replace(self, epochs=epochs, updates=0)
+
+    def steps(self, trained: int) -> tuple[int, int]:
+        """Samples per step, and steps per epoch."""
+        batch = max(1, min(self.batch, trained // self.smallest_epoch))
+        return batch, -(-trained // batch)
+
+    def most_epochs(self, trained: int) -> int:
+        return max(self.epochs, -(-self.updates // self.steps(trained)[1]))
+
+    def rate_of(self, epoch: Int[Array, ""], epochs: int, codes: Float[Array, ""]) -> Float[Array, ""]:
+        """The step size in one of so many epochs, with so many codes."""
+        share = jnp.float32(self.epochs / epochs)
+        if self.wide is not None:
+            share = jnp.minimum(share, (self.wide / jnp.maximum(codes, 1.0)) ** 0.75)
+        if self.cosine:
+            share = share * (1 + jnp.cos(jnp.pi * epoch.astype(jnp.float32) / epochs)) / 2
+        return self.rate * share * self.decay ** _powers_of_two_up_to(epoch)
 
 
 Preset = Literal["converged", "mahon2024_paper", "mahon2024_code"]
@@ -61,12 +85,17 @@ Preset = Literal["converged", "mahon2024_paper", "mahon2024_code"]
 # ``mahon2024_paper``: §5, which states neither the batch size nor the scaling. ``mahon2024_code``: the released code,
 # including its choice of epoch: it leaves the loop at 99 % before it stores the epoch that reached it.
 PRESETS: dict[str, Recipe] = {
-    "converged": Recipe(rate=3e-3, epochs=200, batch=256, smallest_epoch=8, select="held_out", patience=20),
+    "converged": Recipe(
+        2e-2, epochs=55, updates=2000, cosine=True, wide=16, batch=256, smallest_epoch=8, select="held_out", patience=20
+    ),
     "mahon2024_paper": Recipe(rate=1e-3, epochs=75, batch=1024),
     "mahon2024_code": Recipe(
         rate=1e-2, epochs=10, batch=4096, standardize=False, select="train", stop_at=0.99, decay=0.65
     ),
 }
+# Linear probes of the preset "converged": perceptrons' rates end far from the optimum (accuracy .45 on 1,000 samples of
+# eight ordered classes, where logistic regression has .92 and this rate .91).
+LINEAR = Recipe(rate=0.1, epochs=200, batch=256, smallest_epoch=8, select="held_out", patience=20)
 WIDTH = 256
 
 
@@ -158,9 +187,10 @@ def fit_probes(
     rows = _shuffled(split_key, n) if kept else jnp.arange(n)
     valid, rows = rows[:kept], rows[kept:]
     optimizer, trained = optax.scale_by_adam(), n - kept
+    epochs, shown = recipe.most_epochs(trained), (mask > 0).any(axis=1).sum().astype(jnp.float32)
 
     def epoch(state: _State) -> _State:
-        rate = recipe.rate * recipe.decay ** _powers_of_two_up_to(state.epoch)
+        rate = recipe.rate_of(state.epoch, epochs, shown)
 
         def step(carry, chosen):
             probe, moments = carry
@@ -182,7 +212,7 @@ def fit_probes(
     start = _initial(start_key, codes.shape[1], sizes, mask, width)
     zero = jnp.zeros(k, jnp.int32)
     state = _State(jnp.int32(0), jnp.ones(k, bool), zero, jnp.full(k, -jnp.inf), start, optimizer.init(start), start)
-    return repeat("epochs", lambda state: (state.epoch < recipe.epochs) & state.running.any(), epoch, state).best
+    return repeat("epochs", lambda state: (state.epoch < epochs) & state.running.any(), epoch, state).best
 
 
 class _State(NamedTuple):
@@ -225,8 +255,7 @@ def _pick(running: Bool[Array, " k"], left: Probe, right: Probe, member: Float[A
 def _batches(drawn: Int[Array, " n"], recipe: Recipe) -> tuple[Int[Array, "b w"], Float[Array, "b w"]]:
     """The samples of each batch, and 1 where one counts, 0 where it fills the last batch."""
     trained = len(drawn)
-    batch = max(1, min(recipe.batch, trained // recipe.smallest_epoch))
-    steps = -(-trained // batch)
+    batch, steps = recipe.steps(trained)
     counted = (jnp.arange(steps * batch) < trained).astype(jnp.float32)
     return jnp.pad(drawn, (0, steps * batch - trained)).reshape(steps, batch), counted.reshape(steps, batch)
 
