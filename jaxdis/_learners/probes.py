@@ -159,7 +159,7 @@ def probe_logits(
     probe: Probe, codes: Float[Array, "n d"], mask: Float[Array, "d k"], sizes: tuple[int, ...]
 ) -> Float[Array, "n s"]:
     """Logits of all factors' classes, from the codes that the mask shows."""
-    parts = zip(_units(probe, codes, mask), Groups.of(sizes).slices(), strict=True)
+    parts = zip(_units(probe, *_inputs(codes, mask, probe.hidden is not None)), Groups.of(sizes).slices(), strict=True)
     return jnp.concatenate([units @ probe.output[part].T for units, part in parts], axis=1) + probe.bias[None, :]
 
 
@@ -196,7 +196,7 @@ def fit_probes(
             probe, moments = carry
             picked, counted = chosen
             number = counted.sum()
-            gradient, right = _gradient(probe, codes[picked], hot[picked], counted / number, mask, groups)
+            gradient, right = _gradient(probe, inputs[picked], hot[picked], counted / number, seen, groups)
             with jax.numpy_dtype_promotion("standard"):  # optax raises a float to the power of an int32 count
                 updates, moments = optimizer.update(gradient, moments)
             moved = jax.tree.map(lambda leaf, update: leaf - rate * update, probe, updates)
@@ -210,6 +210,7 @@ def fit_probes(
         return state.after(probe, moments, accuracy, merit, recipe, member)
 
     start = _initial(start_key, codes.shape[1], sizes, mask, width)
+    inputs, seen = _inputs(codes, mask, width is not None)
     zero = jnp.zeros(k, jnp.int32)
     state = _State(jnp.int32(0), jnp.ones(k, bool), zero, jnp.full(k, -jnp.inf), start, optimizer.init(start), start)
     return repeat("epochs", lambda state: (state.epoch < epochs) & state.running.any(), epoch, state).best
@@ -260,22 +261,33 @@ def _batches(drawn: Int[Array, " n"], recipe: Recipe) -> tuple[Int[Array, "b w"]
     return jnp.pad(drawn, (0, steps * batch - trained)).reshape(steps, batch), counted.reshape(steps, batch)
 
 
-def _units(probe: Probe, codes, mask) -> list[Float[Array, "n h"]]:
+def _inputs(codes, mask, biased: bool) -> tuple[Float[Array, "n e"], Float[Array, "e k"]]:
+    """The codes and their mask, with a last column of ones for the bias of hidden units.
+
+    So the bias is part of the product, and accelerators rectify its result before they write it.
+    """
+    if not biased:
+        return codes, mask
+    return jnp.pad(codes, ((0, 0), (0, 1)), constant_values=1.0), jnp.pad(mask, ((0, 1), (0, 0)), constant_values=1.0)
+
+
+def _units(probe: Probe, inputs, mask) -> list[Float[Array, "n h"]]:
     """The inputs of each factor's output layer: its rectified hidden units, or the codes that its mask shows."""
+    factors = range(mask.shape[1])
     if probe.hidden is None:
-        return [codes * mask[None, :, j] for j in range(mask.shape[1])]
-    weights = probe.hidden.reshape(codes.shape[1] + 1, mask.shape[1], -1)
-    shown = weights[:-1] * mask[:, :, None]
-    return [jax.nn.relu(codes @ shown[:, j] + weights[-1:, j]) for j in range(mask.shape[1])]
+        return [inputs * mask[None, :, j] for j in factors]
+    weights = probe.hidden.reshape(*mask.shape, -1) * mask[:, :, None]
+    # Behind the barrier, units are compared with 0; before it, products would be, and then be written as well.
+    return [jax.lax.optimization_barrier(jax.nn.relu(inputs @ weights[:, j])) for j in factors]
 
 
-def _gradient(probe: Probe, codes, hot, share, mask, groups: Groups) -> tuple[Probe, Float[Array, " k"]]:
+def _gradient(probe: Probe, inputs, hot, share, mask, groups: Groups) -> tuple[Probe, Float[Array, " k"]]:
     """The gradient of the mean cross-entropy, and the share of samples whose largest logit is that of the true class.
 
     The gradient is written out, which halves the program that automatic differentiation would compile.
     """
     hidden, output, bias, hits = [], [], [], []
-    for j, (units, part) in enumerate(zip(_units(probe, codes, mask), groups.slices(), strict=True)):
+    for j, (units, part) in enumerate(zip(_units(probe, inputs, mask), groups.slices(), strict=True)):
         logits = units @ probe.output[part].T + probe.bias[None, part]
         exponentials = jnp.exp(jnp.clip(logits, -LARGEST_LOGIT, LARGEST_LOGIT))
         error = (exponentials / exponentials.sum(axis=1, keepdims=True) - hot[:, part]) * share[:, None]
@@ -284,7 +296,7 @@ def _gradient(probe: Probe, codes, hot, share, mask, groups: Groups) -> tuple[Pr
         hits.append(share @ ((logits * hot[:, part]).sum(axis=1) >= logits.max(axis=1)).astype(jnp.float32))
         if probe.hidden is not None:
             back = jnp.where(units > 0, error @ probe.output[part], 0.0)
-            hidden.append(jnp.concatenate([(codes.T @ back) * mask[:, j, None], back.sum(axis=0)[None, :]]))
+            hidden.append((inputs.T @ back) * mask[:, j, None])
     first = jnp.concatenate(hidden, axis=1) if hidden else None
     return Probe(first, jnp.concatenate(output), jnp.concatenate(bias)), jnp.stack(hits)
 
